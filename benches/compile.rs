@@ -1,26 +1,27 @@
-//! What it costs to trace, to lower and to compile, beside JAX; and to start.
+//! Measures tracing, lowering, compilation and start-up beside JAX.
 //!
 //! ```text
 //! cargo bench --bench compile                   OXIDAX_BENCH_PYTHON=… adds JAX
 //! cargo bench --bench compile -- --quick        fewer rounds
-//! cargo bench --bench compile -- --warm-start   this table alone
+//! cargo bench --bench compile -- --warm-start   only this table
 //! ```
 //!
-//! - *MLP step*: the training step of `examples/mlp -- --data`, 784-1024-1024-10 under AdamW.
-//! - *GPT-2 step*: 12 layers, unrolled, under AdamW, by shapes alone.
-//! - *Warm start*: from the start of a process to the end of its first MLP step, or until the GPT-2 step is ready to run: without
-//!   a cache on disk, with an empty one, and with the one that the process before has filled (`--ready WHAT FOLDER`). All other
-//!   tables are without.
-//! - *Module text*: of the GPT-2 step, without locations, in kB. JAX prints the short form of StableHLO's operations, ours is MLIR's
-//!   generic form, in which `jaxlib` can print too.
-//! - *First step*: from the start of a process to the end of its first MLP step, weights drawn and
-//!   plugin loaded. Each side runs a fresh process (ours is this binary with `--ready mlp`).
+//! - *MLP step*: the training step of `examples/mlp -- --data`, 784-1024-1024-10 with AdamW.
+//! - *GPT-2 step*: 12 unrolled layers with AdamW, from shapes only.
+//! - *Warm start*: from process start to the end of the first MLP step, or until the GPT-2 step is
+//!   ready to run: without a disk cache, with an empty one, and with the one that the previous
+//!   process filled (`--ready WHAT FOLDER`). The other tables use no disk cache.
+//! - *Module text*: size of the GPT-2 step without locations, in kB. JAX prints StableHLO's short
+//!   form, oxidax MLIR's generic form, which `jaxlib` can print too.
+//! - *First step*: from process start to the end of the first MLP step, including weights and
+//!   plugin. Each side runs a new process (ours is this binary with `--ready mlp`).
 //!
-//! In each round both sides take turns, each on a function that was jitted anew. *Cold* is the first
-//! time in a process: on JAX's side with its caches emptied. Times are lower quartiles of the rounds,
-//! in milliseconds; ratios are medians of the rounds' own.
+//! In each round both sides alternate, each with a newly jitted function. *Cold* is the first time
+//! in a process; JAX's caches are emptied for it. Times are lower quartiles over rounds in
+//! milliseconds; ratios are medians over rounds.
 //!
-//! Budgets: trace and lower of the GPT-2 step at most 1/40 of JAX's, its text no larger; the first step under half of JAX's.
+//! Budgets: trace and lower of the GPT-2 step at most 1/40 of JAX's, its text no larger; the first
+//! step under half of JAX's.
 
 #[path = "support/figures.rs"]
 mod figures;
@@ -41,7 +42,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Milliseconds round by round.
+/// Milliseconds per round.
 #[derive(Default)]
 struct Times {
     ours: Vec<f64>,
@@ -49,7 +50,7 @@ struct Times {
 }
 
 impl Times {
-    /// A row of the table, with the budget for the ratio if there is one.
+    /// Formats a row of the table, with the budget for the ratio.
     fn row(&self, name: &str, budget: &str) -> Vec<String> {
         let ours = format!("{:.2}", lower_quartile(&self.ours));
         let mut cells = vec![name.to_string(), ours];
@@ -81,7 +82,7 @@ fn millis(start: Instant) -> f64 {
     start.elapsed().as_secs_f64() * 1e3
 }
 
-/// Milliseconds to trace, to lower and to compile the MLP step.
+/// Measures tracing, lowering and compiling the MLP step, in milliseconds.
 fn mlp_phases(arguments: &mlp::Arguments) -> Result<[f64; 3]> {
     let step = mlp::step();
     let start = Instant::now();
@@ -96,7 +97,7 @@ fn mlp_phases(arguments: &mlp::Arguments) -> Result<[f64; 3]> {
     Ok([traced, written, millis(start) - written])
 }
 
-/// Milliseconds to trace and to lower the GPT-2 step, and the number of equations.
+/// Measures tracing and lowering the GPT-2 step, in milliseconds, and counts its equations.
 fn gpt2_phases(arguments: &gpt2::Arguments) -> Result<([f64; 2], usize)> {
     let step = gpt2::step();
     let start = Instant::now();
@@ -107,7 +108,8 @@ fn gpt2_phases(arguments: &gpt2::Arguments) -> Result<([f64; 2], usize)> {
     Ok(([traced, millis(start)], lowered.program().eqns().len()))
 }
 
-/// The size of the GPT-2 step's module in kB, without locations: ours and JAX's, and ours and JAX's in the generic form.
+/// Compares the size of the GPT-2 step's module without locations, in kB, with JAX's short and
+/// generic forms.
 fn text_sizes(jax: &mut Option<Jax>, arguments: &gpt2::Arguments) -> Result<[Times; 2]> {
     let lowered = gpt2::step().lower((&arguments.0, &arguments.1, &arguments.2))?;
     let text = lowered.as_text("cpu")?;
@@ -123,7 +125,7 @@ fn text_sizes(jax: &mut Option<Jax>, arguments: &gpt2::Arguments) -> Result<[Tim
     Ok([beside(0), beside(1)])
 }
 
-/// Takes turns with JAX: `phases` of ours, then what JAX answers to `what`.
+/// Alternates our `phases` with JAX's answers to the request `what`.
 fn by_turns<const N: usize>(
     jax: &mut Option<Jax>,
     what: &str,
@@ -151,8 +153,8 @@ fn run(command: &mut Command) -> Result<f64> {
     Ok(millis(start))
 }
 
-/// Milliseconds from process start to the end of the first MLP step; of ours also until the first
-/// array, which takes finding and loading the plugin.
+/// Measures process start to the end of the first MLP step, in milliseconds; for oxidax also until
+/// the first array, which includes finding and loading the plugin.
 fn first_step(jax: &mut Option<Jax>, rounds: usize) -> Result<[Times; 2]> {
     let us = std::env::current_exe().context("this binary's path")?;
     let [mut step, mut array] = [Times::default(), Times::default()];
@@ -166,8 +168,8 @@ fn first_step(jax: &mut Option<Jax>, rounds: usize) -> Result<[Times; 2]> {
     Ok([step, array])
 }
 
-/// Starts a process that makes the step `what` ready, with a cache in `folder` or none: its milliseconds, those that it
-/// paid for the cache, and the bytes that it read or wrote.
+/// Starts a process that prepares the step `what`, with a cache in `folder` or none. Returns its
+/// milliseconds, those spent on the cache, and the bytes read or written.
 fn ready(what: &str, folder: Option<&Path>) -> Result<[f64; 3]> {
     let us = std::env::current_exe().context("this binary's path")?;
     let mut command = Command::new(us);
@@ -182,7 +184,7 @@ fn ready(what: &str, folder: Option<&Path>) -> Result<[f64; 3]> {
     Ok([process, overhead, bytes])
 }
 
-/// What such a process does: the first step of the MLP; of GPT-2 only the program, which needs no memory of the device.
+/// Prepares a step: runs the first MLP step, or compiles the GPT-2 step.
 #[allow(clippy::print_stdout, reason = "the process that started it reads this")]
 fn make_ready(what: &str, folder: Option<&String>) -> Result<()> {
     set_disk(folder.map_or_else(Settings::off, Settings::in_folder))?;
@@ -199,7 +201,7 @@ fn make_ready(what: &str, folder: Option<&String>) -> Result<()> {
     Ok(())
 }
 
-/// A row of how long it takes without a cache, with an empty one and with a full one.
+/// Formats a row: without a cache, with an empty one and with a full one.
 fn warm_start(name: &str, what: &str, rounds: usize) -> Result<Vec<String>> {
     let mut columns = [const { Vec::new() }; 6];
     for _ in 0..rounds {
@@ -239,7 +241,8 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let rounds = |n: usize| if said("--quick") { n.div_ceil(4) } else { n };
-    // What an earlier run has kept would be found otherwise, if this binary is started without cargo.
+    // What an earlier run has kept would be found otherwise, if this binary is started without
+    // cargo.
     set_disk(Settings::off())?;
     if said("--warm-start") {
         print_heading("Warm start; milliseconds");

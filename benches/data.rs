@@ -1,15 +1,15 @@
-//! What an input pipeline gives per second, beside tf.data and grain.
+//! Measures the throughput of input pipelines beside tf.data and grain.
 //!
 //! ```text
-//! cargo bench --bench data                      OXIDAX_BENCH_PYTHON=… adds tf.data and grain, if it has them
+//! cargo bench --bench data                      OXIDAX_BENCH_PYTHON=… adds tf.data and grain
 //! cargo bench --bench data -- --quick           a third of the rounds
 //! ```
 //!
-//! Eight TFRecord files of 8,000 examples each, in the page cache: 784 bytes of image and a label. *Read*: the
-//! records, checksums verified, files interleaved. *Decode*: the same through a shuffle buffer of 10,000, each
-//! parsed to `f32[784]` and `i32[]`, and batches of 128. *Decode, parallel*: parsing on as many threads
-//! as there are cores, batches read ahead. In each round all sides take turns; figures are thousands of records
-//! per second at the lower quartile of the times, ratios are medians of the rounds' own.
+//! The data is eight TFRecord files of 8,000 examples in the page cache: 784 bytes of image and a
+//! label. *Read* interleaves the files and verifies checksums. *Decode* adds a shuffle buffer of
+//! 10,000, parsing to `f32[784]` and `i32[]`, and batches of 128. *Decode, parallel* parses on one
+//! thread per core and prefetches batches. All sides alternate in each round. Figures are thousands
+//! of records per second at the lower quartile of times; ratios are medians over rounds.
 
 #[path = "support/figures.rs"]
 mod figures;
@@ -20,7 +20,8 @@ use anyhow::Result;
 use figures::{lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
 use oxidax::data::{
-    self, File, HostArray, Interleave, Report, Stream, TfExample, TfFeature, TfRecordWriter,
+    self, File, HostArray, InterleaveOptions, PipelineReport, Stream, TfExample, TfFeature,
+    TfRecordWriter,
 };
 use oxidax::{DType, Error};
 use serde_json::json;
@@ -58,7 +59,7 @@ fn write(folder: &Path) -> Result<()> {
 }
 
 fn records(files: &[File]) -> Stream<Vec<u8>> {
-    let turns = Interleave { cycle_length: 4, block_length: 16 };
+    let turns = InterleaveOptions { cycle_length: 4, block_length: 16 };
     data::interleave(files.iter().map(data::tfrecord), turns)
 }
 
@@ -69,7 +70,7 @@ fn decode(record: Vec<u8>) -> Result<Pair, Error> {
     Ok((HostArray::from_slice(&image, [PIXELS])?, example.array("label", DType::I32, [])?))
 }
 
-/// The seconds of a pass that gives so many items.
+/// Times a pass that yields `n` items, in seconds.
 fn timed<T>(stream: impl Iterator<Item = Result<T, Error>>, items: usize) -> Result<f64> {
     let start = Instant::now();
     let mut count = 0;
@@ -94,7 +95,7 @@ fn ours(files: &[File], work: &str, workers: usize) -> Result<f64> {
 }
 
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
-fn show(report: &Report) {
+fn show(report: &PipelineReport) {
     println!("{report}");
 }
 

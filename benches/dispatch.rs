@@ -1,17 +1,18 @@
-//! What a warm call costs, beside the bare C API and JAX.
+//! Measures warm calls beside the bare C API and JAX.
 //!
 //! ```text
 //! cargo bench --bench dispatch                  OXIDAX_BENCH_PYTHON=… adds JAX
 //! cargo bench --bench dispatch -- --quick       a fifth of the rounds
 //! ```
 //!
-//! The program adds 1 to each of so many `f32[4]`. *Moved*: results are the next call's arguments and
-//! take over their memory, as in a training step. *Kept*: the same arguments at every call. The bare side
-//! runs the same program and tells the plugin the same about its arguments. In each
-//! round all sides take turns, and each figure is a round's mean. Times are lower quartiles of the
-//! rounds, in microseconds a call; ratios and differences are medians of the rounds' own.
+//! The program adds 1 to each of *n* arrays `f32[4]`. *Moved*: results are the next call's
+//! arguments and reuse their memory, as in a training step. *Kept*: every call has the same
+//! arguments. The bare side runs the same program with the same options. All sides alternate in
+//! each round, and each figure is a round's mean. Times are lower quartiles over rounds, in
+//! microseconds per call; ratios and differences are medians over rounds.
 //!
-//! Budgets: a call with one array within 1 µs of the bare C API; at most 0.2 µs of our own a leaf.
+//! Budgets: a call with one array within 1 µs of the bare C API, and at most 0.2 µs of our own per
+//! leaf.
 
 #[path = "support/figures.rs"]
 mod figures;
@@ -30,7 +31,7 @@ use turns::{Times, bare_client, plus_one, take_turns};
 
 const LEAVES: [usize; 4] = [1, 10, 148, 450];
 
-/// What becomes of the arguments.
+/// Whether arguments are moved or kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arguments {
     Moved,
@@ -42,11 +43,11 @@ fn fresh(leaves: usize) -> Result<Vec<Array>> {
     Ok((0..leaves).map(leaf).collect::<Result<_, _>>()?)
 }
 
-/// The same program for the bare side.
+/// The program of the bare side.
 fn bare_executable(client: &Client, leaves: usize) -> Result<LoadedExecutable> {
     let types = vec![Array::of_type(Aval::new(DType::F32, [4])); leaves];
     let program = make_program(plus_one, types)?;
-    let text = oxidax::passes::lower(&program, "bare", "cpu", true)?;
+    let text = oxidax::passes::lower(&program, "bare", "cpu", true)?.text;
     let text = oxidax_pjrt::Program::mlir(text)?;
     Ok(client.compile(&text, &CompileOptions::default())?)
 }

@@ -1,24 +1,26 @@
-//! How fast models train and answer, beside JAX, candle and burn.
+//! Measures training steps and inference of models beside JAX, candle and burn.
 //!
 //! ```text
-//! cargo bench --bench models                        OXIDAX_BENCH_PYTHON=… adds JAX, OXIDAX_BENCH_FRAMEWORKS=… the others
-//! cargo bench --bench models -- mlp resnet50        some of: mlp, gpt2, gpt2-bf16, resnet50, bert, precision
-//! cargo bench --bench models -- --quick             small sizes, fewer rounds, no ResNet unless it is named
+//! cargo bench --bench models                    OXIDAX_BENCH_PYTHON=… adds JAX,
+//!                                               OXIDAX_BENCH_FRAMEWORKS=… candle and burn
+//! cargo bench --bench models -- mlp resnet50    some of: mlp, gpt2, gpt2-bf16, resnet50, bert, precision
+//! cargo bench --bench models -- --quick         small sizes, fewer rounds, ResNet only if named
 //! ```
 //!
 //! - *MLP*: a step of `examples/mlp -- --data`, 784-1024-1024-10 on 128 images, AdamW.
-//! - *GPT-2*: a step of `examples/gpt2` with 124M parameters on a window of 256 tokens: clipping, AdamW; in `f32`,
-//!   and computing in `bf16` with parameters in `f32`.
+//! - *GPT-2*: a step of `examples/gpt2` with 124M parameters on a window of 256 tokens: clipping,
+//!   AdamW; in `f32`, and computing in `bf16` with `f32` parameters.
 //! - *ResNet-50*: a step on 8 images of 112×112, momentum.
-//! - *BERT*: embeddings of 16 sentences of 128 tokens by MiniLM of 6 layers.
-//! - *Precision*: the step of GPT-2 and products of matrices in `f32` and `bf16`, oxidax alone, and the losses of the
-//!   baby GPT in both; `--chart=FILE` draws these, as SVG or PNG.
+//! - *BERT*: embeddings of 16 sentences of 128 tokens with MiniLM of 6 layers.
+//! - *Precision*: the step of GPT-2 and matrix products in `f32` and `bf16`, oxidax alone, and the
+//!   losses of the baby GPT in both; `--chart=FILE` draws them as SVG or PNG.
 //!
-//! candle and burn (`benches/frameworks`) train the MLP and answer for BERT. All sides have the same numbers in their
-//! models and the same data (`support/models/numbers.rs`), and what comes out first must be equal but for rounding.
-//! The first call traces, lowers, compiles and runs; it stands by itself. Then the sides take turns in rounds; a
-//! call ends when its result can be read. Times are lower quartiles of the rounds, ratios medians of the rounds' own.
-//! *CPU ratio* compares the processor time of all calls and threads, which others on the machine disturb less.
+//! candle and burn (`benches/frameworks`) train the MLP and run BERT. All sides have the same
+//! parameters and data (`support/models/numbers.rs`), and their first results must agree up to
+//! rounding. The first call traces, lowers, compiles and runs, and is reported separately. Then the
+//! sides alternate in rounds; a call ends when its result can be read. Times are lower quartiles
+//! over rounds, ratios medians over rounds. *CPU ratio* compares processor time over all calls and
+//! threads, which other work on the machine disturbs less.
 
 #[path = "support/figures.rs"]
 mod figures;
@@ -39,7 +41,7 @@ use oxidax::prelude::*;
 use serde_json::{Value, json};
 use std::time::Instant;
 
-/// How much is measured.
+/// The size of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
     Full,
@@ -50,12 +52,12 @@ enum Extent {
 struct Entry {
     title: String,
     ours: fn(Extent) -> Result<Model>,
-    /// What JAX is asked to make.
+    /// The request to JAX.
     theirs: Value,
-    /// How many rounds of how many calls.
+    /// Rounds, and calls per round.
     rounds: usize,
     calls: usize,
-    /// How far apart the first numbers may be, in parts of the largest.
+    /// Largest allowed difference of the first results, relative to the largest.
     apart: f64,
 }
 
@@ -132,7 +134,7 @@ fn entry(name: &str, extent: Extent) -> Result<Entry> {
     })
 }
 
-/// Milliseconds of a round's calls: as the clock has them, and as processors were busy with this process.
+/// Milliseconds of a round's calls: wall time and processor time.
 #[derive(Clone, Copy)]
 struct Time {
     wall: f64,
@@ -148,22 +150,22 @@ fn timed(call: &mut Call, calls: usize) -> Result<Time> {
     Ok(Time { wall: start.elapsed().as_secs_f64() * 1e3 * each, cpu: (cpu_millis()? - cpu) * each })
 }
 
-/// The times by the clock.
+/// Returns the wall times.
 fn walls(times: &[Time]) -> Vec<f64> {
     times.iter().map(|time| time.wall).collect()
 }
 
-/// A side that takes turns with us, and what it measured of a model: nothing if it does not have it.
+/// Another side and its measurements of a model; empty if it lacks the model.
 struct Other {
     name: &'static str,
     process: Jax,
-    /// The seconds of its first call, and how far its numbers were from ours.
+    /// Seconds of its first call, and the difference of its results from ours.
     first: Option<(f64, f64)>,
     times: Vec<Time>,
 }
 
 impl Other {
-    /// Those that are there.
+    /// Starts the sides that are available.
     fn all() -> Result<Vec<Other>> {
         let processes = [
             ("JAX", Jax::start("models_bench.py")?),
@@ -176,7 +178,7 @@ impl Other {
         Ok(processes.into_iter().filter_map(other).collect())
     }
 
-    /// Has it make a model and call it once.
+    /// Requests a model and its first call.
     fn start(&mut self, entry: &Entry, parameters: usize, values: &[f64]) -> Result<()> {
         (self.first, self.times) = (None, Vec::new());
         let answer = self.process.numbers(&json!({"what": "start", "start": entry.theirs}))?;
@@ -202,7 +204,7 @@ impl Other {
         Ok(())
     }
 
-    /// A turn, if it has the model.
+    /// Measures a round, if the side has the model.
     fn turn(&mut self, calls: usize) -> Result<()> {
         if self.first.is_some() {
             let answer = self.process.numbers(&json!({"what": "run", "calls": calls}))?;
@@ -212,7 +214,7 @@ impl Other {
         Ok(())
     }
 
-    /// Its row, if it has the model.
+    /// Formats its row, if it has the model.
     fn row(&self, title: &str, ours: &[Time], first: f64) -> Option<Vec<String>> {
         let (their_first, apart) = self.first?;
         let cpu = |times: &[Time]| times.iter().map(|time| time.cpu).sum::<f64>();
@@ -230,14 +232,14 @@ impl Other {
     }
 }
 
-/// How far apart numbers are, in parts of the largest; NaN if there is one among them.
+/// Returns the largest difference relative to the largest number; NaN if either has a NaN.
 fn apart(ours: &[f64], theirs: &[f64]) -> f64 {
     let largest = theirs.iter().fold(f64::MIN_POSITIVE, |largest, x| largest.max(x.abs()));
     let parts = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs() / largest);
     parts.fold(0.0, |most, part| if part.is_nan() || part > most { part } else { most })
 }
 
-/// A model's rows of the table: the first calls, compared, then rounds by turns.
+/// Measures a model: compares the first calls, then alternates rounds. Returns its rows.
 fn rows(entry: &Entry, extent: Extent, others: &mut [Other]) -> Result<Vec<Vec<String>>> {
     let Model { parameters, mut call } = (entry.ours)(extent)?;
     let start = Instant::now();
@@ -267,7 +269,7 @@ fn rows(entry: &Entry, extent: Extent, others: &mut [Other]) -> Result<Vec<Vec<S
     Ok(vec![cells.into_iter().chain([nothing(), nothing()]).collect()])
 }
 
-/// The product of two random matrices of this size.
+/// Builds the product of two random matrices.
 fn product(n: usize, dtype: DType) -> Result<Call> {
     let matrix = Array::from_slice(&numbers::numbers(n * n), [n, n])?;
     let matrix = convert_element_type(&matrix, dtype);
@@ -278,7 +280,7 @@ fn product(n: usize, dtype: DType) -> Result<Call> {
     }))
 }
 
-/// The step of GPT-2 and products of matrices, in `f32` and in `bf16` by turns.
+/// Alternates the GPT-2 step and matrix products in `f32` and `bf16`.
 fn precision(extent: Extent) -> Result<Vec<Vec<String>>> {
     let sizes = gpt2_sizes(extent);
     let step = |bf16: bool| Ok::<Call, anyhow::Error>(gpt2::training(sizes, bf16)?.call);
@@ -311,7 +313,7 @@ fn precision(extent: Extent) -> Result<Vec<Vec<String>>> {
     Ok(rows)
 }
 
-/// Trains the baby GPT in `f32` and in `bf16`, prints means of the losses, and draws both if a file is named.
+/// Trains the baby GPT in `f32` and in `bf16`, prints mean losses, and optionally draws both.
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
 fn curves(extent: Extent, chart: Option<&str>) -> Result<()> {
     let steps = if extent == Extent::Quick { 20 } else { 400 };
@@ -331,7 +333,7 @@ fn curves(extent: Extent, chart: Option<&str>) -> Result<()> {
             vec![name, format!("{full:.4}"), format!("{half:.4}"), format!("{:+.4}", half - full)]
         })
         .collect();
-    println!("Mean loss of the baby GPT, of the same weights and batches:\n");
+    println!("Mean loss of the baby GPT with the same weights and batches:\n");
     print_table(&["", "f32", "bf16", "apart"], &rows);
     if let Some(path) = chart {
         let title = format!("Loss of the baby GPT in {steps} steps, in nats");
@@ -347,7 +349,7 @@ fn curves(extent: Extent, chart: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Which of the instructions that decide about `bf16` the processor has.
+/// Describes the processor's instructions for `bf16`.
 fn features() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find_map(|line| line.strip_prefix("flags")).unwrap_or_default();

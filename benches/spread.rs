@@ -1,14 +1,15 @@
-//! What a step on eight devices costs on the host, beside the bare C API and JAX.
+//! Measures the host cost of steps on eight devices beside the bare C API and JAX.
 //!
 //! ```text
 //! cargo bench --bench spread                  OXIDAX_BENCH_PYTHON=… adds JAX
 //! cargo bench --bench spread -- --quick       a fifth of the rounds
 //! ```
 //!
-//! The program adds 1 to each of so many `f32[8, 4]`, a row on each of eight CPU devices. Every call is awaited, on all
-//! sides. The *bare* call is the same executable with its lists of buffers made before: what remains is the plugin's launch on
-//! eight threads. *Own* is what oxidax, and what JAX, adds to that; JAX's plugin is of another build of the same compiler.
-//! Times are lower quartiles of the rounds, in microseconds a call; differences are medians of the rounds' own.
+//! The program adds 1 to each of *n* arrays `f32[8, 4]`, one row per CPU device. Every call is
+//! awaited on all sides. The *bare* call passes prebuilt buffer lists to the same executable, which
+//! leaves the plugin's launch on eight threads. *Own* is what oxidax and JAX add to it; JAX's
+//! plugin is another build of the same compiler. Times are lower quartiles over rounds, in
+//! microseconds per call; differences are medians over rounds.
 //!
 //! Goal: our own part under half of JAX's.
 
@@ -31,7 +32,7 @@ use turns::{Times, bare_client, plus_one, take_turns};
 const LEAVES: [usize; 3] = [1, 10, 148];
 const DEVICES: usize = 8;
 
-/// The program that `jit` compiles too, from the text that it lowers to.
+/// Compiles the text that `jit` lowers to.
 fn bare_executable(client: &Client, text: &str, leaves: usize) -> Result<LoadedExecutable> {
     let program = oxidax_pjrt::Program::mlir(text)?;
     let shard = ArrayType::new(ElementType::F32, &[1, 4])?;

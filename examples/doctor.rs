@@ -5,8 +5,8 @@
 //! cargo run --release --example doctor -- --topology v5p:2x2x1 --fit 1024,4096,16384,65536
 //! ```
 //!
-//! It needs libtpu (`oxidax plugin install tpu`), and no TPU. Your own crate's looks the same: a step, lowered for what the command
-//! line asks.
+//! It needs libtpu (`oxidax plugin install tpu`), and no TPU. Your own crate's looks the same: a
+//! step, lowered for what the command line asks.
 
 use oxidax::doctor::{self, Case};
 use oxidax::jit::Lowered;

@@ -1,12 +1,14 @@
-"""Writes `docs/jax-names.md`: which of JAX's public names oxidax has, under which name, and what is refused or not there yet.
+"""Writes `docs/jax-names.md`: the public names of JAX and their counterparts in oxidax.
 
-`names.py --check` says whether the page is what it should be. Needs JAX; the page itself is checked against the sources by a test without it.
+`names.py --check` compares the page with a new one. Needs JAX. A test checks the page against the
+sources without JAX.
 """
 
 import argparse
 import importlib
 import re
 import sys
+import textwrap
 import types
 from pathlib import Path
 
@@ -17,7 +19,7 @@ PAGE = ROOT / "docs" / "jax-names.md"
 ARRAYS = ["ops", "primitives", "control_flow", "transforms"]
 # JAX's module, and the folders of `src` in which its functions are looked for, in this order.
 MODULES = {
-    "jax.numpy": ARRAYS, "jax.lax": ["sharding", "primitives", "control_flow", "ops", "core/precision.rs", "core/axes.rs"], "jax.nn": ["ops", "primitives"], "jax.random": ["random"],
+    "jax.numpy": ARRAYS, "jax.lax": ["parallel", "primitives", "control_flow", "ops", "core"], "jax.nn": ["ops", "primitives"], "jax.random": ["random"],
     "jax.scipy.special": ["ops/special", "primitives", "ops"], "jax.scipy.stats": ["ops/stats"], "jax.numpy.linalg": ["ops/linalg", "ops/linalg.rs"],
     "jax.numpy.fft": ["ops/fft", "ops/fft.rs"],
 }  # fmt: skip
@@ -29,9 +31,12 @@ PREFIX = {
 ABOUT = """\
 # JAX's names
 
-Written by `python-compat/names.py`. A percentage counts what is there, under JAX's name or another one, among the names that
-concern a Rust program: without names that are deprecated, objects of Python or about particular devices, which are
-listed as left out. Paths are those after `use oxidax::prelude::*;`.
+Does oxidax have a function that JAX has, and under which name? Paths are relative to
+`use oxidax::prelude::*;`. [for-jax-users.md](for-jax-users.md) explains differences in behaviour.
+
+`python-compat/names.py` writes this page. A percentage is the share of names with a counterpart,
+under JAX's name or another one. It excludes deprecated names, Python objects and names for particular
+devices; these are listed as left out.
 """
 
 
@@ -159,18 +164,11 @@ def known(path: str) -> bool:
 
 
 def paragraph(title: str, names: list[str]) -> list[str]:
-    """A title and names, wrapped."""
+    """Formats a title and names as a wrapped paragraph."""
     if not names:
         return []
-    lines, line = [], f"{title}:"
-    for position, name in enumerate(sorted(names)):
-        word = f"`{name}`" + ("." if position == len(names) - 1 else ",")
-        if len(line) + len(word) > 118:
-            lines.append(line)
-            line = word
-        else:
-            line += " " + word
-    return [*lines, line, ""]
+    text = f"{title}: " + ", ".join(f"`{name}`" for name in sorted(names)) + "."
+    return [*textwrap.wrap(text, 98, break_long_words=False, break_on_hyphens=False), ""]
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ A path of oxidax is checked against the sources by `tests/pure/tidy/names.rs`; `
 # JAX's name: ours, where they differ or ours is no function of the same name.
 OTHER = {
     "jax.numpy": {
-        "absolute": "abs", "amax": "Array::max_axes", "amin": "Array::min_axes", "around": "round_to", "array": "Array::from_slice",
+        "absolute": "abs", "amax": "Array::max_axes", "amin": "Array::min_axes", "around": "round_with", "array": "Array::from_slice",
         "array_repr": "std::fmt::Debug", "array_str": "std::fmt::Display", "asarray": "Array::from_slice", "bitwise_count": "population_count",
         "bitwise_invert": "bitwise_not", "bitwise_left_shift": "shift_left", "bitwise_right_shift": "shift_right", "concat": "concatenate",
         "copy": "std::clone::Clone", "degrees": "rad2deg", "divide": "div", "dtype": "DType", "e": "std::f64::consts::E", "empty": "zeros",
@@ -28,7 +28,7 @@ OTHER = {
         "int8": "DType::I8", "int_": "DType::I64", "single": "DType::F32", "uint": "DType::U64", "uint16": "DType::U16", "uint2": "DType::U2",
         "uint32": "DType::U32", "uint4": "DType::U4", "uint64": "DType::U64", "uint8": "DType::U8", "complexfloating": "DTypeKind::ComplexFloating",
         "floating": "DTypeKind::RealFloating", "inexact": "DTypeKind::Inexact", "integer": "DTypeKind::Integral", "number": "DTypeKind::Numeric",
-        "signedinteger": "DTypeKind::SignedInteger", "unsignedinteger": "DTypeKind::UnsignedInteger", "vstack": "vstack", "round": "round_to",
+        "signedinteger": "DTypeKind::SignedInteger", "unsignedinteger": "DTypeKind::UnsignedInteger", "vstack": "vstack", "round": "round_with",
         "acos": "acos", "max": "Array::max_axes", "min": "Array::min_axes", "sum": "Array::sum_axes", "prod": "Array::prod_axes",
         "mean": "Array::mean_axes", "var": "Array::var_axes", "std": "Array::std_axes", "all": "Array::all_axes", "any": "Array::any_axes",
         "count_nonzero": "Array::count_nonzero_axes", "argmax": "Array::argmax_axis", "argmin": "Array::argmin_axis",
@@ -36,7 +36,7 @@ OTHER = {
         "isfinite": "isfinite", "squeeze": "Array::squeeze_axes", "astype": "Array::astype",
     },
     "jax.lax": {
-        "clz": "count_leading_zeros", "max": "maximum", "min": "minimum", "dtype": "Array::dtype", 
+        "clz": "count_leading_zeros", "pad": "lax_pad", "max": "maximum", "min": "minimum", "dtype": "Array::dtype", 
         "scatter_add": "scatter", "scatter_max": "scatter", "scatter_min": "scatter", "scatter_mul": "scatter",
         "batch_matmul": "matmul", "dynamic_update_index_in_dim": "dynamic_update_slice_in_dim", "broadcast": "broadcast_in_dim",
         "broadcast_like": "broadcast_to", "broadcast_to_rank": "broadcast_in_dim", "index_in_dim": "dynamic_index_in_dim", "index_take": "take",
@@ -55,7 +55,7 @@ OTHER = {
     },
     "jax.scipy.stats": {"gaussian_kde": "stats::GaussianKde"},
     "jax.numpy.linalg": {
-        "cross": "cross", "diagonal": "diagonal", "matmul": "matmul", "matrix_transpose": "matrix_transpose", "outer": "outer", "tensordot": "tensordot", "trace": "trace",
+        "cross": "cross", "diagonal": "diagonal_with", "matmul": "matmul", "matrix_transpose": "matrix_transpose", "outer": "outer", "tensordot": "tensordot", "trace": "trace_with",
         "vecdot": "vecdot",
     },
 }  # fmt: skip

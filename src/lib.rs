@@ -16,13 +16,13 @@
 //!
 //! # A tour
 //!
-//! **Arrays.** An [`Array`] is concrete (its numbers lie on a device) or traced (it stands for
-//! a value of a program under construction); it is one type either way. Shape and
+//! **Arrays.** An [`Array`] is concrete (its elements are on a device) or traced (a value of a
+//! program under construction). Both have one type. Shape and
 //! [dtype](core::DType) are values. Operators and the functions of [`ops`] and [`primitives`] broadcast and
 //! promote as NumPy and JAX do, and Rust numbers are weakly typed.
 //!
-//! **Programs.** Tracing runs a closure once on traced arrays. What it did is a
-//! [`Program`](core::Program), which prints and can be read back:
+//! **Programs.** Tracing runs a closure once on traced arrays and records a
+//! [`Program`](core::Program), which prints as text and parses back:
 //!
 //! ```
 //! use oxidax::prelude::*;
@@ -98,7 +98,7 @@
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
-// The derive writes `::oxidax` paths, which must lead somewhere in here too.
+// Derived code contains `::oxidax` paths, which must resolve within this crate too.
 extern crate self as oxidax;
 
 #[cfg(feature = "checkpoint")]
@@ -135,17 +135,17 @@ pub use core::{Array, Aval, DType, Element, Error, Scalar, Shape, catch};
 pub use ops::{linalg, special, stats};
 pub use tree::Tree;
 
-/// The one place where `core` and `runtime` meet: the backend that evaluates concrete arrays.
+/// Returns the backend that evaluates concrete arrays. Connects `core` to `runtime`.
 fn default_backend() -> &'static dyn core::Backend {
-    runtime::evaluator()
+    runtime::backend()
 }
 
-/// The one place where `core` asks for an operation: a value made to vary over axes of a mesh.
+/// Makes a value vary over axes of a mesh. Connects `core` to the operation in `primitives`.
 fn vary(x: &Array, varying: &core::Varying) -> Array {
     primitives::vary(x, varying)
 }
 
-/// The code of the pages that live outside the sources compiles with the doc tests.
+/// Compiles the code of the documentation pages with the doc tests.
 #[cfg(doctest)]
 mod pages {
     #[cfg(feature = "full")]

@@ -1,8 +1,8 @@
 //! Names for programs that use oxidax: `use oxidax::prelude::*;`.
 //!
 //! The prelude holds the functions of arrays, the transforms, control flow, and the modules of a
-//! training program. The types of primitives, such as [`DotGeneral`](crate::primitives::DotGeneral),
-//! are in [`primitives`](crate::primitives).
+//! training program. The types of primitives, such as
+//! [`DotGeneral`](crate::primitives::DotGeneral), are in [`primitives`](crate::primitives).
 
 #[cfg(feature = "checkpoint")]
 pub use crate::checkpoint;

@@ -1,29 +1,26 @@
-//! Figures of repeated measurements, and the table that they are printed in.
+//! Statistics of repeated measurements, and Markdown tables.
 
 use anyhow::Result;
 use std::time::Instant;
 
-/// The value below which a quarter of the measurements lie: on a machine that others use too, the
-/// slower ones say more about them than about us.
+/// Returns the lower quartile. On a shared machine, slower measurements reflect the other work.
 pub fn lower_quartile(measured: &[f64]) -> f64 {
     quantile(measured, 0.25)
 }
 
-/// The value below which this part of the measurements lies: half, where disturbances move them
-/// either way, as they do ratios and differences of neighbours.
+/// Returns a quantile. The median suits ratios and differences, which disturbances move both ways.
 pub fn quantile(measured: &[f64], part: f64) -> f64 {
     let mut sorted = measured.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted[((sorted.len() - 1) as f64 * part).round() as usize]
 }
 
-/// The middle of `a[i] / b[i]`: both were measured in the same moment.
+/// Returns the median of `a[i] / b[i]`, whose values were measured in the same moment.
 pub fn ratio(a: &[f64], b: &[f64]) -> f64 {
     quantile(&a.iter().zip(b).map(|(a, b)| a / b).collect::<Vec<_>>(), 0.5)
 }
 
-/// Prints rows under headings, the first column to the left and the others to the right, as
-/// Markdown.
+/// Prints a Markdown table with the first column left-aligned and the others right-aligned.
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
 pub fn print_table(headings: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
@@ -47,7 +44,7 @@ pub fn print_table(headings: &[&str], rows: &[Vec<String>]) {
     println!();
 }
 
-/// Prints what a benchmark measures, and on which machine.
+/// Prints the benchmark's heading and the machine.
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
 pub fn print_heading(heading: &str) {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
@@ -60,8 +57,8 @@ pub fn print_heading(heading: &str) {
     println!("{heading}\n{model}, {cores} cores, load {load}\n");
 }
 
-/// A side's turn. Its first calls do not count: the turns of the others have emptied the processor's
-/// caches of what a loop of this side's calls keeps there.
+/// Measures one side's calls. The first calls do not count, because the other sides have evicted
+/// this side's data from the processor's caches.
 #[allow(dead_code, reason = "some benchmarks measure calls")]
 pub fn micros_per_call(calls: usize, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
     for _ in 0..=calls / 4 {
@@ -74,7 +71,7 @@ pub fn micros_per_call(calls: usize, mut call: impl FnMut() -> Result<()>) -> Re
     Ok(start.elapsed().as_secs_f64() * 1e6 / calls as f64)
 }
 
-/// The middle of `a[i] - b[i]`: both were measured in the same moment.
+/// Returns the median of `a[i] - b[i]`, whose values were measured in the same moment.
 #[allow(dead_code, reason = "some benchmarks measure calls")]
 pub fn difference(a: &[f64], b: &[f64]) -> f64 {
     quantile(&a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<_>>(), 0.5)

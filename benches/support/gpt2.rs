@@ -1,5 +1,5 @@
-//! A training step of GPT-2, unrolled, by shapes alone: traced and lowered, never run. The same
-//! formulas as `gpt2_step` in `python-compat/jax_bench.py`.
+//! An unrolled GPT-2 training step from shapes, traced and lowered but never run, with the formulas
+//! of `gpt2_step` in `python-compat/jax_bench.py`.
 
 use anyhow::Result;
 use oxidax::prelude::*;
@@ -93,7 +93,7 @@ impl Block {
 }
 
 impl Gpt2 {
-    /// The mean cross entropy, in nats, of each next token.
+    /// Computes the mean cross entropy of the next tokens, in nats.
     fn loss(&self, tokens: &Array) -> Array {
         let seen = tokens.index(i![.., ..-1]);
         let [_, t] = seen.dims();
@@ -115,7 +115,7 @@ pub fn step() -> Jit<Arguments, (Gpt2, optim::State, Array)> {
     .name("gpt2_step")
 }
 
-/// What the step takes, without elements.
+/// Returns the arguments of the step as avals.
 pub fn arguments() -> Result<Arguments> {
     let model = Gpt2 {
         tokens: f32s([VOCABULARY, WIDTH]),

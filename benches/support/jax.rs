@@ -1,9 +1,9 @@
-//! JAX on this machine, measured by turns with us; and others.
+//! JAX, candle and burn on this machine, measured in alternation with oxidax.
 //!
-//! A script of `python-compat` (`jax_bench.py`, for one) runs with `--serve` in the Python that
-//! `OXIDAX_BENCH_PYTHON` names and takes one measurement at each request, so that both sides meet the same moments
-//! of a busy machine. The program that `OXIDAX_BENCH_FRAMEWORKS` names, `benches/frameworks`, does so for candle and
-//! burn.
+//! A script of `python-compat`, for example `jax_bench.py`, runs with `--serve` in the Python named
+//! by `OXIDAX_BENCH_PYTHON`. It measures once per request, so both sides see the same load of the
+//! machine. The program named by `OXIDAX_BENCH_FRAMEWORKS` (`benches/frameworks`) does this for
+//! candle and burn.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../python-compat");
 
-/// The other side.
+/// A process that measures on request.
 pub struct Jax {
     name: &'static str,
     process: Child,
@@ -22,13 +22,13 @@ pub struct Jax {
 }
 
 impl Jax {
-    /// Starts JAX. Without `OXIDAX_BENCH_PYTHON` there is none, and this says so.
+    /// Starts JAX, or prints a note if `OXIDAX_BENCH_PYTHON` is not set.
     #[allow(dead_code, reason = "one benchmark says more")]
     pub fn start(script: &str) -> Result<Option<Jax>> {
         Jax::start_with(script, &[])
     }
 
-    /// The same with these environment variables.
+    /// Starts JAX with environment variables.
     pub fn start_with(script: &str, variables: &[(&str, &str)]) -> Result<Option<Jax>> {
         let Some(python) = std::env::var_os("OXIDAX_BENCH_PYTHON").map(PathBuf::from) else {
             eprintln!(
@@ -43,7 +43,7 @@ impl Jax {
         Jax::spawn("JAX", &mut command).map(Some)
     }
 
-    /// Starts candle or burn, by name. Without `OXIDAX_BENCH_FRAMEWORKS` there is none, and this says so.
+    /// Starts candle or burn, or prints a note if `OXIDAX_BENCH_FRAMEWORKS` is not set.
     #[allow(dead_code, reason = "one benchmark has them")]
     pub fn framework(name: &'static str) -> Result<Option<Jax>> {
         let Some(program) = std::env::var_os("OXIDAX_BENCH_FRAMEWORKS").map(PathBuf::from) else {
@@ -64,7 +64,7 @@ impl Jax {
         Ok(Jax { name, process, requests, answers })
     }
 
-    /// Has it measure something.
+    /// Sends a request and returns the answer.
     fn ask(&mut self, request: &Value) -> Result<Value> {
         let name = self.name;
         writeln!(self.requests, "{request}").with_context(|| format!("asking {name}"))?;
@@ -75,7 +75,7 @@ impl Jax {
         serde_json::from_str(&answer).with_context(|| format!("{name} answered `{answer}`"))
     }
 
-    /// What it measured at a request, in the order in which it says.
+    /// Returns the measurements for a request, in the order of its answer.
     pub fn numbers(&mut self, request: &Value) -> Result<Vec<f64>> {
         let answer = self.ask(request)?;
         serde_json::from_value(answer)

@@ -1,4 +1,4 @@
-//! The training step of `examples/mlp` at its larger size, and one batch of random images.
+//! The training step of `examples/mlp -- --data`, and a batch of random images.
 
 use anyhow::Result;
 use oxidax::prelude::*;
@@ -39,12 +39,12 @@ pub fn optimizer() -> optim::Optimizer {
     optim::adamw(1e-3)
 }
 
-/// The compiled step: loss, gradient, AdamW.
+/// Returns the step: loss, gradient, AdamW.
 pub fn step() -> Jit<Arguments, (Mlp, optim::State, Array)> {
     step_with(Mlp::clone)
 }
 
-/// The same; `gather` gives the model as it is to lie while it computes.
+/// Returns the step, with `gather` applied to the model before the forward pass.
 pub fn step_with(
     gather: impl Fn(&Mlp) -> Mlp + Send + Sync + 'static,
 ) -> Jit<Arguments, (Mlp, optim::State, Array)> {
@@ -70,14 +70,14 @@ pub fn batch() -> Result<Batch> {
     })
 }
 
-/// Weights drawn as the example draws them, and a batch.
+/// Initializes weights as the example does, and a batch.
 pub fn arguments() -> Result<Arguments> {
     let model = Mlp::new(random::key(0));
     let state = optimizer().init(&model);
     Ok((model, state, batch()?))
 }
 
-/// The same by types alone, with so many images.
+/// Returns the arguments as avals, with a batch of `n` images.
 #[allow(dead_code, reason = "benchmarks run it")]
 pub fn types(images: usize) -> Result<Arguments> {
     let fresh = |key| {

@@ -1,4 +1,4 @@
-//! What the benchmarks of calls share: the program, the bare side's client, and taking turns.
+//! Shared by the call benchmarks: the program, the bare side's client, and alternation.
 
 use crate::figures::micros_per_call;
 use crate::jax::Jax;
@@ -8,10 +8,10 @@ use oxidax_pjrt::{Client, NamedValue};
 use oxidax_plugin::{Config, Request, Stderr, find_or_install};
 use serde_json::Value;
 
-/// Rounds that warm caches up and do not count.
+/// Warm-up rounds, which do not count.
 const WARM_UP: usize = 3;
 
-/// Microseconds a call, round by round.
+/// Microseconds per call, for each round.
 #[derive(Default)]
 pub struct Times {
     pub ours: Vec<f64>,
@@ -19,12 +19,12 @@ pub struct Times {
     pub jax: Vec<f64>,
 }
 
-/// The program that all sides run.
+/// The program of all sides.
 pub fn plus_one(leaves: Vec<Array>) -> Vec<Array> {
     leaves.iter().map(|leaf| leaf + 1.0).collect()
 }
 
-/// The client of the bare side: the same plugin, found the same way.
+/// Creates the bare side's client with the same plugin.
 pub fn bare_client(devices: usize) -> Result<Client> {
     let config = Config::from_env()?;
     let found = find_or_install(&Request::default(), &config, &mut Stderr::new())?;
@@ -32,7 +32,7 @@ pub fn bare_client(devices: usize) -> Result<Client> {
     Ok(Client::new(plugin, &[NamedValue::new("cpu_device_count", devices as i64)])?)
 }
 
-/// So many calls of each side in each round; JAX is asked by `request`, if it is there.
+/// Alternates calls of all sides in rounds. `request` is the request to JAX.
 pub fn take_turns(
     (rounds, calls): (usize, usize),
     mut ours: impl FnMut() -> Result<()>,

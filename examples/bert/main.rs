@@ -115,8 +115,8 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the cosines and indices of the `n` nearest `lines` (`f32[l, width]`) for each row of `queries`
-/// (`f32[s, width]`), nearest first.
+/// Returns the cosines and indices of the `n` nearest `lines` (`f32[l, width]`) for each row of
+/// `queries` (`f32[s, width]`), nearest first.
 fn nearest(queries: &Array, lines: &Array, n: usize) -> anyhow::Result<(Vec<f32>, Vec<i32>)> {
     let n = n.clamp(1, lines.shape()[0]);
     let found = jit(move |queries: Array, lines: Array| {

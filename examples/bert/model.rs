@@ -1,9 +1,9 @@
-//! The BERT encoder: embeddings of tokens, positions and segments, bidirectional transformer layers,
-//! and either the pooler from pretraining or a mean over tokens for sentence similarity.
+//! The BERT encoder: embeddings of tokens, positions and segments, bidirectional transformer
+//! layers, and either the pooler from pretraining or a mean over tokens for sentence similarity.
 //!
-//! Devlin, Chang, Lee, Toutanova: BERT: Pre-training of deep bidirectional transformers for language
-//! understanding (2018). Reimers, Gurevych: Sentence-BERT: Sentence embeddings using Siamese
-//! BERT-networks (2019).
+//! Devlin, Chang, Lee, Toutanova: BERT: Pre-training of deep bidirectional transformers for
+//! language understanding (2018). Reimers, Gurevych: Sentence-BERT: Sentence embeddings using
+//! Siamese BERT-networks (2019).
 
 use oxidax::prelude::*;
 

@@ -3,7 +3,7 @@
 use super::model::Texts;
 use super::weights::read;
 use anyhow::{anyhow, ensure};
-use data::{HostArray, Padding, Remainder, Stream};
+use data::{BatchPadding, HostArray, Remainder, Stream};
 use oxidax::prelude::*;
 use serde::Deserialize;
 use std::path::Path;
@@ -14,7 +14,8 @@ const SENTENCES: &str = "sentence_bert_config.json";
 /// The shortest padded length of a batch. Longer ones are powers of two times it.
 const SHORTEST: usize = 16;
 
-/// A WordPiece tokenizer: Wu et al., Google's neural machine translation system (2016), section 4.1.
+/// A WordPiece tokenizer: Wu et al., Google's neural machine translation system (2016), section
+/// 4.1.
 #[derive(Clone)]
 pub struct WordPiece {
     tokenizer: Tokenizer,
@@ -77,12 +78,12 @@ impl WordPiece {
         shorter.chain([self.longest]).collect()
     }
 
-    /// Returns batches of `size` sentences with their numbers `i32[size]`. Padding rows of an incomplete
-    /// batch have no tokens and the number -1.
+    /// Returns batches of `size` sentences with their numbers `i32[size]`. Padding rows of an
+    /// incomplete batch have no tokens and the number -1.
     pub fn batches(&self, sentences: Vec<String>, size: usize) -> Stream<(Texts, Array)> {
         let words = self.clone();
         let boundaries = self.boundaries();
-        let padding = Padding::with(0.0).remainder(Remainder::Keep);
+        let padding = BatchPadding::with(0.0).remainder(Remainder::Keep);
         Stream::new(sentences.into_iter().map(Ok))
             .enumerate()
             .parallel_map(2, move |(number, sentence)| {
@@ -99,7 +100,8 @@ impl WordPiece {
     }
 }
 
-/// Pads `i32[n, …]` to `size` rows of one number, because another size would compile another program.
+/// Pads `i32[n, …]` to `size` rows of one number, because another size would compile another
+/// program.
 fn pad_rows(rows: &HostArray, size: usize, with: i32) -> Result<HostArray, Error> {
     let shape = rows.shape().remove(0).insert(0, size);
     let mut elements = rows.to_vec::<i32>()?;

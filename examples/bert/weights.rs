@@ -1,5 +1,5 @@
-//! Loads folders in Hugging Face's layout: `config.json`, `model.safetensors` or its shards, and the
-//! optional `1_Pooling/config.json` of `sentence-transformers`.
+//! Loads folders in Hugging Face's layout: `config.json`, `model.safetensors` or its shards, and
+//! the optional `1_Pooling/config.json` of `sentence-transformers`.
 
 use super::model::{Bert, Config, Pooling};
 use anyhow::{Context, ensure};

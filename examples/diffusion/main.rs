@@ -5,10 +5,10 @@
 //! cargo run --release -p diffusion -- --data DIR     a folder of idx files
 //! ```
 //!
-//! Ho, Jain, Abbeel: Denoising diffusion probabilistic models (2020), with linear layers instead of a
-//! U-Net, conditioned on the digit to draw. All random numbers are drawn inside compiled programs. One
-//! call runs a hundred training steps, and one program turns noise into digits. For at least 90 % of
-//! 500 drawn digits, the nearest training digit has the requested class.
+//! Ho, Jain, Abbeel: Denoising diffusion probabilistic models (2020), with linear layers instead of
+//! a U-Net, conditioned on the digit to draw. All random numbers are drawn inside compiled
+//! programs. One call runs a hundred training steps, and one program turns noise into digits. For
+//! at least 90 % of 500 drawn digits, the nearest training digit has the requested class.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
@@ -70,7 +70,8 @@ impl Denoiser {
         }
     }
 
-    /// Predicts the noise `[b, pixels]` in images `[b, pixels]` of classes `i32[b]` at times `i32[b]`.
+    /// Predicts the noise `[b, pixels]` in images `[b, pixels]` of classes `i32[b]` at times
+    /// `i32[b]`.
     fn forward(&self, images: &Array, times: &Array, classes: &Array) -> Array {
         // Sines and cosines of the time with periods from 6 to 60,000 steps: Vaswani et al. (2017).
         let rates = exp(&(iota(DType::F32, 32) * (-10_000f64.ln() / 32.0)));
@@ -131,7 +132,10 @@ fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     let Options { batch, width, seed, .. } = options;
     let (train, test) = match &options.data {
-        Some(folder) => (data::idx(folder)?, data::idx_part(folder, data::Part::Test)?),
+        Some(folder) => (
+            data::idx(folder)?,
+            data::idx_with(folder, data::IdxOptions { split: data::Split::Test })?,
+        ),
         None => {
             let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../mlp/data/digits.csv.gz");
             let (test, train) = data::digits(digits)?.split(|row| row % 5 == 0);
@@ -143,15 +147,15 @@ fn main() -> anyhow::Result<()> {
     ensure!(side * side == pixels, "images of {pixels} pixels are not square");
     ensure!(batch > 0 && width > 0, "a batch of {batch} and a width of {width}: one is 0");
     let [train, test] = [train.all()?, test.all()?]
-        .map(|all| data::Batch { images: all.images * 2.0 - 1.0, labels: all.labels });
+        .map(|all| data::ImageBatch { images: all.images * 2.0 - 1.0, labels: all.labels });
 
     // The program itself draws batches from the digits on the device.
     let optimizer = optim::adamw(1e-3).chain(optim::params_ema(0.995));
     let new = jit(move |key: random::Key| Denoiser::new(key, pixels, width)).name("new");
     let mut model = new.call(random::key(seed))?;
     let mut state = optimizer.init(&model);
-    let steps =
-        jit(move |model: Denoiser, state: optim::State, all: data::Batch, key: random::Key| {
+    let steps = jit(
+        move |model: Denoiser, state: optim::State, all: data::ImageBatch, key: random::Key| {
             let keys = random::split_batch(key, [PER_CALL]);
             let step = |(model, state): (Denoiser, optim::State), key: random::Key| {
                 let [rows, key] = key.split();
@@ -165,9 +169,10 @@ fn main() -> anyhow::Result<()> {
             };
             let ((model, state), losses) = scan(step, (model, state), keys);
             (model, state, losses.mean())
-        })
-        .name("train_steps");
-    let held_out = jit(|model: Denoiser, test: data::Batch| {
+        },
+    )
+    .name("train_steps");
+    let held_out = jit(|model: Denoiser, test: data::ImageBatch| {
         let each = |key: random::Key| loss(&model, &test.images, &test.labels, key);
         map(each, random::split_batch(random::key(7), [20])).mean()
     })
@@ -204,7 +209,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 /// Returns the class `i32[b]` of the training digit nearest to each image `[b, pixels]`.
-fn nearest_classes(images: Array, all: data::Batch) -> Array {
+fn nearest_classes(images: Array, all: data::ImageBatch) -> Array {
     let squares = (&all.images * &all.images).sum_axes(-1);
     let distances = squares - images.matmul(&all.images.swapaxes(0, 1)) * 2.0;
     all.labels.index(i![&argmin(&distances, -1)])

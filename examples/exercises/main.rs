@@ -1,5 +1,5 @@
-//! Three measurement exercises: compile time against run time, the benefit of prefetching, and a good
-//! batch size for several devices.
+//! Three measurement exercises: compile time against run time, the benefit of prefetching, and a
+//! good batch size for several devices.
 //!
 //! ```text
 //! cargo run --release -p exercises -- platforms                 every platform that has a plugin
@@ -42,8 +42,8 @@ const SIZES: [usize; 4] = [784, 1024, 1024, 10];
 
 type Step = Jit<(nn::Mlp, optim::State, (Array, Array)), (nn::Mlp, optim::State, Array)>;
 
-/// Returns a model, its optimizer state and a training step, which returns the new model and state and
-/// the loss before the update. Images are `f32[b, 784]`, labels `i32[b]`.
+/// Returns a model, its optimizer state and a training step, which returns the new model and state
+/// and the loss before the update. Images are `f32[b, 784]`, labels `i32[b]`.
 fn training() -> Result<(nn::Mlp, optim::State, Step), Error> {
     // The first use of a device: report an error if there is none.
     let key = catch(|| random::key(0))?;

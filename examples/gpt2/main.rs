@@ -8,8 +8,8 @@
 //! OXIDAX_CPU_DEVICES=8 cargo run --release -p gpt2 -- train --mesh data=2,model=4
 //! ```
 //!
-//! `DIR` is a folder in Hugging Face's layout, of any of the four sizes; `train` saves such a folder.
-//! README.md has details.
+//! `DIR` is a folder in Hugging Face's layout, of any of the four sizes; `train` saves such a
+//! folder. README.md has details.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 

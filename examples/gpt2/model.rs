@@ -82,8 +82,8 @@ pub struct Cache {
 }
 
 impl Gpt2 {
-    /// Initializes weights as nanoGPT does: normal with deviation 0.02, and `0.02 / √(2 · layers)` in
-    /// front of the residual stream.
+    /// Initializes weights as nanoGPT does: normal with deviation 0.02, and `0.02 / √(2 · layers)`
+    /// in front of the residual stream.
     pub fn new(key: Key, config: &Config) -> Gpt2 {
         let [tokens, positions, layers] = key.split();
         let table = |key, n| nn::Embedding::with_weight(normal(key, [n, config.width], 0.02));

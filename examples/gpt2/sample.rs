@@ -1,4 +1,5 @@
-//! Sampling: one compiled program reads the prompt and generates all tokens, with a key-value cache.
+//! Sampling: one compiled program reads the prompt and generates all tokens, with a key-value
+//! cache.
 
 use super::model::Gpt2;
 use anyhow::{bail, ensure};
@@ -48,8 +49,8 @@ pub fn generator(sampling: Sampling, policy: nn::DTypePolicy) -> Generator {
     jit(generate).name("generate")
 }
 
-/// Generates `n` tokens after a prompt. A text that outgrows the model's positions continues from its
-/// second half.
+/// Generates `n` tokens after a prompt. A text that outgrows the model's positions continues from
+/// its second half.
 pub fn generate(
     generator: &Generator,
     model: &Gpt2,

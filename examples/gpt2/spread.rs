@@ -14,11 +14,12 @@ pub struct Spread {
     /// Mesh axes, as in `data=2,model=4`. `data` splits the batch, `model` the layers.
     #[arg(long)]
     mesh: Option<String>,
-    /// Also split parameters and optimizer state along `data`, and gather each layer where it is used.
+    /// Also split parameters and optimizer state along `data`, and gather each layer where it is
+    /// used.
     #[arg(long, requires = "mesh")]
     fsdp: bool,
-    /// A file with one rule per line: a pattern of leaf paths, and a mesh axis or `-` for each array
-    /// axis, as in `*c_fc.weight - model`.
+    /// A file with one rule per line: a pattern of leaf paths, and a mesh axis or `-` for each
+    /// array axis, as in `*c_fc.weight - model`.
     #[arg(long, requires = "mesh")]
     shardings: Option<PathBuf>,
 }
@@ -98,8 +99,8 @@ fn mesh(text: &str) -> anyhow::Result<Mesh> {
     Ok(Mesh::new(&all[..needed], axes)?)
 }
 
-/// Splits pairs of layers as Megatron does: the first by columns, the second by rows. GPT-2's files store
-/// queries, keys and values side by side, so the compiler inserts extra communication;
+/// Splits pairs of layers as Megatron does: the first by columns, the second by rows. GPT-2's files
+/// store queries, keys and values side by side, so the compiler inserts extra communication;
 /// `examples/parallel` stores them separately.
 fn layer_rules() -> PartitionRules {
     let mut rules = Vec::new();

@@ -1,8 +1,8 @@
 //! Loads and saves folders in Hugging Face's layout: `config.json`, and `model.safetensors` or its
 //! shards.
 //!
-//! GPT-2's matrices are stored `[in, out]`, as in `nn::Linear`. The head is not stored, because it is
-//! the token embedding.
+//! GPT-2's matrices are stored `[in, out]`, as in `nn::Linear`. The head is not stored, because it
+//! is the token embedding.
 
 use super::model::{Config, Gpt2};
 use anyhow::{Context, ensure};
@@ -107,7 +107,8 @@ pub fn save(folder: &Path, model: &Gpt2, config: &Config) -> anyhow::Result<()> 
     Ok(checkpoint::save(folder.join("model.safetensors"), &leaves)?)
 }
 
-/// Returns the name in a file of the leaf at a path: `h.3.ln_1.weight` for `h.layers[3].ln_1.scale`.
+/// Returns the name in a file of the leaf at a path: `h.3.ln_1.weight` for
+/// `h.layers[3].ln_1.scale`.
 pub fn stored_name(path: &str) -> String {
     path.replace("h.layers[", "h.").replace(']', "").replace(".scale", ".weight")
 }

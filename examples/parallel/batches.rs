@@ -9,8 +9,9 @@ use std::io::Read;
 const TEXT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../gpt2/data/tragedies.txt.gz");
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mlp/data/digits.csv.gz");
 
-/// Returns the vocabulary size and batches of characters and next characters, `i32[b, t]` each, from
-/// the whole text. The vocabulary size is rounded up to a multiple of 16, so that tables can be split.
+/// Returns the vocabulary size and batches of characters and next characters, `i32[b, t]` each,
+/// from the whole text. The vocabulary size is rounded up to a multiple of 16, so that tables can
+/// be split.
 pub fn text(steps: usize, b: usize, t: usize) -> anyhow::Result<(usize, Vec<Batch>)> {
     let mut text = String::new();
     MultiGzDecoder::new(std::fs::File::open(TEXT)?).read_to_string(&mut text)?;

@@ -6,12 +6,13 @@
 //! number of tokens per device; further tokens skip it on the residual stream. An auxiliary loss
 //! balances the experts.
 //!
-//! Routing is not continuous: where a token's second and third expert are equally likely up to the last
-//! digits, two runs may choose differently. Losses then agree with one device's within 1e-4, otherwise
-//! within 1e-6.
+//! Routing is not continuous: where a token's second and third expert are equally likely up to the
+//! last digits, two runs may choose differently. Losses then agree with one device's within 1e-4,
+//! otherwise within 1e-6.
 //!
-//! Lepikhin et al.: GShard: scaling giant models with conditional computation and automatic sharding
-//! (2020). The auxiliary loss: Fedus, Zoph, Shazeer: Switch transformers (2021), section 2.2.
+//! Lepikhin et al.: GShard: scaling giant models with conditional computation and automatic
+//! sharding (2020). The auxiliary loss: Fedus, Zoph, Shazeer: Switch transformers (2021), section
+//! 2.2.
 
 use super::model::{Batch, Gpt, Sizes, causal};
 use super::train::Recipe;
@@ -115,8 +116,9 @@ impl Experts {
         (reshape(&einsum("gser,egrc->gsc", [&shares, &back]), x.shape()), uneven.mean())
     }
 
-    /// Routes tokens. Returns the queue of each expert `[experts, room, width]`, the weights with which
-    /// tokens read the results `[tokens, experts, room]`, and the imbalance, which is 1 if balanced.
+    /// Routes tokens. Returns the queue of each expert `[experts, room, width]`, the weights with
+    /// which tokens read the results `[tokens, experts, room]`, and the imbalance, which is 1 if
+    /// balanced.
     fn sorted(&self, x: &Array) -> (Array, Array, Array) {
         let [b, t, width] = x.dims();
         let (n, x) = (b * t, reshape(x, [b * t, width]));

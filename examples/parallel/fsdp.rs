@@ -1,9 +1,9 @@
-//! Fully sharded data parallel (ZeRO-3): the batch, parameters and optimizer state are split over all
-//! devices.
+//! Fully sharded data parallel (ZeRO-3): the batch, parameters and optimizer state are split over
+//! all devices.
 //!
 //! Each device stores one shard of every array. A step gathers a parameter where it needs it
-//! (all-gather) and discards it after use. Gradients are summed over the batch and split again, and each
-//! device updates its own shards.
+//! (all-gather) and discards it after use. Gradients are summed over the batch and split again, and
+//! each device updates its own shards.
 //!
 //! Rajbhandari, Rasley, Ruwase, He: ZeRO: memory optimizations toward training trillion parameter
 //! models (2020).

@@ -10,12 +10,14 @@
 //! cargo run --release -p parallel -- experts                split the experts
 //! ```
 //!
-//! Trains a small GPT on four tragedies, or a perceptron on digits. Prints the shardings, the collectives
-//! of the compiled program, and the losses beside those of one device, which agree within 2e-5
-//! (`experts`: 1e-3, because nearly equal routing probabilities may be decided differently). Without
-//! other devices it uses eight virtual CPU devices, or as many as `OXIDAX_CPU_DEVICES` sets.
+//! Trains a small GPT on four tragedies, or a perceptron on digits. Prints the shardings, the
+//! collectives of the compiled program, and the losses beside those of one device, which agree
+//! within 2e-5 (`experts`: 1e-3, because nearly equal routing probabilities may be decided
+//! differently). Without other devices it uses eight virtual CPU devices, or as many as
+//! `OXIDAX_CPU_DEVICES` sets.
 //!
-//! Each recipe is one file to copy. `train.rs` has the training step, which does not depend on them.
+//! Each recipe is one file to copy. `train.rs` has the training step, which does not depend on
+//! them.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 

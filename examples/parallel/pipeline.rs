@@ -1,12 +1,13 @@
-//! Pipeline parallel with GPipe's schedule: each device holds some of the blocks, and microbatches pass
-//! from one device to the next.
+//! Pipeline parallel with GPipe's schedule: each device holds some of the blocks, and microbatches
+//! pass from one device to the next.
 //!
-//! With `s` stages and `m` microbatches a step has `m + s - 1` ticks. In each tick, every stage computes
-//! one microbatch and passes it on. Stages idle for `s - 1` ticks at the start and the end, so `m` should
-//! be several times `s`. The backward pass is the derivative of this loop, in reverse order. Each group
-//! of stages has a part of the batch.
+//! With `s` stages and `m` microbatches a step has `m + s - 1` ticks. In each tick, every stage
+//! computes one microbatch and passes it on. Stages idle for `s - 1` ticks at the start and the
+//! end, so `m` should be several times `s`. The backward pass is the derivative of this loop, in
+//! reverse order. Each group of stages has a part of the batch.
 //!
-//! Huang et al.: GPipe: efficient training of giant neural networks using pipeline parallelism (2018).
+//! Huang et al.: GPipe: efficient training of giant neural networks using pipeline parallelism
+//! (2018).
 
 use super::model::{Batch, Model};
 use super::train::Recipe;

@@ -1,15 +1,16 @@
 //! Sequence parallel with ring attention: texts are split over devices, and keys and values travel
 //! around a ring.
 //!
-//! Everything but attention is per token. For attention, each device keeps its queries, and keys and
-//! values move from device to device until every query has met every key. The softmax is accumulated on
-//! the way: largest score, sum of exponentials and mixed values, rescaled when a larger score arrives.
-//! No device ever stores the scores of a whole text.
+//! Everything but attention is per token. For attention, each device keeps its queries, and keys
+//! and values move from device to device until every query has met every key. The softmax is
+//! accumulated on the way: largest score, sum of exponentials and mixed values, rescaled when a
+//! larger score arrives. No device ever stores the scores of a whole text.
 //!
-//! The first device has the least work, because early tokens attend to few others. Giving each device
-//! two parts, one from either end of the text, would balance this.
+//! The first device has the least work, because early tokens attend to few others. Giving each
+//! device two parts, one from either end of the text, would balance this.
 //!
-//! Liu, Zaharia, Abbeel: Ring attention with blockwise transformers for near-infinite context (2023).
+//! Liu, Zaharia, Abbeel: Ring attention with blockwise transformers for near-infinite context
+//! (2023).
 
 use super::model::{Batch, Gpt};
 use super::train::Recipe;

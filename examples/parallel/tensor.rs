@@ -1,9 +1,9 @@
 //! Tensor parallel as in Megatron: layers are split, alone or together with the batch.
 //!
-//! Of two consecutive linear layers, the first is split by columns, so each device computes some features
-//! from the whole input. The second is split by rows, so it needs only these features. Attention heads or
-//! an activation in between stay on the device. The results of the second layer are partial sums: each
-//! pair of layers has one all-reduce forward and one backward.
+//! Of two consecutive linear layers, the first is split by columns, so each device computes some
+//! features from the whole input. The second is split by rows, so it needs only these features.
+//! Attention heads or an activation in between stay on the device. The results of the second layer
+//! are partial sums: each pair of layers has one all-reduce forward and one backward.
 //!
 //! Shoeybi et al.: Megatron-LM: training multi-billion parameter language models using model
 //! parallelism (2019).

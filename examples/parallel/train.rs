@@ -122,7 +122,7 @@ pub fn on_mesh<P: Tree>(
         held: first_device_bytes(&parameters)? + first_device_bytes(&state)?,
         parameters: parameters_at,
         state: state_at,
-        collectives: step.collectives()?,
+        collectives: step.report().collectives()?,
     })
 }
 

@@ -8,9 +8,10 @@
 //! ```
 //!
 //! libtpu compiles each step for one device and for a slice of eight. Each result is a line of
-//! `docs/tpu-plans.jsonl`: memory from the compiler, FLOPs from the program, time and utilization from the
-//! roofline. Lines of the same program and libtpu are reused, so the command can be interrupted at any
-//! time. A step that does not fit is recorded too, and tried again with half the batch.
+//! `docs/tpu-plans.jsonl`: memory from the compiler, FLOPs from the program, time and utilization
+//! from the roofline. Lines of the same program and libtpu are reused, so the command can be
+//! interrupted at any time. A step that does not fit is recorded too, and tried again with half the
+//! batch.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 

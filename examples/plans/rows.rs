@@ -205,8 +205,8 @@ fn hash(text: &str) -> u64 {
 /// Returns the date in UTC as `2026-11-22`.
 fn today() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    // Days since 1 March of year 0, so that leap days end a year (Hinnant, "chrono-compatible low-level
-    // date algorithms").
+    // Days since 1 March of year 0, so that leap days end a year (Hinnant, "chrono-compatible
+    // low-level date algorithms").
     let days = seconds / 86400 + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36524 - day / 146_096) / 365;

@@ -2,7 +2,7 @@
 
 use super::recipe::Batch;
 use anyhow::{bail, ensure};
-use data::{HostArray, Origin, Remainder, Source, Stream};
+use data::{BatchOptions, HostArray, RecordOrigin, Remainder, Source, Stream};
 use oxidax::prelude::*;
 use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// A set of images with random access.
 pub enum Images {
     /// Grey images in memory, as in Fashion-MNIST.
-    Grey(data::Labelled),
+    Grey(data::LabelledImages),
     /// A folder with one subfolder per class.
     Files(data::ImageFolder),
     /// Noise, which costs almost nothing, to measure the speed of steps.
@@ -19,7 +19,7 @@ pub enum Images {
 
 /// An image before decoding.
 pub enum Raw {
-    Grey(data::Example),
+    Grey(data::LabelledImage),
     File(data::ImageFile),
     Noise { seed: u64, class: i32 },
 }
@@ -33,7 +33,8 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// Opens a folder of idx files, or a folder with `train` and `val` that have one subfolder per class.
+    /// Opens a folder of idx files, or a folder with `train` and `val` that have one subfolder per
+    /// class.
     pub fn open(folder: &Path) -> anyhow::Result<Sets> {
         let (train, test) = (folder.join("train"), folder.join("val"));
         if train.is_dir() && test.is_dir() {
@@ -60,7 +61,10 @@ impl Sets {
                 folder.display()
             );
         }
-        let (train, test) = (data::idx(folder)?, data::idx_part(folder, data::Part::Test)?);
+        let (train, test) = (
+            data::idx(folder)?,
+            data::idx_with(folder, data::IdxOptions { split: data::Split::Test })?,
+        );
         let labels = (0..train.len()).map(|row| train.get(row).map(|example| example.label()));
         let labels: Vec<i32> = labels.collect::<Result<_, Error>>()?;
         let classes = labels.into_iter().max().map_or(0, |label| label as usize + 1);
@@ -86,8 +90,8 @@ pub struct Reading {
 }
 
 impl Images {
-    /// Returns endless batches, in a new order each epoch. `augment` crops at random and flips half of
-    /// the images, determined by the seed and the index of the image since the start.
+    /// Returns endless batches, in a new order each epoch. `augment` crops at random and flips half
+    /// of the images, determined by the seed and the index of the image since the start.
     pub fn train(self, reading: Reading, seed: u64, augment: bool) -> Stream<Batch> {
         let Reading { size, batch, workers } = reading;
         let images = self.shuffled(seed).stream().repeat_forever().enumerate();
@@ -107,14 +111,14 @@ impl Images {
         made.batch(batch).to_device(2)
     }
 
-    /// Returns batches of at most `limit` images in total, the same at every call. The last batch may
-    /// be smaller.
+    /// Returns batches of at most `limit` images in total, the same at every call. The last batch
+    /// may be smaller.
     pub fn test(self, reading: Reading, limit: usize) -> Stream<Batch> {
         let Reading { size, batch, workers } = reading;
         let limit = limit.min(Source::len(&self));
         let images = self.shuffled(0).range(0..limit).stream();
         let made = images.parallel_map(workers, move |raw| Crop::centre(size).example(raw, size));
-        made.batch_with(batch, Remainder::Keep).to_device(2)
+        made.batch_with(batch, BatchOptions { remainder: Remainder::Keep }).to_device(2)
     }
 }
 
@@ -139,7 +143,7 @@ impl Source for Images {
         })
     }
 
-    fn origin(&self, index: usize) -> Option<Origin> {
+    fn origin(&self, index: usize) -> Option<RecordOrigin> {
         match self {
             Images::Files(folder) => folder.origin(index),
             Images::Grey(_) | Images::Noise { .. } => None,

@@ -171,7 +171,7 @@ impl Options {
         if let Some(path) = &self.metrics {
             metrics = metrics.csv(path, ["loss", "accuracy", "rate"])?;
         }
-        let mut progress = train::Progress::new(self.steps.into()).from_step(done.into());
+        let mut progress = train::ProgressBar::new(self.steps.into()).from_step(done.into());
         let instruments = batches.instruments();
         let (first_step, mut compiled, mut before) = (done, None, None::<Array>);
         let mut stopped = false;

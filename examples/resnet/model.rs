@@ -80,9 +80,9 @@ pub struct ConvNorm {
 }
 
 impl ConvNorm {
-    /// Initializes a `k` by `k` convolution whose padding keeps the size at stride 1. Weights are normal
-    /// with variance `2 / (k² n_out)`, which preserves the variance of gradients (He et al., "Delving
-    /// deep into rectifiers", 2015, equation 14).
+    /// Initializes a `k` by `k` convolution whose padding keeps the size at stride 1. Weights are
+    /// normal with variance `2 / (k² n_out)`, which preserves the variance of gradients (He et al.,
+    /// "Delving deep into rectifiers", 2015, equation 14).
     fn new(key: random::Key, k: usize, n_in: usize, n_out: usize, stride: usize) -> ConvNorm {
         let numbers = nn::init::VarianceScaling {
             scale: 2.0,

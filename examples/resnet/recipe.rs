@@ -1,4 +1,5 @@
-//! The training recipe: Nesterov momentum, weight decay on kernels, linear warm-up and half a cosine.
+//! The training recipe: Nesterov momentum, weight decay on kernels, linear warm-up and half a
+//! cosine.
 //!
 //! Goyal et al., "Accurate, large minibatch SGD" (2017); He et al., "Bag of tricks for image
 //! classification" (2018).
@@ -9,7 +10,8 @@ use oxidax::prelude::*;
 /// The numbers of a run.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Recipe {
-    /// Learning rate at the end of the warm-up. 0.1 is usual for a batch of 256; scale it with the batch.
+    /// Learning rate at the end of the warm-up. 0.1 is usual for a batch of 256; scale it with the
+    /// batch.
     #[arg(long, default_value_t = 0.1)]
     pub learning_rate: f64,
     #[arg(long, default_value_t = 0.9)]
@@ -129,7 +131,8 @@ impl Recipe {
         jit(step).name("train_step")
     }
 
-    /// Returns a function that adds a batch to the means of loss and accuracy, without label smoothing.
+    /// Returns a function that adds a batch to the means of loss and accuracy, without label
+    /// smoothing.
     pub fn evaluation(&self) -> Jit<(ResNet, Stats, Means, Batch), Means> {
         let policy = self.policy();
         let add = move |model: ResNet, stats: Stats, means: Means, (images, labels): Batch| {

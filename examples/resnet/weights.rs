@@ -51,8 +51,8 @@ fn open(path: &Path) -> Result<checkpoint::Reader, Error> {
         .ignore(["*.num_batches_tracked"]))
 }
 
-/// Loads weights in `f32`. If the file has another number of classes than the template, the head stays
-/// the template's, and the second result is the file's number of classes.
+/// Loads weights in `f32`. If the file has another number of classes than the template, the head
+/// stays the template's, and the second result is the file's number of classes.
 pub fn load(path: &Path, template: &Weights) -> anyhow::Result<(Weights, Option<usize>)> {
     let reader = open(path)?;
     let types = reader.types()?;

@@ -1,10 +1,11 @@
-//! What there is to load: the arrays of one file, of several that an index names, or of a checkpoint of ours.
+//! The arrays that can be loaded: from one file, from several files with an index, or from a
+//! checkpoint folder.
 
 use super::fault::{Read, abridged, damaged, listed, refused, unread};
 use super::file::{ArrayFile, open_file};
 use super::header::Entry;
 use super::manifest::{self, Manifest, inside};
-use super::pieces::Joined;
+use super::shards::JoinedShards;
 use super::steps;
 use crate::core::Error;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
@@ -13,21 +14,21 @@ use std::fmt;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// The names that Hugging Face's libraries give.
+/// File names used by Hugging Face's libraries.
 const INDEX: &str = "model.safetensors.index.json";
 const SINGLE: &str = "model.safetensors";
-/// Longer indices are not read.
+/// Longest index that is read, in bytes.
 const LONGEST_INDEX: u64 = 256 << 20;
 
-/// Arrays by name, wherever they lie.
+/// Arrays by name, stored in one file or several.
 pub(super) struct Contents {
-    /// What was opened: the file or folder.
+    /// The opened file or folder.
     pub(super) path: PathBuf,
     files: Vec<ArrayFile>,
-    /// Which file, and the checksum if it is known.
+    /// File number of each array, and its checksum if the manifest has one.
     arrays: BTreeMap<String, (usize, Option<u32>)>,
-    /// Those that lie in pieces, which are then not among `arrays`' names.
-    wholes: BTreeMap<String, Joined>,
+    /// Arrays stored as separate shards. Their shards are not listed in `names`.
+    sharded: BTreeMap<String, JoinedShards>,
     pub(super) manifest: Option<Manifest>,
 }
 
@@ -36,49 +37,56 @@ impl Contents {
     pub(super) fn open(path: &Path) -> Read<Contents> {
         let is_folder = std::fs::metadata(path).map_err(|error| unread(path, error))?.is_dir();
         if !is_folder {
-            return match path.extension().is_some_and(|extension| extension == "json") {
-                true => Contents::indexed(path),
-                false => Contents::single(path),
+            return if path.extension().is_some_and(|extension| extension == "json") {
+                Contents::indexed(path)
+            } else {
+                Contents::single(path)
             };
         }
-        let there = |name: &str| path.join(name).exists();
-        match () {
-            () if there(manifest::NAME) => Contents::checkpoint(path),
-            // As `transformers` chooses, if both are there.
-            () if there(SINGLE) => Contents::single(&path.join(SINGLE)),
-            () if there(INDEX) => Contents::indexed(&path.join(INDEX)),
-            () => {
-                let newest = steps::list(path).ok().and_then(|steps| steps.last().copied());
-                let help = match newest.map(|step| steps::path(Path::new(""), step)) {
-                    Some(newest) => {
-                        format!("name a step's folder; the newest is `{}`", newest.display())
-                    }
-                    None => "name the file, if it is called otherwise".into(),
-                };
-                let message = format!(
-                    "the folder has none of `{}`, `{SINGLE}` and `{INDEX}`\n  help: {help}",
-                    manifest::NAME
-                );
-                Err(damaged(path, message))
-            }
+        let exists = |name: &str| path.join(name).exists();
+        if exists(manifest::NAME) {
+            return Contents::checkpoint(path);
         }
+        // If both exist, the single file wins, as in `transformers`.
+        if exists(SINGLE) {
+            return Contents::single(&path.join(SINGLE));
+        }
+        if exists(INDEX) {
+            return Contents::indexed(&path.join(INDEX));
+        }
+        let newest = steps::list(path).ok().and_then(|steps| steps.last().copied());
+        let help = match newest.map(|step| steps::path(Path::new(""), step)) {
+            Some(newest) => format!("open a step's folder; the newest is `{}`", newest.display()),
+            None => "open the file by its own name".into(),
+        };
+        let message = format!(
+            "the folder has none of `{}`, `{SINGLE}` and `{INDEX}`\n  help: {help}",
+            manifest::NAME
+        );
+        Err(damaged(path, message))
     }
 
     fn single(path: &Path) -> Read<Contents> {
         let file = ArrayFile::open(path)?;
         let arrays = file.entries().keys().map(|name| (name.clone(), (0, None))).collect();
-        let wholes = BTreeMap::new();
-        Ok(Contents { path: path.to_path_buf(), files: vec![file], arrays, wholes, manifest: None })
+        let sharded = BTreeMap::new();
+        Ok(Contents {
+            path: path.to_path_buf(),
+            files: vec![file],
+            arrays,
+            sharded,
+            manifest: None,
+        })
     }
 
-    /// A checkpoint of ours: every file is what the manifest says.
+    /// Opens a step's folder and compares every file with the manifest.
     pub(super) fn checkpoint(folder: &Path) -> Read<Contents> {
         let manifest = Manifest::read(folder)?;
         let mut contents = Contents {
             path: folder.to_path_buf(),
             files: Vec::new(),
             arrays: BTreeMap::new(),
-            wholes: BTreeMap::new(),
+            sharded: BTreeMap::new(),
             manifest: None,
         };
         for record in &manifest.files {
@@ -97,32 +105,32 @@ impl Contents {
             let crcs: BTreeMap<&String, u32> = record.arrays.iter().map(|(k, v)| (k, *v)).collect();
             contents.add(file, |name| crcs.get(&name.to_owned()).copied())?;
         }
-        contents.join(&manifest)?;
+        contents.join_shards(&manifest)?;
         contents.manifest = Some(manifest);
         Ok(contents)
     }
 
-    /// Finds the pieces of arrays that lie in several.
-    fn join(&mut self, manifest: &Manifest) -> Read<()> {
+    /// Joins the shards of each sharded array.
+    fn join_shards(&mut self, manifest: &Manifest) -> Read<()> {
         for (name, whole) in &manifest.sharded {
             let wrong = |why: String| {
-                damaged(&self.path, format!("the pieces of `{}`: {why}", abridged(name)))
+                damaged(&self.path, format!("the shards of `{}`: {why}", abridged(name)))
             };
             if self.arrays.contains_key(name) {
-                return Err(wrong("an array has that name too".into()));
+                return Err(wrong("an array has the same name".into()));
             }
-            let entries = whole.starts.iter().map(|(piece, start)| match self.entry(piece) {
-                Some(entry) => Ok((piece.as_str(), entry, start.as_slice())),
-                None => Err(wrong(format!("`{}` is missing", abridged(piece)))),
+            let entries = whole.starts.iter().map(|(shard, start)| match self.entry(shard) {
+                Some(entry) => Ok((shard.as_str(), entry, start.as_slice())),
+                None => Err(wrong(format!("`{}` is missing", abridged(shard)))),
             });
             let entries = entries.collect::<Result<Vec<_>, _>>()?;
-            let joined = Joined::new(&whole.shape, &entries).map_err(wrong)?;
-            self.wholes.insert(name.clone(), joined);
+            let joined = JoinedShards::new(&whole.shape, &entries).map_err(wrong)?;
+            self.sharded.insert(name.clone(), joined);
         }
         Ok(())
     }
 
-    /// A model in several files, as Hugging Face's libraries save it.
+    /// Opens a model in several files, in the layout of Hugging Face's libraries.
     fn indexed(path: &Path) -> Read<Contents> {
         let folder = path.parent().unwrap_or(Path::new(""));
         let shards = read_index(path)?;
@@ -130,12 +138,12 @@ impl Contents {
             path: path.to_path_buf(),
             files: Vec::new(),
             arrays: BTreeMap::new(),
-            wholes: BTreeMap::new(),
+            sharded: BTreeMap::new(),
             manifest: None,
         };
         for (shard, names) in &shards {
-            let at = inside(folder, shard).ok_or_else(|| outside(path, shard))?;
-            let file = ArrayFile::open(&at).map_err(|mut fault| {
+            let path_of_shard = inside(folder, shard).ok_or_else(|| outside(path, shard))?;
+            let file = ArrayFile::open(&path_of_shard).map_err(|mut fault| {
                 if let Error::Io { source, .. } = &fault.error
                     && source.kind() == io::ErrorKind::NotFound
                 {
@@ -144,8 +152,8 @@ impl Contents {
                         more => format!(" and {more} more"),
                     };
                     let message = format!(
-                        "the file `{}` is missing, in which `{}`{more} should lie\n  \
-                         help: fetch it into the folder of the index",
+                        "the file `{}` is missing, which should contain `{}`{more}\n  \
+                         help: download it into the folder of the index",
                         abridged(shard),
                         abridged(&names[0])
                     );
@@ -166,7 +174,7 @@ impl Contents {
         Ok(contents)
     }
 
-    /// Adds a file's arrays, none of which may be there already.
+    /// Adds a file's arrays. A name that exists already is an error.
     fn add(&mut self, file: ArrayFile, crc: impl Fn(&str) -> Option<u32>) -> Read<()> {
         let number = self.files.len();
         for name in file.entries().keys() {
@@ -187,26 +195,26 @@ impl Contents {
         Ok(())
     }
 
-    /// The arrays' names, in their order.
+    /// Returns the arrays' names in alphabetical order, sharded arrays last.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> + '_ {
-        let pieces: BTreeSet<&str> = self.wholes.values().flat_map(Joined::names).collect();
+        let shards: BTreeSet<&str> = self.sharded.values().flat_map(JoinedShards::names).collect();
         let whole =
-            self.arrays.keys().map(String::as_str).filter(move |name| !pieces.contains(name));
-        whole.chain(self.wholes.keys().map(String::as_str))
+            self.arrays.keys().map(String::as_str).filter(move |name| !shards.contains(name));
+        whole.chain(self.sharded.keys().map(String::as_str))
     }
 
     pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
-        if let Some(joined) = self.wholes.get(name) {
+        if let Some(joined) = self.sharded.get(name) {
             return Some(&joined.entry);
         }
         let (number, _) = self.arrays.get(name)?;
         self.files[*number].entries().get(name)
     }
 
-    /// An array's elements on the host.
+    /// Reads an array's elements.
     pub(super) fn read(&self, name: &str) -> Read<Vec<u8>> {
-        match self.wholes.get(name) {
-            Some(joined) => joined.read(|piece| self.read_one(piece)),
+        match self.sharded.get(name) {
+            Some(joined) => joined.read(&|shard| self.read_one(shard)),
             None => self.read_one(name),
         }
     }
@@ -220,17 +228,17 @@ impl Contents {
 
 fn outside(path: &Path, name: &str) -> super::fault::Fault {
     let message = format!(
-        "it names the file `{}`, which is not a file of the same folder; nothing outside of it is read",
+        "it names the file `{}`, which is not in the same folder; files elsewhere are not read",
         abridged(name)
     );
     damaged(path, message)
 }
 
-/// The files that an index names, each with its arrays.
+/// Returns the files listed in an index, each with its arrays.
 fn read_index(path: &Path) -> Read<BTreeMap<String, Vec<String>>> {
     let (file, len) = open_file(path).map_err(|error| unread(path, error))?;
     let wrong =
-        |why: String| damaged(path, format!("this is no index of safetensors files: {why}"));
+        |why: String| damaged(path, format!("this is not an index of safetensors files: {why}"));
     if len > LONGEST_INDEX {
         return Err(wrong(format!("{len} bytes, at most {LONGEST_INDEX}")));
     }
@@ -253,7 +261,7 @@ struct Index {
     weight_map: WeightMap,
 }
 
-/// Array to file. A name that stands there twice is refused, where a plain map would take the last.
+/// Maps arrays to files. Unlike a plain map, deserialization rejects duplicate names.
 struct WeightMap(BTreeMap<String, String>);
 
 impl<'de> Deserialize<'de> for WeightMap {
@@ -268,7 +276,7 @@ impl<'de> Deserialize<'de> for WeightMap {
                 let mut entries = BTreeMap::new();
                 while let Some((name, shard)) = map.next_entry::<String, String>()? {
                     if entries.contains_key(&name) {
-                        let message = format!("`{}` stands there twice", abridged(&name));
+                        let message = format!("`{}` appears twice", abridged(&name));
                         return Err(A::Error::custom(message));
                     }
                     entries.insert(name, shard);

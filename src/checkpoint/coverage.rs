@@ -96,7 +96,7 @@ mod tests {
     fn missing(local: &[i32], spec: crate::core::PartitionSpec) -> (Vec<i32>, usize) {
         let sharding = mesh(local).sharding(spec).unwrap();
         let (remote, total) = remote_shards(&sharding, &Shape::from([4, 4]));
-        (remote.iter().map(|shard| shard.device.id()).collect(), total)
+        (remote.iter().map(|shard| shard.device.id().0).collect(), total)
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! How dtypes and their bytes stand in a safetensors file.
+//! How dtypes are stored in a safetensors file.
 //!
-//! Twenty of our dtypes have a name there. The other eight are written as what holds their bits, `i4` as
-//! `I8` and `c128` as pairs of `F64`, and the file's metadata says what they are: any reader of the
-//! format can read the file, and we get back what was saved.
+//! The format has names for twenty of our dtypes. The other eight are stored as a type with the
+//! same bits (`i4` as `I8`, `c128` as pairs of `F64`), and the file's metadata records the dtype.
+//! Every reader of the format can read such a file, and [`load`](super::load) restores the dtype.
 
 use crate::core::DType;
 use safetensors::Dtype;
 
-/// Dtypes that both sides know. Files say `F8_E4M3` for the kind without infinities; their six-bit
-/// floats are left out, for want of an agreed packing.
+/// Dtypes that exist on both sides. `F8_E4M3` in files is the variant without infinities. The
+/// format's six-bit floats are left out: their packing is not specified.
 const PAIRS: [(DType, Dtype); 20] = [
     (DType::Bool, Dtype::BOOL),
     (DType::F4E2M1FN, Dtype::F4),
@@ -32,53 +32,55 @@ const PAIRS: [(DType, Dtype); 20] = [
     (DType::C64, Dtype::C64),
 ];
 
-/// Our dtype for the file's, if there is one.
+/// Returns our dtype for the file's, if there is one.
 pub(super) fn from_file(dtype: Dtype) -> Option<DType> {
     PAIRS.iter().find(|pair| pair.1 == dtype).map(|pair| pair.0)
 }
 
-/// What an array is called in a file.
+/// The stored type of an array.
 #[derive(Debug, PartialEq)]
-pub(super) struct Form {
+pub(super) struct StoredForm {
     /// The file's element type.
     pub(super) dtype: Dtype,
-    /// The file's axis sizes: one axis more for pairs.
+    /// The axis sizes in the file, with one more axis for pairs.
     pub(super) shape: Vec<usize>,
-    /// Our dtype, if the metadata must say it.
-    pub(super) noted: Option<DType>,
+    /// Our dtype, if the metadata has to record it.
+    pub(super) recorded: Option<DType>,
 }
 
-/// How an array of this type is written.
-pub(super) fn form(dtype: DType, shape: &[usize]) -> Form {
+/// Returns how an array of this type is stored.
+pub(super) fn stored_form(dtype: DType, shape: &[usize]) -> StoredForm {
     let named = PAIRS.iter().find(|pair| pair.0 == dtype).map(|pair| pair.1);
     let size = shape.iter().fold(1usize, |size, &dim| size.saturating_mul(dim));
     match named {
-        // Four-bit elements are stored two to a byte, and only in pairs.
+        // Four-bit elements are packed two to a byte, so their number must be even.
         Some(named) if size.saturating_mul(dtype.bits()).is_multiple_of(8) => {
-            Form { dtype: named, shape: shape.to_vec(), noted: None }
+            StoredForm { dtype: named, shape: shape.to_vec(), recorded: None }
         }
         _ if dtype == DType::C128 => {
             let shape = shape.iter().copied().chain([2]).collect();
-            Form { dtype: Dtype::F64, shape, noted: Some(dtype) }
+            StoredForm { dtype: Dtype::F64, shape, recorded: Some(dtype) }
         }
         _ => {
             let holder = if dtype.is_signed() { Dtype::I8 } else { Dtype::U8 };
-            Form { dtype: holder, shape: shape.to_vec(), noted: Some(dtype) }
+            StoredForm { dtype: holder, shape: shape.to_vec(), recorded: Some(dtype) }
         }
     }
 }
 
-/// The shape of an array that the metadata calls `dtype`, or `None` if it cannot be that.
-pub(super) fn shape_of_noted(dtype: DType, file: Dtype, shape: &[usize]) -> Option<Vec<usize>> {
+/// Returns the shape of an array whose dtype is recorded in the metadata, or `None` if the stored
+/// type contradicts it.
+pub(super) fn recorded_shape(dtype: DType, file: Dtype, shape: &[usize]) -> Option<Vec<usize>> {
     let ours = match dtype {
         DType::C128 => shape.split_last().filter(|(last, _)| **last == 2)?.1,
         _ => shape,
     };
-    let expected = Form { dtype: file, shape: shape.to_vec(), noted: Some(dtype) };
-    (form(dtype, ours) == expected).then(|| ours.to_vec())
+    let expected = StoredForm { dtype: file, shape: shape.to_vec(), recorded: Some(dtype) };
+    (stored_form(dtype, ours) == expected).then(|| ours.to_vec())
 }
 
-/// Host bytes as the file has them: four-bit elements two to a byte, the first in the low half.
+/// Converts host bytes to file bytes. Four-bit elements are packed two to a byte, the first in the
+/// low half.
 pub(super) fn pack(bytes: Vec<u8>, file: Dtype) -> Vec<u8> {
     match file {
         Dtype::F4 => {
@@ -89,7 +91,7 @@ pub(super) fn pack(bytes: Vec<u8>, file: Dtype) -> Vec<u8> {
     }
 }
 
-/// The file's bytes as the host has them: one byte for a four-bit element.
+/// Converts file bytes to host bytes, with one byte per four-bit element.
 pub(super) fn unpack(bytes: Vec<u8>, file: Dtype) -> Vec<u8> {
     match file {
         Dtype::F4 => bytes.iter().flat_map(|byte| [byte & 0xf, byte >> 4]).collect(),
@@ -97,8 +99,8 @@ pub(super) fn unpack(bytes: Vec<u8>, file: Dtype) -> Vec<u8> {
     }
 }
 
-/// The first element whose byte is no value of the dtype, and that byte.
-pub(super) fn foreign_byte(bytes: &[u8], dtype: DType) -> Option<(usize, u8)> {
+/// Returns the first element whose byte is not a valid value of the dtype, with its position.
+pub(super) fn invalid_byte(bytes: &[u8], dtype: DType) -> Option<(usize, u8)> {
     if !dtype.is_bool() && dtype.bits() >= 8 {
         return None;
     }
@@ -110,8 +112,8 @@ pub(super) fn foreign_byte(bytes: &[u8], dtype: DType) -> Option<(usize, u8)> {
             (least..=most).contains(&value)
         }
     };
-    let at = bytes.iter().position(|&byte| !allowed(byte))?;
-    Some((at, bytes[at]))
+    let index = bytes.iter().position(|&byte| !allowed(byte))?;
+    Some((index, bytes[index]))
 }
 
 #[cfg(test)]
@@ -126,42 +128,42 @@ mod tests {
     }
 
     #[test]
-    fn every_dtype_has_a_form_of_its_own_bits() {
+    fn every_dtype_is_stored_with_equal_bits() {
         for dtype in DType::all() {
             for shape in [&[][..], &[3], &[2, 5], &[0]] {
-                let Form { dtype: file, shape: stored, noted } = form(dtype, shape);
+                let StoredForm { dtype: file, shape: stored, recorded } = stored_form(dtype, shape);
                 let size = |shape: &[usize]| shape.iter().product::<usize>();
                 assert!((size(&stored) * file.bitsize()).is_multiple_of(8), "{dtype}");
-                match noted {
+                match recorded {
                     None => {
                         assert_eq!((from_file(file), &stored[..]), (Some(dtype), shape));
                         assert_eq!(dtype.bits(), file.bitsize());
                     }
-                    Some(noted) => {
-                        assert_eq!(noted, dtype);
+                    Some(recorded) => {
+                        assert_eq!(recorded, dtype);
                         assert_eq!(
                             size(&stored) * file.bitsize() / 8,
                             size(shape) * dtype.host_bytes()
                         );
-                        assert_eq!(shape_of_noted(dtype, file, &stored).as_deref(), Some(shape));
-                        assert_eq!(shape_of_noted(dtype, Dtype::I32, &stored), None);
+                        assert_eq!(recorded_shape(dtype, file, &stored).as_deref(), Some(shape));
+                        assert_eq!(recorded_shape(dtype, Dtype::I32, &stored), None);
                     }
                 }
             }
         }
-        assert_eq!(form(DType::F4E2M1FN, &[3]).dtype, Dtype::U8);
-        assert_eq!(shape_of_noted(DType::C128, Dtype::F64, &[2, 3]), None);
-        // What has a name is not noted under another.
-        assert_eq!(shape_of_noted(DType::F32, Dtype::U8, &[4]), None);
+        assert_eq!(stored_form(DType::F4E2M1FN, &[3]).dtype, Dtype::U8);
+        assert_eq!(recorded_shape(DType::C128, Dtype::F64, &[2, 3]), None);
+        // A dtype with its own name is never recorded under another.
+        assert_eq!(recorded_shape(DType::F32, Dtype::U8, &[4]), None);
     }
 
     #[test]
-    fn bytes_beyond_a_narrow_dtype_are_found() {
-        assert_eq!(foreign_byte(&[0, 1, 2], DType::Bool), Some((2, 2)));
-        assert_eq!(foreign_byte(&[7, 0xf8, 0xf7], DType::I4), Some((2, 0xf7)));
-        assert_eq!(foreign_byte(&[3, 4], DType::U2), Some((1, 4)));
-        assert_eq!(foreign_byte(&[15, 16], DType::F4E2M1FN), Some((1, 16)));
-        assert_eq!(foreign_byte(&[255], DType::U8), None);
-        assert_eq!(foreign_byte(&[255], DType::F8E3M4), None);
+    fn invalid_bytes_of_narrow_dtypes_are_found() {
+        assert_eq!(invalid_byte(&[0, 1, 2], DType::Bool), Some((2, 2)));
+        assert_eq!(invalid_byte(&[7, 0xf8, 0xf7], DType::I4), Some((2, 0xf7)));
+        assert_eq!(invalid_byte(&[3, 4], DType::U2), Some((1, 4)));
+        assert_eq!(invalid_byte(&[15, 16], DType::F4E2M1FN), Some((1, 16)));
+        assert_eq!(invalid_byte(&[255], DType::U8), None);
+        assert_eq!(invalid_byte(&[255], DType::F8E3M4), None);
     }
 }

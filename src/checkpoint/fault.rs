@@ -1,21 +1,22 @@
-//! What can be wrong with a checkpoint: damage, for which the one before may serve, or anything else.
+//! Errors of checkpoints: damaged files, after which an older checkpoint is tried, and everything
+//! else.
 
 use crate::core::Error;
 use std::io;
 use std::path::Path;
 
-/// How much of a foreign text an error repeats, in bytes.
-const LONGEST: usize = 200;
+/// Longest quotation from a file in an error message, in bytes.
+const MAX_QUOTE_BYTES: usize = 200;
 
-/// An error, and whether it is damage.
+/// An error, and its classification as damage or not.
 pub(super) struct Fault {
     pub(super) error: Error,
-    /// Bytes are missing or changed. What merely does not fit is no damage: an older checkpoint would
-    /// not fit either, and must not be gone back to without a word.
+    /// Bytes are missing or changed. A mismatch with the template is not damage: an older
+    /// checkpoint would not match either, and must not be restored silently.
     pub(super) damage: bool,
 }
 
-/// The outcome of reading.
+/// Result of reading a checkpoint.
 pub(super) type Read<T> = Result<T, Fault>;
 
 impl From<Error> for Fault {
@@ -30,12 +31,12 @@ impl From<Fault> for Error {
     }
 }
 
-/// The file is not what was written.
+/// Returns the error for a file that differs from what was written.
 pub(super) fn damaged(path: &Path, message: impl Into<String>) -> Fault {
     Fault { error: refused(path, message), damage: true }
 }
 
-/// A file that could not be read: it is damage if the file is not there, or ends too early.
+/// Classifies a read error: a missing or truncated file is damage.
 pub(super) fn unread(path: &Path, source: io::Error) -> Fault {
     let damage = matches!(
         source.kind(),
@@ -55,19 +56,20 @@ pub(super) fn refused(path: &Path, message: impl Into<String>) -> Error {
     Error::Checkpoint { path: path.to_path_buf(), message: message.into() }
 }
 
-/// A text of somebody else's, no longer than an error should be.
+/// Shortens text from a file for an error message.
 pub(super) fn abridged(text: &str) -> String {
-    match text.len() <= LONGEST {
-        true => text.to_owned(),
-        false => format!("{}…", &text[..text.floor_char_boundary(LONGEST)]),
+    if text.len() <= MAX_QUOTE_BYTES {
+        text.to_owned()
+    } else {
+        format!("{}…", &text[..text.floor_char_boundary(MAX_QUOTE_BYTES)])
     }
 }
 
-/// The first of several faults, one a line, and how many more there are.
+/// Joins the first faults, one per line, and counts the rest.
 pub(super) fn listed(mut faults: Vec<String>) -> String {
-    const MOST: usize = 8;
-    let left_out = faults.len().saturating_sub(MOST);
-    faults.truncate(MOST);
+    const MAX_LINES: usize = 8;
+    let left_out = faults.len().saturating_sub(MAX_LINES);
+    faults.truncate(MAX_LINES);
     if left_out > 0 {
         faults.push(format!("and {left_out} more"));
     }

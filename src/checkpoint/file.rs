@@ -1,8 +1,8 @@
-//! A safetensors file that is open, read array by array.
+//! An open safetensors file, read array by array.
 
-use super::dtypes::{foreign_byte, unpack};
+use super::dtypes::{invalid_byte, unpack};
 use super::fault::{Read, abridged, damaged, io_error, unread};
-use super::header::{Entry, LONGEST_HEADER, parse};
+use super::header::{Entry, MAX_HEADER_BYTES, parse};
 use crate::core::Error;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,18 +10,18 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// An open file and what its header says. Elements are read when they are asked for.
+/// An open file and its parsed header. Elements are read on demand.
 pub(super) struct ArrayFile {
     path: PathBuf,
     file: File,
-    /// Where the elements begin.
+    /// Offset of the elements.
     start: u64,
     header_crc: u32,
     entries: BTreeMap<String, Entry>,
     len: u64,
 }
 
-/// Opens what is an ordinary file. (Opening a pipe would wait for somebody who writes into it.)
+/// Opens an ordinary file. A pipe is refused, because opening it would wait for a writer.
 pub(super) fn open_file(path: &Path) -> io::Result<(File, u64)> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "this is not a file"));
@@ -34,23 +34,23 @@ pub(super) fn open_file(path: &Path) -> io::Result<(File, u64)> {
 impl ArrayFile {
     pub(super) fn open(path: &Path) -> Read<ArrayFile> {
         let (file, len) = open_file(path).map_err(|error| unread(path, error))?;
-        let no_file = |why: String| {
+        let malformed = |why: String| {
             damaged(path, format!("the {len} bytes are not a whole safetensors file: {why}"))
         };
         let mut length = [0; 8];
         if len < 8 {
-            return Err(no_file("the length of the header takes 8".into()));
+            return Err(malformed("the header's length takes 8 bytes".into()));
         }
         file.read_exact_at(&mut length, 0).map_err(|error| unread(path, error))?;
         let bytes = u64::from_le_bytes(length);
-        if bytes > LONGEST_HEADER || bytes > len - 8 {
-            let most = LONGEST_HEADER.min(len - 8);
-            return Err(no_file(format!("a header of {bytes} bytes, at most {most}")));
+        if bytes > MAX_HEADER_BYTES || bytes > len - 8 {
+            let most = MAX_HEADER_BYTES.min(len - 8);
+            return Err(malformed(format!("a header of {bytes} bytes, at most {most}")));
         }
         let mut json = vec![0; bytes as usize];
         file.read_exact_at(&mut json, 8).map_err(|error| unread(path, error))?;
         let start = 8 + bytes;
-        let entries = parse(&json, len - start).map_err(no_file)?;
+        let entries = parse(&json, len - start).map_err(malformed)?;
         let header_crc = crc32c::crc32c_append(crc32c::crc32c(&length), &json);
         Ok(ArrayFile { path: path.to_path_buf(), file, start, header_crc, entries, len })
     }
@@ -59,12 +59,12 @@ impl ArrayFile {
         &self.path
     }
 
-    /// Bytes in the file.
+    /// Returns the file's length in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// The CRC-32C of the header with its length.
+    /// Returns the CRC-32C of the header with its length.
     pub(super) fn header_crc(&self) -> u32 {
         self.header_crc
     }
@@ -73,7 +73,7 @@ impl ArrayFile {
         &self.entries
     }
 
-    /// An array's elements as the host has them, checked against their CRC-32C if there is one.
+    /// Reads an array's elements as host bytes, and compares their CRC-32C with `crc`.
     pub(super) fn read(&self, name: &str, entry: &Entry, crc: Option<u32>) -> Read<Vec<u8>> {
         let size = usize::try_from(entry.bytes).map_err(|_| {
             let message = format!("array `{}` has {} bytes", abridged(name), entry.bytes);
@@ -98,16 +98,18 @@ impl ArrayFile {
             }
         }
         let bytes = unpack(bytes, entry.file);
-        if let Some((at, byte)) = entry.dtype.and_then(|dtype| foreign_byte(&bytes, dtype)) {
-            let message =
-                format!("array `{}`: element {at} of {entry} is the byte {byte}", abridged(name));
+        if let Some((index, byte)) = entry.dtype.and_then(|dtype| invalid_byte(&bytes, dtype)) {
+            let message = format!(
+                "array `{}`: element {index} of {entry} has the invalid byte {byte}",
+                abridged(name)
+            );
             return Err(damaged(&self.path, message));
         }
         Ok(bytes)
     }
 }
 
-/// Makes what was done in a folder last: files made, renamed, removed.
+/// Makes changes of a folder's entries durable.
 pub(super) fn sync_folder(folder: &Path) -> Result<(), Error> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| io_error(folder, e))
 }

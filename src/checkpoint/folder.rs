@@ -1,13 +1,13 @@
-//! A run's checkpoints in one folder.
+//! The checkpoints of a training run, in one folder.
 
 use super::contents::Contents;
 use super::fault::{Read, io_error, listed, refused};
 use super::manifest::Manifest;
 use super::reader::Reader;
 use super::save::{Gathered, ShardLayout, gather};
-use super::snapshot::{Restored, Snapshot};
-use super::steps::{self, Keep};
-use crate::core::Error;
+use super::snapshot::{Progress, Restored, Snapshot};
+use super::steps::{self, Retention};
+use crate::core::{Array, Error};
 use crate::tree::{self, Tree, TreeDef};
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -15,23 +15,25 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
-/// The file whose lock says that a process saves here.
+/// The file that is locked while a process has the folder open.
 const LOCK: &str = ".lock";
 
-/// A run's checkpoints: one folder for each step that was saved, the newest first to go on from.
+/// The checkpoints of a training run: one folder per saved step.
 ///
-/// A checkpoint is there whole or not at all: it is written under another name, through to the disk, then renamed. A process
-/// that is killed at any instant leaves the last good one, and what it had begun is removed when the folder
-/// is opened again. Checksums cover all bytes, and a checkpoint that was damaged later is passed over.
+/// Checkpoints are atomic. A step is written under a temporary name, synced to the disk and read
+/// back, then renamed. If the process is killed at any instant, the previous checkpoint is intact,
+/// and opening the folder again removes what was left. Checksums cover all bytes, and damaged
+/// checkpoints are skipped when restoring.
 ///
-/// Arrays that are spread over a mesh are saved in the pieces that devices have, and restored to however those of the
-/// template lie, on another mesh say.
+/// Arrays sharded over a mesh are saved shard by shard. They are restored with the sharding of the
+/// template, which may use another mesh.
 ///
-/// Saving copies the arrays to the host and writes them from a thread of its own while training goes on; one
-/// checkpoint at a time. What that thread met is told by the next call. Dropping the folder waits for it.
+/// [`Folder::save`] copies the arrays to the host and writes them on a background thread, one
+/// checkpoint at a time. The next call reports an error of that thread. Dropping the folder waits
+/// for it.
 ///
-/// One process at a time has a folder open; the lock ends with the process. A step's folder
-/// holds safetensors, so [`open`](super::open) and [`load`](super::load) read it from anywhere.
+/// Only one process can have a folder open. A step's folder holds safetensors files, so
+/// [`open`](super::open) and [`load`](super::load) can read it at any time.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -64,20 +66,21 @@ const LOCK: &str = ".lock";
 #[doc(alias = "CheckpointManager")]
 pub struct Folder {
     path: PathBuf,
-    keep: Keep,
-    /// Steps whose checkpoints were found to be damaged.
+    retention: Retention,
+    /// Steps whose checkpoints are damaged.
     damaged: BTreeSet<u64>,
-    /// The thread that writes, and its step.
+    /// The step being written, and the thread that writes it.
     writing: Option<(u64, JoinHandle<Result<(), Error>>)>,
-    /// Held for its lock.
+    /// Keeps the lock.
     _lock: File,
 }
 
 impl Folder {
-    /// Opens a run's folder, making it if it is not there, and removes what a process that was killed had begun.
+    /// Opens a run's folder, creating it if necessary, and removes what a killed process left
+    /// behind.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if another process has it open; [`Error::Io`] if it cannot be written.
+    /// [`Error::Checkpoint`] if another process has it open. [`Error::Io`] if it cannot be written.
     pub fn open(path: impl AsRef<Path>) -> Result<Folder, Error> {
         let path = path.as_ref();
         fs::create_dir_all(path).map_err(|error| io_error(path, error))?;
@@ -85,32 +88,32 @@ impl Folder {
         steps::clean(path)?;
         Ok(Folder {
             path: path.to_path_buf(),
-            keep: Keep { last: None, every: None },
+            retention: Retention { last: None, every: None },
             damaged: BTreeSet::new(),
             writing: None,
             _lock: lock,
         })
     }
 
-    /// Keeps the `count` newest checkpoints and removes older ones after each save; without this all are kept.
-    /// At least one is.
+    /// Keeps the `count` newest checkpoints (at least one) and removes older ones after each save.
+    /// By default all are kept.
     #[must_use]
     #[doc(alias = "max_to_keep")]
     pub fn keep_last(mut self, count: usize) -> Folder {
-        self.keep.last = Some(count);
+        self.retention.last = Some(count);
         self
     }
 
-    /// Keeps, besides, those whose step is a multiple of `steps`.
+    /// Also keeps checkpoints whose step is a multiple of `steps`.
     #[must_use]
     #[doc(alias = "keep_period")]
     pub fn keep_every(mut self, steps: u64) -> Folder {
-        self.keep.every = Some(steps);
+        self.retention.every = Some(steps);
         self
     }
 
-    /// The steps that have a checkpoint on the disk, the oldest first; damaged ones too, and not the one that is
-    /// being written.
+    /// Returns the saved steps, oldest first. Damaged ones are included, the one being written is
+    /// not.
     ///
     /// # Errors
     /// [`Error::Io`] if the folder cannot be read.
@@ -118,146 +121,169 @@ impl Folder {
         steps::list(&self.path)
     }
 
-    /// Where the checkpoint of a step lies, or would lie: for [`open`](super::open), which loads a part of it, or
-    /// into another model.
+    /// Returns the path of a step's checkpoint, which need not exist. Pass it to
+    /// [`open`](super::open) to load a part of it, or into another model.
     pub fn path_of(&self, step: u64) -> PathBuf {
         steps::path(&self.path, step)
     }
 
-    /// Saves a checkpoint. Waits for the one before, copies the arrays to the host, waiting for those that are
-    /// still being computed, and returns while a thread writes them: the state may be donated at once.
+    /// Saves a checkpoint. Waits for the previous save and for arrays that are still being
+    /// computed, copies the arrays to the host, and returns while a thread writes them. The state
+    /// may be donated at once.
     ///
     /// A checkpoint of the same step is replaced.
     ///
     /// Throws `Tracer` if a leaf is traced.
     ///
     /// # Errors
-    /// What writing the checkpoint *before* met, in which case this one was not begun.
-    /// [`Error::Checkpoint`] if there are checkpoints of later steps, as when an older one was gone back to
-    /// (see [`remove_after`](Folder::remove_after)), if two leaves share a path, or if a note is no JSON;
-    /// `Runtime` if the computation of a leaf failed.
+    /// The error of the *previous* save, in which case this one has not started.
+    /// [`Error::Checkpoint`] if later steps are saved (see [`remove_after`](Folder::remove_after)),
+    /// if two leaves share a path, if a note is not JSON, or if a leaf has shards that are only on
+    /// devices of other processes (not supported yet). `Runtime` if the computation of a leaf
+    /// failed.
     #[track_caller]
     pub fn save<T: Tree>(&mut self, snapshot: Snapshot<'_, T>) -> Result<(), Error> {
+        let Snapshot { state, progress } = snapshot;
         self.wait()?;
-        let step = snapshot.step;
-        let place = self.path_of(step);
-        snapshot.expect_sound(&place)?;
+        self.save_leaves(progress, &TreeDef::of(state), &tree::leaves(state))
+    }
+
+    #[track_caller]
+    fn save_leaves(
+        &mut self,
+        progress: Progress,
+        structure: &TreeDef,
+        leaves: &[Array],
+    ) -> Result<(), Error> {
+        let step = progress.step;
+        let path = self.path_of(step);
+        progress.expect_valid(&path)?;
         let later = self.steps()?.into_iter().filter(|later| !self.damaged.contains(later)).max();
         if let Some(later) = later.filter(|later| *later > step) {
             let message = format!(
-                "step {step} would be saved behind step {later}, and would not be the latest\n  help: go on \
-                 with `restore_latest`, give up later steps with `remove_after`, or open another folder"
+                "step {step} would be saved after the later step {later}\n  help: continue with \
+                 `restore_latest`, remove later steps with `remove_after`, or open another folder"
             );
-            return Err(refused(&place, message));
+            return Err(refused(&path, message));
         }
-        let state = snapshot.state;
-        let (structure, leaves) = (TreeDef::of(state), tree::leaves(state));
         let Gathered { arrays, sharded, leaves } =
-            gather(&place, &structure, &leaves, ShardLayout::Separate)?;
-        let manifest = Manifest::new(step, snapshot.position, snapshot.notes, sharded);
-        let (folder, keep, mut damaged) = (self.path.clone(), self.keep, self.damaged.clone());
+            gather(&path, structure, leaves, ShardLayout::Separate)?;
+        let manifest = Manifest::new(step, progress.position, progress.notes, sharded);
+        let (folder, retention, mut damaged) =
+            (self.path.clone(), self.retention, self.damaged.clone());
         let write = move || {
             // Older steps are removed only after the new one was read back and found complete.
             steps::write(&folder, arrays, manifest, &leaves)?;
             damaged.remove(&step);
-            keep.prune(&folder, &damaged)
+            retention.prune(&folder, &damaged)
         };
         let thread = thread::Builder::new().name(format!("checkpoint of step {step}"));
-        let thread = thread.spawn(write).map_err(|error| io_error(&place, error))?;
+        let thread = thread.spawn(write).map_err(|error| io_error(&path, error))?;
         self.writing = Some((step, thread));
         Ok(())
     }
 
-    /// Waits until the checkpoint that is being written is on the disk.
+    /// Waits until the checkpoint being written is on the disk.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::Checkpoint`] with what the thread met: a full disk, a folder that is gone. The
-    /// checkpoints before are as they were.
+    /// [`Error::Io`] or [`Error::Checkpoint`] from the thread that writes, such as a full disk.
+    /// Older checkpoints are unchanged.
     pub fn wait(&mut self) -> Result<(), Error> {
         let Some((step, thread)) = self.writing.take() else { return Ok(()) };
         let outcome = thread.join().unwrap_or_else(|_| {
-            let message = "the thread that writes panicked, which is a bug in oxidax";
+            let message = "the writing thread panicked; this is a bug in oxidax";
             Err(refused(&self.path_of(step), message))
         });
         if outcome.is_ok() {
-            // One that was damaged has been replaced.
+            // A damaged checkpoint of this step has been replaced.
             self.damaged.remove(&step);
         }
         outcome
     }
 
-    /// The newest checkpoint that is whole, or `None` if nothing was ever saved. Those that were damaged are passed
-    /// over, logged through `tracing`, and listed in [`Restored::passed_over`].
+    /// Restores the newest intact checkpoint, or returns `None` if nothing was saved. Damaged
+    /// checkpoints are skipped, logged through `tracing`, and listed in [`Restored::skipped`].
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if a checkpoint does not fit `template` (as [`Reader::load`] says it) or is of a newer
-    /// format, and if all are damaged; [`Error::Io`] if a file cannot be read; what the thread that writes
-    /// met.
+    /// [`Error::Checkpoint`] if a checkpoint does not match `template` (see [`Reader::load`]), has
+    /// a newer format, or if all are damaged. [`Error::Io`] if a file cannot be read. The error of
+    /// the previous save.
     pub fn restore_latest<T: Tree>(&mut self, template: &T) -> Result<Option<Restored<T>>, Error> {
         self.wait()?;
-        let mut passed_over = Vec::new();
+        let restored = self.latest_leaves(&tree::paths(template), &tree::leaves(template))?;
+        let unflatten = |leaves| tree::unflatten(template, leaves);
+        Ok(restored.map(|restored| restored.with_state(unflatten)))
+    }
+
+    fn latest_leaves(
+        &mut self,
+        paths: &[String],
+        leaves: &[Array],
+    ) -> Result<Option<Restored<Vec<Array>>>, Error> {
+        let mut skipped = Vec::new();
         for step in self.steps()?.into_iter().rev() {
-            match self.read(step, template) {
-                Ok(restored) => return Ok(Some(Restored { passed_over, ..restored })),
+            match self.read(step, paths, leaves) {
+                Ok(restored) => return Ok(Some(Restored { skipped, ..restored })),
                 Err(fault) if fault.damage => {
-                    tracing::warn!(step, error = %fault.error, "a damaged checkpoint is passed over");
+                    tracing::warn!(step, error = %fault.error, "skipped a damaged checkpoint");
                     self.damaged.insert(step);
-                    passed_over.push(fault.error);
+                    skipped.push(fault.error);
                 }
                 Err(fault) => return Err(fault.error),
             }
         }
-        if passed_over.is_empty() {
+        if skipped.is_empty() {
             return Ok(None);
         }
-        let why = listed(passed_over.iter().map(Error::to_string).collect());
+        let errors = listed(skipped.iter().map(Error::to_string).collect());
         let message = format!(
-            "all {} checkpoints are damaged:\n  {why}\n  help: begin again in another folder",
-            passed_over.len()
+            "all {} checkpoints are damaged:\n  {errors}\n  help: start again in another folder",
+            skipped.len()
         );
         Err(refused(&self.path, message))
     }
 
-    /// The checkpoint of one step.
+    /// Restores the checkpoint of one step.
     ///
     /// # Errors
-    /// As [`restore_latest`](Folder::restore_latest); [`Error::Checkpoint`] also if the step was not saved,
-    /// or is damaged.
+    /// As [`restore_latest`](Folder::restore_latest), and [`Error::Checkpoint`] if the step was not
+    /// saved or is damaged.
     pub fn restore<T: Tree>(&mut self, step: u64, template: &T) -> Result<Restored<T>, Error> {
         self.wait()?;
         let steps = self.steps()?;
         if !steps.contains(&step) {
-            let there: Vec<String> = steps.iter().map(u64::to_string).collect();
-            let there = if there.is_empty() { "none".into() } else { there.join(", ") };
-            let message = format!("step {step} was not saved here, or removed; there is {there}");
+            let saved: Vec<String> = steps.iter().map(u64::to_string).collect();
+            let saved = if saved.is_empty() { "none".into() } else { saved.join(", ") };
+            let message =
+                format!("step {step} was not saved here, or removed; saved steps: {saved}");
             return Err(refused(&self.path, message));
         }
-        let read = self.read(step, template);
+        let read = self.read(step, &tree::paths(template), &tree::leaves(template));
         if read.as_ref().is_err_and(|fault| fault.damage) {
             self.damaged.insert(step);
         }
-        Ok(read?)
+        Ok(read?.with_state(|leaves| tree::unflatten(template, leaves)))
     }
 
-    /// Removes the checkpoints of all steps after `step`: to go on from there otherwise.
+    /// Removes the checkpoints of all steps after `step`, to continue from there.
     ///
     /// # Errors
-    /// [`Error::Io`] if one cannot be removed; what the thread that writes met.
+    /// [`Error::Io`] if one cannot be removed. The error of the previous save.
     pub fn remove_after(&mut self, step: u64) -> Result<(), Error> {
         self.wait()?;
-        // From the newest on, so that what is left when this is cut short is the beginning of the run.
+        // Newest first: if this is interrupted, the remaining steps are still contiguous.
         let mut later = self.steps()?.into_iter().rev().take_while(|later| *later > step);
         later.try_for_each(|later| steps::remove(&self.path, later))
     }
 
-    fn read<T: Tree>(&self, step: u64, template: &T) -> Read<Restored<T>> {
+    fn read(&self, step: u64, paths: &[String], leaves: &[Array]) -> Read<Restored<Vec<Array>>> {
         let path = self.path_of(step);
         let reader = Reader::of(Contents::checkpoint(&path)?);
-        let state = reader.read(template)?;
+        let state = reader.read(paths, leaves.to_vec())?;
         let manifest = reader.into_contents().manifest.expect("a checkpoint has a manifest");
         if manifest.step != step {
             let message = format!(
-                "it is the checkpoint of step {}\n  help: give the folder its name back",
+                "this is the checkpoint of step {}\n  help: rename the folder to its original name",
                 manifest.step
             );
             return Err(refused(&path, message).into());
@@ -267,7 +293,7 @@ impl Folder {
             state,
             #[cfg(feature = "data")]
             position: manifest.position,
-            passed_over: Vec::new(),
+            skipped: Vec::new(),
             path,
             notes: manifest.notes,
         })
@@ -288,7 +314,7 @@ impl std::fmt::Debug for Folder {
     }
 }
 
-/// Takes the folder for this process, until the file is closed.
+/// Locks the folder for this process until the file is closed.
 fn lock(folder: &Path) -> Result<File, Error> {
     let path = folder.join(LOCK);
     let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
@@ -300,8 +326,8 @@ fn lock(folder: &Path) -> Result<File, Error> {
             let holder = holder.trim().parse::<u32>();
             let holder = holder.map_or("a process".into(), |id| format!("process {id}"));
             let message = format!(
-                "{holder} has the folder open, and one run at a time saves into a folder\n  help: wait for its \
-                 end, or open another folder; `checkpoint::open` reads a step's folder meanwhile"
+                "{holder} has the folder open, and only one run can save into it\n  help: wait for its \
+                 end, or open another folder; `checkpoint::open` can read a step's folder meanwhile"
             );
             return Err(refused(folder, message));
         }

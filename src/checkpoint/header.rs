@@ -1,9 +1,9 @@
-//! What the beginning of a safetensors file says.
+//! The header of a safetensors file.
 //!
-//! Reference: the format's own description, <https://github.com/huggingface/safetensors>: eight bytes of
-//! length, a JSON object, and the elements of all arrays one behind the other, without gaps.
+//! Reference: <https://github.com/huggingface/safetensors>. The file holds eight bytes of header
+//! length, a JSON object, and the elements of all arrays without gaps.
 
-use super::dtypes::{form, from_file, shape_of_noted};
+use super::dtypes::{from_file, recorded_shape, stored_form};
 use super::fault::abridged;
 use crate::core::{Aval, DType, Shape};
 use safetensors::Dtype;
@@ -12,15 +12,15 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
-/// The format's own bound of a header's bytes.
-pub(super) const LONGEST_HEADER: u64 = 100_000_000;
-/// Names and axes beyond these are damage: nobody's arrays have as many.
-const LONGEST_NAME: usize = 4096;
-const MOST_AXES: usize = 64;
+/// The format's limit for the header, in bytes.
+pub(super) const MAX_HEADER_BYTES: u64 = 100_000_000;
+/// Longer names and more axes are treated as damage.
+const MAX_NAME_BYTES: usize = 4096;
+const MAX_AXES: usize = 64;
 
-/// The metadata's key under which dtypes that the format cannot name stand, as a JSON object.
-pub(super) const NOTED: &str = "oxidax.dtypes";
-/// The header's key that is no array.
+/// The metadata key that records dtypes without a name in the format, as a JSON object.
+pub(super) const RECORDED_DTYPES: &str = "oxidax.dtypes";
+/// The header key that is not an array.
 const METADATA: &str = "__metadata__";
 
 /// One array of a file.
@@ -30,15 +30,15 @@ pub(super) struct Entry {
     pub(super) file: Dtype,
     /// Our element type, if there is one.
     pub(super) dtype: Option<DType>,
-    /// The axis sizes, as ours.
+    /// The axis sizes of our dtype.
     pub(super) shape: Shape,
-    /// Where the bytes begin, behind the header, and how many there are.
+    /// Offset of the bytes after the header, and their number.
     pub(super) start: u64,
     pub(super) bytes: u64,
 }
 
 impl Entry {
-    /// The type, if arrays can be of it.
+    /// Returns the type, if arrays can have it.
     pub(super) fn aval(&self) -> Option<Aval> {
         self.dtype.map(|dtype| Aval::new(dtype, self.shape.clone()))
     }
@@ -53,7 +53,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// The header's object as it stands there.
+/// The header's JSON object.
 struct Raw {
     metadata: BTreeMap<String, String>,
     arrays: Vec<(String, TensorInfo)>,
@@ -71,19 +71,18 @@ impl<'de> Deserialize<'de> for Raw {
                 let mut raw = Raw { metadata: BTreeMap::new(), arrays: Vec::new() };
                 let mut seen = HashSet::new();
                 while let Some(name) = map.next_key::<String>()? {
-                    if name.len() > LONGEST_NAME {
+                    if name.len() > MAX_NAME_BYTES {
                         return Err(A::Error::custom(format!("a name of {} bytes", name.len())));
                     }
                     if !seen.insert(name.clone()) {
-                        let message = format!("`{}` stands there twice", abridged(&name));
+                        let message = format!("`{}` appears twice", abridged(&name));
                         return Err(A::Error::custom(message));
                     }
-                    match name == METADATA {
-                        true => {
-                            let metadata = map.next_value::<Option<BTreeMap<_, _>>>()?;
-                            raw.metadata = metadata.unwrap_or_default();
-                        }
-                        false => raw.arrays.push((name, map.next_value()?)),
+                    if name == METADATA {
+                        let metadata = map.next_value::<Option<BTreeMap<_, _>>>()?;
+                        raw.metadata = metadata.unwrap_or_default();
+                    } else {
+                        raw.arrays.push((name, map.next_value()?))
                     }
                 }
                 Ok(raw)
@@ -93,23 +92,23 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-/// The arrays of a header, which must cover the `available` bytes behind it exactly.
+/// Parses a header. Its arrays must cover the `available` bytes after it exactly.
 pub(super) fn parse(json: &[u8], available: u64) -> Result<BTreeMap<String, Entry>, String> {
     let text = std::str::from_utf8(json).map_err(|error| format!("the header: {error}"))?;
     let Raw { metadata, mut arrays } = serde_json::from_str(text)
         .map_err(|error| format!("the header: {}", abridged(&error.to_string())))?;
-    let mut noted = noted_dtypes(&metadata)?;
+    let mut recorded = recorded_dtypes(&metadata)?;
     arrays.sort_by_key(|array| array.1.data_offsets);
     let mut entries = BTreeMap::new();
     let mut end = 0;
     for (name, info) in arrays {
-        let entry = entry(&info, noted.remove(&name), end)
+        let entry = entry(&info, recorded.remove(&name), end)
             .map_err(|message| format!("array `{}`: {message}", abridged(&name)))?;
         end += entry.bytes;
         entries.insert(name, entry);
     }
-    if let Some(name) = noted.keys().next() {
-        return Err(format!("the metadata speaks of `{}`, which is not there", abridged(name)));
+    if let Some(name) = recorded.keys().next() {
+        return Err(format!("the metadata names `{}`, which is missing", abridged(name)));
     }
     if end != available {
         return Err(format!("{available} bytes of elements, the header says {end}"));
@@ -117,32 +116,33 @@ pub(super) fn parse(json: &[u8], available: u64) -> Result<BTreeMap<String, Entr
     Ok(entries)
 }
 
-fn noted_dtypes(metadata: &BTreeMap<String, String>) -> Result<BTreeMap<String, DType>, String> {
-    let Some(noted) = metadata.get(NOTED) else { return Ok(BTreeMap::new()) };
-    serde_json::from_str(noted)
-        .map_err(|error| format!("the metadata `{NOTED}`: {}", abridged(&error.to_string())))
+fn recorded_dtypes(metadata: &BTreeMap<String, String>) -> Result<BTreeMap<String, DType>, String> {
+    let Some(recorded) = metadata.get(RECORDED_DTYPES) else { return Ok(BTreeMap::new()) };
+    serde_json::from_str(recorded).map_err(|error| {
+        format!("the metadata `{RECORDED_DTYPES}`: {}", abridged(&error.to_string()))
+    })
 }
 
-fn entry(info: &TensorInfo, noted: Option<DType>, end: u64) -> Result<Entry, String> {
+fn entry(info: &TensorInfo, recorded: Option<DType>, end: u64) -> Result<Entry, String> {
     let TensorInfo { dtype, shape, data_offsets: (from, to) } = info;
-    if shape.len() > MOST_AXES {
-        return Err(format!("{} axes, at most {MOST_AXES}", shape.len()));
+    if shape.len() > MAX_AXES {
+        return Err(format!("{} axes, at most {MAX_AXES}", shape.len()));
     }
     let bits = shape.iter().try_fold(dtype.bitsize(), |bits, &dim| bits.checked_mul(dim));
     let bytes = bits.filter(|bits| bits.is_multiple_of(8)).map(|bits| bits / 8);
-    // One behind the other, as the format has it: arrays that share bytes would be copied each.
+    // The format demands arrays without gaps or overlaps.
     let fits = *from as u64 == end && bytes.is_some() && to.checked_sub(*from) == bytes;
     let (Some(bytes), true) = (bytes, fits) else {
         let shape = Shape::new(shape);
         return Err(format!("bytes {from} to {to}, behind byte {end}, for {dtype}{shape}"));
     };
-    let (ours, shape) = match noted {
+    let (ours, shape) = match recorded {
         None => (from_file(*dtype), shape.clone()),
-        Some(noted) => match shape_of_noted(noted, *dtype, shape) {
-            Some(shape) => (Some(noted), shape),
+        Some(recorded) => match recorded_shape(recorded, *dtype, shape) {
+            Some(shape) => (Some(recorded), shape),
             None => {
                 let shape = Shape::new(shape);
-                return Err(format!("the metadata says {noted}, the header {dtype}{shape}"));
+                return Err(format!("the metadata says {recorded}, the header {dtype}{shape}"));
             }
         },
     };
@@ -155,26 +155,29 @@ fn entry(info: &TensorInfo, noted: Option<DType>, end: u64) -> Result<Entry, Str
     })
 }
 
-/// The header of arrays that will stand in this order: eight bytes of length and the JSON text.
+/// Returns the header of arrays stored in this order: eight bytes of length and the JSON text.
 pub(super) fn write<'a>(arrays: impl Iterator<Item = (&'a str, DType, &'a [usize])>) -> Vec<u8> {
-    let mut noted = BTreeMap::new();
+    let mut recorded = BTreeMap::new();
     let mut object = Vec::new();
     let mut end = 0;
     for (name, dtype, shape) in arrays {
-        let form = form(dtype, shape);
-        let bytes = form.shape.iter().product::<usize>() * form.dtype.bitsize() / 8;
-        noted.extend(form.noted.map(|dtype| (name, dtype)));
-        let info =
-            TensorInfo { dtype: form.dtype, shape: form.shape, data_offsets: (end, end + bytes) };
+        let stored = stored_form(dtype, shape);
+        let bytes = stored.shape.iter().product::<usize>() * stored.dtype.bitsize() / 8;
+        recorded.extend(stored.recorded.map(|dtype| (name, dtype)));
+        let info = TensorInfo {
+            dtype: stored.dtype,
+            shape: stored.shape,
+            data_offsets: (end, end + bytes),
+        };
         end += bytes;
         object.push(format!("{}:{}", json(&name), json(&info)));
     }
-    if !noted.is_empty() {
-        let noted = BTreeMap::from([(NOTED, json(&noted))]);
-        object.insert(0, format!("{}:{}", json(&METADATA), json(&noted)));
+    if !recorded.is_empty() {
+        let recorded = BTreeMap::from([(RECORDED_DTYPES, json(&recorded))]);
+        object.insert(0, format!("{}:{}", json(&METADATA), json(&recorded)));
     }
     let mut text = format!("{{{}}}", object.join(",")).into_bytes();
-    // Blanks, so that the elements begin at a multiple of eight.
+    // Padding with blanks aligns the elements to eight bytes.
     text.resize(text.len().next_multiple_of(8), b' ');
     let mut header = (text.len() as u64).to_le_bytes().to_vec();
     header.append(&mut text);
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_header_is_read_back() {
+    fn written_headers_are_parsed_again() {
         let arrays = [
             ("c", DType::C128, &[2usize, 3][..]),
             ("\"é\"\n", DType::F32, &[]),
@@ -212,13 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_contradict_themselves_are_refused() {
+    fn contradictory_headers_are_refused() {
         let array = r#""a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}"#;
         assert!(parse(format!("{{{array}}}").as_bytes(), 8).is_ok());
         refused(
             &format!("{{{array},{array}}}"),
             8,
-            expect!["the header: `a` stands there twice at line 1 column 57"],
+            expect!["the header: `a` appears twice at line 1 column 57"],
         );
         refused(&format!("{{{array}}}"), 12, expect!["12 bytes of elements, the header says 8"]);
         let gap = r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#;
@@ -229,10 +232,10 @@ mod tests {
             0,
             expect!["array `a`: bytes 0 to 0, behind byte 0, for F32[4294967296,4294967296]"],
         );
-        let noted = r#"{"__metadata__":{"oxidax.dtypes":"{\"a\":\"i4\"}"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
-        refused(noted, 4, expect!["array `a`: the metadata says i4, the header F32[1]"]);
+        let recorded = r#"{"__metadata__":{"oxidax.dtypes":"{\"a\":\"i4\"}"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
+        refused(recorded, 4, expect!["array `a`: the metadata says i4, the header F32[1]"]);
         let absent = r#"{"__metadata__":{"oxidax.dtypes":"{\"a\":\"i4\"}"}}"#;
-        refused(absent, 0, expect!["the metadata speaks of `a`, which is not there"]);
+        refused(absent, 0, expect!["the metadata names `a`, which is missing"]);
         let kind = r#"{"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}}"#;
         assert!(parse(kind.as_bytes(), 4).unwrap_err().contains("unknown variant `F33`"));
     }

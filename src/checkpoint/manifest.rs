@@ -1,7 +1,8 @@
-//! The manifest of a checkpoint's folder: what belongs to it, with checksums, and what is no array.
+//! The manifest of a checkpoint's folder: its files with checksums, the step, the data position and
+//! notes.
 //!
-//! Two lines of JSON. The second holds the CRC-32C of the first, so that a changed step or position is
-//! noticed like a changed weight; a later version will change the first line alone.
+//! The manifest has two lines of JSON. The second holds the CRC-32C of the first, so a changed step
+//! or position is detected like a changed weight. Later versions will change the first line only.
 
 use super::Position;
 use super::fault::{Read, abridged, damaged, io_error, refused, unread};
@@ -13,18 +14,18 @@ use std::fs::File;
 use std::io::{Read as _, Write};
 use std::path::Path;
 
-/// The file's name in a checkpoint's folder.
+/// The manifest's file name.
 pub(super) const NAME: &str = "manifest.jsonl";
-/// What this library writes, and the newest that it reads.
+/// The version that this library writes, and the newest that it reads.
 const VERSION: u32 = 2;
 const FORMAT: &str = "oxidax checkpoint";
-/// Longer manifests are not read: notes are small.
-const LONGEST: u64 = 256 << 20;
+/// Longest manifest that is read, in bytes.
+const MAX_BYTES: u64 = 256 << 20;
 
 /// The first line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Manifest {
-    /// What wrote it.
+    /// The library version that wrote it.
     oxidax: String,
     pub(super) step: u64,
     pub(super) position: Option<Position>,
@@ -47,7 +48,7 @@ pub(super) struct ShardedArray {
     pub(super) starts: BTreeMap<String, Vec<usize>>,
 }
 
-/// A file of arrays.
+/// A file of arrays, with its length and checksums.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct FileRecord {
     pub(super) name: String,
@@ -58,7 +59,7 @@ pub(super) struct FileRecord {
     pub(super) arrays: BTreeMap<String, u32>,
 }
 
-/// What every version's first line has.
+/// The part of the first line that all versions share.
 #[derive(Serialize, Deserialize)]
 struct Version {
     format: String,
@@ -91,7 +92,7 @@ impl Manifest {
         Manifest { oxidax, step, position, notes, files: Vec::new(), sharded }
     }
 
-    /// Writes a new file through to the disk.
+    /// Writes a new file and syncs it to the disk.
     pub(super) fn write(&self, folder: &Path) -> Result<(), Error> {
         let path = folder.join(NAME);
         // Older versions can read a manifest without shards.
@@ -113,15 +114,15 @@ impl Manifest {
     pub(super) fn read(folder: &Path) -> Read<Manifest> {
         let path = folder.join(NAME);
         let (file, len) = open_file(&path).map_err(|error| unread(&path, error))?;
-        if len > LONGEST {
-            return Err(damaged(&path, format!("{len} bytes are no manifest, at most {LONGEST}")));
+        if len > MAX_BYTES {
+            return Err(damaged(&path, format!("{len} bytes, a manifest has at most {MAX_BYTES}")));
         }
         let mut text = Vec::new();
-        file.take(LONGEST).read_to_end(&mut text).map_err(|error| unread(&path, error))?;
-        let cut = |what: &str| damaged(&path, format!("the {len} bytes are cut short: {what}"));
-        let body = text.strip_suffix(b"\n").ok_or_else(|| cut("the last line has no end"))?;
+        file.take(MAX_BYTES).read_to_end(&mut text).map_err(|error| unread(&path, error))?;
+        let cut = |what: &str| damaged(&path, format!("the {len} bytes are truncated: {what}"));
+        let body = text.strip_suffix(b"\n").ok_or_else(|| cut("the last line does not end"))?;
         let end = body.iter().rposition(|&byte| byte == b'\n');
-        let end = end.ok_or_else(|| cut("there is no line with the checksum"))? + 1;
+        let end = end.ok_or_else(|| cut("the line with the checksum is missing"))? + 1;
         let (first, last) = (&text[..end], &body[end..]);
         let last: LastLine = serde_json::from_slice(last).map_err(|error| {
             damaged(&path, format!("the checksum: {}", abridged(&error.to_string())))
@@ -134,7 +135,7 @@ impl Manifest {
             );
             return Err(damaged(&path, message));
         }
-        // From here on the line is what somebody meant to write.
+        // The checksum matches, so a mistake in the line is not damage.
         let json = |error: serde_json::Error| {
             refused(&path, format!("the first line: {}", abridged(&error.to_string())))
         };
@@ -146,8 +147,8 @@ impl Manifest {
         if !(1..=VERSION).contains(&version.version) {
             let message = format!(
                 "format version {}, written by oxidax {}; oxidax {} reads versions up to {VERSION}\n  \
-                 help: use the oxidax that wrote it, or a newer one; the files of arrays are plain \
-                 safetensors, and load one by one",
+                 help: use the oxidax that wrote it, or a newer one; the array files are plain \
+                 safetensors files and can be loaded one by one",
                 version.version,
                 abridged(&version.oxidax),
                 env!("CARGO_PKG_VERSION")
@@ -158,7 +159,7 @@ impl Manifest {
     }
 }
 
-/// A file's path in a folder, if the name is that of a file and of nothing else.
+/// Returns the path of a file in a folder, or `None` if the name is not a plain file name.
 pub(super) fn inside(folder: &Path, name: &str) -> Option<std::path::PathBuf> {
     let mut parts = Path::new(name).components();
     let plain = matches!(parts.next(), Some(std::path::Component::Normal(part)) if part == name);
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_names_lie_inside() {
+    fn only_plain_names_are_inside() {
         let folder = Path::new("run");
         assert_eq!(inside(folder, "a.safetensors"), Some(folder.join("a.safetensors")));
         for name in ["", ".", "..", "../a", "/a", "a/b", "a/", "./a", "a\\b", "a\0b"] {

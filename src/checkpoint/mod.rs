@@ -1,16 +1,17 @@
 //! Checkpoints: trees of arrays in safetensors files, named by their leaf paths.
 //!
-//! [`save`] and [`load`] write and read one tree. [`Folder`] keeps the checkpoints of a training run: model, optimizer,
-//! keys, position of the data and step together, written beside the training, safe against being killed at
-//! any instant, and checked when they are read. [`open`] reads what others saved, models in several files among it,
-//! with rules for names, layouts and dtypes. docs/checkpoints.md says more.
+//! [`save`] and [`load`] write and read one tree. [`Folder`] keeps the checkpoints of a training
+//! run: model, optimizer state, random keys, data position and step. It writes in the background,
+//! survives being killed at any instant, and verifies checksums when reading. [`open`] reads files
+//! from other libraries, including models in several files, with rules for names, layouts and
+//! dtypes. See docs/checkpoints.md.
 //!
-//! A leaf's name in the file is its path (`blocks[3].attn.qkv.weight`); the one leaf of a bare array
-//! is called `array`. Files are written whole or not at all, and read by whatever reads safetensors.
-//! Structure and static fields are not stored: a checkpoint is loaded into a tree that has them.
+//! A leaf's name in the file is its path (`blocks[3].attn.qkv.weight`). The single leaf of a bare
+//! array is called `array`. Files are written atomically, and any reader of safetensors can read
+//! them. Structure and static fields are not stored: load into a tree that has them.
 //!
-//! Files are read array by array, and nothing is allocated for bytes that are not there: a damaged file is an
-//! error that says what is wrong with which array.
+//! Files are read array by array, and lengths are checked before memory is allocated. Errors about
+//! damaged files name the array and the difference.
 
 mod contents;
 mod coverage;
@@ -20,10 +21,10 @@ mod file;
 mod folder;
 mod header;
 mod manifest;
-mod pieces;
 mod reader;
 mod rename;
 mod save;
+mod shards;
 mod snapshot;
 mod steps;
 
@@ -34,13 +35,13 @@ pub use reader::{Reader, arrays, load, open};
 pub use save::save;
 pub use snapshot::{Restored, Snapshot};
 
-/// Stands for the position of a data pipeline without the feature `data`: it is copied as it is.
+/// The position of a data pipeline without the feature `data`: any JSON, saved again unchanged.
 #[cfg(not(feature = "data"))]
 type Position = serde_json::Value;
 
-/// The name of a tree's only leaf when the tree is an array.
-const BARE: &str = "array";
+/// The name of a tree's only leaf when the tree is a bare array.
+const SINGLE_LEAF: &str = "array";
 
 fn leaf_name(path: &str) -> &str {
-    if path.is_empty() { BARE } else { path }
+    if path.is_empty() { SINGLE_LEAF } else { path }
 }

@@ -1,4 +1,4 @@
-//! Reading checkpoints into trees, by rules.
+//! Loading checkpoints into trees, with rules for names, layouts and dtypes.
 
 use super::contents::Contents;
 use super::fault::{Read, abridged, listed, refused};
@@ -13,13 +13,14 @@ use crate::tree::{self, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A tree like `template` with the arrays of a checkpoint, on the default device: [`open`] without rules.
+/// Loads a checkpoint into a tree like `template`, on the default device. Equivalent to [`open`]
+/// without rules.
 ///
-/// A leaf whose counterpart in the template is spread over a mesh is spread likewise.
+/// A leaf is sharded like its counterpart in the template.
 ///
-/// Every leaf of the template must be there with its shape and dtype, and nothing else. The
-/// template's own elements are not looked at: leaves that stand for a type (what `eval_shape` gives)
-/// will do.
+/// Every leaf of the template must be stored with its shape and dtype, and no other array may be
+/// stored. The template's elements are not used, so a tree of types from `eval_shape` is
+/// sufficient.
 ///
 /// # Errors
 /// Those of [`open`] and [`Reader::load`].
@@ -34,8 +35,8 @@ pub fn load<T: Tree>(path: impl AsRef<Path>, template: &T) -> Result<T, Error> {
     open(path)?.load(template)
 }
 
-/// Every array of a checkpoint by name, on the default device: for files whose structure is not
-/// known beforehand.
+/// Loads every array of a checkpoint by name, on the default device. Use it for files of unknown
+/// structure.
 ///
 /// # Errors
 /// Those of [`open`] and [`Reader::arrays`].
@@ -51,15 +52,17 @@ pub fn arrays(path: impl AsRef<Path>) -> Result<BTreeMap<String, Array>, Error> 
     open(path)?.arrays()
 }
 
-/// Opens a checkpoint, to be loaded by rules: a safetensors file; a model in several files, by its index
-/// (`model.safetensors.index.json`) or the folder in which that or `model.safetensors` lies; or one
-/// step of a [`Folder`](super::Folder), whose checksums are compared as it is read.
+/// Opens a checkpoint for loading with rules. `path` is one of
+/// - a safetensors file,
+/// - a model in several files: its index (`model.safetensors.index.json`), or the folder with the
+///   index or `model.safetensors`,
+/// - one step of a [`Folder`](super::Folder), whose checksums are verified during reading.
 ///
-/// Reads what the files say of themselves, and no elements yet. Files that an index names must lie beside it.
+/// Only headers are read. Files listed in an index must be in the index's folder.
 ///
 /// # Errors
-/// [`Error::Io`] if a file cannot be read; [`Error::Checkpoint`] if it is no safetensors file or no index, was
-/// damaged, or if two files hold arrays of one name.
+/// [`Error::Io`] if a file cannot be read. [`Error::Checkpoint`] if it is not a safetensors file or
+/// an index, is damaged, or if two files contain arrays of one name.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -81,10 +84,10 @@ pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
     Ok(Reader::of(Contents::open(path.as_ref())?))
 }
 
-/// A checkpoint that is open, and the rules by which its arrays become leaves. Made by [`open`].
+/// An open checkpoint, and the rules that assign its arrays to leaves. Created by [`open`].
 ///
-/// Without rules an array is for the leaf whose path is its name. In patterns `*` stands for any text,
-/// dots and brackets included, or none; everything else for itself.
+/// Without rules an array belongs to the leaf whose path equals its name. In patterns `*` matches
+/// any text, including dots, brackets and the empty text. Other characters match themselves.
 pub struct Reader {
     contents: Contents,
     renames: Vec<Rename>,
@@ -93,13 +96,13 @@ pub struct Reader {
     kept: Option<Mask>,
     ignored: Option<Mask>,
     only: Option<Mask>,
-    /// Rules that are none; told when something is loaded.
-    wrong: Vec<String>,
+    /// Invalid rules, reported when something is loaded.
+    invalid_rules: Vec<String>,
 }
 
-/// What is done for a leaf.
-enum Source<'a> {
-    /// The template's own elements stay.
+/// Where a leaf's elements come from.
+enum LeafSource<'a> {
+    /// The template's elements are kept.
     Template,
     /// The array of this name in the files.
     Stored(&'a str, &'a Entry),
@@ -115,7 +118,7 @@ impl Reader {
             kept: None,
             ignored: None,
             only: None,
-            wrong: Vec::new(),
+            invalid_rules: Vec::new(),
         }
     }
 
@@ -123,54 +126,56 @@ impl Reader {
         self.contents
     }
 
-    /// Arrays whose name fits `pattern` are called `replacement` from here on; its stars are what the
-    /// pattern's first, second, … star stood for: `rename("h.*.ln_1.*", "blocks[*].norm.*")`.
+    /// Renames arrays whose name matches `pattern` to `replacement`. Each star of the replacement
+    /// stands for the text matched by the pattern's star of the same number: `rename("h.*.ln_1.*",
+    /// "blocks[*].norm.*")`.
     ///
-    /// Rules apply one after the other, each to what the one before made of the name.
+    /// Rules apply in order, each to the name returned by the previous one.
     #[must_use]
     pub fn rename(mut self, pattern: &str, replacement: &str) -> Reader {
         match Rename::new(pattern, replacement) {
             Ok(rule) => self.renames.push(rule),
-            Err(why) => self.wrong.push(why),
+            Err(why) => self.invalid_rules.push(why),
         }
         self
     }
 
-    /// Leaves whose path fits are stored with their axes in another order: axis `i` of the leaf is axis
-    /// `axes[i]` of the array. `[1, 0]` for the `[out, in]` of PyTorch's linear layers, `[2, 3, 1, 0]` for the
-    /// `[out, in, height, width]` of its convolutions. Of several rules the last that fits counts.
+    /// Loads leaves whose path matches with permuted axes: axis `i` of the leaf is axis `axes[i]`
+    /// of the stored array. Use `[1, 0]` for the `[out, in]` weights of PyTorch's linear layers,
+    /// and `[2, 3, 1, 0]` for the `[out, in, height, width]` weights of its convolutions. The last
+    /// matching rule wins.
     #[must_use]
     pub fn transpose(mut self, pattern: &str, axes: impl IntoIterator<Item = usize>) -> Reader {
         let axes: Vec<usize> = axes.into_iter().collect();
         let mut sorted = axes.clone();
         sorted.sort_unstable();
-        match sorted.iter().copied().eq(0..axes.len()) {
-            true => self.transposed.push((Mask::paths([pattern]), axes)),
-            false => {
-                let why = format!("transpose `{pattern}`: {axes:?} is no order of axes from 0 on");
-                self.wrong.push(why);
-            }
+        if sorted.iter().copied().eq(0..axes.len()) {
+            self.transposed.push((Mask::paths([pattern]), axes))
+        } else {
+            let why = format!("transpose `{pattern}`: {axes:?} is not a permutation of the axes");
+            self.invalid_rules.push(why);
         }
         self
     }
 
-    /// Leaves whose path fits are converted to the template's dtype: published `f16` weights for a model in
-    /// `f32`, say. Between floats, and between complex numbers; nothing else is converted.
+    /// Converts leaves whose path matches to the template's dtype, such as published `f16` weights
+    /// for a model in `f32`. Floats convert to floats and complex numbers to complex numbers. Other
+    /// conversions are errors.
     #[must_use]
     pub fn convert<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Reader {
         self.converted = Some(either(self.converted, patterns));
         self
     }
 
-    /// Leaves whose path fits stay as the template has them if there is no array for them: a new head on
-    /// an old model.
+    /// Keeps the template's elements for leaves whose path matches if no array is stored for them,
+    /// such as a new head on a pretrained model.
     #[must_use]
     pub fn keep<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Reader {
         self.kept = Some(either(self.kept, patterns));
         self
     }
 
-    /// Arrays whose name (after renaming) fits need not belong to a leaf.
+    /// Allows arrays whose name (after renaming) matches to belong to no leaf.
     #[must_use]
     #[doc(alias = "strict")]
     pub fn ignore<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Reader {
@@ -178,36 +183,39 @@ impl Reader {
         self
     }
 
-    /// Only leaves whose path fits are loaded. The others stay as the template has them, and arrays that belong
-    /// to no such leaf are not looked at.
+    /// Loads only leaves whose path matches. Other leaves keep the template's elements, and arrays
+    /// that belong to no such leaf are ignored.
     #[must_use]
     pub fn only<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Reader {
         self.only = Some(either(self.only, patterns));
         self
     }
 
-    /// The types of the arrays by name, after renaming, as they are stored. Those of a dtype that arrays cannot
-    /// have are left out.
+    /// Returns the stored types of the arrays by name, after renaming. Arrays with a dtype that
+    /// oxidax does not have are left out.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if renaming gives two arrays one name, or a rule is none.
+    /// [`Error::Checkpoint`] if two arrays are renamed to one name, or a rule is invalid.
     pub fn types(&self) -> Result<BTreeMap<String, Aval>, Error> {
         let named = self.named()?;
         let aval = |stored: &str| self.contents.entry(stored).and_then(Entry::aval);
         Ok(named.into_iter().filter_map(|(name, stored)| Some((name, aval(stored)?))).collect())
     }
 
-    /// Every array by name, after renaming and transposing.
+    /// Loads every array by name, after renaming and transposing.
     ///
     /// # Errors
-    /// As [`Reader::types`]; [`Error::Checkpoint`] also if an array has a dtype that arrays cannot have, or was
-    /// damaged; [`Error::Io`] if a file cannot be read.
+    /// As [`Reader::types`], and [`Error::Checkpoint`] if an array is damaged or has a dtype that
+    /// oxidax does not have. [`Error::Io`] if a file cannot be read.
     pub fn arrays(&self) -> Result<BTreeMap<String, Array>, Error> {
         let mut arrays = BTreeMap::new();
         for (name, stored) in self.named()? {
             let Some(entry) = self.contents.entry(stored) else { continue };
             let Some(aval) = entry.aval() else {
-                let message = format!("`{}` is {entry}, which arrays cannot be", abridged(&name));
+                let message = format!(
+                    "`{}` has the type {entry}, which oxidax does not have",
+                    abridged(&name)
+                );
                 return Err(refused(&self.contents.path, message));
             };
             let shape = self.shape(&name, &aval).map_err(|why| {
@@ -220,31 +228,30 @@ impl Reader {
         Ok(arrays)
     }
 
-    /// A tree like `template` with the arrays, on the default device.
+    /// Loads the arrays into a tree like `template`, on the default device.
     ///
-    /// The template's structure and static fields are kept. Its elements matter for leaves that [`keep`](Reader::keep)
-    /// or [`only`](Reader::only) leave as they are; elsewhere types will do.
+    /// The template's structure and static fields are kept. Its elements are used only for leaves
+    /// selected by [`keep`](Reader::keep) or excluded by [`only`](Reader::only).
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] listing the leaves that are missing or of another shape or dtype, and the
-    /// arrays that belong to no leaf, each with what was expected and found; or naming an array that was
-    /// damaged. [`Error::Io`] if a file cannot be read.
+    /// [`Error::Checkpoint`] listing the leaves that are missing or have another shape or dtype and
+    /// the arrays that belong to no leaf, or naming a damaged array. [`Error::Io`] if a file cannot
+    /// be read.
     pub fn load<T: Tree>(&self, template: &T) -> Result<T, Error> {
-        Ok(self.read(template)?)
+        let leaves = self.read(&tree::paths(template), tree::leaves(template))?;
+        Ok(tree::unflatten(template, leaves))
     }
 
-    /// The same, telling damage from what does not fit.
-    pub(super) fn read<T: Tree>(&self, template: &T) -> Read<T> {
+    /// Loads a tree's leaves, and distinguishes damage from other errors.
+    pub(super) fn read(&self, paths: &[String], leaves: Vec<Array>) -> Read<Vec<Array>> {
         let named = self.named()?;
-        let paths = tree::paths(template);
-        let leaves = tree::leaves(template);
-        let sources = self.sources(&named, &paths, &leaves)?;
+        let sources = self.leaf_sources(&named, paths, &leaves)?;
         let mut loaded = Vec::with_capacity(leaves.len());
         for ((path, leaf), source) in paths.iter().zip(leaves).zip(sources) {
             let name = leaf_name(path);
             loaded.push(match source {
-                Source::Template => leaf,
-                Source::Stored(stored, entry) => {
+                LeafSource::Template => leaf,
+                LeafSource::Stored(stored, entry) => {
                     let array = self.array(name, stored, entry, leaf.aval())?;
                     match leaf.sharding() {
                         Some(sharding) => device_put(&array, sharding)?,
@@ -253,15 +260,14 @@ impl Reader {
                 }
             });
         }
-        let mut loaded = loaded.into_iter();
-        Ok(tree::map(template, |_| loaded.next().expect("one for each leaf")))
+        Ok(loaded)
     }
 
-    /// The stored name for each name after renaming.
+    /// Returns the stored name for each name after renaming.
     fn named(&self) -> Result<BTreeMap<String, &str>, Error> {
         let path = &self.contents.path;
-        if !self.wrong.is_empty() {
-            return Err(refused(path, self.wrong.join("\n  ")));
+        if !self.invalid_rules.is_empty() {
+            return Err(refused(path, self.invalid_rules.join("\n  ")));
         }
         let mut named: BTreeMap<String, &str> = BTreeMap::new();
         for stored in self.contents.names() {
@@ -282,42 +288,43 @@ impl Reader {
         Ok(named)
     }
 
-    /// Where every leaf comes from, or all that does not fit.
-    fn sources<'a>(
+    /// Returns the source of every leaf, or one error that lists all mismatches.
+    fn leaf_sources<'a>(
         &'a self,
         named: &BTreeMap<String, &'a str>,
         paths: &[String],
         leaves: &[Array],
-    ) -> Result<Vec<Source<'a>>, Error> {
+    ) -> Result<Vec<LeafSource<'a>>, Error> {
         let mut sources = Vec::with_capacity(leaves.len());
         let mut used = BTreeSet::new();
-        let mut misfits = Misfits::default();
+        let mut mismatches = Mismatches::default();
         for (path, leaf) in paths.iter().zip(leaves) {
             let (name, aval) = (leaf_name(path), leaf.aval());
-            let wanted = fits(&self.only, name, aval).unwrap_or(true);
-            let found = named.get_key_value(name).filter(|_| wanted);
-            let kept = !wanted || fits(&self.kept, name, aval).unwrap_or(false);
-            match found {
+            let is_selected = fits(&self.only, name, aval).unwrap_or(true);
+            let array = named.get_key_value(name).filter(|_| is_selected);
+            let is_kept = !is_selected || fits(&self.kept, name, aval).unwrap_or(false);
+            match array {
                 Some((key, stored)) => {
                     used.insert(key.as_str());
                     let entry = self.contents.entry(stored).expect("names come from the entries");
-                    if let Err(why) = self.expect_fit(name, entry, aval, &mut misfits) {
-                        let renamed = match *stored == name {
-                            true => String::new(),
-                            false => format!(" (stored as `{}`)", abridged(stored)),
+                    if let Err(why) = self.expect_fit(name, entry, aval, &mut mismatches) {
+                        let renamed = if *stored == name {
+                            String::new()
+                        } else {
+                            format!(" (stored as `{}`)", abridged(stored))
                         };
-                        misfits.lines.push(format!("leaf `{name}`{renamed} {why}"));
+                        mismatches.lines.push(format!("leaf `{name}`{renamed} {why}"));
                     }
-                    sources.push(Source::Stored(stored, entry));
+                    sources.push(LeafSource::Stored(stored, entry));
                 }
-                None if kept && leaf.is_traced() => {
-                    let what = "is to stay as it is, and the template has only its type";
-                    misfits.lines.push(format!("leaf `{name}` ({}) {what}", aval.strong()));
+                None if is_kept && leaf.is_traced() => {
+                    let what = "cannot be kept: the template has only its type";
+                    mismatches.lines.push(format!("leaf `{name}` ({}) {what}", aval.strong()));
                 }
-                None if kept => sources.push(Source::Template),
+                None if is_kept => sources.push(LeafSource::Template),
                 None => {
-                    misfits.missing = true;
-                    misfits.lines.push(format!("leaf `{name}` ({}) is missing", aval.strong()));
+                    mismatches.missing = true;
+                    mismatches.lines.push(format!("leaf `{name}` ({}) is missing", aval.strong()));
                 }
             }
         }
@@ -326,37 +333,40 @@ impl Reader {
                 let entry = self.contents.entry(stored).expect("names come from the entries");
                 let any = Aval::new(entry.dtype.unwrap_or(DType::U8), entry.shape.clone());
                 if !fits(&self.ignored, name, &any).unwrap_or(false) {
-                    misfits.left_over = true;
-                    misfits
+                    mismatches.left_over = true;
+                    mismatches
                         .lines
                         .push(format!("`{}` ({entry}) belongs to no leaf", abridged(name)));
                 }
             }
         }
-        match misfits.lines.is_empty() {
-            true => Ok(sources),
-            false => Err(refused(&self.contents.path, misfits.told())),
+        if mismatches.lines.is_empty() {
+            Ok(sources)
+        } else {
+            Err(refused(&self.contents.path, mismatches.message()))
         }
     }
 
-    /// Whether an array can be a leaf of this type, and if not, why.
+    /// Returns an error message if the stored array cannot become a leaf of this type.
     fn expect_fit(
         &self,
         path: &str,
         entry: &Entry,
-        wanted: &Aval,
-        misfits: &mut Misfits,
+        template_aval: &Aval,
+        mismatches: &mut Mismatches,
     ) -> Result<(), String> {
-        let expected = wanted.strong();
+        let expected = template_aval.strong();
         let Some(found) = entry.aval() else {
-            return Err(format!("is {entry}, which arrays cannot be, expected {expected}"));
+            return Err(format!(
+                "has the type {entry}, which oxidax does not have, expected {expected}"
+            ));
         };
         let shape = self.shape(path, &found).map_err(|why| format!("is {found}: {why}"))?;
         let transposed = self.axes(path, &found).map_or("", |_| " after transposing");
         let found = found.with_shape(shape);
         if found.shape != expected.shape {
             let reversed = found.shape.iter().rev().eq(expected.shape.iter());
-            misfits.reversed |= reversed && found.rank() == 2 && transposed.is_empty();
+            mismatches.reversed |= reversed && found.rank() == 2 && transposed.is_empty();
             return Err(format!("is {found}{transposed}, expected {expected}"));
         }
         if found.dtype == expected.dtype {
@@ -364,11 +374,11 @@ impl Reader {
         }
         let convertible = found.dtype.is_float() && expected.dtype.is_float()
             || found.dtype.is_complex() && expected.dtype.is_complex();
-        match fits(&self.converted, path, wanted).unwrap_or(false) {
+        match fits(&self.converted, path, template_aval).unwrap_or(false) {
             true if convertible => Ok(()),
-            true => Err(format!("is {found}, which is not converted to {expected}")),
+            true => Err(format!("is {found}, which cannot be converted to {expected}")),
             false => {
-                misfits.convertible |= convertible;
+                mismatches.convertible |= convertible;
                 Err(format!("is {found}{transposed}, expected {expected}"))
             }
         }
@@ -379,17 +389,18 @@ impl Reader {
         Some(&rule.1)
     }
 
-    /// The shape of a leaf that is stored as `found`.
+    /// Returns the shape of a leaf stored with the type `found`, after transposing.
     fn shape(&self, path: &str, found: &Aval) -> Result<Vec<usize>, String> {
         let Some(axes) = self.axes(path, found) else { return Ok(found.shape.to_vec()) };
-        match axes.len() == found.rank() {
-            true => Ok(axes.iter().map(|&axis| found.shape[axis]).collect()),
-            false => Err(format!("transposing by {axes:?} takes {} axes", axes.len())),
+        if axes.len() == found.rank() {
+            Ok(axes.iter().map(|&axis| found.shape[axis]).collect())
+        } else {
+            Err(format!("transposing by {axes:?} takes {} axes", axes.len()))
         }
     }
 
-    /// An array as a leaf of this type: the one place where elements go to a device.
-    fn array(&self, path: &str, stored: &str, entry: &Entry, wanted: &Aval) -> Read<Array> {
+    /// Reads an array and converts it to a leaf of type `template_aval`. All elements reach a device here.
+    fn array(&self, path: &str, stored: &str, entry: &Entry, template_aval: &Aval) -> Read<Array> {
         let found = entry.aval().expect("types were compared");
         let bytes = self.contents.read(stored)?;
         let array = Array::from_bytes(&bytes, found.dtype, &found.shape)?;
@@ -397,13 +408,16 @@ impl Reader {
         let array = catch(|| {
             let array =
                 self.axes(path, &found).map_or(array.clone(), |axes| transpose(&array, axes));
-            let array = match array.dtype() == wanted.dtype {
-                true => array,
-                false => convert_element_type(&array, wanted.dtype),
+            let array = if array.dtype() == template_aval.dtype {
+                array
+            } else {
+                convert_element_type(&array, template_aval.dtype)
             };
-            match wanted.weak {
-                // As in the run that goes on: a weak leaf promotes otherwise than a strong one.
-                true => bind1(ConvertElementType { dtype: wanted.dtype, weak: true }, [&array]),
+            match template_aval.weak {
+                // Weak types are restored, because they promote differently from strong ones.
+                true => {
+                    bind1(ConvertElementType { dtype: template_aval.dtype, weak: true }, [&array])
+                }
                 false => array,
             }
         });
@@ -418,9 +432,9 @@ impl std::fmt::Debug for Reader {
     }
 }
 
-/// What does not fit, and which remedies there are.
+/// Mismatches between a template and a checkpoint, and the rules that could resolve them.
 #[derive(Default)]
-struct Misfits {
+struct Mismatches {
     lines: Vec<String>,
     missing: bool,
     left_over: bool,
@@ -428,21 +442,24 @@ struct Misfits {
     convertible: bool,
 }
 
-impl Misfits {
-    fn told(self) -> String {
+impl Mismatches {
+    fn message(self) -> String {
         let remedies = [
-            (self.missing && self.left_over, "`Reader::rename` leads from stored names to leaves"),
-            (self.missing, "`Reader::keep` leaves leaves as the template has them"),
-            (self.left_over, "`Reader::ignore` passes over arrays"),
-            (self.reversed, "`Reader::transpose(pattern, [1, 0])` loads what is stored [out, in]"),
+            (self.missing && self.left_over, "`Reader::rename` maps stored names to leaf paths"),
+            (self.missing, "`Reader::keep` keeps the template's elements"),
+            (self.left_over, "`Reader::ignore` ignores stored arrays"),
+            (
+                self.reversed,
+                "`Reader::transpose(pattern, [1, 0])` loads arrays stored as [out, in]",
+            ),
             (self.convertible, "`Reader::convert` converts to the template's dtype"),
         ];
-        let mut told = listed(self.lines);
+        let mut message = listed(self.lines);
         for (_, remedy) in remedies.iter().filter(|(fits, _)| *fits) {
-            told.push_str("\n  help: ");
-            told.push_str(remedy);
+            message.push_str("\n  help: ");
+            message.push_str(remedy);
         }
-        told
+        message
     }
 }
 

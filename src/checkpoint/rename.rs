@@ -1,4 +1,4 @@
-//! Renaming rules: patterns with stars, and what they make of names.
+//! Renaming rules: patterns with stars, and their replacements.
 
 use crate::tree::captures;
 
@@ -10,7 +10,7 @@ pub(super) struct Rename {
 }
 
 impl Rename {
-    /// The rule, or why it is none.
+    /// Returns the rule, or an explanation why it is invalid.
     pub(super) fn new(pattern: &str, replacement: &str) -> Result<Rename, String> {
         let stars = |text: &str| text.matches('*').count();
         if stars(replacement) > stars(pattern) {
@@ -23,7 +23,8 @@ impl Rename {
         Ok(Rename { pattern: pattern.into(), replacement: replacement.into() })
     }
 
-    /// The new name: each star of the replacement is what the pattern's star of that number stood for.
+    /// Returns the new name: each star of the replacement becomes the text of the pattern's star of
+    /// the same number.
     pub(super) fn apply(&self, name: &str) -> Option<String> {
         let captured = captures(&self.pattern, name)?;
         let mut pieces = self.replacement.split('*');
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn captures_fill_the_new_name_in_order() {
+    fn captures_fill_the_replacement_in_order() {
         let rule = Rename::new("transformer.h.*.mlp.*", "blocks[*].mlp.*").unwrap();
         assert_eq!(rule.apply("transformer.h.3.mlp.up.bias").unwrap(), "blocks[3].mlp.up.bias");
         assert_eq!(rule.apply("wte.weight"), None);

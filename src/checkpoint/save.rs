@@ -1,10 +1,10 @@
 //! Writing safetensors files.
 
 use super::coverage::expect_local;
-use super::dtypes::{form, pack};
+use super::dtypes::{pack, stored_form};
 use super::fault::{io_error, refused};
 use super::file::sync_folder;
-use super::header::{self, LONGEST_HEADER};
+use super::header::{self, MAX_HEADER_BYTES};
 use super::leaf_name;
 use super::manifest::{ShardedArray, ShardedArrays};
 use crate::core::{Array, Aval, Error};
@@ -139,14 +139,16 @@ pub(super) fn gather(
     }
     let mut arrays: Vec<HostArray> = arrays.into_values().collect();
     // Sorted by alignment, widest first, then by name, as other writers of the format do.
-    arrays.sort_by_key(|array| std::cmp::Reverse(form(array.aval.dtype, &array.aval.shape).dtype));
+    arrays.sort_by_key(|array| {
+        std::cmp::Reverse(stored_form(array.aval.dtype, &array.aval.shape).dtype)
+    });
     Ok(Gathered { arrays, sharded, leaves: avals })
 }
 
 #[track_caller]
 fn host_array(name: String, array: &Array) -> Result<HostArray, Error> {
     let aval = array.aval().strong();
-    let bytes = pack(array.to_bytes()?, form(aval.dtype, &aval.shape).dtype);
+    let bytes = pack(array.to_bytes()?, stored_form(aval.dtype, &aval.shape).dtype);
     Ok(HostArray { name, aval, bytes })
 }
 
@@ -167,9 +169,9 @@ const DIRECT_WRITE_BYTES: usize = 1 << 18;
 pub(super) fn write(path: &Path, arrays: Vec<HostArray>) -> io::Result<FileSummary> {
     let types = arrays.iter().map(|array| (&*array.name, array.aval.dtype, &*array.aval.shape));
     let header = header::write(types);
-    if header.len() as u64 > LONGEST_HEADER {
+    if header.len() as u64 > MAX_HEADER_BYTES {
         let message = format!(
-            "the names and shapes of {} leaves take {} bytes, and the format reads {LONGEST_HEADER}",
+            "the names and shapes of {} leaves take {} bytes, and the format reads {MAX_HEADER_BYTES}",
             arrays.len(),
             header.len()
         );

@@ -1,4 +1,4 @@
-//! What is saved of a run, and what comes back.
+//! The contents of a run's checkpoint, before saving and after restoring.
 
 use super::Position;
 use super::fault::refused;
@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A run after some step: its arrays, and what is no array. Saved by [`Folder::save`](super::Folder::save).
+/// A run's state after a step: its arrays, the data position and notes. Saved by
+/// [`Folder::save`](super::Folder::save).
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -21,79 +22,93 @@ use std::path::{Path, PathBuf};
 /// # drop(snapshot);
 /// ```
 pub struct Snapshot<'a, T> {
-    pub(super) step: u64,
     pub(super) state: &'a T,
+    pub(super) progress: Progress,
+}
+
+/// The part of a snapshot that is not an array.
+pub(super) struct Progress {
+    pub(super) step: u64,
     pub(super) position: Option<Position>,
     pub(super) notes: BTreeMap<String, serde_json::Value>,
-    /// Notes that could not be written.
-    wrong: Vec<String>,
+    /// Errors of notes that could not be converted to JSON.
+    invalid_notes: Vec<String>,
 }
 
 impl<'a, T: Tree> Snapshot<'a, T> {
-    /// The arrays of `state` (model, optimizer's state, random keys: any tree) after `step` steps.
+    /// Creates a snapshot of the arrays of `state` (model, optimizer state, random keys: any tree)
+    /// after `step` steps.
     pub fn new(step: u64, state: &'a T) -> Snapshot<'a, T> {
-        let (notes, wrong) = (BTreeMap::new(), Vec::new());
-        Snapshot { step, state, position: None, notes, wrong }
+        let (notes, invalid_notes) = (BTreeMap::new(), Vec::new());
+        Snapshot { state, progress: Progress { step, position: None, notes, invalid_notes } }
     }
 
-    /// Where the training data stands: the [`position`](crate::data::Stream::position) behind the batch
-    /// of the step. Streams besides this one go into notes.
+    /// Adds the position of the training data: the [`position`](crate::data::Stream::position)
+    /// after the step's batch. Positions of further streams can be stored as notes.
     #[cfg(feature = "data")]
     #[must_use]
     pub fn position(mut self, position: Position) -> Snapshot<'a, T> {
-        self.position = Some(position);
+        self.progress.position = Some(position);
         self
     }
 
-    /// A small value of your own: whatever serde writes as JSON. Numbers come back exactly; NaN and the
-    /// infinities, which JSON lacks, as nothing: an `Option` of a float reads them as `None`.
+    /// Adds a small value of any type that serde can write as JSON. Numbers are restored exactly.
+    /// JSON has no NaN and infinities: they are stored as null, which an `Option<f64>` reads as
+    /// `None`.
     #[must_use]
     pub fn note(mut self, name: &str, value: &impl Serialize) -> Snapshot<'a, T> {
         match serde_json::to_value(value) {
-            Ok(value) => drop(self.notes.insert(name.to_owned(), value)),
-            Err(error) => self.wrong.push(format!("note `{name}`: {error}")),
+            Ok(value) => drop(self.progress.notes.insert(name.to_owned(), value)),
+            Err(error) => self.progress.invalid_notes.push(format!("note `{name}`: {error}")),
         }
         self
     }
+}
 
-    /// Refuses notes that cannot be written.
-    pub(super) fn expect_sound(&self, path: &Path) -> Result<(), Error> {
-        match self.wrong.is_empty() {
-            true => Ok(()),
-            false => Err(refused(path, self.wrong.join("\n  "))),
+impl Progress {
+    /// Returns an error if a note could not be converted.
+    pub(super) fn expect_valid(&self, path: &Path) -> Result<(), Error> {
+        if self.invalid_notes.is_empty() {
+            return Ok(());
         }
+        Err(refused(path, self.invalid_notes.join("\n  ")))
     }
 }
 
-/// A run as it was after some step: what [`Folder::restore_latest`](super::Folder::restore_latest) gives.
+/// A run's restored state, returned by [`Folder::restore_latest`](super::Folder::restore_latest).
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Restored<T> {
-    /// How many steps had been made.
+    /// The number of completed steps.
     pub step: u64,
     /// The arrays, in the template's structure.
     pub state: T,
     /// The position of the training data, if it was saved.
     #[cfg(feature = "data")]
     pub position: Option<Position>,
-    /// Why newer checkpoints were passed over, the newest first: they are damaged.
-    pub passed_over: Vec<Error>,
+    /// The errors of newer, damaged checkpoints that were skipped, newest first.
+    pub skipped: Vec<Error>,
     pub(super) path: PathBuf,
     pub(super) notes: BTreeMap<String, serde_json::Value>,
 }
 
 impl<T> Restored<T> {
-    /// A value that was saved with [`Snapshot::note`].
+    pub(super) fn with_state<U>(self, state: impl FnOnce(T) -> U) -> Restored<U> {
+        let Restored { step, state: old, position, skipped, path, notes } = self;
+        Restored { step, state: state(old), position, skipped, path, notes }
+    }
+
+    /// Returns a value saved with [`Snapshot::note`].
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is none of this name, or it is of another type.
+    /// [`Error::Checkpoint`] if there is no note of this name, or it has another type.
     pub fn note<V: DeserializeOwned>(&self, name: &str) -> Result<V, Error> {
         let Some(value) = self.notes.get(name) else {
             let names: Vec<String> = self.notes.keys().map(|name| format!("`{name}`")).collect();
-            let there = if names.is_empty() { "no note".into() } else { names.join(", ") };
+            let saved = if names.is_empty() { "none".into() } else { names.join(", ") };
             return Err(refused(
                 &self.path,
-                format!("there is no note `{name}`, there is {there}"),
+                format!("there is no note `{name}`; saved notes: {saved}"),
             ));
         };
         V::deserialize(value)

@@ -1,7 +1,7 @@
-//! The folder of a run on the disk: one folder per step, made, replaced and removed by renaming.
+//! The folder of a run on the disk: one folder per step, created, replaced and removed by renaming.
 //!
-//! Whatever is under way has a name that begins with a dot. So at every instant the names without a dot are
-//! whole checkpoints, and what is left behind by a process that was killed can be told apart and put right.
+//! Names of unfinished operations begin with a dot. At every instant the names without a dot are
+//! complete checkpoints, and what a killed process leaves behind can be recognized and repaired.
 
 use super::coverage::expect_complete;
 use super::fault::{io_error, refused};
@@ -14,17 +14,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The file of arrays in a step's folder.
+/// The array file in a step's folder.
 const ARRAYS: &str = "arrays.safetensors";
 
-/// States of a step's folder that are under way.
+/// An unfinished operation on a step's folder.
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
-    /// Being written.
+    /// A new checkpoint is being written.
     Written,
-    /// The old one, while a new one of the same step takes its place.
+    /// An old checkpoint is being replaced by a new one of the same step.
     Replaced,
-    /// Being removed.
+    /// A checkpoint is being removed.
     Removed,
 }
 
@@ -48,18 +48,18 @@ fn name(step: u64) -> String {
     format!("step-{step:09}")
 }
 
-/// Where the checkpoint of a step lies.
+/// Returns the path of a step's checkpoint.
 pub(super) fn path(folder: &Path, step: u64) -> PathBuf {
     folder.join(name(step))
 }
 
-/// The step of a name that [`name`] gives.
+/// Parses a folder name created by [`name`].
 fn step_of(text: &str) -> Option<u64> {
     let step = text.strip_prefix("step-")?.parse().ok()?;
     (name(step) == text).then_some(step)
 }
 
-/// The step and stage of a name that begins with a dot.
+/// Parses the name of an unfinished operation: its step and stage.
 fn leftover(text: &str) -> Option<(u64, Stage)> {
     let (step, stage) = text.strip_prefix('.')?.split_once('.')?;
     let stage = Stage::ALL.into_iter().find(|known| known.name() == stage)?;
@@ -72,7 +72,7 @@ fn names(folder: &Path) -> Result<Vec<String>, Error> {
     Ok(entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect())
 }
 
-/// The steps that have a folder, the oldest first.
+/// Returns the steps that have a folder, oldest first.
 pub(super) fn list(folder: &Path) -> Result<Vec<u64>, Error> {
     let found = names(folder)?.into_iter().filter_map(|name| step_of(&name));
     let mut steps: Vec<u64> = found.filter(|step| path(folder, *step).is_dir()).collect();
@@ -80,7 +80,7 @@ pub(super) fn list(folder: &Path) -> Result<Vec<u64>, Error> {
     Ok(steps)
 }
 
-/// Puts right what a process left behind that was killed.
+/// Repairs what a killed process left behind.
 pub(super) fn clean(folder: &Path) -> Result<(), Error> {
     let mut changed = false;
     for (step, stage) in names(folder)?.iter().filter_map(|name| leftover(name)) {
@@ -106,7 +106,7 @@ fn delete(path: &Path) -> Result<(), Error> {
     deleted.map_err(|error| io_error(path, error))
 }
 
-/// Removes a checkpoint: at once gone under its name, and then from the disk.
+/// Removes a checkpoint: first its name, atomically, then its files.
 pub(super) fn remove(folder: &Path, step: u64) -> Result<(), Error> {
     let aside = Stage::Removed.path(folder, step);
     delete(&aside)?;
@@ -128,9 +128,9 @@ pub(super) fn write(
     delete(&temporary)?;
     let written = fill(&temporary, arrays, &mut manifest)
         .and_then(|()| expect_complete(&temporary, leaves))
-        .and_then(|()| put(folder, &temporary, &place, manifest.step));
+        .and_then(|()| publish(folder, &temporary, &place, manifest.step));
     if written.is_err() {
-        // The first error is the one to tell; what it left is removed when the folder is opened again.
+        // Best effort: the original error is returned. Opening the folder again removes the rest.
         drop(delete(&temporary));
     }
     written
@@ -150,7 +150,7 @@ fn fill(temporary: &Path, arrays: Vec<HostArray>, manifest: &mut Manifest) -> Re
     sync_folder(temporary)
 }
 
-fn put(folder: &Path, temporary: &Path, place: &Path, step: u64) -> Result<(), Error> {
+fn publish(folder: &Path, temporary: &Path, place: &Path, step: u64) -> Result<(), Error> {
     let replaced = Stage::Replaced.path(folder, step);
     let occupied = fs::symlink_metadata(place).ok();
     if occupied.as_ref().is_some_and(|metadata| !metadata.is_dir()) {
@@ -162,7 +162,7 @@ fn put(folder: &Path, temporary: &Path, place: &Path, step: u64) -> Result<(), E
         fs::rename(place, &replaced).map_err(|error| io_error(place, error))?;
     }
     if let Err(error) = fs::rename(temporary, place) {
-        // Back, if it can be; else opening the folder does it.
+        // Best effort: otherwise opening the folder again restores the old checkpoint.
         drop(fs::rename(&replaced, place));
         return Err(io_error(place, error));
     }
@@ -170,22 +170,23 @@ fn put(folder: &Path, temporary: &Path, place: &Path, step: u64) -> Result<(), E
     delete(&replaced)
 }
 
-/// Which checkpoints stay.
+/// Which checkpoints are kept after a save.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Keep {
-    /// So many of the newest.
+pub(super) struct Retention {
+    /// The number of newest checkpoints to keep.
     pub(super) last: Option<usize>,
-    /// All whose step is a multiple of this.
+    /// Keep steps that are a multiple of this number.
     pub(super) every: Option<u64>,
 }
 
-impl Keep {
-    /// The steps that go. Damaged ones do not count as kept, and go with those that are older than the kept.
-    fn superfluous(self, steps: &[u64], damaged: &BTreeSet<u64>) -> Vec<u64> {
+impl Retention {
+    /// Returns the steps to remove. Damaged checkpoints do not count as kept. They are removed with
+    /// the steps older than the oldest kept one.
+    fn expired(self, steps: &[u64], damaged: &BTreeSet<u64>) -> Vec<u64> {
         let Some(last) = self.last else { return Vec::new() };
-        let sound: Vec<u64> =
+        let intact: Vec<u64> =
             steps.iter().copied().filter(|step| !damaged.contains(step)).collect();
-        let Some(&oldest) = sound.get(sound.len().saturating_sub(last.max(1))) else {
+        let Some(&oldest) = intact.get(intact.len().saturating_sub(last.max(1))) else {
             return Vec::new();
         };
         let stays = |step: u64| {
@@ -197,8 +198,8 @@ impl Keep {
     }
 
     pub(super) fn prune(self, folder: &Path, damaged: &BTreeSet<u64>) -> Result<(), Error> {
-        let superfluous = self.superfluous(&list(folder)?, damaged);
-        superfluous.into_iter().try_for_each(|step| remove(folder, step))
+        let expired = self.expired(&list(folder)?, damaged);
+        expired.into_iter().try_for_each(|step| remove(folder, step))
     }
 }
 
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_to_steps_and_nothing_else_does() {
+    fn only_step_names_are_parsed() {
         for step in [0, 7, 999_999_999, 1_000_000_000, u64::MAX] {
             assert_eq!(step_of(&name(step)), Some(step));
         }
@@ -223,21 +224,21 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_and_the_multiples_stay() {
-        let superfluous = |last, every, steps: &[u64], damaged: &[u64]| {
-            Keep { last, every }.superfluous(steps, &damaged.iter().copied().collect())
+    fn newest_steps_and_multiples_are_kept() {
+        let expired = |last, every, steps: &[u64], damaged: &[u64]| {
+            Retention { last, every }.expired(steps, &damaged.iter().copied().collect())
         };
         let steps = [100, 150, 200, 250, 300];
-        assert_eq!(superfluous(None, None, &steps, &[]), [0u64; 0]);
-        assert_eq!(superfluous(Some(2), None, &steps, &[]), [100, 150, 200]);
-        assert_eq!(superfluous(Some(2), Some(100), &steps, &[]), [150]);
-        assert_eq!(superfluous(Some(9), None, &steps, &[]), [0u64; 0]);
-        assert_eq!(superfluous(Some(0), None, &steps, &[]), [100, 150, 200, 250]);
-        // 300 and 200 are damaged: two sound ones stay, and 200 lies between them.
-        assert_eq!(superfluous(Some(2), Some(100), &steps, &[200, 300]), [0u64; 0]);
-        assert_eq!(superfluous(Some(2), None, &steps, &[100, 300]), [100, 150]);
-        assert_eq!(superfluous(Some(2), Some(100), &steps, &[100]), [100, 150]);
-        assert_eq!(superfluous(Some(2), None, &[], &[]), [0u64; 0]);
-        assert_eq!(superfluous(Some(2), None, &[100], &[100]), [0u64; 0]);
+        assert_eq!(expired(None, None, &steps, &[]), [0u64; 0]);
+        assert_eq!(expired(Some(2), None, &steps, &[]), [100, 150, 200]);
+        assert_eq!(expired(Some(2), Some(100), &steps, &[]), [150]);
+        assert_eq!(expired(Some(9), None, &steps, &[]), [0u64; 0]);
+        assert_eq!(expired(Some(0), None, &steps, &[]), [100, 150, 200, 250]);
+        // Steps 300 and 200 are damaged: the two intact ones stay, and 200 is between them.
+        assert_eq!(expired(Some(2), Some(100), &steps, &[200, 300]), [0u64; 0]);
+        assert_eq!(expired(Some(2), None, &steps, &[100, 300]), [100, 150]);
+        assert_eq!(expired(Some(2), Some(100), &steps, &[100]), [100, 150]);
+        assert_eq!(expired(Some(2), None, &[], &[]), [0u64; 0]);
+        assert_eq!(expired(Some(2), None, &[100], &[100]), [0u64; 0]);
     }
 }

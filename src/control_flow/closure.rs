@@ -42,14 +42,18 @@ pub(super) fn close<O: Tree>(
     f: impl FnOnce(Vec<Array>) -> O,
 ) -> Closure<O> {
     let traced = trace_function(scope, avals, f);
-    let n_inputs = traced.program.inputs().len();
-    let n_declared = n_inputs - traced.captures.len();
-    let order: Vec<usize> = (n_declared..n_inputs).chain(0..n_declared).collect();
     Closure {
-        program: traced.program.permute_inputs(&order),
+        program: with_last_inputs_first(&traced.program, traced.captures.len()),
         captures: traced.captures,
         template: traced.template,
     }
+}
+
+fn with_last_inputs_first(program: &Program, n_last: usize) -> Program {
+    let n_inputs = program.inputs().len();
+    let n_first = n_inputs - n_last;
+    let order: Vec<usize> = (n_first..n_inputs).chain(0..n_first).collect();
+    program.permute_inputs(&order)
 }
 
 /// Converts the first outputs of a program to vary over the mesh axes of the given types.

@@ -17,16 +17,16 @@ pub(crate) mod units;
 
 pub use array::{Array, Backend, Buffer, HostArray};
 pub(crate) use array::{Kind, backend};
-pub(crate) use cache::Cache;
+pub(crate) use cache::{Cache, Slot};
 pub use error::{
     DistributedErrorKind, Error, Loc, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
     TreeError, catch, throw,
 };
-pub(crate) use lowering::manual_axes;
 pub use lowering::{LowerCtx, LoweringTarget};
+pub(crate) use lowering::{ModuleFacts, manual_axes};
 pub use mesh::{
-    AxisSpec, Collective, Communication, Device, Mesh, NamedSharding, PartitionSpec, ShardingRule,
-    Varying,
+    AxisSpec, Collective, Communication, Device, DeviceId, Mesh, NamedSharding, PartitionSpec,
+    Placement, ShardingRule, Varying,
 };
 pub(crate) use mesh::{leaf_error, sharding_rule, varying};
 pub(crate) use program::ProgramInput;

@@ -1,41 +1,42 @@
-//! Putting examples together to batches.
+//! Assembling examples into batches.
 
 use super::stages::Remainder;
 use crate::core::{Aval, DType, Error, HostArray};
 use std::collections::BTreeMap;
 
-/// An example that can be put together with others to a batch: an array, a tuple or a
-/// [`Record`](super::Record) of them, or a type of your own.
+/// An example that can be assembled into a batch: an array, a tuple or [`Record`](super::Record) of
+/// arrays, or a user-defined type.
 ///
 /// Arrays are stacked along a new leading axis.
 pub trait Collate: Sized {
-    /// The batch.
+    /// The type of a batch.
     type Batch;
-    /// Puts at least one example together.
+    /// Assembles one or more examples into a batch.
     ///
     /// # Errors
-    /// `Data` if the examples do not fit together; `Plugin` or `Runtime` if the batch is of arrays that
-    /// cannot be put on the device.
+    /// `Data` if the examples do not have equal shapes and dtypes. `Plugin` or `Runtime` if a batch
+    /// of device arrays cannot be copied.
     fn collate(examples: Vec<Self>) -> Result<Self::Batch, Error>;
 }
 
-/// An example that can be put together with others of other lengths.
-pub trait Pad: Collate {
-    /// Puts at least one example together, padded to one shape.
+/// An example of variable length that can be padded.
+pub trait CollatePadded: Collate {
+    /// Pads one or more examples to one shape and assembles them into a batch.
     ///
     /// # Errors
-    /// `Data` if the examples do not fit together however they are padded.
-    fn pad(examples: Vec<Self>, padding: &Padding) -> Result<Self::Batch, Error>;
+    /// `Data` if the examples differ in more than their length, or exceed it.
+    fn pad(examples: Vec<Self>, padding: &BatchPadding) -> Result<Self::Batch, Error>;
 }
 
-/// With what examples are padded, and how far: along their first axis, at the end.
+/// Value and length of padding. Examples are padded at the end of their first axis.
 ///
 /// ```
-/// use oxidax::data::{Padding, Remainder};
-/// let padding = Padding::with(0.0).field("labels", -100.0).multiple_of(128).remainder(Remainder::Keep);
+/// use oxidax::data::{BatchPadding, Remainder};
+/// let padding = BatchPadding::with(0.0).field("labels", -100.0).multiple_of(128);
+/// let padding = padding.remainder(Remainder::Keep);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Padding {
+pub struct BatchPadding {
     value: f64,
     fields: BTreeMap<String, f64>,
     length: Option<usize>,
@@ -43,53 +44,53 @@ pub struct Padding {
     pub(super) remainder: Remainder,
 }
 
-impl Padding {
-    /// Padding with this value, to the length of the longest example; a last batch that is not full is
-    /// dropped.
-    pub fn with(value: f64) -> Padding {
+impl BatchPadding {
+    /// Pads with this value to the length of the longest example, and drops an incomplete last
+    /// batch.
+    pub fn with(value: f64) -> BatchPadding {
         let remainder = Remainder::Drop;
-        Padding { value, fields: BTreeMap::new(), length: None, multiple: 1, remainder }
+        BatchPadding { value, fields: BTreeMap::new(), length: None, multiple: 1, remainder }
     }
 
-    /// Another value for one field of records.
-    pub fn field(mut self, name: impl Into<String>, value: f64) -> Padding {
+    /// Sets a different value for one field of records.
+    pub fn field(mut self, name: impl Into<String>, value: f64) -> BatchPadding {
         self.fields.insert(name.into(), value);
         self
     }
 
-    /// To exactly this length; a longer example is an error.
-    pub fn length(mut self, length: usize) -> Padding {
+    /// Pads to exactly this length. A longer example is an error.
+    pub fn length(mut self, length: usize) -> BatchPadding {
         self.length = Some(length);
         self
     }
 
-    /// To a multiple of this; 0 and 1 leave the length as it is.
-    pub fn multiple_of(mut self, multiple: usize) -> Padding {
+    /// Pads to a multiple of this length. 0 and 1 leave the length as it is.
+    pub fn multiple_of(mut self, multiple: usize) -> BatchPadding {
         self.multiple = multiple.max(1);
         self
     }
 
-    /// What becomes of the examples at the end that do not fill a batch.
-    pub fn remainder(mut self, remainder: Remainder) -> Padding {
+    /// Sets the handling of examples that do not fill the last batch.
+    pub fn remainder(mut self, remainder: Remainder) -> BatchPadding {
         self.remainder = remainder;
         self
     }
 
-    /// The same with the value of a field for all.
-    pub(super) fn of_field(&self, name: &str) -> Padding {
+    /// Returns the padding of one field: its value applies to all elements.
+    pub(super) fn of_field(&self, name: &str) -> BatchPadding {
         let value = self.fields.get(name).copied().unwrap_or(self.value);
-        Padding { value, ..self.clone() }
+        BatchPadding { value, ..self.clone() }
     }
 }
 
-fn mixed(first: &Aval, number: usize, other: &Aval) -> Error {
+fn mismatch(first: &Aval, number: usize, other: &Aval) -> Error {
     let mut error =
         Error::data("batch", format!("example 0 is {first}, example {number} is {other}"));
     if let Error::Data { help, .. } = &mut error
         && first.dtype == other.dtype
         && first.shape.len() == other.shape.len()
     {
-        *help = Some("`pad_batch` puts examples of different lengths together".into());
+        *help = Some("`pad_batch` batches examples of different lengths".into());
     }
     error
 }
@@ -102,7 +103,7 @@ impl Collate for HostArray {
         let mut bytes = Vec::with_capacity(examples.len() * examples[0].as_bytes().len());
         for (number, example) in examples.iter().enumerate() {
             if example.aval() != first {
-                return Err(mixed(first, number, example.aval()));
+                return Err(mismatch(first, number, example.aval()));
             }
             bytes.extend_from_slice(example.as_bytes());
         }
@@ -111,8 +112,8 @@ impl Collate for HostArray {
     }
 }
 
-impl Pad for HostArray {
-    fn pad(examples: Vec<HostArray>, padding: &Padding) -> Result<HostArray, Error> {
+impl CollatePadded for HostArray {
+    fn pad(examples: Vec<HostArray>, padding: &BatchPadding) -> Result<HostArray, Error> {
         let first = examples[0].aval();
         if first.shape.is_empty() {
             return HostArray::collate(examples);
@@ -120,7 +121,7 @@ impl Pad for HostArray {
         for (number, example) in examples.iter().enumerate() {
             let aval = example.aval();
             if aval.dtype != first.dtype || aval.shape.get(1..) != first.shape.get(1..) {
-                return Err(mixed(first, number, aval));
+                return Err(mismatch(first, number, aval));
             }
         }
         let longest = examples.iter().map(|example| example.shape()[0]).max().unwrap_or(0);
@@ -148,13 +149,13 @@ impl Pad for HostArray {
     }
 }
 
-/// The bytes of a number as an element; integers must be met exactly.
+/// Returns the bytes of an element. Integers must be represented exactly.
 fn element(value: f64, dtype: DType) -> Result<Vec<u8>, Error> {
     macro_rules! integer {
         ($ty:ty) => {{
             let exact = value as $ty;
             if exact as f64 != value {
-                let message = format!("the padding {value} is no {dtype}");
+                let message = format!("the padding {value} is not a valid {dtype}");
                 return Err(Error::data("pad_batch", message));
             }
             exact.to_ne_bytes().to_vec()
@@ -193,8 +194,8 @@ macro_rules! tuples {
                 Ok(($($name::collate($column)?,)*))
             }
         }
-        impl<$($name: Pad),*> Pad for ($($name,)*) {
-            fn pad(examples: Vec<Self>, padding: &Padding) -> Result<Self::Batch, Error> {
+        impl<$($name: CollatePadded),*> CollatePadded for ($($name,)*) {
+            fn pad(examples: Vec<Self>, padding: &BatchPadding) -> Result<Self::Batch, Error> {
                 $(let mut $column = Vec::with_capacity(examples.len());)*
                 for example in examples {
                     $($column.push(example.$index);)*
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_of_one_shape_are_stacked() {
+    fn equal_shapes_are_stacked() {
         let pair = |n| (ids(&[n, n + 1]), HostArray::from_slice(&[n as f32], []).unwrap());
         let (x, y) = Collate::collate(vec![pair(1), pair(5)]).unwrap();
         assert_eq!(x.to_vec::<i32>().unwrap(), [1, 2, 5, 6]);
@@ -226,11 +227,11 @@ mod tests {
     }
 
     #[test]
-    fn other_shapes_are_refused_with_the_remedy() {
+    fn different_shapes_are_refused_with_a_remedy() {
         let error = HostArray::collate(vec![ids(&[1]), ids(&[1]), ids(&[1, 2])]).unwrap_err();
         expect![[r#"
             error[data]: batch: example 0 is i32[1], example 2 is i32[2]
-              help: `pad_batch` puts examples of different lengths together"#]]
+              help: `pad_batch` batches examples of different lengths"#]]
         .assert_eq(&error.to_string());
         let matrix = HostArray::from_slice(&[1], [1, 1]).unwrap();
         let error = HostArray::collate(vec![ids(&[1]), matrix]).unwrap_err().to_string();
@@ -238,28 +239,30 @@ mod tests {
     }
 
     #[test]
-    fn padding_goes_as_far_as_it_is_told() {
+    fn padding_reaches_the_requested_length() {
         let examples = vec![ids(&[1, 2, 3]), ids(&[]), ids(&[4])];
-        let dims =
-            |padding: Padding| HostArray::pad(examples.clone(), &padding).unwrap().shape().to_vec();
-        assert_eq!(dims(Padding::with(0.0)), [3, 3]);
-        assert_eq!(dims(Padding::with(0.0).multiple_of(4)), [3, 4]);
-        assert_eq!(dims(Padding::with(0.0).length(9)), [3, 9]);
-        let padded = HostArray::pad(examples.clone(), &Padding::with(-1.0)).unwrap();
+        let dims = |padding: BatchPadding| {
+            HostArray::pad(examples.clone(), &padding).unwrap().shape().to_vec()
+        };
+        assert_eq!(dims(BatchPadding::with(0.0)), [3, 3]);
+        assert_eq!(dims(BatchPadding::with(0.0).multiple_of(4)), [3, 4]);
+        assert_eq!(dims(BatchPadding::with(0.0).length(9)), [3, 9]);
+        let padded = HostArray::pad(examples.clone(), &BatchPadding::with(-1.0)).unwrap();
         assert_eq!(padded.to_vec::<i32>().unwrap(), [1, 2, 3, -1, -1, -1, 4, -1, -1]);
-        let refused = |padding: Padding| HostArray::pad(examples.clone(), &padding).unwrap_err();
-        let error = refused(Padding::with(0.0).length(2)).to_string();
+        let refused =
+            |padding: BatchPadding| HostArray::pad(examples.clone(), &padding).unwrap_err();
+        let error = refused(BatchPadding::with(0.0).length(2)).to_string();
         assert_eq!(error, "error[data]: pad_batch: an example of length 3 does not fit into 2");
-        let error = refused(Padding::with(0.5)).to_string();
-        assert_eq!(error, "error[data]: pad_batch: the padding 0.5 is no i32");
-        let error = refused(Padding::with(0.0).length(1 << 62)).to_string();
+        let error = refused(BatchPadding::with(0.5)).to_string();
+        assert_eq!(error, "error[data]: pad_batch: the padding 0.5 is not a valid i32");
+        let error = refused(BatchPadding::with(0.0).length(1 << 62)).to_string();
         assert!(error.contains("overflow"), "{error}");
     }
 
     #[test]
     fn rows_of_a_matrix_are_padded_along_the_first_axis() {
         let rows = |n: usize| HostArray::from_slice(&vec![1.5f32; 2 * n], [n, 2]).unwrap();
-        let padded = HostArray::pad(vec![rows(1), rows(2)], &Padding::with(0.0)).unwrap();
+        let padded = HostArray::pad(vec![rows(1), rows(2)], &BatchPadding::with(0.0)).unwrap();
         assert_eq!(padded.aval().to_string(), "f32[2,2,2]");
         assert_eq!(padded.to_vec::<f32>().unwrap(), [1.5, 1.5, 0.0, 0.0, 1.5, 1.5, 1.5, 1.5]);
     }

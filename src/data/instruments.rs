@@ -1,4 +1,5 @@
-//! Who waits for whom: the time in each stage, beside the time of the steps.
+//! Measures the time in each stage, and whether the program waits for data or the pipeline for the
+//! program.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,22 +7,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Waiting below this share of the time is nobody's fault.
+/// A smaller share of waiting does not count as a bottleneck.
 const NEGLIGIBLE: f64 = 0.05;
 
-/// What a stage of a pipeline does, or what the program does that reads it.
+/// The work of a pipeline stage, or of the program that consumes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Work {
     /// Reading records.
     Source,
-    /// What `map` and `filter` do to records: decoding, as a rule.
+    /// Running `map` and `filter` closures, usually decoding.
     Decode,
-    /// Putting batches together.
+    /// Assembling batches.
     Batch,
     /// Copying batches to the device.
     Transfer,
-    /// What the program does between two items: the training step.
+    /// The program's work between two items: the training step.
     Step,
 }
 
@@ -37,11 +38,11 @@ impl fmt::Display for Work {
     }
 }
 
-/// What one stage has done so far.
+/// Counters of one stage.
 pub(super) struct Meter {
     name: &'static str,
     work: Work,
-    /// How many threads share the work.
+    /// Threads that share the work.
     workers: usize,
     items: AtomicU64,
     nanos: AtomicU64,
@@ -49,7 +50,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Counts an item, and the time that making it takes.
+    /// Runs `make`, and counts one item and the time it takes.
     pub(super) fn time<T>(&self, make: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let made = make();
@@ -57,7 +58,7 @@ impl Meter {
         made
     }
 
-    /// The same for what may have no item to give.
+    /// Runs `next`, and counts its item, if any, and the time it takes.
     pub(super) fn time_next<T>(&self, next: impl FnOnce() -> Option<T>) -> Option<T> {
         let start = Instant::now();
         let item = next();
@@ -71,7 +72,7 @@ impl Meter {
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// The time an item takes, once there was one.
+    /// Returns the mean time per item, once there was one.
     pub(super) fn mean(&self) -> Option<Duration> {
         let items = self.items.load(Ordering::Relaxed);
         Some(Duration::from_nanos(self.nanos.load(Ordering::Relaxed).checked_div(items)?))
@@ -89,8 +90,8 @@ struct Consumer {
     stepping: AtomicU64,
 }
 
-/// The clocks of a pipeline, shared by all who hold them: taken from the stream before a loop consumes
-/// it, and read whenever one likes.
+/// The counters of a pipeline. Obtain them from the stream before a loop consumes it, and read them
+/// at any time. Clones share the counters.
 ///
 /// ```
 /// use oxidax::data::{Source, Synthetic};
@@ -111,7 +112,7 @@ pub struct Instruments {
 }
 
 impl Instruments {
-    /// A clock for another stage.
+    /// Adds counters for another stage.
     pub(super) fn stage(&mut self, name: &'static str, work: Work, workers: usize) -> Arc<Meter> {
         let meter = Arc::new(Meter {
             name,
@@ -125,12 +126,13 @@ impl Instruments {
         meter
     }
 
-    /// The clocks of another stream, which flows into this one.
+    /// Adds the counters of a stream that this one reads.
     pub(super) fn join(&mut self, other: Instruments) {
         self.stages.extend(other.stages);
     }
 
-    /// The consumer got an item after waiting, having been busy elsewhere before.
+    /// Counts an item taken by the consumer: the time it waited, and the time since the previous
+    /// item.
     pub(super) fn consumed(&self, waited: Duration, stepped: Option<Duration>) {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.consumer.items.fetch_add(1, Ordering::Relaxed);
@@ -138,8 +140,8 @@ impl Instruments {
         self.consumer.stepping.fetch_add(stepped.map_or(0, nanos), Ordering::Relaxed);
     }
 
-    /// What the clocks say now.
-    pub fn report(&self) -> Report {
+    /// Returns the current values.
+    pub fn report(&self) -> PipelineReport {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let mut rows: BTreeMap<(Work, &'static str), StageReport> = BTreeMap::new();
         for meter in &self.stages {
@@ -156,7 +158,7 @@ impl Instruments {
             row.busy += Duration::from_nanos(read(&meter.nanos));
             row.skipped += read(&meter.skipped);
         }
-        Report {
+        PipelineReport {
             items: read(&self.consumer.items),
             waiting: Duration::from_nanos(read(&self.consumer.waiting)),
             stepping: Duration::from_nanos(read(&self.consumer.stepping)),
@@ -171,41 +173,41 @@ impl fmt::Debug for Instruments {
     }
 }
 
-/// What one kind of stage has done; stages of one name are summed.
+/// Measurements of one stage. Stages of the same name are summed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageReport {
-    /// The stage.
+    /// The stage's name.
     pub name: &'static str,
-    /// What it does.
+    /// Its kind of work.
     pub work: Work,
     /// Threads that share the work.
     pub workers: usize,
-    /// Items made.
+    /// Items produced.
     pub items: u64,
-    /// Time spent making them, summed over the threads.
+    /// Time spent producing them, summed over the threads.
     pub busy: Duration,
-    /// Errors passed over by `on_error`.
+    /// Errors skipped by `on_error`.
     pub skipped: u64,
 }
 
-/// Where the time went: printed as a table.
+/// Measurements of a pipeline. Prints as a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Items that the program has taken.
+pub struct PipelineReport {
+    /// Items taken by the program.
     pub items: u64,
-    /// How long it has waited for them.
+    /// Time the program waited for them.
     pub waiting: Duration,
-    /// How long it was busy between them.
+    /// Time the program spent between them.
     pub stepping: Duration,
-    /// The stages, from the source on.
+    /// The stages, from the source to the last.
     pub stages: Vec<StageReport>,
 }
 
-impl Report {
-    /// What to make faster first: the step, if the program hardly waits; otherwise the work that keeps its
-    /// threads busy the longest.
+impl PipelineReport {
+    /// Returns the work to speed up first: the step, if the program hardly waits, otherwise the
+    /// work whose threads are busy longest.
     ///
-    /// `None` before there is anything to tell.
+    /// Returns `None` before the first measurement.
     pub fn bottleneck(&self) -> Option<Work> {
         let (waiting, stepping) = (self.waiting.as_secs_f64(), self.stepping.as_secs_f64());
         if waiting + stepping == 0.0 {
@@ -219,8 +221,8 @@ impl Report {
         busiest.filter(|stage| !stage.busy.is_zero()).map(|stage| stage.work)
     }
 
-    /// What has happened since an earlier report of the same pipeline: without its first steps, say, which
-    /// compile.
+    /// Returns the difference to an earlier report of the same pipeline, for example to leave out
+    /// the first steps, which compile.
     ///
     /// ```
     /// use oxidax::data::{Source, Synthetic};
@@ -231,7 +233,7 @@ impl Report {
     /// assert_eq!(stream.count(), 9);
     /// assert_eq!(instruments.report().since(&first).items, 9);
     /// ```
-    pub fn since(&self, earlier: &Report) -> Report {
+    pub fn since(&self, earlier: &PipelineReport) -> PipelineReport {
         let stages = self.stages.iter().map(|stage| {
             let same = |other: &&StageReport| (other.work, other.name) == (stage.work, stage.name);
             let (items, busy, skipped) = match earlier.stages.iter().find(same) {
@@ -245,7 +247,7 @@ impl Report {
                 ..stage.clone()
             }
         });
-        Report {
+        PipelineReport {
             items: self.items.saturating_sub(earlier.items),
             waiting: self.waiting.saturating_sub(earlier.waiting),
             stepping: self.stepping.saturating_sub(earlier.stepping),
@@ -253,13 +255,13 @@ impl Report {
         }
     }
 
-    /// Errors passed over by `on_error`.
+    /// Errors skipped by `on_error`.
     pub fn skipped(&self) -> u64 {
         self.stages.iter().map(|stage| stage.skipped).sum()
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for PipelineReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "stage         work      workers      items  busy/s  skipped")?;
         for stage in &self.stages {
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_names_the_bottleneck() {
+    fn table_names_the_bottleneck() {
         let report = instruments(500, 250).report();
         expect![[r#"
             stage         work      workers      items  busy/s  skipped
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_since_leaves_out_what_was_before() {
+    fn difference_excludes_the_earlier_report() {
         let ms = Duration::from_millis;
         let clocks = instruments(500, 250);
         let before = clocks.report();
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_hardly_waits_is_its_own_bottleneck() {
+    fn step_is_the_bottleneck_without_waiting() {
         assert_eq!(instruments(10, 1000).report().bottleneck(), Some(Work::Step));
         let mut slow = instruments(1000, 10);
         slow.stage("to_device", Work::Transfer, 1).add(10, Duration::from_secs(3));

@@ -1,19 +1,23 @@
-//! Training data: sources, and pipelines that shuffle, decode, batch and read ahead.
+//! Training data: sources, and pipelines that shuffle, decode, batch and prefetch.
 //!
-//! A [`Stream`] is an iterator of `Result`s that knows how to do so. It begins at a file ([`tfrecord`], [`csv()`],
-//! [`jsonl`]), at a [`Source`] whose records can be read in any order ([`Npy`], [`Tokens`], [`ImageFolder`],
-//! [`Rows`], [`Labelled`], [`Synthetic`]), or at an iterator of your own. Everything here works on the
-//! host with ordinary Rust; arrays appear in [`Stream::to_device`], or when a batch is put together.
-//! Nothing is fetched from a network, but through a `Bucket` that you made (feature `remote`).
+//! A [`Stream`] is an iterator of `Result`s with methods for each stage. It starts at a file
+//! ([`tfrecord`], [`csv()`], [`jsonl`]), at a [`Source`] with random access ([`Npy`], [`Tokens`],
+//! [`ImageFolder`], [`Rows`], [`LabelledImages`], [`Synthetic`]), or at any iterator. Stages run on
+//! the host, in ordinary Rust. Device arrays appear in [`Stream::to_device`], or when a batch is
+//! assembled. Nothing is downloaded, except through a `Bucket` that you create (feature `remote`).
 //!
-//! Three promises hold for every pipeline. Its order follows from its seeds alone, however many threads it has.
-//! Its [`Position`] is a few numbers, from which an equal pipeline goes on with exactly what was left. And a
-//! bad record is an [`Error`](crate::Error) that names file and place, never a hang. docs/data.md says more.
+//! Every pipeline has three properties:
+//! - Its order depends on its seeds only, not on the number of threads.
+//! - Its [`Position`] is a few numbers. An equal pipeline resumes there with exactly the remaining
+//!   items.
+//! - A bad record is an [`Error`](crate::Error) with file and position, never a hang.
+//!
+//! See docs/data.md.
 //!
 //! ```no_run
 //! use oxidax::prelude::*;
 //! for batch in data::idx("fashion-mnist")?.shuffle(60_000, 0).batch(128).prefetch(2) {
-//!     let data::Batch { images, labels } = batch?;
+//!     let data::ImageBatch { images, labels } = batch?;
 //!     images.expect_shape([128, 784]);
 //!     labels.expect_shape([128]);
 //! }
@@ -34,16 +38,18 @@ mod stages;
 mod stream;
 
 pub use crate::core::HostArray;
-pub use collate::{Collate, Pad, Padding};
+pub use collate::{BatchPadding, Collate, CollatePadded};
 #[cfg(feature = "remote")]
 pub use files::Bucket;
 pub use files::{File, files};
 pub use formats::*;
-pub use instruments::{Instruments, Report, StageReport, Work};
-pub use labelled::{Batch, Example, Labelled};
-pub use origin::Origin;
+pub use instruments::{Instruments, PipelineReport, StageReport, Work};
+pub use labelled::{ImageBatch, LabelledImage, LabelledImages};
+pub use origin::RecordOrigin;
 pub use position::Position;
 pub use record::Record;
 pub use source::{Indexed, Source, Synthetic};
-pub use stages::{Interleave, OnError, Remainder, ToDevice, interleave};
+pub use stages::{
+    BatchOptions, InterleaveOptions, OnError, Remainder, ToDevice, ToDeviceOptions, interleave,
+};
 pub use stream::Stream;

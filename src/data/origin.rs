@@ -1,4 +1,4 @@
-//! Items, and where they came from.
+//! Items of a stream and their origin.
 
 use crate::core::Error;
 use std::any::Any;
@@ -7,9 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where a record stands: kept beside it through the pipeline, for error messages.
+/// The location of a record in its file. It accompanies the record through the pipeline, for error
+/// messages.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Origin {
+pub struct RecordOrigin {
     file: Arc<Path>,
     at: u64,
     unit: Unit,
@@ -22,29 +23,29 @@ enum Unit {
     File,
 }
 
-impl Origin {
-    /// The record that begins at this byte of the file.
-    pub fn byte(file: impl Into<Arc<Path>>, byte: u64) -> Origin {
-        Origin { file: file.into(), at: byte, unit: Unit::Byte }
+impl RecordOrigin {
+    /// The record that starts at this byte of the file.
+    pub fn byte(file: impl Into<Arc<Path>>, byte: u64) -> RecordOrigin {
+        RecordOrigin { file: file.into(), at: byte, unit: Unit::Byte }
     }
 
-    /// The row of this index in the file.
-    pub fn row(file: impl Into<Arc<Path>>, row: u64) -> Origin {
-        Origin { file: file.into(), at: row, unit: Unit::Row }
+    /// The row with this index in the file.
+    pub fn row(file: impl Into<Arc<Path>>, row: u64) -> RecordOrigin {
+        RecordOrigin { file: file.into(), at: row, unit: Unit::Row }
     }
 
     /// The whole file.
-    pub fn file(file: impl Into<Arc<Path>>) -> Origin {
-        Origin { file: file.into(), at: 0, unit: Unit::File }
+    pub fn file(file: impl Into<Arc<Path>>) -> RecordOrigin {
+        RecordOrigin { file: file.into(), at: 0, unit: Unit::File }
     }
 
-    /// The file.
+    /// Returns the file's path.
     pub fn path(&self) -> &Path {
         &self.file
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for RecordOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.display();
         match self.unit {
@@ -55,40 +56,41 @@ impl fmt::Display for Origin {
     }
 }
 
-impl fmt::Debug for Origin {
+impl fmt::Debug for RecordOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Origin({self})")
     }
 }
 
-/// What goes from stage to stage.
+/// A value passed from stage to stage.
 pub(super) struct Item<T> {
     pub(super) value: T,
-    pub(super) origin: Option<Origin>,
+    pub(super) origin: Option<RecordOrigin>,
 }
 
-/// What a stage gives when it is asked for the next item.
+/// Result of pulling an item from a stage. `None` is the end.
 pub(super) type Next<T> = Option<Result<Item<T>, Error>>;
 
-/// Calls what a user wrote, `doing` something to a record of that origin: whatever it throws, panics with
-/// or returns as an error becomes an error that names the record.
-pub(super) fn guarded<U>(
+/// Calls user code while `doing` something with a record. A thrown error, a panic and a returned
+/// error all become an error that names the record's origin.
+pub(super) fn catch_errors<U>(
     doing: &str,
-    origin: Option<&Origin>,
+    origin: Option<&RecordOrigin>,
     call: impl FnOnce() -> Result<U, Error>,
 ) -> Result<U, Error> {
     match catch_unwind(AssertUnwindSafe(|| crate::catch(call))) {
         Ok(Ok(Ok(value))) => Ok(value),
-        Ok(Ok(Err(error)) | Err(error)) => Err(placed(error, doing, origin)),
+        Ok(Ok(Err(error)) | Err(error)) => Err(with_origin(error, doing, origin)),
         Err(panic) => {
-            let error = Error::data(doing, format!("the closure panicked: {}", said(&*panic)));
-            Err(placed(error, doing, origin))
+            let error =
+                Error::data(doing, format!("the closure panicked: {}", panic_message(&*panic)));
+            Err(with_origin(error, doing, origin))
         }
     }
 }
 
-/// The error with the record's place, unless it names one already.
-fn placed(error: Error, doing: &str, origin: Option<&Origin>) -> Error {
+/// Adds the record's origin to an error without one.
+fn with_origin(error: Error, doing: &str, origin: Option<&RecordOrigin>) -> Error {
     let Some(origin) = origin else { return error };
     let origin = origin.to_string();
     match error {
@@ -105,8 +107,8 @@ fn placed(error: Error, doing: &str, origin: Option<&Origin>) -> Error {
     }
 }
 
-/// The words of a panic.
-fn said(panic: &(dyn Any + Send)) -> &str {
+/// Returns the message of a panic.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let words = panic.downcast_ref::<String>().map(String::as_str);
     words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }

@@ -1,18 +1,19 @@
 //! Random permutations that are computed, not stored.
 
-use super::position::mixed;
+use super::position::mix_bits;
 
-/// Rounds of the network; four are enough to be indistinguishable from random when the round function
-/// is, and ours is a hash.
+/// Rounds of the network. Four rounds with random round functions are indistinguishable from a
+/// random permutation (Luby and Rackoff).
 const ROUNDS: u64 = 6;
-/// Halves below this many bits have too few round functions for all orders to come out evenly.
-const FEWEST_BITS: u32 = 4;
+/// Smaller halves have too few round functions for all orders to be equally likely.
+const MIN_HALF_BITS: u32 = 4;
 
-/// A permutation of `0..len`, chosen by a seed: a balanced Feistel network on the next power of four,
-/// walked until it lands below `len`.
+/// A pseudorandom permutation of `0..len`: a balanced Feistel network on the next power of four,
+/// applied repeatedly until the result is below `len` (cycle walking).
 ///
-/// M. Luby, C. Rackoff: How to construct pseudorandom permutations from pseudorandom functions, 1988;
-/// J. Black, P. Rogaway: Ciphers with arbitrary finite domains, 2002.
+/// # Reference
+/// M. Luby, C. Rackoff: How to construct pseudorandom permutations from pseudorandom functions,
+/// 1988. J. Black, P. Rogaway: Ciphers with arbitrary finite domains, 2002.
 pub(super) struct Permutation {
     len: u64,
     half: u32,
@@ -22,10 +23,11 @@ pub(super) struct Permutation {
 impl Permutation {
     pub(super) fn new(len: u64, seed: u64) -> Permutation {
         let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
-        Permutation { len, half: bits.div_ceil(2).max(FEWEST_BITS), seed: mixed(seed) }
+        Permutation { len, half: bits.div_ceil(2).max(MIN_HALF_BITS), seed: mix_bits(seed) }
     }
 
-    /// Where `index`, below the length, goes. Fewer than four steps on average, but for lengths below 64.
+    /// Returns the image of `index`, which must be below the length. Takes fewer than four steps on
+    /// average for lengths of 64 and more.
     pub(super) fn get(&self, index: u64) -> u64 {
         debug_assert!(index < self.len, "index {index} of {}", self.len);
         let mut at = index;
@@ -41,7 +43,7 @@ impl Permutation {
         let mask = (1 << self.half) - 1;
         let (mut left, mut right) = (at >> self.half, at & mask);
         for round in 0..ROUNDS {
-            let hash = mixed(self.seed ^ (round << 56) ^ right);
+            let hash = mix_bits(self.seed ^ (round << 56) ^ right);
             (left, right) = (right, left ^ (hash >> 32 & mask));
         }
         left << self.half | right
@@ -54,7 +56,7 @@ mod tests {
     use std::collections::{BTreeMap, HashSet};
 
     #[test]
-    fn every_index_comes_once() {
+    fn permutation_is_a_bijection() {
         for len in [1, 2, 3, 63, 64, 65, 255, 256, 257, 1000, 4097] {
             for seed in 0..3 {
                 let permutation = Permutation::new(len, seed);
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_domains_are_walked_too() {
+    fn huge_domains_are_permuted() {
         for len in [u64::from(u32::MAX) + 7, 1 << 61] {
             let permutation = Permutation::new(len, 1);
             let images: HashSet<u64> = (0..1000).map(|index| permutation.get(index)).collect();
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn all_orders_of_four_are_as_likely() {
+    fn orders_of_four_are_equally_likely() {
         let mut counts = BTreeMap::new();
         const SEEDS: u64 = 24_000;
         for seed in 0..SEEDS {
@@ -88,7 +90,7 @@ mod tests {
         assert_eq!(counts.len(), 24);
         let expected = SEEDS as f64 / 24.0;
         let chi: f64 = counts.values().map(|&n| (n as f64 - expected).powi(2) / expected).sum();
-        // 23 degrees of freedom: one seed set in a thousand is above 49.7.
+        // With 23 degrees of freedom, one set of seeds in a thousand exceeds 49.7.
         assert!(chi < 49.7, "chi squared {chi}");
     }
 }

@@ -1,4 +1,4 @@
-//! Where a stream stands.
+//! Positions of a stream: saving and resuming.
 
 use crate::core::Error;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Where a [`Stream`](super::Stream) stands between two items: a few numbers for each stage, to be stored
-/// beside the model in whatever format serde writes.
+/// The position of a [`Stream`](super::Stream) between two items: a few numbers per stage. Store it
+/// beside the model in any format that serde writes.
 ///
-/// A pipeline built the same way goes on from it with exactly the items that were left. What only says
-/// how items are made (`prefetch`, the depth of `to_device`, the workers of `map`) may differ.
+/// An equal pipeline resumes from it with exactly the remaining items. Settings that do not affect
+/// the items (`prefetch`, the depth of `to_device`, the workers of `parallel_map`) may differ.
 ///
 /// ```
 /// use oxidax::data::{Position, Source, Synthetic};
@@ -29,12 +29,12 @@ use std::fmt;
 #[serde(transparent)]
 #[doc(alias = "get_state")]
 pub struct Position {
-    /// From the last stage to the first.
+    /// Counts of each stage, from the last stage to the first.
     stages: Vec<(Cow<'static, str>, SmallVec<[u64; 4]>)>,
 }
 
 impl Position {
-    /// Adds what a stage has counted.
+    /// Adds the counts of a stage.
     pub(super) fn push(&mut self, stage: &'static str, counts: &[u64]) {
         self.stages.push((Cow::Borrowed(stage), SmallVec::from_slice(counts)));
     }
@@ -48,14 +48,15 @@ impl Position {
     }
 }
 
-/// Reads a position, stage by stage.
+/// Reads a position stage by stage.
 pub(super) struct Cursor<'a> {
     position: &'a Position,
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// What the next stage had counted; its first numbers are `settings`, which must be the same still.
+    /// Returns the counts of the next stage. Its first numbers are `settings`, which must be
+    /// unchanged.
     pub(super) fn take<const N: usize>(
         &mut self,
         stage: &str,
@@ -67,7 +68,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The same for a stage with any number of counts.
+    /// Returns the counts of a stage whose number of counts varies.
     pub(super) fn take_all(
         &mut self,
         stage: &str,
@@ -100,20 +101,20 @@ impl<'a> Cursor<'a> {
         Ok(&counts[settings.len()..])
     }
 
-    /// Makes sure that no stage is left over.
+    /// Returns an error if stages are left.
     pub(super) fn finish(&self) -> Result<(), Error> {
         match self.position.stages.get(self.at) {
             None => Ok(()),
             Some((stage, _)) => Err(refused(format!(
-                "the position goes on with `{stage}` where this pipeline begins"
+                "the position has another stage, `{stage}`, before the start of this pipeline"
             ))),
         }
     }
 }
 
-/// The error that a position cannot be gone on from.
+/// Returns the error for a position that does not match the pipeline.
 pub(super) fn refused(message: impl fmt::Display) -> Error {
-    let help = "build the pipeline as it was when the position was taken";
+    let help = "build the pipeline as it was when the position was saved";
     Error::Data {
         doing: "resume".into(),
         place: None,
@@ -122,40 +123,42 @@ pub(super) fn refused(message: impl fmt::Display) -> Error {
     }
 }
 
-/// A seed of its own for each epoch; the first has the seed itself.
+/// Returns a different seed for each epoch. The first epoch uses the seed itself.
 pub(super) fn epoch_seed(seed: u64, epoch: u64) -> u64 {
     match epoch {
         0 => seed,
-        _ => mixed(seed ^ mixed(epoch)),
+        _ => mix_bits(seed ^ mix_bits(epoch)),
     }
 }
 
-/// A number in which every bit depends on every bit of `number`: the finalizer of SplitMix64 (G. Steele,
-/// D. Lea, C. Flood: Fast splittable pseudorandom number generators, 2014).
-pub(super) fn mixed(number: u64) -> u64 {
+/// Mixes the bits of a number with the finalizer of SplitMix64.
+///
+/// # Reference
+/// G. Steele, D. Lea, C. Flood: Fast splittable pseudorandom number generators, 2014.
+pub(super) fn mix_bits(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
 }
 
-/// Places in the stream above from which a stage that holds items back can read them again.
+/// Upstream positions from which a stage can read its buffered items again.
 ///
-/// A stage that shuffles reads ahead of what it gives. Every `spacing` items it notes where the stream
-/// above stood, and forgets a note when no item read since, and before the next one, is held any more.
+/// A stage that shuffles reads ahead. Every `spacing` items it records the upstream position, and
+/// drops the record when no item read since then is buffered.
 pub(super) struct Anchors {
     spacing: u64,
     notes: std::collections::VecDeque<Note>,
 }
 
 struct Note {
-    /// How many items had been read.
+    /// Items read before this position.
     read: u64,
-    /// The same with the errors among them.
-    asked: u64,
+    /// Items and errors read before this position.
+    pulled: u64,
     position: Position,
-    /// Items of this stretch that are held.
-    held: u64,
+    /// Items after this position, and before the next one, that are buffered.
+    buffered: u64,
 }
 
 impl Anchors {
@@ -167,45 +170,46 @@ impl Anchors {
         self.notes.clear();
     }
 
-    /// To be called before item number `read` is read, when the stream above has been asked `asked` times.
-    pub(super) fn before(&mut self, read: u64, asked: u64, position: impl FnOnce(&mut Position)) {
+    /// Records the upstream position if one is due. Call it before item number `read` is read,
+    /// after `pulled` items and errors.
+    pub(super) fn before(&mut self, read: u64, pulled: u64, position: impl FnOnce(&mut Position)) {
         let due = self.notes.back().is_none_or(|note| read - note.read >= self.spacing);
         if due {
             let mut at = Position::default();
             position(&mut at);
-            self.notes.push_back(Note { read, asked, position: at, held: 0 });
+            self.notes.push_back(Note { read, pulled, position: at, buffered: 0 });
             self.forget();
         }
     }
 
-    /// Item number `ordinal` is held: it was the last one read.
-    pub(super) fn held(&mut self, ordinal: u64) {
+    /// Marks item number `ordinal`, the last one read, as buffered.
+    pub(super) fn buffered(&mut self, ordinal: u64) {
         if let Some(note) = self.notes.back_mut() {
             debug_assert!(note.read <= ordinal, "an item is read after its note");
-            note.held += 1;
+            note.buffered += 1;
         }
     }
 
-    /// Item number `ordinal` is held no more.
-    pub(super) fn given(&mut self, ordinal: u64) {
+    /// Marks item number `ordinal` as no longer buffered.
+    pub(super) fn released(&mut self, ordinal: u64) {
         let after = self.notes.partition_point(|note| note.read <= ordinal);
         if let Some(note) = after.checked_sub(1).and_then(|at| self.notes.get_mut(at)) {
-            note.held -= 1;
+            note.buffered -= 1;
         }
         self.forget();
     }
 
-    /// Drops the notes before the oldest that is needed; the last stays, for what is read next.
+    /// Drops positions before the oldest needed one. The last stays for the items read next.
     fn forget(&mut self) {
-        while self.notes.len() > 1 && self.notes.front().is_some_and(|note| note.held == 0) {
+        while self.notes.len() > 1 && self.notes.front().is_some_and(|note| note.buffered == 0) {
             self.notes.pop_front();
         }
     }
 
-    /// The oldest place that is needed: how many items had been read there, how often the stream above had
-    /// been asked, and its position. `None` if nothing has been read.
+    /// Returns the oldest needed position: the items read before it, the items and errors pulled
+    /// before it, and the position. Returns `None` if nothing has been read.
     pub(super) fn oldest(&self) -> Option<(u64, u64, &Position)> {
-        self.notes.front().map(|note| (note.read, note.asked, &note.position))
+        self.notes.front().map(|note| (note.read, note.pulled, &note.position))
     }
 }
 
@@ -222,42 +226,42 @@ mod tests {
     }
 
     #[test]
-    fn a_position_of_another_pipeline_is_refused_with_the_difference() {
+    fn positions_of_other_pipelines_are_refused() {
         let position = position();
         let mut cursor = position.cursor();
         let error = cursor.take::<1>("batch", &[]).unwrap_err().to_string();
         expect![[r#"
             error[data]: resume: stage 0 of the position is `shuffle`, of this pipeline `batch`
-              help: build the pipeline as it was when the position was taken"#]]
+              help: build the pipeline as it was when the position was saved"#]]
         .assert_eq(&error);
         let error = cursor.take::<1>("shuffle", &[("capacity", 100), ("seed", 8)]);
         let error = error.unwrap_err().to_string();
         assert!(error.contains("the seed of `shuffle` was 7, in this pipeline it is 8"), "{error}");
         assert_eq!(cursor.take("shuffle", &[("capacity", 100), ("seed", 7)]).unwrap(), [3]);
-        assert!(cursor.finish().unwrap_err().to_string().contains("goes on with `index`"));
+        assert!(cursor.finish().unwrap_err().to_string().contains("has another stage, `index`"));
         assert!(cursor.take::<9>("index", &[]).unwrap_err().to_string().contains("has 3 counts"));
         let error = cursor.take::<0>("index", &[]).unwrap_err().to_string();
         assert!(error.contains("the position ends after 2 stages"), "{error}");
     }
 
     #[test]
-    fn anchors_are_kept_while_an_item_after_them_is_held() {
+    fn anchors_are_kept_while_their_items_are_buffered() {
         let mut anchors = Anchors::new(2);
         for read in 0..6 {
             anchors.before(read, read, |at| at.push("at", &[read]));
-            anchors.held(read);
+            anchors.buffered(read);
         }
         let oldest = |anchors: &Anchors| anchors.oldest().unwrap().0;
         assert_eq!(oldest(&anchors), 0);
-        anchors.given(3);
-        anchors.given(0);
+        anchors.released(3);
+        anchors.released(0);
         assert_eq!(oldest(&anchors), 0);
-        anchors.given(1);
+        anchors.released(1);
         assert_eq!(oldest(&anchors), 2);
-        anchors.given(2);
+        anchors.released(2);
         assert_eq!(oldest(&anchors), 4);
-        anchors.given(4);
-        anchors.given(5);
+        anchors.released(4);
+        anchors.released(5);
         assert_eq!(oldest(&anchors), 4);
     }
 }

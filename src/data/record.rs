@@ -1,10 +1,10 @@
 //! Records of named arrays.
 
-use super::collate::{Collate, Pad, Padding};
+use super::collate::{BatchPadding, Collate, CollatePadded};
 use crate::core::{Error, HostArray};
 use std::collections::BTreeMap;
 
-/// Host arrays by name: a row of an npz or safetensors file, or what a closure makes of an example.
+/// Host arrays by name: a row of an npz or safetensors file, or the result of a closure.
 ///
 /// ```
 /// use oxidax::data::{Collate, HostArray, Record};
@@ -24,36 +24,36 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record without fields.
+    /// Creates a record without fields.
     pub fn new() -> Record {
         Record::default()
     }
 
-    /// The same with one more field, or another one under a name that was there.
+    /// Adds a field, or replaces the field of this name.
     pub fn with(mut self, name: impl Into<String>, array: HostArray) -> Record {
         self.fields.insert(name.into(), array);
         self
     }
 
-    /// A field.
+    /// Returns a field.
     ///
     /// # Errors
-    /// `Data` if there is none of this name, listing the names.
+    /// `Data` if there is no field of this name. The message lists the names.
     pub fn get(&self, name: &str) -> Result<&HostArray, Error> {
         self.fields.get(name).ok_or_else(|| missing(name, self.fields.keys()))
     }
 
-    /// The fields, in the order of their names.
+    /// Returns the fields, sorted by name.
     pub fn fields(&self) -> &BTreeMap<String, HostArray> {
         &self.fields
     }
 
-    /// The fields themselves.
+    /// Returns the fields by value.
     pub fn into_fields(self) -> BTreeMap<String, HostArray> {
         self.fields
     }
 
-    /// What `put` makes of each field of the examples, which must have the same ones.
+    /// Applies `put` to each field of the examples, which must have the same fields.
     fn together(
         examples: Vec<Record>,
         put: impl Fn(&str, Vec<HostArray>) -> Result<HostArray, Error>,
@@ -98,7 +98,7 @@ impl Record {
     }
 }
 
-/// The error that a name is not among those that are there.
+/// Returns the error for a missing name.
 pub(super) fn missing<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> Error {
     let mut names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     let more = names.len().saturating_sub(20);
@@ -106,11 +106,8 @@ pub(super) fn missing<'a>(name: &str, names: impl Iterator<Item = &'a String>) -
     if more > 0 {
         names.push(format!("and {more} more"));
     }
-    let there = match names.is_empty() {
-        true => "nothing".to_owned(),
-        false => names.join(", "),
-    };
-    Error::data("record", format!("there is no field `{name}`; there is {there}"))
+    let existing = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Error::data("record", format!("there is no field `{name}`; the fields are {existing}"))
 }
 
 impl FromIterator<(String, HostArray)> for Record {
@@ -126,8 +123,8 @@ impl Collate for Record {
     }
 }
 
-impl Pad for Record {
-    fn pad(examples: Vec<Record>, padding: &Padding) -> Result<Record, Error> {
+impl CollatePadded for Record {
+    fn pad(examples: Vec<Record>, padding: &BatchPadding) -> Result<Record, Error> {
         Record::together(examples, |name, column| HostArray::pad(column, &padding.of_field(name)))
     }
 }
@@ -144,8 +141,8 @@ mod tests {
     }
 
     #[test]
-    fn fields_have_paddings_of_their_own() {
-        let padding = Padding::with(0.0).field("labels", -100.0).length(3);
+    fn padding_can_differ_by_field() {
+        let padding = BatchPadding::with(0.0).field("labels", -100.0).length(3);
         let batch = Record::pad(vec![record(&[1], 7), record(&[2, 3], 8)], &padding).unwrap();
         let field = |name| batch.get(name).unwrap().to_vec::<i32>().unwrap();
         assert_eq!(field("ids"), [1, 0, 0, 2, 3, 0]);
@@ -153,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_is_named_that_does_not_fit() {
+    fn errors_name_the_mismatched_field() {
         let error = Record::collate(vec![record(&[1], 7), record(&[2, 3], 8)]).unwrap_err();
         expect![[r#"
             error[data]: batch: field `ids`: example 0 is i32[1], example 1 is i32[2]
@@ -164,7 +161,7 @@ mod tests {
         let error = Record::collate(vec![Record::new(), record(&[1], 7)]).unwrap_err().to_string();
         assert_eq!(error, "error[data]: batch: example 1 has a field `ids`, example 0 has none");
         let error = record(&[1], 7).get("id").unwrap_err().to_string();
-        expect!["error[data]: record: there is no field `id`; there is `ids`, `labels`"]
+        expect!["error[data]: record: there is no field `id`; the fields are `ids`, `labels`"]
             .assert_eq(&error);
     }
 }

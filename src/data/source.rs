@@ -1,7 +1,7 @@
-//! Sources whose records can be read in any order.
+//! Sources with random access to their records.
 
 use super::instruments::Meter;
-use super::origin::{Item, Next, Origin, guarded};
+use super::origin::{Item, Next, RecordOrigin, catch_errors};
 use super::permutation::Permutation;
 use super::position::{Cursor, Position, epoch_seed};
 use super::stream::{Stage, Stream};
@@ -10,12 +10,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Records that can be read in any order, by any thread: a file of rows, a folder of images, what is in
-/// memory.
+/// A source of records that any thread can read in any order: a file of rows, a folder of images,
+/// data in memory.
 ///
-/// It becomes a [`Stream`] by [`Source::stream`]; before that its order can be chosen, at no cost and
-/// without holding a record: [`Source::shuffled`] is a random permutation of all of them, and
-/// [`Source::shard`] one process's share.
+/// [`Source::stream`] turns it into a [`Stream`]. Before that, [`Source::shuffled`] selects a
+/// random permutation of all records and [`Source::shard`] the share of one process. Both are free:
+/// no record is buffered.
 ///
 /// ```
 /// use oxidax::data::{Source, Synthetic};
@@ -28,73 +28,73 @@ use std::sync::Arc;
 #[doc(alias = "RandomAccessDataSource")]
 #[doc(alias = "MapDataset")]
 pub trait Source: Send + Sync + Sized + 'static {
-    /// What is read.
+    /// The type of a record.
     type Record: Send + 'static;
 
-    /// Number of records.
+    /// Returns the number of records.
     fn len(&self) -> usize;
 
-    /// The record at an index below [`Source::len`].
+    /// Reads the record at `index`, which is below [`Source::len`].
     ///
     /// # Errors
-    /// Whatever reading it meets.
+    /// Any error of reading it.
     fn get(&self, index: usize) -> Result<Self::Record, Error>;
 
-    /// Where the record stands, for error messages.
-    fn origin(&self, _index: usize) -> Option<Origin> {
+    /// Returns the record's location, for error messages.
+    fn origin(&self, _index: usize) -> Option<RecordOrigin> {
         None
     }
 
-    /// Whether there is no record.
+    /// Returns true if there are no records.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The records as they are, their order to be chosen.
+    /// Returns the records in their own order, ready to be reordered.
     fn indexed(self) -> Indexed<Self::Record> {
         Indexed { len: self.len(), records: Arc::new(self), order: Vec::new() }
     }
 
-    /// The records in random order, another one each epoch. See [`Indexed::shuffled`].
+    /// Returns the records in random order, different in each epoch. See [`Indexed::shuffled`].
     fn shuffled(self, seed: u64) -> Indexed<Self::Record> {
         self.indexed().shuffled(seed)
     }
 
-    /// One process's share of the records. See [`Indexed::shard`].
+    /// Returns one process's share of the records. See [`Indexed::shard`].
     #[track_caller]
     fn shard(self, index: usize, count: usize) -> Indexed<Self::Record> {
         self.indexed().shard(index, count)
     }
 
-    /// The records one after the other.
+    /// Streams the records in order.
     fn stream(self) -> Stream<Self::Record> {
         self.indexed().stream()
     }
 }
 
-/// A [`Source`] in an order of its own: permuted, or a part of it. Cloning shares the records.
+/// A [`Source`] with a changed order: permuted, sharded or restricted. Clones share the records.
 pub struct Indexed<T> {
     records: Arc<dyn Records<T>>,
     order: Vec<Reorder>,
     len: usize,
 }
 
-/// What a [`Source`] is when its type is forgotten.
+/// An object-safe view of a [`Source`].
 trait Records<T>: Send + Sync {
     fn record(&self, index: usize) -> Result<T, Error>;
-    fn origin(&self, index: usize) -> Option<Origin>;
+    fn origin(&self, index: usize) -> Option<RecordOrigin>;
 }
 
 impl<S: Source> Records<S::Record> for S {
     fn record(&self, index: usize) -> Result<S::Record, Error> {
         self.get(index)
     }
-    fn origin(&self, index: usize) -> Option<Origin> {
+    fn origin(&self, index: usize) -> Option<RecordOrigin> {
         Source::origin(self, index)
     }
 }
 
-/// How the index of one order is that of the order before.
+/// Maps an index of one order to an index of the previous order.
 #[derive(Clone, Copy)]
 enum Reorder {
     Shuffle { seed: u64, len: usize },
@@ -103,20 +103,20 @@ enum Reorder {
 }
 
 impl<T: Send + 'static> Indexed<T> {
-    /// Number of records.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no record.
+    /// Returns true if there are no records.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The records in an order that is one of all possible ones, chosen by the seed and the number of the
-    /// epoch.
+    /// Shuffles the records. The order depends on the seed and the epoch's number, and all orders
+    /// are possible.
     ///
-    /// The permutation is computed index by index, so it takes no memory and no time up front: a Feistel
+    /// The permutation is computed index by index, without memory or setup time, by a Feistel
     /// network with cycle walking.
     ///
     /// # Reference
@@ -126,11 +126,11 @@ impl<T: Send + 'static> Indexed<T> {
         self
     }
 
-    /// The records `index`, `index + count`, …: the share of process `index` of `count`.
+    /// Selects the records `index`, `index + count`, …: the share of process `index` of `count`.
     ///
-    /// After [`Indexed::shuffled`] all processes divide one order among them, and each sees other records
-    /// every epoch. The first `len % count` shares have one record more than the rest; processes that step
-    /// together want equal ones, so cut the rest off before by `range(0..len / count * count)`.
+    /// After [`Indexed::shuffled`] all processes share one order, and each sees other records in
+    /// every epoch. The first `len % count` shares have one more record than the rest. If processes
+    /// step together, drop the rest first with `range(0..len / count * count)`.
     ///
     /// Throws `Op` (value) unless `index < count`.
     ///
@@ -139,7 +139,8 @@ impl<T: Send + 'static> Indexed<T> {
     /// use oxidax::distributed::{process_count, process_index};
     /// let records = Synthetic::new(60_000, |index| Ok(index)).shuffled(7);
     /// let per_process = records.len() / process_count();
-    /// let mine = records.range(0..per_process * process_count()).shard(process_index(), process_count());
+    /// let records = records.range(0..per_process * process_count());
+    /// let mine = records.shard(process_index(), process_count());
     /// assert_eq!(mine.len(), per_process);
     /// ```
     #[track_caller]
@@ -150,9 +151,9 @@ impl<T: Send + 'static> Indexed<T> {
         self
     }
 
-    /// The records at these places of the order.
+    /// Selects a range of the order.
     ///
-    /// Throws `Op` (value) if the range does not lie within it.
+    /// Throws `Op` (value) if the range is out of bounds.
     #[track_caller]
     pub fn range(mut self, range: Range<usize>) -> Indexed<T> {
         if range.start > range.end || range.end > self.len {
@@ -164,18 +165,18 @@ impl<T: Send + 'static> Indexed<T> {
         self
     }
 
-    /// The record that stands at `place` in the order of an epoch.
+    /// Reads the record at a position of an epoch's order.
     ///
     /// # Errors
-    /// Whatever reading it meets.
+    /// Any error of reading it.
     ///
     /// # Panics
-    /// If `place` is not below [`Indexed::len`].
+    /// If `position` is not below [`Indexed::len`].
     pub fn get(&self, place: usize, epoch: u64) -> Result<T, Error> {
         self.records.record(self.index_of(place, epoch))
     }
 
-    /// The records one after the other.
+    /// Streams the records in order.
     pub fn stream(self) -> Stream<T> {
         Stream::source("index", |meter| InOrder { records: self, epoch: 0, next: 0, meter })
     }
@@ -192,7 +193,7 @@ impl<T: Send + 'static> Indexed<T> {
     }
 }
 
-/// Refuses a share that is none.
+/// Throws unless `index < count`.
 #[track_caller]
 pub(super) fn check_shard(index: usize, count: usize) {
     if index >= count {
@@ -235,17 +236,17 @@ impl<T: Send + 'static> Stage<T> for InOrder<T> {
         let records = &self.records.records;
         let origin = records.origin(index);
         let value =
-            self.meter.time(|| guarded("source", origin.as_ref(), || records.record(index)));
+            self.meter.time(|| catch_errors("source", origin.as_ref(), || records.record(index)));
         Some(value.map(|value| Item { value, origin }))
     }
 
-    fn position(&self, at: &mut Position) {
-        at.push(Self::NAME, &[self.records.len as u64, self.epoch, self.next]);
+    fn position(&self, position: &mut Position) {
+        position.push(Self::NAME, &[self.records.len as u64, self.epoch, self.next]);
     }
 
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         let len = self.records.len as u64;
-        [self.epoch, self.next] = at.take(Self::NAME, &[("number of records", len)])?;
+        [self.epoch, self.next] = cursor.take(Self::NAME, &[("number of records", len)])?;
         Ok(())
     }
 
@@ -255,8 +256,8 @@ impl<T: Send + 'static> Stage<T> for InOrder<T> {
     }
 }
 
-/// Records that are computed from their index: for tests, and to see how fast a program would run if reading
-/// took no time.
+/// A source whose records are computed from their index. Use it in tests, and to measure a program
+/// without the time for reading.
 ///
 /// ```
 /// use oxidax::data::{HostArray, Source, Synthetic};
@@ -270,7 +271,7 @@ pub struct Synthetic<F> {
 }
 
 impl<F> Synthetic<F> {
-    /// `len` records, made by a function of their index.
+    /// Creates `len` records with a function of their index.
     pub fn new<T>(len: usize, make: F) -> Synthetic<F>
     where
         F: Fn(usize) -> Result<T, Error> + Send + Sync + 'static,
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn every_epoch_has_its_order() {
+    fn epochs_have_different_orders() {
         let twice: Vec<usize> =
             numbers(50).shuffled(1).stream().repeat(2).collect::<Result<_, _>>().unwrap();
         assert_ne!(twice[..50], twice[50..]);
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_part_is_refused() {
+    fn invalid_shards_and_ranges_are_refused() {
         let refused = |f: &dyn Fn() -> Indexed<usize>| crate::catch(f).unwrap_err().to_string();
         let error = refused(&|| numbers(5).shard(2, 2));
         assert!(error.starts_with("error[value]: shard: there is no shard 2 of 2"), "{error}");

@@ -8,42 +8,43 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A pipeline: an iterator of records or batches, each of which may have failed to be read.
+/// A pipeline: an iterator of records or batches, each wrapped in a `Result`.
 ///
-/// Lazy: nothing is read before it is asked for, but by [`Stream::prefetch`], [`Stream::to_device`] and
-/// [`Stream::parallel_map`]. Dropping it stops its threads. [`Stream::position`] says where it stands, and
-/// [`Stream::resume`] goes on from there.
+/// Streams are lazy. Only [`Stream::prefetch`], [`Stream::to_device`] and [`Stream::parallel_map`]
+/// read ahead. Dropping a stream stops its threads. [`Stream::position`] returns the current
+/// position, and [`Stream::resume`] continues from it.
 ///
-/// The methods here see items and let errors pass, unlike those of [`Iterator`] by the same names.
+/// Unlike the methods of [`Iterator`] with the same names, these methods apply to items and pass
+/// errors through.
 #[doc(alias = "Dataset")]
 #[doc(alias = "DataLoader")]
 pub struct Stream<T> {
     stage: BoxedStage<T>,
     instruments: Instruments,
-    /// When the last item was given to the consumer.
-    given: Option<Instant>,
+    /// The time at which the consumer received the last item.
+    yielded: Option<Instant>,
 }
 
-/// One step of a pipeline. The position, written by `position` and read by `seek`, is this stage's counts
-/// followed by those of the stages above.
+/// One stage of a pipeline. `position` writes, and `seek` reads, this stage's counts followed by
+/// those of the upstream stages.
 pub(super) trait Stage<T>: Send {
-    /// The next item. After the end it stays at the end.
+    /// Returns the next item. After the end it keeps returning `None`.
     fn next(&mut self) -> Next<T>;
-    /// Adds where the stage stands: what it takes to go on after the last item given.
-    fn position(&self, at: &mut Position);
-    /// Goes to a position.
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error>;
-    /// Goes to the beginning of an epoch: what shuffles does so in another order each time.
+    /// Adds the stage's position: the counts needed to continue after the last item.
+    fn position(&self, position: &mut Position);
+    /// Moves to a position.
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error>;
+    /// Moves to the start of an epoch. Stages that shuffle use another order in each epoch.
     fn restart(&mut self, epoch: u64) -> Result<(), Error>;
 }
 
 pub(super) type BoxedStage<T> = Box<dyn Stage<T>>;
 
 impl<T: Send + 'static> Stream<T> {
-    /// A stream of what an iterator gives.
+    /// Creates a stream of an iterator's items.
     ///
-    /// [`Stream::resume`] passes over the items that were given. An iterator goes by once: to repeat it, say
-    /// how it is made with [`Stream::from_generator`].
+    /// [`Stream::resume`] skips the items that were consumed. An iterator cannot restart: to repeat
+    /// it, use [`Stream::from_generator`].
     ///
     /// ```
     /// use oxidax::data::Stream;
@@ -61,12 +62,12 @@ impl<T: Send + 'static> Stream<T> {
             make: None,
             items,
             epoch: 0,
-            given: 0,
+            yielded: 0,
             meter,
         })
     }
 
-    /// A stream of what the iterator gives that `make` makes of the number of the epoch, from 0 on.
+    /// Creates a stream from a function that returns the iterator of an epoch, numbered from 0.
     ///
     /// ```
     /// use oxidax::data::Stream;
@@ -85,54 +86,53 @@ impl<T: Send + 'static> Stream<T> {
             items: make(0),
             make: Some(Box::new(make)),
             epoch: 0,
-            given: 0,
+            yielded: 0,
             meter,
         })
     }
 
-    /// A stream of what a stage reads.
+    /// Creates a stream that starts with a stage.
     pub(super) fn source<S: Stage<T> + 'static>(
         name: &'static str,
         make: impl FnOnce(Arc<Meter>) -> S,
     ) -> Stream<T> {
         let mut instruments = Instruments::default();
         let meter = instruments.stage(name, Work::Source, 1);
-        Stream { stage: Box::new(make(meter)), instruments, given: None }
+        Stream { stage: Box::new(make(meter)), instruments, yielded: None }
     }
 
-    /// The stream of a stage that joins several.
+    /// Creates a stream from a stage that reads several streams.
     pub(super) fn of<S: Stage<T> + 'static>(stage: S, instruments: Instruments) -> Stream<T> {
-        Stream { stage: Box::new(stage), instruments, given: None }
+        Stream { stage: Box::new(stage), instruments, yielded: None }
     }
 
     pub(super) fn into_parts(self) -> (BoxedStage<T>, Instruments) {
         (self.stage, self.instruments)
     }
 
-    /// The stream that another stage makes of this one's items.
+    /// Appends a stage.
     pub(super) fn through<U, S: Stage<U> + 'static>(
         self,
         make: impl FnOnce(BoxedStage<T>, &mut Instruments) -> S,
     ) -> Stream<U> {
         let Stream { stage, mut instruments, .. } = self;
         let stage = Box::new(make(stage, &mut instruments));
-        Stream { stage, instruments, given: None }
+        Stream { stage, instruments, yielded: None }
     }
 
-    /// Where the stream stands: small, and to be stored in a checkpoint. See [`Position`].
+    /// Returns the current position, small enough for a checkpoint. See [`Position`].
     pub fn position(&self) -> Position {
         let mut position = Position::default();
         self.stage.position(&mut position);
         position
     }
 
-    /// The stream from a position on, which a stream built the same way gave.
+    /// Continues from a position of a stream that was built the same way.
     ///
-    /// What has to be read again, because it lay in a buffer, is read now; what was given is not made
-    /// again.
+    /// Items that were buffered are read again now. Items that were consumed are not decoded again.
     ///
     /// # Errors
-    /// `Data` if the pipeline is not built as the other was, or its data has changed; what reading gives.
+    /// `Data` if the pipeline is built differently, or its data has changed. Any error of reading.
     pub fn resume(mut self, position: &Position) -> Result<Stream<T>, Error> {
         let mut cursor = position.cursor();
         self.stage.seek(&mut cursor)?;
@@ -140,7 +140,8 @@ impl<T: Send + 'static> Stream<T> {
         Ok(self)
     }
 
-    /// The clocks of this pipeline, to be read while and after it runs. See [`Instruments`].
+    /// Returns the counters of this pipeline, to be read while it runs or afterwards. See
+    /// [`Instruments`].
     pub fn instruments(&self) -> Instruments {
         self.instruments.clone()
     }
@@ -150,12 +151,12 @@ impl<T> Iterator for Stream<T> {
     type Item = Result<T, Error>;
 
     fn next(&mut self) -> Option<Result<T, Error>> {
-        let asked = Instant::now();
+        let pulled = Instant::now();
         let item = self.stage.next();
         let now = Instant::now();
         if item.is_some() {
-            let stepped = self.given.replace(now).map(|given| asked - given);
-            self.instruments.consumed(now - asked, stepped);
+            let stepped = self.yielded.replace(now).map(|yielded| pulled - yielded);
+            self.instruments.consumed(now - pulled, stepped);
         }
         item.map(|item| item.map(|item| item.value))
     }
@@ -174,7 +175,7 @@ struct Iterated<T> {
     make: Option<Box<dyn Fn(u64) -> BoxedItems<T> + Send>>,
     items: BoxedItems<T>,
     epoch: u64,
-    given: u64,
+    yielded: u64,
     meter: Arc<Meter>,
 }
 
@@ -185,43 +186,45 @@ impl<T> Iterated<T> {
 impl<T: Send + 'static> Stage<T> for Iterated<T> {
     fn next(&mut self) -> Next<T> {
         let item = self.meter.time_next(|| self.items.next())?;
-        self.given += 1;
+        self.yielded += 1;
         Some(item.map(|value| Item { value, origin: None }))
     }
 
-    fn position(&self, at: &mut Position) {
-        at.push(Self::NAME, &[self.epoch, self.given]);
+    fn position(&self, position: &mut Position) {
+        position.push(Self::NAME, &[self.epoch, self.yielded]);
     }
 
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
-        let [epoch, given] = at.take(Self::NAME, &[])?;
-        if epoch != self.epoch || given < self.given {
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let [epoch, yielded] = cursor.take(Self::NAME, &[])?;
+        if epoch != self.epoch || yielded < self.yielded {
             self.restart(epoch)?;
         }
-        while self.given < given {
+        while self.yielded < yielded {
             if self.items.next().is_none() {
-                let found = self.given;
-                return Err(refused(format!("{given} items were given, there are only {found}")));
+                let found = self.yielded;
+                return Err(refused(format!(
+                    "{yielded} items were consumed, but there are only {found}"
+                )));
             }
-            self.given += 1;
+            self.yielded += 1;
         }
         Ok(())
     }
 
     fn restart(&mut self, epoch: u64) -> Result<(), Error> {
         let Some(make) = &self.make else {
-            return match (epoch, self.given) {
+            return match (epoch, self.yielded) {
                 (0, 0) => Ok(()),
                 _ => Err(Error::Data {
                     doing: "repeat".into(),
                     place: None,
-                    message: format!("an iterator cannot begin again, for epoch {epoch}"),
-                    help: Some("say how it is made with `Stream::from_generator`".into()),
+                    message: format!("an iterator cannot restart for epoch {epoch}"),
+                    help: Some("use `Stream::from_generator`".into()),
                 }),
             };
         };
         self.items = make(epoch);
-        (self.epoch, self.given) = (epoch, 0);
+        (self.epoch, self.yielded) = (epoch, 0);
         Ok(())
     }
 }

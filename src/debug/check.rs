@@ -4,13 +4,13 @@ use super::format::Format;
 use super::host::run_or_bind;
 use crate::core::{Array, DType, HostFunction, Loc, OpErrorKind, RuleError, throw_operands, trace};
 
-/// Fails the program if an element of `condition` is false, with `message`, in which `{}` stands for the
-/// elements of the `arrays` as in [`print`](super::print).
+/// Fails the program with `message` if an element of `condition` is false. Placeholders in the
+/// message stand for `arrays`, as in [`print`](super::print).
 ///
-/// The call that runs the program returns the error, with this line. Outputs of that call are lost, and so is
-/// what was donated to it: pass by reference what must survive.
+/// The call that runs the program returns the error, with the line of this check. That call's
+/// outputs and donated arguments are lost: pass arguments by reference if they must survive.
 ///
-/// Throws `Op` if `condition` is not boolean or the message does not fit the arrays.
+/// Throws `Op` if `condition` is not boolean or the message does not match the arrays.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -33,7 +33,7 @@ pub fn check(condition: &Array, message: &str, arrays: &[&Array]) {
         Ok(parsed) => parsed,
         Err(message) => throw_operands("check", RuleError::value(message), arrays),
     };
-    // What tells two checks apart are the message and the line.
+    // Two checks are equal if their messages and lines are.
     let key = format!("{message}\n{loc}");
     let function = HostFunction::of_type::<Check>(key, move |operands| {
         let (condition, arrays) = operands.split_at(1);
@@ -48,5 +48,5 @@ pub fn check(condition: &Array, message: &str, arrays: &[&Array]) {
     run_or_bind("check", function, Vec::new(), true, &operands);
 }
 
-/// Stands for the type of a checking closure.
+/// The type that identifies checking closures.
 struct Check;

@@ -7,20 +7,20 @@ use std::fmt::Write as _;
 #[derive(Clone, Debug, PartialEq)]
 enum Piece {
     Text(String),
-    /// An array, and how many digits are wanted after its points.
+    /// An array, and the number of digits after the decimal point.
     Array(usize, Option<usize>),
 }
 
-/// A parsed format: `{}` is the next array, `{1}` the second, `{:.3}` and `{0:.3}` set the digits after the
-/// point, `{{` and `}}` are braces.
+/// A parsed format string: `{}` is the next array, `{1}` the second, `{:.3}` and `{0:.3}` set the
+/// digits after the decimal point, `{{` and `}}` are braces.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Format(Vec<Piece>);
 
 impl Format {
-    /// Reads a format for this many arrays.
+    /// Parses a format string for `count` arrays.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the mistake.
     pub(super) fn parse(format: &str, count: usize) -> Result<Format, String> {
         let mut pieces = Vec::new();
         let mut used = vec![false; count];
@@ -41,7 +41,7 @@ impl Format {
                             next - 1
                         }
                         name => name.parse().map_err(|_| {
-                            format!("`{{{inside}}}` names no array: write `{{}}` or `{{0}}`")
+                            format!("`{{{inside}}}` is not an array: write `{{}}` or `{{0}}`")
                         })?,
                     };
                     let digits = match digits.trim() {
@@ -54,7 +54,7 @@ impl Format {
                         },
                     };
                     let Some(slot) = used.get_mut(at) else {
-                        return Err(format!("`{format}` wants array {at}, got {count} arrays"));
+                        return Err(format!("`{format}` refers to array {at}, got {count} arrays"));
                     };
                     *slot = true;
                     if !text.is_empty() {
@@ -69,7 +69,7 @@ impl Format {
             }
         }
         if let Some(unused) = used.iter().position(|used| !used) {
-            return Err(format!("`{format}` has no place for array {unused} of {count}"));
+            return Err(format!("`{format}` does not use array {unused} of {count}"));
         }
         if !text.is_empty() {
             pieces.push(Piece::Text(text));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_those_of_rust() {
+    fn formats_follow_rust() {
         assert_eq!(shown("x = {}, n = {}").unwrap(), "x = [1.5  2.25], n = 7");
         assert_eq!(shown("{1} {0:.1} {{}}").unwrap(), "7 [1.5 2.2] {}");
     }
@@ -111,9 +111,9 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (format, mistake) in [
-            ("{}", "has no place for array 1 of 2"),
-            ("{} {} {}", "wants array 2, got 2 arrays"),
-            ("{x} {}", "`{x}` names no array"),
+            ("{}", "does not use array 1 of 2"),
+            ("{} {} {}", "refers to array 2, got 2 arrays"),
+            ("{x} {}", "`{x}` is not an array"),
             ("{:>8} {}", "only `:.3` is understood"),
             ("{} {} }", "closes nothing"),
         ] {

@@ -1,4 +1,4 @@
-//! Calls from compiled programs to closures of the user's.
+//! Calls from compiled programs to closures on the host.
 
 use crate::core::host_function::as_callback;
 use crate::core::{
@@ -6,13 +6,14 @@ use crate::core::{
 };
 use crate::primitives::{self, Callback};
 
-/// What a closure on the host may fail with.
+/// The error type of closures on the host.
 pub type HostError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Calls `f` on the elements of `arrays` each time the program comes here, in its order.
+/// Calls `f` with the elements of `arrays` each time the program reaches this point, in program
+/// order.
 ///
-/// `f` runs on a thread of the plugin's or on the caller's, and gets host values: running array operations
-/// in it is an error. What it panics with becomes the error of the call.
+/// `f` runs on a thread of the plugin or of the caller and receives host values. Array operations
+/// inside `f` are an error. A panic of `f` becomes the error of the call.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -42,13 +43,15 @@ where
     run_or_bind("callback", function, Vec::new(), true, arrays);
 }
 
-/// What `f` makes of the elements of `arrays`: arrays of the types `results`.
+/// Computes arrays of the types `results` on the host, by calling `f` with the elements of
+/// `arrays`.
 ///
-/// `f` must be pure: the compiler may call it any number of times, or not at all. It has no derivative; wrap
-/// it in [`custom_jvp`](crate::control_flow::custom_jvp) to give it one. Under `vmap` it is called once for each
-/// example. It gets and gives host values: running array operations in it is an error.
+/// `f` must be pure: the compiler may call it any number of times, or not at all. It has no
+/// derivative: wrap it in [`custom_jvp`](crate::control_flow::custom_jvp) to define one. Under
+/// `vmap` it is called once per example. It takes and returns host values, and array operations
+/// inside it are an error.
 ///
-/// The computation fails with what `f` fails with, and if `f` gives other types than it said.
+/// The computation fails if `f` returns an error, or results of other types.
 ///
 /// ```no_run
 /// use oxidax::core::HostArray;
@@ -81,7 +84,7 @@ where
     run_or_bind("pure_callback", function, results.to_vec(), false, arrays)
 }
 
-/// Calls the function at once on concrete arrays, and binds it into the program being traced else.
+/// Calls the function immediately on concrete arrays. During tracing, binds it into the program.
 #[track_caller]
 pub(super) fn run_or_bind(
     name: &'static str,

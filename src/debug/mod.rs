@@ -1,11 +1,11 @@
-//! Looking into compiled programs: printing, calls to the host, checks, and where NaN comes from.
+//! Debugging compiled programs: printing, host callbacks, checks, and locating NaN.
 //!
-//! Everything here works under `jit`, `grad`, `vmap` and in loops. What prints, calls or checks does so once
-//! each time the compiled program comes there, in the program's order; `vmap` does so once for each example.
-//! A program that does any of it is waited for: its call returns when the device is done.
+//! Everything here works under `jit`, `grad`, `vmap` and in loops. Prints, callbacks and checks run
+//! each time the compiled program reaches them, in program order, and under `vmap` once per
+//! example. A call of such a program returns when the device has finished.
 //!
-//! On the CPU plugin. For NVIDIA's GPUs the same calls copy from and to the device; that part has not run on one yet.
-//! Programs for TPUs compile and do not run yet.
+//! Platforms: the CPU plugin is tested. On NVIDIA GPUs the same calls copy between host and device,
+//! which has not been run yet. TPU programs with callbacks compile but do not run yet.
 
 mod check;
 mod format;

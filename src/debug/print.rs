@@ -6,10 +6,10 @@ use crate::core::{Array, HostFunction, RuleError, throw_operands};
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// Where lines go; standard output if nothing was set.
+/// Destination of lines. `None` is standard output.
 static OUTPUT: Mutex<Option<Box<dyn Write + Send>>> = Mutex::new(None);
 
-/// Sends what [`print()`] writes to `output` instead of standard output, for the whole process.
+/// Redirects the output of [`print()`] from standard output, for the whole process.
 pub fn set_output(output: impl Write + Send + 'static) {
     *OUTPUT.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(output));
 }
@@ -21,10 +21,11 @@ fn write_line(line: &str) -> io::Result<()> {
     }
 }
 
-/// Prints a line each time the program comes here, with the arrays' elements in the places that `format`
-/// has for them: `{}` for the next one, `{0}` for a certain one, `{:.3}` for three digits after the point.
+/// Prints a line each time the program reaches this point. The placeholders of `format` stand for
+/// the arrays' elements: `{}` for the next array, `{0}` for the first, `{:.3}` for three digits
+/// after the decimal point.
 ///
-/// Throws `Op` (value) if the format does not fit the arrays.
+/// Throws `Op` (value) if the format does not match the arrays.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -43,14 +44,14 @@ pub fn print(format: &str, arrays: &[&Array]) {
         Ok(parsed) => parsed,
         Err(message) => throw_operands("print", RuleError::value(message), arrays),
     };
-    // Equal formats print alike, so they need not be compiled twice.
+    // Equal formats print equal lines, so they share compiled programs.
     let function = HostFunction::of_type::<Printing>(format, move |arrays| {
-        // That nobody reads the output is no reason to stop the program.
+        // A closed output must not stop the program.
         drop(write_line(&parsed.apply(arrays)));
         Ok(Vec::new())
     });
     run_or_bind("print", function, Vec::new(), true, arrays);
 }
 
-/// Stands for the type of a printing closure: all are equal whose formats are.
+/// The type that identifies printing closures: those with equal formats are equal.
 struct Printing;

@@ -1,34 +1,38 @@
-//! What the environment says of the processes: which there are, which this is, and where they meet.
+//! Cluster detection from environment variables: the number of processes, this process, and the
+//! coordinator.
 
 use crate::core::{DistributedErrorKind, Error};
 use std::collections::BTreeMap;
 
-/// Variables of the environment, those that matter.
+/// The environment variables that are used.
 pub(super) type Variables = BTreeMap<String, String>;
 
-/// What a cluster says. What it does not say must be said otherwise.
+/// The settings of a cluster. Missing ones must be set in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
-    /// Who said it, for messages; empty if nobody did.
+pub(super) struct DetectedCluster {
+    /// The cluster's name for messages. Empty if none was detected.
     pub(super) cluster: &'static str,
     pub(super) coordinator: Option<String>,
     pub(super) count: Option<usize>,
     pub(super) index: Option<usize>,
-    /// Which run of the program this is.
+    /// Identifies this run of the program.
     pub(super) run: String,
-    /// What would have to be set for the rest.
+    /// The settings to add if the environment is incomplete.
     pub(super) hint: &'static str,
 }
 
-/// The port of the coordinator on Cloud TPU and on Kubernetes: JAX's, which firewalls may know.
+/// The coordinator's port on Cloud TPU and Kubernetes, equal to JAX's because firewalls may allow
+/// it.
 const TPU_PORT: u16 = 8482;
 const KUBERNETES_PORT: u16 = 55527;
 
-/// Ports for SLURM jobs: the last 4096, by the job's number, so that jobs on one node rarely meet.
+/// SLURM jobs use the last 4096 ports, chosen by the job's number, so that jobs on one node rarely
+/// collide.
 const SLURM_PORTS: u64 = 4096;
 
-/// Looks for a cluster: oxidax's own variables go before Cloud TPU, SLURM and Kubernetes, one by one.
-pub(super) fn detect(variables: &Variables) -> Result<Found, Error> {
+/// Detects a cluster. oxidax's own variables override those of Cloud TPU, SLURM and Kubernetes
+/// individually.
+pub(super) fn detect(variables: &Variables) -> Result<DetectedCluster, Error> {
     let mut found = if let Some(found) = cloud_tpu(variables)? {
         found
     } else if let Some(found) = slurm(variables)? {
@@ -48,8 +52,8 @@ pub(super) fn detect(variables: &Variables) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// A Cloud TPU VM: workers of one slice are numbered, and slices too if there are several.
-fn cloud_tpu(variables: &Variables) -> Result<Option<Found>, Error> {
+/// A Cloud TPU VM. The workers of a slice are numbered, and so are slices if there are several.
+fn cloud_tpu(variables: &Variables) -> Result<Option<DetectedCluster>, Error> {
     let workers =
         variables.get("TPU_PROCESS_ADDRESSES").or_else(|| variables.get("TPU_WORKER_HOSTNAMES"));
     let (Some(workers), true) = (workers, variables.contains_key("TPU_WORKER_ID")) else {
@@ -82,17 +86,17 @@ fn cloud_tpu(variables: &Variables) -> Result<Option<Found>, Error> {
         }
         None => {}
     }
-    Ok(Some(Found {
+    Ok(Some(DetectedCluster {
         cluster: "Cloud TPU",
         coordinator: Some(format!("{}:{TPU_PORT}", without_port(head))),
         count: Some(workers.len() * slices),
         index: Some(slice * workers.len() + worker),
-        ..Found::default()
+        ..DetectedCluster::default()
     }))
 }
 
-/// A SLURM step: tasks are numbered, and task 0 runs on the first node of the list.
-fn slurm(variables: &Variables) -> Result<Option<Found>, Error> {
+/// A SLURM step. Tasks are numbered, and task 0 runs on the first node of the list.
+fn slurm(variables: &Variables) -> Result<Option<DetectedCluster>, Error> {
     let nodes =
         variables.get("SLURM_STEP_NODELIST").or_else(|| variables.get("SLURM_JOB_NODELIST"));
     let (Some(nodes), true) = (nodes, variables.contains_key("SLURM_PROCID")) else {
@@ -105,7 +109,7 @@ fn slurm(variables: &Variables) -> Result<Option<Found>, Error> {
     let job = number(variables, "SLURM_JOB_ID")? as u64;
     let port = u64::from(u16::MAX) + 1 - SLURM_PORTS + job % SLURM_PORTS;
     let step = variables.get("SLURM_STEP_ID").map_or("batch", String::as_str);
-    Ok(Some(Found {
+    Ok(Some(DetectedCluster {
         cluster: "SLURM",
         coordinator: Some(format!("{node}:{port}")),
         count: Some(number(variables, "SLURM_NTASKS")?),
@@ -115,8 +119,9 @@ fn slurm(variables: &Variables) -> Result<Option<Found>, Error> {
     }))
 }
 
-/// A pod of an indexed job, which is called `JOB-INDEX`, and reaches the pod of index 0 through a headless service.
-fn kubernetes(variables: &Variables) -> Result<Option<Found>, Error> {
+/// A pod of an indexed job. It is called `JOB-INDEX`, and reaches the pod of index 0 through a
+/// headless service.
+fn kubernetes(variables: &Variables) -> Result<Option<DetectedCluster>, Error> {
     if !variables.contains_key("KUBERNETES_SERVICE_HOST")
         || !variables.contains_key("JOB_COMPLETION_INDEX")
     {
@@ -129,18 +134,18 @@ fn kubernetes(variables: &Variables) -> Result<Option<Found>, Error> {
         return Err(wrong("HOSTNAME", host, &expected));
     };
     let service = variables.get("OXIDAX_SERVICE").map(String::as_str);
-    Ok(Some(Found {
+    Ok(Some(DetectedCluster {
         cluster: "Kubernetes",
         coordinator: service.map(|service| format!("{job}-0.{service}:{KUBERNETES_PORT}")),
         count: None,
         index: Some(index),
         run: String::new(),
-        hint: "a pod is not told how many there are, nor how they reach each other: set OXIDAX_PROCESSES to the job's \
-               `completions`, and OXIDAX_SERVICE to the headless service that is the pods' `subdomain`",
+        hint: "a pod knows neither the number of pods nor their service: set OXIDAX_PROCESSES to the \
+               job's `completions`, and OXIDAX_SERVICE to the headless service in `subdomain`",
     }))
 }
 
-/// The first host of a list like `rack[1-2]node[01-04],login`.
+/// Returns the first host of a list like `rack[1-2]node[01-04],login`.
 fn first_node(nodes: &str) -> Option<String> {
     let mut name = String::new();
     let mut rest = nodes.trim();
@@ -164,10 +169,10 @@ fn first_node(nodes: &str) -> Option<String> {
     (!name.is_empty() && name.chars().all(fits)).then_some(name)
 }
 
-/// A host without the port that may follow it: `[::1]:8471` and `host:8471`.
+/// Removes the port from a host: `[::1]:8471` and `host:8471`.
 fn without_port(address: &str) -> &str {
     match address.rsplit_once(':') {
-        // Several colons without brackets are an address of version 6 alone.
+        // Several colons without brackets are an IPv6 address without a port.
         Some((host, _)) if host.ends_with(']') || !host.contains(':') => host,
         _ => address,
     }
@@ -210,9 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_where_nothing_is() {
-        assert_eq!(detect(&Variables::new()).unwrap(), Found::default());
-        // A batch script's node has a list, but no task of its own.
+    fn nothing_is_detected_without_variables() {
+        assert_eq!(detect(&Variables::new()).unwrap(), DetectedCluster::default());
+        // A batch script's node has a list, but no task.
         assert_eq!(found(&[("SLURM_JOB_NODELIST", "n1")]), (String::new(), None, None));
     }
 
@@ -227,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn several_slices_are_numbered_through() {
+    fn processes_of_several_slices_are_numbered() {
         let slices = [
             ("TPU_WORKER_HOSTNAMES", "w-0,w-1"),
             ("TPU_WORKER_ID", "1"),
@@ -243,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_must_be_on_their_list() {
+    fn worker_ids_must_be_on_the_list() {
         let said = refused(&[("TPU_WORKER_HOSTNAMES", "a,b"), ("TPU_WORKER_ID", "2")]);
         assert!(said.contains("TPU_WORKER_ID is `2`; it must be below 2"), "{said}");
         let said = refused(&[("TPU_WORKER_HOSTNAMES", ","), ("TPU_WORKER_ID", "0")]);
@@ -310,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_variables_go_first_one_by_one() {
+    fn own_variables_override_individually() {
         let own = [
             ("OXIDAX_COORDINATOR", "10.1.2.3:4000"),
             ("OXIDAX_PROCESSES", "2"),
@@ -324,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_cut_off_hosts() {
+    fn ports_are_removed_from_hosts() {
         for (address, host) in [
             ("host", "host"),
             ("host:80", "host"),

@@ -1,4 +1,4 @@
-//! How processes find each other: what is said, what the environment says, and what holds otherwise.
+//! Configuration of the processes: explicit settings, the environment, and defaults.
 
 use super::cluster::{Variables, detect};
 use super::rendezvous::Failure;
@@ -7,16 +7,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which processes run this program, where they meet, and how long they wait.
+/// The processes of this program, their coordinator, and time-outs.
 ///
-/// What is not set is read from the environment: from `OXIDAX_COORDINATOR`, `OXIDAX_PROCESSES` and
-/// `OXIDAX_PROCESS_ID`, or else from what Cloud TPU, SLURM or Kubernetes tell their processes
-/// (`docs/several-hosts.md` lists the variables).
+/// Settings that are missing are read from the environment: from `OXIDAX_COORDINATOR`,
+/// `OXIDAX_PROCESSES` and `OXIDAX_PROCESS_ID`, otherwise from the variables of Cloud TPU, SLURM or
+/// Kubernetes (listed in `docs/several-hosts.md`).
 ///
 /// ```
-/// use oxidax::distributed::Config;
+/// use oxidax::distributed::ClusterConfig;
 /// use std::time::Duration;
-/// let config = Config::new()
+/// let config = ClusterConfig::new()
 ///     .coordinator_address("10.0.0.1:7400")
 ///     .num_processes(4)
 ///     .process_id(2)
@@ -24,8 +24,8 @@ use std::time::Duration;
 /// # drop(config);
 /// ```
 #[derive(Clone, Default)]
-#[must_use = "a configuration does nothing until it is given to `initialize`"]
-pub struct Config {
+#[must_use = "a configuration has no effect until it is passed to `initialize`"]
+pub struct ClusterConfig {
     coordinator_address: Option<String>,
     coordinator_bind_address: Option<String>,
     num_processes: Option<usize>,
@@ -38,15 +38,15 @@ pub struct Config {
     on_lost: Option<Arc<OnLost>>,
 }
 
-/// What is called when a process is lost.
+/// A function called when a process is lost.
 pub(super) type OnLost = dyn Fn(&Error) + Send + Sync;
 
-/// A configuration with nothing open.
+/// A complete configuration.
 #[derive(Clone)]
-pub(super) struct Settled {
+pub(super) struct ResolvedConfig {
     /// `host:port`.
     pub(super) coordinator: String,
-    /// Where the coordinator listens: the same, unless set.
+    /// The address that the coordinator listens at.
     pub(super) bind: String,
     pub(super) count: u32,
     pub(super) index: u32,
@@ -59,95 +59,99 @@ pub(super) struct Settled {
     pub(super) on_lost: Option<Arc<OnLost>>,
 }
 
-/// Bounds of time-outs: shorter ones are mistakes, and a month is forever.
-const SHORTEST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Limits of time-outs.
+const MIN_TIMEOUT: Duration = Duration::from_millis(100);
+const MAX_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-impl Config {
-    /// Nothing set: everything is read from the environment.
-    pub fn new() -> Config {
-        Config::default()
+impl ClusterConfig {
+    /// Creates a configuration without settings: everything is read from the environment.
+    pub fn new() -> ClusterConfig {
+        ClusterConfig::default()
     }
 
-    /// Where process 0 listens and the others find it, as `host:port`. An address of version 6 goes in brackets.
-    pub fn coordinator_address(mut self, address: impl Into<String>) -> Config {
+    /// Sets the address of process 0 for the other processes, as `host:port`. IPv6 addresses need
+    /// brackets.
+    pub fn coordinator_address(mut self, address: impl Into<String>) -> ClusterConfig {
         self.coordinator_address = Some(address.into());
         self
     }
 
-    /// Where process 0 listens if that is another address than the others know, behind a translation of addresses
-    /// say. `[::]:PORT` is every address of the host; then every network that reaches the host reaches the coordinator.
-    pub fn coordinator_bind_address(mut self, address: impl Into<String>) -> Config {
+    /// Sets the address that process 0 listens at, if it differs, for example behind network
+    /// address translation. `[::]:PORT` means every address of the host, which exposes the
+    /// coordinator to every network of the host.
+    pub fn coordinator_bind_address(mut self, address: impl Into<String>) -> ClusterConfig {
         self.coordinator_bind_address = Some(address.into());
         self
     }
 
-    /// How many processes there are.
-    pub fn num_processes(mut self, count: usize) -> Config {
+    /// Sets the number of processes.
+    pub fn num_processes(mut self, count: usize) -> ClusterConfig {
         self.num_processes = Some(count);
         self
     }
 
-    /// Which of them this is, from 0.
-    pub fn process_id(mut self, index: usize) -> Config {
+    /// Sets the number of this process, from 0.
+    pub fn process_id(mut self, index: usize) -> ClusterConfig {
         self.process_id = Some(index);
         self
     }
 
-    /// How long [`initialize`](super::initialize) waits for the others. 5 minutes unless set.
-    pub fn initialization_timeout(mut self, timeout: Duration) -> Config {
+    /// Sets the time-out of [`initialize`](super::initialize). The default is 5 minutes.
+    pub fn initialization_timeout(mut self, timeout: Duration) -> ClusterConfig {
         self.initialization_timeout = Some(timeout);
         self
     }
 
-    /// How long everything else waits for the others: barriers, gathering, keys. 5 minutes unless set.
-    pub fn timeout(mut self, timeout: Duration) -> Config {
+    /// Sets the time-out of other operations: barriers, gathering, keys. The default is 5 minutes.
+    pub fn timeout(mut self, timeout: Duration) -> ClusterConfig {
         self.timeout = Some(timeout);
         self
     }
 
-    /// After how long a silence a process is taken for dead whose connection has not ended: its host is cut off, or
-    /// the process was stopped. A minute unless set; the coordinator's setting holds for all.
-    pub fn heartbeat_timeout(mut self, timeout: Duration) -> Config {
+    /// Sets how long a process may be silent before it is considered dead, although its connection
+    /// is open. That happens if its host is unreachable or the process is stopped. The default is
+    /// one minute. The coordinator's setting applies to all processes.
+    pub fn heartbeat_timeout(mut self, timeout: Duration) -> ClusterConfig {
         self.heartbeat_timeout = Some(timeout);
         self
     }
 
-    /// How long [`shutdown`](super::shutdown) waits for the others. 5 minutes unless set.
-    pub fn shutdown_timeout(mut self, timeout: Duration) -> Config {
+    /// Sets the time-out of [`shutdown`](super::shutdown). The default is 5 minutes.
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> ClusterConfig {
         self.shutdown_timeout = Some(timeout);
         self
     }
 
-    /// How many bytes the coordinator keeps for all processes together: values under keys, and what is being
-    /// gathered. 1 GiB unless set; the coordinator's setting holds.
-    pub fn store_limit(mut self, bytes: u64) -> Config {
+    /// Sets the memory limit of the coordinator for all processes together: values under keys, and
+    /// data being gathered. The default is 1 GiB. The coordinator's setting applies.
+    pub fn store_limit(mut self, bytes: u64) -> ClusterConfig {
         self.store_limit = Some(bytes);
         self
     }
 
-    /// Calls this, on a thread of its own, as soon as it is known that a process is lost.
+    /// Sets a function that is called on its own thread as soon as a process is lost.
     ///
-    /// Whatever waits in this module ends by itself then. What waits on a device for a collective of the dead process
-    /// does not: such a program should log the error here and end, so that whoever started it can start all anew.
+    /// Operations of this module that wait end with an error. A device that waits for a collective
+    /// with the dead process does not: the function should log the error and end the process, so
+    /// that the cluster can restart the program.
     ///
     /// ```no_run
-    /// use oxidax::distributed::{self, Config};
-    /// distributed::initialize(Config::new().on_lost(|error| {
+    /// use oxidax::distributed::{self, ClusterConfig};
+    /// distributed::initialize(ClusterConfig::new().on_lost(|error| {
     ///     eprintln!("{error}");
     ///     std::process::exit(1);
     /// }))?;
     /// # Ok::<(), oxidax::Error>(())
     /// ```
-    pub fn on_lost(mut self, call: impl Fn(&Error) + Send + Sync + 'static) -> Config {
+    pub fn on_lost(mut self, call: impl Fn(&Error) + Send + Sync + 'static) -> ClusterConfig {
         self.on_lost = Some(Arc::new(call));
         self
     }
 
-    /// Everything settled, with the environment's help.
-    pub(super) fn settle(self, variables: &Variables) -> Result<Settled, Error> {
+    /// Completes the configuration from the environment.
+    pub(super) fn resolve(self, variables: &Variables) -> Result<ResolvedConfig, Error> {
         let setup = |message: String| Failure::setup(message);
-        // What the environment says wrongly matters only if it is asked.
+        // Mistakes in the environment matter only if it is needed.
         let asked = self.coordinator_address.is_none()
             || self.num_processes.is_none()
             || self.process_id.is_none();
@@ -169,7 +173,7 @@ impl Config {
             };
             let help = match found.hint {
                 "" => {
-                    "set them in `Config`, or OXIDAX_COORDINATOR, OXIDAX_PROCESSES and OXIDAX_PROCESS_ID"
+                    "set them in `ClusterConfig`, or OXIDAX_COORDINATOR, OXIDAX_PROCESSES and OXIDAX_PROCESS_ID"
                 }
                 hint => hint,
             };
@@ -188,13 +192,13 @@ impl Config {
         check_address(&bind)?;
         let five_minutes = Duration::from_secs(300);
         let time = |set: Option<Duration>, otherwise: Duration| {
-            set.unwrap_or(otherwise).clamp(SHORTEST, LONGEST)
+            set.unwrap_or(otherwise).clamp(MIN_TIMEOUT, MAX_TIMEOUT)
         };
-        Ok(Settled {
+        Ok(ResolvedConfig {
             coordinator: coordinator.clone(),
             bind,
             count: narrow,
-            // Below the count.
+            // Below the number of processes.
             index: index as u32,
             run: found.run,
             initialization_timeout: time(self.initialization_timeout, five_minutes),
@@ -219,9 +223,9 @@ fn check_address(address: &str) -> Result<(), Error> {
     Err(Failure::setup(message).error("initialize"))
 }
 
-impl fmt::Debug for Config {
+impl fmt::Debug for ClusterConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
+        f.debug_struct("ClusterConfig")
             .field("coordinator_address", &self.coordinator_address)
             .field("num_processes", &self.num_processes)
             .field("process_id", &self.process_id)
@@ -233,16 +237,16 @@ impl fmt::Debug for Config {
 mod tests {
     use super::*;
 
-    fn whole() -> Config {
-        Config::new().coordinator_address("h:1").num_processes(2).process_id(1)
+    fn whole() -> ClusterConfig {
+        ClusterConfig::new().coordinator_address("h:1").num_processes(2).process_id(1)
     }
 
-    fn refused(config: Config) -> String {
-        config.settle(&Variables::new()).err().expect("it is wrong").to_string()
+    fn refused(config: ClusterConfig) -> String {
+        config.resolve(&Variables::new()).err().expect("it is wrong").to_string()
     }
 
     #[test]
-    fn what_is_said_goes_before_the_environment() {
+    fn settings_override_the_environment() {
         let pairs = [("SLURM_PROCID", "0"), ("SLURM_JOB_NODELIST", "n[1-2]")];
         let more = [("SLURM_NTASKS", "7"), ("SLURM_JOB_ID", "5")];
         let variables: Variables = pairs
@@ -250,20 +254,20 @@ mod tests {
             .chain(&more)
             .map(|(name, text)| (name.to_string(), text.to_string()))
             .collect();
-        let settled = Config::new().process_id(3).settle(&variables).unwrap();
+        let resolved = ClusterConfig::new().process_id(3).resolve(&variables).unwrap();
         assert_eq!(
-            (settled.coordinator.as_str(), settled.count, settled.index),
+            (resolved.coordinator.as_str(), resolved.count, resolved.index),
             ("n1:61445", 7, 3)
         );
-        // A broken environment does not matter to who says everything.
+        // A broken environment does not matter if everything is set.
         let broken: Variables = [("OXIDAX_PROCESSES".to_owned(), "many".to_owned())].into();
-        assert_eq!(whole().settle(&broken).unwrap().bind, "h:1");
-        assert!(Config::new().settle(&broken).is_err());
+        assert_eq!(whole().resolve(&broken).unwrap().bind, "h:1");
+        assert!(ClusterConfig::new().resolve(&broken).is_err());
     }
 
     #[test]
-    fn what_is_missing_is_named_with_the_remedy() {
-        let said = refused(Config::new().num_processes(2));
+    fn missing_settings_are_named() {
+        let said = refused(ClusterConfig::new().num_processes(2));
         assert!(
             said.contains("the coordinator's address and this process's id must be set"),
             "{said}"
@@ -276,7 +280,7 @@ mod tests {
         ]
         .map(|(name, text)| (name.to_owned(), text.to_owned()))
         .into();
-        let said = Config::new().settle(&pod).err().unwrap().to_string();
+        let said = ClusterConfig::new().resolve(&pod).err().unwrap().to_string();
         assert!(said.contains("that of Kubernetes") && said.contains("`subdomain`"), "{said}");
     }
 
@@ -289,14 +293,14 @@ mod tests {
             assert!(said.contains("like `host:7400`"), "{address}: {said}");
         }
         for address in ["host:0", "10.0.0.1:65535", "[::1]:80"] {
-            assert!(whole().coordinator_address(address).settle(&Variables::new()).is_ok());
+            assert!(whole().coordinator_address(address).resolve(&Variables::new()).is_ok());
         }
     }
 
     #[test]
-    fn no_time_is_zero_or_overflows() {
+    fn timeouts_are_limited() {
         let config = whole().timeout(Duration::ZERO).heartbeat_timeout(Duration::MAX);
-        let settled = config.settle(&Variables::new()).unwrap();
-        assert_eq!((settled.timeout, settled.heartbeat_timeout), (SHORTEST, LONGEST));
+        let resolved = config.resolve(&Variables::new()).unwrap();
+        assert_eq!((resolved.timeout, resolved.heartbeat_timeout), (MIN_TIMEOUT, MAX_TIMEOUT));
     }
 }

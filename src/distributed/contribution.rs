@@ -1,4 +1,4 @@
-//! What a process brings to something that all do together, and whether it fits what the others bring.
+//! Contributions of processes to a collective operation, and the comparison of their structure.
 
 use super::rendezvous::{Failure, listed};
 use crate::core::{Array, Error, HostArray};
@@ -6,20 +6,20 @@ use crate::tree::{self, Tree};
 use hmac_sha256::Hash as Sha256;
 use prost::Message;
 
-/// What one process does, with which arrays.
+/// The contribution of one process: the operation, and its arrays.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Contribution {
-    /// The function and its name or options, as in ``sync_global_devices `epoch 3` ``.
+    /// The function with its name or options, as in ``sync_global_devices `epoch 3` ``.
     #[prost(string, tag = "1")]
     pub(super) doing: String,
     #[prost(message, repeated, tag = "2")]
     pub(super) leaves: Vec<Leaf>,
-    /// The arrays' bytes, one after the other, if this process gives them.
+    /// The arrays' bytes, concatenated, if this process sends them.
     #[prost(bytes = "vec", tag = "3")]
     pub(super) data: Vec<u8>,
 }
 
-/// One array of a tree, described.
+/// Description of one array of a tree.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Leaf {
     #[prost(string, tag = "1")]
@@ -27,15 +27,15 @@ pub(super) struct Leaf {
     /// Dtype and shape: `f32[2,3]`.
     #[prost(string, tag = "2")]
     aval: String,
-    /// The first elements and a digest of all, if they are to be compared.
+    /// The first elements and a digest of all, for comparison.
     #[prost(string, tag = "3")]
     content: String,
 }
 
-/// Elements of an array that are shown.
-const SHOWN: usize = 4;
+/// Number of elements shown per array.
+const SHOWN_ELEMENTS: usize = 4;
 
-/// A tree's arrays on the host, each with its path.
+/// Copies a tree's arrays to the host, each with its path.
 #[track_caller]
 pub(super) fn host_arrays<T: Tree>(tree: &T) -> Result<Vec<(String, HostArray)>, Error> {
     let leaves = tree::leaves(tree);
@@ -43,8 +43,8 @@ pub(super) fn host_arrays<T: Tree>(tree: &T) -> Result<Vec<(String, HostArray)>,
     Ok(tree::paths(tree).into_iter().zip(arrays?).collect())
 }
 
-/// What the arrays are, without their elements.
-pub(super) fn described(arrays: &[(String, HostArray)]) -> Vec<Leaf> {
+/// Describes arrays without their elements.
+pub(super) fn describe(arrays: &[(String, HostArray)]) -> Vec<Leaf> {
     let described = |(path, array): &(String, HostArray)| Leaf {
         path: path.clone(),
         aval: typed(array),
@@ -53,22 +53,22 @@ pub(super) fn described(arrays: &[(String, HostArray)]) -> Vec<Leaf> {
     arrays.iter().map(described).collect()
 }
 
-/// Dtype and shape. Whether a type is weak is no property of its elements.
+/// Formats dtype and shape. Weak types are ignored: they do not affect elements.
 fn typed(array: &HostArray) -> String {
     format!("{}{}", array.dtype(), array.shape())
 }
 
-/// What the arrays are, with their first elements and a digest of all.
-pub(super) fn compared(arrays: &[(String, HostArray)]) -> Vec<Leaf> {
+/// Describes arrays with their first elements and a digest of all.
+pub(super) fn describe_with_digest(arrays: &[(String, HostArray)]) -> Vec<Leaf> {
     let with_content =
         |(leaf, (_, array)): (Leaf, &(String, HostArray))| Leaf { content: content(array), ..leaf };
-    described(arrays).into_iter().zip(arrays).map(with_content).collect()
+    describe(arrays).into_iter().zip(arrays).map(with_content).collect()
 }
 
 fn content(array: &HostArray) -> String {
     let digest = Sha256::hash(array.as_bytes());
     let short: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    let shown = array.aval().size().min(SHOWN);
+    let shown = array.aval().size().min(SHOWN_ELEMENTS);
     let bytes = array.as_bytes()[..shown * array.dtype().host_bytes()].to_vec();
     let more = if array.aval().size() > shown { " …" } else { "" };
     let aval = crate::core::Aval::new(array.dtype(), [shown]);
@@ -78,11 +78,11 @@ fn content(array: &HostArray) -> String {
     }
 }
 
-/// A digest of whole arrays, with their paths and types.
+/// Computes a digest of arrays with their paths and types.
 pub(super) fn digest(arrays: &[(String, HostArray)]) -> Vec<u8> {
     let mut digest = Sha256::new();
     for (path, array) in arrays {
-        // Lengths go before, so that no two lists of arrays give the same bytes.
+        // Lengths come first, so that different lists of arrays have different bytes.
         for part in [path.as_bytes(), typed(array).as_bytes(), array.as_bytes()] {
             digest.update((part.len() as u64).to_le_bytes());
             digest.update(part);
@@ -102,11 +102,12 @@ impl Contribution {
 
     pub(super) fn read(bytes: &[u8]) -> Result<Contribution, Failure> {
         Contribution::decode(bytes).map_err(|error| {
-            Failure::mismatch(format!("what another process sent is damaged: {error}"))
+            Failure::mismatch(format!("invalid data from another process: {error}"))
         })
     }
 
-    /// Whether another process, of this name, does the same with trees of the same types.
+    /// Returns an error unless the process `name` contributes to the same operation with the same
+    /// types.
     pub(super) fn expect_like(
         &self,
         other: &Contribution,
@@ -115,8 +116,8 @@ impl Contribution {
     ) -> Result<(), Failure> {
         let unlike = |message: String| {
             Failure::mismatch(message).of(&[index]).help(
-                "all processes must call the functions of `distributed` in the same order, with trees of the same shapes \
-                 and dtypes",
+                "all processes must call the functions of `distributed` in the same order, with \
+                 trees of the same shapes and dtypes",
             )
         };
         if other.doing != self.doing {
@@ -134,18 +135,18 @@ impl Contribution {
             }
         }
         let (mine, theirs) = (self.leaves.len(), other.leaves.len());
-        match mine == theirs {
-            true => Ok(()),
-            false => {
-                Err(unlike(format!("the tree has {mine} arrays here, and {theirs} in {name}")))
-            }
+        if mine == theirs {
+            Ok(())
+        } else {
+            Err(unlike(format!("the tree has {mine} arrays here, and {theirs} in {name}")))
         }
     }
 }
 
-/// The failure that the processes' arrays are not all equal; the contributions are in the processes' order and alike.
+/// Builds the error raised when arrays differ between processes. Contributions are ordered by
+/// process and have the same structure.
 pub(super) fn unequal(all: &[Contribution], message: &str) -> Failure {
-    /// Leaves that are shown; more say the same.
+    /// Number of leaves that are shown.
     const LEAVES: usize = 4;
     let first = all.first().map_or(&[][..], |first| &first.leaves);
     let differs = |other: &Contribution| {
@@ -203,9 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unlike_is_named() {
+    fn differences_of_structure_are_named() {
         let of = |doing, elements: &[f32]| {
-            Contribution::of(doing, described(&arrays(elements)), Vec::new())
+            Contribution::of(doing, describe(&arrays(elements)), Vec::new())
         };
         let mine = of("gather", &[1.0, 2.0]);
         assert!(mine.expect_like(&of("gather", &[3.0, 4.0]), 1, "").is_ok());
@@ -221,15 +222,17 @@ mod tests {
     }
 
     #[test]
-    fn contributions_survive_their_journey() {
-        let sent = Contribution::of("x", compared(&arrays(&[1.0; 9])), vec![1, 2]);
+    fn contributions_survive_encoding() {
+        let sent = Contribution::of("x", describe_with_digest(&arrays(&[1.0; 9])), vec![1, 2]);
         assert_eq!(Contribution::read(&sent.bytes()).unwrap(), sent);
         assert!(Contribution::read(&[0xFF; 9]).is_err());
     }
 
     #[test]
     fn differences_are_shown_by_process() {
-        let of = |elements: &[f32]| Contribution::of("", compared(&arrays(elements)), Vec::new());
+        let of = |elements: &[f32]| {
+            Contribution::of("", describe_with_digest(&arrays(elements)), Vec::new())
+        };
         let same = [1.0, 2.0, 3.0, 4.0, 5.0];
         let all = [of(&same), of(&[1.0, 2.0, 3.0, 4.0, 6.0]), of(&same)];
         let said = unequal(&all, "weights").error("assert_equal").to_string();
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_see_paths_types_and_bits() {
+    fn digests_include_paths_types_and_bits() {
         let other = vec![("v".to_owned(), arrays(&[1.0])[0].1.clone())];
         let integers = HostArray::from_slice(&[1.0f32.to_bits()], [1]).unwrap();
         let seen = [

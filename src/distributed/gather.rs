@@ -1,26 +1,29 @@
-//! What all processes do together with arrays, on the host.
+//! Collective operations on host arrays.
 
-use super::contribution::{Contribution, compared, described, digest, host_arrays, unequal};
+use super::contribution::{
+    Contribution, describe, describe_with_digest, digest, host_arrays, unequal,
+};
 use super::rendezvous::Failure;
-use super::session::{Session, alone_or_session};
+use super::session::{Session, joined_session};
 use crate::core::{Array, Error, HostArray, Shape};
 use crate::ops::Tiling;
 use crate::runtime::process_count;
 use crate::tree::{self, Tree};
 
-/// The arrays of all processes, put together in the order of the processes, the same on each.
+/// Gathers the arrays of all processes, in the order of the processes. Every process receives the
+/// same result.
 ///
-/// A leaf of shape `[a, b]` becomes one of `[processes, a, b]` or, [tiled](Tiling::Tiled), of `[processes · a, b]`;
-/// scalars are stacked in any case.
-/// It goes over the hosts and the coordinator, which sends every process everything: for metrics and the like, not for
-/// weights. Without other processes, a leaf becomes a stack of one.
+/// A leaf of shape `[a, b]` becomes one of shape `[processes, a, b]`, or [tiled](Tiling::Tiled) of
+/// shape `[processes · a, b]`. Scalars are always stacked. Arrays travel over the hosts and the
+/// coordinator, which sends everything to every process: use it for metrics, not for weights. With
+/// a single process, a leaf becomes a stack of one.
 ///
 /// Throws `Tracer` if an array is traced.
 ///
 /// # Errors
-/// `Distributed`: `Timeout`, with those who did not come; `Lost` if one died; `Mismatch` if others call another
-/// function or have trees of other types; `Refused` if it is more than
-/// [`Config::store_limit`](super::Config::store_limit).
+/// `Distributed`: `Timeout` with the processes that are missing, `Lost` if a process died,
+/// `Mismatch` if others call another function or have trees of other types, `Refused` if the data
+/// exceeds [`ClusterConfig::store_limit`](super::ClusterConfig::store_limit).
 ///
 /// ```no_run
 /// use oxidax::distributed::process_allgather;
@@ -38,10 +41,10 @@ pub fn process_allgather<T: Tree>(tree: &T, tiling: Tiling) -> Result<T, Error> 
         Tiling::Tiled => "process_allgather (tiled)",
     };
     let data = concatenated(&arrays);
-    let all = match alone_or_session()? {
+    let all = match joined_session()? {
         None => vec![data],
         Some(session) => {
-            let mine = Contribution::of(doing, described(&arrays), data);
+            let mine = Contribution::of(doing, describe(&arrays), data);
             session.exchange(&mine)?.into_iter().map(|contribution| contribution.data).collect()
         }
     };
@@ -67,12 +70,13 @@ pub fn process_allgather<T: Tree>(tree: &T, tiling: Tiling) -> Result<T, Error> 
     Ok(tree::unflatten(tree, leaves?))
 }
 
-/// The arrays of one process, on all of them. The others give theirs for the shapes and dtypes.
+/// Sends the arrays of one process to all processes. The arrays of the others only define shapes
+/// and dtypes.
 ///
 /// Throws `Tracer` if an array is traced.
 ///
 /// # Errors
-/// As [`process_allgather`]; `Refused` if there is no process `source`.
+/// As [`process_allgather`], and `Refused` if process `source` does not exist.
 ///
 /// ```no_run
 /// use oxidax::distributed::broadcast_one_to_all;
@@ -88,15 +92,15 @@ pub fn broadcast_one_to_all<T: Tree>(tree: &T, source: usize) -> Result<T, Error
     let arrays = host_arrays(tree)?;
     let doing = format!("broadcast_one_to_all from process {source}");
     if source >= process_count() {
-        let message = format!("there is no process {source} of {}", process_count());
+        let message = format!("there is no process {source}; there are {}", process_count());
         return Err(Failure::refused(message).error(doing));
     }
-    let given = match alone_or_session()? {
+    let given = match joined_session()? {
         None => concatenated(&arrays),
         Some(session) => {
             let is_source = session.is(source);
             let data = if is_source { concatenated(&arrays) } else { Vec::new() };
-            let mine = Contribution::of(&doing, described(&arrays), data);
+            let mine = Contribution::of(&doing, describe(&arrays), data);
             session.exchange(&mine)?.swap_remove(source).data
         }
     };
@@ -113,10 +117,10 @@ pub fn broadcast_one_to_all<T: Tree>(tree: &T, source: usize) -> Result<T, Error
     Ok(tree::unflatten(tree, leaves?))
 }
 
-/// Waits until all processes have come here with the same name.
+/// Waits until all processes have called it with the same name.
 ///
-/// Like [`barrier`](super::barrier), but a process that is at something else is found out at once, and named. It
-/// waits for processes, not for what they started on devices: block on a result for that.
+/// Unlike [`barrier`](super::barrier), it detects immediately, and names, a process that calls
+/// something else. It does not wait for devices: block on a result for that.
 ///
 /// # Errors
 /// As [`process_allgather`].
@@ -127,20 +131,22 @@ pub fn broadcast_one_to_all<T: Tree>(tree: &T, source: usize) -> Result<T, Error
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub fn sync_global_devices(name: &str) -> Result<(), Error> {
-    let Some(session) = alone_or_session()? else { return Ok(()) };
+    let Some(session) = joined_session()? else { return Ok(()) };
     let mine = Contribution::of(&format!("sync_global_devices `{name}`"), Vec::new(), Vec::new());
     session.exchange(&mine).map(drop)
 }
 
-/// Checks that all processes have the same arrays, bit for bit. So NaN equals a NaN of the same bits, and 0 is not −0.
+/// Checks that all processes have equal arrays, bit for bit. NaN equals NaN of the same bits, and 0
+/// differs from −0.
 ///
-/// What travels is a digest; only if these differ do the processes show each other which arrays do, and how they begin.
+/// Processes exchange digests. Only if they differ do they exchange the first elements, to show
+/// which arrays differ.
 ///
 /// Throws `Tracer` if an array is traced.
 ///
 /// # Errors
-/// `Distributed`: `Mismatch` if they differ, which begins with `message` and names arrays and processes; else as
-/// [`process_allgather`].
+/// `Distributed`: `Mismatch` if arrays differ. The message begins with `message` and names arrays
+/// and processes. Otherwise as [`process_allgather`].
 ///
 /// ```no_run
 /// # let weights = oxidax::Array::from_slice(&[0.0f32], [1])?;
@@ -151,15 +157,18 @@ pub fn sync_global_devices(name: &str) -> Result<(), Error> {
 pub fn assert_equal<T: Tree>(tree: &T, message: &str) -> Result<(), Error> {
     let doing = "assert_equal";
     let arrays = host_arrays(tree)?;
-    let Some(session) = alone_or_session()? else { return Ok(()) };
+    let Some(session) = joined_session()? else { return Ok(()) };
     let mine = Contribution::of(doing, Vec::new(), digest(&arrays));
     let all = session.exchange(&mine)?;
     if all.iter().all(|other| other.data == mine.data) {
         return Ok(());
     }
-    // Everybody has seen the same digests, so everybody comes here.
-    let mine =
-        Contribution::of("assert_equal, showing what differs", compared(&arrays), Vec::new());
+    // All processes have seen the same digests, so all of them reach this point.
+    let mine = Contribution::of(
+        "assert_equal, showing the differences",
+        describe_with_digest(&arrays),
+        Vec::new(),
+    );
     Err(unequal(&session.exchange(&mine)?, message).error(doing))
 }
 
@@ -168,14 +177,14 @@ impl Session {
         crate::runtime::process_index() == index
     }
 
-    /// Gives a contribution to all processes, and gets theirs, in the order of the processes, once they are found
-    /// to do the same.
+    /// Exchanges contributions, and returns those of all processes in order, after checking that
+    /// their structures are equal.
     fn exchange(&self, mine: &Contribution) -> Result<Vec<Contribution>, Error> {
         let doing = mine.doing.as_str();
         let place = format!("round/{}", self.next_round());
         let all = self.meet(doing, &place, &[], self.timeout, mine.bytes())?;
         if all.len() != process_count() {
-            let message = format!("{} of {} processes were heard", all.len(), process_count());
+            let message = format!("received {} of {} contributions", all.len(), process_count());
             return Err(Failure::mismatch(message).error(doing));
         }
         let read = |(index, bytes): (u32, Vec<u8>)| {
@@ -188,7 +197,7 @@ impl Session {
     }
 }
 
-/// The bytes of all arrays, one after the other.
+/// Concatenates the bytes of all arrays.
 fn concatenated(arrays: &[(String, HostArray)]) -> Vec<u8> {
     arrays.iter().flat_map(|(_, array)| array.as_bytes().iter().copied()).collect()
 }

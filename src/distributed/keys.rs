@@ -1,28 +1,29 @@
-//! Bytes under keys, which the coordinator keeps for all processes.
+//! A key-value store on the coordinator, shared by all processes.
 
 use super::rendezvous::MAX_KEY;
 use super::session::session;
 use crate::core::Error;
 use std::time::Duration;
 
-/// Keys of the user's begin so, apart from those of plugins.
+/// Prefix of user-defined keys, which separates them from those of plugins.
 const USER: &str = "user/";
 
 fn place(key: &str) -> Vec<u8> {
     [USER, key].concat().into_bytes()
 }
 
-/// Keeps bytes under a key for all processes, in the place of older ones.
+/// Stores bytes under a key for all processes, replacing an older value.
 ///
-/// A key has at most 64 KiB, and all values together at most [`Config::store_limit`](super::Config::store_limit).
+/// A key can have 64 KiB, and all values together
+/// [`ClusterConfig::store_limit`](super::ClusterConfig::store_limit).
 ///
 /// # Errors
-/// `Distributed`: `Setup` if this process has not joined others; `Refused` if key or value are too long; `Lost` if a
-/// process died.
+/// `Distributed`: `Setup` if this process has not joined, `Refused` if the key or value is too
+/// long, `Lost` if a process died.
 ///
 /// ```
-/// # use oxidax::distributed::{self, Config};
-/// # let one = Config::new().coordinator_address("127.0.0.1:0").num_processes(1).process_id(0);
+/// # use oxidax::distributed::{self, ClusterConfig};
+/// # let one = ClusterConfig::new().coordinator_address("127.0.0.1:0").num_processes(1).process_id(0);
 /// # distributed::initialize(one)?;
 /// distributed::put("best/learning rate", b"0.003")?;
 /// assert_eq!(distributed::get("best/learning rate")?, b"0.003");
@@ -40,28 +41,36 @@ pub fn put(key: &str, value: &[u8]) -> Result<(), Error> {
     put.map_err(|failure| failure.error(doing))
 }
 
-/// The bytes under a key, waiting at most [`Config::timeout`](super::Config::timeout) until a process puts them there.
+/// Returns the bytes under a key. Waits up to
+/// [`ClusterConfig::timeout`](super::ClusterConfig::timeout) for a process to store them.
 ///
 /// # Errors
-/// `Distributed`: `Timeout` if nobody does; else as [`put`].
+/// `Distributed`: `Timeout` if no process stores the key in time. Otherwise as [`put`].
 #[doc(alias = "blocking_key_value_get")]
 pub fn get(key: &str) -> Result<Vec<u8>, Error> {
-    let session = session(&format!("get `{}`", shown(key)))?;
-    get_within(key, session.timeout)
+    get_with(key, GetOptions::default())
 }
 
-/// The bytes under a key, waiting at most so long until a process puts them there.
+/// Options of [`get_with`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GetOptions {
+    /// The time-out. By default [`ClusterConfig::timeout`](super::ClusterConfig::timeout).
+    pub timeout: Option<Duration>,
+}
+
+/// Returns the bytes under a key, with options such as a time-out.
 ///
 /// # Errors
 /// As [`get`].
-pub fn get_within(key: &str, timeout: Duration) -> Result<Vec<u8>, Error> {
+pub fn get_with(key: &str, options: GetOptions) -> Result<Vec<u8>, Error> {
     let doing = format!("get `{}`", shown(key));
-    // Zero asks whether there is a value, which is another question.
-    let wait = timeout.max(Duration::from_millis(1));
-    session(&doing)?.link.get(&place(key), wait).map_err(|failure| failure.error(doing))
+    let session = session(&doing)?;
+    // Zero would be a request that does not wait.
+    let wait = options.timeout.unwrap_or(session.timeout).max(Duration::from_millis(1));
+    session.link.get(&place(key), wait).map_err(|failure| failure.error(doing))
 }
 
-/// The bytes under a key, if there are any now.
+/// Returns the bytes under a key, or `None` if there are none now.
 ///
 /// # Errors
 /// As [`put`].
@@ -75,7 +84,7 @@ pub fn try_get(key: &str) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// Removes a key; whether there was a value.
+/// Removes a key. Returns true if it had a value.
 ///
 /// # Errors
 /// As [`put`].
@@ -86,7 +95,7 @@ pub fn delete(key: &str) -> Result<bool, Error> {
     session.link.delete(&place(key), session.timeout).map_err(|failure| failure.error(doing))
 }
 
-/// The keys that begin so, in the order of their bytes.
+/// Returns the keys with a prefix, sorted by their bytes.
 ///
 /// # Errors
 /// As [`put`].
@@ -101,7 +110,7 @@ pub fn list(prefix: &str) -> Result<Vec<String>, Error> {
     Ok(keys.iter().filter_map(own).collect())
 }
 
-/// A key in an error's first line, which is to stay a line.
+/// Formats a key for the first line of an error.
 fn shown(key: &str) -> String {
     const LONGEST: usize = 60;
     match key.char_indices().nth(LONGEST) {

@@ -1,7 +1,7 @@
-//! This process among the others: joining, waiting, leaving.
+//! This process's membership: joining, barriers, leaving.
 
-use super::Config;
-use super::config::Settled;
+use super::ClusterConfig;
+use super::config::ResolvedConfig;
 use super::listen::{listen, reachable};
 use super::rendezvous::{Coordinator, Failure, Identity, Link};
 use crate::core::Error;
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long the coordinator waits at the end for processes that have said goodbye, or were told why they must end.
+/// Time that the coordinator waits at the end for processes to receive its last replies.
 const PARTING: Duration = Duration::from_secs(5);
 
-/// What this process has done about the others.
+/// The membership of this process.
 enum State {
     Apart,
     Joining,
@@ -27,37 +27,37 @@ enum State {
 static STATE: Mutex<State> = Mutex::new(State::Apart);
 
 fn state() -> MutexGuard<'static, State> {
-    // Each change is one assignment.
+    // Each change is a single assignment.
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A process that has joined.
+/// The session of a process that has joined.
 pub(super) struct Session {
     pub(super) link: Link,
     pub(super) timeout: Duration,
     shutdown_timeout: Duration,
     coordinator: Mutex<Option<Coordinator>>,
-    /// Numbers what all processes do together.
+    /// Number of the next collective operation.
     round: AtomicU64,
 }
 
-/// Joins the other processes of this program, and waits until all are there.
+/// Joins the other processes of this program, and waits until all have joined.
 ///
-/// Call it once, on every process, before the first array: the plugin's client is told which process this is when it
-/// is made. Process 0 becomes the coordinator, which serves the others until [`shutdown`]. With one process it is
-/// allowed and costs little, so that a program need not care.
+/// Call it once per process, before the first array: the plugin's client learns the process number
+/// when it is created. Process 0 becomes the coordinator and serves the others until [`shutdown`].
+/// A single process may call it too, at little cost.
 ///
 /// # Errors
-/// `Distributed`: `Setup` if settings are missing or contradict each other, if the coordinator cannot listen at its
-/// address, or if a device was used before; `Refused` if the coordinator was started for another number of processes,
-/// or another process has this one's id; `Timeout`, with the names of those who did not come; `Lost` if a process died
-/// meanwhile. Afterwards it may be called again.
+/// `Distributed`: `Setup` if settings are missing or contradictory, the coordinator cannot listen
+/// at its address, or a device was used before. `Refused` if the coordinator expects another number
+/// of processes, or another process has the same id. `Timeout` with the missing processes. `Lost`
+/// if a process died. After an error it may be called again.
 ///
 /// ```
-/// use oxidax::distributed::{self, Config};
+/// use oxidax::distributed::{self, ClusterConfig};
 /// // One process by itself. Port 0 is any that is free.
 /// distributed::initialize(
-///     Config::new().coordinator_address("127.0.0.1:0").num_processes(1).process_id(0),
+///     ClusterConfig::new().coordinator_address("127.0.0.1:0").num_processes(1).process_id(0),
 /// )?;
 /// assert!(distributed::is_initialized());
 /// distributed::barrier("everybody is here")?;
@@ -65,19 +65,19 @@ pub(super) struct Session {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "jax.distributed.initialize")]
-pub fn initialize(config: Config) -> Result<(), Error> {
+pub fn initialize(config: ClusterConfig) -> Result<(), Error> {
     let doing = "initialize";
     match &mut *state() {
         at @ State::Apart => *at = State::Joining,
         State::Joining | State::Together(_) => {
-            return Err(Failure::setup("it was called before").error(doing));
+            return Err(Failure::setup("`initialize` was already called").error(doing));
         }
         State::Left => {
-            let message = "this process has left the others, and cannot join again";
+            let message = "this process has left, and cannot join again";
             return Err(Failure::setup(message).error(doing));
         }
     }
-    let joined = config.settle(&cluster_variables()).and_then(join);
+    let joined = config.resolve(&cluster_variables()).and_then(join);
     let mut state = state();
     match joined {
         Ok(session) => {
@@ -91,37 +91,38 @@ pub fn initialize(config: Config) -> Result<(), Error> {
     }
 }
 
-fn join(settled: Settled) -> Result<Arc<Session>, Error> {
+fn join(resolved: ResolvedConfig) -> Result<Arc<Session>, Error> {
     let doing = "initialize";
     let too_late = || {
-        Failure::setup("a device was used already, and its client made for one process")
+        Failure::setup("a device was used before, and its client was created for a single process")
             .help("call `distributed::initialize` before the first array is made")
             .error(doing)
     };
     if runtime::is_too_late() {
         return Err(too_late());
     }
-    let deadline = Instant::now() + settled.initialization_timeout;
-    let (mut coordinator, mut target) = (None, settled.coordinator.clone());
-    if settled.index == 0 {
-        let started = listen(&settled, deadline)?;
+    let deadline = Instant::now() + resolved.initialization_timeout;
+    let (mut coordinator, mut target) = (None, resolved.coordinator.clone());
+    if resolved.index == 0 {
+        let started = listen(&resolved, deadline)?;
         target = reachable(started.address()).to_string();
         coordinator = Some(started);
     }
     let identity = Identity {
-        index: settled.index,
-        count: settled.count,
-        run: settled.run.clone(),
+        index: resolved.index,
+        count: resolved.count,
+        run: resolved.run.clone(),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        // A number that differs from start to start, and is no secret.
+        // A number that differs from start to start. It is not a secret.
         incarnation: RandomState::new().build_hasher().finish(),
     };
-    let on_lost = settled.on_lost.clone();
+    let on_lost = resolved.on_lost.clone();
     let tell = move |failure: &Failure| {
         tracing::error!("{}", failure.error("distributed"));
         if let Some(on_lost) = on_lost {
             let error = failure.error("distributed");
-            // On a thread of its own, because it may take its time. If there is none to be had, later calls fail still.
+            // On its own thread, because it may block. If the thread cannot start, later calls
+            // still fail.
             let named = std::thread::Builder::new().name("oxidax-on-lost".into());
             drop(named.spawn(move || on_lost(&error)));
         }
@@ -138,28 +139,30 @@ fn join(settled: Settled) -> Result<Arc<Session>, Error> {
     };
     let session = Arc::new(Session {
         link,
-        timeout: settled.timeout,
-        shutdown_timeout: settled.shutdown_timeout,
+        timeout: resolved.timeout,
+        shutdown_timeout: resolved.shutdown_timeout,
         coordinator: Mutex::new(coordinator),
         round: AtomicU64::new(0),
     });
-    let (index, count, exchange) = (settled.index, settled.count, session.clone());
+    let (index, count, exchange) = (resolved.index, resolved.count, session.clone());
     if !runtime::join(Joined { index, count, exchange }) {
-        // Not a goodbye: without this process the others cannot go on.
+        // Not a regular goodbye: the other processes cannot continue without this one.
         return Err(too_late());
     }
     tracing::info!("process {index} of {count} has joined the coordinator at {target}");
     Ok(session)
 }
 
-/// Leaves the other processes, waiting for them to do so too.
+/// Leaves the other processes, and waits for them to leave too.
 ///
-/// A process that ends without it is reported to the others as dead. Afterwards [`process_index`] and
-/// [`process_count`] are what they were; everything else here needs a new process.
+/// A process that ends without calling it is reported to the others as dead. Afterwards
+/// [`process_index`] and [`process_count`] keep their values. Everything else here requires a new
+/// process.
 ///
 /// # Errors
-/// `Distributed`: `Setup` if this process has not joined; `Timeout` if others do not come to their own shutdown within
-/// [`Config::shutdown_timeout`]; `Lost` if one died before. This process has left in any case.
+/// `Distributed`: `Setup` if this process has not joined. `Timeout` if others do not shut down
+/// within [`ClusterConfig::shutdown_timeout`]. `Lost` if a process died. This process has left in
+/// any case.
 pub fn shutdown() -> Result<(), Error> {
     let doing = "shutdown";
     let session = {
@@ -180,13 +183,13 @@ pub fn shutdown() -> Result<(), Error> {
     met.map(drop)
 }
 
-/// Whether this process has joined the others, and not left them.
+/// Returns true if this process has joined and not left.
 pub fn is_initialized() -> bool {
     matches!(*state(), State::Together(_))
 }
 
-/// The processes by name, `process 2 (host-b:4711)`: the process number stands after the host. Without others, this
-/// process alone.
+/// Returns the names of the processes, such as `process 2 (host-b:4711)` with the operating
+/// system's process id. Without other processes, returns this process only.
 pub fn process_names() -> Vec<String> {
     match &*state() {
         State::Together(session) => session.link.roster().to_vec(),
@@ -194,14 +197,15 @@ pub fn process_names() -> Vec<String> {
     }
 }
 
-/// Waits until all processes have come to the barrier of this name, at most [`Config::timeout`].
+/// Waits until all processes have reached the barrier of this name, up to
+/// [`ClusterConfig::timeout`].
 ///
-/// Names may be used again once all have passed. Without other processes there is nothing to wait for. What was
-/// started on a device may still run.
+/// A name can be used again after all processes have passed. With a single process it returns
+/// immediately. It does not wait for devices.
 ///
 /// # Errors
-/// `Distributed`: `Timeout`, with those who did not come; `Lost` if one died; `Refused` if another thread of this
-/// process waits there.
+/// `Distributed`: `Timeout` with the missing processes, `Lost` if a process died, `Refused` if
+/// another thread of this process waits at the same barrier.
 ///
 /// ```
 /// use oxidax::distributed;
@@ -209,40 +213,46 @@ pub fn process_names() -> Vec<String> {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub fn barrier(name: &str) -> Result<(), Error> {
-    match alone_or_session()? {
-        None => Ok(()),
-        Some(session) => session.barrier(name, &[], session.timeout),
-    }
+    barrier_with(name, BarrierOptions::default())
 }
 
-/// Waits until these processes have come to the barrier of this name, at most so long. All of them must name the
-/// same ones; the calling process is one of them.
+/// Options of [`barrier_with`].
+#[derive(Clone, Debug, Default)]
+pub struct BarrierOptions {
+    /// The participating processes. By default all of them.
+    pub processes: Option<Vec<usize>>,
+    /// The time-out. By default [`ClusterConfig::timeout`].
+    pub timeout: Option<Duration>,
+}
+
+/// Waits at a barrier with options: a subset of the processes, or another time-out. All
+/// participants must pass the same processes, and the calling process must be one of them.
 ///
 /// # Errors
-/// As [`barrier`], and `Mismatch` if others name other processes; `Refused` if this process is not among them, or one
-/// does not exist.
-pub fn barrier_among(name: &str, processes: &[usize], timeout: Duration) -> Result<(), Error> {
-    let doing = format!("barrier `{name}`");
-    let count = process_count();
-    if let Some(none) = processes.iter().find(|index| **index >= count) {
-        let message = format!("there is no process {none} of {count}");
-        return Err(Failure::refused(message).error(doing));
-    }
-    if !processes.contains(&process_index()) {
-        let message = format!("process {} is not among {processes:?}", process_index());
-        return Err(Failure::refused(message).error(doing));
-    }
-    match alone_or_session()? {
-        None => Ok(()),
-        Some(session) => {
-            let members: Vec<u32> = processes.iter().map(|&index| index as u32).collect();
-            session.barrier(name, &members, timeout)
+/// As [`barrier`], `Mismatch` if others pass other processes, `Refused` if this process is not
+/// among them, or one does not exist.
+pub fn barrier_with(name: &str, options: BarrierOptions) -> Result<(), Error> {
+    let BarrierOptions { processes, timeout } = options;
+    if let Some(processes) = &processes {
+        let doing = format!("barrier `{name}`");
+        let count = process_count();
+        if let Some(index) = processes.iter().find(|index| **index >= count) {
+            let message = format!("there is no process {index}; there are {count}");
+            return Err(Failure::refused(message).error(doing));
+        }
+        if !processes.contains(&process_index()) {
+            let message = format!("process {} is not among {processes:?}", process_index());
+            return Err(Failure::refused(message).error(doing));
         }
     }
+    let Some(session) = joined_session()? else { return Ok(()) };
+    let members: Vec<u32> =
+        processes.unwrap_or_default().into_iter().map(|index| index as u32).collect();
+    session.barrier(name, &members, timeout.unwrap_or(session.timeout))
 }
 
-/// The session; none if this process is the only one.
-pub(super) fn alone_or_session() -> Result<Option<Arc<Session>>, Error> {
+/// Returns the session, or `None` if this is the only process.
+pub(super) fn joined_session() -> Result<Option<Arc<Session>>, Error> {
     match &*state() {
         State::Together(session) => Ok(Some(session.clone())),
         State::Apart | State::Joining => Ok(None),
@@ -254,11 +264,11 @@ pub(super) fn alone_or_session() -> Result<Option<Arc<Session>>, Error> {
     }
 }
 
-/// The session of a process that has joined.
+/// Returns the session of a process that has joined.
 pub(super) fn session(doing: &str) -> Result<Arc<Session>, Error> {
     match &*state() {
         State::Together(session) => Ok(session.clone()),
-        _ => Err(Failure::setup("this process has not joined any others, or has left them")
+        _ => Err(Failure::setup("this process has not joined others, or has left them")
             .help("call `distributed::initialize` first")
             .error(doing)),
     }
@@ -270,7 +280,7 @@ impl Session {
         self.meet(&doing, &place, members, wait, Vec::new()).map(drop)
     }
 
-    /// The next thing that all processes do together.
+    /// Returns the number of the next collective operation.
     pub(super) fn next_round(&self) -> u64 {
         self.round.fetch_add(1, Ordering::Relaxed)
     }
@@ -292,7 +302,7 @@ impl Session {
     }
 }
 
-/// Where plugins keep what they tell each other.
+/// Prefix of the keys that plugins use.
 const PLUGINS: &[u8] = b"pjrt/";
 
 impl Exchange for Session {

@@ -1,4 +1,4 @@
-//! What to change.
+//! Advice on a step.
 
 use super::memory::Kind;
 use super::report::Report;
@@ -9,31 +9,31 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Findings that concern less than this part of a step are not told.
+/// The least fraction of a step that a finding must concern.
 const WORTH: f64 = 0.02;
-/// How many lines are told for each topic.
+/// The largest number of source lines per topic.
 const LINES: usize = 3;
 
-/// What a piece of advice is about.
+/// The topic of a piece of advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Topic {
-    /// The step does not fit, or hardly.
+    /// The step does not fit into memory, or barely.
     Memory,
-    /// Sizes that are no multiple of the matrix unit's tile.
+    /// Sizes that are not multiples of the tile of the matrix unit.
     Tiles,
-    /// Products that wait for memory, because the batch is small.
+    /// Products bound by memory because the batch is small.
     SmallBatch,
     /// Products in `f32`.
     Float32,
-    /// Parameters or optimizer state that every device holds whole.
+    /// Parameters or optimizer state replicated on every device.
     Replicated,
     /// Exchanges that take longer than arithmetic.
     Exchanges,
     /// Callbacks to the host.
     HostRoundTrips,
-    /// A function that is compiled again and again.
+    /// A function that is compiled repeatedly.
     Recompiles,
     /// Arrays that are copied at each call.
     Copies,
@@ -55,17 +55,17 @@ impl fmt::Display for Topic {
     }
 }
 
-/// Something to change, and why.
+/// A suggested change and its reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Advice {
-    /// What it is about.
+    /// The topic.
     pub topic: Topic,
-    /// What was found, with numbers, and what to do.
+    /// The finding with numbers, and the change.
     pub message: String,
-    /// The line that it concerns, if it is one.
+    /// The source line that it concerns, if any.
     pub place: Option<SourceLine>,
-    /// Seconds of a step that it could save at most; `None` where that is not known.
+    /// An upper bound of the seconds per step that it saves. `None` if it is not known.
     pub seconds: Option<f64>,
 }
 
@@ -75,7 +75,7 @@ impl Advice {
     }
 }
 
-/// Everything that can be said of a step before it runs.
+/// Returns all advice on a step that does not need measurements.
 pub(super) fn advice(
     report: &Report,
     costs: &Roofline,
@@ -100,7 +100,7 @@ fn memory(report: &Report) -> Option<Advice> {
     let part = report.needed as f64 / available as f64;
     (part > 0.9).then(|| {
         let message = format!(
-            "{:.0} % of the device's memory is needed; a smaller batch, or `remat` around each layer, makes room, and \
+            "{:.0} % of the device memory is needed; use a smaller batch or `remat` around each layer; \
              `doctor::fit` finds both",
             part * 100.0
         );
@@ -108,35 +108,38 @@ fn memory(report: &Report) -> Option<Advice> {
     })
 }
 
-/// Optimizer state, and parameters, of which every device of a mesh has all.
+/// Finds optimizer state and parameters that are replicated on every device of a mesh.
 fn replicated(report: &Report, arguments: &[Argument], kinds: &[Kind]) -> Vec<Advice> {
     if report.devices < 2 {
         return Vec::new();
     }
-    let whole = |kind: Kind| {
-        let own = arguments.iter().zip(kinds).filter(|(_, found)| **found == kind);
-        let whole = own.filter(|(leaf, _)| leaf.bytes_per_device() == leaf.aval.bytes());
-        whole.map(|(leaf, _)| leaf.aval.bytes() as u64).sum::<u64>()
+    let replicated_bytes = |kind: Kind| {
+        let leaves = arguments.iter().zip(kinds).filter(|(_, leaf_kind)| **leaf_kind == kind);
+        let replicated = leaves.filter(|(leaf, _)| leaf.bytes_per_device() == leaf.aval.bytes());
+        replicated.map(|(leaf, _)| leaf.aval.bytes() as u64).sum::<u64>()
     };
-    let told = [Kind::Optimizer, Kind::Parameters].map(|kind| (kind, whole(kind)));
-    let worth = (report.needed as f64 * WORTH) as u64;
-    let told = told.into_iter().filter(|(_, bytes)| *bytes > worth.max(1 << 16));
-    told.map(|(kind, bytes)| {
-        let each = bytes - bytes / report.devices as u64;
+    let least = ((report.needed as f64 * WORTH) as u64).max(1 << 16);
+    let mut advice = Vec::new();
+    for kind in [Kind::Optimizer, Kind::Parameters] {
+        let bytes = replicated_bytes(kind);
+        if bytes <= least {
+            continue;
+        }
+        let saved = bytes - bytes / report.devices as u64;
         let message = format!(
-            "each of {} devices holds {:.1} MiB of {} whole; cut along an axis of the mesh (`PartitionRules`, as the FSDP \
-             recipe does), {:.1} MiB of it are free on each",
-            report.devices,
+            "{:.1} MiB of {} are replicated on {} devices; shard them along a mesh axis \
+             (`PartitionRules`, as in the FSDP recipe) to free {:.1} MiB on each",
             mib(bytes),
             kind.name(),
-            mib(each)
+            report.devices,
+            mib(saved)
         );
-        Advice::new(Topic::Replicated, message)
-    })
-    .collect()
+        advice.push(Advice::new(Topic::Replicated, message));
+    }
+    advice
 }
 
-/// The seconds that operations of one line lose, and the one that loses most.
+/// The seconds lost by the operations of each line, and the operation that loses most.
 type Losses<'a> = BTreeMap<Option<&'a SourceLine>, (f64, f64, &'a OpCost)>;
 
 fn losses<'a>(costs: &'a Roofline, loss: impl Fn(&OpCost) -> f64) -> Vec<(f64, &'a OpCost)> {
@@ -157,41 +160,49 @@ fn losses<'a>(costs: &'a Roofline, loss: impl Fn(&OpCost) -> f64) -> Vec<(f64, &
     lines
 }
 
-/// A step's time, as the sum of its operations'.
+/// Returns the time of a step as the sum over its operations.
 fn total(costs: &Roofline, spec: &DeviceSpec) -> f64 {
     costs.operations.iter().map(|operation| operation.on(spec).seconds()).sum()
 }
 
-fn worth(costs: &Roofline, spec: &DeviceSpec, found: Vec<(f64, &OpCost)>) -> Vec<(f64, OpCost)> {
+/// Returns the largest losses that are above the least fraction of a step.
+fn largest_losses(
+    costs: &Roofline,
+    spec: &DeviceSpec,
+    losses: Vec<(f64, &OpCost)>,
+) -> Vec<(f64, OpCost)> {
     let least = total(costs, spec) * WORTH;
-    let told = found.into_iter().filter(|(lost, _)| *lost > least).take(LINES);
-    told.map(|(lost, operation)| (lost, operation.clone())).collect()
+    let largest = losses.into_iter().filter(|(lost, _)| *lost > least).take(LINES);
+    largest.map(|(lost, operation)| (lost, operation.clone())).collect()
 }
 
-/// Products whose sizes are padded to the matrix unit's tiles, and thereby take longer than memory does.
+/// Finds products that are bound by the padding of their sizes to tiles.
 fn tiles(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
-    let found = losses(costs, |operation| {
+    let losses = losses(costs, |operation| {
         let Some(product) = &operation.product else { return 0.0 };
         let time = operation.on(spec);
         let padded = time.products / spec.tile_use(product);
         padded.max(time.memory) - time.seconds()
     });
-    let told = worth(costs, spec, found).into_iter();
-    told.filter_map(|(lost, operation)| {
+    let largest = largest_losses(costs, spec, losses).into_iter();
+    largest.filter_map(|(lost, operation)| {
         let product = operation.product?;
         let off = [("n", product.n), ("k", product.k)];
         let off = off.into_iter().filter(|(_, size)| size % spec.mxu != 0);
-        let off: Vec<String> = off
-            .map(|(name, size)| format!("{name} = {size} is padded to {}", size.next_multiple_of(spec.mxu)))
-            .collect();
+        let padded = |(name, size): (&str, usize)| {
+            format!("{name} = {size} is padded to {}", size.next_multiple_of(spec.mxu))
+        };
+        let off: Vec<String> = off.map(padded).collect();
+        let sizes =
+            if off.is_empty() { format!("m = {} is padded to 8", product.m) } else { off.join(", ") };
         let message = format!(
-            "{} of {} (m = {}, n = {}, k = {}): {}; {:.0} % of the matrix unit's work is padding; multiples of {} waste none",
+            "{} of {} (m = {}, n = {}, k = {}): {sizes}; {:.0} % of the work of the matrix unit is \
+             padding; use multiples of {}",
             operation.name,
             operation.operands,
             product.m,
             product.n,
             product.k,
-            if off.is_empty() { format!("m = {} is padded to 8", product.m) } else { off.join(", ") },
             (1.0 - spec.tile_use(&product)) * 100.0,
             spec.mxu
         );
@@ -200,21 +211,21 @@ fn tiles(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
     .collect()
 }
 
-/// Products that wait for main memory.
+/// Finds products that are bound by memory.
 fn small_batch(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
-    let found = losses(costs, |operation| {
+    let losses = losses(costs, |operation| {
         let time = operation.on(spec);
         if operation.product.is_some() { time.memory - time.products } else { 0.0 }
     });
-    let told = worth(costs, spec, found).into_iter();
-    told.filter_map(|(lost, operation)| {
+    let largest = largest_losses(costs, spec, losses).into_iter();
+    largest.filter_map(|(lost, operation)| {
         let product = operation.product?;
         let dtype = operation.dtype.unwrap_or(DType::BF16);
         let critical = spec.peak_of(dtype) / spec.hbm_bandwidth;
         let intensity = operation.per_device.flops as f64 / operation.per_device.fused_bytes.max(1) as f64;
         let message = format!(
-            "{} of {} waits for memory: {intensity:.0} FLOPs for each byte, where {} multiplies {critical:.0} in the time of one; its smallest \
-             size is {}: more elements of a batch on each device",
+            "{} of {} is bound by memory: {intensity:.0} FLOPs per byte, {} needs {critical:.0}; its \
+             smallest size is {}: use a larger batch on each device",
             operation.name,
             operation.operands,
             spec.name,
@@ -225,7 +236,7 @@ fn small_batch(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
     .collect()
 }
 
-/// Products of `f32`.
+/// Finds products in `f32`.
 fn float32(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
     let time = |operation: &OpCost| match operation.product {
         Some(_) if operation.dtype == Some(DType::F32) => operation.on(spec).seconds(),
@@ -235,16 +246,17 @@ fn float32(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
     let largest = costs.operations.iter().max_by(|a, b| time(a).total_cmp(&time(b)));
     let part = all / total(costs, spec).max(f64::MIN_POSITIVE);
     let Some(largest) = largest.filter(|_| part > WORTH) else { return Vec::new() };
-    // Half the bytes at least, and as much faster as the peaks are apart.
+    // The gain is at least that of half the bytes, or that of the higher peak.
     let gain = all * (1.0 - (spec.peak.f32 / spec.peak.bf16).min(0.5));
     let faster = spec.peak.bf16 / spec.peak.f32;
-    let faster = match faster > 1.5 {
-        true => format!(", and {} multiplies {faster:.0} times as fast", spec.name),
-        false => String::new(),
+    let faster = if faster > 1.5 {
+        format!(", and {} multiplies {faster:.0} times as fast", spec.name)
+    } else {
+        String::new()
     };
     let message = format!(
-        "products of f32 take {:.0} % of the step, the largest {} of {}; in bf16 they read half the bytes{faster}: \
-         `nn::DTypePolicy::mixed_bf16()`",
+        "products of f32 take {:.0} % of the step, the largest is {} of {}; in bf16 they read half \
+         the bytes{faster}: `nn::DTypePolicy::mixed_bf16()`",
         part * 100.0,
         largest.name,
         largest.operands,
@@ -264,8 +276,8 @@ fn exchanges(report: &Report) -> Option<Advice> {
     let longest = prediction.exchanges.first()?;
     let exchange = &longest.exchange;
     let message = format!(
-        "devices wait for each other: exchanges take {:.2} ms, products {:.2} ms; the longest is {} of {} bytes along {}; a larger batch, or \
-         fewer devices along that axis",
+        "the step is bound by communication: exchanges take {:.2} ms, products {:.2} ms; the longest \
+         is {} of {} bytes along {}; use a larger batch, or fewer devices along that axis",
         (prediction.times.wires + prediction.times.data_centre) * 1e3,
         prediction.times.products * 1e3,
         exchange.kind.name(),
@@ -282,7 +294,8 @@ fn host_round_trips(costs: &Roofline) -> Vec<Advice> {
         .take(LINES)
         .map(|operation| {
             let message = format!(
-                "the host is called {} times a step, and the device waits for it; leave it out of what runs for long, or call it every so many steps",
+                "the host is called {} times per step while the device waits; remove the callback, or \
+                 run it only every few steps",
                 operation.times
             );
             let place = operation.place.clone();
@@ -291,7 +304,8 @@ fn host_round_trips(costs: &Roofline) -> Vec<Advice> {
         .collect()
 }
 
-/// What the counters of a function that has run say: compiled too often, and why, and arrays that are copied at each call.
+/// Returns advice from the counters of a function that has run: repeated compilation and copies of
+/// arguments.
 ///
 /// ```
 /// use oxidax::doctor::{Topic, advice_on_calls};
@@ -304,8 +318,9 @@ pub fn advice_on_calls(name: &str, stats: &JitStats) -> Vec<Advice> {
     let mut advice = Vec::new();
     if stats.compiles > 3 && stats.compiles * 4 > stats.calls {
         let message = format!(
-            "`{name}` was compiled {} times in {} calls ({:.1} s): shapes, dtypes or static values differ from call to call; pad batches to one \
-             size (`drop_remainder`), and pass numbers that change as arrays",
+            "`{name}` was compiled {} times in {} calls ({:.1} s): shapes, dtypes or static values \
+             differ between calls; pad batches to one size (`drop_remainder`), and pass changing \
+             numbers as arrays",
             stats.compiles,
             stats.calls,
             stats.compile_time.as_secs_f64()
@@ -314,7 +329,8 @@ pub fn advice_on_calls(name: &str, stats: &JitStats) -> Vec<Advice> {
     }
     if stats.evictions > 0 {
         let message = format!(
-            "`{name}` has dropped {} compiled programs, because it keeps only so many: it is called with more signatures than that",
+            "`{name}` has evicted {} compiled programs: it is called with more signatures than its \
+             cache holds",
             stats.evictions
         );
         advice.push(Advice::new(Topic::Recompiles, message));
@@ -325,7 +341,7 @@ pub fn advice_on_calls(name: &str, stats: &JitStats) -> Vec<Advice> {
             stats.not_donated,
             "passed by value but held elsewhere, so that results take new memory; drop the clones",
         ),
-        (stats.moved, "brought to where the program takes them; `device_put` them once"),
+        (stats.transferred, "transferred before each call; `device_put` them once"),
     ] {
         if count >= calls {
             let message = format!("at each call of `{name}` {} leaves are {what}", count / calls);
@@ -357,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_off_the_tile_is_told_with_its_waste() {
+    fn tiles_reports_padded_sizes_and_their_waste() {
         let off = costs(|x, w| x.matmul(&w), bf16([4096, 1024]), bf16([1024, 1025]));
         let found = tiles(&off, &v5e());
         assert_eq!(found.len(), 1);
@@ -369,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_batch_waits_for_memory() {
+    fn small_batch_reports_products_bound_by_memory() {
         let small = costs(|x, w| x.matmul(&w), bf16([8, 4096]), bf16([4096, 4096]));
         let found = small_batch(&small, &v5e());
         assert!(found[0].message.contains("its smallest size is 8"), "{found:?}");
@@ -379,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn f32_products_are_told_and_bf16_ones_not() {
+    fn float32_reports_only_f32_products() {
         let f32s = |shape| Aval::new(DType::F32, shape);
         let wide = costs(|x, w| x.matmul(&w), f32s([512, 512]), f32s([512, 512]));
         assert!(float32(&wide, &v5e())[0].message.contains("products of f32 take 100 %"));
@@ -401,8 +417,14 @@ mod tests {
     fn counters_are_read() {
         let stats = JitStats { calls: 100, compiles: 2, ..Default::default() };
         assert!(advice_on_calls("f", &stats).is_empty());
-        let stats =
-            JitStats { calls: 10, compiles: 9, evictions: 1, moved: 20, not_donated: 10, ..stats };
+        let stats = JitStats {
+            calls: 10,
+            compiles: 9,
+            evictions: 1,
+            transferred: 20,
+            not_donated: 10,
+            ..stats
+        };
         let topics: Vec<Topic> = advice_on_calls("f", &stats).iter().map(|it| it.topic).collect();
         assert_eq!(topics, [Topic::Recompiles, Topic::Recompiles, Topic::Copies, Topic::Copies]);
     }

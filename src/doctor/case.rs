@@ -1,6 +1,6 @@
-//! The command line of a program that examines a step.
+//! The command line of programs that examine a step.
 
-use super::examine::examine_as;
+use super::examine::examine_with;
 use super::fit::{Fit, Fitted, fit};
 use super::memory::{Kind, Kinds};
 use crate::control_flow::Policy;
@@ -10,7 +10,7 @@ use crate::parallel::Topology;
 use crate::tree::{Args, Tree};
 use std::process::ExitCode;
 
-/// What a step is to be examined for.
+/// The topology, mesh, batch and policy for which a step is examined.
 #[derive(Clone, Debug)]
 pub struct Case {
     topology: Topology,
@@ -20,42 +20,43 @@ pub struct Case {
 }
 
 impl Case {
-    /// The devices to compile for.
+    /// Returns the topology to compile for.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// The mesh of the topology's devices; `None` for one device.
+    /// Returns the mesh over the devices of the topology, or `None` for one device.
     pub fn mesh(&self) -> Option<&Mesh> {
         self.mesh.as_ref()
     }
 
-    /// The batch.
+    /// Returns the batch.
     pub fn batch(&self) -> usize {
         self.batch
     }
 
-    /// What `remat` is to keep.
+    /// Returns the `remat` policy.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 }
 
-/// How a program that calls [`main`] is used.
+/// The help text of programs that call [`main`].
 const USAGE: &str = "\
-Says what a training step does on devices that need not be here.
+Predicts memory and time of a training step on devices that you do not have.
 
   --topology NAME      v5e:4x4, v4:2x2x1, v5p:2x2x2, v6e:2x4, h100:8 …         (v5e:1x1)
-  --slices N           so many such slices                                    (1)
+  --slices N           the number of slices                                   (1)
   --mesh AXES          data=4,model=4: a mesh of the topology's devices       (one device)
   --batch N            the batch                                              (1)
-  --policy NAME        what `remat` keeps: everything, dots, dots-with-no-batch-dims, nothing  (everything)
+  --policy NAME        the `remat` policy: everything, dots,                  (everything)
+                       dots-with-no-batch-dims, nothing
   --kind PATTERN=KIND  leaves of this path are parameters, optimizer or inputs; may be repeated
   --fit N,N,…          look for the batch, of these, and the policy that fit
   --budget BYTES       what a step may take on a device, for --fit            (all of its memory)
   --json               the report as JSON";
 
-/// Words of a command line.
+/// The options of a command line.
 #[derive(Debug)]
 struct Asked {
     topology: String,
@@ -95,8 +96,8 @@ impl Asked {
                 continue;
             }
             let mut value = || {
-                let given = value.take().or_else(|| words.next());
-                given.ok_or_else(|| format!("{name} needs a value"))
+                let value = value.take().or_else(|| words.next());
+                value.ok_or_else(|| format!("{name} needs a value"))
             };
             match name.as_str() {
                 "--topology" => asked.topology = value()?,
@@ -130,7 +131,7 @@ impl Asked {
 }
 
 fn number(text: &str) -> Result<usize, String> {
-    text.trim().parse().map_err(|_| format!("`{text}` is no number"))
+    text.trim().parse().map_err(|_| format!("`{text}` is not a number"))
 }
 
 fn axes(text: &str) -> Result<Vec<(String, usize)>, String> {
@@ -148,23 +149,25 @@ fn policy(text: &str) -> Result<Policy, String> {
         "dots" => Ok(Policy::Dots),
         "dots-with-no-batch-dims" => Ok(Policy::DotsWithNoBatchDims),
         "nothing" => Ok(Policy::Nothing),
-        _ => Err(format!("`{text}` is no policy")),
+        _ => Err(format!("`{text}` is not a policy")),
     }
 }
 
 fn kind_named(text: &str) -> Result<Kind, String> {
-    let known = [Kind::Parameters, Kind::Optimizer, Kind::Inputs];
-    let found = known.into_iter().find(|kind| kind.name() == text);
-    found.ok_or_else(|| format!("`{text}` is none of parameters, optimizer and inputs"))
+    let mut kinds = [Kind::Parameters, Kind::Optimizer, Kind::Inputs].into_iter();
+    let kind = kinds.find(|kind| kind.name() == text);
+    kind.ok_or_else(|| format!("`{text}` is not parameters, optimizer or inputs"))
 }
 
-/// The whole of a program that examines a step, to be run by `oxidax doctor`: reads the command line, lowers the step for what it asks,
-/// and prints the [`Report`](super::Report).
+/// Runs a program that examines a step: reads the command line, lowers and compiles the step, and
+/// prints the [`Report`](super::Report).
 ///
-/// Put it into `examples/doctor.rs` of your crate. `step` gives the lowered step for a [`Case`]; arrays need no elements, so use
-/// [`eval_shape`](crate::transforms::eval_shape) where a model would be made.
+/// Call it in `examples/doctor.rs` of your crate, which `oxidax doctor` runs. `step` returns the
+/// lowered step for a [`Case`]. Arrays can be abstract, so create the model with
+/// [`eval_shape`](crate::transforms::eval_shape).
 ///
-/// The exit code is 0 if the step fits, 1 if it does not, 2 for what went wrong, also in `step`.
+/// The exit code is 0 if the step fits, 1 if it does not, and 2 for errors, including those of
+/// `step`.
 ///
 /// ```no_run
 /// use oxidax::{doctor, prelude::*};
@@ -173,7 +176,8 @@ fn kind_named(text: &str) -> Result<Kind, String> {
 /// fn main() -> ExitCode {
 ///     doctor::main(|case| {
 ///         let step = jit(|w: Array, x: Array| &w - grad(|w: &Array| x.matmul(w).mean())(&w));
-///         let (w, x) = (Aval::new(DType::F32, [784, 10]), Aval::new(DType::F32, [case.batch(), 784]));
+///         let w = Aval::new(DType::F32, [784, 10]);
+///         let x = Aval::new(DType::F32, [case.batch(), 784]);
 ///         let step = match case.mesh() {
 ///             Some(mesh) => step.in_shardings((&mesh.replicated(), &mesh.sharding(p!["data"])?)),
 ///             None => step,
@@ -201,7 +205,7 @@ pub fn main<A: Args, O: Tree>(step: impl Fn(&Case) -> Result<Lowered<A, O>, Erro
             return ExitCode::from(2);
         }
     };
-    match answer(&asked, step) {
+    match run(&asked, step) {
         Ok((text, fits)) => {
             println!("{text}");
             if fits { ExitCode::SUCCESS } else { ExitCode::from(1) }
@@ -217,8 +221,8 @@ pub fn main<A: Args, O: Tree>(step: impl Fn(&Case) -> Result<Lowered<A, O>, Erro
     }
 }
 
-/// What is to be printed, and whether the step fits.
-fn answer<A: Args, O: Tree>(
+/// Examines the step. Returns the text to print, and true if the step fits.
+fn run<A: Args, O: Tree>(
     asked: &Asked,
     step: impl Fn(&Case) -> Result<Lowered<A, O>, Error>,
 ) -> Result<(String, bool), Error> {
@@ -226,20 +230,17 @@ fn answer<A: Args, O: Tree>(
     let mut case = asked.case()?;
     let mut fitted: Option<Fitted> = None;
     if let Some(batches) = &asked.fit {
-        let among = Fit { budget: asked.budget, batches: batches.clone(), ..Fit::default() };
+        let fit_options = Fit { budget: asked.budget, batches: batches.clone(), ..Fit::default() };
         let lowered = |batch: usize, policy: &Policy| {
             step(&Case { batch, policy: policy.clone(), ..case.clone() })
         };
-        let found = fit(&case.topology, &among, lowered)?;
-        case = Case { batch: found.best.batch, policy: found.best.policy.clone(), ..case };
-        fitted = Some(found);
+        let result = fit(&case.topology, &fit_options, lowered)?;
+        case = Case { batch: result.best.batch, policy: result.best.policy.clone(), ..case };
+        fitted = Some(result);
     }
-    let mut report = examine_as(&step(&case)?, &case.topology, &asked.kinds)?;
+    let mut report = examine_with(&step(&case)?, &case.topology, &asked.kinds)?;
     report.fitted = fitted;
-    let text = match asked.json {
-        true => report.to_json(),
-        false => report.to_string(),
-    };
+    let text = if asked.json { report.to_json() } else { report.to_string() };
     Ok((text, report.fits))
 }
 
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read() {
+    fn options_are_parsed() {
         let asked =
             parse("--topology v5e:4x4 --mesh data=4,model=4 --batch=32 --policy dots --json")
                 .unwrap();
@@ -266,14 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn wrong_words_are_named() {
+    fn errors_name_the_wrong_option() {
         for (text, expected) in [
             ("--batch", "--batch needs a value"),
-            ("--batch many", "`many` is no number"),
+            ("--batch many", "`many` is not a number"),
             ("--mesh data", "`data` is not AXIS=SIZE"),
-            ("--policy some", "`some` is no policy"),
+            ("--policy some", "`some` is not a policy"),
             ("--kind a", "`a` is not PATTERN=KIND"),
-            ("--kind a=b", "`b` is none of parameters, optimizer and inputs"),
+            ("--kind a=b", "`b` is not parameters, optimizer or inputs"),
             ("--jsno", "`--jsno` is unknown"),
         ] {
             assert_eq!(parse(text).unwrap_err(), expected);

@@ -1,4 +1,4 @@
-//! The page that a report prints as.
+//! Display of reports.
 
 use super::fit::Fitted;
 use super::report::{Line, Report};

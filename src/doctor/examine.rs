@@ -1,7 +1,7 @@
-//! Asking the compiler and the roofline.
+//! Examination of a step with the compiler and the roofline.
 
 use super::advice::advice;
-use super::memory::{Kinds, shares};
+use super::memory::{Kinds, memory_uses};
 use super::predict::{roofline, spec};
 use super::report::{Line, Report};
 use crate::core::Error;
@@ -13,35 +13,35 @@ use crate::tree::{Args, Tree};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// How many lines a report names.
+/// The number of source lines in a report.
 const LINES: usize = 5;
 
-/// Compiles a step for devices that need not be here, and says what it does there. Which arguments are parameters and which
-/// the optimizer's state is [guessed](Kinds).
+/// Compiles a step for a topology, without its devices, and reports memory, time and advice.
 ///
-/// A step that does not fit is no error: its report says by how much.
+/// The kinds of arguments (parameters, optimizer state, inputs) are [guessed](Kinds). For a step
+/// that does not fit, the report says by how much.
 ///
 /// # Errors
-/// Those of [`Lowered::compile_for`] but [`Error::TooLarge`].
+/// Those of [`Lowered::compile_for`] except [`Error::TooLarge`].
 pub fn examine<A: Args, O: Tree>(
     lowered: &Lowered<A, O>,
     topology: &Topology,
 ) -> Result<Report, Error> {
-    examine_as(lowered, topology, &Kinds::guessed())
+    examine_with(lowered, topology, &Kinds::guessed())
 }
 
-/// The same with the kinds of arguments said.
+/// Examines a step as [`examine`], with the kinds of arguments.
 ///
 /// # Errors
 /// As [`examine`].
-pub fn examine_as<A: Args, O: Tree>(
+pub fn examine_with<A: Args, O: Tree>(
     lowered: &Lowered<A, O>,
     topology: &Topology,
     kinds: &Kinds,
 ) -> Result<Report, Error> {
-    let (arguments, mesh) = (lowered.arguments()?, lowered.mesh()?);
+    let (arguments, mesh) = (lowered.arguments(), lowered.mesh());
     let kinds = kinds.of(&arguments);
-    let devices = mesh.as_ref().map_or(1, |mesh| mesh.devices().len());
+    let devices = mesh.map_or(1, |mesh| mesh.devices().len());
     let started = Instant::now();
     let compiled = match lowered.compile_for(topology) {
         Ok(planned) => Ok(planned),
@@ -49,14 +49,14 @@ pub fn examine_as<A: Args, O: Tree>(
         Err(other) => return Err(other),
     };
     let compile_seconds = started.elapsed().as_secs_f64();
-    let analysis = compiled.as_ref().ok().map(|it| it.memory_analysis()).transpose()?;
-    let found = match (&compiled, &mesh) {
-        (Ok(planned), Some(_)) => Some(planned.collectives()?),
+    let analysis = compiled.as_ref().ok().map(|it| it.report().memory_analysis()).transpose()?;
+    let collectives = match (&compiled, mesh) {
+        (Ok(planned), Some(_)) => Some(planned.report().collectives()?),
         _ => None,
     };
     let peak = passes::peak(lowered.program());
-    let memory = shares(&arguments, &kinds, analysis.as_ref(), &peak, devices);
-    let costs = roofline(lowered.program(), &arguments, mesh.as_ref(), found.as_ref());
+    let memory = memory_uses(&arguments, &kinds, analysis.as_ref(), &peak, devices);
+    let costs = roofline(lowered.program(), &arguments, mesh, collectives.as_ref());
     let spec = spec(topology);
     let prediction = spec.map(|spec| costs.on(&spec));
     let (needed, too_large) = match (compiled, &analysis) {
@@ -68,7 +68,7 @@ pub fn examine_as<A: Args, O: Tree>(
         step: lowered.name().to_string(),
         topology: topology.name().to_string(),
         device: topology.kind().to_string(),
-        mesh: mesh.as_ref().map(ToString::to_string),
+        mesh: mesh.map(ToString::to_string),
         devices,
         fits: too_large.is_none() && available.is_none_or(|available| needed <= available),
         needed,
@@ -78,7 +78,7 @@ pub fn examine_as<A: Args, O: Tree>(
         compile_seconds,
         flops: costs.flops(),
         lines: lines(&costs, spec.as_ref()),
-        collectives: found.map(|found| found.to_string()),
+        collectives: collectives.map(|collectives| collectives.to_string()),
         prediction,
         advice: Vec::new(),
         fitted: None,
@@ -87,31 +87,31 @@ pub fn examine_as<A: Args, O: Tree>(
     Ok(report)
 }
 
-/// The lines that cost most.
+/// Returns the most expensive source lines.
 fn lines(costs: &Roofline, spec: Option<&DeviceSpec>) -> Vec<Line> {
     let weight = |operation: &OpCost| match spec {
         Some(spec) => operation.on(spec).seconds(),
         None => operation.flops as f64,
     };
-    let mut places: BTreeMap<Option<&SourceLine>, Vec<&OpCost>> = BTreeMap::new();
+    let mut by_line: BTreeMap<Option<&SourceLine>, Vec<&OpCost>> = BTreeMap::new();
     for operation in &costs.operations {
-        places.entry(operation.place.as_ref()).or_default().push(operation);
+        by_line.entry(operation.place.as_ref()).or_default().push(operation);
     }
     let all: f64 = costs.operations.iter().map(weight).sum();
-    let mut lines: Vec<Line> = places
+    let mut lines: Vec<Line> = by_line
         .into_iter()
         .map(|(place, operations)| {
-            let own: f64 = operations.iter().map(|operation| weight(operation)).sum();
+            let sum: f64 = operations.iter().map(|operation| weight(operation)).sum();
             let largest = operations.iter().max_by(|a, b| weight(a).total_cmp(&weight(b)));
             Line {
                 place: place.cloned(),
                 text: place.and_then(text_of),
-                seconds: spec.map(|_| own),
-                share: if all > 0.0 { own / all } else { 0.0 },
+                seconds: spec.map(|_| sum),
+                share: if all > 0.0 { sum / all } else { 0.0 },
                 flops: operations.iter().map(|operation| operation.flops).sum(),
                 bytes: operations.iter().map(|operation| operation.fused_bytes).sum(),
-                operation: largest.map_or_else(String::new, |it| {
-                    format!("{} of {} to {}", it.name, it.operands, it.results)
+                operation: largest.map_or_else(String::new, |op| {
+                    format!("{} of {} to {}", op.name, op.operands, op.results)
                 }),
             }
         })
@@ -121,7 +121,7 @@ fn lines(costs: &Roofline, spec: Option<&DeviceSpec>) -> Vec<Line> {
     lines
 }
 
-/// The text of a line, if its file can be read from here.
+/// Returns the text of a line, if its file can be read.
 fn text_of(place: &SourceLine) -> Option<String> {
     let text = std::fs::read_to_string(&place.file).ok()?;
     let line = text.lines().nth(usize::try_from(place.line).ok()?.checked_sub(1)?)?;

@@ -1,4 +1,4 @@
-//! Looking for the batch and the `remat` policy that a memory has room for.
+//! Search for the batch and the `remat` policy that fit into memory.
 
 use super::predict::seconds;
 use crate::control_flow::Policy;
@@ -8,19 +8,19 @@ use crate::parallel::Topology;
 use crate::tree::{Args, Tree};
 use serde::Serialize;
 
-/// What [`fit`] is to choose from.
+/// Options of [`fit`].
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// Bytes that a step may take on a device; the topology's memory if it is less, or this is `None`.
+    /// Bytes that a step may use on a device, at most the memory of the topology. `None` means all.
     pub budget: Option<u64>,
-    /// The batches, in any order: of a device or of all, as the step takes it.
+    /// The batches to try, in any order, per device or in total, as the step takes them.
     pub batches: Vec<usize>,
-    /// What [`remat`](crate::control_flow::remat) may keep.
+    /// The policies of [`remat`](crate::control_flow::remat) to try.
     pub policies: Vec<Policy>,
 }
 
 impl Default for Fit {
-    /// All memory, batches of 1, 2, 4 … 1024, and all policies that name no values.
+    /// Returns all memory, batches of 1, 2, 4 … 1024, and all policies without names of values.
     fn default() -> Fit {
         Fit {
             budget: None,
@@ -35,38 +35,40 @@ impl Default for Fit {
     }
 }
 
-/// One try.
+/// One compiled batch and policy.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Trial {
     /// The batch.
     pub batch: usize,
-    /// What was kept.
+    /// The `remat` policy.
     pub policy: Policy,
-    /// The bytes that the compiler says it takes on a device.
+    /// The bytes on a device that the compiler reports.
     pub needed: u64,
-    /// Whether it is within the budget.
+    /// The step fits into the budget.
     pub fits: bool,
-    /// The roofline's time of a step for one element of the batch; `None` if the device is not in the table.
+    /// The predicted seconds per element of the batch. `None` if the device is not in the table.
     pub seconds_each: Option<f64>,
 }
 
-/// What fits best.
+/// The best batch and policy.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Fitted {
-    /// The best of those that fit: least time for each element of the batch, by the roofline; where it does not know the device, the largest
-    /// batch, with the policy that comes first.
+    /// The trial with the least time per element among those that fit. For a device that is not in
+    /// the table it is the largest batch with the first policy.
     pub best: Trial,
-    /// All that were compiled, in the order of compiling.
+    /// All trials, in order.
     pub trials: Vec<Trial>,
 }
 
-/// Looks for the batch and the policy that fit into memory, by compiling: for each policy it halves the range of batches until the largest that fits
-/// is found, which takes that larger batches take more. The step is lowered anew for each.
+/// Searches for the batch and the policy that fit into memory.
+///
+/// For each policy it finds the largest batch by binary search, assuming that larger batches need
+/// more memory. The step is lowered and compiled for each trial.
 ///
 /// # Errors
-/// Those of `step`; those of compiling; [`Error::TooLarge`] if nothing fits, for the smallest batch and the last policy.
+/// The errors of `step` and of compilation. [`Error::TooLarge`] if nothing fits.
 ///
 /// ```no_run
 /// use oxidax::{doctor, prelude::*};
@@ -88,25 +90,25 @@ pub struct Fitted {
 /// ```
 pub fn fit<A: Args, O: Tree>(
     topology: &Topology,
-    among: &Fit,
+    options: &Fit,
     step: impl Fn(usize, &Policy) -> Result<Lowered<A, O>, Error>,
 ) -> Result<Fitted, Error> {
-    let mut batches = among.batches.clone();
+    let mut batches = options.batches.clone();
     batches.sort_unstable();
     batches.dedup();
-    if batches.is_empty() || among.policies.is_empty() {
+    if batches.is_empty() || options.policies.is_empty() {
         let message = "fit: there is no batch, or no policy, to choose from".to_string();
         return Err(Error::Compile { message, dump: None });
     }
     let mut trials: Vec<Trial> = Vec::new();
     let mut refusal = None;
-    for policy in &among.policies {
+    for policy in &options.policies {
         let (mut fitting, mut end) = (0, batches.len());
         while fitting < end {
             let at = (fitting + end) / 2;
             let lowered = step(batches[at], policy)?;
             let needed = match lowered.compile_for(topology) {
-                Ok(planned) => planned.memory_analysis()?.total(),
+                Ok(planned) => planned.report().memory_analysis()?.total(),
                 Err(error) => match error {
                     Error::TooLarge { needed, .. } => {
                         refusal = Some(error);
@@ -115,7 +117,7 @@ pub fn fit<A: Args, O: Tree>(
                     other => return Err(other),
                 },
             };
-            let room = among.budget.into_iter().chain(topology.memory()).min();
+            let room = options.budget.into_iter().chain(topology.memory()).min();
             let fits = room.is_none_or(|room| needed <= room);
             let seconds_each = seconds(&lowered, topology)?.map(|all| all / batches[at] as f64);
             trials.push(Trial {
@@ -130,29 +132,30 @@ pub fn fit<A: Args, O: Tree>(
     }
     match best(&trials) {
         Some(best) => Ok(Fitted { best: best.clone(), trials }),
-        None => Err(nothing(refusal, among, &trials)),
+        None => Err(nothing_fits_error(refusal, options, &trials)),
     }
 }
 
 fn best(trials: &[Trial]) -> Option<&Trial> {
     let better = |one: &&Trial, other: &&Trial| {
         let time = |of: &Trial| of.seconds_each.unwrap_or_default();
-        // Of two policies that take as long, and fit as much, the one that was named first.
+        // Of equal trials the first one is best.
         time(one).total_cmp(&time(other)).then(other.batch.cmp(&one.batch))
     };
     trials.iter().filter(|trial| trial.fits).min_by(better)
 }
 
-/// Nothing fits: the compiler's own words, or the budget's.
-fn nothing(refusal: Option<Error>, among: &Fit, trials: &[Trial]) -> Error {
+/// Returns the error if nothing fits: that of the compiler, or one about the budget.
+fn nothing_fits_error(refusal: Option<Error>, options: &Fit, trials: &[Trial]) -> Error {
     let least = trials.iter().map(|trial| trial.needed).min().unwrap_or_default();
-    match (refusal, among.budget) {
+    match (refusal, options.budget) {
         (Some(refusal), None) => refusal,
         (_, budget) => {
             let available = budget.unwrap_or_default();
             let message = format!(
-                "fit: no batch and no policy of those to choose from fits into {available} bytes on a device; the least takes {least}\n  \
-                 help: smaller batches; `remat` with `Policy::Nothing`; more devices to cut parameters and optimizer state over"
+                "fit: no batch and no policy fits into {available} bytes on a device; the least takes \
+                 {least}\n  help: use smaller batches, `remat` with `Policy::Nothing`, or more devices \
+                 to shard parameters and optimizer state"
             );
             Error::TooLarge { message, needed: least, available, dump: None }
         }
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_that_fits_is_best() {
+    fn best_is_the_fastest_trial_that_fits() {
         let trials = [
             trial(4, Policy::Everything, true, Some(2e-3)),
             trial(8, Policy::Everything, false, Some(1e-3)),
@@ -177,7 +180,7 @@ mod tests {
         ];
         assert_eq!(best(&trials).map(|trial| trial.batch), Some(64));
         assert!(best(&trials[1..2]).is_none());
-        // Without a time the largest; of the same size the first.
+        // Without times the largest batch is best, and the first of equal ones.
         let unknown = [
             trial(4, Policy::Everything, true, None),
             trial(8, Policy::Dots, true, None),
@@ -187,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_fits() {
+    fn error_reports_the_budget_and_the_smallest_trial() {
         let trials = [trial(4, Policy::Everything, false, None)];
-        let among = Fit { budget: Some(100), ..Fit::default() };
-        let error = nothing(None, &among, &trials);
+        let options = Fit { budget: Some(100), ..Fit::default() };
+        let error = nothing_fits_error(None, &options, &trials);
         assert!(error.to_string().starts_with("error[memory]: fit: no batch"), "{error}");
         assert!(
             error.to_string().contains("into 100 bytes on a device; the least takes 4000"),

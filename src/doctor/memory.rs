@@ -1,35 +1,35 @@
-//! Memory of a step, by what it is for.
+//! Memory of a step by kind.
 
 use crate::jit::{Argument, MemoryAnalysis};
 use crate::passes::Peak;
 use crate::tree::captures;
 use serde::Serialize;
 
-/// What memory is for.
+/// A kind of device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Kind {
-    /// What is learnt.
+    /// Parameters of the model.
     Parameters,
-    /// What an optimizer keeps of each parameter, and its counters.
+    /// State of the optimizer.
     Optimizer,
     /// All other arguments: a batch, keys, caches.
     Inputs,
-    /// Values of the way forward that the derivative needs, as far as the program shows them.
+    /// Intermediate values that are live at the peak of the program.
     Activations,
-    /// Everything else in between.
+    /// All other temporary memory.
     Temporaries,
-    /// What arguments take more than their elements do, because of how the device lays them out.
+    /// Padding of arguments by the device layout.
     Padding,
-    /// Results that take over no argument's memory.
+    /// Results that do not reuse the memory of arguments.
     Results,
-    /// The program's code.
+    /// The code of the program.
     Code,
 }
 
 impl Kind {
-    /// The kind in lower case.
+    /// Returns the kind in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Parameters => "parameters",
@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// How many bytes on each device are of a kind.
+/// The bytes of one kind on each device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryUse {
     /// The kind.
@@ -53,11 +53,12 @@ pub struct MemoryUse {
     pub bytes: u64,
 }
 
-/// Which argument leaves are of which kind.
+/// The kinds of argument leaves: patterns of paths, and guesses for all other leaves.
 ///
-/// What nobody says is guessed: leaves under a field `opt`, `optimizer`, `opt_state` or `optimizer_state` are the optimizer's state; the rest of the
-/// first of several arguments is the parameters; an argument that holds a leaf whose path ends in that of a parameter is the
-/// optimizer's state; the others are inputs.
+/// - Leaves below a field `opt`, `optimizer`, `opt_state` or `optimizer_state` are optimizer state.
+/// - Other leaves of the first of several arguments are parameters.
+/// - An argument with a leaf whose path ends with that of a parameter is optimizer state.
+/// - All other leaves are inputs.
 ///
 /// ```
 /// use oxidax::doctor::{Kind, Kinds};
@@ -68,23 +69,23 @@ pub struct MemoryUse {
 pub struct Kinds(Vec<(String, Kind)>);
 
 impl Kinds {
-    /// All are guessed.
+    /// Returns kinds without patterns: all leaves are guessed.
     pub fn guessed() -> Kinds {
         Kinds::default()
     }
 
-    /// Leaves whose path fits the pattern, in which `*` stands for any text, are of this kind. The first pattern that fits
-    /// counts.
+    /// Sets the kind of leaves whose path matches a pattern, in which `*` matches any text. The
+    /// first pattern that matches applies.
     #[must_use]
     pub fn with(mut self, pattern: impl Into<String>, kind: Kind) -> Kinds {
         self.0.push((pattern.into(), kind));
         self
     }
 
-    /// The kind of each leaf.
+    /// Returns the kind of each leaf.
     pub(super) fn of(&self, arguments: &[Argument]) -> Vec<Kind> {
         let several = arguments.iter().any(|leaf| leaf.position > 0);
-        // Without the argument's own place: `.weight` of `$[0].weight`.
+        // The path within the argument: `.weight` of `$[0].weight`.
         let own = |leaf: &'_ Argument| match leaf.path.split_once(']') {
             Some((_, path)) => path.to_string(),
             None => String::new(),
@@ -102,29 +103,31 @@ impl Kinds {
             .map(|at| at > 0 && arguments.iter().any(|leaf| leaf.position == at && follows(leaf)))
             .collect();
         let guess = |leaf: &Argument| match leaf.position {
-            _ if is_named_so(&leaf.path) => Kind::Optimizer,
+            _ if has_optimizer_field(&leaf.path) => Kind::Optimizer,
             0 if several => Kind::Parameters,
             at if holds_state[at] => Kind::Optimizer,
             _ => Kind::Inputs,
         };
         let of = |leaf: &Argument| {
-            let said = self.0.iter().find(|(pattern, _)| captures(pattern, &leaf.path).is_some());
-            said.map_or_else(|| guess(leaf), |(_, kind)| *kind)
+            let matching =
+                self.0.iter().find(|(pattern, _)| captures(pattern, &leaf.path).is_some());
+            matching.map_or_else(|| guess(leaf), |(_, kind)| *kind)
         };
         arguments.iter().map(of).collect()
     }
 }
 
-/// Whether a field on the way to a leaf says that it is an optimizer's state.
-fn is_named_so(path: &str) -> bool {
+/// Returns true if a field in the path is named like optimizer state.
+fn has_optimizer_field(path: &str) -> bool {
     let mut fields = path.split(['.', '[', ']']);
     fields.any(|field| matches!(field, "opt" | "optimizer" | "opt_state" | "optimizer_state"))
 }
 
-/// What is on each device, by kind: arguments by their types, the rest as the compiler says, as far as it was asked.
+/// Returns the memory of each device by kind: arguments by their types, the rest from the compiler.
 ///
-/// Of what lies in between, what the program holds at its fullest moment counts as activations, and the compiler's remainder as temporaries.
-pub(super) fn shares(
+/// The values that are live at the peak of the program count as activations, the rest of the
+/// compiler's temporary memory as temporaries.
+pub(super) fn memory_uses(
     arguments: &[Argument],
     kinds: &[Kind],
     analysis: Option<&MemoryAnalysis>,
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_guessed_by_place_and_path() {
+    fn kinds_are_guessed_by_position_and_path() {
         use Kind::{Inputs, Optimizer, Parameters};
         let step =
             [("$[0].w", 0), ("$[0].b", 0), ("$[1].adam.mu.w", 1), ("$[1].count", 1), ("$[2]", 2)];
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_optimizers_own_paths_are_known() {
+    fn optimizer_state_paths_end_with_parameter_paths() {
         let parameters = (zeros([4, 4], DType::F32), zeros([4], DType::F32));
         let state = optim::adam(1e-3).init(&parameters);
         let paths = crate::tree::paths(&state);
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_of_one_kind() {
+    fn memory_uses_sum_to_the_total() {
         let aval = Aval::new(DType::F32, [256]);
         let arguments = vec![
             Argument::new("$[0]".into(), 0, aval.clone(), None),
@@ -212,7 +215,7 @@ mod tests {
         let program =
             make_program(|x: Array| x.matmul(&x), Aval::new(DType::F32, [16, 16])).unwrap();
         let peak = crate::passes::peak(&program);
-        let found = shares(&arguments, &kinds, Some(&analysis), &peak, 1);
+        let found = memory_uses(&arguments, &kinds, Some(&analysis), &peak, 1);
         let bytes = |kind| found.iter().find(|share| share.kind == kind).map(|share| share.bytes);
         assert_eq!(bytes(Kind::Parameters), Some(1024));
         assert_eq!(bytes(Kind::Activations), Some(1024));
@@ -220,7 +223,7 @@ mod tests {
         assert_eq!(bytes(Kind::Padding), Some(2100 - 2048));
         assert_eq!(bytes(Kind::Results), Some(24));
         assert_eq!(found.iter().map(|share| share.bytes).sum::<u64>(), analysis.total());
-        let unknown = shares(&arguments, &kinds, None, &peak, 4);
+        let unknown = memory_uses(&arguments, &kinds, None, &peak, 4);
         assert_eq!(unknown.last().map(|share| share.bytes), Some(256));
     }
 }

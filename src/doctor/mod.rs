@@ -1,9 +1,11 @@
-//! What a step will do on devices that nobody needs to have: whether it fits, what fills the memory, how long it takes,
-//! what limits it, and what to change.
+//! Predicts memory, time and bottlenecks of a training step on devices that you do not have, and
+//! gives advice.
 //!
-//! [`examine`] asks the compiler and the [`roofline`](crate::roofline), and gives a [`Report`], which prints and serializes. [`fit`] looks for the batch and the
-//! `remat` policy that a memory has room for. [`main`] makes a program of a step that `oxidax doctor` runs with a topology, a mesh and a batch from
-//! the command line.
+//! - [`examine`] compiles a step for a topology and returns a [`Report`], which prints and
+//!   serializes.
+//! - [`fit`] searches for the batch and the `remat` policy that fit into memory.
+//! - [`main`] is the entry point of a program that `oxidax doctor` runs, with topology, mesh and
+//!   batch from the command line.
 //!
 //! ```no_run
 //! use oxidax::{doctor, prelude::*};
@@ -30,7 +32,7 @@ mod report;
 
 pub use advice::{Advice, Topic, advice_on_calls};
 pub use case::{Case, main};
-pub use examine::{examine, examine_as};
+pub use examine::{examine, examine_with};
 pub use fit::{Fit, Fitted, Trial, fit};
 pub use memory::{Kind, Kinds, MemoryUse};
 pub use report::{Line, Report};

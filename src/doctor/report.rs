@@ -1,4 +1,4 @@
-//! [`Report`]: what was found.
+//! [`Report`]: the result of an examination.
 
 use super::advice::Advice;
 use super::fit::Fitted;
@@ -6,68 +6,69 @@ use super::memory::MemoryUse;
 use crate::roofline::{Prediction, SourceLine};
 use serde::Serialize;
 
-/// What a step does on the devices that it was examined for. Prints as a page, and serializes.
+/// Memory, time and advice for a step on a topology. Prints as a page, and serializes.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The step's name.
+    /// The name of the step.
     pub step: String,
-    /// What it was compiled for.
+    /// The topology that it was compiled for.
     pub topology: String,
-    /// What the plugin calls a device of it.
+    /// The kind of device, as named by the plugin.
     pub device: String,
-    /// The mesh that it runs over: `Mesh(data=4, model=4)`; `None` for one device.
+    /// The mesh, such as `Mesh(data=4, model=4)`. `None` for one device.
     pub mesh: Option<String>,
-    /// How many devices it runs on.
+    /// The number of devices.
     pub devices: usize,
-    /// Whether it fits into the memory of a device.
+    /// The step fits into the memory of a device.
     pub fits: bool,
-    /// Bytes that it needs on a device.
+    /// Bytes that the step needs on a device.
     pub needed: u64,
-    /// Bytes that programs may use of a device's memory; `None` where the plugin does not say.
+    /// Bytes of device memory that programs can use. `None` if the plugin does not report it.
     pub available: Option<u64>,
-    /// The bytes on a device by what they are for. Of a step that does not fit only the arguments, and an estimate of the activations.
+    /// Bytes on a device by kind. For a step that does not fit, only the arguments and an estimate
+    /// of the activations.
     pub memory: Vec<MemoryUse>,
-    /// Why it does not fit: by how much, what fills the memory, which lines made it.
+    /// The reason why it does not fit: the excess, the largest values, and their source lines.
     pub too_large: Option<String>,
-    /// How long the compiler took, in seconds.
+    /// The time of compilation in seconds.
     pub compile_seconds: f64,
-    /// FLOPs of a step, on all devices together, counted on the program.
+    /// FLOPs of a step on all devices, counted on the program.
     pub flops: u64,
-    /// How long a step takes at best, and what bounds it; `None` if the device is not in the table.
+    /// The least time of a step and its bottleneck. `None` if the device is not in the table.
     pub prediction: Option<Prediction>,
-    /// What the compiled program sends from device to device, by kind.
+    /// The collectives of the compiled program, by kind.
     pub collectives: Option<String>,
-    /// The lines that take longest, the longest first.
+    /// The most expensive source lines, the most expensive first.
     pub lines: Vec<Line>,
-    /// What to change.
+    /// Suggested changes.
     pub advice: Vec<Advice>,
-    /// What [`fit`](super::fit()) found, if it was asked.
+    /// The result of [`fit`](super::fit()), if it was requested.
     pub fitted: Option<Fitted>,
 }
 
-/// A line of the user's source, and what it costs.
+/// A line of user code and its cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Line {
-    /// Where; `None` for operations that no line made.
+    /// The line. `None` for operations without a source location.
     pub place: Option<SourceLine>,
-    /// The line's text, where the file can be read.
+    /// The text of the line, if the file can be read.
     pub text: Option<String>,
-    /// Seconds on each device, at best; `None` if the device is not in the table.
+    /// The least seconds on a device. `None` if the device is not in the table.
     pub seconds: Option<f64>,
-    /// Its part of the sum over all lines, from 0 to 1: of the seconds, or else of the FLOPs.
+    /// The fraction of the sum over all lines: of the seconds, or of the FLOPs without a device.
     pub share: f64,
-    /// FLOPs on all devices together.
+    /// FLOPs on all devices.
     pub flops: u64,
-    /// Bytes read and written on all devices together, fused.
+    /// Bytes read and written on all devices, after fusion.
     pub bytes: u64,
-    /// The operation that costs most in it.
+    /// The most expensive operation of the line.
     pub operation: String,
 }
 
 impl Report {
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self)
             .unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"))

@@ -1,33 +1,33 @@
-//! Caches of compiled programs: how large they are, what they have been good for, and where programs are kept on disk.
+//! Caches of compiled programs: sizes, counts, and the disk cache.
 //!
-//! | cache | found by | limit | counted in |
-//! |-------|----------|-------|------------|
-//! | one for each [`Jit`](crate::jit::Jit) | structure, types and places of the arguments | [`cache_size`](crate::jit::Jit::cache_size) | [`JitStats`](crate::jit::JitStats) |
-//! | single operations outside of any trace | operation, types and places of the operands | [`set_limits`] | [`Stats::operations`] |
-//! | transforms outside of `jit` | the program, places of the arguments | [`set_limits`] | [`Stats::programs`] |
-//! | on disk, for later processes | everything that decides what a program compiles to | [`Settings`] | [`Stats::disk`] |
+//! | cache | key | limit | counts |
+//! |-------|-----|-------|--------|
+//! | of each [`Jit`](crate::jit::Jit) | structure, types and placements of the arguments | [`cache_size`](crate::jit::Jit::cache_size) | [`JitStats`](crate::jit::JitStats) |
+//! | single operations outside of traces | operation, types and placements of the operands | [`set_limits`] | [`CacheStats::operations`] |
+//! | transforms outside of `jit` | program, placements of the arguments | [`set_limits`] | [`CacheStats::programs`] |
+//! | disk, for later processes | everything the compiled program depends on | [`Settings`] | [`CacheStats::disk`] |
 //!
-//! The cache on disk is on by default, in the user's cache folder. `docs/caching.md` says what goes into its keys, what is
-//! not kept, and how it is looked at and cleared from the command line.
+//! The disk cache is enabled by default, in the user's cache folder. `docs/caching.md` describes
+//! its keys, what is never stored, and the commands that list and clear it.
 
 use crate::core::Error;
 use crate::runtime;
 
-pub use crate::runtime::{Counts, DiskStats, Settings};
+pub use crate::runtime::{CacheCounts, DiskCacheStats, Settings};
 
-/// What the caches of this process have been good for so far, but for those of each [`Jit`](crate::jit::Jit).
+/// Use of this process's caches, except those of each [`Jit`](crate::jit::Jit).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
-    /// Single operations outside of any trace.
-    pub operations: Counts,
-    /// Programs of transforms that were called outside of `jit`.
-    pub programs: Counts,
+pub struct CacheStats {
+    /// Single operations outside of traces.
+    pub operations: CacheCounts,
+    /// Programs of transforms outside of `jit`.
+    pub programs: CacheCounts,
     /// Programs on disk.
-    pub disk: DiskStats,
+    pub disk: DiskCacheStats,
 }
 
-/// What the caches of this process have been good for so far.
+/// Returns the use of this process's caches so far.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -37,43 +37,49 @@ pub struct Stats {
 /// println!("{} loaded, {} compiled, {:?} saved", disk.hits, disk.misses, disk.saved);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
-pub fn stats() -> Stats {
-    let [operations, programs] = runtime::eager_counts();
-    Stats { operations, programs, disk: runtime::disk_stats() }
+#[doc(alias = "jax.monitoring")]
+pub fn stats() -> CacheStats {
+    CacheStats {
+        operations: runtime::operation_counts(),
+        programs: runtime::program_counts(),
+        disk: runtime::disk_stats(),
+    }
 }
 
-/// Sets how many single operations (4096 unless set) and programs of transforms (1024) are kept compiled in memory. What is
-/// longest unused goes at once if there are more. 0 counts as 1.
+/// Sets the number of single operations (4096 by default) and programs of transforms (1024) that
+/// are kept compiled in memory. The least recently used ones are dropped at once; 0 counts as 1.
 ///
 /// ```
 /// oxidax::jit::cache::set_limits(500, 100);
 /// assert_eq!(oxidax::jit::cache::stats().operations.limit, 500);
 /// ```
+#[doc(alias = "jax.clear_caches")]
 pub fn set_limits(operations: usize, programs: usize) {
     runtime::set_eager_limits(operations, programs);
 }
 
-/// The settings of the cache on disk: those of [`set_disk`], else the environment's.
+/// Returns the settings of the disk cache: those of [`set_disk`], or else of the environment.
 ///
 /// # Errors
-/// `Plugin` if a variable makes no sense, with what it may be.
+/// `Plugin` if an environment variable is invalid, with its valid values.
 pub fn disk() -> Result<Settings, Error> {
     runtime::disk_settings()
 }
 
-/// Sets where compiled programs are kept from here on, and how many, whatever the environment says.
+/// Sets the disk cache of this process. Overrides the environment.
 ///
 /// # Errors
-/// [`Error::Io`] for a folder that others own or can write, with the remedy: what lies in it is machine code.
+/// [`Error::Io`] for a folder that other users own or can write, with the remedy: its entries are
+/// machine code.
 ///
 /// ```
 /// use oxidax::jit::cache::{Settings, disk, set_disk};
 /// use std::time::Duration;
-/// // Everything is kept, however fast it compiles, in a folder of this program's own.
+/// // Store every program, in a folder of its own.
 /// let folder = tempfile::tempdir()?;
 /// set_disk(Settings { min_compile: Duration::ZERO, ..Settings::in_folder(folder.path()) })?;
 /// assert!(disk()?.is_on());
-/// // Nothing is kept.
+/// // Store nothing.
 /// set_disk(Settings::off())?;
 /// assert!(!disk()?.is_on());
 /// # Ok::<(), Box<dyn std::error::Error>>(())

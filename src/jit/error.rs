@@ -1,4 +1,4 @@
-//! What a failed call gives back.
+//! [`CallError`]: the error of a call, with its arguments.
 
 use crate::core::Error;
 use std::fmt;
@@ -8,9 +8,9 @@ use std::fmt;
 /// `?` turns it into [`Error`]. `args` is a tuple with one `Option` per argument: `None` for those
 /// passed by reference, and for those whose buffers a failed execution had already taken.
 pub struct CallError<R> {
-    /// What went wrong.
+    /// The error.
     pub error: Error,
-    /// The arguments, given back.
+    /// The arguments passed by value.
     pub args: Box<R>,
 }
 

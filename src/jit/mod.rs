@@ -1,27 +1,34 @@
-//! `jit`: a function compiled once per signature, called like a function.
+//! `jit`: functions compiled once per signature, and their stages one by one.
 //!
-//! [`Jit`] compiles when it is called; [`Jit::lower`] and [`Lowered::compile`] do the same steps one
-//! by one, ahead of the first call.
+//! | stage | type | made by |
+//! |---|---|---|
+//! | a function | [`Jit`] | [`jit`] |
+//! | traced, ready to compile | [`Lowered`] | [`Jit::lower`] |
+//! | compiled for one signature | [`Compiled`] | [`Lowered::compile`], [`Lowered::compile_for`], [`Compiled::deserialize`] |
+//!
+//! Calling a [`Jit`] goes through all stages at the first call of a signature. [`pmap`] maps a
+//! function over devices; [`cache`] configures the caches of compiled programs.
 
-mod ahead;
-mod artifact;
 pub mod cache;
-mod calls;
+mod call_macros;
 mod compiled;
-mod entry;
 mod error;
+mod file_format;
+#[allow(clippy::module_inception, reason = "the type `Jit` is in `jit.rs`")]
+mod jit;
 mod lowered;
-mod planned;
 mod pmap;
-mod ship;
+mod serialized;
+mod specialization;
 mod stats;
+mod traced;
+mod tree_description;
 
 pub use crate::core::Collective;
-pub use crate::runtime::{Collectives, CompiledCollective, MemoryAnalysis};
-pub use ahead::Compiled;
-pub use compiled::{Jit, jit};
+pub use crate::runtime::{Collectives, CompiledCollective, CompilerReport, MemoryAnalysis};
+pub use compiled::Compiled;
 pub use error::CallError;
+pub use jit::{Jit, jit};
 pub use lowered::{Argument, Lowered};
-pub use planned::Planned;
 pub use pmap::{PMap, pmap};
 pub use stats::JitStats;

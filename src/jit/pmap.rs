@@ -1,12 +1,12 @@
-//! `pmap`: a function mapped over devices, one example each.
+//! [`pmap`]: maps a function over devices, one example on each.
 
-use super::compiled::{Jit, jit};
 use super::error::CallError;
+use super::jit::{Jit, jit};
 use super::stats::JitStats;
 use crate::core::{
     Array, AxisSpec, Device, Loc, Mesh, OpErrorKind, PartitionSpec, leaf_error, trace,
 };
-use crate::parallel::Region;
+use crate::parallel::MapRegion;
 use crate::primitives::reshape;
 use crate::primitives::rules::resolve_axis;
 use crate::runtime::devices;
@@ -15,14 +15,14 @@ use crate::tree::for_each_arity;
 use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, leaves_of, rebuild, rooted};
 use std::sync::{Arc, OnceLock};
 
-/// A function compiled for several devices, each with its own example. Made by [`pmap`].
+/// A function mapped over devices, with one example on each. Made by [`pmap`].
 pub struct PMap<A: Args, F: Function<A>> {
-    mapped: Mapped<F>,
+    mapped: PMapped<F>,
     compiled: OnceLock<Jit<A, F::Output>>,
 }
 
-/// What is mapped how.
-struct Mapped<F> {
+/// The mapped function, the axes of its arguments and results, and its devices.
+struct PMapped<F> {
     f: Arc<F>,
     name: String,
     axis_name: String,
@@ -31,9 +31,9 @@ struct Mapped<F> {
     devices: Option<Vec<Device>>,
 }
 
-impl<F> Clone for Mapped<F> {
-    fn clone(&self) -> Mapped<F> {
-        Mapped {
+impl<F> Clone for PMapped<F> {
+    fn clone(&self) -> PMapped<F> {
+        PMapped {
             f: self.f.clone(),
             name: self.name.clone(),
             axis_name: self.axis_name.clone(),
@@ -44,12 +44,14 @@ impl<F> Clone for Mapped<F> {
     }
 }
 
-/// Compiles `f` for as many devices as the arguments have examples along their first axis; each device gets one, without that axis, and the results
-/// are stacked.
+/// Maps `f` over the first axis of its arguments, with one example on each device. The devices run
+/// `f` on examples without that axis, and the results are stacked.
 ///
-/// As [`vmap`](crate::transforms::vmap()), but on devices of their own: [`psum`](crate::ops::psum) and its kin speak of
-/// the devices by the axis's name. It is [`shard_map`](crate::parallel::shard_map()) over one axis inside of [`jit`], and donates as that does. New programs are better
-/// off with `jit` and shardings, or `shard_map`, which spread over several axes and need no axis of that size.
+/// It is [`vmap`](crate::transforms::vmap()) over devices: collectives such as
+/// [`psum`](crate::ops::psum) name the mapped axis. It is implemented by
+/// [`shard_map`](crate::parallel::shard_map()) over one axis inside [`jit`], and donates arguments
+/// like `jit`. New programs should use `jit` with shardings, or `shard_map`: these support several
+/// mesh axes and any number of examples.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -59,7 +61,7 @@ impl<F> Clone for Mapped<F> {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub fn pmap<A: Args, F: Function<A> + Send + Sync + 'static>(f: F) -> PMap<A, F> {
-    let mapped = Mapped {
+    let mapped = PMapped {
         f: Arc::new(f),
         name: short_name::<F>(),
         axis_name: "devices".into(),
@@ -71,42 +73,42 @@ pub fn pmap<A: Args, F: Function<A> + Send + Sync + 'static>(f: F) -> PMap<A, F>
 }
 
 impl<A: Args, F: Function<A> + Send + Sync + 'static> PMap<A, F> {
-    /// Names the axis of the devices: `devices` if nothing is said.
+    /// Sets the name of the mapped axis, `devices` by default.
     #[must_use]
     pub fn axis_name(mut self, name: &str) -> Self {
         self.mapped.axis_name = name.into();
         self
     }
 
-    /// Where each argument's leaves have the axis of examples: one entry per argument, the first axis if nothing is
-    /// said; `None` gives every device the whole argument.
+    /// Sets the mapped axis of each argument's leaves, one entry per argument; the first axis by
+    /// default. `None` passes the whole argument to every device.
     #[must_use]
     pub fn in_axes(mut self, axes: impl Into<Vec<Option<isize>>>) -> Self {
         self.mapped.in_axes = Some(axes.into());
         self
     }
 
-    /// Where the results get it: one entry for all leaves, or one for each. `None` for a leaf that is the same on all
-    /// devices, of which the first is taken.
+    /// Sets the mapped axis of the results: one entry for all leaves, or one for each. `None` is
+    /// for a leaf that is equal on all devices; the first device's value is returned.
     #[must_use]
     pub fn out_axes(mut self, axes: impl Into<Vec<Option<isize>>>) -> Self {
         self.mapped.out_axes = axes.into();
         self
     }
 
-    /// The devices, one for each example: the first ones of all if nothing is said.
+    /// Sets the devices, one for each example; the first devices by default.
     #[must_use]
     pub fn devices(mut self, devices: impl AsRef<[Device]>) -> Self {
         self.mapped.devices = Some(devices.as_ref().to_vec());
         self
     }
 
-    /// What it has done so far.
+    /// Returns counts and times of the calls so far.
     pub fn stats(&self) -> JitStats {
         self.compiled().stats()
     }
 
-    /// The function as one of whole arrays, compiled once per signature.
+    /// Returns the function of whole arrays, compiled once per signature.
     fn compiled(&self) -> &Jit<A, F::Output> {
         self.compiled.get_or_init(|| {
             let name = format!("pmap({})", self.mapped.name);
@@ -115,7 +117,7 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> PMap<A, F> {
     }
 }
 
-impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for Mapped<F> {
+impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for PMapped<F> {
     type Output = F::Output;
 
     #[track_caller]
@@ -126,8 +128,8 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for Mapped<F> 
             (leaves_of(&Arguments::<A>(refs)), TreeDef::of(&Arguments::<A>(refs)));
         let axes = self.leaf_axes(&A::leaf_counts(refs), &leaves, structure.paths(), loc);
         let mesh = self.mesh(&leaves, &axes, structure.paths(), loc);
-        let specs = axes.iter().map(|&at| self.spec(at)).collect();
-        let region = Region {
+        let specs = axes.iter().map(|&axis| self.spec(axis)).collect();
+        let region = MapRegion {
             name: self.name.clone(),
             function: "pmap",
             mesh: &mesh,
@@ -135,46 +137,44 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for Mapped<F> 
             tracked: false,
             loc,
         };
-        // Each device sees one example along the axis, which the function does not.
-        let one = |leaves: Vec<Array>| {
-            let own: Vec<Array> = leaves
-                .iter()
-                .zip(&axes)
-                .map(|(leaf, at)| match *at {
-                    Some(at) => reshape(leaf, leaf.shape().remove(at)),
-                    None => leaf.clone(),
-                })
-                .collect();
-            let result = self.f.apply(A::unflatten(refs, &mut own.into_iter()));
+        // A shard has one example along the mapped axis; the function sees it without that axis.
+        let map_one = |leaves: Vec<Array>| {
+            let mut examples = leaves.iter().zip(&axes).map(|(leaf, axis)| match *axis {
+                Some(axis) => reshape(leaf, leaf.shape().remove(axis)),
+                None => leaf.clone(),
+            });
+            let result = self.f.apply(A::unflatten(refs, &mut examples));
             let results = leaves_of(&result);
-            let places = self.out_places(&results, 1, loc);
-            let results = results.iter().zip(places).map(|(leaf, at)| match at {
-                Some(at) => reshape(leaf, leaf.shape().insert(at, 1)),
+            let ranks = results.iter().map(|leaf| leaf.rank() + 1).collect();
+            let out_axes = self.result_axes(ranks, loc);
+            let results = results.iter().zip(out_axes).map(|(leaf, axis)| match axis {
+                Some(axis) => reshape(leaf, leaf.shape().insert(axis, 1)),
                 None => leaf.clone(),
             });
             rebuild(&result, results.collect())
         };
-        region.map((structure.paths(), leaves, specs), one, |result| {
-            let places = self.out_places(&leaves_of(result), 0, loc);
-            places.into_iter().map(|at| self.spec(at)).collect()
+        region.map((structure.paths(), leaves, specs), map_one, |result| {
+            let ranks = leaves_of(result).iter().map(Array::rank).collect();
+            let out_axes = self.result_axes(ranks, loc);
+            out_axes.into_iter().map(|axis| self.spec(axis)).collect()
         })
     }
 }
 
-impl<F> Mapped<F> {
+impl<F> PMapped<F> {
     fn refuse(&self, message: String, help: &str, loc: Loc) -> ! {
         let error = trace::op_error(OpErrorKind::Value, "pmap", message, loc);
         trace::throw(error.with_help(help))
     }
 
-    /// How an array is cut that has the axis of examples here.
-    fn spec(&self, at: Option<usize>) -> PartitionSpec {
-        let mut axes = vec![AxisSpec::default(); at.unwrap_or(0)];
-        axes.extend(at.map(|_| AxisSpec::from(&self.axis_name)));
+    /// Returns the spec of an array with this mapped axis.
+    fn spec(&self, axis: Option<usize>) -> PartitionSpec {
+        let mut axes = vec![AxisSpec::default(); axis.unwrap_or(0)];
+        axes.extend(axis.map(|_| AxisSpec::from(&self.axis_name)));
         PartitionSpec(axes)
     }
 
-    /// Where each leaf of the arguments has the axis of examples.
+    /// Returns the mapped axis of each leaf of the arguments.
     fn leaf_axes(
         &self,
         counts: &[usize],
@@ -188,74 +188,82 @@ impl<F> Mapped<F> {
                 format!("in_axes names {} axes for {} arguments", axes.len(), counts.len());
             self.refuse(message, "give one for each argument", loc);
         }
-        let spread = counts.iter().zip(axes).flat_map(|(&n, axis)| vec![axis; n]);
-        let resolved = spread.zip(leaves.iter().zip(paths)).map(|(axis, (leaf, path))| {
-            axis.map(|axis| {
+        let per_leaf = counts.iter().zip(axes).flat_map(|(&n, axis)| vec![axis; n]);
+        let mut resolved = Vec::with_capacity(leaves.len());
+        for (axis, (leaf, path)) in per_leaf.zip(leaves.iter().zip(paths)) {
+            resolved.push(axis.map(|axis| {
                 resolve_axis(axis, leaf.rank()).unwrap_or_else(|error| {
                     trace::throw(leaf_error("pmap", &rooted(path), error, loc))
                 })
-            })
-        });
-        resolved.collect()
+            }));
+        }
+        resolved
     }
 
-    /// Where each leaf of the results has it, in arrays that lack `lacking` of their axes.
-    fn out_places(&self, results: &[Array], lacking: usize, loc: Loc) -> Vec<Option<usize>> {
+    /// Returns the mapped axis of each leaf of the results; `ranks` are their ranks with that axis.
+    fn result_axes(&self, ranks: Vec<usize>, loc: Loc) -> Vec<Option<usize>> {
         let axes = match self.out_axes.as_slice() {
-            [one] => vec![*one; results.len()],
-            many => many.to_vec(),
+            [axis] => vec![*axis; ranks.len()],
+            axes => axes.to_vec(),
         };
-        if axes.len() != results.len() {
-            let message =
-                format!("out_axes names {} axes for {} leaves", axes.len(), results.len());
+        if axes.len() != ranks.len() {
+            let message = format!("out_axes names {} axes for {} leaves", axes.len(), ranks.len());
             self.refuse(message, "give one for all leaves, or one for each", loc);
         }
-        let resolved = axes.into_iter().zip(results).map(|(axis, leaf)| {
+        let resolve = |(axis, rank): (Option<isize>, usize)| {
             axis.map(|axis| {
-                resolve_axis(axis, leaf.rank() + lacking).unwrap_or_else(|error| {
+                resolve_axis(axis, rank).unwrap_or_else(|error| {
                     trace::throw(leaf_error("pmap", "out_axes", error, loc))
                 })
             })
-        });
-        resolved.collect()
+        };
+        axes.into_iter().zip(ranks).map(resolve).collect()
     }
 
-    /// As many devices as there are examples.
+    /// Returns the mesh: one device for each example.
     fn mesh(&self, leaves: &[Array], axes: &[Option<usize>], paths: &[String], loc: Loc) -> Mesh {
         let mut sizes = leaves.iter().zip(axes).zip(paths).filter_map(|((leaf, axis), path)| {
             axis.map(|axis| (path, leaf.shape()[axis], leaf.aval().clone()))
         });
         let Some((first, size, _)) = sizes.next() else {
             let message =
-                "no argument has an axis of examples, so their number is not known".into();
+                "no argument has a mapped axis, so the number of examples is unknown".into();
             self.refuse(message, "give one argument an axis in `in_axes`", loc);
         };
         if let Some((path, other, aval)) = sizes.find(|(_, other, _)| *other != size) {
             let (path, first) = (rooted(path), rooted(first));
             let message = format!(
-                "{path}, {aval}, has {other} examples, {first} has {size}: each device gets one of each"
+                "{path}, {aval}, has {other} examples, {first} has {size}: each device gets one \
+                 of each"
             );
-            self.refuse(message, "pass `None` in `in_axes` for what all devices get whole", loc);
+            self.refuse(
+                message,
+                "pass `None` in `in_axes` for an argument that all devices get whole",
+                loc,
+            );
         }
-        let known = match &self.devices {
+        let available = match &self.devices {
             Some(devices) => devices.clone(),
             None => devices().unwrap_or_else(|error| trace::throw(error)).to_vec(),
         };
-        let fits = if self.devices.is_some() { known.len() == size } else { known.len() >= size };
-        if !fits {
-            let (path, n) = (rooted(first), known.len());
+        let is_enough = match self.devices {
+            Some(_) => available.len() == size,
+            None => available.len() >= size,
+        };
+        if !is_enough {
+            let (path, n) = (rooted(first), available.len());
             let message = format!(
                 "{path} has {size} examples, one for each device, and there are {n} devices"
             );
             self.refuse(
                 message,
-                "give each device several with `shard_map`, or `vmap` inside; `OXIDAX_CPU_DEVICES=8` shows eight \
-                 devices on a CPU",
+                "give each device several examples with `shard_map`, or `vmap` inside; \
+                 `OXIDAX_CPU_DEVICES=8` provides eight CPU devices",
                 loc,
             );
         }
         let axes = [(self.axis_name.as_str(), size)];
-        Mesh::new(&known[..size], axes).unwrap_or_else(|error| trace::throw(error))
+        Mesh::new(&available[..size], axes).unwrap_or_else(|error| trace::throw(error))
     }
 }
 
@@ -265,12 +273,12 @@ macro_rules! calls {
         where
             Func: Function<($($name,)*)> + Send + Sync + 'static,
         {
-            /// Runs the function on all devices, compiling it first if this signature is new. Arguments passed by value
-            /// are donated, those passed by reference are kept.
+            /// Calls the function on all devices, compiling it first if this signature is new.
+            /// Arguments passed by value are donated, those passed by reference are kept.
             ///
             /// # Errors
-            /// As [`Jit`]'s `call`; `Op` (value) if arguments differ in their number of examples, or there are fewer
-            /// devices.
+            /// As [`Jit`]'s `call`; `Op` (value) if the arguments' numbers of examples differ, or
+            /// exceed the number of devices.
             #[track_caller]
             #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
             pub fn call<$($param: Arg<$name>),*>(

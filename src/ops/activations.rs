@@ -80,9 +80,11 @@ pub fn gelu(x: &Array) -> Array {
     mul(&x, mul(add(tanh(&inner), 1.0), 0.5))
 }
 
-/// Returns the Gaussian error linear unit `x * Φ(x)`, where `Φ` is the normal distribution function.
+/// Returns the Gaussian error linear unit `x * Φ(x)`, where `Φ` is the normal distribution
+/// function.
 ///
-/// Without `approximate`, `Φ` is computed with `erfc`, which keeps its relative precision for negative
+/// Without `approximate`, `Φ` is computed with `erfc`, which keeps its relative precision for
+/// negative
 /// `x`.
 #[track_caller]
 pub fn gelu_with(x: &Array, options: GeluOptions) -> Array {
@@ -139,16 +141,16 @@ pub fn glu(x: &Array, axis: isize) -> Array {
     mul(&halves[0], logistic(&halves[1]))
 }
 
-/// Returns the largest element along axes, without a derivative; over an empty axis, the lowest value
-/// of the dtype.
+/// Returns the largest element along axes, without a derivative; over an empty axis, the lowest
+/// value of the dtype.
 #[track_caller]
 fn stable_max(name: &str, x: &Array, axes: &Axes) -> Array {
     let resolved = super::axes::signed(&axes.resolve(name, x));
     axes.restore(name, x, &stop_gradient(&reduce_max(x, &resolved)))
 }
 
-/// Returns `exp(x)` divided by its sum along `axes`. JAX's default axis is -1. Integers become floats.
-/// The result is NaN where all elements are `-inf`.
+/// Returns `exp(x)` divided by its sum along `axes`. JAX's default axis is -1. Integers become
+/// floats. The result is NaN where all elements are `-inf`.
 ///
 /// The maximum is subtracted first, so that nothing overflows. Derivatives treat it as a constant.
 ///
@@ -174,13 +176,13 @@ pub fn log_softmax(x: &Array, axes: impl Into<Axes>) -> Array {
     sub(&shifted, log(&exp(&shifted).sum_axes(axes)))
 }
 
-/// Returns `log(sum(exp(x)))` along `axes`, without overflow. The result is `-inf` where all elements
-/// are `-inf` or an axis is empty. Integers become floats.
+/// Returns `log(sum(exp(x)))` along `axes`, without overflow. The result is `-inf` where all
+/// elements are `-inf` or an axis is empty. Integers become floats.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let y = eval_shape(|x: Array| logsumexp(&x, axes(-1).keepdims()), Aval::new(DType::F32, [8, 10]))?;
-/// assert_eq!(y.aval().to_string(), "f32[8,1]");
+/// let y = eval_shape(|x: Array| logsumexp(&x, axes(-1).keepdims()), Aval::new(DType::F32, [8,
+/// 10]))?; assert_eq!(y.aval().to_string(), "f32[8,1]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -191,8 +193,8 @@ pub fn logsumexp(x: &Array, axes: impl Into<Axes>) -> Array {
 /// Options of [`logsumexp_with`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogsumexpOptions<'a> {
-    /// Factors of the exponentials, of any sign, broadcast against the operand. All are 1 if `None`.
-    /// An element with factor 0 is ignored, even if it is infinite.
+    /// Factors of the exponentials, of any sign, broadcast against the operand. All are 1 if
+    /// `None`. An element with factor 0 is ignored, even if it is infinite.
     pub b: Option<&'a Array>,
 }
 
@@ -227,8 +229,8 @@ pub fn logsumexp_with(x: &Array, axes: impl Into<Axes>, options: LogsumexpOption
     axes.restore(NAME, &x, &reduced)
 }
 
-/// Shifts and scales `x` along `axes` to mean 0 and variance 1. `epsilon`, 1e-5 by default in JAX, is
-/// added to the variance.
+/// Shifts and scales `x` along `axes` to mean 0 and variance 1. `epsilon`, 1e-5 by default in JAX,
+/// is added to the variance.
 #[track_caller]
 pub fn standardize(x: &Array, axes: impl Into<Axes>, epsilon: f64) -> Array {
     let (x, axes) = (inexact(x), axes.into().keepdims());
@@ -300,7 +302,8 @@ pub fn sparse_sigmoid(x: &Array) -> Array {
     mul(super::clip(&add(inexact(x), 1.0), 0.0, 2.0), 0.5)
 }
 
-/// Returns `log(1 - exp(-x))` for positive `x`, exact for small and large `x`; NaN for negative `x`.
+/// Returns `log(1 - exp(-x))` for positive `x`, exact for small and large `x`; NaN for negative
+/// `x`.
 ///
 /// # Reference
 /// Mächler, "Accurately computing log(1 - exp(-|a|))", 2012, equation 7.

@@ -75,8 +75,8 @@ fn dims(x: &Array) -> Result<[usize; 4], RuleError> {
     })
 }
 
-/// Returns scaled dot-product attention, [`dot_product_attention_with`] without options: every query
-/// attends to all keys.
+/// Returns scaled dot-product attention, [`dot_product_attention_with`] without options: every
+/// query attends to all keys.
 #[track_caller]
 pub fn dot_product_attention(query: &Array, key: &Array, value: &Array) -> Array {
     dot_product_attention_with(query, key, value, &AttentionOptions::default())
@@ -87,9 +87,9 @@ pub fn dot_product_attention(query: &Array, key: &Array, value: &Array) -> Array
 /// `[b, s, k, h]`, values `[b, s, k, v]`, and the result is `[b, t, n, v]`.
 ///
 /// If there are fewer key heads `k` than query heads `n`, each key head serves `n / k` neighbouring
-/// query heads. Scores and weights are computed in `f32` for narrower floats. A query without unmasked
-/// keys gets the unweighted mean. Throws `Op` (shape) if sizes do not fit, and `Op` (dtype) if the
-/// dtypes differ.
+/// query heads. Scores and weights are computed in `f32` for narrower floats. A query without
+/// unmasked keys gets the unweighted mean. Throws `Op` (shape) if sizes do not fit, and `Op`
+/// (dtype) if the dtypes differ.
 ///
 /// # Reference
 /// Vaswani et al., "Attention is all you need", 2017, equation 1; Ainslie et al., "GQA", 2023, for

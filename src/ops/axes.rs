@@ -219,7 +219,8 @@ impl Reduction {
     }
 }
 
-/// Converts an axis or a list of axes to [`Axes`], so that options can follow: `axes(-1).keepdims()`.
+/// Converts an axis or a list of axes to [`Axes`], so that options can follow:
+/// `axes(-1).keepdims()`.
 pub fn axes(axes: impl Into<Axes>) -> Axes {
     axes.into()
 }

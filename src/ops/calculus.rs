@@ -29,17 +29,17 @@ pub struct InterpOptions<'a> {
     pub left: Option<Like<'a>>,
     /// The value above the sample points; `fp[n - 1]` if `None`.
     pub right: Option<Like<'a>>,
-    /// The period of the function. The sample points may then have any order, and `left` and `right`
-    /// are ignored.
+    /// The period of the function. The sample points may then have any order, and `left` and
+    /// `right` are ignored.
     pub period: Option<f64>,
 }
 
-/// Interpolates linearly: returns the values at `x` of the function with values `fp` at the increasing
-/// points `xp`, both `[n]`. Below the points the value is `fp[0]`, above them `fp[n - 1]`. Integers
-/// become floats.
+/// Interpolates linearly: returns the values at `x` of the function with values `fp` at the
+/// increasing points `xp`, both `[n]`. Below the points the value is `fp[0]`, above them `fp[n -
+/// 1]`. Integers become floats.
 ///
-/// Differentiable with respect to all operands. Throws `Op` (shape) unless `xp` and `fp` are vectors of
-/// one size.
+/// Differentiable with respect to all operands. Throws `Op` (shape) unless `xp` and `fp` are
+/// vectors of one size.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -142,8 +142,8 @@ fn sampled_axis(name: &str, x: &Array, axis: isize, least: usize) -> usize {
 /// Options of [`gradient_with`].
 #[derive(Clone, Copy, Debug)]
 pub struct GradientOptions<'a> {
-    /// Distance between samples, a number, or their coordinates, a vector along the axis. The default
-    /// is 1.
+    /// Distance between samples, a number, or their coordinates, a vector along the axis. The
+    /// default is 1.
     pub spacing: Like<'a>,
 }
 
@@ -153,8 +153,8 @@ impl Default for GradientOptions<'_> {
     }
 }
 
-/// Returns the derivative along `axis` of a function sampled at distance 1: central differences, and
-/// one-sided differences at the ends. The shape stays. Integers become floats.
+/// Returns the derivative along `axis` of a function sampled at distance 1: central differences,
+/// and one-sided differences at the ends. The shape stays. Integers become floats.
 ///
 /// Throws `Op` (shape) for fewer than two elements along the axis.
 ///
@@ -170,7 +170,8 @@ pub fn gradient(x: &Array, axis: isize) -> Array {
 }
 
 /// Returns the derivative along `axis`, as [`gradient`], for samples at another distance or at
-/// coordinates. Throws `Op` (shape) if the number of coordinates differs from the number of samples.
+/// coordinates. Throws `Op` (shape) if the number of coordinates differs from the number of
+/// samples.
 #[track_caller]
 pub fn gradient_with(x: &Array, axis: isize, options: GradientOptions<'_>) -> Array {
     let axis = sampled_axis("gradient", x, axis, 2);
@@ -232,8 +233,8 @@ fn central(x: &Array, axis: usize, n: usize) -> (Array, Array, Array) {
 /// Options of [`trapezoid_with`].
 #[derive(Clone, Copy, Debug)]
 pub struct TrapezoidOptions<'a> {
-    /// Coordinates of the samples, with the shape of the samples or as a vector along the axis. They
-    /// replace `dx`.
+    /// Coordinates of the samples, with the shape of the samples or as a vector along the axis.
+    /// They replace `dx`.
     pub x: Option<&'a Array>,
     /// Distance between samples. The default is 1.
     pub dx: Like<'a>,
@@ -245,8 +246,8 @@ impl Default for TrapezoidOptions<'_> {
     }
 }
 
-/// Integrates a function sampled at distance 1 along `axis`, which is dropped, by the trapezoidal rule.
-/// Integers become floats. Throws `Op` (shape) for an axis out of range.
+/// Integrates a function sampled at distance 1 along `axis`, which is dropped, by the trapezoidal
+/// rule. Integers become floats. Throws `Op` (shape) for an axis out of range.
 #[track_caller]
 pub fn trapezoid(y: &Array, axis: isize) -> Array {
     trapezoid_with(y, axis, TrapezoidOptions::default())

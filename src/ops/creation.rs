@@ -36,7 +36,8 @@ impl Default for LinspaceOptions {
     }
 }
 
-/// Returns `num` evenly spaced numbers from `start` to `stop`, both included, along a new first axis:
+/// Returns `num` evenly spaced numbers from `start` to `stop`, both included, along a new first
+/// axis:
 /// `[num, …]` for operands of shape `[…]`. Integers become floats. A single number is `start`.
 ///
 /// Throws `Op` for operands that do not broadcast.
@@ -45,8 +46,8 @@ pub fn linspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Arra
     linspace_with(start, stop, num, LinspaceOptions::default())
 }
 
-/// Returns evenly spaced numbers, as [`linspace`]. With `endpoint: false` `stop` is not included: it
-/// would be the next number.
+/// Returns evenly spaced numbers, as [`linspace`]. With `endpoint: false` `stop` is not included:
+/// it would be the next number.
 ///
 /// Throws `Op` for operands that do not broadcast.
 #[track_caller]
@@ -107,7 +108,8 @@ impl Default for LogspaceOptions<'_> {
     }
 }
 
-/// Returns `num` numbers from `10^start` to `10^stop`, both included, with evenly spaced logarithms:
+/// Returns `num` numbers from `10^start` to `10^stop`, both included, with evenly spaced
+/// logarithms:
 /// `[num, …]` for operands of shape `[…]`.
 ///
 /// ```
@@ -120,7 +122,8 @@ pub fn logspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Arra
     logspace_with(start, stop, num, LogspaceOptions::default())
 }
 
-/// Returns powers with evenly spaced exponents, as [`logspace`], of another base or without the last.
+/// Returns powers with evenly spaced exponents, as [`logspace`], of another base or without the
+/// last.
 #[track_caller]
 pub fn logspace_with(
     start: impl ArrayLike,
@@ -132,8 +135,9 @@ pub fn logspace_with(
     pow(options.base, linspace_with(start, stop, num, LinspaceOptions { endpoint }))
 }
 
-/// Returns `num` numbers from `start` to `stop`, both included, each the same multiple of the previous
-/// one: `[num, …]` for operands of shape `[…]`. NaN if real operands differ in sign or are 0.
+/// Returns `num` numbers from `start` to `stop`, both included, each the same multiple of the
+/// previous one: `[num, …]` for operands of shape `[…]`. NaN if real operands differ in sign or are
+/// 0.
 #[track_caller]
 pub fn geomspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
     let [start, stop] = promote_inexact("geomspace", [start.like(), stop.like()]);
@@ -199,8 +203,8 @@ pub struct MeshgridOptions {
 }
 
 /// Returns the coordinate arrays of the grid that `vectors` span: result `i` varies like vector `i`
-/// along one axis and is constant along the others. Throws `Op` (shape) for an operand that is not a
-/// vector.
+/// along one axis and is constant along the others. Throws `Op` (shape) for an operand that is not
+/// a vector.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -252,8 +256,8 @@ impl Default for OneHotOptions {
     }
 }
 
-/// Returns, for each class index in `x`, `num_classes` numbers along a new last axis: 1 at the index
-/// and 0 elsewhere. For an index out of range all are 0.
+/// Returns, for each class index in `x`, `num_classes` numbers along a new last axis: 1 at the
+/// index and 0 elsewhere. For an index out of range all are 0.
 ///
 /// ```
 /// use oxidax::prelude::*;

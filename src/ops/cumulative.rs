@@ -30,8 +30,8 @@ fn replace_nan(x: &Array, value: f64) -> Array {
 /// Cumulative sums and products of the flattened array (`x.cumsum()`) and along one axis
 /// (`x.cumsum_axis(-1)`). [`cumsum`](crate::primitives::cumsum()) also runs backwards.
 impl Array {
-    /// Returns the cumulative sum of the flattened array. Booleans are summed as `i32`; other dtypes
-    /// stay.
+    /// Returns the cumulative sum of the flattened array. Booleans are summed as `i32`; other
+    /// dtypes stay.
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -50,8 +50,8 @@ impl Array {
         cumsum(&bool_to_int(self), axis)
     }
 
-    /// Returns the cumulative product of the flattened array. Booleans are multiplied as `i32`; other
-    /// dtypes stay.
+    /// Returns the cumulative product of the flattened array. Booleans are multiplied as `i32`;
+    /// other dtypes stay.
     #[track_caller]
     pub fn cumprod(&self) -> Array {
         cumprod(&bool_to_int(&self.flatten()), 0)
@@ -91,8 +91,8 @@ impl Array {
 /// Options of [`cumulative_sum_with`] and [`cumulative_prod_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CumulativeOptions {
-    /// Puts the empty sum, 0, or the empty product, 1, in front: the axis is one longer. The default
-    /// is false.
+    /// Puts the empty sum, 0, or the empty product, 1, in front: the axis is one longer. The
+    /// default is false.
     pub include_initial: bool,
 }
 
@@ -145,8 +145,8 @@ pub fn cumulative_sum_with(x: &Array, axis: isize, options: CumulativeOptions) -
     with_initial(cumsum(&widened(x), axis), axis, options, zeros_like)
 }
 
-/// Returns the cumulative product of `x` along `axis`. Booleans are multiplied as `i32`; other dtypes
-/// stay.
+/// Returns the cumulative product of `x` along `axis`. Booleans are multiplied as `i32`; other
+/// dtypes stay.
 #[track_caller]
 pub fn cumulative_prod(x: &Array, axis: isize) -> Array {
     cumulative_prod_with(x, axis, CumulativeOptions::default())

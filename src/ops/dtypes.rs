@@ -3,8 +3,8 @@
 use crate::core::{DType, RuleError, promote, trace};
 use crate::primitives::Like;
 
-/// Returns the dtype that arrays of two dtypes promote to. Like JAX, returns `None` for an 8-bit float
-/// with another float, and for `i4` with another narrow integer.
+/// Returns the dtype that arrays of two dtypes promote to. Like JAX, returns `None` for an 8-bit
+/// float with another float, and for `i4` with another narrow integer.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -15,8 +15,8 @@ pub fn promote_types(a: DType, b: DType) -> Option<DType> {
     promote((a, false), (b, false)).map(|(dtype, _)| dtype)
 }
 
-/// Returns the dtype that arrays and numbers promote to together. Throws `Op` (dtype) if they do not
-/// promote, and `Op` (value) if there are no operands.
+/// Returns the dtype that arrays and numbers promote to together. Throws `Op` (dtype) if they do
+/// not promote, and `Op` (value) if there are no operands.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -56,8 +56,8 @@ pub fn result_type<'a>(operands: impl AsRef<[Like<'a>]>) -> DType {
     joint.0
 }
 
-/// Returns the bits of the fraction and of the exponent of a float dtype, and the binary logarithm of
-/// its smallest normal number.
+/// Returns the bits of the fraction and of the exponent of a float dtype, and the binary logarithm
+/// of its smallest normal number.
 fn float_layout(dtype: DType) -> (u32, u32, i32) {
     match dtype.real() {
         DType::F4E2M1FN => (1, 2, 0),

@@ -1,8 +1,9 @@
 //! Discrete Fourier transforms, as in `jax.numpy.fft`.
 //!
 //! Real input becomes complex and integers become `f32`; `f16` and `bf16` are rejected. `fft(&x)`
-//! transforms the last axis as a whole, and [`fft_with`] takes a length, an axis and a normalization.
-//! A signal longer than the length is cut off, and a shorter one is padded with zeros.
+//! transforms the last axis as a whole, and [`fft_with`] takes a length, an axis and a
+//! normalization. A signal longer than the length is cut off, and a shorter one is padded with
+//! zeros.
 
 use super::axis_slice::expect_axis;
 use super::roll;
@@ -33,7 +34,8 @@ impl FftNorm {
         }
     }
 
-    /// Returns the factor of a transform of `n` elements. An inverse primitive includes `1/n` already.
+    /// Returns the factor of a transform of `n` elements. An inverse primitive includes `1/n`
+    /// already.
     fn factor(self, kind: FftType, n: usize) -> f64 {
         let n = n as f64;
         let is_inverse = matches!(kind, FftType::Ifft | FftType::Irfft);
@@ -69,8 +71,8 @@ impl Default for FftOptions {
 pub struct FftnOptions {
     /// Lengths of the signal along the axes; their sizes if `None`.
     pub s: Option<Vec<usize>>,
-    /// The axes to transform. If `None`, the last ones, as many as there are lengths, or all axes; the
-    /// last two for `fft2` and its variants.
+    /// The axes to transform. If `None`, the last ones, as many as there are lengths, or all axes;
+    /// the last two for `fft2` and its variants.
     pub axes: Option<Vec<isize>>,
     /// The normalization. The default is [`FftNorm::Backward`].
     pub norm: FftNorm,
@@ -166,7 +168,8 @@ pub fn ifft_with(x: &Array, options: FftOptions) -> Array {
     transform("ifft", &to_complex(x), FftType::Ifft, options)
 }
 
-/// Returns the first `n/2 + 1` elements of the transform of real `x`. The others are their conjugates.
+/// Returns the first `n/2 + 1` elements of the transform of real `x`. The others are their
+/// conjugates.
 ///
 /// Throws `Op` if `x` is complex, and in the cases of [`fft()`].
 #[track_caller]
@@ -350,7 +353,8 @@ pub fn irfft2(x: &Array) -> Array {
     irfftn_with(x, &last_two())
 }
 
-/// Returns the frequencies of the elements of [`fft()`], in cycles per unit of the sample spacing `d`:
+/// Returns the frequencies of the elements of [`fft()`], in cycles per unit of the sample spacing
+/// `d`:
 /// `[0, 1, …, −1] / (n d)`.
 ///
 /// ```no_run
@@ -365,7 +369,8 @@ pub fn fftfreq(n: usize, d: f64, dtype: DType) -> Array {
     concatenate(&[positive, negative - (n / 2) as f64], 0) * (1.0 / (n as f64 * d))
 }
 
-/// Returns the frequencies of the elements of [`rfft`], in cycles per unit of the sample spacing `d`:
+/// Returns the frequencies of the elements of [`rfft`], in cycles per unit of the sample spacing
+/// `d`:
 /// `[0, 1, …, n/2] / (n d)`.
 #[track_caller]
 pub fn rfftfreq(n: usize, d: f64, dtype: DType) -> Array {

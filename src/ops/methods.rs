@@ -78,8 +78,8 @@ impl Array {
         matrix_transpose(self)
     }
 
-    /// Reverses the order of the elements along `axes`, as [`flip`]. Throws `Op` (shape) for axes out
-    /// of range.
+    /// Reverses the order of the elements along `axes`, as [`flip`]. Throws `Op` (shape) for axes
+    /// out of range.
     #[track_caller]
     pub fn flip(&self, axes: impl Into<Axes>) -> Array {
         flip(self, axes)
@@ -104,7 +104,8 @@ impl Array {
         reshape(self, without_axes(self.shape(), &dropped))
     }
 
-    /// Adds an axis of size 1, which becomes `axis` of the result. Negative axes count from the end.
+    /// Adds an axis of size 1, which becomes `axis` of the result. Negative axes count from the
+    /// end.
     ///
     /// Throws `Op` (shape) for an axis out of range.
     #[track_caller]
@@ -115,8 +116,8 @@ impl Array {
         }
     }
 
-    /// Broadcasts to `shape` by NumPy's rules: axes are aligned at the last one, and sizes are equal
-    /// or 1.
+    /// Broadcasts to `shape` by NumPy's rules: axes are aligned at the last one, and sizes are
+    /// equal or 1.
     ///
     /// Throws `Op` (shape) if the array does not broadcast.
     #[track_caller]

@@ -1,7 +1,8 @@
 //! Functions of `jax.numpy`, `jax.nn` and `jax.scipy` that are composed of primitives.
 //!
 //! Compositions need no rules, so every function works under every transform. The folder also holds
-//! methods of [`Array`](crate::core::Array): reductions, reshaping, elementwise functions, indexing.
+//! methods of [`Array`](crate::core::Array): reductions, reshaping, elementwise functions,
+//! indexing.
 //!
 //! A function `f(x, …)` has JAX's defaults. Its options are the fields of a struct that
 //! `f_with(x, …, FOptions { .. })` takes.

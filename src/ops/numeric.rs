@@ -108,7 +108,8 @@ fn reject_complex(name: &str, x: &Array, y: &Array) {
     }
 }
 
-/// Returns `floor(x / y)`, with promotion and broadcasting, in the operands' dtype. Throws `Op` (dtype) for complex operands.
+/// Returns `floor(x / y)`, with promotion and broadcasting, in the operands' dtype. Throws `Op`
+/// (dtype) for complex operands.
 #[track_caller]
 pub fn floor_divide(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("floor_divide", [x.like(), y.like()]);
@@ -155,9 +156,9 @@ pub fn remainder(x: impl ArrayLike, y: impl ArrayLike) -> Array {
 
 /// Raises `x` to the power `y`, with promotion and broadcasting.
 ///
-/// A Rust integer `y` multiplies (`x³` is `x * x * x`), which also works for negative `x` and has the
-/// right derivative at 0. Powers of integer arrays stay integers and wrap. Their exponents must not be
-/// negative: the result is then unspecified.
+/// A Rust integer `y` multiplies (`x³` is `x * x * x`), which also works for negative `x` and has
+/// the right derivative at 0. Powers of integer arrays stay integers and wrap. Their exponents must
+/// not be negative: the result is then unspecified.
 #[doc(alias = "pow")]
 #[track_caller]
 pub fn power(x: impl ArrayLike, y: impl ArrayLike) -> Array {

@@ -10,7 +10,7 @@ use crate::primitives::{PaddingDim, iota, lax_pad, minimum, sub};
 /// list with one pair for each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PadWidth {
-    /// The same `(before, after)` for every axis.
+    /// One `(before, after)` pair for all axes.
     AllAxes(usize, usize),
     /// One `(before, after)` pair for each axis.
     PerAxis(Vec<(usize, usize)>),

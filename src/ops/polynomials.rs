@@ -18,21 +18,21 @@ fn vectors(name: &str, polynomials: &[&Array]) {
     }
 }
 
-/// `p` with zeros in front, `n` coefficients in all.
+/// Pads `p` with zeros in front to `n` coefficients.
 #[track_caller]
-fn longer(p: &Array, n: usize) -> Array {
+fn extended(p: &Array, n: usize) -> Array {
     let low = (n - p.size()) as isize;
     lax_pad(p, 0, &[PaddingDim { low, high: 0, interior: 0 }])
 }
 
-/// Coefficients between two positions.
+/// Returns the coefficients `start..end`.
 #[track_caller]
-fn part(p: &Array, from: usize, to: usize) -> Array {
-    slice(p, &[from], &[to], &[1])
+fn coefficients(p: &Array, start: usize, end: usize) -> Array {
+    slice(p, &[start], &[end], &[1])
 }
 
-/// The polynomial's value at each element of `x`, by Horner's rule, with promotion. Throws `Op` (shape)
-/// if `p` is no vector of at least one coefficient.
+/// Evaluates the polynomial at each element of `x` by Horner's rule, with promotion. Throws `Op`
+/// (shape) unless `p` is a vector of at least one coefficient.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -57,13 +57,12 @@ pub fn polyval(p: &Array, x: impl ArrayLike) -> Array {
     value
 }
 
-/// The complex numbers where the polynomial is zero, one fewer than coefficients: eigenvalues of the
-/// companion matrix. Zeros in front of the coefficients leave fewer roots, and NaN stands for those that
-/// are missing, at the end, as a traced program cannot have fewer: JAX's `strip_zeros=False`. All NaN if
-/// there are only zeros.
+/// Returns the complex roots of the polynomial, one fewer than coefficients: the eigenvalues of the
+/// companion matrix. If leading coefficients are zero there are fewer roots, and the missing ones
+/// are NaN, as with JAX's `strip_zeros=False`. All roots are NaN if all coefficients are zero.
 ///
-/// Has derivatives where no two roots coincide. Throws `Op` (shape) if `p` is no vector of at least one
-/// coefficient.
+/// Differentiable where all roots differ. Throws `Op` (shape) unless `p` is a vector of at least
+/// one coefficient.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -84,24 +83,24 @@ pub fn roots(p: &Array) -> Array {
     }
     Loc::caller().scope(|| {
         let zero = eq(&p, 0);
-        let place = iota(DType::I32, n + 1);
-        let used = where_(&zero, n as i32 + 1, &place).min();
-        let last = where_(&zero, -1, &place).max();
-        // The coefficients from the first that is not zero on. What follows the last one is zero, and rows of
-        // zeros in the matrix give its zeros exactly.
+        let index = iota(DType::I32, n + 1);
+        let used = where_(&zero, n as i32 + 1, &index).min();
+        let last = where_(&zero, -1, &index).max();
+        // The coefficients from the first nonzero one on, padded with zeros. Rows of zeros in the
+        // matrix give roots of exactly zero.
         let from = minimum(&used, n as i32);
-        let shifted = take(&concatenate(&[&p, &zeros_like(&p)], 0), &(&place + &from), 0);
-        let leading = part(&shifted, 0, 1);
-        let nothing = eq(&leading, 0);
-        let row = neg(&div(part(&shifted, 1, n + 1), where_(&nothing, 1, leading)));
+        let shifted = take(&concatenate(&[&p, &zeros_like(&p)], 0), &(&index + &from), 0);
+        let leading = coefficients(&shifted, 0, 1);
+        let is_zero = eq(&leading, 0);
+        let row = neg(&div(coefficients(&shifted, 1, n + 1), where_(&is_zero, 1, leading)));
         let along = |axis| broadcasted_iota(DType::I32, [n, n], axis);
         let (i, j) = (along(0), along(1));
         let below = eq(&i, &j + 1) & lt(&i, sub(&last, &used));
         let companion = where_(&eq(&i, 0), broadcast_in_dim(&row, [n, n], &[1]), 0);
         let companion = &companion + convert_element_type(&below, p.dtype());
         let w = eigvals(&companion);
-        let there = lt(iota(DType::I32, n), sub(n as i32, &used));
-        where_(&there, &w, full_like(&w, Scalar::Complex(f64::NAN, f64::NAN)))
+        let is_valid = lt(iota(DType::I32, n), sub(n as i32, &used));
+        where_(&is_valid, &w, full_like(&w, Scalar::Complex(f64::NAN, f64::NAN)))
     })
 }
 
@@ -109,25 +108,24 @@ pub fn roots(p: &Array) -> Array {
 fn same_length(name: &str, p: &Array, q: &Array) -> [Array; 2] {
     vectors(name, &[p, q]);
     let n = p.size().max(q.size());
-    promote_arrays(name, [longer(p, n).like(), longer(q, n).like()])
+    promote_arrays(name, [extended(p, n).like(), extended(q, n).like()])
 }
 
-/// Sum of two polynomials, as many coefficients as the longer one has.
+/// Returns the sum of two polynomials, with the number of coefficients of the longer one.
 #[track_caller]
 pub fn polyadd(p: &Array, q: &Array) -> Array {
     let [p, q] = same_length("polyadd", p, q);
     add(&p, &q)
 }
 
-/// Difference of two polynomials, as many coefficients as the longer one has.
+/// Returns the difference of two polynomials, with the number of coefficients of the longer one.
 #[track_caller]
 pub fn polysub(p: &Array, q: &Array) -> Array {
     let [p, q] = same_length("polysub", p, q);
     sub(&p, &q)
 }
 
-/// Product of two polynomials: `[m], [n] → [m + n - 1]`. Zeros in front stay, as a traced program
-/// cannot look for them.
+/// Returns the product of two polynomials: `[m], [n] → [m + n - 1]`. Leading zeros are kept.
 #[track_caller]
 pub fn polymul(p: &Array, q: &Array) -> Array {
     vectors("polymul", &[p, q]);
@@ -135,16 +133,17 @@ pub fn polymul(p: &Array, q: &Array) -> Array {
     let (n, dtype) = (short.size(), super::result_type([p.like(), q.like()]));
     let (long, short) = (convert_element_type(long, dtype), convert_element_type(short, dtype));
     let mut product = zeros([long.size() + n - 1], dtype);
-    for (place, coefficient) in unstack(&short, 0).iter().enumerate() {
+    for (power, coefficient) in unstack(&short, 0).iter().enumerate() {
         let shifted =
-            PaddingDim { low: place as isize, high: (n - 1 - place) as isize, interior: 0 };
+            PaddingDim { low: power as isize, high: (n - 1 - power) as isize, interior: 0 };
         product = add(&product, lax_pad(&mul(&long, coefficient), 0, &[shifted]));
     }
     product
 }
 
-/// Quotient and remainder of two polynomials: `[m], [n] → [m - n + 1], [m]`, in floats. The quotient is
-/// `[0]` if the divisor is longer. Infinite or NaN if the divisor's first coefficient is 0.
+/// Returns the quotient and the remainder of two polynomials, in floats: `[m], [n] → [m - n + 1],
+/// [m]`. The quotient is `[0]` if the divisor is longer. Infinite or NaN if the first coefficient
+/// of the divisor is 0.
 #[track_caller]
 pub fn polydiv(p: &Array, divisor: &Array) -> (Array, Array) {
     vectors("polydiv", &[p, divisor]);
@@ -155,19 +154,20 @@ pub fn polydiv(p: &Array, divisor: &Array) -> (Array, Array) {
     if m < n {
         return (zeros([1], dtype), rest);
     }
-    let lead = part(&divisor, 0, 1);
+    let lead = coefficients(&divisor, 0, 1);
     let mut quotient = Vec::with_capacity(m - n + 1);
-    for place in 0..=m - n {
-        let factor = div(part(&rest, place, place + 1), &lead);
-        let around =
-            PaddingDim { low: place as isize, high: (m - n - place) as isize, interior: 0 };
-        rest = sub(&rest, lax_pad(&mul(&divisor, &factor), 0, &[around]));
+    for index in 0..=m - n {
+        let factor = div(coefficients(&rest, index, index + 1), &lead);
+        let padding =
+            PaddingDim { low: index as isize, high: (m - n - index) as isize, interior: 0 };
+        rest = sub(&rest, lax_pad(&mul(&divisor, &factor), 0, &[padding]));
         quotient.push(factor);
     }
     (concatenate(&quotient, 0), rest)
 }
 
-/// The derivative, taken `order` times: `order` coefficients fewer, `[0]` beyond the degree.
+/// Returns the derivative of order `order`, with `order` coefficients fewer; `[0]` beyond the
+/// degree.
 #[track_caller]
 pub fn polyder(p: &Array, order: usize) -> Array {
     vectors("polyder", &[p]);
@@ -178,13 +178,16 @@ pub fn polyder(p: &Array, order: usize) -> Array {
             return crate::primitives::zeros_like(&p);
         }
         let powers = crate::primitives::rev(&super::arange(n as i32), &[0]);
-        p = mul(part(&p, 0, n - 1), convert_element_type(&part(&powers, 0, n - 1), p.dtype()));
+        p = mul(
+            coefficients(&p, 0, n - 1),
+            convert_element_type(&coefficients(&powers, 0, n - 1), p.dtype()),
+        );
     }
     p
 }
 
-/// An antiderivative, taken once for each of the integration constants: one coefficient more each
-/// time. Integers become floats.
+/// Integrates the polynomial once for each of the integration constants, which adds one coefficient
+/// each time. Integers become floats.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -200,14 +203,14 @@ pub fn polyint(p: &Array, constants: &[f64]) -> Array {
         let n = p.size();
         let powers = crate::primitives::rev(&super::arange(n as i32), &[0]);
         let powers = convert_element_type(&add(powers, 1), p.dtype());
-        let last = full_like(&part(&p, 0, 1), constant);
+        let last = full_like(&coefficients(&p, 0, 1), constant);
         p = append(&div(&p, powers), &last, 0);
     }
     p
 }
 
-/// The polynomial with the given roots, `[n] → [n + 1]`, its first coefficient 1: `Π (x - rᵢ)`. Throws
-/// `Op` (shape) if they are no vector; the characteristic polynomial of a matrix is not made here.
+/// Returns the monic polynomial with these roots, `Π (x - rᵢ)`: `[n] → [n + 1]`. Throws `Op`
+/// (shape) unless the roots are a vector. The characteristic polynomial of a matrix: not yet.
 #[track_caller]
 pub fn poly(roots: &Array) -> Array {
     if roots.rank() != 1 {
@@ -224,11 +227,12 @@ pub fn poly(roots: &Array) -> Array {
     product
 }
 
-/// The coefficients, `[degree + 1]`, of the polynomial that fits the values `y`, `[n]`, at `x`, `[n]`, with the least
-/// sum of squared errors; for `y` of `[n, k]` one column for each of its own. Integers become floats.
+/// Returns the coefficients, `[degree + 1]`, of the least squares fit of a polynomial to the values
+/// `y`,
+/// `[n]`, at `x`, `[n]`. For `y` of `[n, k]` the result has `k` columns. Integers become floats.
 ///
-/// Columns of powers are scaled to one length first. Throws `Op` (shape) if `x` is no vector or `y` has
-/// another length.
+/// Columns of powers are normalized first. Throws `Op` (shape) unless `x` is a vector and `y` has
+/// the same length.
 #[track_caller]
 pub fn polyfit(x: &Array, y: &Array, degree: usize) -> Array {
     if x.rank() != 1 || y.shape().first() != Some(&x.size()) {

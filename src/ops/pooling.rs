@@ -45,9 +45,9 @@ fn spatial_window(
     }
 }
 
-/// Returns the largest element in each window over the spatial axes of `x`, `[n, spatial…, channels]`.
-/// `window` and `strides` have one entry per spatial axis; empty `strides` are ones. Padding is never
-/// the largest element.
+/// Returns the largest element in each window over the spatial axes of `x`, `[n, spatial…,
+/// channels]`. `window` and `strides` have one entry per spatial axis; empty `strides` are ones.
+/// Padding is never the largest element.
 ///
 /// Throws `Op` (shape) if they do not fit.
 ///

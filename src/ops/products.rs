@@ -1,27 +1,15 @@
-//! Products of vectors and matrices, written with `dot_general`.
+//! Products of vectors and matrices, based on `dot_general`.
 
 use crate::core::{Array, RuleError, Shape, trace};
 use crate::primitives::rules::{resolve_axis, without_axes};
 use crate::primitives::{DotGeneral, conj, dot_general, mul, reshape, transpose};
 
-fn refuse_scalars(name: &str, x: &Array, y: &Array) -> Result<(), RuleError> {
-    match x.rank() == 0 || y.rank() == 0 {
-        true => Err(RuleError::shape(format!(
-            "takes arrays of rank 1 and more, got ranks {} and {}",
-            x.rank(),
-            y.rank()
-        ))
-        .help(if name == "matmul" {
-            "multiply by a scalar with `*`"
-        } else {
-            "use `mul`"
-        })),
-        false => Ok(()),
+fn check_matmul(x: &Array, y: &Array) -> Result<(), RuleError> {
+    if x.rank() == 0 || y.rank() == 0 {
+        let message =
+            format!("takes arrays of rank 1 and more, got ranks {} and {}", x.rank(), y.rank());
+        return Err(RuleError::shape(message).help("multiply by a scalar with `*`"));
     }
-}
-
-fn matmul_mistake(x: &Array, y: &Array) -> Result<(), RuleError> {
-    refuse_scalars("matmul", x, y)?;
     let (k, y_axis) = (x.shape()[x.rank() - 1], y.rank().saturating_sub(2));
     if k != y.shape()[y_axis] {
         let error = RuleError::shape(format!(
@@ -30,9 +18,10 @@ fn matmul_mistake(x: &Array, y: &Array) -> Result<(), RuleError> {
             y.shape()[y_axis]
         ));
         let transposed_fits = y.rank() >= 2 && y.shape()[y.rank() - 1] == k;
-        return Err(match transposed_fits {
-            true => error.help("the last axis of rhs would fit: swap its last two axes"),
-            false => error,
+        return Err(if transposed_fits {
+            error.help("the last axis of rhs would fit: swap its last two axes")
+        } else {
+            error
         });
     }
     let batch = |a: &Array| a.shape()[..a.rank().saturating_sub(2)].to_vec();
@@ -45,12 +34,12 @@ fn matmul_mistake(x: &Array, y: &Array) -> Result<(), RuleError> {
     Ok(())
 }
 
-/// Matrix product over the last axis of `x` and the last but one of `y`, as NumPy's `matmul`:
+/// Returns the matrix product over the last axis of `x` and the second to last axis of `y`:
 /// `[…, m, k] × […, k, n] → […, m, n]`.
 ///
 /// Leading axes broadcast. A vector is a row on the left (`[k] × [k, n] → [n]`) and a column on the
-/// right (`[m, k] × [k] → [m]`); two vectors give a scalar. Dtypes are promoted. Throws `Op` (shape)
-/// for scalars and for sizes that do not fit.
+/// right (`[m, k] × [k] → [m]`); two vectors give a scalar. Dtypes are promoted. Throws `Op`
+/// (shape) for scalars and for sizes that do not fit.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -61,19 +50,19 @@ fn matmul_mistake(x: &Array, y: &Array) -> Result<(), RuleError> {
 /// ```
 #[track_caller]
 pub fn matmul(x: &Array, y: &Array) -> Array {
-    if let Err(error) = matmul_mistake(x, y) {
+    if let Err(error) = check_matmul(x, y) {
         trace::throw_operands("matmul", error, &[x, y]);
     }
     let (x_rank, y_rank) = (x.rank(), y.rank());
     let (x_batch, y_batch) = (x_rank.saturating_sub(2), y_rank.saturating_sub(2));
-    // Without batch axes on one side, all leading axes of the other are plain free axes.
+    // Without batch axes on one side, all leading axes of the other are free axes.
     if y_batch == 0 {
-        let how = contract(&[x_rank - 1], &[y_rank.saturating_sub(2)]);
-        return dot_general(x, y, how);
+        let numbers = contract(&[x_rank - 1], &[y_rank.saturating_sub(2)]);
+        return dot_general(x, y, numbers);
     }
     if x_batch == 0 {
-        let how = contract(&[x_rank - 1], &[y_rank - 2]);
-        let product = dot_general(x, y, how);
+        let numbers = contract(&[x_rank - 1], &[y_rank - 2]);
+        let product = dot_general(x, y, numbers);
         // `[m, batch…, n]` from a matrix, `[batch…, n]` from a vector.
         if x_rank == 1 {
             return product;
@@ -93,8 +82,8 @@ fn contract(lhs: &[usize], rhs: &[usize]) -> DotGeneral {
     }
 }
 
-/// Both sides have batch axes. Axes that one side alone has, or has with a size other than 1, stay
-/// free axes of that side instead of being repeated in the other.
+/// Multiplies operands that both have batch axes. A batch axis that only one side has, or has with
+/// a size other than 1, becomes a free axis of that side, so that the other side is not repeated.
 #[track_caller]
 fn batched_matmul(x: &Array, y: &Array) -> Array {
     let (x_batch, y_batch) = (x.rank() - 2, y.rank() - 2);
@@ -104,7 +93,7 @@ fn batched_matmul(x: &Array, y: &Array) -> Array {
     };
     let (mut lhs_drop, mut rhs_drop) = (Vec::new(), Vec::new());
     let (mut lhs_batch, mut rhs_batch) = (Vec::new(), Vec::new());
-    // Where each batch axis of the result comes from.
+    // The operands of each batch axis of the result.
     let (mut both, mut left, mut right) = (Vec::new(), Vec::new(), Vec::new());
     for axis in 0..n_batch {
         match (size(x, x_batch, axis), size(y, y_batch, axis)) {
@@ -126,40 +115,42 @@ fn batched_matmul(x: &Array, y: &Array) -> Array {
         }
     }
     let shift = |axes: &[usize], drop: &[usize]| -> Vec<usize> {
-        axes.iter().map(|&axis| axis - drop.iter().filter(|&&gone| gone < axis).count()).collect()
+        axes.iter()
+            .map(|&axis| axis - drop.iter().filter(|&&dropped| dropped < axis).count())
+            .collect()
     };
     let lhs = reshape(x, without_axes(x.shape(), &lhs_drop));
     let rhs = reshape(y, without_axes(y.shape(), &rhs_drop));
-    let how = DotGeneral {
+    let numbers = DotGeneral {
         lhs_contracting: vec![lhs.rank() - 1],
         rhs_contracting: vec![rhs.rank() - 2],
         lhs_batch: shift(&lhs_batch, &lhs_drop),
         rhs_batch: shift(&rhs_batch, &rhs_drop),
         ..Default::default()
     };
-    let product = dot_general(&lhs, &rhs, how);
+    let product = dot_general(&lhs, &rhs, numbers);
     // The product has `[both…, left…, m, right…, n]`.
     let (m, n) = (n_batch, n_batch + 1);
-    let mut came: Vec<usize> = both;
-    came.extend(left);
-    came.push(m);
-    came.extend(right);
-    came.push(n);
-    transpose(&product, &inverse(&came))
+    let mut order: Vec<usize> = both;
+    order.extend(left);
+    order.push(m);
+    order.extend(right);
+    order.push(n);
+    transpose(&product, &inverse(&order))
 }
 
-/// The permutation that undoes `came`.
-pub(super) fn inverse(came: &[usize]) -> Vec<usize> {
-    let mut order = vec![0; came.len()];
-    for (position, &axis) in came.iter().enumerate() {
-        order[axis] = position;
+/// Returns the inverse of a permutation.
+pub(super) fn inverse(permutation: &[usize]) -> Vec<usize> {
+    let mut inverse = vec![0; permutation.len()];
+    for (index, &axis) in permutation.iter().enumerate() {
+        inverse[axis] = index;
     }
-    order
+    inverse
 }
 
-/// NumPy's `dot`: the product over the last axis of `x` and the last but one of `y`, without
-/// broadcasting: `[a…, k] · [b…, k, n] → [a…, b…, n]`. Scalars multiply. Throws `Op` (shape) if the
-/// sizes differ.
+/// Returns NumPy's `dot` product over the last axis of `x` and the second to last axis of `y`,
+/// without broadcasting: `[a…, k] · [b…, k, n] → [a…, b…, n]`. Scalars multiply. Throws `Op`
+/// (shape) if the sizes differ.
 #[track_caller]
 pub fn dot(x: &Array, y: &Array) -> Array {
     if x.rank() == 0 || y.rank() == 0 {
@@ -168,7 +159,8 @@ pub fn dot(x: &Array, y: &Array) -> Array {
     dot_general(x, y, contract(&[x.rank() - 1], &[y.rank().saturating_sub(2)]))
 }
 
-/// Inner product of all elements in row-major order, the first operand conjugated: a scalar. Throws
+/// Returns the inner product of all elements in row-major order, a scalar. The first operand is
+/// conjugated. Throws
 /// `Op` (shape) if the numbers of elements differ.
 #[track_caller]
 pub fn vdot(x: &Array, y: &Array) -> Array {
@@ -176,8 +168,8 @@ pub fn vdot(x: &Array, y: &Array) -> Array {
     dot_general(&reshape(&x, [x.size()]), &reshape(y, [y.size()]), contract(&[0], &[0]))
 }
 
-/// Sum of products over the last axes of both: `[a…, k] · [b…, k] → [a…, b…]`. Scalars multiply.
-/// Throws `Op` (shape) if the sizes differ.
+/// Returns the sum of products over the last axes of both: `[a…, k] · [b…, k] → [a…, b…]`. Scalars
+/// multiply. Throws `Op` (shape) if the sizes differ.
 #[track_caller]
 pub fn inner(x: &Array, y: &Array) -> Array {
     if x.rank() == 0 || y.rank() == 0 {
@@ -186,18 +178,18 @@ pub fn inner(x: &Array, y: &Array) -> Array {
     dot_general(x, y, contract(&[x.rank() - 1], &[y.rank() - 1]))
 }
 
-/// Products of every element of `x` with every one of `y`, both flattened: `[m], [n] → [m, n]`.
+/// Returns the products of all pairs of elements of the flattened operands: `[m], [n] → [m, n]`.
 #[track_caller]
 pub fn outer(x: &Array, y: &Array) -> Array {
     mul(reshape(x, [x.size(), 1]), reshape(y, [1, y.size()]))
 }
 
-/// Which axes [`tensordot`] sums over.
+/// Axes that [`tensordot`] sums over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TensorDotAxes {
-    /// The last so many of the first operand with the first so many of the second.
+    /// The last axes of the first operand with the first axes of the second, in this number.
     Count(usize),
-    /// These of the first operand with those of the second; negative ones count from the back.
+    /// Axes of the first operand with axes of the second. Negative axes count from the end.
     Pairs(Vec<isize>, Vec<isize>),
 }
 
@@ -213,9 +205,9 @@ impl<const N: usize> From<([isize; N], [isize; N])> for TensorDotAxes {
     }
 }
 
-/// Sum of products over the given axes: a number of them, `tensordot(&x, &y, 2)`, or pairs,
+/// Returns the sum of products over axes: a number of axes, `tensordot(&x, &y, 2)`, or pairs,
 /// `tensordot(&x, &y, ([0, 1], [1, 0]))`. The free axes of `x` come first. Throws `Op` (shape) if
-/// there are not so many axes or their sizes differ.
+/// axes are out of range or their sizes differ.
 #[track_caller]
 pub fn tensordot(x: &Array, y: &Array, axes: impl Into<TensorDotAxes>) -> Array {
     let resolved = match axes.into() {

@@ -8,8 +8,8 @@ use crate::primitives::{
     reduce_or, reduce_prod, reduce_sum, reshape, sqrt, sub, where_,
 };
 
-/// Returns the dtype in which a sum or product is accumulated, and the dtype of its result. Integers
-/// below 32 bits are widened to 32; 16-bit floats are accumulated in `f32`.
+/// Returns the dtype in which a sum or product is accumulated, and the dtype of its result.
+/// Integers below 32 bits are widened to 32; 16-bit floats are accumulated in `f32`.
 fn sum_dtypes(x: &Array) -> (DType, DType) {
     let result = match x.dtype() {
         DType::Bool => DType::I32,
@@ -92,8 +92,8 @@ impl Array {
         self.sum_axes(Axes::all())
     }
 
-    /// Returns the sum along `axes`; 0 over an empty axis. The sum of booleans and of integers below
-    /// 32 bits has 32 bits. 16-bit floats are accumulated in `f32` and rounded once.
+    /// Returns the sum along `axes`; 0 over an empty axis. The sum of booleans and of integers
+    /// below 32 bits has 32 bits. 16-bit floats are accumulated in `f32` and rounded once.
     #[track_caller]
     pub fn sum_axes(&self, over: impl Into<Reduction>) -> Array {
         let over = over.into();
@@ -151,8 +151,8 @@ impl Array {
         self.min_axes(Axes::all())
     }
 
-    /// Returns the smallest element along `axes`; NaN if there is one. Equal smallest elements share
-    /// the gradient. Throws `Op` (shape) over an empty axis.
+    /// Returns the smallest element along `axes`; NaN if there is one. Equal smallest elements
+    /// share the gradient. Throws `Op` (shape) over an empty axis.
     #[doc(alias = "amin")]
     #[track_caller]
     pub fn min_axes(&self, over: impl Into<Reduction>) -> Array {
@@ -286,7 +286,8 @@ impl Array {
         }
     }
 
-    /// Returns the number of elements that are not zero, as `i32`. See [`Array::count_nonzero_axes`].
+    /// Returns the number of elements that are not zero, as `i32`. See
+    /// [`Array::count_nonzero_axes`].
     #[track_caller]
     pub fn count_nonzero(&self) -> Array {
         self.count_nonzero_axes(Axes::all())
@@ -298,27 +299,29 @@ impl Array {
         convert_element_type(&self.truth(), DType::I32).sum_axes(axes)
     }
 
-    /// Returns the index of the largest element of the flattened array, as `i32`. See [`Array::argmax_axis`].
+    /// Returns the index of the largest element of the flattened array, as `i32`. See
+    /// [`Array::argmax_axis`].
     #[track_caller]
     pub fn argmax(&self) -> Array {
         argmax(&reshape(self, [self.size()]), 0)
     }
 
-    /// Returns the index of the largest element along `axis`, as `i32`: the first of equal elements,
-    /// or the first NaN if there is one. Throws `Op` (shape) over an empty axis.
+    /// Returns the index of the largest element along `axis`, as `i32`: the first of equal
+    /// elements, or the first NaN if there is one. Throws `Op` (shape) over an empty axis.
     #[track_caller]
     pub fn argmax_axis(&self, axis: isize) -> Array {
         argmax(self, axis)
     }
 
-    /// Returns the index of the smallest element of the flattened array, as `i32`. See [`Array::argmin_axis`].
+    /// Returns the index of the smallest element of the flattened array, as `i32`. See
+    /// [`Array::argmin_axis`].
     #[track_caller]
     pub fn argmin(&self) -> Array {
         argmin(&reshape(self, [self.size()]), 0)
     }
 
-    /// Returns the index of the smallest element along `axis`, as `i32`: the first of equal elements,
-    /// or the first NaN if there is one. Throws `Op` (shape) over an empty axis.
+    /// Returns the index of the smallest element along `axis`, as `i32`: the first of equal
+    /// elements, or the first NaN if there is one. Throws `Op` (shape) over an empty axis.
     #[track_caller]
     pub fn argmin_axis(&self, axis: isize) -> Array {
         argmin(self, axis)

@@ -1,4 +1,4 @@
-//! Products of vectors that lie along an axis, and Kronecker's.
+//! Products of vectors along an axis, and the Kronecker product.
 
 use super::{Index, matmul};
 use crate::core::{Array, RuleError, trace};
@@ -13,8 +13,8 @@ fn vector_axis(name: &str, x: &Array, axis: isize, operands: [&Array; 2]) -> usi
     }
 }
 
-/// Sums of products along `axis`, the first operand conjugated; the other axes broadcast. Throws `Op`
-/// (shape) if the sizes along the axis differ.
+/// Returns the sum of products along `axis`. The first operand is conjugated, and other axes
+/// broadcast. Throws `Op` (shape) if the sizes along the axis differ.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -42,7 +42,7 @@ pub fn vecdot(x: &Array, y: &Array, axis: isize) -> Array {
 }
 
 #[track_caller]
-fn at_least(name: &str, ranks: [usize; 2], operands: [&Array; 2]) {
+fn expect_ranks(name: &str, ranks: [usize; 2], operands: [&Array; 2]) {
     let [x, y] = operands;
     if x.rank() < ranks[0] || y.rank() < ranks[1] {
         let message = format!(
@@ -56,27 +56,28 @@ fn at_least(name: &str, ranks: [usize; 2], operands: [&Array; 2]) {
     }
 }
 
-/// Matrices times column vectors, `[…, m, n] × […, n] → […, m]`; the leading axes broadcast. Throws
+/// Multiplies matrices by column vectors: `[…, m, n] × […, n] → […, m]`. The leading axes
+/// broadcast. Throws
 /// `Op` (shape) if sizes do not fit.
 #[track_caller]
 pub fn matvec(x: &Array, y: &Array) -> Array {
-    at_least("matvec", [2, 1], [x, y]);
+    expect_ranks("matvec", [2, 1], [x, y]);
     matmul(x, &y.index([Index::Ellipsis, Index::NewAxis])).squeeze_axes([-1])
 }
 
-/// Row vectors, conjugated, times matrices, `[…, n] × […, n, m] → […, m]`; the leading axes broadcast.
-/// Throws `Op` (shape) if sizes do not fit.
+/// Multiplies conjugated row vectors by matrices: `[…, n] × […, n, m] → […, m]`. The leading axes
+/// broadcast. Throws `Op` (shape) if sizes do not fit.
 #[track_caller]
 pub fn vecmat(x: &Array, y: &Array) -> Array {
-    at_least("vecmat", [1, 2], [x, y]);
+    expect_ranks("vecmat", [1, 2], [x, y]);
     let x = if x.dtype().is_complex() { conj(x) } else { x.clone() };
     let row = reshape(&x, x.shape().insert(x.rank() - 1, 1));
     matmul(&row, y).squeeze_axes([-2])
 }
 
-/// The cross products of the vectors along `axis`, of size 3, or 2 for vectors without a third
-/// component; of two of size 2 the third component alone, without the axis. The other axes broadcast.
-/// Throws `Op` (shape) for other sizes.
+/// Returns the cross products of the vectors along `axis`, which have 3 components, or 2 if the
+/// third one is zero. For two vectors of 2 components the result is the third component. Other axes
+/// broadcast. Throws `Op` (shape) for other sizes.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -101,12 +102,12 @@ pub fn cross(x: &Array, y: &Array, axis: isize) -> Array {
     let parts = [minor(&xs, &ys, 1, 2), minor(&xs, &ys, 2, 0), minor(&xs, &ys, 0, 1)];
     let stacked = super::stack(parts.iter().collect::<Vec<_>>(), -1);
     match resolve_axis(axis, stacked.rank()) {
-        Ok(place) => move_axis(&stacked, stacked.rank() - 1, place),
+        Ok(axis) => move_axis(&stacked, stacked.rank() - 1, axis),
         Err(error) => trace::throw_operands("cross", error, &[x, y]),
     }
 }
 
-/// `xᵢ yⱼ - xⱼ yᵢ`, where what is not there is 0.
+/// Returns `xᵢ yⱼ - xⱼ yᵢ`; missing components are 0.
 #[track_caller]
 fn minor(xs: &[Array], ys: &[Array], i: usize, j: usize) -> Array {
     match (xs.get(i).zip(ys.get(j)), xs.get(j).zip(ys.get(i))) {
@@ -117,8 +118,8 @@ fn minor(xs: &[Array], ys: &[Array], i: usize, j: usize) -> Array {
     }
 }
 
-/// Kronecker's product: `y` times each element of `x`, in blocks. `[m, n] ⊗ [p, q] → [mp, nq]`; axes are
-/// aligned at the last, and missing ones count as 1.
+/// Returns the Kronecker product: `y` times each element of `x`, in blocks. `[m, n] ⊗ [p, q] → [mp,
+/// nq]`. Axes are aligned at the last one, and missing axes count as 1.
 #[track_caller]
 pub fn kron(x: &Array, y: &Array) -> Array {
     let rank = x.rank().max(y.rank());
@@ -134,10 +135,10 @@ pub fn kron(x: &Array, y: &Array) -> Array {
     reshape(&product, a.iter().zip(&b).map(|(m, n)| m * n).collect::<Vec<_>>())
 }
 
-/// What `f` makes of `x` along each of `axes` in turn. A result of one axis less gets that axis back with
-/// size 1, so that `axes` keep their meaning.
+/// Applies `f` to `x` along each of `axes` in turn. If `f` drops the axis, it is restored with size
+/// 1.
 ///
-/// Throws `Op` (shape) if `f` gives an array of any other rank.
+/// Throws `Op` (shape) if `f` returns an array of any other rank.
 #[track_caller]
 pub fn apply_over_axes(
     f: impl Fn(&Array, isize) -> Array,
@@ -152,7 +153,7 @@ pub fn apply_over_axes(
             1 => result.expand_dims(axis),
             _ => {
                 let message = format!(
-                    "the function made {} of {}: it may drop the axis or keep it",
+                    "the function returned {} for {}: it may drop the axis or keep it",
                     result.shape(),
                     x.shape()
                 );

@@ -1,16 +1,18 @@
-//! How values inside of a program are to lie.
+//! [`with_sharding_constraint`]: shardings of values inside a program.
 
-use super::per_argument::{Placement, Placements};
-use crate::core::{Loc, bind1, trace};
+use super::per_argument::{PerArgument, PerLeaf};
+use crate::core::{Loc, NamedSharding, bind1, trace};
 use crate::primitives::ShardingConstraint;
 use crate::tree::{Tree, leaves_of, rebuild};
 
-/// The same tree, its leaves to lie so from here on: on a mesh, each cut as its sharding says.
+/// Returns the tree with its leaves constrained to these shardings.
 ///
-/// Inside of `jit` it is a constraint that the compiler keeps, and from which it finds out how values around it lie. The
-/// derivative is constrained alike. With no trace around it moves arrays, as `device_put` does.
+/// Inside `jit` the compiler keeps the constraint, and derives the shardings of other values from
+/// it. The derivative is constrained in the same way. Outside of a trace the arrays are
+/// transferred, as by `device_put`.
 ///
-/// Throws `Op` (shape) if a leaf cannot be cut so, and `Op` (value) if there are not as many shardings as leaves.
+/// Throws `Op` (shape) if a sharding does not divide a leaf, and `Op` (value) if the number of
+/// shardings and leaves differs.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -21,19 +23,20 @@ use crate::tree::{Tree, leaves_of, rebuild};
 /// ```
 #[doc(alias = "lax.with_sharding_constraint")]
 #[track_caller]
-pub fn with_sharding_constraint<T: Tree>(tree: &T, shardings: impl Into<Placement>) -> T {
+pub fn with_sharding_constraint<T: Tree>(
+    tree: &T,
+    shardings: impl Into<PerLeaf<NamedSharding>>,
+) -> T {
     let loc = Loc::caller();
     let leaves = leaves_of(tree);
-    let placements = Placements::All(shardings.into());
-    let wished = placements.leaves("with_sharding_constraint", "shardings", &[leaves.len()]);
-    let wished = wished.unwrap_or_else(|error| trace::throw(error));
+    let shardings = PerArgument::All(shardings.into());
+    let shardings = shardings.shardings("with_sharding_constraint", "shardings", &[leaves.len()]);
+    let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
     loc.scope(|| {
-        Loc::caller().scope(|| {
-            let constrained = leaves.iter().zip(wished).map(|(leaf, sharding)| match sharding {
-                Some(sharding) => bind1(ShardingConstraint { sharding }, [leaf]),
-                None => leaf.clone(),
-            });
-            rebuild(tree, constrained.collect())
-        })
+        let constrained = leaves.iter().zip(shardings).map(|(leaf, sharding)| match sharding {
+            Some(sharding) => bind1(ShardingConstraint { sharding }, [leaf]),
+            None => leaf.clone(),
+        });
+        rebuild(tree, constrained.collect())
     })
 }

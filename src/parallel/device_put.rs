@@ -1,52 +1,58 @@
-//! Arrays brought to devices.
+//! Transfers of trees of arrays to devices and meshes.
 
-use super::{Placement, Placements, TreeSharding};
+use super::partition_rules::TreeSharding;
+use super::per_argument::{PerArgument, PerLeaf};
 use crate::core::{
-    Array, Aval, Device, Error, Loc, Mesh, NamedSharding, OpErrorKind, Shape, leaf_error, trace,
+    Array, Aval, Device, Error, Loc, Mesh, NamedSharding, OpErrorKind, Placement, Shape,
+    leaf_error, trace,
 };
-use crate::runtime::{Home, assembled, moved, put_local, with_spread};
+use crate::runtime::{self, array_from_shards, put_process_local, transfer};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild, rooted};
 
-/// Where [`device_put`] puts a tree: a [`Device`], a [`NamedSharding`] for all leaves, or a [`TreeSharding`] with one for each.
+/// The target of [`device_put`]: a [`Device`], a [`NamedSharding`] for all leaves, or a
+/// [`TreeSharding`] with one for each.
 #[derive(Clone, Debug)]
-pub enum Target {
-    /// A device.
+pub enum PutTarget {
+    /// One device.
     Device(Device),
-    /// A mesh.
-    Mesh(Placement),
+    /// The devices of a mesh.
+    Mesh(PerLeaf<NamedSharding>),
 }
 
-impl From<Device> for Target {
-    fn from(device: Device) -> Target {
-        Target::Device(device)
+impl From<Device> for PutTarget {
+    fn from(device: Device) -> PutTarget {
+        PutTarget::Device(device)
     }
 }
 
-impl From<&Device> for Target {
-    fn from(device: &Device) -> Target {
-        Target::Device(device.clone())
+impl From<&Device> for PutTarget {
+    fn from(device: &Device) -> PutTarget {
+        PutTarget::Device(device.clone())
     }
 }
 
-macro_rules! targets {
+macro_rules! put_target_from {
     ($($from:ty),*) => {$(
-        impl From<$from> for Target {
-            fn from(placement: $from) -> Target {
-                Target::Mesh(placement.into())
+        impl From<$from> for PutTarget {
+            fn from(shardings: $from) -> PutTarget {
+                PutTarget::Mesh(shardings.into())
             }
         }
     )*};
 }
 
-targets!(NamedSharding, &NamedSharding, TreeSharding, &TreeSharding);
+put_target_from!(NamedSharding, &NamedSharding, TreeSharding, &TreeSharding);
 
-/// Brings the leaves of a tree to a device, or spreads them over a mesh; they stay there. Leaves that lie there already are
-/// shared, the others are copied: arrays on the same devices by the devices themselves, others through the host.
+/// Transfers the leaves of a tree to a device or a mesh, and commits them to it.
+///
+/// A leaf that is there already is shared, others are copied: between the same devices directly,
+/// otherwise through the host.
 ///
 /// # Errors
-/// [`Error::Op`] (value) if a leaf is traced: inside of `jit` say
-/// [`with_sharding_constraint`](crate::parallel::with_sharding_constraint). `Plugin` if the device is not one of this process's; [`Error::Op`] (shape), naming the leaf, if it cannot be cut into
-/// equal parts; `Runtime` if there is no room.
+/// [`Error::Op`] (value) if a leaf is traced; use
+/// [`with_sharding_constraint`](crate::parallel::with_sharding_constraint) inside `jit`. `Plugin`
+/// if the device is not one of this process; [`Error::Op`] (shape), naming the leaf, if a sharding
+/// does not divide it; `Runtime` if the device is out of memory.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -57,37 +63,41 @@ targets!(NamedSharding, &NamedSharding, TreeSharding, &TreeSharding);
 /// # Ok::<(), Error>(())
 /// ```
 #[track_caller]
-pub fn device_put<T: Tree>(tree: &T, to: impl Into<Target>) -> Result<T, Error> {
+pub fn device_put<T: Tree>(tree: &T, target: impl Into<PutTarget>) -> Result<T, Error> {
     let loc = Loc::caller();
     let leaves = leaves_of(tree);
-    let homes: Vec<Option<Home>> = match to.into() {
-        Target::Device(device) => vec![Some(Home::Device(device.id())); leaves.len()],
-        Target::Mesh(placement) => Placements::All(placement)
-            .leaves("device_put", "the target", &[leaves.len()])?
+    let placements: Vec<Option<Placement>> = match target.into() {
+        PutTarget::Device(device) => vec![Some(Placement::Device(device.id())); leaves.len()],
+        PutTarget::Mesh(shardings) => PerArgument::All(shardings)
+            .shardings("device_put", "the target", &[leaves.len()])?
             .into_iter()
-            .map(|sharding| sharding.map(Home::Mesh))
+            .map(|sharding| sharding.map(Placement::Mesh))
             .collect(),
     };
     let structure = TreeDef::of(tree);
-    let put = leaves.iter().zip(homes).zip(structure.paths()).map(|((leaf, home), path)| {
+    let mut transferred = Vec::with_capacity(leaves.len());
+    for ((leaf, placement), path) in leaves.iter().zip(placements).zip(structure.paths()) {
         if leaf.is_traced() {
             let message =
-                format!("{}: a traced array, {}, lies nowhere yet", rooted(path), leaf.aval());
+                format!("{}: a traced array, {}, has no placement", rooted(path), leaf.aval());
             let error = trace::op_error(OpErrorKind::Value, "device_put", message, loc);
-            return Err(error.with_help("inside of `jit` say `with_sharding_constraint`"));
+            return Err(error.with_help("inside `jit` use `with_sharding_constraint`"));
         }
-        let Some(home) = home else { return Ok(leaf.clone()) };
-        if let Home::Mesh(sharding) = &home {
-            let cut = sharding.spec().shard_shape(sharding.mesh(), leaf.shape());
-            cut.map_err(|error| leaf_error("device_put", &rooted(path), error, loc))?;
+        let Some(placement) = placement else {
+            transferred.push(leaf.clone());
+            continue;
+        };
+        if let Placement::Mesh(sharding) = &placement {
+            let shape = sharding.spec().shard_shape(sharding.mesh(), leaf.shape());
+            shape.map_err(|error| leaf_error("device_put", &rooted(path), error, loc))?;
         }
-        moved(leaf, &home)
-    });
-    Ok(rebuild(tree, put.collect::<Result<_, Error>>()?))
+        transferred.push(transfer(leaf, &placement)?);
+    }
+    Ok(rebuild(tree, transferred))
 }
 
-/// Every leaf as many times as there are devices, along a new first axis, one on each: what [`pmap`](crate::jit::pmap)
-/// takes for arguments that are the same everywhere.
+/// Copies every leaf to each of the devices, stacked along a new first axis: arguments of
+/// [`pmap`](crate::jit::pmap) that are the same on all devices.
 ///
 /// # Errors
 /// As [`device_put`].
@@ -101,18 +111,20 @@ pub fn device_put<T: Tree>(tree: &T, to: impl Into<Target>) -> Result<T, Error> 
 #[track_caller]
 pub fn device_put_replicated<T: Tree>(tree: &T, devices: &[Device]) -> Result<T, Error> {
     let mesh = Mesh::new(devices, [("devices", devices.len())])?;
-    let put = leaves_of(tree).into_iter().map(|leaf| {
+    let mut stacked = Vec::new();
+    for leaf in leaves_of(tree) {
         let bytes = leaf.to_bytes()?;
-        stacked(leaf.aval(), &mesh, &vec![bytes; devices.len()])
-    });
-    Ok(rebuild(tree, put.collect::<Result<_, Error>>()?))
+        stacked.push(stack_on_devices(leaf.aval(), &mesh, &vec![bytes; devices.len()])?);
+    }
+    Ok(rebuild(tree, stacked))
 }
 
-/// Trees of the same structure and types, one for each device, as one whose leaves have a new first axis along which they
-/// lie on the devices: what [`pmap`](crate::jit::pmap) takes.
+/// Copies one tree to each of the devices, stacked along a new first axis: arguments of
+/// [`pmap`](crate::jit::pmap). The trees have equal structure and types.
 ///
 /// # Errors
-/// [`Error::Op`] (value) if there are not as many trees as devices; [`Error::Tree`] if they differ; as [`device_put`].
+/// [`Error::Op`] (value) if the number of trees and devices differs, or the trees differ; as
+/// [`device_put`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -124,57 +136,59 @@ pub fn device_put_replicated<T: Tree>(tree: &T, devices: &[Device]) -> Result<T,
 #[track_caller]
 pub fn device_put_sharded<T: Tree>(trees: &[T], devices: &[Device]) -> Result<T, Error> {
     let loc = Loc::caller();
-    let wrong = |message: String| {
+    let refuse = |message: String| {
         let error = trace::op_error(OpErrorKind::Value, "device_put_sharded", message, loc);
-        Err(error.with_help("give one tree for each device, all alike"))
+        Err(error.with_help("give one tree for each device, of equal structure and types"))
     };
     let mesh = Mesh::new(devices, [("devices", devices.len())])?;
     let Some(first) = trees.first().filter(|_| trees.len() == devices.len()) else {
-        return wrong(format!("{} trees for {} devices", trees.len(), devices.len()));
+        return refuse(format!("{} trees for {} devices", trees.len(), devices.len()));
     };
     let structure = TreeDef::of(first);
-    let all: Vec<Vec<Array>> = trees.iter().map(leaves_of).collect();
+    let leaves_of_trees: Vec<Vec<Array>> = trees.iter().map(leaves_of).collect();
     for (n, tree) in trees.iter().enumerate() {
         if TreeDef::of(tree) != structure {
-            return wrong(format!("tree {n} is built otherwise than tree 0"));
+            return refuse(format!("tree {n} has another structure than tree 0"));
         }
     }
-    let mut put = Vec::new();
-    for (at, path) in structure.paths().iter().enumerate() {
-        let aval = all[0][at].aval();
-        for (n, leaves) in all.iter().enumerate() {
-            if !leaves[at].aval().same_type(aval) {
-                let (path, found) = (rooted(path), leaves[at].aval());
-                return wrong(format!("{path} is {aval} in tree 0 and {found} in tree {n}"));
+    let mut stacked = Vec::new();
+    for (index, path) in structure.paths().iter().enumerate() {
+        let aval = leaves_of_trees[0][index].aval();
+        let mut shards = Vec::with_capacity(trees.len());
+        for (n, leaves) in leaves_of_trees.iter().enumerate() {
+            let leaf = &leaves[index];
+            if !leaf.aval().same_type(aval) {
+                let (path, other) = (rooted(path), leaf.aval());
+                return refuse(format!("{path} is {aval} in tree 0 and {other} in tree {n}"));
             }
+            shards.push(leaf.to_bytes()?);
         }
-        let pieces = all.iter().map(|leaves| leaves[at].to_bytes());
-        put.push(stacked(aval, &mesh, &pieces.collect::<Result<Vec<_>, _>>()?)?);
+        stacked.push(stack_on_devices(aval, &mesh, &shards)?);
     }
-    Ok(rebuild(first, put))
+    Ok(rebuild(first, stacked))
 }
 
-/// Elements for each device, side by side along a new first axis.
-fn stacked(aval: &Aval, mesh: &Mesh, pieces: &[Vec<u8>]) -> Result<Array, Error> {
+/// Creates an array with a new first axis, of which each device of the mesh has one entry.
+fn stack_on_devices(aval: &Aval, mesh: &Mesh, entries: &[Vec<u8>]) -> Result<Array, Error> {
     let axis = mesh.axes()[0].0.as_str();
     let sharding = mesh.sharding(crate::p![axis])?;
-    let local = mesh.devices().iter().zip(pieces).filter(|(device, _)| device.is_local());
-    let local: Vec<Vec<u8>> = local.map(|(_, piece)| piece.clone()).collect();
-    let whole = aval.with_shape(aval.shape.insert(0, pieces.len()));
-    assembled(&whole, &sharding, &local)
+    let local = mesh.devices().iter().zip(entries).filter(|(device, _)| device.is_local());
+    let local: Vec<Vec<u8>> = local.map(|(_, entry)| entry.clone()).collect();
+    let stacked = aval.with_shape(aval.shape.insert(0, entries.len()));
+    array_from_shards(&stacked, &sharding, &local)
 }
 
-/// An array of shape `shape` of which each process gives the part that its own devices have, as one piece: `local` has along
-/// each axis that part's size. With one process it is the whole array.
+/// Creates an array of shape `shape` from the blocks of all processes. `local` is the block on this
+/// process's devices, in one piece. With one process it is the whole array.
 ///
 /// # Errors
-/// [`Error::Op`] (shape) if the array cannot be cut so, `local` is not the size of this process's part, or that part is not one piece;
-/// `Runtime`.
+/// [`Error::Op`] (shape) if the sharding does not divide the array, `local` does not have the size
+/// of this process's block, or that block is not contiguous; `Runtime`.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
 /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
-/// let rows = ones([16, 4], DType::F32); // what this process read
+/// let rows = ones([16, 4], DType::F32); // the rows that this process has read
 /// let batch = make_array_from_process_local_data(&mesh.sharding(p!["data"])?, &rows, [16, 4])?;
 /// # Ok::<(), Error>(())
 /// ```
@@ -184,13 +198,14 @@ pub fn make_array_from_process_local_data(
     local: &Array,
     shape: impl Into<Shape>,
 ) -> Result<Array, Error> {
-    let whole = local.aval().with_shape(shape);
-    put_local(&local.to_bytes()?, local.aval(), &whole, sharding)
+    let global = local.aval().with_shape(shape);
+    put_process_local(&local.to_bytes()?, local.aval(), &global, sharding)
 }
 
-/// Runs `f` with arrays that are copied from the host on this thread ([`Array::from_slice`], batches of a
-/// [`data`](crate::data) pipeline, checkpoints) spread so. With several processes each copies what its own devices have, as
-/// [`make_array_from_process_local_data`] says.
+/// Runs `f` with this sharding for arrays copied from the host on this thread:
+/// [`Array::from_slice`], batches of a [`data`](crate::data) pipeline, checkpoints. With several
+/// processes each copies the block of its own devices, as in
+/// [`make_array_from_process_local_data`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -200,5 +215,5 @@ pub fn make_array_from_process_local_data(
 /// # Ok::<(), Error>(())
 /// ```
 pub fn with_default_sharding<R>(sharding: &NamedSharding, f: impl FnOnce() -> R) -> R {
-    with_spread(sharding, f)
+    runtime::with_default_sharding(sharding, f)
 }

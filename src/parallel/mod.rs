@@ -23,23 +23,24 @@ mod devices;
 mod partition_rules;
 mod per_argument;
 mod shard_map;
-mod tuples;
 mod visualize;
 
 pub use crate::core::{
-    AxisNames, AxisSpec, Collective, Communication, Device, Mesh, NamedSharding, PartitionSpec,
-    ShardingRule, Varying,
+    AxisNames, AxisSpec, Collective, Communication, Device, DeviceId, Mesh, NamedSharding,
+    PartitionSpec, Placement, ShardingRule, Varying,
 };
 pub use crate::runtime::{CudaAllocator, CudaOptions, Shard, Topology};
 pub use constraint::with_sharding_constraint;
 pub use device_put::{
-    Target, device_put, device_put_replicated, device_put_sharded,
+    PutTarget, device_put, device_put_replicated, device_put_sharded,
     make_array_from_process_local_data, with_default_sharding,
 };
-pub use devices::{Sharding, default_device, devices, devices_of, local_devices};
-pub use devices::{set_cpu_devices, set_cuda_options, with_default_device};
+pub use devices::{
+    default_device, devices, devices_of, local_devices, set_cpu_devices, set_cuda_options,
+    with_default_device,
+};
 pub use partition_rules::{PartitionRules, TreeSharding};
-pub use per_argument::{Placement, Placements};
-pub(crate) use shard_map::Region;
-pub use shard_map::{ShardMapped, Spec, Specs, shard_map};
+pub use per_argument::{PerArgument, PerLeaf};
+pub(crate) use shard_map::MapRegion;
+pub use shard_map::{ShardMapped, shard_map};
 pub use visualize::visualize_sharding;

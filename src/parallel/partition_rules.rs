@@ -1,13 +1,13 @@
-//! Shardings by leaf path: a model need not know its mesh.
+//! [`PartitionRules`]: shardings of a model's leaves by their paths.
 
 use crate::core::{Array, Error, Loc, Mesh, NamedSharding, PartitionSpec, leaf_error};
 use crate::tree::{Tree, TreeDef, captures, leaves_of, rooted};
 use std::fmt;
 
-/// Which leaves are cut how: patterns of leaf paths, the first that fits decides.
+/// Partition specs by patterns of leaf paths; the first matching pattern decides.
 ///
-/// In a pattern `*` stands for any text, dots included, or none. Leaves that no pattern fits, and those of one element, lie whole on
-/// every device.
+/// In a pattern `*` matches any text, including dots and the empty text. Leaves that match no
+/// pattern, and leaves of one element, are replicated.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -29,7 +29,7 @@ pub struct PartitionRules {
 }
 
 impl PartitionRules {
-    /// Rules in the order in which they are tried.
+    /// Creates rules from patterns and specs, tried in this order.
     pub fn new<S: Into<String>>(
         rules: impl IntoIterator<Item = (S, PartitionSpec)>,
     ) -> PartitionRules {
@@ -37,17 +37,17 @@ impl PartitionRules {
         PartitionRules { rules }
     }
 
-    /// What the rules say of a leaf.
+    /// Returns the spec of the leaf at `path`; `None` if no pattern matches.
     pub fn spec(&self, path: &str) -> Option<&PartitionSpec> {
-        let fits = |(pattern, _): &&(String, PartitionSpec)| captures(pattern, path).is_some();
-        self.rules.iter().find(fits).map(|(_, spec)| spec)
+        let matches = |(pattern, _): &&(String, PartitionSpec)| captures(pattern, path).is_some();
+        self.rules.iter().find(matches).map(|(_, spec)| spec)
     }
 
-    /// How the leaves of a tree, concrete or of types alone, lie on a mesh.
+    /// Returns the shardings of a tree's leaves over a mesh. The leaves can be arrays or types.
     ///
     /// # Errors
-    /// [`Error::Op`] (value, shape) names the first leaf that cannot be cut as its rule says: an axis that the mesh does not have,
-    /// a size that is not divisible.
+    /// [`Error::Op`] (value, shape) names the first leaf whose spec does not fit: the mesh lacks an
+    /// axis, or a size is not divisible.
     #[track_caller]
     pub fn shardings<T: Tree>(&self, tree: &T, mesh: &Mesh) -> Result<TreeSharding, Error> {
         let loc = Loc::caller();
@@ -57,77 +57,81 @@ impl PartitionRules {
                 1 => PartitionSpec::replicated(),
                 _ => self.spec(path).cloned().unwrap_or_default(),
             };
-            Placed::new(path, &leaf, mesh, spec)
+            LeafSharding::new(path, &leaf, mesh, spec)
                 .map_err(|error| leaf_error("shardings", &rooted(path), error, loc))
         });
         Ok(TreeSharding { leaves: leaves.collect::<Result<_, _>>()? })
     }
 }
 
-/// How one leaf lies.
+/// The sharding of one leaf.
 #[derive(Clone, Debug)]
-struct Placed {
+struct LeafSharding {
     path: String,
     aval: String,
     sharding: NamedSharding,
-    /// Of one device's part, and of the whole.
-    bytes: [usize; 2],
+    bytes_per_device: usize,
+    bytes: usize,
 }
 
-impl Placed {
+impl LeafSharding {
     fn new(
         path: &str,
         leaf: &Array,
         mesh: &Mesh,
         spec: PartitionSpec,
-    ) -> crate::core::RuleResult<Placed> {
-        let part = spec.shard_shape(mesh, leaf.shape())?;
-        let bytes = [leaf.aval().with_shape(part).bytes(), leaf.aval().bytes()];
-        let sharding = NamedSharding::checked(mesh, spec)?;
-        Ok(Placed { path: path.into(), aval: leaf.aval().to_string(), sharding, bytes })
+    ) -> crate::core::RuleResult<LeafSharding> {
+        let shard = spec.shard_shape(mesh, leaf.shape())?;
+        Ok(LeafSharding {
+            path: path.into(),
+            aval: leaf.aval().to_string(),
+            bytes_per_device: leaf.aval().with_shape(shard).bytes(),
+            bytes: leaf.aval().bytes(),
+            sharding: NamedSharding::checked(mesh, spec)?,
+        })
     }
 }
 
 /// A sharding for each leaf of a tree. Prints as a table of leaves, specs and bytes per device.
 #[derive(Clone, Debug)]
 pub struct TreeSharding {
-    leaves: Vec<Placed>,
+    leaves: Vec<LeafSharding>,
 }
 
 impl TreeSharding {
-    /// All leaves of a tree alike.
+    /// Returns the same sharding for all leaves of a tree.
     ///
     /// # Errors
-    /// [`Error::Op`] (shape) names the first leaf that cannot be cut so.
+    /// [`Error::Op`] (shape) names the first leaf that the sharding does not divide.
     #[track_caller]
     pub fn all<T: Tree>(tree: &T, sharding: &NamedSharding) -> Result<TreeSharding, Error> {
         let loc = Loc::caller();
         let structure = TreeDef::of(tree);
         let leaves = structure.paths().iter().zip(leaves_of(tree)).map(|(path, leaf)| {
-            Placed::new(path, &leaf, sharding.mesh(), sharding.spec().clone())
+            LeafSharding::new(path, &leaf, sharding.mesh(), sharding.spec().clone())
                 .map_err(|error| leaf_error("shardings", &rooted(path), error, loc))
         });
         Ok(TreeSharding { leaves: leaves.collect::<Result<_, _>>()? })
     }
 
-    /// The shardings, in the order of the leaves.
+    /// Returns the shardings, in the order of the leaves.
     pub fn shardings(&self) -> impl Iterator<Item = &NamedSharding> {
         self.leaves.iter().map(|leaf| &leaf.sharding)
     }
 
-    /// The sharding of the leaf at a path.
+    /// Returns the sharding of the leaf at a path.
     pub fn get(&self, path: &str) -> Option<&NamedSharding> {
         self.leaves.iter().find(|leaf| leaf.path == path).map(|leaf| &leaf.sharding)
     }
 
-    /// The bytes that one device has of the whole tree.
+    /// Returns the number of bytes that one device stores.
     pub fn bytes_per_device(&self) -> usize {
-        self.leaves.iter().map(|leaf| leaf.bytes[0]).sum()
+        self.leaves.iter().map(|leaf| leaf.bytes_per_device).sum()
     }
 
-    /// The bytes of the whole tree.
+    /// Returns the number of bytes of the whole tree.
     pub fn bytes(&self) -> usize {
-        self.leaves.iter().map(|leaf| leaf.bytes[1]).sum()
+        self.leaves.iter().map(|leaf| leaf.bytes).sum()
     }
 }
 
@@ -138,7 +142,7 @@ impl fmt::Display for TreeSharding {
             .iter()
             .map(|leaf| {
                 let spec = leaf.sharding.spec().to_string();
-                [rooted(&leaf.path), leaf.aval.clone(), spec, leaf.bytes[0].to_string()]
+                [rooted(&leaf.path), leaf.aval.clone(), spec, leaf.bytes_per_device.to_string()]
             })
             .collect();
         let head = ["leaf", "type", "spec", "bytes per device"].map(str::to_string);
@@ -149,7 +153,6 @@ impl fmt::Display for TreeSharding {
             let [a, b, c, d] = widths;
             writeln!(f, "{leaf:a$}  {aval:b$}  {spec:c$}  {bytes:>d$}")?;
         }
-        let (each, whole) = (self.bytes_per_device(), self.bytes());
-        write!(f, "{each} of {whole} bytes on each device")
+        write!(f, "{} of {} bytes on each device", self.bytes_per_device(), self.bytes())
     }
 }

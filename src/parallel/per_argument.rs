@@ -1,121 +1,168 @@
-//! What `in_shardings` and `out_shardings` take.
+//! [`PerArgument`]: shardings or specs for the arguments of a function.
 
 use super::partition_rules::TreeSharding;
-use super::tuples::from_tuples;
-use crate::core::{Error, Loc, NamedSharding, OpErrorKind, trace};
+use crate::core::{Error, Loc, NamedSharding, OpErrorKind, PartitionSpec, trace};
 use crate::tree::for_each_arity;
 
-/// How the leaves of one tree are to lie.
-#[derive(Clone, Debug, Default)]
-pub enum Placement {
-    /// As they lie, or as the compiler chooses.
+/// Shardings, or specs, for the leaves of one tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PerLeaf<T> {
+    /// None is requested: a leaf keeps its placement, and the compiler chooses that of a result.
+    /// For a spec of [`shard_map`](super::shard_map()): replicated.
     #[default]
-    Free,
-    /// All alike.
-    All(NamedSharding),
-    /// Each in its way.
-    Each(TreeSharding),
+    Unspecified,
+    /// The same for all leaves.
+    All(T),
+    /// One for each leaf.
+    Each(Vec<T>),
 }
 
-impl From<NamedSharding> for Placement {
-    fn from(sharding: NamedSharding) -> Placement {
-        Placement::All(sharding)
+/// Shardings, or specs, for the arguments of a function or the parts of its result.
+///
+/// `in_shardings` and similar options take anything that converts to it: one value for all
+/// arguments, or a tuple with one for each. Each is a [`NamedSharding`] (for specs, a
+/// [`PartitionSpec`]), a [`TreeSharding`], or `None::<NamedSharding>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PerArgument<T> {
+    /// The same for all arguments.
+    All(PerLeaf<T>),
+    /// One for each argument.
+    Each(Vec<PerLeaf<T>>),
+}
+
+impl From<NamedSharding> for PerLeaf<NamedSharding> {
+    fn from(sharding: NamedSharding) -> PerLeaf<NamedSharding> {
+        PerLeaf::All(sharding)
     }
 }
 
-impl From<&NamedSharding> for Placement {
-    fn from(sharding: &NamedSharding) -> Placement {
-        Placement::All(sharding.clone())
+impl From<&NamedSharding> for PerLeaf<NamedSharding> {
+    fn from(sharding: &NamedSharding) -> PerLeaf<NamedSharding> {
+        PerLeaf::All(sharding.clone())
     }
 }
 
-impl From<TreeSharding> for Placement {
-    fn from(shardings: TreeSharding) -> Placement {
-        Placement::Each(shardings)
+impl From<TreeSharding> for PerLeaf<NamedSharding> {
+    fn from(shardings: TreeSharding) -> PerLeaf<NamedSharding> {
+        PerLeaf::from(&shardings)
     }
 }
 
-impl From<&TreeSharding> for Placement {
-    fn from(shardings: &TreeSharding) -> Placement {
-        Placement::Each(shardings.clone())
+impl From<&TreeSharding> for PerLeaf<NamedSharding> {
+    fn from(shardings: &TreeSharding) -> PerLeaf<NamedSharding> {
+        PerLeaf::Each(shardings.shardings().cloned().collect())
     }
 }
 
-impl<T: Into<Placement>> From<Option<T>> for Placement {
-    fn from(placement: Option<T>) -> Placement {
-        placement.map_or(Placement::Free, Into::into)
+impl<T: Into<PerLeaf<NamedSharding>>> From<Option<T>> for PerLeaf<NamedSharding> {
+    fn from(sharding: Option<T>) -> PerLeaf<NamedSharding> {
+        sharding.map_or(PerLeaf::Unspecified, Into::into)
     }
 }
 
-/// How the arguments of a function, or the parts of its result, are to lie: one [`Placement`] for all, or a tuple with one
-/// for each. `None::<NamedSharding>` leaves one as it is.
-#[derive(Clone, Debug)]
-pub enum Placements {
-    /// The same for all.
-    All(Placement),
-    /// One each.
-    Each(Vec<Placement>),
-}
-
-impl<T: Into<Placement>> From<T> for Placements {
-    fn from(placement: T) -> Placements {
-        Placements::All(placement.into())
+impl From<PartitionSpec> for PerLeaf<PartitionSpec> {
+    fn from(spec: PartitionSpec) -> PerLeaf<PartitionSpec> {
+        PerLeaf::All(spec)
     }
 }
 
-for_each_arity!(1..=8 from_tuples [Placements of Placement]);
+impl From<&PartitionSpec> for PerLeaf<PartitionSpec> {
+    fn from(spec: &PartitionSpec) -> PerLeaf<PartitionSpec> {
+        PerLeaf::All(spec.clone())
+    }
+}
 
-impl Placements {
-    /// One for each leaf, where parts `0..` have so many leaves each. `option` is what the user called.
+impl From<TreeSharding> for PerLeaf<PartitionSpec> {
+    fn from(shardings: TreeSharding) -> PerLeaf<PartitionSpec> {
+        PerLeaf::from(&shardings)
+    }
+}
+
+impl From<&TreeSharding> for PerLeaf<PartitionSpec> {
+    fn from(shardings: &TreeSharding) -> PerLeaf<PartitionSpec> {
+        PerLeaf::Each(shardings.shardings().map(|sharding| sharding.spec().clone()).collect())
+    }
+}
+
+impl<T, L: Into<PerLeaf<T>>> From<L> for PerArgument<T> {
+    fn from(leaves: L) -> PerArgument<T> {
+        PerArgument::All(leaves.into())
+    }
+}
+
+/// Implements `From` for a tuple with one entry per argument.
+macro_rules! from_tuples {
+    ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
+        impl<T, $($name: Into<PerLeaf<T>>),*> From<($($name,)*)> for PerArgument<T> {
+            fn from(($($value,)*): ($($name,)*)) -> PerArgument<T> {
+                PerArgument::Each(vec![$($value.into()),*])
+            }
+        }
+    };
+}
+
+for_each_arity!(1..=8 from_tuples []);
+
+impl<T: Clone> PerLeaf<T> {
+    /// Returns an entry for each of `count` leaves. `option` and `noun` name the entries in the
+    /// error.
+    fn leaves(&self, option: &str, noun: &str, count: usize) -> Result<Vec<Option<T>>, String> {
+        match self {
+            PerLeaf::Unspecified => Ok(vec![None; count]),
+            PerLeaf::All(entry) => Ok(vec![Some(entry.clone()); count]),
+            PerLeaf::Each(entries) if entries.len() == count => {
+                Ok(entries.iter().cloned().map(Some).collect())
+            }
+            PerLeaf::Each(entries) => {
+                Err(format!("{option} has {} {noun} for {count} leaves", entries.len()))
+            }
+        }
+    }
+}
+
+impl<T: Clone> PerArgument<T> {
+    /// Returns an entry for each leaf of all arguments; argument `i` has `counts[i]` leaves.
+    /// `option` and `noun` name the entries in the error.
     ///
     /// # Errors
-    /// `Op` (value) if there are more or fewer parts or leaves.
-    pub(crate) fn leaves(
+    /// The message, if the number of arguments or leaves differs.
+    pub(super) fn leaves(
         &self,
-        function: &str,
         option: &str,
+        noun: &str,
         counts: &[usize],
-    ) -> Result<Vec<Option<NamedSharding>>, Error> {
-        let each = match self {
-            Placements::All(Placement::Each(all)) => {
-                return spread(function, option, all, counts.iter().sum());
-            }
-            Placements::All(one) => vec![one; counts.len()],
-            Placements::Each(each) => each.iter().collect(),
+    ) -> Result<Vec<Option<T>>, String> {
+        let arguments = match self {
+            PerArgument::All(leaves) => return leaves.leaves(option, noun, counts.iter().sum()),
+            PerArgument::Each(arguments) => arguments,
         };
-        if each.len() != counts.len() {
-            let (given, parts) = (each.len(), counts.len());
-            return Err(wrong(function, format!("{option} has {given} entries for {parts} trees")));
+        if arguments.len() != counts.len() {
+            let (entries, trees) = (arguments.len(), counts.len());
+            return Err(format!("{option} has {entries} entries for {trees} trees"));
         }
         let mut leaves = Vec::new();
-        for (placement, &n) in each.into_iter().zip(counts) {
-            match placement {
-                Placement::Free => leaves.extend(std::iter::repeat_n(None, n)),
-                Placement::All(sharding) => {
-                    leaves.extend(std::iter::repeat_n(Some(sharding.clone()), n));
-                }
-                Placement::Each(all) => leaves.extend(spread(function, option, all, n)?),
-            }
+        for (argument, &count) in arguments.iter().zip(counts) {
+            leaves.extend(argument.leaves(option, noun, count)?);
         }
         Ok(leaves)
     }
 }
 
-fn spread(
-    function: &str,
-    option: &str,
-    all: &TreeSharding,
-    n: usize,
-) -> Result<Vec<Option<NamedSharding>>, Error> {
-    let found: Vec<_> = all.shardings().cloned().map(Some).collect();
-    if found.len() != n {
-        let given = found.len();
-        return Err(wrong(function, format!("{option} has {given} shardings for {n} leaves")));
+impl PerArgument<NamedSharding> {
+    /// Returns the sharding of each leaf of all arguments; argument `i` has `counts[i]` leaves.
+    /// `option` is the option of `function` that set the shardings.
+    ///
+    /// # Errors
+    /// `Op` (value) if the number of arguments or leaves differs.
+    pub(crate) fn shardings(
+        &self,
+        function: &str,
+        option: &str,
+        counts: &[usize],
+    ) -> Result<Vec<Option<NamedSharding>>, Error> {
+        self.leaves(option, "shardings", counts).map_err(|message| {
+            let error = trace::op_error(OpErrorKind::Value, function, message, Loc::UNKNOWN);
+            error.with_help("give one sharding for all, or a tuple with one for each argument")
+        })
     }
-    Ok(found)
-}
-
-fn wrong(function: &str, message: String) -> Error {
-    let error = trace::op_error(OpErrorKind::Value, function, message, Loc::UNKNOWN);
-    error.with_help("give one sharding for all, or a tuple with one for each argument")
 }

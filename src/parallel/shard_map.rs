@@ -1,7 +1,6 @@
-//! `shard_map`: a function that each device of a mesh runs on its own shards.
+//! [`shard_map`]: runs a function on every device of a mesh, on that device's shards.
 
-use super::partition_rules::TreeSharding;
-use super::tuples::from_tuples;
+use super::per_argument::PerArgument;
 use crate::control_flow::{ShardMapping, map_shards};
 use crate::core::named_axes::with_axes;
 use crate::core::{
@@ -14,98 +13,29 @@ use crate::tree::{
 };
 use std::marker::PhantomData;
 
-/// How the leaves of one tree are cut.
-#[derive(Clone, Debug)]
-pub enum Spec {
-    /// All alike.
-    All(PartitionSpec),
-    /// Each in its way.
-    Each(Vec<PartitionSpec>),
-}
-
-impl From<PartitionSpec> for Spec {
-    fn from(spec: PartitionSpec) -> Spec {
-        Spec::All(spec)
-    }
-}
-
-impl From<&PartitionSpec> for Spec {
-    fn from(spec: &PartitionSpec) -> Spec {
-        Spec::All(spec.clone())
-    }
-}
-
-impl From<&TreeSharding> for Spec {
-    fn from(shardings: &TreeSharding) -> Spec {
-        Spec::Each(shardings.shardings().map(|sharding| sharding.spec().clone()).collect())
-    }
-}
-
-impl From<TreeSharding> for Spec {
-    fn from(shardings: TreeSharding) -> Spec {
-        Spec::from(&shardings)
-    }
-}
-
-/// How the arguments of a function, or the parts of its result, are cut: one [`PartitionSpec`] for all, or a tuple with one
-/// for each argument or part, each a spec or a [`TreeSharding`].
-#[derive(Clone, Debug)]
-pub enum Specs {
-    /// The same for all.
-    All(Spec),
-    /// One each.
-    Each(Vec<Spec>),
-}
-
-impl<T: Into<Spec>> From<T> for Specs {
-    fn from(spec: T) -> Specs {
-        Specs::All(spec.into())
-    }
-}
-
-for_each_arity!(1..=8 from_tuples [Specs of Spec]);
-
-impl Specs {
-    /// One for each leaf, where parts `0..` have so many leaves each.
-    fn leaves(&self, option: &str, counts: &[usize]) -> Result<Vec<PartitionSpec>, String> {
-        let one = |spec: &Spec, n: usize| match spec {
-            Spec::All(spec) => Ok(vec![spec.clone(); n]),
-            Spec::Each(specs) if specs.len() == n => Ok(specs.clone()),
-            Spec::Each(specs) => Err(format!("{option} has {} specs for {n} leaves", specs.len())),
-        };
-        match self {
-            Specs::All(spec) => one(spec, counts.iter().sum()),
-            Specs::Each(specs) if specs.len() == counts.len() => {
-                let each = specs.iter().zip(counts).map(|(spec, &n)| one(spec, n));
-                Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
-            }
-            Specs::Each(specs) => {
-                Err(format!("{option} has {} entries for {} trees", specs.len(), counts.len()))
-            }
-        }
-    }
-}
-
-/// A function mapped over the devices of a mesh, to be called with whole arrays. Made by [`shard_map`].
+/// A function mapped over the devices of a mesh. It is applied to whole arrays. Made by
+/// [`shard_map`].
 pub struct ShardMapped<A, F> {
     f: F,
     mesh: Mesh,
-    in_specs: Option<Specs>,
-    out_specs: Option<Specs>,
+    in_specs: Option<PerArgument<PartitionSpec>>,
+    out_specs: Option<PerArgument<PartitionSpec>>,
     axes: Option<Vec<String>>,
     tracked: bool,
     arguments: PhantomData<fn(A)>,
 }
 
-/// Runs `f` on every device of a mesh, each on its own shards of the arguments.
+/// Maps `f` over the devices of a mesh. Each device runs it on its shards of the arguments.
 ///
-/// `in_specs` says how each argument is cut, and `out_specs` how the results are put together. Inside, arrays have the
-/// shapes of shards, and [collectives](crate::ops::psum) speak of the axes of the mesh by name. A spec that does not mention an axis stands for
-/// a value that all devices along that axis have alike: so it is for arguments, and so it is checked for results. Types
-/// say what varies (`f32[4]{data}`); the derivative of what is alike everywhere is the sum over all devices, put in where it belongs.
+/// `in_specs` says how each argument is split, and `out_specs` how the results are concatenated.
+/// Inside `f` arrays have the shapes of shards, and [collectives](crate::ops::psum) name the axes
+/// of the mesh. A value is equal on all devices along the axes that its spec does not mention;
+/// results are checked for that. Types show the axes that a value varies over (`f32[4]{data}`). The
+/// gradient of a value that is equal on all devices is summed over them.
 ///
-/// `f` takes owned trees, and captures what it likes, which is alike everywhere. Calls throw as operations do; inside of
-/// [`jit`](crate::jit::jit) they become part of its program, which is how they should be used in a loop.
+/// `f` takes owned trees. Captured arrays are replicated. Applying it throws errors, like
+/// operations do. Inside [`jit`](crate::jit::jit) it becomes part of the program; a loop should use
+/// it so.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -133,22 +63,24 @@ pub fn shard_map<A: Args, F: Function<A>>(f: F, mesh: &Mesh) -> ShardMapped<A, F
 }
 
 impl<A: Args, F: Function<A>> ShardMapped<A, F> {
-    /// How the arguments are cut: one [`PartitionSpec`] for all, or a tuple with one for each.
+    /// Sets the specs of the arguments: one [`PartitionSpec`] for all, or a tuple with one for
+    /// each.
     #[must_use]
-    pub fn in_specs(mut self, specs: impl Into<Specs>) -> Self {
+    pub fn in_specs(mut self, specs: impl Into<PerArgument<PartitionSpec>>) -> Self {
         self.in_specs = Some(specs.into());
         self
     }
 
-    /// How the results of the devices are put together: one spec for all, or a tuple with one for each part of a tuple.
+    /// Sets the specs by which the devices' results are concatenated: one for all, or a tuple with
+    /// one for each part of a tuple.
     #[must_use]
-    pub fn out_specs(mut self, specs: impl Into<Specs>) -> Self {
+    pub fn out_specs(mut self, specs: impl Into<PerArgument<PartitionSpec>>) -> Self {
         self.out_specs = Some(specs.into());
         self
     }
 
-    /// Maps over these axes of the mesh only. Along the others the function sees whole arrays, and the compiler spreads
-    /// what it computes.
+    /// Maps over these axes of the mesh only. Along the others the function sees whole arrays,
+    /// which the compiler partitions.
     #[must_use]
     #[doc(alias = "auto")]
     pub fn axis_names(mut self, names: impl Into<AxisNames>) -> Self {
@@ -156,9 +88,9 @@ impl<A: Args, F: Function<A>> ShardMapped<A, F> {
         self
     }
 
-    /// Whether types say what varies, and results are checked against their specs: yes, unless this says no. Then a result
-    /// whose spec leaves out an axis is believed to be alike along it, and [`psum`](crate::ops::psum) is its own transpose,
-    /// as inside of [`pmap`](crate::jit::pmap).
+    /// Enables the tracking of varying axes, on by default. Without it a result whose spec omits an
+    /// axis is assumed to be equal along it, and [`psum`](crate::ops::psum) is its own transpose,
+    /// as inside [`pmap`](crate::jit::pmap).
     #[must_use]
     #[doc(alias = "check_vma")]
     #[doc(alias = "check_rep")]
@@ -176,7 +108,7 @@ impl<A: Args, F: Function<A>> ShardMapped<A, F> {
     fn bind(&self, arguments: A::Refs<'_>, loc: Loc) -> F::Output {
         let axes = self.axes.clone();
         let axes = axes.unwrap_or_else(|| self.mesh.axis_names().map(String::from).collect());
-        let region = Region {
+        let region = MapRegion {
             name: short_name::<F>(),
             function: "shard_map",
             mesh: &self.mesh,
@@ -186,48 +118,51 @@ impl<A: Args, F: Function<A>> ShardMapped<A, F> {
         };
         let (Some(in_specs), Some(out_specs)) = (&self.in_specs, &self.out_specs) else {
             region.refuse(
-                "in_specs and out_specs must say how arguments and results are cut".into(),
+                "in_specs and out_specs must say how arguments and results are split".into(),
                 "`shard_map(f, &mesh).in_specs(p![\"data\"]).out_specs(p![\"data\"])`",
             )
         };
         let view = Arguments::<A>(arguments);
         let specs = in_specs
-            .leaves("in_specs", &A::leaf_counts(arguments))
+            .leaves("in_specs", "specs", &A::leaf_counts(arguments))
             .unwrap_or_else(|message| region.refuse(message, "give one for each argument"));
+        let specs = specs.into_iter().map(Option::unwrap_or_default).collect();
         region.map(
             (TreeDef::of(&view).paths(), leaves_of(&view), specs),
             |leaves| self.f.apply(A::unflatten(arguments, &mut leaves.into_iter())),
             |result| {
-                out_specs.leaves("out_specs", &TreeDef::of(result).parts()).unwrap_or_else(
-                    |message| region.refuse(message, "give one for each part of the result"),
-                )
+                let specs = out_specs.leaves("out_specs", "specs", &TreeDef::of(result).parts());
+                let specs = specs.unwrap_or_else(|message| {
+                    region.refuse(message, "give one for each part of the result")
+                });
+                specs.into_iter().map(Option::unwrap_or_default).collect()
             },
         )
     }
 }
 
-/// The devices over which a function is mapped, and on whose behalf.
-pub(crate) struct Region<'a> {
+/// The mesh and the axes that a function is mapped over, and the transform that maps it.
+pub(crate) struct MapRegion<'a> {
     /// The function's name.
     pub(crate) name: String,
-    /// What the user called.
+    /// The transform that the user called, for errors.
     pub(crate) function: &'static str,
     pub(crate) mesh: &'a Mesh,
-    /// The axes over which it is mapped.
+    /// The mapped axes.
     pub(crate) axes: Vec<String>,
     pub(crate) tracked: bool,
     pub(crate) loc: Loc,
 }
 
-impl Region<'_> {
+impl MapRegion<'_> {
     /// Throws `Op` (value).
     fn refuse(&self, message: String, help: &str) -> ! {
         let error = trace::op_error(OpErrorKind::Value, self.function, message, self.loc);
         trace::throw(error.with_help(help))
     }
 
-    /// Traces `f` on the shards of leaves, which have paths and specs, and binds it; `out_specs` says how the leaves of its
-    /// result are put together.
+    /// Traces `f` on the shards of `leaves`, which have these paths and specs, and binds it.
+    /// `out_specs` returns the spec of each leaf of its result.
     pub(crate) fn map<O: Tree>(
         &self,
         (paths, mut leaves, mut specs): (&[String], Vec<Array>, Vec<PartitionSpec>),
@@ -238,15 +173,15 @@ impl Region<'_> {
             let message = format!("axis_names has `{unknown}`, {} has no such axis", self.mesh);
             self.refuse(message, "name axes of the mesh");
         }
-        let blamed = |what: &str, error: RuleError| -> ! {
-            trace::throw(leaf_error(self.function, what, error, self.loc))
+        let throw_for = |leaf: &str, error: RuleError| -> ! {
+            trace::throw(leaf_error(self.function, leaf, error, self.loc))
         };
         let avals: Vec<Aval> = leaves
             .iter()
             .zip(&specs)
             .zip(paths)
             .map(|((leaf, spec), path)| {
-                self.share(leaf, spec).unwrap_or_else(|error| blamed(&rooted(path), error))
+                self.shard_aval(leaf, spec).unwrap_or_else(|error| throw_for(&rooted(path), error))
             })
             .collect();
         let size = |axis: &String| (axis.clone(), self.mesh.size(axis).unwrap_or(1));
@@ -260,7 +195,7 @@ impl Region<'_> {
         let outputs = traced.program.avals_out();
         for ((path, aval), spec) in results.paths().iter().zip(&outputs).zip(&out_specs) {
             if let Err(error) = self.check_result(aval, spec) {
-                blamed(&format!("result {}", rooted(path)), error);
+                throw_for(&format!("result {}", rooted(path)), error);
             }
         }
         let mapping = ShardMapping {
@@ -274,15 +209,16 @@ impl Region<'_> {
         rebuild(&traced.template, map_shards(mapping, traced.program, &leaves))
     }
 
-    /// The type of one device's share of an argument.
-    fn share(&self, leaf: &Array, spec: &PartitionSpec) -> Result<Aval, RuleError> {
+    /// Returns the type of one device's shard of an argument.
+    fn shard_aval(&self, leaf: &Array, spec: &PartitionSpec) -> Result<Aval, RuleError> {
         self.check_axes(spec)?;
-        let part = spec.shard_shape(self.mesh, leaf.shape())?;
-        let varying = match self.tracked {
-            true => leaf.aval().varying.and(&Varying::over(spec.mentioned())),
-            false => leaf.aval().varying.clone(),
+        let shard = spec.shard_shape(self.mesh, leaf.shape())?;
+        let varying = if self.tracked {
+            leaf.aval().varying.and(&Varying::over(spec.mentioned()))
+        } else {
+            leaf.aval().varying.clone()
         };
-        Ok(leaf.aval().with_shape(part).with_varying(varying))
+        Ok(leaf.aval().with_shape(shard).with_varying(varying))
     }
 
     fn check_axes(&self, spec: &PartitionSpec) -> Result<(), RuleError> {
@@ -290,29 +226,31 @@ impl Region<'_> {
         match spec.mentioned().find(|name| !self.axes.contains(name)) {
             None => Ok(()),
             Some(name) => Err(RuleError::value(format!(
-                "{spec} names the axis `{name}`, over which the function is not mapped: axis_names is {:?}",
+                "{spec} names the axis `{name}`, over which the function is not mapped: \
+                 axis_names is {:?}",
                 self.axes
             ))),
         }
     }
 
-    /// Whether results can be put together so.
+    /// Checks that results of this type can be concatenated by `spec`.
     fn check_result(&self, aval: &Aval, spec: &PartitionSpec) -> Result<(), RuleError> {
         self.check_axes(spec)?;
         if spec.0.len() > aval.rank() {
             let (n, rank) = (spec.0.len(), aval.rank());
-            return Err(RuleError::shape(format!("{spec} speaks of {n} axes, {aval} has {rank}")));
+            return Err(RuleError::shape(format!("{spec} has {n} axes, {aval} has {rank}")));
         }
-        let differs = aval.varying.names().iter();
-        let mut differs = differs.filter(|name| self.axes.contains(name));
-        match differs.find(|name| !spec.mentioned().any(|mentioned| mentioned == *name)) {
+        let varying = aval.varying.names().iter();
+        let mut varying = varying.filter(|name| self.axes.contains(name));
+        match varying.find(|name| !spec.mentioned().any(|mentioned| mentioned == *name)) {
             None => Ok(()),
             Some(name) => Err(RuleError::value(format!(
-                "{aval} differs from device to device along `{name}`, and {spec} says that it is the same along it"
+                "{aval} differs between devices along `{name}`, and {spec} says that it is equal \
+                 along it"
             ))
             .help(format!(
-                "make it the same, with `psum(&x, \"{name}\")` or `pmean`, or put the devices' values together: \
-                 `p![\"{name}\"]`"
+                "make it equal, with `psum(&x, \"{name}\")` or `pmean`, or concatenate the \
+                 devices' values: `p![\"{name}\"]`"
             ))),
         }
     }
@@ -323,8 +261,8 @@ macro_rules! apply {
         impl<$($name: Tree,)* Func: Function<($($name,)*)>> ShardMapped<($($name,)*), Func> {
             /// Applies the function to whole arrays. Each argument is a tree or a reference to one.
             ///
-            /// Throws `Op` (value, shape), naming the leaf, if an argument cannot be cut as its spec says or a result
-            /// cannot be put together so, and whatever the function throws.
+            /// Throws `Op` (value, shape), naming the leaf, if a spec does not fit an argument or a
+            /// result, and errors that the function throws.
             #[track_caller]
             #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
             pub fn apply(&self, $($value: impl Arg<$name>),*) -> Func::Output {
@@ -337,9 +275,7 @@ macro_rules! apply {
 for_each_arity!(1..=8 apply []);
 
 impl<Func: Function<()>> ShardMapped<(), Func> {
-    /// Applies a function without arguments on each device.
-    ///
-    /// Throws whatever the function throws.
+    /// Applies a function without arguments on each device. Throws errors that the function throws.
     #[track_caller]
     pub fn apply(&self) -> Func::Output {
         self.run(())

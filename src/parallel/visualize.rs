@@ -1,14 +1,14 @@
-//! A picture of how an array lies on its devices.
+//! [`visualize_sharding`]: a drawing of the devices that store an array.
 
-use crate::core::{Array, Error, Loc, OpErrorKind, trace};
-use crate::runtime::{Home, home_of};
+use crate::core::{Array, Error, Loc, NamedSharding, OpErrorKind, Placement, Shape, trace};
+use crate::runtime::placement_of;
 use std::fmt::Write as _;
 
-/// How an array of one or two axes lies on its devices, as a drawing: each box is a part of the array, with the numbers of the
-/// devices that have it. Longer ones are drawn by their first two axes if the others are not cut.
+/// Draws the shards of an array. Each box is a shard, with the ids of the devices that store it. An
+/// array with more than two axes is drawn by its first two if the others are not split.
 ///
 /// # Errors
-/// [`Error::Op`] (value) if the array is traced, has no axis, or is cut along more than two.
+/// [`Error::Op`] (value) if the array is traced, or split along an axis after the second.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -29,40 +29,53 @@ pub fn visualize_sharding(array: &Array) -> Result<String, Error> {
         Err(trace::op_error(OpErrorKind::Value, "visualize_sharding", message, loc))
     };
     let (shape, aval) = (array.shape(), array.aval());
-    let Some(home) = home_of(array) else {
-        return refuse(format!("{aval} is traced: it lies nowhere"));
+    let cells = match placement_of(array) {
+        None => return refuse(format!("{aval} is traced: it has no placement")),
+        Some(Placement::Device(id)) => vec![vec![id.to_string()]],
+        Some(Placement::Mesh(sharding)) => match shard_cells(shape, &sharding) {
+            Some(cells) => cells,
+            None => return refuse(format!("{aval} is split along more than two axes: {sharding}")),
+        },
     };
-    let cells: Vec<Vec<String>> = match &home {
-        Home::Device(id) => vec![vec![id.to_string()]],
-        Home::Mesh(sharding) => {
-            let parts: Vec<usize> = (0..shape.rank())
-                .map(|at| sharding.mesh().count(sharding.spec().along(at)))
-                .collect();
-            if parts.iter().skip(2).any(|&parts| parts > 1) {
-                return refuse(format!("{aval} is cut along more than two axes: {sharding}"));
-            }
-            let [rows, columns] = [0, 1].map(|at| parts.get(at).copied().unwrap_or(1));
-            let mut cells = vec![vec![Vec::new(); columns]; rows];
-            for (place, device) in sharding.devices().iter().enumerate() {
-                let along = |at: usize| sharding.mesh().position(place, sharding.spec().along(at));
-                cells[along(0)][along(1)].push(device.id().to_string());
-            }
-            let text = |cell: Vec<String>| cell.join(",");
-            cells.into_iter().map(|row| row.into_iter().map(text).collect()).collect()
-        }
-    };
-    Ok(drawn(&cells, shape.rank() == 1))
+    let layout = if shape.rank() == 1 { Layout::Row } else { Layout::Grid };
+    Ok(draw(&cells, layout))
 }
 
-/// Boxes in rows; those of a vector beside each other.
-fn drawn(cells: &[Vec<String>], flat: bool) -> String {
-    let flattened: Vec<Vec<String>>;
-    let cells = match flat {
-        true => {
-            flattened = vec![cells.concat()];
-            &flattened
+/// Returns the ids of the devices of each shard, in rows and columns; `None` if an axis after the
+/// second is split.
+fn shard_cells(shape: &Shape, sharding: &NamedSharding) -> Option<Vec<Vec<String>>> {
+    let (mesh, spec) = (sharding.mesh(), sharding.spec());
+    let counts: Vec<usize> = (0..shape.rank()).map(|axis| mesh.count(spec.along(axis))).collect();
+    if counts.iter().skip(2).any(|&count| count > 1) {
+        return None;
+    }
+    let [rows, columns] = [0, 1].map(|axis| counts.get(axis).copied().unwrap_or(1));
+    let mut cells = vec![vec![Vec::new(); columns]; rows];
+    for (ordinal, device) in sharding.devices().iter().enumerate() {
+        let [row, column] = [0, 1].map(|axis| mesh.position(ordinal, spec.along(axis)));
+        cells[row][column].push(device.id().to_string());
+    }
+    let join = |cell: Vec<String>| cell.join(",");
+    Some(cells.into_iter().map(|row| row.into_iter().map(join).collect()).collect())
+}
+
+/// The arrangement of the boxes.
+#[derive(Clone, Copy)]
+enum Layout {
+    /// Rows and columns of a matrix.
+    Grid,
+    /// The rows of a vector, side by side.
+    Row,
+}
+
+fn draw(cells: &[Vec<String>], layout: Layout) -> String {
+    let row;
+    let cells = match layout {
+        Layout::Grid => cells,
+        Layout::Row => {
+            row = [cells.concat()];
+            &row
         }
-        false => cells,
     };
     let width = cells.iter().flatten().map(String::len).max().unwrap_or(0) + 6;
     let columns = cells.first().map_or(0, Vec::len);
@@ -70,8 +83,8 @@ fn drawn(cells: &[Vec<String>], flat: bool) -> String {
         format!("{left}{}{right}\n", vec!["─".repeat(width); columns].join(middle))
     };
     let mut picture = line(["┌", "┬", "┐"]);
-    for (at, row) in cells.iter().enumerate() {
-        if at > 0 {
+    for (index, row) in cells.iter().enumerate() {
+        if index > 0 {
             picture += &line(["├", "┼", "┤"]);
         }
         for cell in row {
@@ -98,11 +111,11 @@ mod tests {
             ├─────────┼─────────┤
             │   4,5   │   6,7   │
             └─────────┴─────────┘"#]]
-        .assert_eq(&drawn(&cells(&[&["0,1", "2,3"], &["4,5", "6,7"]]), false));
+        .assert_eq(&draw(&cells(&[&["0,1", "2,3"], &["4,5", "6,7"]]), Layout::Grid));
         expect![[r#"
             ┌───────┬───────┐
             │   0   │   1   │
             └───────┴───────┘"#]]
-        .assert_eq(&drawn(&cells(&[&["0"], &["1"]]), true));
+        .assert_eq(&draw(&cells(&[&["0"], &["1"]]), Layout::Row));
     }
 }

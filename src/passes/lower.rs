@@ -1,23 +1,41 @@
 //! Lowering: from a program to the text of a StableHLO module.
 
+use super::plan::Plan;
 use crate::core::{
-    Error, Loc, LowerCtx, LoweringTarget, Mesh, NamedSharding, OpError, Program, RuleError,
+    Error, Loc, LowerCtx, LoweringTarget, ModuleFacts, NamedSharding, OpError, Program, RuleError,
     RuleResult, Var,
 };
 
-/// The StableHLO module of a program, for `platform` (`cpu`, `cuda`, `tpu`).
+/// A lowered program: the text of its StableHLO module, and facts that its compilation depends on.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StableHloModule {
+    /// The text.
+    pub text: String,
+    /// Inputs may be donated; each call decides which ones are.
+    pub donatable: bool,
+    /// The program calls host functions, which exist in this process only.
+    pub calls_host: bool,
+    /// The program calls host functions through transfers between device and host.
+    pub transfers_to_host: bool,
+    /// The program exchanges data between devices by explicit collectives.
+    pub communicates: bool,
+}
+
+/// Lowers a program to a StableHLO module for `platform` (`cpu`, `cuda`, `tpu`).
 ///
-/// Every input is marked as a buffer that may be donated if `donatable`; which ones are is decided
-/// at each call. Operations carry the user's file and line as their location.
+/// If `donatable`, every input is marked as a buffer that may be donated. Operations carry the user's
+/// file and line as their location.
 ///
 /// # Errors
-/// [`Error::Op`] if a primitive refuses the platform.
+/// [`Error::Op`] if a primitive does not support the platform.
 ///
 /// ```
 /// use oxidax::prelude::*;
 /// let program = make_program(|x: Array| sin(&x), Aval::new(DType::F32, [3]))?;
-/// let text = oxidax::passes::lower(&program, "f", "cpu", false)?;
-/// assert!(text.contains("stablehlo.sine"));
+/// let module = oxidax::passes::lower(&program, "f", "cpu", false)?;
+/// assert!(module.text.contains("stablehlo.sine"));
+/// assert!(!module.calls_host);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub fn lower(
@@ -25,72 +43,64 @@ pub fn lower(
     name: &str,
     platform: &str,
     donatable: bool,
-) -> Result<String, Error> {
-    lower_placed(program, name, platform.into(), donatable, None)
+) -> Result<StableHloModule, Error> {
+    lower_with_plan(program, name, platform.into(), donatable, &Plan::default())
 }
 
-/// How the inputs and the outputs of a program lie on a mesh; `None` for what the compiler may choose.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Placed {
-    pub(crate) inputs: Vec<Option<NamedSharding>>,
-    pub(crate) outputs: Vec<Option<NamedSharding>>,
+/// Returns the sharding attributes of the main function's arguments and results.
+fn sharding_attributes(
+    plan: &Plan,
+    ctx: &mut LowerCtx<'_>,
+    program: &Program,
+) -> (Vec<String>, Vec<String>) {
+    let mut attribute = |sharding: &NamedSharding, var: Var| {
+        let rank = program.aval(var).rank();
+        format!("sdy.sharding = #sdy.sharding{}", ctx.sharding(sharding, rank))
+    };
+    let inputs = plan.inputs.iter().zip(program.inputs());
+    let inputs = inputs.map(|(sharding, &var)| attribute(sharding, var)).collect();
+    let outputs = plan.outputs.iter().zip(program.outputs());
+    let outputs = outputs.map(|(sharding, &var)| match sharding {
+        Some(sharding) => attribute(sharding, var),
+        None => String::new(),
+    });
+    (inputs, outputs.collect())
 }
 
-impl Placed {
-    /// The mesh, if one is spoken of.
-    pub(crate) fn mesh(&self) -> Option<&Mesh> {
-        let mut all = self.inputs.iter().chain(&self.outputs);
-        all.find_map(|sharding| sharding.as_ref().map(NamedSharding::mesh))
-    }
-
-    /// The attributes of the main function's arguments and results.
-    fn texts(&self, ctx: &mut LowerCtx<'_>, program: &Program) -> (Vec<String>, Vec<String>) {
-        let mut text = |(sharding, &var): (&Option<NamedSharding>, &Var)| match sharding {
-            Some(sharding) => {
-                let rank = program.aval(var).rank();
-                format!("sdy.sharding = #sdy.sharding{}", ctx.sharding(sharding, rank))
-            }
-            None => String::new(),
-        };
-        let inputs = self.inputs.iter().zip(program.inputs()).map(&mut text).collect();
-        (inputs, self.outputs.iter().zip(program.outputs()).map(&mut text).collect())
-    }
-}
-
-/// As [`lower`], for several devices if `placed` says how arrays lie on them.
+/// Lowers a program with the shardings of `plan`; see [`lower`].
 ///
 /// # Errors
 /// [`Error::Op`] if a primitive refuses the platform.
-pub(crate) fn lower_placed(
+pub(crate) fn lower_with_plan(
     program: &Program,
     name: &str,
     target: LoweringTarget<'_>,
     donatable: bool,
-    placed: Option<&Placed>,
-) -> Result<String, Error> {
+    plan: &Plan,
+) -> Result<StableHloModule, Error> {
     let mut ctx = LowerCtx::new(target);
-    let (arguments, results) = match placed {
-        Some(placed) => placed.texts(&mut ctx, program),
-        None => (Vec::new(), Vec::new()),
-    };
-    let of = |texts: &[String], at: usize| texts.get(at).cloned().unwrap_or_default();
+    let (arguments, results) = sharding_attributes(plan, &mut ctx, program);
+    let attribute = |texts: &[String], index: usize| texts.get(index).cloned().unwrap_or_default();
     let written: RuleResult<()> = ctx.function_with(
         program,
         "main",
-        |at| match (donatable, of(&arguments, at)) {
+        |index| match (donatable, attribute(&arguments, index)) {
             (true, text) if text.is_empty() => "jax.buffer_donor = true".into(),
             (true, text) => format!("jax.buffer_donor = true, {text}"),
             (false, text) => text,
         },
-        |at| of(&results, at),
+        |index| attribute(&results, index),
     );
-    match written {
-        Ok(()) => Ok(ctx.finish(name)),
-        Err(error) => Err(explain(error, name, target.platform(), ctx.refused_at())),
+    if let Err(error) = written {
+        return Err(lowering_error(error, name, target.platform(), ctx.refused_at()));
     }
+    let ModuleFacts { calls_host, transfers_to_host, communicates } = ctx.facts();
+    let text = ctx.finish(name);
+    Ok(StableHloModule { text, donatable, calls_host, transfers_to_host, communicates })
 }
 
-fn explain(error: RuleError, name: &str, platform: &str, loc: Loc) -> Error {
+/// Converts the error of a `lower` rule.
+fn lowering_error(error: RuleError, name: &str, platform: &str, loc: Loc) -> Error {
     Error::Op(Box::new(OpError {
         kind: error.kind,
         primitive: format!("lower({name}) for {platform}"),

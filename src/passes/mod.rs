@@ -8,14 +8,16 @@ mod eval;
 mod lower;
 mod parse;
 mod peak;
+mod plan;
 mod print;
 mod verify;
 
 pub use cost::cost;
 pub use dce::dce;
 pub(crate) use eval::{bind, eval, eval_flat, inlined};
-pub use lower::lower;
-pub(crate) use lower::{Placed, lower_placed};
+pub(crate) use lower::lower_with_plan;
+pub use lower::{StableHloModule, lower};
 pub use parse::parse;
 pub use peak::{Live, Peak, peak};
+pub(crate) use plan::{Plan, PlanInput};
 pub use verify::verify;

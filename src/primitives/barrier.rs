@@ -1,6 +1,6 @@
 //! Optimization barriers, and names for values.
 
-use super::rules::{arity, batch_elementwise, dense, linear_jvp, one_cotangent};
+use super::rules::{arity, batch_elementwise, linear_jvp, one_cotangent};
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
     Primitive, Registered, RuleResult, Sample, SaveHint, Tangent, bind, bind1,
@@ -130,7 +130,7 @@ impl Primitive for Name {
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let (outputs, _) = linear_jvp(self, primals, &[Tangent::zero_like(&primals[0])])?;
-        Ok((outputs, vec![Tangent::Dense(dense(&tangents[0]))]))
+        Ok((outputs, vec![Tangent::Dense(tangents[0].to_dense())]))
     }
     fn batch(
         &self,

@@ -1,7 +1,7 @@
 //! `dot_general`, the general product that matrix products and `einsum` are built on.
 
 use super::convert::convert_to;
-use super::rules::{add_tangents, arity, element_dtype, one_cotangent};
+use super::rules::{arity, element_dtype, one_cotangent};
 use super::shape::transpose;
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, Exemplar, JvpResult,
@@ -268,7 +268,7 @@ impl Primitive for DotGeneral {
         let product = bind1(self.clone(), [lhs, rhs]);
         let left = tangents[0].map(product.aval(), |dlhs| bind1(self.clone(), [dlhs, rhs]));
         let right = tangents[1].map(product.aval(), |drhs| bind1(self.clone(), [lhs, drhs]));
-        Ok((vec![product], vec![add_tangents(&left, &right)]))
+        Ok((vec![product], vec![left.add(&right)]))
     }
     fn batch(
         &self,

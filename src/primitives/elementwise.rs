@@ -6,8 +6,8 @@
 
 use super::composite::lower_by_dyn;
 use super::rules::{
-    add_tangents, arity, batch_shared, linear_jvp_shared, same_bits_type, same_float_type,
-    same_inexact_type, same_integer_type, same_numeric_type, same_type, zero_jvp_shared,
+    arity, batch_shared, linear_jvp_shared, same_bits_type, same_float_type, same_inexact_type,
+    same_integer_type, same_numeric_type, same_type, zero_jvp_shared,
 };
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Cost, CounterOp, DynKey, Exemplar, JvpResult,
@@ -292,7 +292,7 @@ fn sum_of_tangents(
     let y = bind_shared(primitive, &primals.iter().collect::<Vec<_>>()).swap_remove(0);
     let mut sum = Tangent::zero_like(&y);
     for (operand, tangent) in tangents.iter().enumerate() {
-        sum = add_tangents(&sum, &tangent.map(y.aval(), |dx| contribution(operand, &y, dx)));
+        sum = sum.add(&tangent.map(y.aval(), |dx| contribution(operand, &y, dx)));
     }
     Ok((vec![y], vec![sum]))
 }

@@ -1,10 +1,9 @@
 //! Conventions that many rules share.
 
-use super::arithmetic::Add;
 use super::shape::{broadcast_in_dim, transpose};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, DType, JvpResult, Primitive, RuleError, RuleResult, Shape,
-    Tangent, bind_shared, bind1,
+    Tangent, bind_shared,
 };
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
@@ -172,22 +171,6 @@ pub(super) fn batch_shared(
 /// Creates a [`Batched`] of one output.
 pub fn batched(output: Array, axis: usize) -> Batched {
     Batched { outputs: vec![output], axes: vec![Some(axis)] }
-}
-
-/// Adds two tangents of one value.
-pub fn add_tangents(a: &Tangent, b: &Tangent) -> Tangent {
-    match (a, b) {
-        (Tangent::Zero(_), other) | (other, Tangent::Zero(_)) => other.clone(),
-        (Tangent::Dense(a), Tangent::Dense(b)) => Tangent::Dense(bind1(Add, [a, b])),
-    }
-}
-
-/// Converts a tangent to an array; a symbolic zero becomes zeros.
-pub fn dense(t: &Tangent) -> Array {
-    match t {
-        Tangent::Zero(aval) => super::constant::zeros_of(aval),
-        Tangent::Dense(array) => array.clone(),
-    }
 }
 
 /// Differentiates a function whose derivative is zero wherever it exists: rounding, comparison,

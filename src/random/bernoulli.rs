@@ -2,7 +2,7 @@
 
 use super::gumbel::RandomMode;
 use super::key::Key;
-use super::parameters::{Prepared, SampleShape};
+use super::parameters::{CheckedArguments, SampleShape};
 use super::sampler::{cast, constant, draw, expect_float, expect_integer, number_dtype, parameter};
 use super::uniform::raw_unit;
 use crate::core::{Array, DType, RuleError, Shape, throw_operands};
@@ -20,8 +20,9 @@ pub struct BernoulliOptions {
 
 /// Returns booleans that are true with probability `p`.
 ///
-/// `p` is a number or a float array. It broadcasts to `shape`, or determines it if `shape` is `..`. Its
-/// dtype determines the resolution of the probability: 2⁻²³ for a number, which counts as `f32`.
+/// `p` is a number or a float array. It broadcasts to `shape`, or determines it if `shape` is `..`.
+/// Its dtype determines the resolution of the probability: 2⁻²³ for a number, which counts as
+/// `f32`.
 ///
 /// Throws `Op` if `p` is not a float or does not broadcast.
 ///
@@ -52,7 +53,8 @@ pub fn bernoulli_with(
     }
     let p = parameter(p.like(), DType::F32);
     expect_float("bernoulli", p.dtype());
-    let Prepared { words, shape, parameters: [p] } = Prepared::new("bernoulli", &key, shape, [p]);
+    let CheckedArguments { words, shape, parameters: [p] } =
+        CheckedArguments::new("bernoulli", &key, shape, [p]);
     draw(|| match mode {
         RandomMode::Low => lt(raw_unit(&words, &shape, p.dtype()), p),
         _ => {
@@ -80,10 +82,10 @@ pub(super) fn resolution(dtype: DType) -> f64 {
 
 /// Returns 1 or -1, each with probability ½.
 ///
-/// `dtype` is an integer of 8 to 64 bits, a float of 16 to 64 bits, or complex. In unsigned integers -1
-/// wraps to the largest number.
+/// `dtype` is an integer of 8 to 64 bits, a float of 16 to 64 bits, or complex. In unsigned
+/// integers -1 wraps to the largest number.
 ///
-/// Throws `Op` (dtype) for another dtype.
+/// Throws `Op` (dtype) for other dtypes.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -110,11 +112,12 @@ pub(super) fn raw_signs(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array 
     2 * cast(&heads, dtype) - 1
 }
 
-/// Returns the number of trials up to and including the first success of probability `p`: 1 or more.
+/// Returns the number of trials up to and including the first success of probability `p`: 1 or
+/// more.
 ///
 /// `dtype` is an integer of 8 to 64 bits. `p`, in `0..1`, is a number or an array. It broadcasts to
-/// `shape`, or determines it if `shape` is `..`. Its dtype determines the resolution: a number counts as
-/// `f32`, or as `f64` if `dtype` has 64 bits.
+/// `shape`, or determines it if `shape` is `..`. Its dtype determines the resolution: a number
+/// counts as `f32`, or as `f64` if `dtype` has 64 bits.
 ///
 /// Throws `Op` for another dtype, and if `p` does not broadcast.
 ///
@@ -131,7 +134,8 @@ pub fn geometric(key: Key, shape: impl SampleShape, dtype: DType, p: impl ArrayL
     if p.dtype().is_inexact() {
         expect_float("geometric", p.dtype());
     }
-    let Prepared { words, shape, parameters: [p] } = Prepared::new("geometric", &key, shape, [p]);
+    let CheckedArguments { words, shape, parameters: [p] } =
+        CheckedArguments::new("geometric", &key, shape, [p]);
     draw(|| {
         let p = inexact(&p);
         let unit = raw_unit(&words, &shape, p.dtype());

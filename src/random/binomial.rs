@@ -1,9 +1,10 @@
-//! Binomial and multinomial numbers: by inversion where few successes are expected, else by rejection.
+//! Binomial and multinomial samplers, by inversion if few successes are expected, else by
+//! rejection.
 
 use super::bits::split_words;
 use super::gamma::any;
-use super::key::{Key, stacked};
-use super::parameters::{Prepared, SampleShape, sample_shape};
+use super::key::{Key, key_array};
+use super::parameters::{CheckedArguments, SampleShape, sample_shape};
 use super::poisson::{steps_of, transformed};
 use super::sampler::{cast, constant, draw, expect_float, number_dtype, parameter};
 use super::uniform::raw_unit;
@@ -16,14 +17,15 @@ use crate::primitives::{
     reshape, select, slice, sqrt, sub, where_, zeros_like,
 };
 
-/// Numbers of successes among `n` independent trials that succeed with probability `p`.
+/// Returns numbers of successes in `n` independent trials of success probability `p`.
 ///
-/// `dtype`, that of the numbers, is `f16`, `bf16`, `f32` or `f64`. `n` and `p` are numbers or arrays that
-/// broadcast to `shape`, or give it where `shape` is `..`; the dtype of `p` is that of the computation (a
-/// number counts as `f32`, and as `f64` where `dtype` is `f64`). NaN for a negative or NaN `n` and for a NaN
-/// `p`.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `n` and `p` are numbers or arrays. They broadcast to
+/// `shape`, or determine it if `shape` is `..`. The dtype of `p` is the dtype of the computation; a
+/// number counts as `f32`, or as `f64` if `dtype` is `f64`. The result is NaN for a negative or NaN
+/// `n` and for a NaN `p`.
 ///
-/// Throws `Op` for another dtype, and for parameters that do not broadcast. Derivatives by the parameters are 0.
+/// Throws `Op` for other dtypes, and for parameters that do not broadcast. Derivatives with respect
+/// to the parameters are 0.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -45,8 +47,8 @@ pub fn binomial(
     if p.dtype().is_inexact() {
         expect_float("binomial", p.dtype());
     }
-    let Prepared { words, shape, parameters: [n, p] } =
-        Prepared::new("binomial", &key, shape, [n, p]);
+    let CheckedArguments { words, shape, parameters: [n, p] } =
+        CheckedArguments::new("binomial", &key, shape, [n, p]);
     draw(|| {
         let p = inexact(&p);
         let n = broadcast_to(&cast(&n, p.dtype()), &shape);
@@ -54,12 +56,13 @@ pub fn binomial(
     })
 }
 
-/// Binomial numbers under the words of a key, inside a sampler; `n` and `p` have one shape and dtype.
+/// Binomial numbers under the words of a key, inside a sampler. `n` and `p` have one shape and
+/// dtype.
 #[track_caller]
 fn raw_binomial(key: &[Array; 2], n: &Array, p: &Array, dtype: DType) -> Array {
     let no_trials = isnan(n) | lt(n, 0);
-    let endless = isinf(n);
-    // Of an event and its opposite, the rarer one is counted.
+    let is_infinite = isinf(n);
+    // The rarer of success and failure is counted.
     let rare = lt(p, 0.5);
     let q = select(&rare, p, &(1.0 - p));
     let (q_nan, q_negative) = (isnan(&q), lt(&q, 0));
@@ -73,12 +76,12 @@ fn raw_binomial(key: &[Array; 2], n: &Array, p: &Array, dtype: DType) -> Array {
     let number = select(&few, &cast(&inverted, dtype), &cast(&rejected, dtype));
     let invalid = &q_negative | &q_nan | &no_trials;
     let number = where_(&invalid, f64::NAN, &number);
-    let number = where_(&(&endless & !invalid), f64::INFINITY, &number);
-    let counted = rare | no_trials | q_nan | endless;
+    let number = where_(&(&is_infinite & !invalid), f64::INFINITY, &number);
+    let counted = rare | no_trials | q_nan | is_infinite;
     select(&counted, &number, &sub(cast(&n, dtype), &number))
 }
 
-/// How many waits for a success fit into `n` trials.
+/// Counts the successes in `n` trials by drawing the waiting times between them.
 #[track_caller]
 fn by_inversion(key: &[Array; 2], n: &Array, p: &Array, most: i32) -> Array {
     type State = (Array, Array, Array, [Array; 2]);
@@ -89,13 +92,13 @@ fn by_inversion(key: &[Array; 2], n: &Array, p: &Array, most: i32) -> Array {
         let unit = raw_unit(&now, n.shape(), p.dtype());
         (at + 1, number, trials + ceil(&div(log(&unit), &scale)), next)
     };
-    let go_on = |(at, _, trials, _): State| any(&le(trials, n)) & lt(at, most);
+    let pending = |(at, _, trials, _): State| any(&le(trials, n)) & lt(at, most);
     let zero = zeros_like(p);
     let start = (constant(0, DType::I32), zero.clone(), zero, key.clone());
-    while_loop(go_on, step, start).1 - 1
+    while_loop(pending, step, start).1 - 1
 }
 
-/// Numbers by transformed rejection, where at least ten successes are expected.
+/// Draws by transformed rejection, for at least ten expected successes.
 #[track_caller]
 fn by_rejection(key: &[Array; 2], n: &Array, p: &Array, most: i32) -> Array {
     let deviation = sqrt(&(n * p * (1 - p)));
@@ -124,7 +127,7 @@ fn by_rejection(key: &[Array; 2], n: &Array, p: &Array, most: i32) -> Array {
     })
 }
 
-/// `log k!` minus Stirling's approximation to it, of `k` = 0 to 9.
+/// `log k!` minus Stirling's approximation, for `k` = 0 to 9.
 const STIRLING_TAILS: [f64; 10] = [
     0.0810614667953272,
     0.0413406959554092,
@@ -138,7 +141,7 @@ const STIRLING_TAILS: [f64; 10] = [
     0.00833056343336287,
 ];
 
-/// `log k!` minus Stirling's approximation to it: a table, and a series beyond it.
+/// Returns `log k!` minus Stirling's approximation: a table for small `k`, and a series.
 #[track_caller]
 fn stirling_tail(k: &Array) -> Array {
     let listed = le(k, 9);
@@ -153,13 +156,14 @@ fn stirling_tail(k: &Array) -> Array {
     select(&listed, &value, &series)
 }
 
-/// Numbers of each outcome among `n` independent trials with outcomes of probability `p` along the last axis.
+/// Returns the number of occurrences of each outcome in `n` independent trials. The probabilities
+/// `p` of the outcomes are along the last axis.
 ///
-/// `dtype`, that of the numbers, is `f16`, `bf16`, `f32` or `f64`. `p`, `[…, k]`, broadcasts to `shape`, or gives
-/// it where `shape` is `..`; what it sums up to does not matter. `n` is a number or an array that broadcasts to
-/// `shape` without the last axis. Computed in the dtype that `n` and `p` promote to.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `p`, `[…, k]`, broadcasts to `shape`, or determines it
+/// if `shape` is `..`. It is normalized. `n` is a number or an array that broadcasts to `shape`
+/// without the last axis. The computation has the dtype that `n` and `p` promote to.
 ///
-/// Throws `Op` for another dtype, and for parameters that do not broadcast.
+/// Throws `Op` for other dtypes, and for parameters that do not broadcast.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -186,18 +190,19 @@ pub fn multinomial(
     let number = if p.dtype().is_inexact() { p.dtype() } else { DType::F32 };
     expect_float("multinomial", number);
     let n = parameter(n.like(), number);
-    let Prepared { words, parameters: [n], .. } = Prepared::new("multinomial", &key, &batch, [n]);
+    let CheckedArguments { words, parameters: [n], .. } =
+        CheckedArguments::new("multinomial", &key, &batch, [n]);
     draw(|| {
         let joint = result_type([n.like(), p.like()]);
         let [n, p] = [&n, p].map(|x| inexact(&cast(x, joint)));
         let n = broadcast_to(&n, &batch);
         let p = moveaxis(&broadcast_to(&p, &shape), -1, 0);
-        // Each outcome takes its share of what the ones before left.
+        // Each outcome is binomial among the remaining trials.
         let left = cumsum_with(&p, 0, RunningTotalOptions { reverse: true });
         let shares = clip(&(p / where_(&eq(&left, 0), 1, &left)), 0, 1);
-        let keys = stacked(&words, &Shape::new(&[k]));
+        let keys = key_array(&words, &Shape::new(&[k]));
         let step = |rest: Array, (share, key): (Array, Array)| {
-            let word = |at: usize| reshape(&slice(&key, &[at], &[at + 1], &[1]), []);
+            let word = |i: usize| reshape(&slice(&key, &[i], &[i + 1], &[1]), []);
             let count = raw_binomial(&[word(0), word(1)], &rest, &share, rest.dtype());
             (rest - &count, count)
         };

@@ -1,4 +1,4 @@
-//! Raw bits: hashed counters.
+//! Random bits: hashed counters.
 
 use super::key::Key;
 use super::sampler::{cast, constant, draw};
@@ -8,8 +8,8 @@ use crate::primitives::{
     slice, slice_in_dim, threefry2x32,
 };
 
-/// The flat index of every element of `shape` as two words: the upper, which is a scalar where it is
-/// 0 everywhere, and the lower.
+/// Returns the flat index of every element of `shape` as two words, the upper and the lower. The
+/// upper word is a scalar if it is 0 everywhere.
 #[track_caller]
 pub(super) fn counters(shape: &Shape) -> [Array; 2] {
     let size = shape.size();
@@ -22,21 +22,21 @@ pub(super) fn counters(shape: &Shape) -> [Array; 2] {
     [high, wide].map(|half| reshape(&cast(&half, DType::U32), shape))
 }
 
-/// The two words that each counter hashes to under a key.
+/// Hashes each counter with a key to two words.
 #[track_caller]
 pub(super) fn hash(key: &[Array; 2], high: &Array, low: &Array, shape: &Shape) -> [Array; 2] {
     let wide = |x: &Array| broadcast_to(x, shape);
     threefry2x32(wide(&key[0]), wide(&key[1]), wide(high), wide(low))
 }
 
-/// Bits under the words of a key, inside a sampler.
+/// Draws bits with the words of a key.
 #[track_caller]
 pub(super) fn raw(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
     let [high, low] = counters(shape);
     mixed(hash(key, &high, &low, shape), dtype)
 }
 
-/// Bits for one element under each of many keys, inside a sampler: two arrays of words, and bits of their
+/// Draws bits of one element for each of several keys: two arrays of words, and bits of their
 /// shape.
 #[track_caller]
 pub(super) fn raw_each(keys: &[Array; 2], dtype: DType) -> Array {
@@ -44,7 +44,7 @@ pub(super) fn raw_each(keys: &[Array; 2], dtype: DType) -> Array {
     mixed(hash(keys, &zero, &zero, keys[0].shape()), dtype)
 }
 
-/// Bits of a dtype's width from a pair of hashed words.
+/// Combines two hashed words to bits of the width of a dtype.
 #[track_caller]
 fn mixed([a, b]: [Array; 2], dtype: DType) -> Array {
     match dtype {
@@ -57,17 +57,17 @@ fn mixed([a, b]: [Array; 2], dtype: DType) -> Array {
     }
 }
 
-/// The words of the keys that a key splits into, inside a sampler.
+/// Splits a key into the words of `N` keys.
 #[track_caller]
 pub(super) fn split_words<const N: usize>(key: &[Array; 2]) -> [[Array; 2]; N] {
     let shape = Shape::new(&[N]);
     let [high, low] = counters(&shape);
     let [a, b] = hash(key, &high, &low, &shape);
-    let word = |x: &Array, at: usize| reshape(&slice(x, &[at], &[at + 1], &[1]), []);
-    std::array::from_fn(|at| [word(&a, at), word(&b, at)])
+    let word = |x: &Array, i: usize| reshape(&slice(x, &[i], &[i + 1], &[1]), []);
+    std::array::from_fn(|i| [word(&a, i), word(&b, i)])
 }
 
-/// As [`split_words`], of each of many keys: arrays of words.
+/// Splits each of several keys, as [`split_words`].
 #[track_caller]
 pub(super) fn split_each<const N: usize>(keys: &[Array; 2]) -> [[Array; 2]; N] {
     let shape = keys[0].shape().insert(0, N);
@@ -81,9 +81,9 @@ pub(super) fn split_each<const N: usize>(keys: &[Array; 2]) -> [[Array; 2]; N] {
     std::array::from_fn(|at| [row(&a, at), row(&b, at)])
 }
 
-/// Uniformly random bits: an array of shape `shape` and dtype `u8`, `u16`, `u32` or `u64`.
+/// Returns uniformly distributed bits of shape `shape` and dtype `u8`, `u16`, `u32` or `u64`.
 ///
-/// Throws `Op` (dtype) for another dtype.
+/// Throws `Op` (dtype) for other dtypes.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;

@@ -33,9 +33,9 @@ impl Default for ChoiceOptions<'_> {
     }
 }
 
-/// Returns elements of `a` chosen uniformly with replacement: an array of shape `shape` of slices of `a`
-/// along its first axis, or of the numbers `0..n`, `i32`, if `a` is a number `n`. [`choice_with`] takes
-/// probabilities and another axis, and chooses without replacement.
+/// Returns elements of `a` chosen uniformly with replacement: an array of shape `shape` of slices
+/// of `a` along its first axis, or of the numbers `0..n`, `i32`, if `a` is a number `n`.
+/// [`choice_with`] takes probabilities and another axis, and chooses without replacement.
 ///
 /// Throws `Op` if there are no elements to choose from.
 ///
@@ -50,8 +50,8 @@ pub fn choice(key: Key, shape: impl Into<Shape>, a: impl ArrayLike) -> Array {
     choice_with(key, shape, a, ChoiceOptions::default())
 }
 
-/// Returns random elements, as [`choice`], with options. In the result the axes of `shape` replace the
-/// axis of `a`.
+/// Returns random elements, as [`choice`], with options. In the result the axes of `shape` replace
+/// the axis of `a`.
 ///
 /// Throws `Op` if there are no elements to choose from, if `shape` exceeds their number without
 /// replacement, and if `p` is not a float vector of the axis' size.
@@ -166,8 +166,8 @@ fn unflatten_axis(x: &Array, axis: usize, shape: &Shape) -> Array {
 pub struct CategoricalOptions {
     /// The axis of the classes. The default is -1.
     pub axis: isize,
-    /// The shape of the result; the shape of `logits` without `axis` if `None`. That shape broadcasts
-    /// to its last axes.
+    /// The shape of the result; the shape of `logits` without `axis` if `None`. That shape
+    /// broadcasts to its last axes.
     pub shape: Option<Shape>,
     /// Allows a class to be drawn several times from one distribution. The default is true.
     pub replace: bool,
@@ -181,11 +181,12 @@ impl Default for CategoricalOptions {
     }
 }
 
-/// Returns random classes with unnormalized log-probabilities `logits`, in nats, along the last axis:
+/// Returns random classes with unnormalized log-probabilities `logits`, in nats, along the last
+/// axis:
 /// `i32` of the shape of `logits` without that axis.
 ///
-/// `logits` is `f16`, `bf16`, `f32` or `f64`. A class with a logit of negative infinity is never drawn
-/// unless all are.
+/// `logits` is `f16`, `bf16`, `f32` or `f64`. A class with a logit of negative infinity is never
+/// drawn unless all are.
 ///
 /// Throws `Op` (dtype) for other dtypes and `Op` (shape) for a scalar.
 ///
@@ -197,18 +198,19 @@ impl Default for CategoricalOptions {
 /// ```
 ///
 /// # Reference
-/// Gumbel: Statistical theory of extreme values (1954). The class is the argmax of logits and Gumbel
-/// noise.
+/// Gumbel: Statistical theory of extreme values (1954). The class is the argmax of logits and
+/// Gumbel noise.
 #[track_caller]
 pub fn categorical(key: Key, logits: &Array) -> Array {
     categorical_with(key, logits, CategoricalOptions::default())
 }
 
 /// Returns random classes, as [`categorical`], along another axis, of another shape, or without
-/// replacement: the draws of one distribution are then different classes, and the shape must end with
-/// the shape of `logits` without the axis.
+/// replacement: the draws of one distribution are then different classes, and the shape must end
+/// with the shape of `logits` without the axis.
 ///
-/// Throws `Op` for another dtype, axis or shape, and for more draws than classes without replacement.
+/// Throws `Op` for another dtype, axis or shape, and for more draws than classes without
+/// replacement.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;

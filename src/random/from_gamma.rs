@@ -1,4 +1,4 @@
-//! What is made of gamma numbers.
+//! Samplers based on gamma numbers.
 
 use super::bernoulli::raw_signs;
 use super::bits::split_words;
@@ -6,7 +6,7 @@ use super::gamma::raw_gamma;
 use super::inverse_cdf::raw_exponential;
 use super::key::Key;
 use super::normal::raw_normal;
-use super::parameters::{Prepared, SampleShape, batch_shape, exponent};
+use super::parameters::{CheckedArguments, SampleShape, batch_shape, exponent};
 use super::sampler::{cast, constant, draw, expect_float};
 use crate::core::{Array, DType, RuleError, Shape, throw_operands};
 use crate::ops::softmax;
@@ -14,12 +14,15 @@ use crate::primitives::{
     ArrayLike, abs, add, broadcast_to, div, exp, maximum, mul, pow, sqrt, sub,
 };
 
-/// Numbers with the beta distribution, of density proportional to `x^(a-1) (1-x)^(b-1)` in `0..1`.
+/// Returns numbers of the beta distribution, of density proportional to `x^(a-1) (1-x)^(b-1)` in
+/// `0..1`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `a` and `b`, above 0, are numbers or arrays that broadcast to
-/// `shape`, or give it where `shape` is `..`. The result has derivatives by both.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `a` and `b`, above 0, are numbers or arrays. They
+/// broadcast to `shape`, or determine it if `shape` is `..`. The result is differentiable with
+/// respect to both.
 ///
-/// Throws `Op` for another dtype, and for parameters that do not broadcast or promote to a wider dtype.
+/// Throws `Op` for other dtypes, and for parameters that do not broadcast or promote to a wider
+/// dtype.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -33,23 +36,23 @@ pub fn beta(
     a: impl ArrayLike,
     b: impl ArrayLike,
 ) -> Array {
-    let Prepared { words, shape, parameters } =
-        Prepared::floats("beta", &key, shape, dtype, [a.like(), b.like()]);
+    let CheckedArguments { words, shape, parameters } =
+        CheckedArguments::floats("beta", &key, shape, dtype, [a.like(), b.like()]);
     draw(|| {
         let [first, second] = split_words(&words);
         let [a, b] = parameters.map(|x| broadcast_to(&cast(&x, dtype), &shape));
         let (a, b) = (raw_gamma::<true>(&first, &a), raw_gamma::<true>(&second, &b));
-        // One of two gamma numbers by their sum, neither of which overflows or vanishes.
+        // The ratio of a gamma number to the sum of two, without overflow or underflow.
         let largest = maximum(&a, &b);
         let [a, b] = [a, b].map(|x| exp(&sub(x, &largest)));
         div(&a, add(&a, b))
     })
 }
 
-/// Numbers with the chi-squared distribution of `df` degrees of freedom: sums of that many squared normal
-/// numbers.
+/// Returns numbers of the chi-squared distribution of `df` degrees of freedom: sums of that many
+/// squared normal numbers.
 ///
-/// Parameters, derivatives and errors as in [`beta`].
+/// Parameters, derivatives and errors are those of [`beta`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -57,8 +60,8 @@ pub fn beta(
 /// ```
 #[track_caller]
 pub fn chisquare(key: Key, shape: impl SampleShape, dtype: DType, df: impl ArrayLike) -> Array {
-    let Prepared { words, shape, parameters: [df] } =
-        Prepared::floats("chisquare", &key, shape, dtype, [df.like()]);
+    let CheckedArguments { words, shape, parameters: [df] } =
+        CheckedArguments::floats("chisquare", &key, shape, dtype, [df.like()]);
     draw(|| raw_chisquare(&words, &shape, &cast(&df, dtype)))
 }
 
@@ -69,10 +72,10 @@ fn raw_chisquare(key: &[Array; 2], shape: &Shape, df: &Array) -> Array {
     mul(exp(&raw_gamma::<true>(key, &half)), two)
 }
 
-/// Numbers with the F distribution: of the ratio of two chi-squared numbers, `dfnum` and `dfden` degrees of
-/// freedom each divided by its degrees.
+/// Returns numbers of the F distribution: the ratio of two chi-squared numbers with `dfnum` and
+/// `dfden` degrees of freedom, each divided by its degrees of freedom.
 ///
-/// Parameters, derivatives and errors as in [`beta`].
+/// Parameters, derivatives and errors are those of [`beta`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -86,8 +89,8 @@ pub fn f(
     dfnum: impl ArrayLike,
     dfden: impl ArrayLike,
 ) -> Array {
-    let Prepared { words, shape, parameters } =
-        Prepared::floats("f", &key, shape, dtype, [dfnum.like(), dfden.like()]);
+    let CheckedArguments { words, shape, parameters } =
+        CheckedArguments::floats("f", &key, shape, dtype, [dfnum.like(), dfden.like()]);
     draw(|| {
         let [above, below] = parameters.map(|x| cast(&x, dtype));
         let [second, first] = split_words(&words);
@@ -98,7 +101,7 @@ pub fn f(
 
 /// Numbers with Student's t distribution of `df` degrees of freedom.
 ///
-/// Parameters, derivatives and errors as in [`beta`].
+/// Parameters, derivatives and errors are those of [`beta`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -106,8 +109,8 @@ pub fn f(
 /// ```
 #[track_caller]
 pub fn t(key: Key, shape: impl SampleShape, dtype: DType, df: impl ArrayLike) -> Array {
-    let Prepared { words, shape, parameters: [df] } =
-        Prepared::floats("t", &key, shape, dtype, [df.like()]);
+    let CheckedArguments { words, shape, parameters: [df] } =
+        CheckedArguments::floats("t", &key, shape, dtype, [df.like()]);
     draw(|| {
         let [first, second] = split_words(&words);
         let normal = raw_normal(&first, &shape, dtype);
@@ -117,14 +120,14 @@ pub fn t(key: Key, shape: impl SampleShape, dtype: DType, df: impl ArrayLike) ->
     })
 }
 
-/// Vectors with the Dirichlet distribution: positive numbers of sum 1 along the last axis, of density
-/// proportional to the product of `x_i^(alpha_i - 1)`.
+/// Returns vectors of the Dirichlet distribution: positive numbers of sum 1 along the last axis,
+/// with a density proportional to the product of `x_i^(alpha_i - 1)`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `alpha`, `[…, n]` and above 0, is converted to it. The result is
-/// `[shape…, n]`; the axes of `alpha` but the last broadcast to `shape`, or give it where that is `..`.
-/// It has derivatives by `alpha`.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `alpha`, `[…, n]` and above 0, is converted to it. The
+/// result is `[shape…, n]`: the leading axes of `alpha` broadcast to `shape`, or determine it if
+/// that is `..`. It is differentiable with respect to `alpha`.
 ///
-/// Throws `Op` for another dtype, and for an `alpha` of rank 0 or one that does not broadcast.
+/// Throws `Op` for other dtypes, and for an `alpha` of rank 0 or one that does not broadcast.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -143,18 +146,19 @@ pub fn dirichlet(key: Key, shape: impl SampleShape, dtype: DType, alpha: &Array)
     let shape = shape.insert(shape.rank(), n);
     let words = key.words("dirichlet");
     draw(|| {
-        // In logarithms: of small alpha all numbers could round to 0.
+        // Logarithms are used, since for small alpha all numbers could round to 0.
         let numbers = raw_gamma::<true>(&words, &broadcast_to(&cast(alpha, dtype), &shape));
         softmax(&numbers, -1)
     })
 }
 
-/// Numbers with the generalized normal distribution, of density proportional to `e^-|x|^p`.
+/// Returns numbers of the generalized normal distribution, of density proportional to `e^-|x|^p`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `p`, above 0, is a number or an array that broadcasts to
-/// `shape`, or gives it where `shape` is `..`. Of `p` = 2 the variance is ½.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `p`, above 0, is a number or an array. It broadcasts
+/// to `shape`, or determines it if `shape` is `..`. For `p` = 2 the variance is ½.
 ///
-/// Throws `Op` for another dtype, and for a `p` that does not broadcast or promotes to a wider dtype.
+/// Throws `Op` for other dtypes, and for a `p` that does not broadcast or promotes to a wider
+/// dtype.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -169,8 +173,8 @@ pub fn generalized_normal(
 ) -> Array {
     expect_float("generalized_normal", dtype);
     let p = exponent("generalized_normal", dtype, p.like());
-    let Prepared { words, shape, parameters: [p] } =
-        Prepared::new("generalized_normal", &key, shape, [p]);
+    let CheckedArguments { words, shape, parameters: [p] } =
+        CheckedArguments::new("generalized_normal", &key, shape, [p]);
     draw(|| raw_generalized_normal(&words, &shape, dtype, &p))
 }
 
@@ -182,11 +186,13 @@ fn raw_generalized_normal(key: &[Array; 2], shape: &Shape, dtype: DType, p: &Arr
     mul(raw_signs(&second, shape, dtype), pow(gamma, inverse))
 }
 
-/// Points of the unit ball of `d` dimensions in the `p` norm, all alike probable: `[shape…, d]`.
+/// Returns uniformly distributed points of the `d`-dimensional unit ball in the `p` norm: `[shape…,
+/// d]`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`; `p`, 1 and more, is a number or an array of shape `[]`.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `p`, at least 1, is a number or an array of
+/// shape `[]`.
 ///
-/// Throws `Op` for another dtype, and for a `p` that has axes or promotes to a wider dtype.
+/// Throws `Op` for other dtypes, and for a `p` that has axes or promotes to a wider dtype.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -195,7 +201,8 @@ fn raw_generalized_normal(key: &[Array; 2], shape: &Shape, dtype: DType, p: &Arr
 /// ```
 ///
 /// # Reference
-/// Barthe, Guédon, Mendelson, Naor: A probabilistic approach to the geometry of the lₚⁿ ball (2005).
+/// Barthe, Guédon, Mendelson, Naor: A probabilistic approach to the geometry of the lₚⁿ ball
+/// (2005).
 #[track_caller]
 pub fn ball(key: Key, shape: impl Into<Shape>, dtype: DType, d: usize, p: impl ArrayLike) -> Array {
     expect_float("ball", dtype);

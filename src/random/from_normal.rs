@@ -1,10 +1,10 @@
-//! What is made of normal numbers, one or a few for each result.
+//! Samplers based on normal numbers.
 
 use super::bernoulli::raw_signs;
 use super::bits::split_words;
 use super::key::Key;
 use super::normal::{raw_any_normal, raw_normal};
-use super::parameters::{Prepared, SampleShape, expect_castable};
+use super::parameters::{CheckedArguments, SampleShape, expect_castable};
 use super::sampler::{cast, draw, expect_float, parameter};
 use super::uniform::raw_unit;
 use crate::core::{Array, DType, Shape};
@@ -12,12 +12,13 @@ use crate::primitives::{
     ArrayLike, add, broadcast_to, div, exp, integer_pow, le, mul, select, sqrt,
 };
 
-/// Numbers whose logarithm is normal, of mean 0 and standard deviation `sigma`.
+/// Returns numbers whose logarithm is normal with mean 0 and standard deviation `sigma`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32`, `f64`, `c64` or `c128`. `sigma` is a number or an array that broadcasts
-/// to `shape`, or gives it where `shape` is `..`.
+/// `dtype` is `f16`, `bf16`, `f32`, `f64`, `c64` or `c128`. `sigma` is a number or an array. It
+/// broadcasts to `shape`, or determines it if `shape` is `..`.
 ///
-/// Throws `Op` for another dtype, and for a `sigma` that does not broadcast or promotes to a wider dtype.
+/// Throws `Op` for other dtypes, and for a `sigma` that does not broadcast or promotes to a wider
+/// dtype.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -28,14 +29,15 @@ pub fn lognormal(key: Key, shape: impl SampleShape, dtype: DType, sigma: impl Ar
     expect_float("lognormal", dtype.real());
     let sigma = parameter(sigma.like(), dtype);
     expect_castable("lognormal", dtype, std::slice::from_ref(&sigma));
-    let Prepared { words, shape, parameters: [sigma] } =
-        Prepared::new("lognormal", &key, shape, [sigma]);
+    let CheckedArguments { words, shape, parameters: [sigma] } =
+        CheckedArguments::new("lognormal", &key, shape, [sigma]);
     draw(|| exp(&mul(raw_any_normal(&words, &shape, dtype), cast(&sigma, dtype))))
 }
 
-/// Numbers with the Maxwell distribution: lengths of vectors of three standard normal numbers.
+/// Returns numbers of the Maxwell distribution: lengths of vectors of three standard normal
+/// numbers.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`; throws `Op` (dtype) for another.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`; other dtypes throw `Op` (dtype).
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -54,13 +56,14 @@ fn raw_maxwell(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
     sqrt(&mul(&parts, &parts).sum_axes(-1))
 }
 
-/// Numbers with the Maxwell distribution on either side of `loc`, `scale` times as far from it.
+/// Returns numbers of the two-sided Maxwell distribution around `loc` with scale `scale`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. The result has the shape `shape` and after it that to which `loc`
-/// and `scale`, numbers or arrays, broadcast together; an empty `shape` stands for the latter, which is then
-/// there twice.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. The shape of the result is `shape` followed by the
+/// joint shape of `loc` and `scale`, numbers or arrays. An empty `shape` stands for the joint
+/// shape, which then occurs twice, as in JAX.
 ///
-/// Throws `Op` for another dtype, and for parameters that do not broadcast or promote to a wider dtype.
+/// Throws `Op` for other dtypes, and for parameters that do not broadcast or promote to a wider
+/// dtype.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -75,8 +78,13 @@ pub fn double_sided_maxwell(
     loc: impl ArrayLike,
     scale: impl ArrayLike,
 ) -> Array {
-    let Prepared { words, shape: own, parameters } =
-        Prepared::floats("double_sided_maxwell", &key, .., dtype, [loc.like(), scale.like()]);
+    let CheckedArguments { words, shape: own, parameters } = CheckedArguments::floats(
+        "double_sided_maxwell",
+        &key,
+        ..,
+        dtype,
+        [loc.like(), scale.like()],
+    );
     let given = shape.into();
     let first = if given.is_empty() { &own } else { &given };
     let shape: Shape = first.iter().chain(own.iter()).copied().collect();
@@ -88,13 +96,14 @@ pub fn double_sided_maxwell(
     })
 }
 
-/// Numbers with the Wald or inverse Gaussian distribution of mean `mean` and shape parameter 1: how long a
-/// Brownian motion with drift `1 / mean` takes to 1.
+/// Returns numbers of the Wald or inverse Gaussian distribution of mean `mean` and shape parameter
+/// 1: the time at which a Brownian motion with drift `1 / mean` reaches 1.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `mean`, above 0, is a number or an array that broadcasts to
-/// `shape`, or gives it where `shape` is `..`.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `mean`, above 0, is a number or an array. It
+/// broadcasts to `shape`, or determines it if `shape` is `..`.
 ///
-/// Throws `Op` for another dtype, and for a `mean` that does not broadcast or promotes to a wider dtype.
+/// Throws `Op` for other dtypes, and for a `mean` that does not broadcast or promotes to a wider
+/// dtype.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -102,11 +111,12 @@ pub fn double_sided_maxwell(
 /// ```
 ///
 /// # Reference
-/// Michael, Schucany, Haas: Generating random variates using transformations with multiple roots (1976).
+/// Michael, Schucany, Haas: Generating random variates using transformations with multiple roots
+/// (1976).
 #[track_caller]
 pub fn wald(key: Key, shape: impl SampleShape, dtype: DType, mean: impl ArrayLike) -> Array {
-    let Prepared { words, shape, parameters: [mean] } =
-        Prepared::floats("wald", &key, shape, dtype, [mean.like()]);
+    let CheckedArguments { words, shape, parameters: [mean] } =
+        CheckedArguments::floats("wald", &key, shape, dtype, [mean.like()]);
     draw(|| {
         let mean = broadcast_to(&cast(&mean, dtype), &shape);
         let [first, second] = split_words(&words);
@@ -115,7 +125,8 @@ pub fn wald(key: Key, shape: impl SampleShape, dtype: DType, mean: impl ArrayLik
         let y = integer_pow(&normal, 2);
         let (y_squared, mean_squared) = (integer_pow(&y, 2), integer_pow(&mean, 2));
         let root = sqrt(&(4 * &mean * &y + &mean_squared * &y_squared));
-        // The smaller root of a quadratic equation; the larger one is the mean's square by it.
+        // The smaller root of a quadratic equation; the product of the roots is the square of the
+        // mean.
         let smaller = &mean + &mean_squared * &y / 2 - &mean / 2 * root;
         let likely = le(unit, div(&mean, add(&mean, &smaller)));
         select(&likely, &smaller, &div(mean_squared, &smaller))

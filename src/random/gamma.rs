@@ -1,10 +1,10 @@
-//! Gamma numbers: a loop that throws and rejects, and how a number moves with the shape parameter.
+//! Gamma samplers: rejection in a loop, and the derivative with respect to the shape parameter.
 
 use super::bits::{counters, hash, split_each};
 use super::gumbel::tiny;
 use super::key::Key;
 use super::normal::normal_each;
-use super::parameters::{Prepared, SampleShape};
+use super::parameters::{CheckedArguments, SampleShape};
 use super::sampler::{cast, constant, draw, expect_float, parameter};
 use super::uniform::uniform_each;
 use crate::control_flow::{custom_jvp, while_loop};
@@ -14,17 +14,19 @@ use crate::primitives::{
     neg, pow, random_gamma_grad, reduce_or, select, sqrt, sub,
 };
 
-/// The words of the key of each element.
+/// Words of the key of each element.
 type Keys = [Array; 2];
 
-/// Numbers with the gamma distribution of shape parameter `a` and scale 1, of density proportional to
-/// `x^(a-1) e^-x` for `x ≥ 0`. Multiply by a scale of your own.
+/// Returns numbers of the gamma distribution of shape parameter `a` and scale 1, of density
+/// proportional to
+/// `x^(a-1) e^-x` for `x ≥ 0`. Multiply the result by a scale.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `a`, above 0, is a number or an array that broadcasts to
-/// `shape`, or gives it where `shape` is `..`; it is converted to `dtype`. The result has a derivative by `a`:
-/// that of the number at its quantile. For small `a` numbers underflow to 0, which [`loggamma`] does not.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `a`, above 0, is a number or an array. It broadcasts
+/// to `shape`, or determines it if `shape` is `..`. It is converted to `dtype`. The derivative with
+/// respect to `a` is that of the number at its quantile. For small `a` numbers underflow to 0;
+/// [`loggamma`] does not underflow.
 ///
-/// Throws `Op` for another dtype, and for an `a` that does not broadcast.
+/// Throws `Op` for other dtypes, and for an `a` that does not broadcast.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -36,15 +38,15 @@ type Keys = [Array; 2];
 /// ```
 ///
 /// # Reference
-/// Marsaglia, Tsang: A simple method for generating gamma variables (2000). Figurnov, Mohamed, Mnih: Implicit
-/// reparameterization gradients (2018).
+/// Marsaglia, Tsang: A simple method for generating gamma variables (2000). Figurnov, Mohamed,
+/// Mnih: Implicit reparameterization gradients (2018).
 #[track_caller]
 pub fn gamma(key: Key, shape: impl SampleShape, dtype: DType, a: impl ArrayLike) -> Array {
     drawn::<false>("gamma", &key, shape, dtype, a)
 }
 
-/// Logarithms of the numbers that [`gamma`] gives, exact where those round to 0. Parameters and errors as
-/// there.
+/// Returns the logarithms of the numbers of [`gamma`], exact where those round to 0. Parameters and
+/// errors are those of [`gamma`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -65,23 +67,23 @@ fn drawn<const LOG: bool>(
 ) -> Array {
     expect_float(name, dtype);
     let a = parameter(a.like(), dtype);
-    let Prepared { words, shape, parameters: [a] } = Prepared::new(name, key, shape, [a]);
+    let CheckedArguments { words, shape, parameters: [a] } =
+        CheckedArguments::new(name, key, shape, [a]);
     draw(|| raw_gamma::<LOG>(&words, &broadcast_to(&cast(&a, dtype), &shape)))
 }
 
-/// Gamma numbers of the shape and dtype of `a` under the words of a key, or their logarithms, inside a
-/// sampler.
+/// Draws gamma numbers, or their logarithms, of the shape and dtype of `a` with the words of a key.
 #[track_caller]
 pub(super) fn raw_gamma<const LOG: bool>(key: &[Array; 2], a: &Array) -> Array {
     with_derivative::<LOG>(&(key[0].clone(), key[1].clone(), a.clone()))
 }
 
-/// The numbers for the words of a key and shape parameters.
+/// Draws the numbers for the words of keys and shape parameters.
 type Operands = (Array, Array, Array);
 
 #[track_caller]
 fn with_derivative<const LOG: bool>(operands: &Operands) -> Array {
-    // A closure that captures nothing, so that programs with it are found again.
+    // A closure without captures, so that cached programs are reused.
     let rule = |operands: &Operands, tangents: &Operands| {
         let numbers = with_derivative::<LOG>(operands);
         let slope = slope::<LOG>(&numbers, &operands.2);
@@ -90,7 +92,7 @@ fn with_derivative<const LOG: bool>(operands: &Operands) -> Array {
     custom_jvp(numbers::<LOG>, rule)(operands)
 }
 
-/// The derivative of gamma numbers, or of their logarithms, by their shape parameters.
+/// Returns the derivative of gamma numbers, or of their logarithms, by their shape parameters.
 #[track_caller]
 fn slope<const LOG: bool>(numbers: &Array, a: &Array) -> Array {
     if !LOG {
@@ -109,8 +111,8 @@ fn numbers<const LOG: bool>((high, low, a): &Operands) -> Array {
     let [high, low] = counters(shape);
     let [keys, boosts] = split_each(&hash(&key, &high, &low, shape));
     let plain = ge(a, 1);
-    // The loop needs a shape parameter of 1 and more. For one below, a number of one more is drawn, and
-    // multiplied by a power of a uniform number.
+    // The loop needs a shape parameter of at least 1. For smaller ones, 1 is added and the result
+    // is multiplied by a power of a uniform number.
     let d = sub(select(&plain, a, &add(a, 1)), third(a.dtype()));
     let v = accepted(&keys, &d);
     let (zero, one) = (constant(0, a.dtype()), constant(1, a.dtype()));
@@ -131,7 +133,7 @@ fn third(dtype: DType) -> Array {
     constant(1.0 / 3.0, dtype)
 }
 
-/// The cubes that are accepted: `d` times one is gamma with shape parameter `d + ⅓`.
+/// Returns the accepted cubes: `d` times a cube is gamma with shape parameter `d + ⅓`.
 #[track_caller]
 fn accepted(keys: &Keys, d: &Array) -> Array {
     let dtype = d.dtype();
@@ -160,7 +162,7 @@ fn accepted(keys: &Keys, d: &Array) -> Array {
     .1
 }
 
-/// Normal numbers `x` for which `1 + c x` is above 0, and the latter.
+/// Returns normal numbers `x` for which `1 + c x` is positive, and `1 + c x`.
 #[track_caller]
 fn positive(keys: &Keys, c: &Array) -> (Array, Array) {
     let step = |(keys, x, v): (Keys, Array, Array)| {
@@ -175,7 +177,7 @@ fn positive(keys: &Keys, c: &Array) -> (Array, Array) {
     (x, v)
 }
 
-/// Whether one element is true.
+/// Returns true if any element is true.
 #[track_caller]
 pub(super) fn any(mask: &Array) -> Array {
     reduce_or(mask, &(0..mask.rank() as isize).collect::<Vec<_>>())

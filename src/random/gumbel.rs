@@ -20,7 +20,8 @@ pub enum RandomMode {
     Low,
     /// Twice as many, so that small probabilities are exact.
     High,
-    /// For `f32`, twice its width, without gaps in either tail; [`RandomMode::High`] for other dtypes.
+    /// For `f32`, twice its width, without gaps in either tail; [`RandomMode::High`] for other
+    /// dtypes.
     Highest,
 }
 
@@ -33,8 +34,8 @@ pub struct GumbelOptions {
 
 /// Returns numbers of the standard Gumbel distribution: `-log(-log(u))` of uniform `u`.
 ///
-/// `dtype` is that of [`uniform`](super::uniform()). The resolution of `u` limits the largest number,
-/// to about 16 in `f32`; other modes of [`gumbel_with`] reach larger ones.
+/// `dtype` is that of [`uniform`](super::uniform()). The resolution of `u` limits the largest
+/// number, to about 16 in `f32`; other modes of [`gumbel_with`] reach larger ones.
 #[track_caller]
 pub fn gumbel(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
     gumbel_with(key, shape, dtype, GumbelOptions::default())
@@ -84,8 +85,8 @@ pub(super) fn raw_gumbel(key: &[Array; 2], shape: &Shape, dtype: DType, mode: Ra
     }
 }
 
-/// Draws Gumbel numbers from 64 bits each. Uniform numbers above ½ are represented by their distance
-/// from 1, so that both tails have the precision of small floats.
+/// Draws Gumbel numbers from 64 bits each. Uniform numbers above ½ are represented by their
+/// distance from 1, so that both tails have the precision of small floats.
 #[track_caller]
 fn without_gaps(key: &[Array; 2], shape: &Shape) -> Array {
     let [high, low] = halves(&raw(key, &shape.insert(0, 2), DType::U32), shape);

@@ -1,8 +1,8 @@
-//! Samplers that send a uniform number through the inverse of a distribution function.
+//! Samplers that apply an inverse distribution function to a uniform number.
 
 use super::gumbel::tiny;
 use super::key::Key;
-use super::parameters::{Prepared, SampleShape, expect_castable, exponent};
+use super::parameters::{CheckedArguments, SampleShape, expect_castable, exponent};
 use super::sampler::{cast, constant, draw, expect_float, parameter};
 use super::uniform::{raw_uniform, raw_unit};
 use crate::core::{Array, DType, Shape};
@@ -12,15 +12,15 @@ use crate::primitives::{
 };
 use std::f64::consts::PI;
 
-/// Exponentially distributed numbers of mean 1.
+/// Returns exponentially distributed numbers of mean 1.
 ///
-/// `dtype` as in [`uniform`](super::uniform()).
+/// The dtypes are those of [`uniform`](super::uniform()).
 #[track_caller]
 pub fn exponential(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
     plain("exponential", key, shape, dtype, raw_exponential)
 }
 
-/// A sampler of floats without parameters.
+/// Runs a sampler of floats without parameters.
 #[track_caller]
 fn plain(
     name: &str,
@@ -35,16 +35,16 @@ fn plain(
     draw(|| raw(&words, &shape, dtype))
 }
 
-/// Exponential numbers under the words of a key, inside a sampler.
+/// Draws exponential numbers with the words of a key.
 #[track_caller]
 pub(super) fn raw_exponential(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
-    // log1p keeps the digits of small numbers, and never meets a 0.
+    // log1p is accurate for small numbers, and its operand is never -1.
     neg(&log1p(&neg(&raw_unit(key, shape, dtype))))
 }
 
-/// Numbers with the standard Cauchy distribution, of density `1 / (π (x² + 1))`.
+/// Returns numbers of the standard Cauchy distribution, of density `1 / (π (x² + 1))`.
 ///
-/// `dtype` as in [`uniform`](super::uniform()); throws `Op` (dtype) for another.
+/// The dtypes are those of [`uniform`](super::uniform()); other dtypes throw `Op` (dtype).
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -59,9 +59,9 @@ pub fn cauchy(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
     })
 }
 
-/// Numbers with the standard Laplace distribution, of density `e^-|x| / 2`.
+/// Returns numbers of the standard Laplace distribution, of density `e^-|x| / 2`.
 ///
-/// `dtype` as in [`uniform`](super::uniform()); throws `Op` (dtype) for another.
+/// The dtypes are those of [`uniform`](super::uniform()); other dtypes throw `Op` (dtype).
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -70,16 +70,16 @@ pub fn cauchy(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
 #[track_caller]
 pub fn laplace(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
     plain("laplace", key, shape, dtype, |key, shape, dtype| {
-        // The next number above -1, whose logarithm is finite.
+        // The next number above -1 has a finite logarithm.
         let least = constant(dtype.epsilon() / 2.0 - 1.0, dtype);
         let unit = raw_uniform(key, shape, dtype, &least, &constant(1, dtype));
         mul(sign(&unit), log1p(&neg(&abs(&unit))))
     })
 }
 
-/// Numbers with the standard logistic distribution, of density `e^-x / (1 + e^-x)²`.
+/// Returns numbers of the standard logistic distribution, of density `e^-x / (1 + e^-x)²`.
 ///
-/// `dtype` as in [`uniform`](super::uniform()); throws `Op` (dtype) for another.
+/// The dtypes are those of [`uniform`](super::uniform()); other dtypes throw `Op` (dtype).
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -94,12 +94,14 @@ pub fn logistic(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
     })
 }
 
-/// Numbers with the Pareto distribution of shape parameter `b`, of density `b / x^(b + 1)` for `x ≥ 1`.
+/// Returns numbers of the Pareto distribution of shape parameter `b`, of density `b / x^(b + 1)`
+/// for `x ≥ 1`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `b`, above 0, is a number or an array that broadcasts to
-/// `shape`, or gives it where `shape` is `..`.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `b`, above 0, is a number or an array. It broadcasts
+/// to `shape`, or determines it if `shape` is `..`.
 ///
-/// Throws `Op` for another dtype, and for a `b` that does not broadcast or promotes to a wider dtype.
+/// Throws `Op` for other dtypes, and for a `b` that does not broadcast or promotes to a wider
+/// dtype.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -107,14 +109,15 @@ pub fn logistic(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
 /// ```
 #[track_caller]
 pub fn pareto(key: Key, shape: impl SampleShape, dtype: DType, b: impl ArrayLike) -> Array {
-    let Prepared { words, shape, parameters: [b] } =
-        Prepared::floats("pareto", &key, shape, dtype, [b.like()]);
+    let CheckedArguments { words, shape, parameters: [b] } =
+        CheckedArguments::floats("pareto", &key, shape, dtype, [b.like()]);
     draw(|| exp(&div(raw_exponential(&words, &shape, dtype), cast(&b, dtype))))
 }
 
-/// Numbers with the Rayleigh distribution: lengths of vectors of two normal numbers of deviation `scale`.
+/// Returns numbers of the Rayleigh distribution: lengths of vectors of two normal numbers of
+/// deviation `scale`.
 ///
-/// Parameters and errors as in [`pareto`].
+/// Parameters and errors are those of [`pareto`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -122,18 +125,18 @@ pub fn pareto(key: Key, shape: impl SampleShape, dtype: DType, b: impl ArrayLike
 /// ```
 #[track_caller]
 pub fn rayleigh(key: Key, shape: impl SampleShape, dtype: DType, scale: impl ArrayLike) -> Array {
-    let Prepared { words, shape, parameters: [scale] } =
-        Prepared::floats("rayleigh", &key, shape, dtype, [scale.like()]);
+    let CheckedArguments { words, shape, parameters: [scale] } =
+        CheckedArguments::floats("rayleigh", &key, shape, dtype, [scale.like()]);
     draw(|| {
         let exponents = mul(log(&raw_unit(&words, &shape, dtype)), constant(-2, dtype));
         mul(cast(&scale, dtype), sqrt(&exponents))
     })
 }
 
-/// Numbers with the Weibull distribution of `scale` σ and `concentration` c, of density
+/// Returns numbers of the Weibull distribution of `scale` σ and `concentration` c, of density
 /// `c/σ (x/σ)^(c-1) e^-(x/σ)^c` for `x ≥ 0`.
 ///
-/// Parameters and errors as in [`pareto`].
+/// Parameters and errors are those of [`pareto`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -151,17 +154,18 @@ pub fn weibull_min(
     let scale = parameter(scale.like(), dtype);
     expect_castable("weibull_min", dtype, std::slice::from_ref(&scale));
     let concentration = exponent("weibull_min", dtype, concentration.like());
-    let Prepared { words, shape, parameters: [scale, concentration] } =
-        Prepared::new("weibull_min", &key, shape, [scale, concentration]);
+    let CheckedArguments { words, shape, parameters: [scale, concentration] } =
+        CheckedArguments::new("weibull_min", &key, shape, [scale, concentration]);
     draw(|| {
         let waits = raw_exponential(&words, &shape, dtype);
         mul(pow(waits, cast(&(1.0 / concentration), dtype)), cast(&scale, dtype))
     })
 }
 
-/// Numbers with a triangular density, which rises from 0 at `left` to `mode` and falls to 0 at `right`.
+/// Numbers with a triangular density, which rises from 0 at `left` to `mode` and falls to 0 at
+/// `right`.
 ///
-/// Needs `left ≤ mode ≤ right` and `left < right`. Parameters and errors as in [`pareto`].
+/// Needs `left ≤ mode ≤ right` and `left < right`. Parameters and errors are those of [`pareto`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -177,8 +181,8 @@ pub fn triangular(
     right: impl ArrayLike,
 ) -> Array {
     let parameters = [left.like(), mode.like(), right.like()];
-    let Prepared { words, shape, parameters } =
-        Prepared::floats("triangular", &key, shape, dtype, parameters);
+    let CheckedArguments { words, shape, parameters } =
+        CheckedArguments::floats("triangular", &key, shape, dtype, parameters);
     draw(|| {
         let [left, mode, right] = parameters.map(|x| broadcast_to(&cast(&x, dtype), &shape));
         let unit = raw_unit(&words, &shape, dtype);

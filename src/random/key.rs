@@ -1,4 +1,4 @@
-//! Keys.
+//! Keys of random streams.
 
 use super::bits::{counters, hash};
 use super::sampler::draw;
@@ -8,11 +8,11 @@ use crate::primitives::{
 };
 use crate::tree::{self, Tree};
 
-/// A random stream, or an array of them: two 32-bit words each.
+/// Key of a random stream, two 32-bit words, or an array of keys.
 ///
-/// Not `Copy`, and taken by value by everything that draws from it: drawing twice from one key gives
-/// the same numbers, so doing it must be written out with `clone()`. A tree with one leaf, `u32[2]`;
-/// an array of keys, made by [`split_batch`], has more axes in front and is mapped over with `vmap`.
+/// Samplers take a key by value, and it is not `Copy`: using one key twice gives the same numbers
+/// and requires an explicit `clone()`. A key is a tree with one leaf, `u32[2]`. An array of keys,
+/// returned by [`split_batch`], has leading axes, which `vmap` maps over.
 #[derive(Clone)]
 #[doc(alias = "PRNGKey")]
 pub struct Key {
@@ -20,9 +20,9 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key, or array of keys, with these words: `u32[…, 2]`.
+    /// Creates a key, or an array of keys, from its words: `u32[…, 2]`.
     ///
-    /// Throws `Op` if they are of another dtype, or not pairs.
+    /// Throws `Op` for another dtype or a last axis of another size.
     #[doc(alias = "wrap_key_data")]
     #[track_caller]
     pub fn from_data(data: Array) -> Key {
@@ -38,18 +38,18 @@ impl Key {
         Key { data }
     }
 
-    /// The words: `u32[2]`, with the axes of an array of keys in front.
+    /// Returns the words: `u32[2]`, after the axes of an array of keys.
     #[doc(alias = "key_data")]
     pub fn data(&self) -> &Array {
         &self.data
     }
 
-    /// The shape of an array of keys: `[]` for one key.
+    /// Returns the shape of an array of keys; `[]` for one key.
     pub fn shape(&self) -> Shape {
         Shape::new(&self.data.shape()[..self.data.rank() - 1])
     }
 
-    /// `N` independent keys.
+    /// Splits the key into `N` independent keys.
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -65,15 +65,15 @@ impl Key {
     /// ```
     #[track_caller]
     pub fn split<const N: usize>(self) -> [Key; N] {
-        <[Key; N]>::try_from(split(self, N)).expect("as many keys as asked for")
+        <[Key; N]>::try_from(split(self, N)).expect("split returns N keys")
     }
 
-    /// A key that has a type and no words: what `eval_shape` and `make_program` take in place of a key.
+    /// Returns a key without words, as an argument of `eval_shape` and `make_program`.
     pub fn of_type() -> Key {
         Key { data: Array::of_type(Aval::new(DType::U32, [2])) }
     }
 
-    /// The two words of one key, as scalars.
+    /// Returns the two words of one key as scalars.
     #[track_caller]
     pub(super) fn words(&self, name: &str) -> [Array; 2] {
         if self.data.rank() != 1 {
@@ -104,7 +104,7 @@ impl Tree for Key {
     }
 }
 
-/// The key of a seed.
+/// Returns the key of a seed.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -116,19 +116,19 @@ impl Tree for Key {
 #[track_caller]
 pub fn key(seed: i64) -> Key {
     let words = [(seed as u64 >> 32) as u32, seed as u32];
-    let data = match trace::is_tracing() {
-        true => {
-            let aval = Aval::new(DType::U32, [1]);
-            let high = fill_of(Scalar::from(words[0]), &aval);
-            let low = fill_of(Scalar::from(words[1]), &aval);
-            concatenate(&[&high, &low], 0)
-        }
-        false => Array::from_slice(&words, [2]).unwrap_or_else(|error| throw(error)),
+    let data = if trace::is_tracing() {
+        let aval = Aval::new(DType::U32, [1]);
+        let high = fill_of(Scalar::from(words[0]), &aval);
+        let low = fill_of(Scalar::from(words[1]), &aval);
+        concatenate(&[&high, &low], 0)
+    } else {
+        Array::from_slice(&words, [2]).unwrap_or_else(|error| throw(error))
     };
     Key { data }
 }
 
-/// `n` independent keys. [`Key::split`] gives a fixed number of them with names.
+/// Splits a key into `n` independent keys. [`Key::split`] returns a fixed number of them as an
+/// array.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -140,13 +140,13 @@ pub fn key(seed: i64) -> Key {
 pub fn split(key: Key, n: usize) -> Vec<Key> {
     let words = key.words("split");
     draw(|| {
-        let data = stacked(&words, &Shape::new(&[n]));
-        let row = |at: usize| reshape(&slice(&data, &[at, 0], &[at + 1, 2], &[1, 1]), [2]);
-        (0..n).map(|at| Key { data: row(at) }).collect::<Vec<Key>>()
+        let data = key_array(&words, &Shape::new(&[n]));
+        let row = |i: usize| reshape(&slice(&data, &[i, 0], &[i + 1, 2], &[1, 1]), [2]);
+        (0..n).map(|i| Key { data: row(i) }).collect::<Vec<Key>>()
     })
 }
 
-/// An array of independent keys, to be mapped over with `vmap`. [`split`] gives them one by one.
+/// Splits a key into an array of independent keys, which `vmap` maps over.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -158,22 +158,22 @@ pub fn split(key: Key, n: usize) -> Vec<Key> {
 pub fn split_batch(key: Key, shape: impl Into<Shape>) -> Key {
     let words = key.words("split_batch");
     let shape = shape.into();
-    draw(|| Key { data: stacked(&words, &shape) })
+    draw(|| Key { data: key_array(&words, &shape) })
 }
 
-/// The hashes of the counters of `shape`, as keys: `u32[shape…, 2]`.
+/// Returns the hashes of the counters of `shape` as an array of keys: `u32[shape…, 2]`.
 #[track_caller]
-pub(super) fn stacked(words: &[Array; 2], shape: &Shape) -> Array {
+pub(super) fn key_array(words: &[Array; 2], shape: &Shape) -> Array {
     let last = shape.insert(shape.rank(), 1);
     let [high, low] = counters(shape);
     let [a, b] = hash(words, &high, &low, shape).map(|half| reshape(&half, &last));
     concatenate(&[&a, &b], -1)
 }
 
-/// The key that belongs to `key` and a number: the step, the layer, the device.
+/// Returns a key derived from `key` and a number, such as a step, a layer or a device.
 ///
-/// `data` is an integer, or an integer array of shape `[]`; 32 bits of it count. Throws `Op` for
-/// others.
+/// `data` is an integer or an integer array of shape `[]`, of which the low 32 bits are used.
+/// Throws `Op` for other operands.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;

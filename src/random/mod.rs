@@ -1,8 +1,8 @@
-//! Random numbers from explicit keys, equal bit for bit to those of JAX's default generator.
+//! Random numbers from explicit keys. The bits equal JAX's default generator.
 //!
-//! A [`Key`] stands for a whole stream of bits, found by hashing counters with Threefry-2x32. Equal
-//! keys give equal numbers, on every platform and under every transform; so a key is *consumed* by
-//! what draws from it, and a program splits it first:
+//! A [`Key`] identifies a stream of bits, the hashes of counters by Threefry-2x32. Equal keys give
+//! equal numbers on every platform and under every transform. A sampler therefore *consumes* its
+//! key, and a program splits the key first:
 //!
 //! ```
 //! use oxidax::prelude::*;
@@ -17,17 +17,18 @@
 //! # Ok::<(), oxidax::Error>(())
 //! ```
 //!
-//! An element's bits depend on the key and on its flat index alone, so that an array drawn on several
-//! devices needs no communication, and the first rows of a larger array are those of a smaller one.
+//! The bits of an element depend only on the key and its flat index. Sampling on several devices
+//! therefore needs no communication, and a larger array begins with the rows of a smaller one.
 //!
 //! Each sampler is one compiled program, also outside `jit`. Integers, bits and `uniform` are exact
-//! everywhere, and so are counts and choices in practice. Samplers through a logarithm or `erf_inv` give
-//! JAX's bits in dtypes of up to 32 bits on the pinned CPU plugin, and differ in the last places on others;
-//! in `f64` they differ there too, since its `log1p` is newer, and nearer to the truth, than that of the JAX
-//! they were recorded from. Gamma numbers, what is made of them, and `maxwell` may differ in the last places
-//! of `f32`, vectors and matrices by what a factorization rounds.
+//! on every platform, and in practice so are counts and choices. Samplers that use a logarithm or
+//! `erf_inv` give JAX's bits in dtypes up to 32 bits with the pinned CPU plugin; elsewhere the last
+//! digits may differ. In `f64` the last digits differ, since the plugin's `log1p` is newer than
+//! JAX's and more accurate. Gamma numbers, samplers based on them, and `maxwell` may differ in the
+//! last digits of `f32`; vectors and matrices may differ by the rounding of a factorization.
 //!
-//! Parameters come last, and broadcast to the shape; a shape of `..` is that of the parameters ([`SampleShape`]).
+//! Parameters come last and broadcast to the shape. A shape of `..` is the joint shape of the
+//! parameters ([`SampleShape`]).
 //!
 //! # Reference
 //! Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011).

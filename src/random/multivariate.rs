@@ -30,12 +30,13 @@ pub struct MultivariateNormalOptions {
 
 /// Returns normal vectors with mean `mean` and covariance `cov`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `mean` is `[…, n]`, `cov` is `[…, n, n]`, symmetric and
-/// positive definite. The result is `[shape…, n]`: the leading axes of `mean` and `cov` broadcast to
-/// `shape`, or determine it if that is `..`. It is differentiable with respect to both. Linear algebra
-/// is done in `f32` or `f64`, the dtype that `mean` and `cov` promote to.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. `mean` is `[…, n]`, `cov` is `[…, n, n]`, symmetric
+/// and positive definite. The result is `[shape…, n]`: the leading axes of `mean` and `cov`
+/// broadcast to `shape`, or determine it if that is `..`. It is differentiable with respect to
+/// both. Linear algebra is done in `f32` or `f64`, the dtype that `mean` and `cov` promote to.
 ///
-/// Throws `Op` for other dtypes, for shapes that do not fit, and if `mean` or `cov` has a wider dtype.
+/// Throws `Op` for other dtypes, for shapes that do not fit, and if `mean` or `cov` has a wider
+/// dtype.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;

@@ -1,8 +1,8 @@
-//! Normal numbers.
+//! Normal samplers.
 
 use super::bits::split_words;
 use super::key::Key;
-use super::parameters::{Prepared, SampleShape};
+use super::parameters::{CheckedArguments, SampleShape};
 use super::sampler::{cast, constant, draw, expect_float, parameter};
 use super::uniform::{raw_uniform, uniform_each};
 use crate::core::{Array, DType, RuleError, Scalar, Shape, throw_operands};
@@ -13,33 +13,33 @@ use crate::primitives::{
 use std::f64::consts::SQRT_2;
 use std::ops::Range;
 
-/// The largest number below 1, negated, per dtype: the open end of the range of `erf_inv`.
+/// Returns the largest number below 1, negated: the open end of the range of `erf_inv`.
 fn above_minus_one(dtype: DType) -> f64 {
-    // The spacing below 1 is half of that above.
+    // The spacing below 1 is half the spacing above 1.
     dtype.epsilon() / 2.0 - 1.0
 }
 
-/// Real normal numbers under the words of a key, inside a sampler.
+/// Real normal numbers with the words of a key.
 #[track_caller]
 pub(super) fn raw_normal(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
     let low = constant(above_minus_one(dtype), dtype);
     of_unit(&raw_uniform(key, shape, dtype, &low, &constant(1, dtype)))
 }
 
-/// One normal number for each of many keys, inside a sampler.
+/// One normal number for each of several keys.
 #[track_caller]
 pub(super) fn normal_each(keys: &[Array; 2], dtype: DType) -> Array {
     let low = constant(above_minus_one(dtype), dtype);
     of_unit(&uniform_each(keys, dtype, &low, &constant(1, dtype)))
 }
 
-/// Normal numbers of uniform ones between -1 and 1.
+/// Converts uniform numbers between -1 and 1 to normal numbers.
 #[track_caller]
 fn of_unit(unit: &Array) -> Array {
     mul(constant(SQRT_2, unit.dtype()), erf_inv(unit))
 }
 
-/// Normal numbers, real or complex, under the words of a key, inside a sampler.
+/// Normal numbers, real or complex, with the words of a key.
 #[track_caller]
 pub(super) fn raw_any_normal(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
     if !dtype.is_complex() {
@@ -49,11 +49,12 @@ pub(super) fn raw_any_normal(key: &[Array; 2], shape: &Shape, dtype: DType) -> A
     div(complex(&re, &im), constant(Scalar::Complex(SQRT_2, 0.0), dtype))
 }
 
-/// Numbers with the standard normal distribution: mean 0, variance 1.
+/// Returns numbers of the standard normal distribution: mean 0, variance 1.
 ///
-/// `dtype` is `f16`, `bf16`, `f32`, `f64`, `c64` or `c128`; complex ones have variance ½ in each part.
+/// `dtype` is `f16`, `bf16`, `f32`, `f64`, `c64` or `c128`. Complex numbers have variance ½ in each
+/// part.
 ///
-/// Throws `Op` (dtype) for another dtype.
+/// Throws `Op` (dtype) for other dtypes.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -72,12 +73,12 @@ pub fn normal(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
     draw(|| raw_any_normal(&words, &shape, dtype))
 }
 
-/// Numbers with the standard normal distribution, given that they lie in `range`, both ends excluded.
+/// Returns numbers of the standard normal distribution truncated to the open `range`.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`; the ends of the range are numbers, or arrays that broadcast
-/// to `shape`, or give it where `shape` is `..`. The variance of the result is not 1.
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. The bounds are numbers or arrays. They broadcast to
+/// `shape`, or determine it if `shape` is `..`. The variance of the result is not 1.
 ///
-/// Throws `Op` for another dtype, and for ends that do not broadcast.
+/// Throws `Op` for other dtypes, and for bounds that do not broadcast.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -92,22 +93,22 @@ pub fn truncated_normal(
 ) -> Array {
     expect_float("truncated_normal", dtype);
     let ends = [range.start.like(), range.end.like()].map(|end| parameter(end, dtype));
-    let Prepared { words, shape, parameters: [lower, upper] } =
-        Prepared::new("truncated_normal", &key, shape, ends);
+    let CheckedArguments { words, shape, parameters: [lower, upper] } =
+        CheckedArguments::new("truncated_normal", &key, shape, ends);
     draw(|| {
         let (lower, upper) = (cast(&lower, dtype), cast(&upper, dtype));
         let sqrt2 = constant(SQRT_2, dtype);
         let [a, b] = [&lower, &upper].map(|end| erf(&div(end, &sqrt2)));
         let unit = raw_uniform(&words, &shape, dtype, &a, &b);
         let numbers = mul(sqrt2, erf_inv(&unit));
-        // Rounding, or drawing `a` itself, must not lead out of the open range.
+        // Rounding, or drawing `a` itself, must not leave the open range.
         let first = next_above(&stop_gradient(&lower));
         let last = neg(&next_above(&neg(&stop_gradient(&upper))));
         minimum(maximum(first, numbers), last)
     })
 }
 
-/// The next larger number of each element's dtype; infinity and NaN stay.
+/// Returns the next larger number of the dtype; infinity and NaN stay.
 #[track_caller]
 fn next_above(x: &Array) -> Array {
     let word = match x.dtype() {

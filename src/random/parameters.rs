@@ -1,4 +1,4 @@
-//! What samplers with parameters start from: shapes and parameters, checked.
+//! Shapes and parameters of samplers, and their checks.
 
 use super::key::Key;
 use super::sampler::{expect_float, number_dtype, parameter};
@@ -7,57 +7,56 @@ use crate::ops::promote_types;
 use crate::primitives::Like;
 use std::ops::RangeFull;
 
-/// The shape that a sampler with parameters draws: a shape that all parameters broadcast to, or `..`
-/// for the one that they broadcast to together.
+/// Shape of the result of a sampler: a shape that all parameters broadcast to, or `..` for their
+/// joint shape.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let drawn = eval_shape(
-///     |key: random::Key, mean: Array| {
-///         (random::poisson(key.clone(), .., DType::I32, &mean), random::poisson(key, [5, 3], DType::I32, &mean))
-///     },
-///     (random::Key::of_type(), Aval::new(DType::F32, [3])),
-/// )?;
-/// assert_eq!(drawn.0.aval().to_string(), "i32[3]");
-/// assert_eq!(drawn.1.aval().to_string(), "i32[5,3]");
+/// let mean = Aval::new(DType::F32, [3]);
+/// let joint = |key: random::Key, mean: Array| random::poisson(key, .., DType::I32, &mean);
+/// let samples = eval_shape(joint, (random::Key::of_type(), mean.clone()))?;
+/// assert_eq!(samples.aval().to_string(), "i32[3]");
+/// let rows = |key: random::Key, mean: Array| random::poisson(key, [5, 3], DType::I32, &mean);
+/// let samples = eval_shape(rows, (random::Key::of_type(), mean))?;
+/// assert_eq!(samples.aval().to_string(), "i32[5,3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub trait SampleShape {
-    /// The shape, or `None` for that of the parameters.
-    fn given(self) -> Option<Shape>;
+    /// Returns the shape, or `None` for the joint shape of the parameters.
+    fn shape(self) -> Option<Shape>;
 }
 
 impl<S: Into<Shape>> SampleShape for S {
-    fn given(self) -> Option<Shape> {
+    fn shape(self) -> Option<Shape> {
         Some(self.into())
     }
 }
 
 impl SampleShape for RangeFull {
-    fn given(self) -> Option<Shape> {
+    fn shape(self) -> Option<Shape> {
         None
     }
 }
 
-/// `None` is `..`, for where only the run tells.
+/// `None` stands for `..`, if the choice is made at run time.
 impl SampleShape for Option<Shape> {
-    fn given(self) -> Option<Shape> {
+    fn shape(self) -> Option<Shape> {
         self
     }
 }
 
-/// A checked call of a sampler.
-pub(super) struct Prepared<const N: usize> {
-    /// The words of its key.
+/// Checked arguments of a sampler.
+pub(super) struct CheckedArguments<const N: usize> {
+    /// The words of the key.
     pub(super) words: [Array; 2],
-    /// What is drawn.
+    /// The shape of the result.
     pub(super) shape: Shape,
-    /// The parameters, which broadcast to the shape, in dtypes of their own.
+    /// The parameters, which broadcast to the shape. Each has its own dtype.
     pub(super) parameters: [Array; N],
 }
 
-impl<const N: usize> Prepared<N> {
-    /// A sampler of floats of `dtype`, to which the parameters' dtypes must promote.
+impl<const N: usize> CheckedArguments<N> {
+    /// Checks a sampler of floats of `dtype`, to which the dtypes of the parameters must promote.
     #[track_caller]
     pub(super) fn floats(
         name: &str,
@@ -65,28 +64,28 @@ impl<const N: usize> Prepared<N> {
         shape: impl SampleShape,
         dtype: DType,
         parameters: [Like<'_>; N],
-    ) -> Prepared<N> {
+    ) -> CheckedArguments<N> {
         expect_float(name, dtype);
         let parameters = parameters.map(|value| parameter(value, dtype));
         expect_castable(name, dtype, &parameters);
-        Prepared::new(name, key, shape, parameters)
+        CheckedArguments::new(name, key, shape, parameters)
     }
 
-    /// A sampler whose parameters are arrays already.
+    /// Checks a sampler whose parameters are arrays.
     #[track_caller]
     pub(super) fn new(
         name: &str,
         key: &Key,
         shape: impl SampleShape,
         parameters: [Array; N],
-    ) -> Prepared<N> {
+    ) -> CheckedArguments<N> {
         let words = key.words(name);
         let shape = sample_shape(name, shape, &parameters.each_ref());
-        Prepared { words, shape, parameters }
+        CheckedArguments { words, shape, parameters }
     }
 }
 
-/// Throws unless the parameters keep what they are as numbers of `dtype`.
+/// Throws unless the dtypes of the parameters promote to `dtype`.
 #[track_caller]
 pub(super) fn expect_castable(name: &str, dtype: DType, parameters: &[Array]) {
     for x in parameters {
@@ -98,8 +97,8 @@ pub(super) fn expect_castable(name: &str, dtype: DType, parameters: &[Array]) {
     }
 }
 
-/// A parameter whose reciprocal is an exponent: a number has the width of numbers, not that of `dtype`, until
-/// its reciprocal is taken.
+/// Converts a parameter whose reciprocal is an exponent. A number keeps the width of numbers until
+/// its reciprocal is computed.
 #[track_caller]
 pub(super) fn exponent(name: &str, dtype: DType, value: Like<'_>) -> Array {
     if let Like::Array(x) = value {
@@ -108,10 +107,10 @@ pub(super) fn exponent(name: &str, dtype: DType, value: Like<'_>) -> Array {
     parameter(value, number_dtype(dtype))
 }
 
-/// The shape to draw, which the parameters broadcast to.
+/// Returns the shape of the result, to which the parameters broadcast.
 #[track_caller]
 pub(super) fn sample_shape(name: &str, shape: impl SampleShape, parameters: &[&Array]) -> Shape {
-    let Some(shape) = shape.given() else {
+    let Some(shape) = shape.shape() else {
         let shapes: Vec<Shape> = parameters.iter().map(|x| x.shape().clone()).collect();
         return batch_shape(name, .., &shapes, parameters);
     };
@@ -130,8 +129,8 @@ pub(super) fn expect_broadcast(name: &str, parameters: &[&Array], shape: &Shape)
     }
 }
 
-/// The shape to draw of distributions whose parameters have the shapes `batches`, axes within a
-/// distribution left out.
+/// Returns the shape of the result of distributions with parameters of the shapes `batches`,
+/// without the axes within a distribution.
 #[track_caller]
 pub(super) fn batch_shape(
     name: &str,
@@ -153,7 +152,7 @@ pub(super) fn batch_shape(
             }
         }
     }
-    let Some(shape) = shape.given() else { return joint };
+    let Some(shape) = shape.shape() else { return joint };
     if joint.broadcast(&shape).as_ref() != Some(&shape) {
         let message = format!("distributions of shape {joint} do not broadcast to {shape}");
         throw_operands(name, RuleError::shape(message), parameters);

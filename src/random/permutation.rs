@@ -49,8 +49,8 @@ pub struct PermutationOptions {
     pub independent: bool,
 }
 
-/// Returns the numbers `0..n`, `i32[n]`, in random order for a number `n`, or an array with the slices
-/// along its first axis in random order.
+/// Returns the numbers `0..n`, `i32[n]`, in random order for a number `n`, or an array with the
+/// slices along its first axis in random order.
 ///
 /// Throws `Op` (value) for a number outside of `i32` and `Op` (shape) for a scalar array.
 ///

@@ -1,9 +1,9 @@
-//! Poisson numbers: by counting for small means, by rejection for large ones.
+//! The Poisson sampler: by multiplication for small means, by rejection for large ones.
 
 use super::bits::split_words;
 use super::gamma::any;
 use super::key::Key;
-use super::parameters::{Prepared, SampleShape};
+use super::parameters::{CheckedArguments, SampleShape};
 use super::sampler::{cast, constant, draw, expect_integer, parameter};
 use super::uniform::raw_unit;
 use crate::control_flow::while_loop;
@@ -13,18 +13,20 @@ use crate::primitives::{
     ne, neg, select, sqrt, zeros_like,
 };
 
-/// The counter of a loop, which JAX stops at the largest number of a dtype.
+/// Returns the maximum number of steps of a loop, which JAX bounds by the largest number of a
+/// dtype.
 pub(super) fn steps_of(largest: f64) -> i32 {
-    // Beyond `i32` no loop gets in a lifetime.
+    // No loop runs for more than `i32::MAX` steps.
     largest.min(f64::from(i32::MAX)) as i32
 }
 
-/// Numbers of events with the Poisson distribution of mean `lam`.
+/// Returns numbers of events of the Poisson distribution of mean `lam`.
 ///
-/// `dtype` is an integer of 8 to 64 bits. `lam` is a number or an array that broadcasts to `shape`, or
-/// gives it where `shape` is `..`; it is converted to `f32`. A mean of NaN gives -1.
+/// `dtype` is an integer of 8 to 64 bits. `lam` is a number or an array. It broadcasts to
+/// `shape`, or determines it if `shape` is `..`. It is converted to `f32`. A mean of NaN
+/// gives -1.
 ///
-/// Throws `Op` for another dtype, and for a `lam` that does not broadcast.
+/// Throws `Op` for other dtypes, and for a `lam` that does not broadcast.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -34,13 +36,14 @@ pub(super) fn steps_of(largest: f64) -> i32 {
 /// ```
 ///
 /// # Reference
-/// Knuth: The Art of Computer Programming, volume 2 (1969). Hörmann: The transformed rejection method for
-/// generating Poisson random variables (1993).
+/// Knuth: The Art of Computer Programming, volume 2 (1969). Hörmann: The transformed rejection
+/// method for generating Poisson random variables (1993).
 #[track_caller]
 pub fn poisson(key: Key, shape: impl SampleShape, dtype: DType, lam: impl ArrayLike) -> Array {
     expect_integer("poisson", dtype);
     let lam = parameter(lam.like(), DType::F32);
-    let Prepared { words, shape, parameters: [lam] } = Prepared::new("poisson", &key, shape, [lam]);
+    let CheckedArguments { words, shape, parameters: [lam] } =
+        CheckedArguments::new("poisson", &key, shape, [lam]);
     let most = steps_of(dtype.int_range().1 as f64);
     draw(|| {
         let lam = broadcast_to(&cast(&lam, DType::F32), &shape);
@@ -52,7 +55,7 @@ pub fn poisson(key: Key, shape: impl SampleShape, dtype: DType, lam: impl ArrayL
     })
 }
 
-/// How many uniform numbers can be multiplied before the product falls to `e^-lam`.
+/// Counts the uniform numbers whose product stays above `e^-lam`.
 #[track_caller]
 fn counted(key: &[Array; 2], lam: &Array, dtype: DType, most: i32) -> Array {
     type State = (Array, Array, [Array; 2], Array);
@@ -69,7 +72,7 @@ fn counted(key: &[Array; 2], lam: &Array, dtype: DType, most: i32) -> Array {
     while_loop(go_on, step, start).1 - 1
 }
 
-/// Numbers by transformed rejection, for means of 10 and more.
+/// Draws by transformed rejection, for means of 10 and more.
 #[track_caller]
 fn rejected(key: &[Array; 2], lam: &Array, most: i32) -> Array {
     let log_lam = log(lam);
@@ -89,8 +92,8 @@ fn rejected(key: &[Array; 2], lam: &Array, most: i32) -> Array {
     })
 }
 
-/// Draws pairs of uniform numbers, the first between -½ and ½, until every element has accepted what
-/// `propose` makes of one.
+/// Draws pairs of uniform numbers, the first between -½ and ½, until every element has accepted a
+/// proposal of `propose`.
 #[track_caller]
 pub(super) fn transformed(
     key: &[Array; 2],
@@ -104,7 +107,7 @@ pub(super) fn transformed(
         let [next, first, second] = split_words(&key);
         let u = raw_unit(&first, shape, dtype) - 0.5;
         let (proposed, accepted) = propose(u, raw_unit(&second, shape, dtype));
-        // What was accepted before may be replaced, as long as others are waited for.
+        // Accepted numbers may be replaced while other elements are pending.
         (at + 1, select(&accepted, &proposed, &number), done | accepted, next)
     };
     let go_on = |(at, _, done, _): State| any(&bitwise_not(&done)) & lt(at, most);

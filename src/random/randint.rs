@@ -11,16 +11,16 @@ use crate::primitives::{
 };
 use std::ops::Range;
 
-/// Random integers in `range.start..range.end`, the start included.
+/// Returns uniformly distributed integers in `range`, including its start.
 ///
-/// `dtype` is an integer of 8, 16, 32 or 64 bits; the ends of the range are integers, or integer
-/// arrays that broadcast to `shape`. An empty range gives its start. An end one above the dtype's
-/// largest value is understood: `0..256` covers `u8`.
+/// `dtype` is an integer of 8, 16, 32 or 64 bits. The bounds are integers, or integer arrays that
+/// broadcast to `shape`. An empty range gives its start. The end may exceed the largest value of
+/// the dtype by one: `0..256` covers `u8`.
 ///
-/// Drawn as the remainder of twice the dtype's bits, and of 64 at least: of a range of `n` numbers
-/// some are more likely than others by less than `n / 2⁶⁴` (`n / 2¹²⁸` for 64 bits).
+/// The numbers are remainders of twice the bits of the dtype, at least 64. Among `n` numbers,
+/// probabilities differ by less than `n / 2⁶⁴` (`n / 2¹²⁸` for 64 bits).
 ///
-/// Throws `Op` for another dtype, and for ends that are not integers or do not broadcast.
+/// Throws `Op` for other dtypes, and for ends that are not integers or do not broadcast.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -39,41 +39,41 @@ pub fn randint(
     let shape = shape.into();
     let words = key.words("randint");
     let (least, most) = dtype.int_range();
-    // Narrow integers are drawn as wide ones, which have room for the end above the largest.
+    // Narrow integers are drawn as wider ones, which can represent the exclusive end.
     let narrow = dtype.bits() < 32;
     let drawn = if narrow { DType::I32 } else { dtype };
-    let low = End::new(range.start.like(), drawn, (least, most));
-    let high = End::new(range.end.like(), drawn, (least, most + i128::from(narrow)));
+    let low = Bound::new(range.start.like(), drawn, (least, most));
+    let high = Bound::new(range.end.like(), drawn, (least, most + i128::from(narrow)));
     expect_broadcast("randint", &[&low.value, &high.value], &shape);
     draw(|| cast(&raw_integers(&words, &shape, drawn, &low, &high), dtype))
 }
 
-/// The positions of `draws` of `n`, inside a sampler: integers of `0..n`, `i32`.
+/// Draws indices, inside a sampler: integers of `0..n`, `i32`.
 #[track_caller]
 pub(super) fn raw_indices(key: &[Array; 2], shape: &Shape, n: usize) -> Array {
     let (least, most) = DType::I32.int_range();
-    let end = |at: usize| End::new(Like::Scalar(Scalar::from(at)), DType::I32, (least, most));
+    let end = |at: usize| Bound::new(Like::Scalar(Scalar::from(at)), DType::I32, (least, most));
     raw_integers(key, shape, DType::I32, &end(0), &end(n))
 }
 
-/// An end of a range of integers, to be cut to `limits`.
-struct End {
+/// Bound of a range of integers, to be clamped to `limits`.
+struct Bound {
     value: Array,
     limits: (i128, i128),
-    /// Whether it was a number, and above.
-    above: bool,
+    /// True for a number above the limits.
+    is_above: bool,
 }
 
-impl End {
+impl Bound {
     #[track_caller]
-    fn new(end: Like<'_>, drawn: DType, limits: (i128, i128)) -> End {
+    fn new(end: Like<'_>, drawn: DType, limits: (i128, i128)) -> Bound {
         match end {
             Like::Scalar(Scalar::Int(end)) => {
                 let value = number(Scalar::Int(end.clamp(limits.0, limits.1)), drawn);
-                End { value, limits, above: end > limits.1 }
+                Bound { value, limits, is_above: end > limits.1 }
             }
             Like::Array(x) if x.dtype().is_integer() => {
-                End { value: x.clone(), limits, above: false }
+                Bound { value: x.clone(), limits, is_above: false }
             }
             Like::Array(x) => {
                 let message = format!("the ends of the range must be integers, got {}", x.aval());
@@ -86,9 +86,9 @@ impl End {
         }
     }
 
-    /// The end within its limits, in the dtype that is drawn.
+    /// Clamps the bound to its limits and converts it to the drawn dtype.
     #[track_caller]
-    fn cut(&self, drawn: DType) -> Array {
+    fn clamped(&self, drawn: DType) -> Array {
         let own = self.value.dtype().int_range();
         let limit = |value: i128| constant(Scalar::Int(value), self.value.dtype());
         let mut value = self.value.clone();
@@ -101,11 +101,11 @@ impl End {
         cast(&value, drawn)
     }
 
-    /// Whether the end was cut from above, if that can be.
+    /// Returns a mask of bounds above the limits, or `None` if there cannot be any.
     #[track_caller]
-    fn is_above(&self) -> Option<Array> {
+    fn above_limits(&self) -> Option<Array> {
         let (_, most) = self.value.dtype().int_range();
-        if self.above {
+        if self.is_above {
             return Some(fill_of(Scalar::Bool(true), &Aval::new(DType::Bool, Shape::scalar())));
         }
         let limit = || constant(Scalar::Int(self.limits.1), self.value.dtype());
@@ -114,23 +114,20 @@ impl End {
 }
 
 #[track_caller]
-fn raw_integers(key: &[Array; 2], shape: &Shape, drawn: DType, low: &End, high: &End) -> Array {
+fn raw_integers(key: &[Array; 2], shape: &Shape, drawn: DType, low: &Bound, high: &Bound) -> Array {
     let unsigned = match drawn.bits() {
         64 => DType::U64,
         _ => DType::U32,
     };
     let [upper, lower] = split_words(key).map(|half| raw(&half, shape, unsigned));
-    let above = match high.limits.1 == drawn.int_range().1 {
-        true => high.is_above(),
-        false => None,
-    };
-    let (low, high) = (low.cut(drawn), high.cut(drawn));
+    let above = if high.limits.1 == drawn.int_range().1 { high.above_limits() } else { None };
+    let (low, high) = (low.clamped(drawn), high.clamped(drawn));
     let one = constant(1, unsigned);
     let distance = cast(&sub(&high, &low), unsigned);
     let mut span = where_(&le(&high, &low), &one, distance);
     if let Some(above) = above {
-        // The end that the dtype cannot hold counts; the span of everything wraps to 0, and the
-        // remainder by 0 leaves a number as it is.
+        // An end that the dtype cannot represent adds one. The span of all integers wraps to 0, and
+        // the remainder by 0 is the number itself.
         let longer = bitwise_and(above, gt(&high, &low));
         span = where_(&longer, add(&span, &one), &span);
     }

@@ -1,4 +1,4 @@
-//! Points drawn from a density estimate.
+//! Sampling from a kernel density estimate.
 
 use super::key::Key;
 use super::normal::normal;
@@ -9,7 +9,8 @@ use crate::ops::{linalg, matmul, searchsorted, take};
 use crate::primitives::{add, cumsum, mul, reshape, slice_in_dim, sub};
 
 impl GaussianKde {
-    /// Random points of the estimated distribution: `[d, …shape]`, in the dtype of the points.
+    /// Returns random points of the estimated distribution: `[d, …shape]`, in the dtype of the
+    /// dataset.
     ///
     /// ```
     /// use oxidax::prelude::*;

@@ -1,4 +1,4 @@
-//! What all samplers share: running as one program, parameters, and checks.
+//! Helpers of all samplers: execution as one program, parameters, and checks.
 
 use crate::core::trace::{self};
 use crate::core::{Array, Aval, DType, Loc, RuleError, Scalar, Shape, throw, throw_operands};
@@ -6,19 +6,19 @@ use crate::primitives::{Like, convert_element_type, fill_of};
 use crate::transforms::staging::staged;
 use crate::tree::Tree;
 
-/// Runs a sampler: as one program at the top level, in place inside a trace. Its operations bear the
-/// location of whoever called the sampler.
+/// Runs a sampler as one program, or in place inside a trace. Its operations have the location of
+/// the sampler's caller.
 ///
-/// One program is not only faster: the compiler contracts a product and a sum into one rounding, and
-/// JAX's samplers, compiled whole, have that rounding in their numbers.
+/// One program is faster, and it is required for equal bits: the compiler fuses a product and a sum
+/// into one rounding, as in JAX's samplers, which are compiled as a whole.
 #[track_caller]
 pub(super) fn draw<O: Tree>(sampler: impl FnOnce() -> O) -> O {
     let loc = Loc::caller();
     staged(|| loc.scope(sampler))
 }
 
-/// A number or array that a sampler takes, ready to be an input of its program: a number becomes an
-/// array of `dtype` at once, so that another number does not compile another program.
+/// Converts a parameter to an input of the program. A number becomes an array of `dtype`, so that
+/// another number does not require another compilation.
 #[track_caller]
 pub(super) fn parameter(value: Like<'_>, dtype: DType) -> Array {
     match value {
@@ -27,7 +27,7 @@ pub(super) fn parameter(value: Like<'_>, dtype: DType) -> Array {
     }
 }
 
-/// A scalar array of `dtype`: a constant inside a trace, on the device outside.
+/// Returns a scalar array of `dtype`: a constant inside a trace, or an array on the device.
 #[track_caller]
 pub(super) fn number(value: Scalar, dtype: DType) -> Array {
     if trace::is_tracing() {
@@ -56,31 +56,25 @@ pub(super) fn number(value: Scalar, dtype: DType) -> Array {
     array.unwrap_or_else(|error| throw(error))
 }
 
-/// A constant of a sampler's program.
+/// Returns a constant of a sampler's program.
 #[track_caller]
 pub(super) fn constant(value: impl Into<Scalar>, dtype: DType) -> Array {
     fill_of(value.into(), &Aval::new(dtype, Shape::scalar()))
 }
 
-/// The float dtype of a parameter that is a number, in a sampler of `dtype`: 64 bits wide for a result of 64
-/// bits, as such a result comes from a JAX whose numbers are.
+/// Returns the float dtype of a number parameter for results of `dtype`: 64 bits for results of 64
+/// bits, as in JAX with 64-bit types enabled.
 pub(super) fn number_dtype(dtype: DType) -> DType {
-    match dtype.real().bits() {
-        64 => DType::F64,
-        _ => DType::F32,
-    }
+    if dtype.real().bits() == 64 { DType::F64 } else { DType::F32 }
 }
 
-/// The array in this dtype.
+/// Converts an array to `dtype`.
 #[track_caller]
 pub(super) fn cast(x: &Array, dtype: DType) -> Array {
-    match x.dtype() == dtype {
-        true => x.clone(),
-        false => convert_element_type(x, dtype),
-    }
+    if x.dtype() == dtype { x.clone() } else { convert_element_type(x, dtype) }
 }
 
-/// Throws unless `dtype` is one of those that a sampler of integers takes.
+/// Throws unless `dtype` is supported by samplers of integers.
 #[track_caller]
 pub(super) fn expect_integer(name: &str, dtype: DType) {
     if !dtype.is_integer() || dtype.bits() < 8 {
@@ -89,7 +83,7 @@ pub(super) fn expect_integer(name: &str, dtype: DType) {
     }
 }
 
-/// Throws unless `dtype` is one of those that a sampler of floats takes.
+/// Throws unless `dtype` is supported by samplers of floats.
 #[track_caller]
 pub(super) fn expect_float(name: &str, dtype: DType) {
     if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64) {

@@ -1,4 +1,4 @@
-//! Uniform numbers.
+//! The uniform sampler.
 
 use super::bits::{raw, raw_each};
 use super::key::Key;
@@ -10,11 +10,11 @@ use crate::primitives::{
 };
 use std::ops::Range;
 
-/// How a float dtype is filled with random bits.
+/// Layout of random bits in a float dtype.
 struct Layout {
     /// The unsigned dtype of its width.
     word: DType,
-    /// The width of the bits drawn: bf16 needs no more than 8.
+    /// The dtype of the bits; 8 bits are enough for bf16.
     drawn: DType,
     mantissa: usize,
     /// The bits of 1.0.
@@ -31,7 +31,7 @@ fn layout(dtype: DType) -> Layout {
     Layout { word, drawn, mantissa, one }
 }
 
-/// Uniform numbers under the words of a key, inside a sampler. `low` and `high` broadcast to `shape`.
+/// Uniform numbers with the words of a key. `low` and `high` broadcast to `shape`.
 #[track_caller]
 pub(super) fn raw_uniform(
     key: &[Array; 2],
@@ -43,40 +43,40 @@ pub(super) fn raw_uniform(
     in_range(&raw(key, shape, layout(dtype).drawn), dtype, low, high)
 }
 
-/// Uniform numbers in `0..1` under the words of a key, inside a sampler.
+/// Uniform numbers in `0..1` with the words of a key.
 #[track_caller]
 pub(super) fn raw_unit(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
     raw_uniform(key, shape, dtype, &constant(0, dtype), &constant(1, dtype))
 }
 
-/// One uniform number for each of many keys, inside a sampler.
+/// One uniform number for each of several keys.
 #[track_caller]
 pub(super) fn uniform_each(keys: &[Array; 2], dtype: DType, low: &Array, high: &Array) -> Array {
     in_range(&raw_each(keys, layout(dtype).drawn), dtype, low, high)
 }
 
-/// Uniform numbers of random bits.
+/// Converts random bits to uniform numbers.
 #[track_caller]
 fn in_range(bits: &Array, dtype: DType, low: &Array, high: &Array) -> Array {
     let Layout { word, drawn, mantissa, one } = layout(dtype);
     let bits = cast(bits, word);
-    // Random mantissas under the exponent of 1 are uniform in 1..2.
+    // Random mantissas with the exponent of 1 are uniform in 1..2.
     let distance = constant(drawn.bits() - mantissa, word);
     let mantissas = shift_right_logical(&bits, distance);
     let floats = bitwise_or(mantissas, constant(one, word));
     let unit = sub(bitcast_convert_type(&floats, dtype), constant(1.0, dtype));
     let (low, high) = (cast(low, dtype), cast(high, dtype));
-    // Rounding can fall below the range, never onto its end.
+    // Rounding can give a number below the range, but never its end.
     maximum(&low, add(mul(unit, sub(&high, &low)), &low))
 }
 
-/// Uniform numbers in `range.start..range.end`, the start included.
+/// Returns uniformly distributed numbers in `range`, including its start.
 ///
-/// `dtype` is `f16`, `bf16`, `f32` or `f64`; the ends of the range are numbers, or arrays that broadcast
-/// to `shape`. The numbers of `0.0..1.0` are multiples of 2⁻²³ in `f32` (2⁻¹⁰, 2⁻⁷, 2⁻⁵² in `f16`,
-/// `bf16`, `f64`).
+/// `dtype` is `f16`, `bf16`, `f32` or `f64`. The bounds are numbers, or arrays that broadcast to
+/// `shape`. Numbers in `0.0..1.0` are multiples of 2⁻²³ in `f32` (2⁻¹⁰, 2⁻⁷, 2⁻⁵² in `f16`, `bf16`,
+/// `f64`).
 ///
-/// Throws `Op` for another dtype, and for ends that do not broadcast.
+/// Throws `Op` for other dtypes, and for bounds that do not broadcast.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;

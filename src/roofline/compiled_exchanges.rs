@@ -14,8 +14,8 @@ pub(super) fn payload(kind: Collective, operand: u64, size: usize) -> u64 {
 
 /// Converts a compiled collective to an exchange along mesh axes.
 ///
-/// If the compiler does not report the number of runs, it is that of a `traced` exchange with the same
-/// kind and axes, which may be in a loop.
+/// If the compiler does not report the number of runs, it is that of a `traced` exchange with the
+/// same kind and axes, which may be in a loop.
 pub(super) fn convert(
     collective: &CompiledCollective,
     mesh: &Mesh,

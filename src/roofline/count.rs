@@ -29,8 +29,8 @@ impl SourceLine {
 pub struct OpCost {
     /// The name of the primitive.
     pub name: &'static str,
-    /// The types of the operands, such as `f32[32,784], f32[784,10]`. Inside `shard_map` those of one
-    /// device.
+    /// The types of the operands, such as `f32[32,784], f32[784,10]`. Inside `shard_map` those of
+    /// one device.
     pub operands: String,
     /// The types of the results.
     pub results: String,
@@ -119,8 +119,9 @@ pub struct Exchange {
     pub axes: Vec<String>,
     /// The number of devices in a group.
     pub size: usize,
-    /// The bytes to which the time is proportional: the result of a gather, the operand of a reduction,
-    /// the whole array of an all-to-all, the data that one device sends in a permutation.
+    /// The bytes to which the time is proportional: the result of a gather, the operand of a
+    /// reduction, the whole array of an all-to-all, the data that one device sends in a
+    /// permutation.
     pub bytes: u64,
     /// The number of runs.
     pub times: u64,
@@ -141,9 +142,10 @@ pub struct UnknownLoop {
 
 /// The costs of a program by operation and by line: FLOPs, memory traffic and exchanges.
 ///
-/// - Counts are those of the traced program after dead code elimination. Loops count as often as they
-///   run, a `cond` as its most expensive branch.
-/// - Outside `shard_map` types and counts are global. [`OpCost::per_device`] is the part of one device.
+/// - Counts are those of the traced program after dead code elimination. Loops count as often as
+///   they run, a `cond` as its most expensive branch.
+/// - Outside `shard_map` types and counts are global. [`OpCost::per_device`] is the part of one
+///   device.
 /// - `docs/roofline.md` defines FLOPs and bytes.
 ///
 /// ```
@@ -163,7 +165,8 @@ pub struct UnknownLoop {
 pub struct Roofline {
     /// All operations in program order. Those of a loop occur once, with their [`OpCost::times`].
     pub operations: Vec<OpCost>,
-    /// The exchanges of `shard_map`. [`Roofline::with_exchanges`] replaces them by those of the compiler.
+    /// The exchanges of `shard_map`. [`Roofline::with_exchanges`] replaces them by those of the
+    /// compiler.
     pub exchanges: Vec<Exchange>,
     /// The loops whose number of iterations is not known.
     pub unknown_loops: Vec<UnknownLoop>,
@@ -180,8 +183,9 @@ pub struct Roofline {
 impl Roofline {
     /// Counts a program.
     ///
-    /// Loops of unknown length count once. Outside `shard_map` it assumes that every device computes an
-    /// equal part. [`Roofline::with_arguments`] uses the shardings of the arguments instead.
+    /// Loops of unknown length count once. Outside `shard_map` it assumes that every device
+    /// computes an equal part. [`Roofline::with_arguments`] uses the shardings of the arguments
+    /// instead.
     pub fn of(program: &Program) -> Roofline {
         Roofline::assuming(program, 1)
     }
@@ -205,7 +209,7 @@ impl Roofline {
     /// let step = step.in_shardings((&mesh.replicated(), &rows));
     /// let (w, x) = (Aval::new(DType::F32, [64, 64]), Aval::new(DType::F32, [32, 64]));
     /// let lowered = step.lower((w, x))?;
-    /// let roofline = Roofline::with_arguments(lowered.program(), &lowered.arguments()?);
+    /// let roofline = Roofline::with_arguments(lowered.program(), &lowered.arguments());
     /// let cost = |name| roofline.operations.iter().find(|op| op.name == name).expect("it exists");
     /// assert_eq!(cost("dot_general").per_device.flops, cost("dot_general").flops / 8);
     /// assert_eq!(cost("mul").per_device.flops, cost("mul").flops);
@@ -245,10 +249,11 @@ impl Roofline {
     }
 
     /// Replaces the exchanges of the program by those of the compiled program, as returned by
-    /// [`Compiled::collectives`](crate::jit::Compiled::collectives), on the mesh that it was compiled for.
+    /// [`Compiled::collectives`](crate::jit::Compiled::collectives), on the mesh that it was
+    /// compiled for.
     ///
-    /// Where the compiler does not report the number of runs, it is that of the exchange of the program
-    /// with the same kind and axes.
+    /// Where the compiler does not report the number of runs, it is that of the exchange of the
+    /// program with the same kind and axes.
     #[must_use]
     pub fn with_exchanges(mut self, collectives: &Collectives, mesh: &Mesh) -> Roofline {
         if self.mesh.is_empty() {

@@ -16,13 +16,14 @@ pub(super) enum Layout<'m> {
 pub(super) enum DeviceParts {
     /// The same number for everything.
     Even(u64),
-    /// For each step the parts of its work and of its operands as read, and for each value its parts.
+    /// For each step the parts of its work and of its operands as read, and for each value its
+    /// parts.
     Each { steps: Vec<(u64, Vec<u64>)>, values: Vec<u64> },
 }
 
 impl<'m> Layout<'m> {
-    /// Creates the layout of a program with these argument shardings. Without any sharding everything is
-    /// in equal parts on all devices.
+    /// Creates the layout of a program with these argument shardings. Without any sharding
+    /// everything is in equal parts on all devices.
     pub(super) fn of(
         region: &Region,
         arguments: &[Option<&'m NamedSharding>],
@@ -120,9 +121,10 @@ impl DeviceParts {
 
 /// Returns the number of parts of the work of a step, and of each operand as the step reads it.
 ///
-/// A device computes its part of the result. Contracted dimensions stay partitioned if their axes do not
-/// partition the result, or if they partition all operands: then the partial sums of devices are added.
-/// Otherwise a device reads them whole, as the weights that fully sharded data parallelism gathers.
+/// A device computes its part of the result. Contracted dimensions stay partitioned if their axes
+/// do not partition the result, or if they partition all operands: then the partial sums of devices
+/// are added. Otherwise a device reads them whole, as the weights that fully sharded data
+/// parallelism gathers.
 fn parts(cuts: &Partitioning<'_>, step: &Step) -> (u64, Vec<u64>) {
     let results =
         step.results.iter().fold(0, |axes, &value| axes | partitioning::all(cuts.cut(value)));
@@ -176,7 +178,7 @@ mod tests {
         let mesh = mesh();
         let [a, b] = specs.map(|spec| mesh.sharding(spec).unwrap());
         let lowered = jit(f).in_shardings((&a, &b)).lower(<(Aval, Aval)>::from(avals)).unwrap();
-        Roofline::with_arguments(lowered.program(), &lowered.arguments().unwrap())
+        Roofline::with_arguments(lowered.program(), &lowered.arguments())
     }
 
     fn mesh() -> Mesh {
@@ -284,7 +286,8 @@ mod tests {
         };
         let costs = costs(again, [f32s([]), f32s(X)], [p![], p!["data"]]);
         assert_eq!(parts(&costs, "add"), [2]);
-        // Nothing but its use says how the noise lies: by rows as its factor, by columns as what is made of it.
+        // Nothing but its use says how the noise lies: by rows as its factor, by columns as what is
+        // made of it.
         assert_eq!(parts(&costs, "mul"), [8, 8]);
     }
 

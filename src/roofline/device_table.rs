@@ -1,17 +1,19 @@
-//! The table of devices. `docs/roofline.md` says which of the figures in circulation are wrong.
+//! The table of devices. `docs/roofline.md` lists wrong figures in circulation.
 //!
-//! Sources, all looked up in 2026-11: "book" is *How to Scale Your Model* (jax-ml.github.io/scaling-book, chapters 2 and
-//! 12); "docs" is docs.cloud.google.com/tpu/docs, one page for each generation; "pallas" is JAX's own table,
-//! `jax/_src/pallas/mosaic/tpu_info.py`; "libtpu" is what libtpu 0.0.51 says of a topology's devices (usable memory);
-//! "NVIDIA" are the data sheets of A100, H100 and H200 (SXM), halved where they count sparsity.
+//! Sources, all from 2026-11:
+//! - "book": *How to Scale Your Model* (jax-ml.github.io/scaling-book, chapters 2 and 12);
+//! - "docs": docs.cloud.google.com/tpu/docs, one page for each generation;
+//! - "pallas": JAX's table, `jax/_src/pallas/mosaic/tpu_info.py`;
+//! - "libtpu": the usable memory that libtpu 0.0.51 reports for the devices of a topology;
+//! - "NVIDIA": the data sheets of A100, H100 and H200 (SXM), halved where they count sparsity.
 
 use super::specs::{DeviceSpec, Peaks, Rings, Wires};
 
 const DATE: &str = "2026-11";
-/// Per hop, seconds (book, chapter 2).
+/// Seconds per hop (book, chapter 2).
 const HOP: f64 = 1e-6;
 const MIB: u64 = 1 << 20;
-/// Fast memory is so many times faster than main memory where nothing better is published (book, chapter 2, for v5e).
+/// The ratio of fast to main memory bandwidth, if it is not published (book, chapter 2, for v5e).
 const VMEM_OVER_HBM: f64 = 22.0;
 
 const fn torus(axes: usize, link: f64, rings: Rings) -> Wires {
@@ -39,7 +41,7 @@ const V3: DeviceSpec = DeviceSpec {
     source: "docs: 123 TFLOP/s and 900 GB/s a chip; memory: libtpu; VMEM: pallas; ICI: book",
 };
 
-/// A TPU v4 chip, whose two cores work as one.
+/// A TPU v4 chip, whose two cores are one device.
 const V4: DeviceSpec = DeviceSpec {
     name: "v4",
     unit: "chip (2 cores)",
@@ -74,7 +76,7 @@ const V5E: DeviceSpec = DeviceSpec {
     source: "docs/v5e (197 TFLOP/s, 819 GB/s); book; memory: libtpu",
 };
 
-/// A TPU v5p chip, whose two cores work as one.
+/// A TPU v5p chip, whose two cores are one device.
 const V5P: DeviceSpec = DeviceSpec {
     name: "v5p",
     unit: "chip (2 cores)",
@@ -123,7 +125,7 @@ const V7X: DeviceSpec = DeviceSpec {
     wires: torus(3, 9e10, Rings::MultiplesOf(4)),
     dcn_bandwidth: 6.25e9,
     date: DATE,
-    source: "docs/tpu7x, halved; memory: libtpu; VMEM: that of v5p's cores, not published; ICI: as v5p, whose 1200 GB/s it has",
+    source: "docs/tpu7x, halved; memory: libtpu; VMEM: as a core of v5p; ICI: as v5p, 1200 GB/s",
 };
 
 const A100: DeviceSpec = DeviceSpec {
@@ -166,7 +168,7 @@ const H200: DeviceSpec =
 /// Oldest first, TPUs before GPUs.
 pub(super) const ALL: &[DeviceSpec] = &[V3, V4, V5E, V5P, V6E, V7X, A100, H100, H200];
 
-/// Other names, in lower case, among them those that plugins give their devices.
+/// Other names in lower case, including those used by plugins.
 pub(super) const ALIASES: &[(&str, &str)] = &[
     ("tpu v3", "v3"),
     ("tpu v4", "v4"),

@@ -1,4 +1,4 @@
-//! Rooflines and predictions as tables.
+//! Display of rooflines and predictions.
 
 use super::count::{OpCost, Roofline};
 use super::predict::Prediction;
@@ -6,10 +6,10 @@ use crate::core::units::time;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How many operations, lines and exchanges are shown.
-const MOST: usize = 10;
+/// The largest number of operations, lines and exchanges in a table.
+const MAX_ROWS: usize = 10;
 
-/// `1.97e14` as `197 T`.
+/// Formats `1.97e14` as `197 T`.
 fn count(number: f64) -> String {
     let steps = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     match steps.into_iter().find(|(size, _)| number >= *size) {
@@ -18,8 +18,8 @@ fn count(number: f64) -> String {
     }
 }
 
-/// Operations that are alike but for where they stand, the one with most FLOPs first.
-fn alike(operations: &[OpCost]) -> Vec<(String, u64, u64, u64)> {
+/// Sums operations of equal name and operands, the one with most FLOPs first.
+fn by_operation(operations: &[OpCost]) -> Vec<(String, u64, u64, u64)> {
     let mut found: BTreeMap<(&str, &str), (u64, u64, u64)> = BTreeMap::new();
     for operation in operations {
         let entry = found.entry((operation.name, &operation.operands)).or_default();
@@ -43,12 +43,13 @@ impl fmt::Display for Roofline {
         writeln!(f, "{fused}B fused, {all}B unfused, {least}B of arguments and results")?;
         writeln!(f, "{:.1} FLOP/B", self.intensity())?;
         writeln!(f, "\n{:>12} {:>12} {:>8}  operation", "FLOP", "fused B", "runs")?;
-        for (name, times, flops, bytes) in alike(&self.operations).into_iter().take(MOST) {
+        for (name, times, flops, bytes) in by_operation(&self.operations).into_iter().take(MAX_ROWS)
+        {
             let [flops, bytes] = [flops, bytes].map(|n| count(n as f64));
             writeln!(f, "{flops:>12} {bytes:>12} {times:>8}  {name}")?;
         }
         writeln!(f, "\n{:>12} {:>12} {:>8}  line", "FLOP", "fused B", "ops")?;
-        for line in self.lines().into_iter().take(MOST) {
+        for line in self.lines().into_iter().take(MAX_ROWS) {
             let [flops, bytes] = [line.flops, line.fused_bytes].map(|n| count(n as f64));
             let place =
                 line.place.map_or("(no line)".into(), |at| format!("{}:{}", at.file, at.line));
@@ -109,7 +110,7 @@ impl fmt::Display for Prediction {
                 writeln!(f, "{name:<12} {:>12}", time(seconds))?;
             }
         }
-        for one in self.exchanges.iter().take(MOST) {
+        for one in self.exchanges.iter().take(MAX_ROWS) {
             let exchange = &one.exchange;
             let (axes, bytes) = (exchange.axes.join(", "), count(exchange.bytes as f64));
             writeln!(

@@ -1,23 +1,23 @@
-//! Which values are written to main memory when a compiler fuses, by a rule that fits on a page.
+//! A simple model of fusion, which decides the values that are written to main memory.
 //!
-//! 1. What computes or moves element by element joins what it feeds and what feeds it, unless something that is not
-//!    element by element lies between the two.
-//! 2. A reduction joins what feeds it. One product of matrices joins what it feeds.
-//! 3. Constants, and what makes an array larger (broadcasts), are made again wherever they are used.
-//! 4. Each such group reads each value from outside once, and writes once what is used outside.
+//! 1. Elementwise operations and data movement fuse with their producers and consumers, unless
+//!    another operation is between the two.
+//! 2. A reduction fuses with its producers. One matrix product fuses with its consumers.
+//! 3. Constants and broadcasts are computed again wherever they are used.
+//! 4. Each group reads each outside value once, and writes once each value that is used outside.
 
 use super::device_costs::DeviceParts;
 use super::region::{Region, Step};
 use crate::core::Access;
 use std::collections::HashMap;
 
-/// Which steps of a region are computed together.
+/// The fusion groups of a region.
 pub(super) struct Groups {
-    /// A step of the same group, nearer to its root.
+    /// The parent of each step in its group (union-find).
     parents: Vec<usize>,
-    /// Whether a group has a product of matrices; by root.
+    /// True for the root of a group that has a matrix product.
     has_product: Vec<bool>,
-    /// The steps that read each value, with constants and broadcasts between looked through.
+    /// The steps that read each value, directly or through constants and broadcasts.
     readers: Vec<Vec<usize>>,
 }
 
@@ -29,7 +29,7 @@ impl Groups {
             has_product: region.steps.iter().map(|step| step.contraction.is_some()).collect(),
             readers: vec![Vec::new(); region.avals.len()],
         };
-        // How many steps that do not fuse lie before each step at most.
+        // The largest number of steps that do not fuse on a path to each step.
         let mut levels = vec![0_usize; n];
         for (at, step) in region.steps.iter().enumerate() {
             for source in sources(region, step) {
@@ -54,14 +54,14 @@ impl Groups {
                 }
             }
         }
-        // What is is_recomputed belongs to nobody.
+        // Recomputed steps do not belong to a group.
         for readers in &mut groups.readers {
             readers.retain(|&at| !region.steps[at].is_recomputed);
         }
         groups
     }
 
-    /// The bytes that each step of a region reads and writes on one device, those of programs that steps hold left out.
+    /// Returns the bytes that each step reads and writes on one device, without held programs.
     pub(super) fn bytes(&self, region: &Region, shares: &DeviceParts) -> Vec<u64> {
         let mut bytes = vec![0; region.steps.len()];
         self.read(region, shares, &mut bytes);
@@ -76,7 +76,7 @@ impl Groups {
         at
     }
 
-    /// Makes two groups one, unless both have a product.
+    /// Joins two groups, unless both have a product.
     fn join(&mut self, a: usize, b: usize) {
         let (a, b) = (self.root(a), self.root(b));
         if a != b && !(self.has_product[a] && self.has_product[b]) {
@@ -86,7 +86,7 @@ impl Groups {
         }
     }
 
-    /// Adds what each group reads from outside to the first step of it that does.
+    /// Adds the bytes that each group reads from outside to the first step that reads them.
     fn read(&self, region: &Region, shares: &DeviceParts, bytes: &mut [u64]) {
         let mut charged: HashMap<(usize, usize), u64> = HashMap::new();
         for (value, readers) in self.readers.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Groups {
                 if from_within || !region.steps[at].inner.is_empty() {
                     continue;
                 }
-                // A slice reads no more than it gives.
+                // A slice reads at most the bytes of its result.
                 let most = shares.read(region, at, value, region.bytes(value));
                 let made = |&v: &usize| shares.held(v, region.bytes(v));
                 let wanted = match region.steps[at].cost.access {
@@ -114,7 +114,8 @@ impl Groups {
         }
     }
 
-    /// Adds what is used outside of the group that makes it to the step that does.
+    /// Adds the bytes of values that are used outside of their group to the step that computes
+    /// them.
     fn write(&self, region: &Region, shares: &DeviceParts, bytes: &mut [u64]) {
         for (at, step) in region.steps.iter().enumerate() {
             if !step.inner.is_empty() {
@@ -123,7 +124,7 @@ impl Groups {
             for &value in &step.results {
                 let outside = |&reader: &usize| self.root(reader) != self.root(at);
                 if region.outputs.contains(&value) || self.readers[value].iter().any(outside) {
-                    // An update in place writes no more than it says.
+                    // An update in place writes at most its own bytes.
                     bytes[at] += shares.held(value, region.bytes(value).min(step.cost.bytes));
                 }
             }
@@ -131,7 +132,7 @@ impl Groups {
     }
 }
 
-/// The values that a step reads, those behind constants and broadcasts instead of these themselves.
+/// Returns the values that a step reads, looking through constants and broadcasts.
 fn sources(region: &Region, step: &Step) -> Vec<usize> {
     let mut found = Vec::new();
     let mut open = step.operands.clone();

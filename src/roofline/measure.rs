@@ -1,4 +1,4 @@
-//! What the device that programs run on does, by measurement.
+//! Measurement of the rates of the default device.
 
 use super::specs::{DeviceSpec, Peaks, Wires};
 use crate::core::{Array, DType, Error};
@@ -6,19 +6,19 @@ use crate::jit::jit;
 use crate::primitives::{DotGeneral, add, convert_element_type, dot_general, full, mul};
 use std::time::{Duration, Instant};
 
-/// How large the measured programs are.
+/// The size of the measured programs.
 ///
-/// [`Effort::default`] takes a few seconds on a laptop. Every figure is the best of several runs: other work on the machine
-/// makes it smaller, never larger.
+/// [`Effort::default`] takes a few seconds on a laptop. Every rate is the best of several runs,
+/// because other work on the machine only slows them down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// The side of the matrices that are multiplied.
+    /// The side of the multiplied matrices.
     pub side: usize,
-    /// Bytes of the array that is read and written in main memory: many times the last cache.
+    /// The bytes of the array in main memory, many times the size of the last cache.
     pub far_bytes: usize,
-    /// Bytes of the array that is read and written in caches.
+    /// The bytes of the array in caches.
     pub near_bytes: usize,
-    /// How often each program runs.
+    /// The number of runs of each program.
     pub runs: usize,
 }
 
@@ -28,15 +28,15 @@ impl Default for Effort {
     }
 }
 
-/// How many multiplications and additions follow each other where the vector units are measured.
+/// The number of multiplications and additions in the measurement of vector units.
 const CHAIN: usize = 64;
 
 impl DeviceSpec {
-    /// The default device, measured through the programs that it would run: products of matrices in `bf16`, `f32` and `i8`,
-    /// sums over arrays in main memory and in caches, chains of products and sums in registers.
+    /// Measures the default device: matrix products in `bf16`, `f32` and `i8`, sums over arrays in
+    /// main memory and in caches, and chains of multiplications and additions.
     ///
-    /// Its memory's size is not measured, and neither are wires. Meant for CPUs, for which nobody publishes rates; on
-    /// accelerators the table is better.
+    /// The size of its memory and its interconnect are not measured. Use it for CPUs, whose rates
+    /// are not published. For accelerators the table is better.
     ///
     /// # Errors
     /// `Plugin`, `Compile`, `Runtime`: those of running a program.
@@ -68,7 +68,7 @@ impl DeviceSpec {
     }
 }
 
-/// The shortest of some runs, after one that compiles.
+/// Returns the shortest time of several runs, after one that compiles.
 fn shortest(runs: usize, mut run: impl FnMut() -> Result<Array, Error>) -> Result<f64, Error> {
     run()?.block_until_ready()?;
     let mut best = Duration::MAX;
@@ -77,11 +77,11 @@ fn shortest(runs: usize, mut run: impl FnMut() -> Result<Array, Error>) -> Resul
         run()?.block_until_ready()?;
         best = best.min(start.elapsed());
     }
-    // A clock that stands still is no reason to divide by 0.
+    // Avoids a division by 0 with a coarse clock.
     Ok(best.as_secs_f64().max(1e-9))
 }
 
-/// FLOP/s of products of square matrices.
+/// Returns the FLOP/s of products of square matrices.
 fn product_rate(dtype: DType, Effort { side, runs, .. }: Effort) -> Result<f64, Error> {
     let sums = match dtype {
         DType::I8 => DType::I32,
@@ -101,7 +101,7 @@ fn product_rate(dtype: DType, Effort { side, runs, .. }: Effort) -> Result<f64, 
     Ok(2.0 * (side as f64).powi(3) / seconds)
 }
 
-/// Bytes/s, read and written, of a sum over an array.
+/// Returns the bytes/s, read and written, of an addition to an array.
 fn memory_rate(bytes: usize, runs: usize) -> Result<f64, Error> {
     let elements = (bytes / 4).max(1);
     let more = jit(|x: Array| add(&x, 1.0));
@@ -110,7 +110,7 @@ fn memory_rate(bytes: usize, runs: usize) -> Result<f64, Error> {
     Ok(2.0 * 4.0 * elements as f64 / seconds)
 }
 
-/// FLOP/s of products and sums, element by element.
+/// Returns the FLOP/s of elementwise multiplications and additions.
 fn vector_rate(Effort { near_bytes, runs, .. }: Effort) -> Result<f64, Error> {
     let elements = (near_bytes / 4).max(1);
     let chain = jit(|x: Array| (0..CHAIN).fold(x.clone(), |y, _| add(mul(&y, 0.5), &x)));
@@ -124,7 +124,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn every_rate_is_a_number() {
+    fn measured_rates_are_finite_and_positive() {
         let effort = Effort { side: 32, far_bytes: 1 << 16, near_bytes: 1 << 12, runs: 2 };
         let here = DeviceSpec::measured(effort).unwrap();
         let rates = [

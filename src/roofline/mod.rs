@@ -1,10 +1,11 @@
-//! Roofline predictions: the least time of a program from its FLOPs, memory traffic and communication.
+//! Roofline predictions: the least time of a program from its FLOPs, memory traffic and
+//! communication.
 //!
-//! - [`Roofline`] counts FLOPs and bytes of a traced program, by operation and by source line. Loops
-//!   count as often as they run. It does not need a compiler.
+//! - [`Roofline`] counts FLOPs and bytes of a traced program, by operation and by source line.
+//!   Loops count as often as they run. It does not need a compiler.
 //! - [`DeviceSpec`] describes a device. [`DeviceSpec::ALL`] is a table of known devices.
-//! - [`Roofline::on`] combines both into a [`Prediction`]: seconds, the bottleneck, and an upper bound
-//!   of utilization.
+//! - [`Roofline::on`] combines both into a [`Prediction`]: seconds, the bottleneck, and an upper
+//!   bound of utilization.
 //! - [`Network`] computes the time of exchanges between devices.
 //!
 //! ```
@@ -23,8 +24,8 @@
 //! ```
 //!
 //! It is not a simulator: it does not predict how far a program stays below the peaks.
-//! `docs/roofline.md` has the formulas, the table with its sources, and a comparison of the counts with
-//! those of the TPU compiler.
+//! `docs/roofline.md` has the formulas, the table with its sources, and a comparison of the counts
+//! with those of the TPU compiler.
 
 mod compiled_exchanges;
 mod count;

@@ -1,27 +1,27 @@
-//! How long exchanges take: where the axes of a mesh lie on the wires.
+//! The time of exchanges over the interconnect.
 
 use super::count::Exchange;
 use super::specs::{DeviceSpec, Wires};
 use crate::core::Collective;
 use serde::Serialize;
 
-/// What an axis of a mesh runs over.
+/// The interconnect of a mesh axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Route {
-    /// Axes of the grid that close to rings: so many of them, the mesh's axis folded over them.
+    /// This many grid axes that are rings, over which the mesh axis is folded.
     Rings(usize),
-    /// An axis of the grid whose ends are not joined.
+    /// A grid axis whose ends are not connected.
     Line,
-    /// A switch that joins all to all.
+    /// A switch that connects all devices.
     Switch,
-    /// The data centre's network: other slices, other hosts.
+    /// The network of the data centre, between slices and hosts.
     DataCentre,
 }
 
-/// Where the axes of a mesh lie on the wires of a machine.
+/// The interconnect of each axis of a mesh.
 ///
-/// [`Network::of`] puts each axis of the mesh on one axis of the grid, a ring where the maker closes axes of that size, and
-/// otherwise a line. What lies otherwise is said by name:
+/// [`Network::of`] assigns each mesh axis to one grid axis: a ring where hardware connects the ends
+/// of axes of that size, otherwise a line. [`Network::along`] changes the assignment:
 ///
 /// ```
 /// use oxidax::core::Collective;
@@ -40,23 +40,23 @@ pub struct Network {
     axes: Vec<(String, usize, Route)>,
 }
 
-/// How long exchanges take over each kind of wire, in seconds.
+/// The time of exchanges over each kind of interconnect, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CommunicationTime {
     /// Over ICI or NVLink.
     pub wires: f64,
-    /// Over the data centre's network.
+    /// Over the network of the data centre.
     pub data_centre: f64,
 }
 
 impl CommunicationTime {
-    /// One after the other.
+    /// Returns the sum of both.
     pub fn seconds(self) -> f64 {
         self.wires + self.data_centre
     }
 }
 
-/// A way that bytes go: how fast a gather is on it, bytes/s, and how many hops it takes.
+/// Rates of a mesh axis: bytes/s of a gather and of an all-to-all, and the number of hops.
 struct Path {
     gather: f64,
     exchange: f64,
@@ -64,7 +64,7 @@ struct Path {
 }
 
 impl Network {
-    /// Each axis of a mesh on one axis of the device's grid.
+    /// Assigns each axis of a mesh to one axis of the grid of the device.
     pub fn of(spec: &DeviceSpec, mesh: &[(String, usize)]) -> Network {
         let route = |size: usize| match spec.wires {
             Wires::Torus { .. } if spec.wires.is_ring(size) => Route::Rings(1),
@@ -76,7 +76,7 @@ impl Network {
         Network { wires: spec.wires, dcn_bandwidth: spec.dcn_bandwidth, axes }
     }
 
-    /// The same with an axis of the mesh on another way. A name that the mesh does not have changes nothing.
+    /// Sets the route of a mesh axis. A name that the mesh does not have is ignored.
     #[must_use]
     pub fn along(mut self, axis: &str, route: Route) -> Network {
         for (name, _, old) in &mut self.axes {
@@ -87,12 +87,12 @@ impl Network {
         self
     }
 
-    /// The axes: name, size and way.
+    /// Returns the axes: name, size and route.
     pub fn axes(&self) -> &[(String, usize, Route)] {
         &self.axes
     }
 
-    /// Seconds for an exchange of `bytes` along axes of the mesh, counted as [`Exchange::bytes`] are.
+    /// Returns the seconds of an exchange of `bytes`, as in [`Exchange::bytes`], along mesh axes.
     pub fn seconds(&self, kind: Collective, bytes: f64, axes: &[&str]) -> f64 {
         let axes = axes.iter().map(|&axis| axis.to_owned()).collect();
         let known = |axis: &String| self.axes.iter().find(|(name, ..)| name == axis);
@@ -110,7 +110,7 @@ impl Network {
         self.time(&exchange).seconds()
     }
 
-    /// Seconds for one run of an exchange.
+    /// Returns the time of one run of an exchange.
     pub fn time(&self, exchange: &Exchange) -> CommunicationTime {
         if exchange.size < 2 {
             return CommunicationTime::default();
@@ -120,7 +120,7 @@ impl Network {
         });
         let mut along: Vec<(usize, Route)> = along.filter(|(size, _)| *size > 1).collect();
         if along.is_empty() {
-            // A compiled exchange that follows no axis: neighbours on a line.
+            // A compiled exchange that does not follow mesh axes: neighbours on a line.
             let switched = matches!(self.wires, Wires::Switch { .. });
             along.push((exchange.size, if switched { Route::Switch } else { Route::Line }));
         }
@@ -132,12 +132,13 @@ impl Network {
             along.into_iter().partition(|(_, route)| *route == Route::DataCentre);
         let near_size: usize = near.iter().map(|(size, _)| size).product();
         let wires = self.collective(exchange.kind, &near, bytes);
-        // The wires gather what came from far, and scatter before what goes there.
+        // Data from the data centre is gathered over the wires, data to it is scattered first.
         let data_centre = self.collective(exchange.kind, &far, bytes / near_size as f64);
         CommunicationTime { wires, data_centre }
     }
 
-    /// Seconds for an exchange along axes that all lie on wires, or all on the data centre's network.
+    /// Returns the seconds of an exchange along axes that all use wires, or all use the data
+    /// centre.
     fn collective(&self, kind: Collective, along: &[(usize, Route)], bytes: f64) -> f64 {
         if along.is_empty() {
             return 0.0;
@@ -147,7 +148,7 @@ impl Network {
         let latency = hops * self.hop();
         let gather = (bytes / ways.iter().map(|way| way.gather).sum::<f64>()).max(latency);
         match kind {
-            // A scattered sum, and a gather of its parts.
+            // A reduce-scatter and an all-gather.
             Collective::AllReduce => 2.0 * gather,
             Collective::AllToAll => {
                 (bytes / ways.iter().map(|way| way.exchange).sum::<f64>()).max(latency)
@@ -167,7 +168,7 @@ impl Network {
                 Path { gather, exchange: 4.0 * gather, hops: (side / 2.0).ceil() * folds }
             }
             (Route::Line | Route::Switch, Wires::Torus { link, .. }) => {
-                // The middle link carries a quarter of the array each way.
+                // The middle link carries a quarter of the array in each direction.
                 Path { gather: link / others, exchange: 4.0 * link, hops: n - 1.0 }
             }
             (Route::DataCentre, _) | (_, Wires::Alone) => {
@@ -188,7 +189,8 @@ impl Network {
         }
     }
 
-    /// The busiest link of shortest ways along one axis; without pairs, neighbours.
+    /// Returns the time of the busiest link, with shortest routes along one axis. Without pairs it
+    /// is that of neighbours.
     fn permutation(
         &self,
         along: &[(usize, Route)],

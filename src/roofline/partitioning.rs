@@ -45,8 +45,8 @@ pub(super) fn all(cut: &[Axes]) -> Axes {
 
 /// The partitioning of the values of a region, an estimate of the compiler's.
 ///
-/// It starts from the shardings of the arguments, propagates them forwards along
-/// [sharding rules](crate::core::ShardingRule), then backwards to values that are not partitioned yet.
+/// It starts from the shardings of the arguments, propagates them forwards along [sharding
+/// rules](crate::core::ShardingRule), then backwards to values that are not partitioned yet.
 pub(super) struct Partitioning<'m> {
     pub(super) grid: Grid<'m>,
     of: Vec<DimAxes>,
@@ -55,7 +55,8 @@ pub(super) struct Partitioning<'m> {
 }
 
 impl<'m> Partitioning<'m> {
-    /// Propagates the partitioning of inputs. Inputs that are not pinned may be partitioned further.
+    /// Propagates the partitioning of inputs. Inputs that are not pinned may be partitioned
+    /// further.
     pub(super) fn of(
         region: &Region,
         inputs: Vec<(DimAxes, bool)>,
@@ -78,7 +79,8 @@ impl<'m> Partitioning<'m> {
         &self.of[value]
     }
 
-    /// Partitioning a dimension along more axes: of those that no other dimension has, as far as its size divides.
+    /// Partitioning a dimension along more axes: of those that no other dimension has, as far as
+    /// its size divides.
     fn add(&mut self, region: &Region, value: usize, dim: usize, axes: Axes) {
         if self.pinned[value] {
             return;

@@ -1,4 +1,4 @@
-//! [`Prediction`]: how long a program takes on a device, and what bounds it.
+//! [`Prediction`]: the least time of a program on a device, and its bottleneck.
 
 use super::count::{Exchange, OpCost, Roofline};
 use super::network::{CommunicationTime, Network};
@@ -6,19 +6,19 @@ use super::specs::DeviceSpec;
 use serde::Serialize;
 use std::fmt;
 
-/// What a step waits for.
+/// The bottleneck of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
-    /// Products on the matrix unit.
+    /// Matrix products.
     Products,
-    /// Other arithmetic, on the vector unit.
+    /// Other arithmetic on the vector unit.
     Vectors,
     /// Main memory.
     Memory,
-    /// Exchanges over the machine's own wires.
+    /// Exchanges over ICI or NVLink.
     Wires,
-    /// Exchanges over the data centre's network.
+    /// Exchanges over the network of the data centre.
     DataCentre,
 }
 
@@ -34,20 +34,20 @@ impl fmt::Display for Bound {
     }
 }
 
-/// How long one part of the machine is busy in a step, in seconds.
+/// The time that each part of the machine is busy in a step, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Seconds {
     /// The matrix unit.
     pub products: f64,
-    /// The vector unit; 0 where its rate is not known.
+    /// The vector unit, or 0 if its rate is not known.
     pub vectors: f64,
-    /// Main memory, with fused bytes.
+    /// Main memory, after fusion.
     pub memory: f64,
     /// Main memory if nothing is fused: an upper bound.
     pub memory_unfused: f64,
-    /// Main memory for arguments and results alone: a lower bound.
+    /// Main memory for arguments and results only: a lower bound.
     pub memory_least: f64,
-    /// Fast memory, if everything lay in it.
+    /// Fast memory, if all values were stored in it.
     pub vmem: f64,
     /// ICI or NVLink.
     pub wires: f64,
@@ -67,19 +67,20 @@ impl Seconds {
     }
 }
 
-/// How long an exchange takes in a step.
+/// The time of an exchange in a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExchangeTime {
-    /// Which.
+    /// The exchange.
     pub exchange: Exchange,
     /// Seconds over all its runs.
     pub time: CommunicationTime,
 }
 
-/// How long one step of a program takes on devices of one kind, and what it waits for. Prints as a table.
+/// How long one step of a program takes on devices of one kind, and what it waits for. Prints as a
+/// table.
 ///
-/// A lower bound, [`Prediction::seconds`], overlaps everything with everything; an upper one does one thing after the other.
-/// The truth lies between, if the peaks were reached.
+/// A lower bound, [`Prediction::seconds`], overlaps everything with everything; an upper one does
+/// one thing after the other. The truth lies between, if the peaks were reached.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
     /// On what.
@@ -100,12 +101,14 @@ pub struct Prediction {
     pub serial_seconds: f64,
     /// What takes longest.
     pub bound: Bound,
-    /// FLOPs of the program over those that the device could do in [`Prediction::seconds`] in `bf16`, from 0 to 1: what the
-    /// utilization can be at most. Work that `remat` does again counts, what several devices do alike counts once.
+    /// FLOPs of the program over those that the device could do in [`Prediction::seconds`] in
+    /// `bf16`, from 0 to 1: what the utilization can be at most. Work that `remat` does again
+    /// counts, what several devices do alike counts once.
     pub mfu: f64,
     /// FLOPs per fused byte.
     pub intensity: f64,
-    /// From which intensity on products are the bound, at the rate of this program's types: from main memory.
+    /// From which intensity on products are the bound, at the rate of this program's types: from
+    /// main memory.
     pub critical_intensity: f64,
     /// The same from fast memory.
     pub critical_intensity_from_vmem: f64,
@@ -115,26 +118,26 @@ pub struct Prediction {
     pub exchanges: Vec<ExchangeTime>,
 }
 
-/// How long one operation keeps the parts of the machine busy, over all its runs, on the device that runs it.
+/// The time that an operation keeps the parts of a device busy, over all its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OpTime {
     /// The matrix unit, seconds, without padding to tiles.
     pub products: f64,
-    /// The vector unit, seconds; 0 where its rate is not known.
+    /// The vector unit, seconds, or 0 if its rate is not known.
     pub vectors: f64,
-    /// Main memory, seconds, with fused bytes.
+    /// Main memory, seconds, after fusion.
     pub memory: f64,
 }
 
 impl OpTime {
-    /// The longest of them.
+    /// Returns the longest of them.
     pub fn seconds(self) -> f64 {
         self.products.max(self.vectors).max(self.memory)
     }
 }
 
 impl OpCost {
-    /// How long its part of the operation keeps a device busy.
+    /// Returns the time that the operation keeps a device busy.
     pub fn on(&self, spec: &DeviceSpec) -> OpTime {
         let passes = self.product.map_or(1, |product| product.passes);
         let peak = self.dtype.map_or(spec.peak.bf16, |dtype| spec.peak_of(dtype));
@@ -153,13 +156,14 @@ impl OpCost {
 }
 
 impl Roofline {
-    /// How long a step takes on devices of this kind, as many as the program's mesh has, each axis of the mesh on one axis of
-    /// the grid.
+    /// Predicts the time of a step on as many devices of this kind as the mesh of the program has.
+    ///
+    /// Each mesh axis is assigned to one grid axis, as in [`Network::of`].
     pub fn on(&self, spec: &DeviceSpec) -> Prediction {
         self.over(spec, &Network::of(spec, &self.mesh))
     }
 
-    /// The same with the axes of the mesh as `network` says.
+    /// Predicts the time of a step with this network.
     pub fn over(&self, spec: &DeviceSpec, network: &Network) -> Prediction {
         let devices = self.devices().max(1);
         let each = self.per_device();
@@ -191,9 +195,9 @@ impl Roofline {
             .into_iter()
             .max_by(|a, b| a.1.total_cmp(&b.1))
             .unwrap_or((Bound::Memory, 0.0));
-        // What devices do that others do too is no use.
+        // Replicated work does not count for utilization.
         let useful = self.flops() as f64 / devices as f64;
-        // The rate at which this program's mixture of types is multiplied.
+        // The rate of products for the mixture of dtypes of this program.
         let rate =
             if times.products > 0.0 { product_flops / times.products } else { spec.peak.bf16 };
         Prediction {
@@ -224,8 +228,10 @@ fn timed(exchange: &Exchange, network: &Network) -> ExchangeTime {
 }
 
 impl Prediction {
-    /// Whether arguments and results fit into main memory. What lies between them takes more: the compiler knows,
-    /// [`Compiled::memory_analysis`](crate::jit::Compiled::memory_analysis).
+    /// Returns true if arguments and results fit into main memory.
+    ///
+    /// Intermediate values need more:
+    /// [`Compiled::memory_analysis`](crate::jit::Compiled::memory_analysis) reports it.
     pub fn fits(&self) -> bool {
         self.least_bytes <= self.device.hbm_bytes as f64
     }

@@ -70,7 +70,8 @@ impl Region {
         self.makers[value].map(|at| &self.steps[at])
     }
 
-    /// Appends the equations of a program. Equations without a source location get that of the call.
+    /// Appends the equations of a program. Equations without a source location get that of the
+    /// call.
     fn write(&mut self, program: &Program, inputs: &[usize], called_at: Loc) -> Vec<usize> {
         let mut number = vec![usize::MAX; program.avals().len()];
         for (&var, &value) in program.inputs().iter().zip(inputs) {

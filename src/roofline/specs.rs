@@ -1,14 +1,14 @@
-//! What devices can do: the type. The figures stand in `table.rs`.
+//! The specification of a device. The table of devices is in `device_table.rs`.
 
 use super::device_table;
 use crate::core::{Contraction, DType};
 use serde::Serialize;
 
-/// What one device can do, by its maker's figures: one [`Device`](crate::core::Device) of a program, which is a chip or
-/// one core of a chip.
+/// The published peak rates and memory sizes of one device, a [`Device`](crate::core::Device) of a
+/// program, which is a chip or one core of a chip.
 ///
-/// Rates are peaks that no program reaches. [`DeviceSpec::ALL`] is the table, dated and with sources; `docs/roofline.md`
-/// prints it. Fields are public, so that a machine that is not in it can be described:
+/// [`DeviceSpec::ALL`] is a table with dates and sources, printed in `docs/roofline.md`. Fields are
+/// public, so other machines can be described:
 ///
 /// ```
 /// use oxidax::roofline::DeviceSpec;
@@ -19,85 +19,86 @@ use serde::Serialize;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DeviceSpec {
-    /// Its name: `v5e`, `h100`.
+    /// The name, such as `v5e` or `h100`.
     pub name: &'static str,
-    /// What one device is: `chip (2 cores)`, `core (half a chip)`.
+    /// The unit that is one device, such as `chip (2 cores)` or `core (half a chip)`.
     pub unit: &'static str,
-    /// Peak rates of its matrix unit.
+    /// The peak rates of the matrix unit.
     pub peak: Peaks,
-    /// Peak rate of its vector unit in `f32`, FLOP/s, where it is published or follows from the clock.
+    /// The peak rate of the vector unit in `f32`, FLOP/s, if it is published or follows from the
+    /// clock.
     pub vector_flops: Option<f64>,
-    /// Main memory, bytes, that a program may use.
+    /// The main memory that a program can use, in bytes.
     pub hbm_bytes: u64,
-    /// Main memory to core, bytes/s.
+    /// The bandwidth of main memory, in bytes/s.
     pub hbm_bandwidth: f64,
-    /// Fast memory that the compiler manages (VMEM) or the last cache, bytes.
+    /// The size of fast memory managed by the compiler (VMEM), or of the last cache, in bytes.
     pub vmem_bytes: u64,
-    /// Fast memory to matrix unit, bytes/s.
+    /// The bandwidth of fast memory, in bytes/s.
     pub vmem_bandwidth: f64,
-    /// The side of the tile that the matrix unit works on: smaller axes are padded to it.
+    /// The side of a tile of the matrix unit. Smaller axes are padded to it.
     pub mxu: usize,
-    /// How devices are wired to each other.
+    /// The interconnect between devices.
     pub wires: Wires,
-    /// To devices that are not wired to this one, over the data centre's network: bytes/s each way, per device.
+    /// The bandwidth over the network of the data centre, in bytes/s per device and direction.
     pub dcn_bandwidth: f64,
-    /// When the figures were looked up: `2026-11`.
+    /// The date of the figures, such as `2026-11`.
     pub date: &'static str,
-    /// Where.
+    /// The source of the figures.
     pub source: &'static str,
 }
 
-/// Peak rates of a matrix unit, FLOP/s, two for a product and its sum, without sparsity.
+/// Peak rates of a matrix unit in FLOP/s, without sparsity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Peaks {
     /// `bf16` and `f16` operands.
     pub bf16: f64,
-    /// 8-bit floats; `None`: multiplied as `bf16`.
+    /// 8-bit floats. `None` if they are multiplied as `bf16`.
     pub fp8: Option<f64>,
-    /// 8-bit integers; `None`: multiplied as `bf16`.
+    /// 8-bit integers. `None` if they are multiplied as `bf16`.
     pub int8: Option<f64>,
     /// `f32` operands at default precision: one `bf16` pass on TPUs, TF32 on GPUs.
     pub f32: f64,
 }
 
-/// How devices of one machine or slice are wired.
+/// The interconnect of the devices of one machine or slice.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Wires {
-    /// Each to its neighbours along the axes of a grid.
+    /// A grid in which each device is connected to its neighbours.
     Torus {
-        /// Axes of the grid.
+        /// The number of axes of the grid.
         axes: usize,
-        /// Bytes/s of one link, one way.
+        /// Bytes/s of one link in one direction.
         link: f64,
-        /// An axis of which sizes closes to a ring; others are lines.
+        /// The axes that are rings. Others are lines.
         rings: Rings,
-        /// Seconds for one hop.
+        /// Seconds of one hop.
         hop: f64,
     },
-    /// Each to all through a switch.
+    /// A switch that connects all devices.
     Switch {
-        /// Bytes/s of one device, one way.
+        /// Bytes/s of one device in one direction.
         bandwidth: f64,
-        /// How many devices hang on one switch.
+        /// The number of devices at one switch.
         devices: usize,
         /// Seconds from device to device.
         hop: f64,
     },
-    /// None.
+    /// No interconnect.
     Alone,
 }
 
-/// Which axes of a grid close to rings.
+/// The axes of a grid that are rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Rings {
-    /// Those as long as the whole pod.
+    /// Axes of the size of the whole pod.
     Exactly(usize),
-    /// Those whose size is a multiple, which optical switches close.
+    /// Axes whose size is a multiple, which optical switches connect.
     MultiplesOf(usize),
 }
 
 impl Wires {
-    /// Whether an axis of so many devices closes to a ring.
+    /// Returns true if an axis of this size is a ring.
     pub fn is_ring(&self, size: usize) -> bool {
         match *self {
             Wires::Torus { rings: Rings::Exactly(pod), .. } => size == pod,
@@ -110,21 +111,23 @@ impl Wires {
 }
 
 impl DeviceSpec {
-    /// Every device of the table.
+    /// All devices of the table.
     pub const ALL: &'static [DeviceSpec] = device_table::ALL;
 
-    /// The device of this name, in any case: `v5e`, `TPU v5 lite`, `H100`.
+    /// Returns the device of this name, in any case: `v5e`, `TPU v5 lite`, `H100`.
     pub fn named(name: &str) -> Option<DeviceSpec> {
-        let wanted = name.to_lowercase();
-        let wanted = wanted.strip_prefix("nvidia ").unwrap_or(&wanted);
-        let is_known = |aliases: &&(&str, &str)| aliases.0 == wanted;
-        let wanted = device_table::ALIASES.iter().find(is_known).map_or(wanted, |(_, name)| name);
-        DeviceSpec::ALL.iter().find(|spec| spec.name == wanted).copied()
+        let name = name.to_lowercase();
+        let name = name.strip_prefix("nvidia ").unwrap_or(&name);
+        let mut aliases = device_table::ALIASES.iter();
+        let name = aliases.find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
+        DeviceSpec::ALL.iter().find(|spec| spec.name == name).copied()
     }
 
-    /// What a [topology](crate::parallel::Topology) of this name calls a device: `v5e:4x4`, `7x:2x2x1`.
+    /// Returns the device of a [topology](crate::parallel::Topology) name such as `v5e:4x4` or
+    /// `7x:2x2x1`.
     ///
-    /// A chip of two cores is two devices in topologies of v3 and 7x and one in those of v4 and v5p, as on Cloud TPU VMs.
+    /// A chip with two cores is two devices in topologies of v3 and 7x, and one in those of v4 and
+    /// v5p, as on Cloud TPU VMs.
     ///
     /// ```
     /// use oxidax::roofline::DeviceSpec;
@@ -135,7 +138,7 @@ impl DeviceSpec {
         DeviceSpec::named(name.split(':').next()?)
     }
 
-    /// Peak rate for products of this type, FLOP/s, at one pass.
+    /// Returns the peak rate of products of this dtype in one pass, in FLOP/s.
     pub fn peak_of(&self, dtype: DType) -> f64 {
         let Peaks { bf16, fp8, int8, f32 } = self.peak;
         match dtype {
@@ -147,18 +150,21 @@ impl DeviceSpec {
         }
     }
 
-    /// FLOPs per byte of main memory from which on `bf16` products are bound by arithmetic.
+    /// Returns the FLOPs per byte of main memory above which `bf16` products are bound by
+    /// arithmetic.
     pub fn critical_intensity(&self) -> f64 {
         self.peak.bf16 / self.hbm_bandwidth
     }
 
-    /// FLOPs per byte of fast memory from which on `bf16` products are bound by arithmetic.
+    /// Returns the FLOPs per byte of fast memory above which `bf16` products are bound by
+    /// arithmetic.
     pub fn critical_intensity_from_vmem(&self) -> f64 {
         self.peak.bf16 / self.vmem_bandwidth
     }
 
-    /// The part of a matrix unit's work on this product that is not padding, from 0 to 1: an axis of 129 takes as long as
-    /// one of 256 where tiles are 128 wide. Rows are padded to 8.
+    /// Returns the fraction of the work of the matrix unit on a product that is not padding.
+    ///
+    /// With tiles of 128 an axis of 129 takes as long as one of 256. Rows are padded to 8.
     ///
     /// ```
     /// use oxidax::core::Contraction;

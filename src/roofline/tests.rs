@@ -1,4 +1,5 @@
-//! Counts by hand, and the worked examples of "How to Scale Your Model" (jax-ml.github.io/scaling-book).
+//! Counts by hand, and the worked examples of "How to Scale Your Model"
+//! (jax-ml.github.io/scaling-book).
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -234,7 +235,8 @@ mod chapter_1 {
 
     #[test]
     fn two_chips_that_share_a_contraction_need_d_above_8755() {
-        // Question of the section on networks: each way 4.5e10 B/s, [B, D/2] times [D/2, F] on each, partial sums sent.
+        // Question of the section on networks: each way 4.5e10 B/s, [B, D/2] times [D/2, F] on
+        // each, partial sums sent.
         let spec = spec("v5e");
         let crossover = |d: f64| (d / 2.0) / (spec.peak.bf16 / 4.5e10);
         assert!(crossover(8750.0) < 1.0 && crossover(8760.0) > 1.0);
@@ -420,8 +422,8 @@ mod table {
 
     #[test]
     fn peaks_follow_from_clocks() {
-        // Tiles of 128 by 128, a product and a sum each, four of them at 1.5 GHz; the 1.05 GHz that is often quoted for v5e
-        // is v4's clock, with eight.
+        // Tiles of 128 by 128, a product and a sum each, four of them at 1.5 GHz; the 1.05 GHz that
+        // is often quoted for v5e is v4's clock, with eight.
         near(spec("v5e").peak.bf16, 4.0 * 2.0 * 128.0 * 128.0 * 1.5e9, 0.01);
         near(spec("v4").peak.bf16, 8.0 * 2.0 * 128.0 * 128.0 * 1.05e9, 0.01);
         near(spec("v5p").peak.bf16, 8.0 * 2.0 * 128.0 * 128.0 * 1.75e9, 0.01);

@@ -5,8 +5,8 @@ use crate::core::{CounterOp, DType};
 
 /// Returns the number of iterations of a loop.
 ///
-/// It is known if the condition compares a carried integer with a constant, the body adds a constant to
-/// that integer, and its first value is a constant.
+/// It is known if the condition compares a carried integer with a constant, the body adds a
+/// constant to that integer, and its first value is a constant.
 pub(super) fn trip_count(outer: &Region, step: &Step) -> Option<u64> {
     let [(_, cond), (_, body)] = step.inner.as_slice() else { return None };
     let n_carry = body.outputs.len();

@@ -1,10 +1,10 @@
-//! The process's client: made once, on the first use, and alive until the process ends.
+//! The process's client, created on first use and kept until the process ends.
 
+use super::cache_key::CacheKeyPrefix;
 use super::config::{CompilerVariables, RuntimeConfig};
 use super::cuda::{self, CudaOptions};
-use super::identity::Identity;
-use crate::core::Error;
 use crate::core::host_function::take_failure;
+use crate::core::{DeviceId, Error};
 use oxidax_pjrt::{Client, Code, Device, NamedValue, Plugin};
 use oxidax_plugin::{Config, Platform, Request, Stderr, devices, find_usable};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -12,49 +12,56 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// A client and its devices.
 pub(super) struct Runtime {
     pub(super) client: Client,
-    /// Those of this process; arrays go to the first where nothing else is said.
+    /// Devices of this process. The first one is the default device.
     pub(super) local: Vec<Device>,
-    /// Those of all processes, as users know them.
+    /// Devices of all processes, as users see them.
     pub(super) devices: Vec<crate::core::Device>,
-    /// The platform as `lower` rules know it: `cpu`, `cuda`, `tpu`.
+    /// The platform: `cpu`, `cuda` or `tpu`.
     pub(super) platform: String,
-    /// What keys of compiled programs on disk begin with.
-    pub(super) identity: Identity,
+    /// Prefix of the disk cache's keys.
+    pub(super) cache_key: CacheKeyPrefix,
 }
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-/// Held while the client is made, and while what it is made from is set.
-static MAKING: Mutex<()> = Mutex::new(());
-/// How many devices the CPU shows, if a program says so itself.
+/// Held while the client is created, and while its options are set.
+static CREATION: Mutex<()> = Mutex::new(());
+/// Number of CPU devices set with `set_cpu_devices`.
 static CPU_DEVICES: OnceLock<i64> = OnceLock::new();
 
 impl Runtime {
-    /// A device of this process.
+    /// Returns a device of this process.
     ///
     /// # Errors
-    /// `Plugin` if there is none of this number, or it is another process's.
-    pub(super) fn device(&self, id: i32) -> Result<&Device, Error> {
-        // Numbers of local devices follow each other as a rule.
-        let guess = usize::try_from(id - self.local[0].id()).ok().and_then(|at| self.local.get(at));
-        let found = guess.filter(|device| device.id() == id);
-        found.or_else(|| self.local.iter().find(|device| device.id() == id)).ok_or_else(|| {
-            let known: Vec<i32> = self.local.iter().map(Device::id).collect();
-            Error::Plugin(format!("device {id} is not among those of this process, {known:?}"))
+    /// `Plugin` if this process has no device with this id.
+    pub(super) fn device(&self, id: DeviceId) -> Result<&Device, Error> {
+        let DeviceId(id) = id;
+        // The ids of local devices are usually consecutive.
+        let index = usize::try_from(id - self.local[0].id()).ok();
+        let guess = index.and_then(|index| self.local.get(index));
+        let device = guess.filter(|device| device.id() == id);
+        device.or_else(|| self.local.iter().find(|device| device.id() == id)).ok_or_else(|| {
+            let local: Vec<i32> = self.local.iter().map(Device::id).collect();
+            Error::Plugin(format!("device {id} is not among those of this process, {local:?}"))
         })
     }
 
-    /// The facts of a device.
-    pub(super) fn facts(&self, id: i32) -> Option<&crate::core::Device> {
+    /// Returns the id of the first device of this process.
+    pub(super) fn first_device(&self) -> DeviceId {
+        DeviceId(self.local[0].id())
+    }
+
+    /// Returns the description of a device of any process.
+    pub(super) fn described(&self, id: DeviceId) -> Option<&crate::core::Device> {
         self.devices.iter().find(|device| device.id() == id)
     }
 }
 
-/// Says how many devices the CPU is to show, before the first array is made: as `OXIDAX_CPU_DEVICES`, over which it goes.
+/// Sets the number of CPU devices, before the client is created. Overrides `OXIDAX_CPU_DEVICES`.
 ///
 /// # Errors
-/// `Plugin` if the client is there already with another number of devices, or the number is not from 1 to 1024.
+/// `Plugin` if a client with another number of devices exists, or the number is not from 1 to 1024.
 pub(crate) fn set_cpu_devices(count: usize) -> Result<(), Error> {
-    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _creation = CREATION.lock().unwrap_or_else(PoisonError::into_inner);
     if !(1..=1024).contains(&count) {
         return Err(Error::Plugin(format!("{count} CPU devices: it must be from 1 to 1024")));
     }
@@ -62,78 +69,79 @@ pub(crate) fn set_cpu_devices(count: usize) -> Result<(), Error> {
     match RUNTIME.get() {
         Some(runtime) if runtime.platform == "cpu" && runtime.local.len() != count => {
             Err(Error::Plugin(format!(
-                "the CPU shows {} devices already: say {count} before the first array is made",
+                "the CPU has {} devices already: request {count} before the first array is created",
                 runtime.local.len()
             )))
         }
         _ if set != count as i64 => {
-            Err(Error::Plugin(format!("{set} CPU devices were asked for before, now {count}")))
+            Err(Error::Plugin(format!("{set} CPU devices were requested before, now {count}")))
         }
         _ => Ok(()),
     }
 }
 
-/// Says how the CUDA client is to be made, before the first array: it goes over the environment.
+/// Sets the options of the CUDA client, before it is created. Overrides the environment.
 ///
 /// # Errors
-/// `Plugin` if there is a CUDA client already, other options were set before, or they make no sense.
+/// `Plugin` if a CUDA client exists, other options were set before, or an option is invalid.
 pub(crate) fn set_cuda_options(options: CudaOptions) -> Result<(), Error> {
-    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _creation = CREATION.lock().unwrap_or_else(PoisonError::into_inner);
     if RUNTIME.get().is_some_and(|runtime| runtime.platform == "cuda") {
-        let message = "the CUDA client is made already: set its options before the first array";
+        let message = "the CUDA client exists already: set its options before the first array";
         return Err(Error::Plugin(message.into()));
     }
-    cuda::ask(options)
+    cuda::set_options(options)
 }
 
-/// The runtime of the default platform.
+/// Returns the runtime of the process, creating it if necessary.
 ///
 /// # Errors
-/// `Plugin` if there is no usable plugin; asked again, it is looked for again.
+/// `Plugin` if there is no usable plugin; the next call searches again.
 pub(super) fn runtime() -> Result<&'static Runtime, Error> {
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
-    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _creation = CREATION.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
-    let made = make()?;
-    Ok(RUNTIME.get_or_init(|| made))
+    let runtime = create()?;
+    Ok(RUNTIME.get_or_init(|| runtime))
 }
 
-fn make() -> Result<Runtime, Error> {
+fn create() -> Result<Runtime, Error> {
     let plugin_error = |error: &dyn std::fmt::Display| Error::Plugin(error.to_string());
     let settings = RuntimeConfig::from_env()?;
-    // A variable that makes no sense is said here, and not when the first program would be kept.
-    super::saved::disk_settings()?;
+    // Reports an invalid variable now instead of when the first program is stored.
+    super::disk_cache::disk_settings()?;
     let variables = CompilerVariables::from_env();
     let config = Config::from_env().map_err(|error| plugin_error(&error))?;
-    let found = find_usable(&Request::default(), &config, &mut Stderr::new())
+    let located = find_usable(&Request::default(), &config, &mut Stderr::new())
         .map_err(|error| plugin_error(&error))?;
-    let plugin = Plugin::load(&found.path).map_err(|error| load_error(&found, &config, &error))?;
-    let options = match found.platform {
+    let plugin =
+        Plugin::load(&located.path).map_err(|error| load_error(&located, &config, &error))?;
+    let options = match located.platform {
         Platform::Cpu => vec![{
             let count = CPU_DEVICES.get().copied().unwrap_or(settings.cpu_devices);
             NamedValue::new("cpu_device_count", count)
         }],
-        Platform::Cuda => cuda::asked_or(settings.cuda).to_plugin(),
+        Platform::Cuda => cuda::options_or(settings.cuda).to_plugin(),
         Platform::Tpu => Vec::new(),
     };
-    let identity = Identity::new(&found, options.clone(), variables);
-    let client = super::processes::make_client(plugin, found.platform, options)
-        .map_err(|error| explained(&found, &config, error))?;
-    // TPUs call no handlers.
-    if found.platform != Platform::Tpu {
+    let cache_key = CacheKeyPrefix::new(&located, options.clone(), variables);
+    let client = super::processes::create_client(plugin, located.platform, options)
+        .map_err(|error| client_error(&located, &config, error))?;
+    // libtpu does not support custom call handlers.
+    if located.platform != Platform::Tpu {
         super::callbacks::install(&client).map_err(|error| plugin_error(&error))?;
     }
-    let (local, platform) = (client.addressable_devices(), found.platform.to_string());
+    let (local, platform) = (client.addressable_devices(), located.platform.to_string());
     if local.is_empty() {
-        let message = format!("{} has no device of this process's", found.path.display());
+        let message = format!("{} has no device for this process", located.path.display());
         return Err(Error::Plugin(message));
     }
     let all = client.devices();
-    let facts = all.iter().map(|device| {
+    let described = all.iter().map(|device| {
         let local = device.is_addressable();
         crate::core::Device::new(
             device.id(),
@@ -142,32 +150,37 @@ fn make() -> Result<Runtime, Error> {
             device.kind(),
             local,
         )
-        .in_slice(slice_in(&device.attributes().unwrap_or_default()))
+        .in_slice(slice_index(&device.attributes().unwrap_or_default()))
     });
-    let devices = facts.collect();
-    Ok(Runtime { client, local, devices, platform, identity })
+    let devices = described.collect();
+    Ok(Runtime { client, local, devices, platform, cache_key })
 }
 
-/// Why a plugin cannot be loaded, and what to do where that is known.
-fn load_error(found: &oxidax_plugin::Plugin, config: &Config, error: &oxidax_pjrt::Error) -> Error {
+/// Explains why a plugin cannot be loaded, with a remedy if one is known.
+fn load_error(
+    located: &oxidax_plugin::Plugin,
+    config: &Config,
+    error: &oxidax_pjrt::Error,
+) -> Error {
     let old = matches!(error, oxidax_pjrt::Error::UnsupportedVersion { .. });
-    Error::Plugin(match devices::explain(found.platform, config, &error.to_string()) {
+    Error::Plugin(match devices::explain(located.platform, config, &error.to_string()) {
         Some(reason) => format!("{reason}\n  {error}"),
-        None if old => format!("{error}\n  help: {}", found.replacement()),
+        None if old => format!("{error}\n  help: {}", located.replacement()),
         None => error.to_string(),
     })
 }
 
-/// What a plugin says that made no client, and what the system knows of it.
-fn explained(found: &oxidax_plugin::Plugin, config: &Config, error: Error) -> Error {
-    match devices::explain(found.platform, config, &error.to_string()) {
+/// Explains why client creation failed: the plugin's message plus hints from the host (drivers,
+/// device files).
+fn client_error(located: &oxidax_plugin::Plugin, config: &Config, error: Error) -> Error {
+    match devices::explain(located.platform, config, &error.to_string()) {
         Some(reason) => Error::Plugin(format!("{reason}\n  {error}")),
         None => error,
     }
 }
 
-/// The slice of TPUs that a device of these attributes belongs to; 0 where the plugin knows none.
-pub(super) fn slice_in(attributes: &[NamedValue]) -> i64 {
+/// Returns the index of the TPU slice of a device with these attributes; 0 if they name none.
+pub(super) fn slice_index(attributes: &[NamedValue]) -> i64 {
     let slice = attributes.iter().find(|attribute| attribute.name == "slice_index");
     match slice.map(|attribute| &attribute.value) {
         Some(oxidax_pjrt::Value::Int64(slice)) => *slice,
@@ -175,14 +188,14 @@ pub(super) fn slice_in(attributes: &[NamedValue]) -> i64 {
     }
 }
 
-/// An error of PJRT's as ours.
+/// Converts an error of PJRT; `doing` names the activity that failed.
 pub(super) fn runtime_error(doing: impl Into<String>, error: &oxidax_pjrt::Error) -> Error {
     if let Some(failure) = take_failure(&error.to_string()) {
         return failure;
     }
     let out_of_memory = error.code() == Some(Code::ResourceExhausted);
-    let help = "the device is out of memory: use a smaller batch, and pass by value what is not \
-                needed afterwards";
+    let help = "the device is out of memory: use a smaller batch, and pass arguments by value that \
+                are not needed afterwards";
     Error::Runtime {
         doing: doing.into(),
         code: error.code().map(|code| code.to_string()),

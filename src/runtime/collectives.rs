@@ -1,4 +1,4 @@
-//! What a compiled program sends from device to device.
+//! Collectives of a compiled program.
 
 use crate::core::Collective;
 use oxidax_pjrt::Instruction;
@@ -6,77 +6,79 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// One operation between devices in a compiled program.
+/// One collective of a compiled program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CompiledCollective {
-    /// Who gets what.
+    /// The kind of collective.
     pub kind: Collective,
-    /// The name that the compiler gave it: `all-reduce.3`.
+    /// The compiler's name for it: `all-reduce.3`.
     pub name: String,
     /// The bytes of its result on one device.
     pub bytes: usize,
-    /// Which devices exchange with each other, as places in the mesh; empty: all of them.
+    /// The groups of devices that communicate, as ordinals in the mesh; empty for one group of all.
     pub groups: Vec<Vec<usize>>,
-    /// For permutations, from whom to whom, as places in the mesh.
+    /// For permutations: source and target of each message, as ordinals in the mesh.
     pub pairs: Vec<(usize, usize)>,
-    /// How often it runs; `None` in a loop of which the compiler does not say how often it does.
+    /// Number of executions; `None` in a loop whose trip count the compiler does not report.
     pub runs: Option<u64>,
 }
 
-/// The operations between devices in a compiled program, counted by kind. Prints as `2 all-reduce, 1 all-gather`, or `none`.
+/// The collectives of a compiled program, counted by kind. Prints as `2 all-reduce, 1 all-gather`,
+/// or `none`.
 ///
-/// One in a loop counts once, however often the loop runs. The compiler may have joined several of one kind into one.
-/// [`Collectives::each`] has them one by one.
+/// A collective in a loop counts once. The compiler may have combined several of one kind.
+/// [`Collectives::each`] lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collectives {
-    found: BTreeMap<Collective, (usize, usize)>,
+    /// Number and total bytes of each kind.
+    by_kind: BTreeMap<Collective, (usize, usize)>,
     each: Vec<CompiledCollective>,
 }
 
 impl Collectives {
-    pub(super) fn among(instructions: &[Instruction]) -> Collectives {
-        let mut among = Collectives::default();
+    pub(super) fn of_instructions(instructions: &[Instruction]) -> Collectives {
+        let mut collectives = Collectives::default();
         for instruction in instructions {
             if let Some(kind) = Collective::of(&instruction.opcode) {
-                let (count, bytes) = among.found.entry(kind).or_insert((0, 0));
+                let (count, bytes) = collectives.by_kind.entry(kind).or_insert((0, 0));
                 *count += 1;
-                *bytes += results(instruction);
-                among.each.push(CompiledCollective {
+                *bytes += result_bytes(instruction);
+                collectives.each.push(CompiledCollective {
                     kind,
                     name: instruction.name.clone(),
-                    bytes: results(instruction),
+                    bytes: result_bytes(instruction),
                     groups: instruction.groups.clone(),
                     pairs: instruction.pairs.clone(),
                     runs: instruction.runs,
                 });
             }
         }
-        among
+        collectives
     }
 
-    /// One by one, in no particular order.
+    /// Returns the collectives, in no particular order.
     pub fn each(&self) -> &[CompiledCollective] {
         &self.each
     }
 
-    /// The kinds that there are.
+    /// Returns the kinds of collectives in the program.
     pub fn kinds(&self) -> impl Iterator<Item = Collective> {
-        self.found.keys().copied()
+        self.by_kind.keys().copied()
     }
 
-    /// How many there are of a kind.
+    /// Returns the number of collectives of a kind.
     pub fn count(&self, kind: Collective) -> usize {
-        self.found.get(&kind).map_or(0, |(count, _)| *count)
+        self.by_kind.get(&kind).map_or(0, |(count, _)| *count)
     }
 
-    /// The bytes of the results of all of a kind, on one device.
+    /// Returns the total bytes of the results of a kind, on one device.
     pub fn bytes(&self, kind: Collective) -> usize {
-        self.found.get(&kind).map_or(0, |(_, bytes)| *bytes)
+        self.by_kind.get(&kind).map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// Whether there are none: devices compute on their own.
+    /// Returns true if the devices do not communicate.
     pub fn is_empty(&self) -> bool {
-        self.found.is_empty()
+        self.by_kind.is_empty()
     }
 }
 
@@ -85,15 +87,16 @@ impl fmt::Display for Collectives {
         if self.is_empty() {
             return f.write_str("none");
         }
-        for (at, (kind, (count, _))) in self.found.iter().enumerate() {
-            write!(f, "{}{count} {kind}", if at == 0 { "" } else { ", " })?;
+        for (index, (kind, (count, _))) in self.by_kind.iter().enumerate() {
+            write!(f, "{}{count} {kind}", if index == 0 { "" } else { ", " })?;
         }
         Ok(())
     }
 }
 
-/// The bytes of an operation's results. A start may give its operands beside them, and words of its own behind.
-fn results(Instruction { opcode, bytes, .. }: &Instruction) -> usize {
+/// Returns the bytes of a collective's results. The results of an asynchronous start may also
+/// include its operands and context words.
+fn result_bytes(Instruction { opcode, bytes, .. }: &Instruction) -> usize {
     match opcode.as_str() {
         "all-gather-start" => bytes[bytes.len() / 2..].iter().sum(),
         "collective-permute-start" => bytes.get(1).copied().unwrap_or(0),
@@ -107,7 +110,7 @@ mod tests {
     use Collective::{AllGather, AllReduce, AllToAll, CollectivePermute};
 
     #[test]
-    fn starts_count_and_ends_do_not() {
+    fn asynchronous_pairs_count_once() {
         let instruction = |opcode: &str, bytes: &[usize]| Instruction {
             name: opcode.into(),
             opcode: opcode.into(),
@@ -116,7 +119,7 @@ mod tests {
             pairs: Vec::new(),
             runs: Some(1),
         };
-        let found = Collectives::among(&[
+        let collectives = Collectives::of_instructions(&[
             instruction("add", &[4]),
             instruction("all-reduce", &[4, 8]),
             instruction("all-reduce-start", &[16]),
@@ -125,10 +128,10 @@ mod tests {
             instruction("all-gather-done", &[16]),
             instruction("collective-permute-start", &[8, 8, 4, 4]),
         ]);
-        assert_eq!(found.to_string(), "2 all-reduce, 1 all-gather, 1 collective-permute");
+        assert_eq!(collectives.to_string(), "2 all-reduce, 1 all-gather, 1 collective-permute");
         let bytes =
-            [AllReduce, AllGather, CollectivePermute, AllToAll].map(|kind| found.bytes(kind));
+            [AllReduce, AllGather, CollectivePermute, AllToAll].map(|kind| collectives.bytes(kind));
         assert_eq!(bytes, [28, 16, 8, 0]);
-        assert_eq!(Collectives::among(&[]).to_string(), "none");
+        assert_eq!(Collectives::of_instructions(&[]).to_string(), "none");
     }
 }

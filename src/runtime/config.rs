@@ -1,5 +1,6 @@
-//! What the environment says about the runtime. Read here, once; where plugins are looked for is
-//! read in `oxidax-plugin`, where compiled programs are kept in `oxidax-cache`.
+//! Environment variables of the runtime.
+//!
+//! `oxidax-plugin` reads those that find plugins, `oxidax-cache` those of the disk cache.
 
 use super::cuda::CudaOptions;
 use crate::core::Error;
@@ -9,9 +10,9 @@ use std::ffi::OsString;
 /// Settings of the process's client.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RuntimeConfig {
-    /// How many devices the CPU client shows: `OXIDAX_CPU_DEVICES`, 1 by default.
+    /// Number of devices of the CPU client: `OXIDAX_CPU_DEVICES`, 1 by default.
     pub(super) cpu_devices: i64,
-    /// What the CUDA client is told: `OXIDAX_CUDA_PREALLOCATE` and what else [`CudaOptions`] lists.
+    /// Options of the CUDA client: `OXIDAX_CUDA_PREALLOCATE` and the others of [`CudaOptions`].
     pub(super) cuda: CudaOptions,
 }
 
@@ -19,7 +20,7 @@ impl RuntimeConfig {
     /// Reads the environment.
     ///
     /// # Errors
-    /// `Plugin` if a variable does not make sense.
+    /// `Plugin` if a variable is invalid.
     pub(super) fn from_env() -> Result<RuntimeConfig, Error> {
         RuntimeConfig::from_variables(|name| std::env::var(name).ok())
     }
@@ -41,7 +42,8 @@ impl RuntimeConfig {
     }
 }
 
-/// The variables that a plugin's compiler reads, as they are when its client is made. Ordered, so that they print alike.
+/// The environment variables that a plugin's compiler reads, as they were when its client was
+/// created. Ordered, so that equal variables print equally.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CompilerVariables(BTreeMap<String, OsString>);
 
@@ -52,36 +54,37 @@ impl CompilerVariables {
     }
 
     fn from_variables(all: impl Iterator<Item = (OsString, OsString)>) -> CompilerVariables {
-        /// How many threads the CPU client has, to which number its compiler cuts loops.
+        /// Variables for the number of threads of the CPU client, which its compiler splits loops
+        /// by.
         const THREADS: [&str; 2] = ["NPROC", "PJRT_NPROC"];
-        let mut known = BTreeMap::new();
+        let mut variables = BTreeMap::new();
         for (name, value) in all {
             let Some(name) = name.to_str() else { continue };
-            let compilers =
+            let is_compiler_variable =
                 ["XLA_", "LIBTPU_", "TF_XLA_"].iter().any(|start| name.starts_with(start));
-            if !compilers && !THREADS.contains(&name) {
+            if !is_compiler_variable && !THREADS.contains(&name) {
                 continue;
             }
-            // `XLA_FLAGS` may name a file that has the flags.
+            // `XLA_FLAGS` may name a file that contains the flags.
             if name == "XLA_FLAGS"
                 && !value.to_string_lossy().trim_start().starts_with('-')
                 && let Ok(flags) = std::fs::read_to_string(&value)
             {
-                known.insert("the file of XLA_FLAGS".to_owned(), flags.into());
+                variables.insert("the file of XLA_FLAGS".to_owned(), flags.into());
             }
-            known.insert(name.to_owned(), value);
+            variables.insert(name.to_owned(), value);
         }
-        CompilerVariables(known)
+        CompilerVariables(variables)
     }
 
-    /// Whether the compiler is to write down what it does.
-    pub(super) fn ask_for_files(&self) -> bool {
+    /// Returns true if the flags make the compiler dump its programs to files.
+    pub(super) fn request_dumps(&self) -> bool {
         let flags = self.0.iter().filter(|(name, _)| name.ends_with("XLA_FLAGS"));
         flags.into_iter().any(|(_, value)| value.to_string_lossy().contains("xla_dump_"))
     }
 }
 
-/// The variables of the environment that say which processes run a program.
+/// Returns the environment variables that describe the processes of a program.
 #[cfg(feature = "distributed")]
 pub(crate) fn cluster_variables() -> std::collections::BTreeMap<String, String> {
     const NAMES: [&str; 19] = [
@@ -106,7 +109,7 @@ pub(crate) fn cluster_variables() -> std::collections::BTreeMap<String, String> 
         "TPU_WORKER_ID",
     ];
     let set = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
-    // Schedulers set what does not apply to nothing.
+    // Schedulers set variables that do not apply to the empty string.
     NAMES.iter().filter_map(|name| set(name)).filter(|(_, text)| !text.is_empty()).collect()
 }
 
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_compilers_read_is_told_apart_from_what_they_do_not() {
+    fn only_compiler_variables_are_compared() {
         let flags = compilers(&[("XLA_FLAGS", "--xla_a=1"), ("HOME", "/home/ada")]);
         assert_eq!(flags, compilers(&[("PATH", "/bin"), ("XLA_FLAGS", "--xla_a=1")]));
         assert_ne!(flags, compilers(&[("XLA_FLAGS", "--xla_a=2")]));
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_in_a_file_are_those_in_the_file() {
+    fn flags_file_is_compared_by_content() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("flags");
         let flags = |text: &str| {
@@ -139,13 +142,13 @@ mod tests {
             compilers(&[("XLA_FLAGS", file.to_str().expect("a path in UTF-8"))])
         };
         assert_ne!(flags("--xla_a=1"), flags("--xla_a=2"));
-        assert!(flags("--xla_dump_to=here").ask_for_files());
-        assert!(!flags("--xla_a=1").ask_for_files());
-        assert!(compilers(&[("XLA_FLAGS", "--xla_a=1 --xla_dump_hlo_as_text")]).ask_for_files());
+        assert!(flags("--xla_dump_to=here").request_dumps());
+        assert!(!flags("--xla_a=1").request_dumps());
+        assert!(compilers(&[("XLA_FLAGS", "--xla_a=1 --xla_dump_hlo_as_text")]).request_dumps());
     }
 
     #[test]
-    fn the_number_of_cpu_devices_is_checked() {
+    fn invalid_number_of_cpu_devices_is_an_error() {
         let devices = |text: Option<&str>| {
             let get = |name: &str| text.filter(|_| name == "OXIDAX_CPU_DEVICES").map(str::to_owned);
             RuntimeConfig::from_variables(get).map(|config| config.cpu_devices)

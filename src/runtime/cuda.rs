@@ -1,18 +1,19 @@
-//! What a CUDA client is told about memory and devices.
+//! Options of the CUDA client.
 
 use crate::core::Error;
 use oxidax_pjrt::{NamedValue, Value};
 use std::sync::OnceLock;
 
-/// How GPUs hand out memory.
+/// Allocator of GPU memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CudaAllocator {
-    /// Best fit with coalescing, in XLA's own pool: the plugin's default.
+    /// Best fit with coalescing, in XLA's pool: the plugin's default.
     Bfc,
-    /// The driver's asynchronous pool (`cudaMallocAsync`), which other libraries of the process may share.
+    /// The driver's asynchronous pool (`cudaMallocAsync`), shared with other libraries of the
+    /// process.
     CudaAsync,
-    /// A call of the driver for each buffer: slow, and the least memory.
+    /// One driver call per buffer: slow, with the least memory use.
     Platform,
 }
 
@@ -20,7 +21,7 @@ impl CudaAllocator {
     const ALL: [CudaAllocator; 3] =
         [CudaAllocator::Bfc, CudaAllocator::CudaAsync, CudaAllocator::Platform];
 
-    /// As PJRT and `OXIDAX_CUDA_ALLOCATOR` spell it.
+    /// Returns the name used by PJRT and `OXIDAX_CUDA_ALLOCATOR`.
     fn name(self) -> &'static str {
         match self {
             CudaAllocator::Bfc => "bfc",
@@ -30,9 +31,9 @@ impl CudaAllocator {
     }
 }
 
-/// Settings of the CUDA client. The default takes memory as it is needed, from all GPUs of the host.
+/// Options of the CUDA client. By default it uses all GPUs and allocates memory as needed.
 ///
-/// | field | environment variable | unless set |
+/// | field | environment variable | default |
 /// |---|---|---|
 /// | `preallocate` | `OXIDAX_CUDA_PREALLOCATE`: `1` or `0` | `false` |
 /// | `memory_fraction` | `OXIDAX_CUDA_MEMORY_FRACTION`: above 0, at most 1 | the plugin's, 0.75 in XLA |
@@ -46,22 +47,22 @@ impl CudaAllocator {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CudaOptions {
-    /// Whether each GPU's share of memory is taken when the client is made. Faster in the first steps, and nothing else
-    /// on the GPU can use what is left over.
+    /// Allocates this process's share of each GPU's memory when the client is created. The first
+    /// steps are faster, and other processes cannot use the unused part.
     pub preallocate: bool,
-    /// The share of each GPU's memory that this process takes at most, above 0 and at most 1.
+    /// The largest share of each GPU's memory for this process, above 0 and at most 1.
     pub memory_fraction: Option<f32>,
-    /// How memory is handed out.
+    /// The allocator.
     pub allocator: Option<CudaAllocator>,
-    /// Which of the host's GPUs to use, by the driver's numbers.
+    /// The GPUs to use, by the driver's numbers.
     pub visible_devices: Option<Vec<u32>>,
 }
 
-/// What the program itself asked for.
-static ASKED: OnceLock<CudaOptions> = OnceLock::new();
+/// The options set with `set_cuda_options`.
+static OPTIONS: OnceLock<CudaOptions> = OnceLock::new();
 
 impl CudaOptions {
-    /// Reads settings from variables, given by the part of their names behind `OXIDAX_CUDA_`.
+    /// Reads options from variables, by their names without `OXIDAX_CUDA_`.
     pub(super) fn from_variables(
         get: impl Fn(&str) -> Option<String>,
     ) -> Result<CudaOptions, Error> {
@@ -81,15 +82,15 @@ impl CudaOptions {
             };
         }
         if let Some(text) = get("MEMORY_FRACTION") {
-            let fraction = text.parse().ok().filter(is_share);
+            let fraction = text.parse().ok().filter(is_fraction);
             let expected = "a number above 0 and at most 1";
             options.memory_fraction =
                 Some(fraction.ok_or_else(|| bad("MEMORY_FRACTION", &text, expected))?);
         }
         if let Some(text) = get("ALLOCATOR") {
-            let found = CudaAllocator::ALL.into_iter().find(|known| known.name() == text);
+            let allocator = CudaAllocator::ALL.into_iter().find(|one| one.name() == text);
             let expected = "bfc, cuda_async or platform";
-            options.allocator = Some(found.ok_or_else(|| bad("ALLOCATOR", &text, expected))?);
+            options.allocator = Some(allocator.ok_or_else(|| bad("ALLOCATOR", &text, expected))?);
         }
         if let Some(text) = get("VISIBLE_DEVICES") {
             let numbers: Result<Vec<u32>, _> =
@@ -101,11 +102,11 @@ impl CudaOptions {
         Ok(options)
     }
 
-    /// As the plugin takes them.
+    /// Converts the options to the plugin's.
     pub(super) fn to_plugin(&self) -> Vec<NamedValue> {
         let mut values = vec![NamedValue::new("preallocate", self.preallocate)];
         values.extend(self.memory_fraction.map(|share| NamedValue::new("memory_fraction", share)));
-        values.extend(self.allocator.map(|known| NamedValue::new("allocator", known.name())));
+        values.extend(self.allocator.map(|kind| NamedValue::new("allocator", kind.name())));
         values.extend(self.visible_devices.as_ref().map(|devices| {
             let list = devices.iter().copied().map(i64::from).collect();
             NamedValue::new("visible_devices", Value::Int64List(list))
@@ -114,25 +115,25 @@ impl CudaOptions {
     }
 }
 
-fn is_share(fraction: &f32) -> bool {
+fn is_fraction(fraction: &f32) -> bool {
     *fraction > 0.0 && *fraction <= 1.0
 }
 
-/// What the program asked for, else what the environment says.
-pub(super) fn asked_or(environment: CudaOptions) -> CudaOptions {
-    ASKED.get().cloned().unwrap_or(environment)
+/// Returns the options set by the program, or else those of the environment.
+pub(super) fn options_or(environment: CudaOptions) -> CudaOptions {
+    OPTIONS.get().cloned().unwrap_or(environment)
 }
 
-/// Sets what the client will be made with; the caller makes sure that there is none yet.
-pub(super) fn ask(options: CudaOptions) -> Result<(), Error> {
-    if let Some(fraction) = options.memory_fraction.filter(|fraction| !is_share(fraction)) {
+/// Sets the options of the client, which must not have been created yet.
+pub(super) fn set_options(options: CudaOptions) -> Result<(), Error> {
+    if let Some(fraction) = options.memory_fraction.filter(|fraction| !is_fraction(fraction)) {
         let message = format!("a memory fraction of {fraction}: it must be above 0 and at most 1");
         return Err(Error::Plugin(message));
     }
     if options.visible_devices.as_ref().is_some_and(Vec::is_empty) {
         return Err(Error::Plugin("no visible GPU: name one, or leave them out for all".into()));
     }
-    let set = ASKED.get_or_init(|| options.clone());
+    let set = OPTIONS.get_or_init(|| options.clone());
     if *set == options {
         return Ok(());
     }
@@ -144,13 +145,14 @@ mod tests {
     use super::*;
 
     fn read(name: &str, value: &str) -> Result<Vec<String>, String> {
-        let options = CudaOptions::from_variables(|asked| (asked == name).then(|| value.into()));
+        let options =
+            CudaOptions::from_variables(|variable| (variable == name).then(|| value.into()));
         let options = options.map_err(|error| error.to_string())?;
         Ok(options.to_plugin().iter().map(|v| format!("{}={:?}", v.name, v.value)).collect())
     }
 
     #[test]
-    fn memory_is_taken_as_needed_unless_asked_otherwise() {
+    fn options_become_plugin_values() {
         assert_eq!(read("", "").unwrap(), ["preallocate=Bool(false)"]);
         assert_eq!(read("PREALLOCATE", "1").unwrap(), ["preallocate=Bool(true)"]);
         let second = |name, value| read(name, value).unwrap().remove(1);
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn invalid_options_are_named() {
         for (name, value, expected) in [
             ("PREALLOCATE", "maybe", "OXIDAX_CUDA_PREALLOCATE is `maybe`; it must be 1 or 0"),
             ("MEMORY_FRACTION", "0", "OXIDAX_CUDA_MEMORY_FRACTION is `0`; it must be a number"),
@@ -179,7 +181,7 @@ mod tests {
             CudaOptions { memory_fraction: Some(1.5), ..CudaOptions::default() },
             CudaOptions { visible_devices: Some(Vec::new()), ..CudaOptions::default() },
         ] {
-            assert!(ask(options).is_err());
+            assert!(set_options(options).is_err());
         }
     }
 }

@@ -1,121 +1,128 @@
-//! The backend below every trace: eager operations and whole programs, compiled once each.
+//! The backend below every trace: single operations and whole programs, each compiled once.
 
-use super::buffer::concrete;
-use super::executable::{Executable, Kept, Scratch};
-use super::home::{Lies, default_device};
-use super::plan::{Plan, Wishes};
-use super::put::{put, put_default};
+use super::device_buffer::concrete;
+use super::executable::Executable;
+use super::placement::{committed_placement, default_device, is_committed};
+use super::scratch::{NonDonatable, Scratch};
+use super::transfer::{put, put_on_default_device};
 use crate::core::nan_check::{introduced, nan_check, nan_error, not_reproduced_error};
-use crate::core::{Array, Aval, Backend, Cache, Eqn, Error, Loc, Primitive, Program, catch};
-use crate::passes;
+use crate::core::{
+    Array, Aval, Backend, Cache, DeviceId, Eqn, Error, Loc, Placement, Primitive, Program, catch,
+};
+use crate::passes::{self, Plan, PlanInput};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How many single operations, and how many whole programs, are kept compiled unless somebody says otherwise.
+/// Default number of single operations that are cached.
 const OPERATIONS: usize = 4096;
+/// Default number of whole programs that are cached.
 const PROGRAMS: usize = 1024;
 
+/// The cache key of a single operation.
 struct OperationKey {
     primitive: Arc<dyn Primitive>,
     operands: Vec<Aval>,
-    where_to: Where,
+    placements: OperandPlacements,
 }
 
-/// Where the operands of an operation lie.
+/// The placements of the operands of an eager operation or program.
 #[derive(Clone, PartialEq, Eq)]
-enum Where {
-    /// All on this device, and nobody put them there.
-    Default(i32),
-    /// Each in its place.
-    Each(i32, Vec<Lies>),
+struct OperandPlacements {
+    default_device: DeviceId,
+    /// The placement that each operand is committed to. Empty if none is committed.
+    committed: Vec<Option<Placement>>,
 }
 
-impl Where {
-    /// Of these arrays.
-    fn of<'a>(arrays: impl Iterator<Item = &'a Array> + Clone) -> Result<Where, Error> {
-        let device = default_device()?;
-        let free = |array: &Array| Lies::Anywhere.is_of(concrete(array));
-        if arrays.clone().all(free) {
-            return Ok(Where::Default(device));
-        }
-        Ok(Where::Each(device, arrays.map(|array| Lies::of(concrete(array))).collect()))
+impl OperandPlacements {
+    fn of<'a>(arrays: impl Iterator<Item = &'a Array> + Clone) -> Result<OperandPlacements, Error> {
+        let default_device = default_device()?;
+        let committed = if arrays.clone().any(|array| is_committed(concrete(array))) {
+            arrays.map(committed_placement).collect()
+        } else {
+            Vec::new()
+        };
+        Ok(OperandPlacements { default_device, committed })
     }
 
-    /// The plan of a program of such operands.
+    /// Returns the plan of a program with such operands.
     fn plan(&self, name: &str, program: &Program) -> Result<Plan, Error> {
-        match self {
-            Where::Default(device) if program.mesh().is_none() => {
-                Ok(Plan::on(*device, program.inputs().len()))
-            }
-            Where::Default(_) => {
-                let lies = vec![Lies::Anywhere; program.inputs().len()];
-                Plan::of(name, program, &lies, &Wishes::default())
-            }
-            Where::Each(_, lies) => Plan::of(name, program, lies, &Wishes::default()),
+        if self.committed.is_empty() && program.mesh().is_none() {
+            return Ok(Plan::default());
         }
+        let mut inputs = vec![PlanInput::default(); program.inputs().len()];
+        for (input, committed) in inputs.iter_mut().zip(&self.committed) {
+            input.committed.clone_from(committed);
+        }
+        Plan::new(name, program, &inputs, &[])
     }
 }
 
-/// Compiled programs in memory: how many there are, and how they were found.
+/// Size and use of a cache of compiled programs in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counts {
-    /// Those that are there now.
+pub struct CacheCounts {
+    /// Entries in the cache.
     pub entries: usize,
-    /// How many there may be.
+    /// The largest number of entries.
     pub limit: usize,
-    /// Uses of one that was there.
+    /// Lookups that found an entry.
     pub hits: u64,
-    /// Times that one had to be made.
+    /// Lookups that compiled a new entry.
     pub misses: u64,
-    /// Those that were dropped because there were too many.
+    /// Entries dropped because the cache was full.
     pub evictions: u64,
 }
 
-/// Evaluates on the default device.
+/// Evaluates operations and programs with the plugin of the process.
 pub(crate) struct Evaluator {
     operations: Cache<OperationKey, Executable>,
-    programs: Cache<(Program, Where), Executable>,
-    /// How often the one and the other were asked for something.
-    used: [AtomicU64; 2],
+    programs: Cache<(Program, OperandPlacements), Executable>,
+    operation_lookups: AtomicU64,
+    program_lookups: AtomicU64,
 }
 
-/// The process's evaluator.
-pub(crate) fn evaluator() -> &'static dyn Backend {
-    the_evaluator()
+/// Returns the evaluator of the process.
+pub(crate) fn backend() -> &'static dyn Backend {
+    evaluator()
 }
 
-fn the_evaluator() -> &'static Evaluator {
+fn evaluator() -> &'static Evaluator {
     static EVALUATOR: OnceLock<Evaluator> = OnceLock::new();
     EVALUATOR.get_or_init(|| Evaluator {
         operations: Cache::new(OPERATIONS),
         programs: Cache::new(PROGRAMS),
-        used: [AtomicU64::new(0), AtomicU64::new(0)],
+        operation_lookups: AtomicU64::new(0),
+        program_lookups: AtomicU64::new(0),
     })
 }
 
-/// What is compiled of single operations, and of programs of transforms outside `jit`.
-pub(crate) fn eager_counts() -> [Counts; 2] {
-    fn counts<K, V>(cache: &Cache<K, V>, used: &AtomicU64) -> Counts {
-        let misses = cache.misses();
-        Counts {
-            entries: cache.len(),
-            limit: cache.capacity(),
-            hits: used.load(Ordering::Relaxed).saturating_sub(misses),
-            misses,
-            evictions: cache.evictions(),
-        }
+fn counts<K, V>(cache: &Cache<K, V>, lookups: &AtomicU64) -> CacheCounts {
+    let misses = cache.misses();
+    CacheCounts {
+        entries: cache.len(),
+        limit: cache.capacity(),
+        hits: lookups.load(Ordering::Relaxed).saturating_sub(misses),
+        misses,
+        evictions: cache.evictions(),
     }
-    let Evaluator { operations, programs, used } = the_evaluator();
-    [counts(operations, &used[0]), counts(programs, &used[1])]
 }
 
-/// Sets how many of both are kept, one at least.
+/// Returns the counts of the cache of single operations outside of traces.
+pub(crate) fn operation_counts() -> CacheCounts {
+    counts(&evaluator().operations, &evaluator().operation_lookups)
+}
+
+/// Returns the counts of the cache of transformed programs outside of `jit`.
+pub(crate) fn program_counts() -> CacheCounts {
+    counts(&evaluator().programs, &evaluator().program_lookups)
+}
+
+/// Sets the number of operations and of programs that are cached, at least one of each.
 pub(crate) fn set_eager_limits(operations: usize, programs: usize) {
-    the_evaluator().operations.set_capacity(operations);
-    the_evaluator().programs.set_capacity(programs);
+    evaluator().operations.set_capacity(operations);
+    evaluator().programs.set_capacity(programs);
 }
 
 impl Backend for Evaluator {
@@ -131,12 +138,12 @@ impl Backend for Evaluator {
         loc: Loc,
     ) -> Result<Vec<Array>, Error> {
         let outputs = match (primitive.constant_bytes(), &results[..]) {
-            (Some(bytes), [result]) => vec![put_default(&bytes, result)?],
-            _ => self.compiled(primitive, operands, results, loc)?,
+            (Some(bytes), [result]) => vec![put_on_default_device(&bytes, result)?],
+            _ => self.apply_compiled(primitive, operands, results, loc)?,
         };
         let Some(check) = nan_check() else { return Ok(outputs) };
         let Some(value) = introduced(check, operands, &outputs)? else { return Ok(outputs) };
-        // If it holds programs, the operation to blame is in there.
+        // A primitive that holds programs is interpreted, to find the operation inside.
         if let Some(holder) = primitive.as_higher_order() {
             let arguments: Vec<Array> = operands.iter().map(|&operand| operand.clone()).collect();
             catch(|| holder.interpret(&arguments))??;
@@ -145,26 +152,26 @@ impl Backend for Evaluator {
     }
 
     fn run(&self, program: &Program, arguments: &[Array]) -> Result<Vec<Array>, Error> {
-        let where_to = Where::of(arguments.iter())?;
-        self.used[1].fetch_add(1, Ordering::Relaxed);
+        let placements = OperandPlacements::of(arguments.iter())?;
+        self.program_lookups.fetch_add(1, Ordering::Relaxed);
         let executable = self.programs.get_or_make(
             program.structural_hash(),
-            |(other, known)| *known == where_to && other == program,
-            || (program.clone(), where_to.clone()),
-            |(program, known)| {
-                let plan = known.plan("staged", program)?;
-                Executable::compile(program, "staged", plan)
+            |(other, other_placements)| *other_placements == placements && other == program,
+            || (program.clone(), placements.clone()),
+            |(program, placements)| {
+                let plan = placements.plan("staged", program)?;
+                Executable::compile(program, "staged", &plan)
             },
         )?;
-        let outputs = evaluate(executable.value(), arguments.iter(), || program.avals_in())?;
-        blame(program, arguments, &outputs)?;
+        let outputs = execute(executable.value(), arguments.iter(), || program.avals_in())?;
+        locate_nan(program, arguments, &outputs)?;
         Ok(outputs)
     }
 }
 
 impl Evaluator {
-    /// Applies one operation, compiled once for each type of its operands.
-    fn compiled(
+    /// Applies one operation, compiled once for each type and placement of its operands.
+    fn apply_compiled(
         &self,
         primitive: &Arc<dyn Primitive>,
         operands: &[&Array],
@@ -176,55 +183,53 @@ impl Evaluator {
         for operand in operands {
             operand.aval().hash(&mut hasher);
         }
-        let where_to = Where::of(operands.iter().copied())?;
-        self.used[0].fetch_add(1, Ordering::Relaxed);
+        let placements = OperandPlacements::of(operands.iter().copied())?;
+        self.operation_lookups.fetch_add(1, Ordering::Relaxed);
         let matches = |key: &OperationKey| {
-            key.where_to == where_to
+            key.placements == placements
                 && *key.primitive == **primitive
                 && key.operands.iter().eq(operands.iter().map(|operand| operand.aval()))
         };
         let key = || OperationKey {
             primitive: primitive.clone(),
             operands: operands.iter().map(|operand| operand.aval().clone()).collect(),
-            where_to: where_to.clone(),
+            placements: placements.clone(),
         };
         let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
-            let program = single(key, results, loc);
-            let plan = key.where_to.plan(primitive.name(), &program)?;
-            Executable::compile(&program, primitive.name(), plan)
+            let program = single_operation(key, results, loc);
+            let plan = key.placements.plan(primitive.name(), &program)?;
+            Executable::compile(&program, primitive.name(), &plan)
         })?;
         let avals = || operands.iter().map(|operand| operand.aval().clone()).collect();
-        evaluate(operation.value(), operands.iter().copied(), avals)
+        execute(operation.value(), operands.iter().copied(), avals)
     }
 }
 
-/// Runs a program that takes no donations.
-fn evaluate<'a>(
+/// Executes a program whose arguments are not donated.
+fn execute<'a>(
     executable: &Executable,
     arguments: impl Iterator<Item = &'a Array>,
     avals: impl FnOnce() -> Vec<Aval>,
 ) -> Result<Vec<Array>, Error> {
     let mut scratch = Scratch::default();
     scratch.arguments.extend(arguments.map(|argument| concrete(argument).clone()));
-    let mut lie = scratch.arguments.iter().zip(executable.inputs());
-    if !lie.all(|(buffer, home)| home.is_of(buffer)) {
-        executable.bring(&mut scratch, &avals())?;
+    if !executable.are_placed(&scratch) {
+        executable.transfer_arguments(&mut scratch, &avals())?;
     }
-    let outputs = executable.execute(&mut scratch, Kept::These(&[]))?;
-    Ok(outputs.collect())
+    executable.execute(&mut scratch, NonDonatable::Indices(&[]), |results| results.collect())
 }
 
-/// Whether results are looked at for NaN on this thread.
-pub(crate) fn is_watched() -> bool {
+/// Returns true if results are checked for NaN on this thread.
+pub(crate) fn is_nan_checked() -> bool {
     nan_check().is_some()
 }
 
-/// Under `nan_check`, finds the operation that made a NaN which the outputs of a program have and its
-/// arguments have not, by running it again operation by operation.
+/// Under `nan_check`, finds the operation that produced a NaN: if `outputs` contain one and
+/// `arguments` do not, evaluates the program operation by operation.
 ///
 /// # Errors
-/// The operation, if there is one to blame.
-pub(crate) fn blame(
+/// The error that names the operation.
+pub(crate) fn locate_nan(
     program: &Program,
     arguments: &[Array],
     outputs: &[Array],
@@ -238,13 +243,13 @@ pub(crate) fn blame(
     Err(not_reproduced_error(program))
 }
 
-/// The program of one operation.
-fn single(key: &OperationKey, results: Vec<Aval>, loc: Loc) -> Program {
+/// Returns the program of one operation.
+fn single_operation(key: &OperationKey, results: Vec<Aval>, loc: Loc) -> Program {
     let n_operands = key.operands.len() as u32;
-    let n_all = n_operands + results.len() as u32;
+    let n_vars = n_operands + results.len() as u32;
     let avals: Vec<Aval> = key.operands.iter().cloned().chain(results).collect();
     let inputs: Vec<u32> = (0..n_operands).collect();
-    let outputs: Vec<u32> = (n_operands..n_all).collect();
+    let outputs: Vec<u32> = (n_operands..n_vars).collect();
     let eqn = Eqn {
         primitive: key.primitive.clone(),
         operands: inputs.iter().copied().collect(),

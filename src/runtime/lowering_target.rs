@@ -1,6 +1,6 @@
 //! Targets of lowering, with the workarounds that plugins need.
 
-use crate::core::{Eqn, LoweringTarget, Program, RuleError, RuleResult};
+use crate::core::{Aval, LoweringTarget, RuleError, RuleResult};
 
 /// Returns the target of modules for `platform`. Modules for CPUs run on this host's processor.
 pub(crate) fn lowering_target(platform: &str) -> LoweringTarget<'_> {
@@ -23,12 +23,10 @@ fn host_multiplies_bf16() -> bool {
 }
 
 /// Refuses operations on two-bit elements, on some of which libtpu (0.0.51) aborts the process.
-fn refuse_two_bits(eqn: &Eqn, program: &Program) -> RuleResult<()> {
-    let mut avals = eqn.operands.iter().chain(&eqn.results).map(|&var| program.aval(var));
-    match avals.find(|aval| aval.dtype.bits() == 2) {
+fn refuse_two_bits(operation: &str, avals: &[&Aval]) -> RuleResult<()> {
+    match avals.iter().find(|aval| aval.dtype.bits() == 2) {
         Some(aval) => {
-            let message =
-                format!("{} of {aval}: no two-bit integers on a TPU", eqn.primitive.name());
+            let message = format!("{operation} of {aval}: no two-bit integers on a TPU");
             Err(RuleError::unsupported(message).help("pass it as i4 or u4"))
         }
         None => Ok(()),

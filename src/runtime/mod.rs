@@ -1,54 +1,60 @@
-//! The device side: plugin choice, compiling, executing, copies, donation, eager evaluation.
+//! The PJRT runtime: clients, buffers, transfers, compilation, execution and eager evaluation.
 //!
-//! The only room that uses `oxidax-pjrt`.
+//! This folder is the only one that uses `oxidax-pjrt`. A program is compiled in [`compile`] and
+//! run in [`executable`]; [`transfer`] copies arrays between the host and devices; [`evaluator`] is
+//! the backend of operations outside of traces.
 
-mod analysis;
-mod buffer;
+mod cache_key;
 mod callbacks;
 mod client;
 mod collectives;
+mod compile;
+mod compile_error;
+mod compiler_report;
 mod config;
 mod cuda;
+mod device_buffer;
+mod disk_cache;
 mod evaluator;
 mod executable;
-mod express;
-mod home;
-mod identity;
+mod hlo_sharding;
 mod lowering_target;
-mod plan;
+mod placement;
 mod processes;
-mod put;
-mod saved;
-mod shards;
-mod shipped;
-mod too_large;
+mod scratch;
+mod serialized;
+mod sharded_buffer;
 mod topology;
-mod unloaded;
+mod topology_executable;
+mod transfer;
 
-pub use analysis::MemoryAnalysis;
-pub(crate) use buffer::{any_deleted, is_deleted};
 pub(crate) use client::{set_cpu_devices, set_cuda_options};
 pub use collectives::{Collectives, CompiledCollective};
+pub use compiler_report::{CompilerReport, MemoryAnalysis};
 #[cfg(feature = "distributed")]
 pub(crate) use config::cluster_variables;
 pub use cuda::{CudaAllocator, CudaOptions};
-pub use evaluator::Counts;
-pub(crate) use evaluator::{blame, eager_counts, evaluator, is_watched, set_eager_limits};
-pub(crate) use executable::{Executable, Kept, Scratch};
-pub(crate) use home::{
-    Home, Lies, default_device, device_of, devices, home_of, platform, with_default_device,
+pub(crate) use device_buffer::{any_deleted, is_deleted};
+pub use disk_cache::DiskCacheStats;
+pub(crate) use disk_cache::{disk_settings, disk_stats, set_disk};
+pub use evaluator::CacheCounts;
+pub(crate) use evaluator::{
+    backend, is_nan_checked, locate_nan, operation_counts, program_counts, set_eager_limits,
 };
+pub(crate) use executable::Executable;
 pub(crate) use lowering_target::lowering_target;
 pub use oxidax_cache::Settings;
-pub(crate) use plan::{Plan, Wishes};
+pub(crate) use placement::{
+    committed_placement, default_device, device_by_id, devices, placement_of, platform,
+    with_default_device,
+};
 #[cfg(feature = "distributed")]
 pub(crate) use processes::{Exchange, Joined, is_too_late, join};
 pub use processes::{process_count, process_index};
-pub(crate) use put::{assembled, moved, put_local, with_spread};
-pub use saved::DiskStats;
-pub(crate) use saved::{disk_settings, disk_stats, set_disk};
-pub use shards::Shard;
-pub(crate) use shards::shards_of;
-pub(crate) use shipped::{Frame, Shipped, digest};
+pub(crate) use scratch::{NonDonatable, Scratch};
+pub(crate) use serialized::{ProgramHeader, SerializedProgram, digest};
+pub use sharded_buffer::Shard;
+pub(crate) use sharded_buffer::addressable_shards;
 pub use topology::Topology;
-pub(crate) use unloaded::Unloaded;
+pub(crate) use topology_executable::TopologyExecutable;
+pub(crate) use transfer::{array_from_shards, put_process_local, transfer, with_default_sharding};

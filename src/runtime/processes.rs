@@ -1,4 +1,6 @@
-//! Which process of the program this is. Settled once: by `distributed::initialize`, or by the first use of a device.
+//! The process's index in a program of several processes.
+//!
+//! It is fixed by `distributed::initialize`, or by the first use of a device.
 
 use crate::core::Error;
 use oxidax_pjrt::{Client, NamedValue, Plugin};
@@ -12,18 +14,18 @@ use {
     std::{sync::Arc, time::Duration},
 };
 
-/// What is known of the processes.
-enum Standing {
-    /// Neither joined nor used a device yet.
-    Open,
-    /// Used a device alone: joining comes too late.
+/// The process's membership in a program of several processes.
+enum Membership {
+    /// Not joined yet, and no device used.
+    Undecided,
+    /// A device was used before joining, so it is too late to join.
     #[cfg_attr(not(feature = "distributed"), allow(dead_code, reason = "read when joining"))]
-    Alone,
+    Single,
     #[cfg(feature = "distributed")]
     Joined(Joined),
 }
 
-/// A process that joined others.
+/// The membership of a process that joined others.
 #[cfg(feature = "distributed")]
 #[derive(Clone)]
 pub(crate) struct Joined {
@@ -32,24 +34,24 @@ pub(crate) struct Joined {
     pub(crate) exchange: Arc<dyn Exchange>,
 }
 
-/// What plugins of several processes tell each other.
+/// The key-value store through which the plugins of several processes communicate.
 #[cfg(feature = "distributed")]
 pub(crate) trait Exchange: Send + Sync + 'static {
-    /// The value of a key, waiting for another process to put it.
+    /// Returns the value of a key, waiting for another process to set it.
     fn get(&self, key: &[u8], wait: Duration) -> Result<Vec<u8>, Error>;
-    /// The value of a key, if there is one.
+    /// Returns the value of a key, if it is set.
     fn try_get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error>;
 }
 
-static STANDING: Mutex<Standing> = Mutex::new(Standing::Open);
+static MEMBERSHIP: Mutex<Membership> = Mutex::new(Membership::Undecided);
 
-fn standing() -> MutexGuard<'static, Standing> {
-    // Each change is one assignment.
-    STANDING.lock().unwrap_or_else(PoisonError::into_inner)
+fn membership() -> MutexGuard<'static, Membership> {
+    // A panic cannot leave a partial change: each is one assignment.
+    MEMBERSHIP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Which of the program's processes this is, from 0. 0 if it is the only one, or has not joined the others with
+/// Returns the index of this process, from 0. It is 0 for the only process, and before
 /// `distributed::initialize`.
 ///
 /// ```
@@ -57,41 +59,42 @@ fn standing() -> MutexGuard<'static, Standing> {
 /// assert!(process_index() < process_count());
 /// ```
 pub fn process_index() -> usize {
-    match &*standing() {
+    match &*membership() {
         #[cfg(feature = "distributed")]
-        Standing::Joined(joined) => joined.index as usize,
+        Membership::Joined(joined) => joined.index as usize,
         _ => 0,
     }
 }
 
-/// How many processes run the program. 1 if this is the only one, or has not joined the others.
+/// Returns the number of processes. It is 1 for the only process, and before
+/// `distributed::initialize`.
 pub fn process_count() -> usize {
-    match &*standing() {
+    match &*membership() {
         #[cfg(feature = "distributed")]
-        Standing::Joined(joined) => joined.count as usize,
+        Membership::Joined(joined) => joined.count as usize,
         _ => 1,
     }
 }
 
-/// Whether a device has been used already, so that it is too late to join others.
+/// Returns true if a device has been used already, so that it is too late to join others.
 #[cfg(feature = "distributed")]
 pub(crate) fn is_too_late() -> bool {
-    matches!(*standing(), Standing::Alone)
+    matches!(*membership(), Membership::Single)
 }
 
-/// Makes this process one of several; whether it was not too late.
+/// Makes this process one of several. Returns false if it is too late.
 #[cfg(feature = "distributed")]
 pub(crate) fn join(joined: Joined) -> bool {
-    let mut standing = standing();
-    let in_time = matches!(*standing, Standing::Open);
+    let mut membership = membership();
+    let in_time = matches!(*membership, Membership::Undecided);
     if in_time {
-        *standing = Standing::Joined(joined);
+        *membership = Membership::Joined(joined);
     }
     in_time
 }
 
-/// Makes the client. Which process this is cannot change from here on.
-pub(super) fn make_client(
+/// Creates the client. From then on the process's index is fixed.
+pub(super) fn create_client(
     plugin: Plugin,
     platform: Platform,
     options: Vec<NamedValue>,
@@ -99,30 +102,31 @@ pub(super) fn make_client(
     #[cfg(not(feature = "distributed"))]
     let _ = platform;
     let failed = |error: oxidax_pjrt::Error| Error::Plugin(error.to_string());
-    let mut standing = standing();
-    match &*standing {
+    let mut membership = membership();
+    match &*membership {
         #[cfg(feature = "distributed")]
-        Standing::Joined(joined) => {
+        Membership::Joined(joined) => {
             let joined = joined.clone();
-            // The plugin may wait for other processes, and this process ask meanwhile which it is.
-            drop(standing);
+            // The plugin may wait for other processes, while this one reads its index.
+            drop(membership);
             let options = [options, joined.options(platform)].concat();
             let store = Arc::new(Store(joined.exchange));
             let client = Client::with_store(plugin, &options, store).map_err(failed)?;
-            let seen = i64::from(client.process_index());
-            if seen != i64::from(joined.index) {
-                // Some CPU plugins pass over what they are told, which does no harm there. TPUs number by themselves.
+            let index = i64::from(client.process_index());
+            if index != i64::from(joined.index) {
+                // Some CPU plugins ignore the option, which is harmless. TPUs number processes
+                // themselves.
                 tracing::warn!(
-                    "the plugin takes this for process {seen}, and `distributed::initialize` for process {}: devices and \
-                     shares of the data are numbered differently",
+                    "the plugin numbers this process {index}, and `distributed::initialize` {}: \
+                     devices and data shards are numbered differently",
                     joined.index
                 );
             }
             Ok(client)
         }
         _ => {
-            *standing = Standing::Alone;
-            drop(standing);
+            *membership = Membership::Single;
+            drop(membership);
             Client::new(plugin, &options).map_err(failed)
         }
     }
@@ -130,8 +134,8 @@ pub(super) fn make_client(
 
 #[cfg(feature = "distributed")]
 impl Joined {
-    /// How a platform is told which process this is. TPUs know: libtpu reads it from the machine, and uses the store
-    /// alone.
+    /// Returns the client options that tell the plugin its process index. libtpu reads it from the
+    /// machine, and only uses the store.
     fn options(&self, platform: Platform) -> Vec<NamedValue> {
         let (index, count) = (i64::from(self.index), i64::from(self.count));
         match platform {
@@ -144,7 +148,7 @@ impl Joined {
     }
 }
 
-/// The exchange as plugins see it.
+/// Adapter of [`Exchange`] to PJRT's key-value store.
 #[cfg(feature = "distributed")]
 struct Store(Arc<dyn Exchange>);
 
@@ -155,8 +159,8 @@ impl KeyValueStore for Store {
     }
 
     fn try_get(&self, key: &[u8]) -> Result<Vec<u8>, (Code, String)> {
-        let shown = || format!("there is no key `{}`", String::from_utf8_lossy(key));
-        self.0.try_get(key).map_err(status)?.ok_or_else(|| (Code::NotFound, shown()))
+        let message = || format!("there is no key `{}`", String::from_utf8_lossy(key));
+        self.0.try_get(key).map_err(status)?.ok_or_else(|| (Code::NotFound, message()))
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), (Code, String)> {
@@ -164,7 +168,7 @@ impl KeyValueStore for Store {
     }
 }
 
-/// An error in PJRT's terms.
+/// Converts an error to PJRT's code and message.
 #[cfg(feature = "distributed")]
 fn status(error: Error) -> (Code, String) {
     let code = match &error {
@@ -186,20 +190,20 @@ fn status(error: Error) -> (Code, String) {
 mod tests {
     use super::*;
 
-    /// Knows one key; another is refused in every way there is.
-    struct Known;
+    /// A store with one key that fails for every other.
+    struct OneKey;
 
-    impl Exchange for Known {
+    impl Exchange for OneKey {
         fn get(&self, key: &[u8], wait: Duration) -> Result<Vec<u8>, Error> {
             assert_eq!(wait, Duration::from_secs(3));
             match key {
-                b"known" => Ok(b"value".to_vec()),
+                b"key" => Ok(b"value".to_vec()),
                 _ => Err(failed(DistributedErrorKind::Timeout)),
             }
         }
 
         fn try_get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-            Ok((key == b"known").then(|| b"value".to_vec()))
+            Ok((key == b"key").then(|| b"value".to_vec()))
         }
 
         fn put(&self, _: &[u8], _: &[u8]) -> Result<(), Error> {
@@ -213,12 +217,12 @@ mod tests {
     }
 
     #[test]
-    fn plugins_see_codes_of_their_own() {
-        let store = Store(Arc::new(Known));
+    fn errors_become_pjrt_codes() {
+        let store = Store(Arc::new(OneKey));
         let wait = Duration::from_secs(3);
-        assert_eq!(store.get(b"known", wait).unwrap(), b"value");
+        assert_eq!(store.get(b"key", wait).unwrap(), b"value");
         assert_eq!(store.get(b"other", wait).unwrap_err().0, Code::DeadlineExceeded);
-        assert_eq!(store.try_get(b"known").unwrap(), b"value");
+        assert_eq!(store.try_get(b"key").unwrap(), b"value");
         assert_eq!(store.try_get(b"other").unwrap_err().0, Code::NotFound);
         let (code, message) = store.put(b"k", b"v").unwrap_err();
         assert_eq!(code, Code::Unavailable);
@@ -226,8 +230,8 @@ mod tests {
     }
 
     #[test]
-    fn platforms_are_told_in_their_own_words() {
-        let joined = Joined { index: 2, count: 5, exchange: Arc::new(Known) };
+    fn options_depend_on_the_platform() {
+        let joined = Joined { index: 2, count: 5, exchange: Arc::new(OneKey) };
         assert_eq!(joined.options(Platform::Cpu), [NamedValue::new("process_id", 2)]);
         let cuda = [NamedValue::new("node_id", 2), NamedValue::new("num_nodes", 5)];
         assert_eq!(joined.options(Platform::Cuda), cuda);

@@ -1,7 +1,7 @@
-//! Devices to compile for, whether or not they are there.
+//! [`Topology`]: devices to compile for that need not be attached.
 
-use super::client::{runtime_error, slice_in};
-use super::executable::{on_first, over};
+use super::client::{runtime_error, slice_index};
+use super::compile::{first_device_options, mesh_options};
 use crate::core::{Device, Error, Mesh};
 use oxidax_pjrt::{NamedValue, Plugin, Value};
 use oxidax_plugin::{Config, Platform, Request, Stderr, find_or_install};
@@ -9,11 +9,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Devices to compile for that nobody needs to have: a slice of TPUs, described by libtpu, or GPUs, described by the CUDA plugin.
+/// Devices to compile for that need not be attached: a TPU slice described by libtpu, or GPUs
+/// described by the CUDA plugin.
 ///
-/// [`Lowered::compile_for`](crate::jit::Lowered::compile_for) runs the real compiler for them: the answer says what the
-/// program takes and costs there, and can be saved for a machine that has such devices. Meshes are made of its devices as
-/// of those that are here; nothing can be put on them.
+/// [`Lowered::compile_for`](crate::jit::Lowered::compile_for) runs the platform's compiler for
+/// them. The compiled program reports its memory and cost, and can be serialized for a machine with
+/// such devices. Meshes are made of a topology's devices as usual, but arrays cannot be placed on
+/// them.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -23,14 +25,15 @@ use std::sync::Arc;
 /// let layer = jit(|x: Array, w: Array| tanh(&x.matmul(&w))).in_shardings((&rows, &columns));
 /// let (x, w) = (Aval::new(DType::BF16, [1024, 4096]), Aval::new(DType::BF16, [4096, 4096]));
 /// let compiled = layer.lower((x, w))?.compile_for(&slice)?;
-/// println!("{} bytes on each of {} devices", compiled.memory_analysis()?.total(), slice.devices().len());
+/// let bytes = compiled.report().memory_analysis()?.total();
+/// println!("{bytes} bytes on each of {} devices", slice.devices().len());
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[derive(Clone)]
 #[doc(alias = "TopologyDescription")]
-pub struct Topology(Arc<Described>);
+pub struct Topology(Arc<Description>);
 
-struct Described {
+struct Description {
     topology: oxidax_pjrt::Topology,
     plugin: PathBuf,
     name: String,
@@ -41,19 +44,19 @@ struct Described {
     cores_per_chip: i64,
 }
 
-/// The plugin of a platform, beside the one that the process runs on, and its file.
+/// Loads the plugin of a platform beside the process's own. Returns it with its file.
 fn plugin_of(platform: Platform) -> Result<(Plugin, PathBuf), Error> {
     let plugin_error = |error: &dyn fmt::Display| Error::Plugin(error.to_string());
     let config = Config::from_env().map_err(|error| plugin_error(&error))?;
-    let wanted = Request { platform: Some(platform), path: None };
-    let found = find_or_install(&wanted, &config, &mut Stderr::new());
-    let found = found.map_err(|error| plugin_error(&error))?;
-    let plugin = Plugin::load(&found.path).map_err(|error| plugin_error(&error))?;
-    Ok((plugin, found.path))
+    let request = Request { platform: Some(platform), path: None };
+    let file = find_or_install(&request, &config, &mut Stderr::new());
+    let file = file.map_err(|error| plugin_error(&error))?.path;
+    let plugin = Plugin::load(&file).map_err(|error| plugin_error(&error))?;
+    Ok((plugin, file))
 }
 
-/// The kind and the number of GPUs that `h100:8` asks for; `None` for the name of a TPU.
-fn gpus(name: &str) -> Option<(&str, usize)> {
+/// Parses a name like `h100:8` to the kind and number of GPUs; `None` for the name of a TPU slice.
+fn parse_gpus(name: &str) -> Option<(&str, usize)> {
     let (kind, count) = name.split_once(':').unwrap_or((name, "1"));
     // `v5e` is a TPU, `v100` a GPU.
     let generation = kind.strip_prefix('v').unwrap_or(kind);
@@ -62,18 +65,36 @@ fn gpus(name: &str) -> Option<(&str, usize)> {
     Some((kind, count.parse().ok().filter(|_| !is_tpu)?))
 }
 
+fn attribute<'a>(attributes: &'a [NamedValue], name: &str) -> Option<&'a Value> {
+    let attribute = attributes.iter().find(|attribute| attribute.name == name);
+    attribute.map(|attribute| &attribute.value)
+}
+
+fn integer(attributes: &[NamedValue], name: &str) -> Option<i64> {
+    match attribute(attributes, name) {
+        Some(Value::Int64(number)) => Some(*number),
+        _ => None,
+    }
+}
+
 impl Topology {
-    /// A slice of TPUs by libtpu's name for it: the generation, a colon, and how many chips lie along each axis. Or GPUs of one host: their
-    /// kind, a colon, and how many: `h100:8`, `a100`, by the CUDA plugin (`oxidax plugin install cuda`) and without a GPU.
+    /// Returns the topology with this name: a TPU slice or the GPUs of one host.
     ///
-    /// Generations are `v2`, `v3`, `v5e` and `v6e` with two axes, `v4`, `v5p` and `7x` with three: `v5e:4x4`, `v5p:2x2x4`,
-    /// `7x:2x2x1`. A device is a chip, but for v2, v3 and 7x, whose chips are two devices each.
+    /// | name | devices | plugin |
+    /// |---|---|---|
+    /// | `v5e:4x4` | a TPU slice: generation, and chips along each axis | `oxidax plugin install tpu` |
+    /// | `h100:8`, `a100` | GPUs of one host: kind, and number | `oxidax plugin install cuda` |
     ///
-    /// libtpu must be there (`oxidax plugin install tpu`), a TPU need not. It is loaded beside the plugin that the process
-    /// runs on.
+    /// The generations `v2`, `v3`, `v5e` and `v6e` have two axes, `v4`, `v5p` and `7x` three:
+    /// `v5e:4x4`, `v5p:2x2x4`, `7x:2x2x1`. A chip is one device, except for `v2`, `v3` and `7x`,
+    /// where it is two.
+    ///
+    /// The plugin must be installed; the devices need not be attached. It is loaded beside the
+    /// process's own plugin.
     ///
     /// # Errors
-    /// `Plugin` if the plugin is not found, or does not know the name.
+    /// `Plugin` if the plugin is not installed, or does not know the name.
+    #[doc(alias = "get_topology_desc")]
     pub fn named(name: &str) -> Result<Topology, Error> {
         Topology::of_slices(name, 1)
     }
@@ -83,29 +104,33 @@ impl Topology {
         let topology = oxidax_pjrt::Topology::of_gpus(plugin, kind, count);
         let topology = topology.map_err(|error| {
             Error::Plugin(format!(
-                "`{name}` is no topology: {error}\n  help: TPUs are called `v5e:4x4`, GPUs `h100:8`"
+                "`{name}` is not a topology: {error}\n  help: TPUs are called `v5e:4x4`, GPUs \
+                 `h100:8`"
             ))
         })?;
         Topology::described(topology, file, name.to_string(), Platform::Cuda)
     }
 
-    /// Several slices of the same form, which reach each other over the data centre's network. Their devices know
-    /// [which slice](Device::slice_index) they belong to; [`Mesh::across_slices`] makes a mesh of them.
+    /// Returns the topology of several equal TPU slices, connected by the data centre's network.
+    ///
+    /// [`Device::slice_index`] is the slice of a device; [`Mesh::across_slices`] makes a mesh of
+    /// them.
     ///
     /// # Errors
-    /// As [`Topology::named`]; `Plugin` if `slices` is 0, or there are several of GPUs, of which one host's are known.
+    /// As [`Topology::named`]; `Plugin` if `slices` is 0, or more than 1 with GPUs.
     pub fn of_slices(name: &str, slices: usize) -> Result<Topology, Error> {
-        match (gpus(name), slices) {
+        match (parse_gpus(name), slices) {
             (None, _) => {}
-            (Some(asked), 1) => return Topology::of_gpus(name, asked),
+            (Some(gpus), 1) => return Topology::of_gpus(name, gpus),
             (Some(_), _) => {
                 return Err(Error::Plugin(format!(
-                    "{slices} × `{name}`: GPUs are those of one host\n  help: `{name}` alone, or slices of TPUs"
+                    "{slices} × `{name}`: a topology of GPUs has one host\n  help: `{name}` alone, or \
+                     slices of TPUs"
                 )));
             }
         }
         let (plugin, file) = plugin_of(Platform::Tpu)?;
-        let known = match name.strip_prefix("7x:") {
+        let libtpu_name = match name.strip_prefix("7x:") {
             Some(form) => format!("tpu7x:{form}"),
             None => name.to_string(),
         };
@@ -114,14 +139,15 @@ impl Topology {
             1 => None,
             _ => Some(NamedValue::new("num_slices", slices as i64)),
         };
-        // The cores of a v4 chip work as one device, as they do on Cloud TPU VMs; of later ones that is the rule.
+        // The two cores of a v4 chip form one device, as on Cloud TPU VMs. Later generations do so
+        // by default.
         let megacore = name.starts_with("v4:");
         let megacore = megacore.then(|| NamedValue::new("chip_config_name", "megacore"));
         let options: Vec<_> = options.into_iter().chain(megacore).collect();
-        let topology = oxidax_pjrt::Topology::named(plugin, &known, &options).map_err(|error| {
+        let topology = oxidax_pjrt::Topology::named(plugin, &libtpu_name, &options).map_err(|error| {
             Error::Plugin(format!(
-                "`{name}` is no topology of libtpu's: {error}\n  help: a name is a generation and the chips along each \
-                 axis, as `v5e:4x4`, `v6e:2x4`, `v4:2x2x4`, `v5p:2x2x1` or `7x:2x2x1`"
+                "`{name}` is not a topology of libtpu: {error}\n  help: a name is a generation and \
+                 the chips along each axis, as `v5e:4x4`, `v6e:2x4`, `v4:2x2x4`, `v5p:2x2x1` or `7x:2x2x1`"
             ))
         })?;
         Topology::described(topology, file, name.to_string(), Platform::Tpu)
@@ -133,39 +159,32 @@ impl Topology {
         name: String,
         platform: Platform,
     ) -> Result<Topology, Error> {
-        let failed = |error| runtime_error(format!("asking for the devices of {name}"), &error);
-        let found = topology.devices().map_err(failed)?;
-        let number = |of: &[NamedValue], wanted: &str| {
-            of.iter().find(|attribute| attribute.name == wanted).and_then(|it| match it.value {
-                Value::Int64(number) => Some(number),
-                _ => None,
-            })
-        };
-        let coordinates = found.iter().map(|device| {
-            let coords = device.attributes.iter().find(|attribute| attribute.name == "coords");
-            match coords.map(|attribute| &attribute.value) {
-                Some(Value::Int64List(coords)) => coords.clone(),
+        let failed = |error| runtime_error(format!("reading the devices of {name}"), &error);
+        let descriptions = topology.devices().map_err(failed)?;
+        let coordinates =
+            descriptions.iter().map(|device| match attribute(&device.attributes, "coords") {
+                Some(Value::Int64List(coordinates)) => coordinates.clone(),
                 _ => Vec::new(),
-            }
-        });
+            });
         let coordinates = coordinates.collect();
-        let all = topology.attributes().unwrap_or_default();
-        let of_devices = |wanted| {
-            let own = found.first().and_then(|device| number(&device.attributes, wanted));
-            own.or_else(|| number(&all, wanted))
-        };
-        let memory = of_devices("device_memory_bytes_limit");
-        let cores = found.iter().filter_map(|it| number(&it.attributes, "core_on_chip")).max();
-        let devices = found.iter().map(|device| {
+        let topology_attributes = topology.attributes().unwrap_or_default();
+        let memory = descriptions
+            .first()
+            .and_then(|device| integer(&device.attributes, "device_memory_bytes_limit"))
+            .or_else(|| integer(&topology_attributes, "device_memory_bytes_limit"));
+        let last_core =
+            descriptions.iter().filter_map(|device| integer(&device.attributes, "core_on_chip"));
+        let last_core = last_core.max().unwrap_or_default();
+        let devices = descriptions.iter().map(|device| {
             let process = device.process_index;
             Device::new(device.id, process, platform.name(), &device.kind, false)
-                .in_slice(slice_in(&device.attributes))
+                .in_slice(slice_index(&device.attributes))
                 .absent()
         });
-        Ok(Topology(Arc::new(Described {
+        Ok(Topology(Arc::new(Description {
             devices: devices.collect(),
             memory: memory.and_then(|bytes| u64::try_from(bytes).ok()),
-            cores_per_chip: cores.unwrap_or_default() + 1,
+            cores_per_chip: last_core + 1,
             topology,
             plugin,
             name,
@@ -174,60 +193,62 @@ impl Topology {
         })))
     }
 
-    /// The name that it was asked for by.
+    /// Returns the name that it was created with.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// `tpu` or `cuda`.
+    /// Returns the platform: `tpu` or `cuda`.
     pub fn platform(&self) -> &str {
         self.0.platform.name()
     }
 
-    /// What its plugin says of its own version: of libtpu which build it is, and from when.
+    /// Returns the plugin's version; for libtpu its build and date.
     ///
     /// # Errors
-    /// [`Error::Runtime`] where the plugin does not say.
+    /// [`Error::Runtime`] if the plugin does not report it.
     pub fn platform_version(&self) -> Result<String, Error> {
         let failed =
-            |error| runtime_error(format!("asking for the version of {}", self.name()), &error);
+            |error| runtime_error(format!("reading the version of {}", self.name()), &error);
         self.0.topology.platform_version().map_err(failed)
     }
 
-    /// Its devices, in the order of their numbers. They are not here: programs are compiled for them, nothing is put on
-    /// them.
+    /// Returns the devices, ordered by id. Programs are compiled for them; arrays cannot be placed
+    /// on them.
     pub fn devices(&self) -> &[Device] {
         &self.0.devices
     }
 
-    /// What the plugin calls its devices: `TPU v5 lite`, say.
+    /// Returns the plugin's name for the kind of device, for example `TPU v5 lite`.
     pub fn kind(&self) -> &str {
         self.0.devices.first().map_or("", Device::kind)
     }
 
-    /// Where the chip of a device stands in its slice, along each axis; empty where the plugin knows no places.
+    /// Returns the coordinates of a device's chip in its slice; empty if the plugin does not report
+    /// them.
     pub fn coordinates(&self, device: &Device) -> &[i64] {
-        let at = self.0.devices.iter().position(|known| known == device);
-        at.map_or(&[], |at| &self.0.coordinates[at])
+        let index = self.0.devices.iter().position(|other| other == device);
+        index.map_or(&[], |index| &self.0.coordinates[index])
     }
 
-    /// How many devices a chip is.
+    /// Returns the number of devices per chip.
     pub fn devices_per_chip(&self) -> usize {
         usize::try_from(self.0.cores_per_chip).unwrap_or(1)
     }
 
-    /// How many processes drive it, one on each host.
+    /// Returns the number of processes that drive it, one per host.
     pub fn process_count(&self) -> usize {
         let last = self.0.devices.iter().map(Device::process_index).max();
         last.and_then(|last| usize::try_from(last).ok()).map_or(1, |last| last + 1)
     }
 
-    /// The memory of a device that programs may use, in bytes; `None` where the plugin does not say.
+    /// Returns the memory of a device available to programs, in bytes; `None` if the plugin does
+    /// not report it.
     pub fn memory(&self) -> Option<u64> {
         self.0.memory
     }
 
-    /// A mesh of its first devices, as many as the axes ask for, in the order of their numbers.
+    /// Returns a mesh of the first devices, as many as the axes need, ordered by id.
     ///
     /// # Errors
     /// As [`Mesh::new`]; `Op` (value) if it has fewer devices.
@@ -238,27 +259,27 @@ impl Topology {
     ) -> Result<Mesh, Error> {
         let axes: Vec<(String, usize)> =
             axes.into_iter().map(|(name, size)| (name.into(), size)).collect();
-        let wanted = axes.iter().map(|(_, size)| size).product::<usize>();
+        let count = axes.iter().map(|(_, size)| size).product::<usize>();
         let devices = self.devices();
-        Mesh::new(&devices[..wanted.min(devices.len())], axes)
+        Mesh::new(&devices[..count.min(devices.len())], axes)
     }
 
-    /// The mesh as one of its own devices: one `without_devices` takes its first.
-    pub(super) fn own_mesh(&self, mesh: &Mesh) -> Result<Mesh, Error> {
-        // Devices of a mesh `without_devices` were numbered before anybody knew for what.
-        let known = |device: &Device| device.platform() == self.platform();
-        match mesh.devices().iter().all(known) {
-            true => Ok(mesh.clone()),
-            false => self.mesh(mesh.axes().to_vec()),
+    /// Returns an equal mesh of the topology's devices. A mesh made `without_devices` gets the
+    /// first ones.
+    pub(super) fn mesh_of(&self, mesh: &Mesh) -> Result<Mesh, Error> {
+        let is_ours = |device: &Device| device.platform() == self.platform();
+        if mesh.devices().iter().all(is_ours) {
+            return Ok(mesh.clone());
         }
+        self.mesh(mesh.axes().to_vec())
     }
 
-    /// The plugin's file.
+    /// Returns the plugin's file.
     pub(super) fn plugin_file(&self) -> &Path {
         &self.0.plugin
     }
 
-    /// Compiles a module for it: for its first device, or over a mesh of its own.
+    /// Compiles a module for the first device, or for a mesh of the topology's devices.
     ///
     /// # Errors
     /// The compiler's.
@@ -269,11 +290,8 @@ impl Topology {
     ) -> oxidax_pjrt::Result<oxidax_pjrt::Executable> {
         let program = oxidax_pjrt::Program::mlir(text)?;
         let options = match mesh {
-            Some(mesh) => {
-                let ids = mesh.devices().iter().map(|device| i64::from(device.id()));
-                over(self.platform(), ids.collect())
-            }
-            None => on_first(self.platform()),
+            Some(mesh) => mesh_options(self.platform(), mesh),
+            None => first_device_options(self.platform()),
         };
         self.0.topology.compile(&program, &options)
     }
@@ -289,22 +307,22 @@ impl fmt::Debug for Topology {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-    use super::{Topology, gpus};
+    use super::{Topology, parse_gpus};
 
     #[test]
-    fn gpus_are_those_of_one_host() {
+    fn several_hosts_of_gpus_are_an_error() {
         let error = Topology::of_slices("h100:8", 2).unwrap_err().to_string();
-        assert!(error.contains("2 × `h100:8`: GPUs are those of one host"), "{error}");
+        assert!(error.contains("2 × `h100:8`: a topology of GPUs has one host"), "{error}");
     }
 
     #[test]
-    fn names_of_gpus_are_told_from_those_of_tpus() {
-        assert_eq!(gpus("h100:8"), Some(("h100", 8)));
-        assert_eq!(gpus("a100"), Some(("a100", 1)));
-        assert_eq!(gpus("rtx:1"), Some(("rtx", 1)));
-        assert_eq!(gpus("v100:2"), Some(("v100", 2)));
+    fn gpu_names_differ_from_tpu_names() {
+        assert_eq!(parse_gpus("h100:8"), Some(("h100", 8)));
+        assert_eq!(parse_gpus("a100"), Some(("a100", 1)));
+        assert_eq!(parse_gpus("rtx:1"), Some(("rtx", 1)));
+        assert_eq!(parse_gpus("v100:2"), Some(("v100", 2)));
         for tpu in ["v5e:4x4", "v5e:1", "v5p:2x2x1", "7x:2x2x1", "tpu7x:2x2x1", "7x", "h100:many"] {
-            assert_eq!(gpus(tpu), None, "{tpu}");
+            assert_eq!(parse_gpus(tpu), None, "{tpu}");
         }
     }
 }

@@ -6,7 +6,6 @@ use super::laws::Check;
 use super::numbers::{Numbers, Stream, array, numbers};
 use super::subject::{Subject, compare, direction, fail, of_dense, with_directions};
 use crate::core::{Array, Aval, Dense, Error, Marks, Program, Tangent};
-use crate::primitives::rules::dense;
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::linearize::linearize_program;
 use crate::transforms::staging::trace_rules;
@@ -117,7 +116,7 @@ fn jvp_of_jvp(first: &Program, outer: &[Tangent]) -> Program {
                 _ => Tangent::zero_like(input),
             })
             .collect();
-        jvp_program(first, &inputs[..n], &tangents).1.iter().map(dense).collect()
+        jvp_program(first, &inputs[..n], &tangents).1.iter().map(Tangent::to_dense).collect()
     })
 }
 

@@ -7,7 +7,6 @@ use crate::core::{
     Array, Aval, DType, Entry, Error, Exemplar, Primitive, Program, Sample, Tangent, bind_shared,
     catch,
 };
-use crate::primitives::rules::dense;
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::staging::trace_rules;
 use num_complex::Complex64;
@@ -152,7 +151,10 @@ impl Subject {
                 .collect();
             let (outputs, tangents) = jvp_program(program, &inputs[..n], &tangents);
             let pairs = outputs.iter().zip(&tangents);
-            pairs.filter(|(y, _)| y.dtype().is_inexact()).map(|(_, t)| dense(t)).collect()
+            pairs
+                .filter(|(y, _)| y.dtype().is_inexact())
+                .map(|(_, tangent)| tangent.to_dense())
+                .collect()
         })
     }
 

@@ -43,7 +43,7 @@ impl Bar {
         self.draw_at.is_none()
     }
 
-    /// Moves on by one step and draws the bar, with `message` behind it, if it is time to.
+    /// Advances by one step, and draws the bar with `message` if it is time to.
     pub(super) fn advance(&mut self, message: &str) {
         self.position += 1;
         if self.draw_at.is_some_and(|at| Instant::now() >= at) {

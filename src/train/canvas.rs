@@ -1,4 +1,4 @@
-//! Two surfaces to draw on: SVG's text, and pixels.
+//! Drawing surfaces for charts: SVG text and pixels.
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -6,25 +6,25 @@ use font8x8::legacy::BASIC_LEGACY;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-/// A colour, as red, green and blue.
+/// A colour: red, green and blue.
 pub(super) type Colour = [u8; 3];
 
-/// Where a text lies beside its point.
+/// Alignment of a text relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Anchor {
     Middle,
     End,
 }
 
-/// A surface in units of pixels of the finished picture, from the top left.
+/// A drawing surface. Units are pixels of the finished picture, from the top left.
 pub(super) trait Canvas {
-    /// Straight lines from point to point.
+    /// Draws straight lines from point to point.
     fn line(&mut self, points: &[(f64, f64)], width: f64, colour: Colour);
-    /// Text whose middle height lies at the point.
+    /// Draws text, vertically centred at the point.
     fn text(&mut self, at: (f64, f64), anchor: Anchor, text: &str, colour: Colour);
 }
 
-/// A picture as SVG.
+/// A picture in SVG format.
 pub(super) struct Svg(String);
 
 impl Svg {
@@ -53,7 +53,7 @@ fn escaped(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            // XML has no other control characters, not even as references.
+            // XML allows no other control characters, not even as references.
             _ if character.is_control() => escaped.push(' '),
             _ => escaped.push(character),
         }
@@ -88,10 +88,10 @@ impl Canvas for Svg {
     }
 }
 
-/// Drawn so many times as large, and made smaller in the end: edges become smooth.
-const FINER: u32 = 3;
+/// Supersampling factor: pictures are drawn larger and scaled down, which smooths edges.
+const SUPERSAMPLING: u32 = 3;
 
-/// A picture of pixels, in red, green and blue.
+/// An RGB bitmap.
 pub(super) struct Pixels {
     width: usize,
     height: usize,
@@ -100,24 +100,24 @@ pub(super) struct Pixels {
 
 impl Pixels {
     pub(super) fn new(width: u32, height: u32) -> Pixels {
-        let [width, height] = [width, height].map(|n| (n * FINER) as usize);
+        let [width, height] = [width, height].map(|n| (n * SUPERSAMPLING) as usize);
         Pixels { width, height, colours: vec![[255; 3]; width * height] }
     }
 
     /// Encodes the picture as PNG.
     pub(super) fn finish(self) -> io::Result<Vec<u8>> {
-        let finer = FINER as usize;
-        let (width, height) = (self.width / finer, self.height / finer);
+        let factor = SUPERSAMPLING as usize;
+        let (width, height) = (self.width / factor, self.height / factor);
         let mut rows = ZlibEncoder::new(Vec::new(), Compression::default());
         for y in 0..height {
-            // Each row begins with its filter: none.
+            // Filter type 0: none.
             let mut row = vec![0];
             for x in 0..width {
-                row.extend(self.mean(x * finer, y * finer));
+                row.extend(self.mean(x * factor, y * factor));
             }
             rows.write_all(&row)?;
         }
-        // Eight bits for each of red, green and blue.
+        // Eight bits per channel, colour type RGB.
         let mut header = [width as u32, height as u32].map(u32::to_be_bytes).concat();
         header.extend([8, 2, 0, 0, 0]);
         let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
@@ -136,14 +136,14 @@ impl Pixels {
     /// Returns the mean colour of the square at `(x, y)` that becomes one pixel.
     fn mean(&self, x: usize, y: usize) -> Colour {
         let mut sums = [0; 3];
-        for row in y..y + FINER as usize {
-            for colour in &self.colours[row * self.width + x..][..FINER as usize] {
+        for row in y..y + SUPERSAMPLING as usize {
+            for colour in &self.colours[row * self.width + x..][..SUPERSAMPLING as usize] {
                 for (sum, &part) in sums.iter_mut().zip(colour) {
                     *sum += u32::from(part);
                 }
             }
         }
-        sums.map(|sum| (sum / (FINER * FINER)) as u8)
+        sums.map(|sum| (sum / (SUPERSAMPLING * SUPERSAMPLING)) as u8)
     }
 
     fn dot(&mut self, x: f64, y: f64, colour: Colour) {
@@ -159,13 +159,13 @@ impl Pixels {
 
 impl Canvas for Pixels {
     fn line(&mut self, points: &[(f64, f64)], width: f64, colour: Colour) {
-        let finer = f64::from(FINER);
-        let radius = width * finer / 2.0;
+        let factor = f64::from(SUPERSAMPLING);
+        let radius = width * factor / 2.0;
         let reach = radius.ceil() as i32;
-        let ends: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x * finer, y * finer)).collect();
+        let ends: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x * factor, y * factor)).collect();
         for pair in ends.windows(2) {
             let ((x, y), (u, v)) = (pair[0], pair[1]);
-            // A disc at every pixel of the way.
+            // One disc per pixel along the line.
             let n = (u - x).abs().max((v - y).abs()).ceil().max(1.0);
             for at in 0..=n as u32 {
                 let part = f64::from(at) / n;
@@ -183,7 +183,7 @@ impl Canvas for Pixels {
     }
 
     fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, text: &str, colour: Colour) {
-        // Letters of 8 by 8 dots; what is not ASCII shows as a question mark.
+        // Letters have 8 by 8 dots. Characters outside ASCII become question marks.
         let letters: Vec<usize> =
             text.chars().map(|c| if c.is_ascii() { c as usize } else { '?' as usize }).collect();
         let width = 8.0 * letters.len() as f64;
@@ -191,14 +191,16 @@ impl Canvas for Pixels {
             Anchor::Middle => x - width / 2.0,
             Anchor::End => x - width,
         };
-        let finer = f64::from(FINER);
+        let factor = f64::from(SUPERSAMPLING);
         for (at, &letter) in letters.iter().enumerate() {
             for (row, bits) in BASIC_LEGACY[letter].iter().enumerate() {
                 for column in (0..8).filter(|column| bits >> column & 1 == 1) {
                     let corner = (left + (8 * at + column) as f64, y - 4.0 + row as f64);
-                    for (dx, dy) in (0..FINER).flat_map(|dx| (0..FINER).map(move |dy| (dx, dy))) {
+                    for (dx, dy) in
+                        (0..SUPERSAMPLING).flat_map(|dx| (0..SUPERSAMPLING).map(move |dy| (dx, dy)))
+                    {
                         let (dx, dy) = (f64::from(dx), f64::from(dy));
-                        self.dot(corner.0 * finer + dx, corner.1 * finer + dy, colour);
+                        self.dot(corner.0 * factor + dx, corner.1 * factor + dy, colour);
                     }
                 }
             }

@@ -1,21 +1,21 @@
-//! Curves over steps, as a picture.
+//! Charts of curves over steps.
 
 use super::canvas::{Anchor, Canvas, Colour, Pixels, Svg};
 use super::{io_error, make_parent};
 use crate::core::Error;
 use std::path::Path;
 
-/// How values are laid out along the vertical axis.
+/// The scale of the vertical axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences look equal.
+    /// Equal differences have equal distances.
     #[default]
     Linear,
-    /// Equal ratios look equal. Values of zero and below are left out.
+    /// Equal ratios have equal distances. Zero and negative values are left out.
     Log,
 }
 
-/// Curves in one picture, with axes and a legend.
+/// A chart of curves with axes and a legend.
 ///
 /// ```
 /// use oxidax::train::{Chart, Scale};
@@ -44,7 +44,7 @@ struct Curve {
 const INK: Colour = [0x33, 0x33, 0x33];
 const GRID: Colour = [0xdd, 0xdd, 0xdd];
 
-/// Told apart with every kind of colour vision.
+/// Colours that can be distinguished with every kind of colour vision.
 ///
 /// Reference: Okabe, Ito: Color universal design (2008).
 const COLOURS: [Colour; 7] = [
@@ -61,12 +61,12 @@ const COLOURS: [Colour; 7] = [
 const MARGIN: [f64; 4] = [72.0, 32.0, 16.0, 40.0];
 
 impl Chart {
-    /// An empty chart of 800 by 480 pixels.
+    /// Creates an empty chart of 800 by 480 pixels.
     pub fn new(title: impl Into<String>) -> Chart {
         Chart { title: title.into(), curves: Vec::new(), scale: Scale::Linear, size: (800, 480) }
     }
 
-    /// The chart with another curve: pairs of step and value. Where a value is NaN or infinite the curve has a gap.
+    /// Adds a curve: pairs of step and value. NaN and infinite values leave gaps.
     pub fn curve(
         mut self,
         name: impl Into<String>,
@@ -76,20 +76,20 @@ impl Chart {
         self
     }
 
-    /// The chart with values laid out in another way.
+    /// Sets the scale of the vertical axis.
     pub fn scale(self, scale: Scale) -> Chart {
         Chart { scale, ..self }
     }
 
-    /// The chart in another size, in pixels: at least 200 by 120, at most 10,000 each.
+    /// Sets the size in pixels: at least 200 by 120, at most 10,000 each.
     pub fn size(self, width: u32, height: u32) -> Chart {
         Chart { size: (width.clamp(200, 10_000), height.clamp(120, 10_000)), ..self }
     }
 
-    /// Writes the picture, as SVG or PNG by the file's extension.
+    /// Writes the chart to a file, as SVG or PNG depending on the extension.
     ///
     /// # Errors
-    /// `Data` for another extension; `Io` if the file cannot be written.
+    /// `Data` for another extension. `Io` if the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -114,8 +114,8 @@ impl Chart {
         std::fs::write(path, bytes).map_err(|error| io_error(path, error))
     }
 
-    /// A value along the axis, if it has a place there.
-    fn along(&self, value: f64) -> Option<f64> {
+    /// Returns a value's coordinate on the vertical axis, if it has one.
+    fn coordinate(&self, value: f64) -> Option<f64> {
         let value = match self.scale {
             Scale::Linear => value,
             Scale::Log if value > 0.0 => value.log10(),
@@ -127,7 +127,7 @@ impl Chart {
     fn draw(&self, canvas: &mut dyn Canvas) {
         let placed = |curve: &Curve| -> Vec<Option<(f64, f64)>> {
             let place =
-                |&(x, y): &(f64, f64)| self.along(y).filter(|_| x.is_finite()).map(|y| (x, y));
+                |&(x, y): &(f64, f64)| self.coordinate(y).filter(|_| x.is_finite()).map(|y| (x, y));
             curve.points.iter().map(place).collect()
         };
         let curves: Vec<Vec<Option<(f64, f64)>>> = self.curves.iter().map(placed).collect();
@@ -136,8 +136,8 @@ impl Chart {
         let [left, top, right, bottom] = MARGIN;
         let (width, height) = (f64::from(self.size.0), f64::from(self.size.1));
         let to = |(u, v): (f64, f64)| {
-            let across = left + x.part(u) * (width - left - right);
-            (across, height - bottom - y.part(v) * (height - top - bottom))
+            let across = left + x.fraction(u) * (width - left - right);
+            (across, height - bottom - y.fraction(v) * (height - top - bottom))
         };
         for tick in x.ticks(((width / 100.0) as usize).max(2)) {
             let at = to((tick, y.low));
@@ -158,7 +158,7 @@ impl Chart {
             let colour = COLOURS[at % COLOURS.len()];
             for piece in curve.split(Option::is_none).filter(|piece| !piece.is_empty()) {
                 let mut points: Vec<(f64, f64)> = piece.iter().flatten().map(|&p| to(p)).collect();
-                // A point alone is a short line.
+                // A single point is drawn as a short line.
                 if let [(x, y)] = points[..] {
                     points = vec![(x - 1.0, y), (x + 1.0, y)];
                 }
@@ -179,7 +179,8 @@ struct Range {
 }
 
 impl Range {
-    /// Of these numbers; around them if they are one, and 0 to 1 if there are none.
+    /// Returns the range of the numbers. A single number is put in the middle, no numbers give 0 to
+    /// 1.
     fn of(numbers: impl Iterator<Item = f64>) -> Range {
         let ends = numbers.fold(None, |ends: Option<(f64, f64)>, x| match ends {
             None => Some((x, x)),
@@ -187,7 +188,7 @@ impl Range {
         });
         match ends {
             None => Range { low: 0.0, high: 1.0 },
-            // So near that there are no ticks between them.
+            // The ends are too close for ticks between them.
             Some((low, high)) if high - low <= low.abs().max(high.abs()) * 1e-9 => {
                 let around = if low == 0.0 { 1.0 } else { low.abs() * 0.1 };
                 Range { low: low - around, high: high + around }
@@ -196,12 +197,14 @@ impl Range {
         }
     }
 
-    /// Where a number lies between the ends, from 0 to 1. Halved first, so that no difference overflows.
-    fn part(self, x: f64) -> f64 {
+    /// Returns the position of a number between the ends, from 0 to 1. Halving first avoids
+    /// overflow.
+    fn fraction(self, x: f64) -> f64 {
         (x / 2.0 - self.low / 2.0) / (self.high / 2.0 - self.low / 2.0)
     }
 
-    /// About `n` round numbers between the ends: multiples of 1, 2 or 5 times a power of ten.
+    /// Returns about `n` round numbers between the ends: multiples of 1, 2 or 5 times a power of
+    /// ten.
     fn ticks(self, n: usize) -> Vec<f64> {
         let rough = (self.high / n as f64 - self.low / n as f64).max(f64::MIN_POSITIVE);
         let power = 10f64.powf(rough.log10().floor());
@@ -213,7 +216,7 @@ impl Range {
     }
 }
 
-/// A number in few letters.
+/// Formats a number with few characters.
 fn short(x: f64) -> String {
     let size = x.abs();
     match size {
@@ -231,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_and_lie_between_the_ends() {
+    fn ticks_are_round_and_between_the_ends() {
         for (low, high, expected) in [
             (0.0, 1.0, vec![0.0, 0.2, 0.4, 0.6, 0.8, 1.0]),
             (-3.0, 17.0, vec![0.0, 5.0, 10.0, 15.0]),
@@ -241,10 +244,13 @@ mod tests {
             assert!(found.iter().all(|tick| (low..=high).contains(tick)), "{found:?}");
             assert!(expected.len().abs_diff(found.len()) <= 1, "{found:?}");
         }
-        // As far apart as numbers can be.
+        // The largest possible distance.
         let all = Range { low: f64::MIN, high: f64::MAX };
         assert!(!all.ticks(5).is_empty());
-        assert_eq!((all.part(f64::MIN), all.part(0.0), all.part(f64::MAX)), (0.0, 0.5, 1.0));
+        assert_eq!(
+            (all.fraction(f64::MIN), all.fraction(0.0), all.fraction(f64::MAX)),
+            (0.0, 0.5, 1.0)
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! TensorBoard's event files.
+//! TensorBoard event files.
 
 use super::metrics::{Row, Sink};
 use super::{io_error, make_parent};
@@ -33,7 +33,7 @@ messages! {
     }
 
     pub(super) struct SessionLog {
-        /// 1 is START: what other files of the folder say from this event's step on is void.
+        /// 1 means START: TensorBoard discards events of this and later steps from other files.
         pub(super) status: i32 = 1,
     }
 }
@@ -47,7 +47,7 @@ pub(super) struct Events {
 
 impl Events {
     pub(super) fn create(folder: &Path, first_step: u64) -> Result<Events, Error> {
-        // Two files of one process and second must not be one.
+        // Distinguishes two files of one process in one second.
         static FILES: AtomicU32 = AtomicU32::new(0);
         let number = FILES.fetch_add(1, Ordering::Relaxed);
         let since = SystemTime::now().duration_since(UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! Metrics as CSV and as JSON lines.
+//! Metrics as CSV and JSON Lines files.
 
 use super::metrics::{Row, Sink};
 use super::{io_error, make_parent};
@@ -8,10 +8,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// What stands beside every number.
-pub(super) const OWN: [&str; 2] = ["step", "seconds"];
+/// Columns that every row has.
+pub(super) const BASE_COLUMNS: [&str; 2] = ["step", "seconds"];
 
-/// Puts aside what another run left, under the name with the first free number behind it.
+/// Renames the file of another run to the first free name with a number.
 fn put_aside(path: &Path) -> Result<(), Error> {
     if !path.exists() {
         return Ok(());
@@ -25,12 +25,12 @@ fn put_aside(path: &Path) -> Result<(), Error> {
         PathBuf::from(name)
     };
     let free = (1..).map(numbered).find(|name| !name.exists());
-    let free = free.expect("there are more numbers than files");
+    let free = free.expect("a free number exists");
     std::fs::rename(path, free).map_err(|error| io_error(path, error))
 }
 
-/// A file to be written from `first_step` on. Lines of earlier steps, by `step_of`, are kept; the first line too
-/// if it `is_header`.
+/// Opens a file for writing from `first_step` on. Keeps lines of earlier steps, determined by
+/// `step_of`, and the first line if it `is_header`.
 fn open(
     path: &Path,
     first_step: u64,
@@ -56,14 +56,14 @@ fn open(
         message: what.to_owned(),
         help: Some("repair the line, or move the file away".into()),
     };
-    // The old file stays until the new one is whole.
+    // The old file stays until the new one is complete.
     let mut name = path.as_os_str().to_owned();
     name.push(".resumed");
     let next = PathBuf::from(name);
     let mut writer = BufWriter::new(File::create(&next).map_err(io)?);
     let (mut is_empty, mut torn) = (true, None);
     for (number, line) in old.split(b'\n').enumerate() {
-        // A line that a kill cut off is the last one.
+        // A line truncated by a kill is the last one.
         if let Some(torn) = torn {
             return Err(damaged(torn, "the line has no step"));
         }
@@ -101,7 +101,7 @@ pub(super) struct Csv {
 
 impl Csv {
     pub(super) fn open(path: &Path, columns: Vec<String>, first_step: u64) -> Result<Csv, Error> {
-        let names = OWN.iter().map(|own| (*own).to_owned()).chain(columns.iter().cloned());
+        let names = BASE_COLUMNS.iter().map(|own| (*own).to_owned()).chain(columns.iter().cloned());
         let mut names: Vec<String> = names.collect();
         if let Some(twice) = (1..names.len()).find(|&at| names[..at].contains(&names[at])) {
             let message = format!("{} would have two columns `{}`", path.display(), names[twice]);
@@ -117,7 +117,7 @@ impl Csv {
         let n_columns = names.len();
         let step_of = |line: &str| {
             let fields = fields(line)?;
-            // A line that was cut off has fewer.
+            // A truncated line has fewer fields.
             if fields.len() == n_columns { fields[0].parse().ok() } else { None }
         };
         let (writer, is_empty) = open(path, first_step, is_header, step_of)?;
@@ -126,12 +126,12 @@ impl Csv {
             let header = writer.write_record(&names);
             header.map_err(|error| io_error(path, error.into()))?;
         }
-        names.drain(..OWN.len());
+        names.drain(..BASE_COLUMNS.len());
         Ok(Csv { path: path.to_path_buf(), columns: names, writer })
     }
 }
 
-/// The fields of one line. Names and numbers hold no line ends.
+/// Splits a line into fields. Names and numbers contain no line ends.
 fn fields(line: &str) -> Option<Vec<String>> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
     let record = reader.records().next()?.ok()?;
@@ -170,7 +170,7 @@ impl JsonLines {
     }
 }
 
-/// A number as JSON has it, or its name.
+/// Converts a number to JSON. Non-finite numbers become strings.
 fn json(value: f64) -> Value {
     let name = match value {
         _ if value.is_nan() => "NaN",
@@ -185,7 +185,7 @@ impl Sink for JsonLines {
     fn row(&mut self, row: &Row) -> Result<(), Error> {
         let mut object = Map::new();
         object.insert("step".into(), row.step.into());
-        // Milliseconds: more digits only make the file longer.
+        // Milliseconds are precise enough.
         object.insert("seconds".into(), ((row.time * 1e3).round() / 1e3).into());
         for (name, value) in &row.values {
             object.insert(name.to_string(), json(*value));

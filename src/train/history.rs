@@ -1,11 +1,11 @@
-//! Numbers by step, in memory.
+//! Metrics by step, in memory.
 
 use super::chart::Chart;
 use super::metrics::Row;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The numbers that a run has written, by name: pairs of step and number, in the order of steps.
+/// The metrics of a run by name: pairs of step and number, in the order of steps.
 ///
 /// ```
 /// use oxidax::train::Metrics;
@@ -35,17 +35,17 @@ impl History {
         self.last_step
     }
 
-    /// The names, in alphabetical order.
+    /// Returns the names in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> + '_ {
         self.curves.keys().map(|name| &**name)
     }
 
-    /// The numbers of this name, empty if there are none.
+    /// Returns the numbers with this name. Empty if there are none.
     pub fn get(&self, name: &str) -> &[(u64, f64)] {
         self.curves.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// A chart of the named curves over steps. Names that nothing was written of are left out.
+    /// Returns a chart of the named curves over steps. Unknown names are left out.
     pub fn chart<'a>(&self, title: &str, names: impl IntoIterator<Item = &'a str>) -> Chart {
         let named = names.into_iter().filter(|name| !self.get(name).is_empty());
         named.fold(Chart::new(title), |chart, name| {

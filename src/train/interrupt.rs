@@ -1,4 +1,4 @@
-//! Ctrl-C between two steps.
+//! Stopping a training loop on Ctrl-C.
 
 use crate::core::Error;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -7,11 +7,12 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Ctrl-C as a question that the loop asks: it ends its step, saves and returns.
+/// Turns Ctrl-C into a flag that the loop checks between steps, to save and return.
 ///
-/// `SIGTERM`, with which a cloud announces that it takes a machine back, and `SIGHUP` count too. A second signal
-/// ends the process at once, with exit status 130. On Linux a signal that the process was started to ignore, as
-/// `nohup` does with `SIGHUP` and a shell script's `&` with `SIGINT`, is ignored still.
+/// `SIGTERM`, which cloud providers send before they reclaim a machine, and `SIGHUP` count as well.
+/// A second signal ends the process immediately with exit status 130. On Linux, signals that the
+/// process was started to ignore stay ignored, such as `SIGHUP` under `nohup` and `SIGINT` in
+/// background jobs.
 ///
 /// ```no_run
 /// use oxidax::train::Interrupt;
@@ -29,11 +30,11 @@ use std::sync::{Arc, OnceLock};
 pub struct Interrupt(&'static Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From now on signals set a flag; handlers that others have installed are called as well. Called again it
-    /// gives another handle of the same flag.
+    /// Installs the signal handlers. Existing handlers are called as well. Further calls return
+    /// handles of the same flag.
     ///
     /// # Errors
-    /// `Data` if the system refuses a handler.
+    /// `Data` if a handler cannot be installed.
     pub fn catch() -> Result<Interrupt, Error> {
         static REQUESTED: OnceLock<Result<Arc<AtomicBool>, String>> = OnceLock::new();
         match REQUESTED.get_or_init(|| install().map_err(|error| error.to_string())) {
@@ -42,7 +43,7 @@ impl Interrupt {
         }
     }
 
-    /// Whether a signal has come.
+    /// Returns true if a signal has arrived.
     pub fn requested(self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
@@ -52,7 +53,7 @@ fn install() -> io::Result<Arc<AtomicBool>> {
     let (requested, ignored) = (Arc::new(AtomicBool::new(false)), ignored());
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         if ignored & (1 << (signal - 1)) == 0 {
-            // Called in this order: the first signal finds the flag unset, and sets it.
+            // Handlers run in this order: for the first signal the flag is unset, then it is set.
             flag::register_conditional_shutdown(signal, 130, requested.clone())?;
             flag::register(signal, requested.clone())?;
         }
@@ -60,7 +61,7 @@ fn install() -> io::Result<Arc<AtomicBool>> {
     Ok(requested)
 }
 
-/// The signals that the process ignores, a bit for each, where the system has a file that says so.
+/// Returns the ignored signals as a bit mask, on systems that report it.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,41 +1,42 @@
-//! Numbers by step, written to files as the device delivers them.
+//! Metrics by step, written to files when the device delivers them.
 
 use super::events::Events;
-use super::files::{Csv, JsonLines, OWN};
+use super::files::{BASE_COLUMNS, Csv, JsonLines};
 use super::history::History;
-use super::number::Metric;
+use super::metric::Metric;
 use crate::core::Error;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How many steps may wait for their numbers before writing waits for the oldest.
-const MOST_WAITING: usize = 1024;
+/// Number of pending steps from which writing waits for the oldest.
+const MAX_PENDING_STEPS: usize = 1024;
 
-/// A file that takes the numbers of a step.
+/// A file that receives the metrics of a step.
 pub(super) trait Sink: Send {
     fn row(&mut self, row: &Row) -> Result<(), Error>;
     fn flush(&mut self) -> Result<(), Error>;
 }
 
-/// The numbers of one step, and when they were handed over, in seconds since 1970.
+/// The metrics of one step, and their time in seconds since 1970.
 pub(super) struct Row {
     pub(super) step: u64,
     pub(super) time: f64,
     pub(super) values: Vec<(Arc<str>, f64)>,
 }
 
-/// Writes down numbers by step: to CSV, to JSON lines, to TensorBoard's event files, to several at once.
+/// Writes metrics by step to CSV, JSON Lines and TensorBoard event files, or several of them.
 ///
-/// Arrays are read when the device has them, at a later call, so that the loop never waits for a number; a
-/// step is written once all of its numbers are there, in the order of steps. What was written is also kept in
-/// memory, for a [`chart`](History::chart) at the end.
+/// Arrays are read in a later call, when the device has computed them, so the loop never waits. A
+/// step is written when all its numbers are available, in the order of steps. Everything written is
+/// also kept in memory, for a [`chart`](History::chart) at the end.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
 /// use oxidax::train::Metrics;
-/// let mut metrics = Metrics::new().csv("metrics.csv", ["loss", "accuracy"])?.jsonl("metrics.jsonl")?;
+/// let metrics = Metrics::new().csv("metrics.csv", ["loss", "accuracy"])?;
+/// let mut metrics = metrics.jsonl("metrics.jsonl")?;
 /// let loss = full([], 0.5f32);
 /// metrics.scalar(0, "loss", &loss)?;
 /// metrics.scalar(0, "rate", 1e-3)?; // No column of the CSV file, so in the other alone.
@@ -43,13 +44,14 @@ pub(super) struct Row {
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// Dropped, it writes what it can without waiting, and errors are lost: call [`finish`](Metrics::finish).
+/// Dropping it writes what is available without waiting, and ignores errors. Call
+/// [`finish`](Metrics::finish) instead.
 #[doc(alias = "SummaryWriter")]
 #[derive(Default)]
 pub struct Metrics {
     sinks: Vec<Box<dyn Sink>>,
     first_step: u64,
-    /// Steps of which something is not there yet, and the step that is being filled.
+    /// Steps with pending numbers, and the current step.
     waiting: VecDeque<Waiting>,
     names: Vec<Arc<str>>,
     history: History,
@@ -68,24 +70,24 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Writes nothing yet.
+    /// Creates metrics without files.
     pub fn new() -> Metrics {
         Metrics::default()
     }
 
-    /// Goes on from a step: files that are opened after this call keep what they have of earlier steps and lose
-    /// the rest, which the run before wrote after the checkpoint that is resumed.
+    /// Resumes at a step. Files opened after this call keep earlier steps and lose later ones,
+    /// which the previous run wrote after its checkpoint.
     pub fn from_step(mut self, step: u64) -> Metrics {
         self.first_step = step;
         self
     }
 
-    /// Writes a CSV file: `step`, `seconds` since 1970, and the named columns. A number that a step lacks leaves
-    /// its field empty; names that are no column are left out.
+    /// Writes a CSV file with the columns `step`, `seconds` since 1970, and the named ones. A
+    /// missing number leaves its field empty. Other names are left out.
     ///
     /// # Errors
-    /// `Io` if the file cannot be written; `Data` if a file to be resumed has other columns, or a damaged row
-    /// before the step.
+    /// `Io` if the file cannot be written. `Data` if a resumed file has other columns, or a damaged
+    /// row before the step.
     pub fn csv<N: Into<String>>(
         mut self,
         path: impl AsRef<Path>,
@@ -96,18 +98,21 @@ impl Metrics {
         Ok(self)
     }
 
-    /// Writes JSON lines: an object of `step`, `seconds` since 1970, and every number of the step. NaN and
-    /// infinities, which JSON lacks, are the strings `"NaN"`, `"Infinity"`, `"-Infinity"`.
+    /// Writes a JSON Lines file: objects with `step`, `seconds` since 1970, and every number of the
+    /// step. NaN and infinities, which JSON does not have, are the strings `"NaN"`, `"Infinity"`,
+    /// `"-Infinity"`.
     ///
     /// # Errors
-    /// `Io` if the file cannot be written; `Data` if a file to be resumed has a damaged line before the step.
+    /// `Io` if the file cannot be written. `Data` if a resumed file has a damaged line before the
+    /// step.
     pub fn jsonl(mut self, path: impl AsRef<Path>) -> Result<Metrics, Error> {
         self.sinks.push(Box::new(JsonLines::open(path.as_ref(), self.first_step)?));
         Ok(self)
     }
 
-    /// Writes an event file of TensorBoard's into a folder. A name with slashes, `train/loss`, is grouped by its
-    /// first part. One that resumes makes TensorBoard forget the steps from there on in the folder's other files.
+    /// Writes a TensorBoard event file to a folder. TensorBoard groups names with slashes, such as
+    /// `train/loss`, by their first part. After resuming, TensorBoard discards later steps from the
+    /// folder's other files.
     ///
     /// # Errors
     /// `Io` if the file cannot be written.
@@ -119,19 +124,20 @@ impl Metrics {
         Ok(self)
     }
 
-    /// Takes a number of a step: a number, or an array of one element. Writes what has arrived of the steps
-    /// before.
+    /// Adds a number of a step: a number, or an array of one element. Writes earlier steps that are
+    /// available.
     ///
     /// # Errors
-    /// `Data` if the step lies before the last one or has the name already, or the array is traced or not one
-    /// real number; `Runtime` if the computation of an earlier number failed; `Io` if a file cannot be written.
+    /// `Data` if the step is before the last one or has the name already, or if the array is traced
+    /// or not a single real number. `Runtime` if the computation of an earlier number failed. `Io`
+    /// if a file cannot be written.
     #[doc(alias = "add_scalar")]
     pub fn scalar(&mut self, step: u64, name: &str, value: impl Into<Metric>) -> Result<(), Error> {
         let value = value.into().checked("scalar", name)?;
         let last = self.waiting.back().map(|row| row.step).or(self.history.last_step());
         let refused = |what: String| Err(Error::data("scalar", what));
-        if OWN.contains(&name) {
-            return refused(format!("`{name}` is written beside every number: take another name"));
+        if BASE_COLUMNS.contains(&name) {
+            return refused(format!("`{name}` is a column of every row; use another name"));
         }
         match last {
             Some(last) if step < last => {
@@ -139,7 +145,9 @@ impl Metrics {
             }
             None if step < self.first_step => {
                 let first = self.first_step;
-                return refused(format!("`{name}` of step {step} lies before {first}, the first"));
+                return refused(format!(
+                    "`{name}` of step {step} is before the first step, {first}"
+                ));
             }
             _ => {}
         }
@@ -149,7 +157,7 @@ impl Metrics {
                 return refused(format!("step {step} has a `{name}` already"));
             }
             Some(row) => row.values.push((name, value)),
-            // It was written by `flush`.
+            // The step was written by `flush`.
             None if last == Some(step) => {
                 return refused(format!("`{name}` of step {step} comes after its row was written"));
             }
@@ -161,7 +169,7 @@ impl Metrics {
         self.write_ready()
     }
 
-    /// One name for all steps.
+    /// Returns the shared copy of a name.
     fn name(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.names.iter().find(|known| ***known == *name) {
             return known.clone();
@@ -170,12 +178,12 @@ impl Metrics {
         self.names[self.names.len() - 1].clone()
     }
 
-    /// Writes steps that are complete and there; waits only if too many are not.
+    /// Writes complete steps. Waits only if too many are pending.
     fn write_ready(&mut self) -> Result<(), Error> {
-        // The last one may get more numbers.
+        // The last step may get more numbers.
         while self.waiting.len() > 1 {
             let first = &self.waiting[0];
-            let is_late = self.waiting.len() > MOST_WAITING;
+            let is_late = self.waiting.len() > MAX_PENDING_STEPS;
             if !is_late && !all_ready(&first.values)? {
                 break;
             }
@@ -196,10 +204,10 @@ impl Metrics {
         Ok(())
     }
 
-    /// Waits for every number and writes them all to the files. The last step takes no more.
+    /// Waits for every number and writes them to the files. The last step accepts no more numbers.
     ///
     /// # Errors
-    /// `Runtime` if the computation of a number failed; `Io` if a file cannot be written.
+    /// `Runtime` if the computation of a number failed. `Io` if a file cannot be written.
     pub fn flush(&mut self) -> Result<(), Error> {
         while !self.waiting.is_empty() {
             self.write_first()?;
@@ -207,12 +215,12 @@ impl Metrics {
         self.sinks.iter_mut().try_for_each(|sink| sink.flush())
     }
 
-    /// What has been written so far.
+    /// Returns the metrics written so far.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// Waits for every number, writes them all, and gives them back.
+    /// Waits for every number, writes them, and returns all of them.
     ///
     /// # Errors
     /// As [`flush`](Metrics::flush).
@@ -230,7 +238,7 @@ impl Drop for Metrics {
             }
         }
         for sink in &mut self.sinks {
-            // Whoever wants to know calls `finish`.
+            // Errors are reported by `finish` only.
             drop(sink.flush());
         }
     }

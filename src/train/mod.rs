@@ -1,16 +1,16 @@
-//! What surrounds a training loop: progress, metrics on disk, curves, and ways to stop.
+//! Tools for training loops: progress, metrics on disk, charts, and ways to stop.
 //!
-//! None of it owns the loop. Numbers are handed over as arrays and read when the device has them, so that
-//! watching a run does not slow it down.
+//! You write the loop. These tools take numbers as arrays and read them when the device has
+//! computed them, so monitoring does not slow down a run.
 //!
 //! ```no_run
 //! use oxidax::prelude::*;
-//! use oxidax::train::{Interrupt, Metrics, NanGuard, Progress};
+//! use oxidax::train::{Interrupt, Metrics, NanGuard, ProgressBar};
 //!
 //! # fn run(step: Jit<(Array, Array), (Array, Array)>, batches: Vec<Array>) -> Result<(), Error> {
 //! let interrupt = Interrupt::catch()?;
 //! let mut metrics = Metrics::new().csv("run/metrics.csv", ["loss"])?.tensorboard("run")?;
-//! let mut progress = Progress::new(batches.len() as u64);
+//! let mut progress = ProgressBar::new(batches.len() as u64);
 //! let mut guard = NanGuard::new("run/nan.safetensors");
 //! let mut model = zeros([784, 10], DType::F32);
 //! for (number, batch) in batches.into_iter().enumerate() {
@@ -39,18 +39,18 @@ mod events;
 mod files;
 mod history;
 mod interrupt;
+mod metric;
 mod metrics;
 mod nan_guard;
-mod number;
 mod progress;
 
 pub use chart::{Chart, Scale};
 pub use history::History;
 pub use interrupt::Interrupt;
+pub use metric::Metric;
 pub use metrics::Metrics;
 pub use nan_guard::NanGuard;
-pub use number::Metric;
-pub use progress::{Pace, Progress};
+pub use progress::{Pace, ProgressBar};
 
 use crate::core::Error;
 use std::io;
@@ -60,7 +60,7 @@ fn io_error(path: &Path, source: io::Error) -> Error {
     Error::Io { path: path.to_path_buf(), source }
 }
 
-/// Makes the folder in which a file is to lie.
+/// Creates the parent folder of a file.
 fn make_parent(path: &Path) -> Result<(), Error> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => {

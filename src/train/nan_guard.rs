@@ -1,18 +1,18 @@
-//! Stopping at the first loss that is no number, with what led to it.
+//! Stopping at the first non-finite loss, with the inputs that caused it.
 
 use super::make_parent;
-use super::number::Metric;
+use super::metric::Metric;
 use crate::checkpoint;
 use crate::core::{Array, Error};
 use crate::tree::{self, Tree};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-/// Watches losses without waiting for them; at the first that is NaN or infinite it saves the inputs of that step
-/// and is an error.
+/// Watches losses without waiting for them. At the first NaN or infinity it saves the inputs of
+/// that step and returns an error.
 ///
-/// The inputs of a step are held until its loss has been read. Arrays that are held are not donated, so a guarded
-/// step takes the memory of a second copy of what it updates.
+/// The inputs of a step are kept until its loss has been read. Kept arrays cannot be donated, so a
+/// guarded step needs memory for a second copy of its state.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -33,33 +33,34 @@ use std::path::{Path, PathBuf};
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// To replay: `checkpoint::load(path, &inputs)` into a tree of the same type, and the step on it under
-/// [`debug::nan_check`](crate::debug::nan_check), which names the operation.
+/// To reproduce the step: load the inputs with `checkpoint::load(path, &inputs)` into a tree of the
+/// same type, and run the step under [`debug::nan_check`](crate::debug::nan_check), which names the
+/// operation.
 #[derive(Debug)]
 pub struct NanGuard<T> {
     path: PathBuf,
     watched: VecDeque<(u64, T, Metric)>,
 }
 
-/// How many steps' inputs are held at most, on a device that is that far behind.
-const MOST_HELD: usize = 2;
+/// The number of steps whose inputs are kept if the device is behind.
+const MAX_KEPT_STEPS: usize = 2;
 
 impl<T: Tree> NanGuard<T> {
-    /// Saves to `path` if it comes to that.
+    /// Creates a guard that saves to `path` if necessary.
     pub fn new(path: impl AsRef<Path>) -> NanGuard<T> {
         NanGuard { path: path.as_ref().to_path_buf(), watched: VecDeque::new() }
     }
 
-    /// Watches the loss of a step, and looks at those of earlier steps that have arrived.
+    /// Watches the loss of a step, and checks losses of earlier steps that are available.
     ///
     /// # Errors
-    /// `Data` if a loss is NaN or infinite: names the step, and the file with its inputs. `Io` or `Checkpoint` if
-    /// they cannot be saved; `Runtime` if a step failed.
+    /// `Data` if a loss is NaN or infinite, with the step and the file with its inputs. `Io` or
+    /// `Checkpoint` if they cannot be saved. `Runtime` if a step failed.
     pub fn check(&mut self, step: u64, inputs: T, loss: &Array) -> Result<(), Error> {
         let loss = Metric::from(loss).checked("check", "loss")?;
         self.watched.push_back((step, inputs, loss));
         while let Some((_, _, loss)) = self.watched.front() {
-            if self.watched.len() <= MOST_HELD && !loss.is_ready()? {
+            if self.watched.len() <= MAX_KEPT_STEPS && !loss.is_ready()? {
                 break;
             }
             self.look()?;
@@ -67,7 +68,7 @@ impl<T: Tree> NanGuard<T> {
         Ok(())
     }
 
-    /// Waits for the losses that are left, and looks at them.
+    /// Waits for the remaining losses and checks them.
     ///
     /// # Errors
     /// As [`check`](NanGuard::check).
@@ -102,7 +103,7 @@ impl<T: Tree> NanGuard<T> {
             place: None,
             message: format!("the loss of step {step} is {loss}; {inputs}"),
             help: Some(format!(
-                "they lie in {}: load them and run the step under `debug::nan_check`",
+                "they are saved in {}: load them and run the step under `debug::nan_check`",
                 self.path.display()
             )),
         })

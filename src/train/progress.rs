@@ -1,28 +1,28 @@
-//! How far a run is.
+//! A progress bar for training loops.
 
 use super::bar::Bar;
-use super::number::Metric;
+use super::metric::Metric;
 use crate::core::{Array, Error};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-/// How often a line is written where no bar can be drawn.
+/// Interval of lines if standard error is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// How many losses may be on their way before the oldest is waited for.
-const MOST_WAITING: usize = 1024;
+/// Number of pending losses from which a call waits for the oldest.
+const MAX_PENDING_LOSSES: usize = 1024;
 
-/// A bar on the terminal, with the newest loss that has arrived and the pace of the steps. Where standard error is
-/// no terminal, a line every ten seconds.
+/// A progress bar with the newest available loss and the step time. If standard error is not a
+/// terminal, it prints a line every ten seconds.
 ///
-/// The first step, which compiles, does not count for the pace.
+/// The first step, which compiles, does not count toward the mean.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
-/// use oxidax::train::Progress;
-/// let mut progress = Progress::new(2);
+/// use oxidax::train::ProgressBar;
+/// let mut progress = ProgressBar::new(2);
 /// for loss in [0.5f32, 0.25] {
 ///     progress.inc(&full([], loss))?;
 /// }
@@ -30,41 +30,41 @@ const MOST_WAITING: usize = 1024;
 /// println!("first step {:?}, then {:?} each", pace.first_step, pace.step);
 /// # Ok::<(), Error>(())
 /// ```
-pub struct Progress {
+pub struct ProgressBar {
     bar: Bar,
     waiting: VecDeque<Metric>,
     newest: Option<f64>,
     n_steps: u64,
     began: Instant,
-    /// When the first step was over.
+    /// The time at which the first step had been called.
     first: Option<Instant>,
     line_due: Instant,
 }
 
-/// How long steps took.
+/// Step times of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// How many there were.
+    /// The number of steps.
     pub n_steps: u64,
-    /// The time until the first was called and had been compiled.
+    /// The time until the first step was compiled and called.
     pub first_step: Duration,
-    /// The mean time of the others; zero if there were none.
+    /// The mean time of the other steps. Zero if there were none.
     pub step: Duration,
-    /// The last loss; NaN if there was none.
+    /// The last loss. NaN if there was none.
     pub loss: f64,
 }
 
-impl fmt::Debug for Progress {
+impl fmt::Debug for ProgressBar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Progress({} of {} steps)", self.n_steps, self.bar.length())
+        write!(f, "ProgressBar({} of {} steps)", self.n_steps, self.bar.length())
     }
 }
 
-impl Progress {
-    /// A bar of so many steps. The clock starts.
-    pub fn new(n_steps: u64) -> Progress {
+impl ProgressBar {
+    /// Creates a bar for `n_steps` steps and starts the clock.
+    pub fn new(n_steps: u64) -> ProgressBar {
         let now = Instant::now();
-        Progress {
+        ProgressBar {
             bar: Bar::new(n_steps),
             waiting: VecDeque::new(),
             newest: None,
@@ -75,22 +75,23 @@ impl Progress {
         }
     }
 
-    /// Begins at a step other than 0: a run that is resumed.
-    pub fn from_step(mut self, step: u64) -> Progress {
+    /// Starts at another step than 0, for a resumed run.
+    pub fn from_step(mut self, step: u64) -> ProgressBar {
         self.bar.set_position(step);
         self
     }
 
-    /// A step has been called, with this loss. Reads the losses that have arrived and waits for none.
+    /// Counts a step with this loss. Reads losses that are available and waits for none.
     ///
     /// # Errors
-    /// `Data` if the loss is no array of one real number; `Runtime` if the computation of an earlier one failed.
+    /// `Data` if the loss is not a single real number. `Runtime` if the computation of an earlier
+    /// loss failed.
     pub fn inc(&mut self, loss: &Array) -> Result<(), Error> {
         self.waiting.push_back(Metric::from(loss).checked("inc", "loss")?);
         self.n_steps += 1;
         self.first.get_or_insert_with(Instant::now);
         while let Some(oldest) = self.waiting.front() {
-            if self.waiting.len() <= MOST_WAITING && !oldest.is_ready()? {
+            if self.waiting.len() <= MAX_PENDING_LOSSES && !oldest.is_ready()? {
                 break;
             }
             self.newest = Some(oldest.read()?);
@@ -113,7 +114,7 @@ impl Progress {
 
     fn line(&self) {
         let (at, of) = (self.bar.position(), self.bar.length());
-        // Nobody is told if standard error is closed.
+        // A closed standard error is not a failure of the run.
         drop(writeln!(std::io::stderr(), "step {at} of {of}, {}", self.message()));
     }
 
@@ -125,7 +126,7 @@ impl Progress {
         }
     }
 
-    /// Waits for the last loss and leaves the bar as it stands.
+    /// Waits for the last loss and leaves the bar on the terminal.
     ///
     /// # Errors
     /// `Runtime` if the computation of a loss failed.

@@ -1,17 +1,17 @@
-//! Writes `crates/pjrt-sys/src/bindings.rs` anew from a PJRT C header.
+//! Generates `crates/pjrt-sys/src/bindings.rs` from a PJRT C header.
 //!
 //! The generated file is committed, so nobody needs this to build oxidax. To run it:
 //!
-//! 1. Unpack the headers that a registry package carries. The committed file comes from the PyPI wheel
-//!    `tensorflow-cpu 2.21.0` (PJRT C API 0.90): `pip download --no-deps tensorflow-cpu==2.21.0`, then
-//!    `unzip tensorflow_cpu-*.whl 'tensorflow/include/xla/*' -d DIR`.
-//! 2. Have libclang 18.1.1, for instance from the PyPI package of that name and version, and point
+//! 1. Unpack the headers of a registry package. The committed file comes from the PyPI wheel
+//!    `tensorflow-cpu 2.21.0` (PJRT C API 0.90): `pip download --no-deps tensorflow-cpu==2.21.0`,
+//!    then `unzip tensorflow_cpu-*.whl 'tensorflow/include/xla/*' -d DIR`.
+//! 2. Install libclang 18.1.1, for instance from the PyPI package of that name and version, and point
 //!    `LIBCLANG_PATH` at the folder that holds `libclang.so`.
 //! 3. `cargo xtask bindings --header DIR/tensorflow/include/xla/pjrt/c/pjrt_c_api.h`
 //!
-//! PyPI's libclang comes without the compiler's own headers (`stddef.h`, `stdbool.h`), so the include folder of the
-//! machine's `gcc` is passed along. Comments are left out and `prettyplease` does the formatting, so the result depends
-//! on neither the machine's paths nor its `rustfmt`.
+//! PyPI's libclang lacks the compiler's headers (`stddef.h`, `stdbool.h`), so the include folder of
+//! the installed `gcc` is passed to it. Comments are removed and `prettyplease` formats the file, so
+//! the result does not depend on the machine's paths or `rustfmt`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,7 +83,7 @@ fn include_root(header: &Path) -> Result<PathBuf> {
     Ok(root.to_owned())
 }
 
-/// Where the machine's C compiler keeps `stddef.h` and its kin.
+/// Returns the folder of the C compiler's headers, such as `stddef.h`.
 fn compiler_include() -> Result<PathBuf> {
     let output = Command::new("gcc")
         .arg("-print-file-name=include")

@@ -1,4 +1,4 @@
-//! `cargo xtask check`: what one runs every few minutes.
+//! `cargo xtask check`: the quick checks, to run every few minutes.
 
 use std::env;
 use std::process::{Command, Stdio};
@@ -49,14 +49,14 @@ const STEPS: &[Step] = &[
     DOCS,
 ];
 
-/// Modules of this name hold the tests that need the CPU plugin.
+/// Part of the path of tests that need the CPU plugin: modules of this name hold them.
 const NEEDS_PLUGIN: &str = "on_cpu::";
 
 pub(crate) fn run() -> Result<()> {
     run_all(STEPS, AfterFailure::Stop)
 }
 
-/// Runs the tests that need no plugin, and says how many others there are. CI leaves none out.
+/// Runs the tests that do not need a plugin, and prints the number of the others. CI runs all.
 fn pure_tests() -> Result<()> {
     let mut test = Command::new("cargo");
     test.args(["test", "--workspace", "--quiet"]).current_dir(root());
@@ -75,7 +75,7 @@ fn pure_tests() -> Result<()> {
     Ok(())
 }
 
-/// The names of all tests but those in documentation.
+/// Returns the names of all tests except doc tests.
 fn listed_tests() -> Result<Vec<String>> {
     let output = Command::new("cargo")
         .args(["test", "--workspace", "--quiet", "--all-targets", "--", "--list"])

@@ -12,9 +12,9 @@ const WITH_JAX: &[(&str, &str)] = &[("OXIDAX_BENCH_PYTHON", "python-compat/.venv
 /// The checks in order.
 ///
 /// Dependencies are built once for the tests and once, in release, for the examples: commands that
-/// select other packages would enable other features. `cargo test --workspace` is the command of the
-/// README and enables all features of the library. Benchmarks only run here, for a moment and without
-/// optimization, so that they share its build: no figure passes or fails.
+/// select other packages would enable other features. `cargo test --workspace` is the command of
+/// the README and enables all features of the library. Benchmarks are smoke tests here: they run
+/// briefly and without optimization, share the build of the tests, and no figure passes or fails.
 const STEPS: &[Step] = &[
     FORMAT,
     Step { name: "licences", action: Action::Call(licences::check) },

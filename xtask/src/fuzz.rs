@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: random programs that nobody has run yet.
+//! `cargo xtask fuzz`: checks new random programs.
 
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::root;
 
-/// Checks `count` programs, from the one of seed `first` on; the clock chooses where nobody does. What fails is
-/// printed as the line that joins `tests/cpu/random_programs/found.jsonl`.
+/// Checks `count` programs, beginning with seed `first`, which the clock chooses by default. A
+/// failing program is printed as the line to add to `tests/cpu/random_programs/found.jsonl`.
 pub(crate) fn run(count: u64, first: Option<u64>) -> Result<()> {
     let first = match first {
         Some(first) => first,

@@ -1,4 +1,4 @@
-//! Programs compiled for GPUs on a machine without one.
+//! `cargo xtask gpu`: compiles programs for GPUs on a machine without one.
 
 use anyhow::Result;
 
@@ -8,8 +8,8 @@ use crate::tpu;
 const TESTS: [&str; 9] =
     ["test", "--workspace", "--test", "suite", "--test", "platforms", "gpu::", "--", "--ignored"];
 
-/// Installs the pinned plugin and what it compiles with (246 MiB to download, 426 MiB on disk), if they are not there yet,
-/// and runs the tests that need them.
+/// Installs the pinned CUDA plugin with its tools (246 MiB to download, 426 MiB on disk) and runs the
+/// tests that need them.
 pub(crate) fn compile_only() -> Result<()> {
     tpu::install("cuda")?;
     tpu::run_tests(&TESTS, &[])

@@ -1,5 +1,4 @@
-//! Whether every dependency may be used: its licence is on the list in `deny.toml`, and it comes
-//! from the registry.
+//! Checks every dependency: its licence is listed in `deny.toml`, and it comes from the registry.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +21,7 @@ pub(crate) fn check() -> Result<()> {
         let text = |key: &str| package[key].as_str().unwrap_or_default();
         let name = format!("{} {}", text("name"), text("version"));
         *versions.entry(text("name")).or_default() += 1;
-        // Packages of this workspace have no source.
+        // The source of packages of this workspace is null.
         if !package["source"].is_null() && !text("source").starts_with("registry+") {
             wrong.push(format!("{name} comes from {}", text("source")));
         }
@@ -59,7 +58,7 @@ fn allowed(deny: &str) -> Vec<&str> {
     list.split('"').skip(1).step_by(2).collect()
 }
 
-/// Whether an SPDX expression can be satisfied with the allowed licences alone.
+/// Returns true if an SPDX expression can be satisfied with the allowed licences alone.
 fn permits(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -67,7 +66,7 @@ fn permits(expression: &str, allowed: &[&str]) -> bool {
     either(&mut rest, allowed).is_some_and(|permitted| permitted && rest.is_empty())
 }
 
-/// `a OR b`; `None` if the words are no expression.
+/// Parses `a OR b`. Returns `None` if the words are not an expression.
 fn either(words: &mut &[&str], allowed: &[&str]) -> Option<bool> {
     let mut permitted = both(words, allowed)?;
     while take(words, "OR") {

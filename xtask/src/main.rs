@@ -35,7 +35,7 @@ enum Task {
     Ci,
     /// Check properties of random programs that nobody has run yet
     Fuzz {
-        /// How many programs
+        /// Number of programs
         #[arg(long, default_value_t = 10_000)]
         count: u64,
         /// The seed of the first one; the clock chooses without it

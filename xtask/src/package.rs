@@ -10,10 +10,11 @@ use anyhow::{Context as _, Result, ensure};
 use crate::root;
 
 /// The crates that are published.
-const PUBLISHED: [&str; 7] = [
+const PUBLISHED: [&str; 8] = [
     "oxidax-macros",
     "oxidax-pjrt-sys",
     "oxidax-cache",
+    "oxidax-proto",
     "oxidax-plugin",
     "oxidax-pjrt",
     "oxidax",

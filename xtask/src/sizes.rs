@@ -1,4 +1,4 @@
-//! How large the code is: the five largest files and the total.
+//! Prints the size of the code: the five largest files and the total.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::root;
 
-/// How many files are named.
+/// Number of files that are printed.
 const NAMED: usize = 5;
 
 /// Prints the largest Rust files and the sum of all, as git knows them.

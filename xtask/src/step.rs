@@ -1,4 +1,4 @@
-//! Running a list of named steps, timing each, and summing up.
+//! Runs a list of named steps, times each, and prints a summary.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use crate::root;
 
 /// One row of a table of checks.
 pub(crate) struct Step {
-    /// What the summary calls it.
+    /// Name in the summary.
     pub(crate) name: &'static str,
-    /// What to do.
+    /// Command or function of the step.
     pub(crate) action: Action,
 }
 
-/// What a [`Step`] does.
+/// The action of a [`Step`].
 pub(crate) enum Action {
     /// Runs a command in the workspace's root, with these variables set.
     Run(&'static [&'static str], &'static [(&'static str, &'static str)]),
@@ -23,13 +23,13 @@ pub(crate) enum Action {
     Call(fn() -> Result<()>),
 }
 
-/// What became of a step.
+/// The result of a step.
 enum Outcome {
     Passed,
     Failed(String),
 }
 
-/// What to do after a step that failed.
+/// Policy after a failed step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterFailure {
     Stop,

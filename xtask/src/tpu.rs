@@ -1,4 +1,4 @@
-//! Programs compiled for TPUs on a machine without one.
+//! `cargo xtask tpu`: compiles programs for TPUs on a machine without one.
 
 use std::process::{Command, Stdio};
 
@@ -24,7 +24,7 @@ const TESTS: [&str; 13] = [
     "--ignored",
 ];
 
-/// Installs the pinned libtpu, if it is not there yet, and runs the tests that need it.
+/// Installs the pinned libtpu if it is missing, and runs the tests that need it.
 pub(crate) fn compile_only() -> Result<()> {
     let library = install("tpu")?;
     run_tests(&TESTS, &[("OXIDAX_TEST_LIBTPU", &library)])
@@ -44,7 +44,7 @@ pub(crate) fn run_tests(arguments: &[&str], variables: &[(&str, &str)]) -> Resul
     Ok(())
 }
 
-/// Installs a pinned plugin, if it is not there yet; its path.
+/// Installs a pinned plugin if it is missing, and returns its path.
 pub(crate) fn install(name: &str) -> Result<String> {
     let command = ["run", "--quiet", "--package", "oxidax-cli", "--", "plugin", "install", name];
     eprintln!("$ cargo {}", command.join(" "));
@@ -55,7 +55,7 @@ pub(crate) fn install(name: &str) -> Result<String> {
         .output()
         .context("starting the oxidax command")?;
     ensure!(installed.status.success(), "installing {name} failed ({})", installed.status);
-    // The last line of what the command prints is the library's path.
+    // The last line of the output is the path of the library.
     let printed = String::from_utf8(installed.stdout).context("the plugin's path")?;
     let last = printed.lines().next_back().context("the command printed no path of the plugin")?;
     Ok(last.to_owned())

@@ -5,13 +5,14 @@
 //! OXIDAX_BENCH_FRAMEWORKS=benches/frameworks/target/release/oxidax-frameworks cargo bench --bench models -- mlp bert
 //! ```
 //!
-//! Started with `candle` or `burn`, it answers each line of standard input, a request in JSON, by a line of numbers,
-//! as `python-compat/models_bench.py` does: `start` makes a model and calls it once (how many parameters it has,
-//! the seconds of that call, what came out), or answers nothing if it does not have the model; `run` calls it so
-//! often (milliseconds a call, by the clock and of processors).
+//! Started with `candle` or `burn`, it answers each line of standard input, a request in JSON, by a
+//! line of numbers, as `python-compat/models_bench.py` does: `start` makes a model and calls it
+//! once (how many parameters it has, the seconds of that call, what came out), or answers nothing
+//! if it does not have the model; `run` calls it so often (milliseconds a call, by the clock and of
+//! processors).
 //!
-//! Both have a step of the MLP and BERT's answers, written as their users write them: with their own layers,
-//! optimizers and losses, on the processor.
+//! Both have a step of the MLP and BERT's answers, written as their users write them: with their
+//! own layers, optimizers and losses, on the processor.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Embeddings of sentences by `examples/bert`: the mean of their tokens, of length 1.
+//! Sentence embeddings with `examples/bert`: normalized means over tokens.
 
 #[path = "../../../examples/bert/model.rs"]
 #[allow(dead_code, reason = "the example also has models with a pooler, and reads published ones")]
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use model::{Bert, Config, Pooling, Texts};
 use oxidax::prelude::*;
 
-/// How large a model is, and how many sentences of how many tokens it is given.
+/// Sizes of a model and of its input.
 #[derive(Clone, Copy, serde::Serialize)]
 pub struct Sizes {
     pub layers: usize,
@@ -22,7 +22,7 @@ pub struct Sizes {
     pub context: usize,
 }
 
-/// MiniLM of 6 layers, as published for embeddings of sentences.
+/// The published MiniLM of 6 layers.
 pub const MINI_LM: Sizes = Sizes {
     layers: 6,
     heads: 12,
@@ -34,10 +34,10 @@ pub const MINI_LM: Sizes = Sizes {
     context: 128,
 };
 
-/// How many numbers of the first sentence's embedding are compared.
+/// Number of compared elements of the first embedding.
 const COMPARED: usize = 8;
 
-/// A model that embeds the same sentences at each call.
+/// Returns a model that embeds the same sentences in every call.
 pub fn inference(sizes: Sizes) -> Result<Model> {
     let Sizes { layers, heads, width, inner, vocabulary, positions, batch, context } = sizes;
     let config = Config {

@@ -1,8 +1,8 @@
-//! Time as processors were busy with this process.
+//! Processor time of this process.
 
 use anyhow::{Context as _, Result};
 
-/// The processor time of this process so far, all threads, in milliseconds; in steps of 10.
+/// Returns the processor time of all threads so far, in milliseconds with a resolution of 10.
 pub fn cpu_millis() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").context("reading processor time")?;
     // Behind the name in brackets come fields 3 and on; 14 and 15 count hundredths of a second.

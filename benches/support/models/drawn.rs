@@ -1,10 +1,10 @@
-//! Trees whose leaves are [`numbers`].
+//! Trees with leaves from [`numbers`].
 
 use super::numbers;
 use anyhow::Result;
 use oxidax::prelude::*;
 
-/// A tree of the types that `new` gives, its leaves drawn as [`numbers::leaf`] does.
+/// Returns a tree of the types of `new`, with leaves from [`numbers::leaf`].
 pub fn tree<T: Tree>(new: impl Fn(random::Key) -> T + 'static) -> Result<T> {
     let types = eval_shape(new, random::Key::of_type())?;
     let mut failed = None;

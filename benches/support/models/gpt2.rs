@@ -1,4 +1,4 @@
-//! The training step of `examples/gpt2`: clipping, AdamW that decays matrices, warm-up and cosine.
+//! The training step of `examples/gpt2`.
 
 #[path = "../../../examples/gpt2/model.rs"]
 #[allow(dead_code, reason = "the example also writes text, and has the published sizes")]
@@ -19,7 +19,7 @@ use model::{Config, Gpt2};
 use oxidax::prelude::*;
 use train::Recipe;
 
-/// How large a model and its batch are.
+/// Sizes of a model and its batch.
 #[derive(Clone, Copy, serde::Serialize)]
 pub struct Sizes {
     pub layers: usize,
@@ -53,7 +53,7 @@ pub const BABY: Sizes = Sizes {
     context: 64,
 };
 
-/// The example's recipe, that is nanoGPT's.
+/// The example's recipe, which is nanoGPT's.
 fn recipe(steps: u32, bf16: bool) -> Recipe {
     Recipe {
         steps,
@@ -69,8 +69,8 @@ fn recipe(steps: u32, bf16: bool) -> Recipe {
     }
 }
 
-/// A model that learns the same batch at each call; `bf16` is what it computes in, its parameters and the
-/// optimizer's state stay `f32`.
+/// Returns a model that trains on the same batch in every call. With `bf16`, parameters and
+/// optimizer state stay `f32`.
 pub fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
     let Sizes { layers, heads, width, vocabulary, positions, batch, context } = sizes;
     let config =
@@ -90,8 +90,8 @@ pub fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
     Ok(Model { parameters, call })
 }
 
-/// The losses of so many steps of nanoGPT's settings for a CPU on the tragedies beside the example: the same weights
-/// and windows, whatever it computes in.
+/// Returns the losses of training with nanoGPT's CPU settings on the tragedies, with the same
+/// weights and windows in both dtypes.
 pub fn losses(steps: u32, bf16: bool) -> Result<Vec<f64>> {
     let Sizes { layers, heads, width, positions, batch, context, .. } = BABY;
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/gpt2/data/tragedies.txt.gz");

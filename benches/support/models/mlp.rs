@@ -1,11 +1,11 @@
-//! The training step of `support/mlp.rs`, with drawn numbers in it.
+//! The training step of `support/mlp.rs` with reproducible numbers.
 
 use super::{Model, drawn, trained};
 use crate::mlp;
 use anyhow::{Context as _, Result};
 use oxidax::nn;
 
-/// A model that learns the same batch at each call.
+/// Returns a model that trains on the same batch in every call.
 pub fn training() -> Result<Model> {
     let (model, batch) = (drawn::tree(mlp::Mlp::new)?, mlp::batch()?);
     let (parameters, state) = (nn::summary(&model).parameters(), mlp::optimizer().init(&model));

@@ -1,5 +1,5 @@
-//! Models that do a step, or an answer, at a time: the same as those of `python-compat/models_bench.py`, with
-//! the same numbers in them.
+//! Training steps and inference of the models in `python-compat/models_bench.py`, with the same
+//! numbers.
 
 pub mod bert;
 pub mod clock;
@@ -12,18 +12,17 @@ pub mod resnet;
 use anyhow::{Context as _, Result};
 use oxidax::prelude::*;
 
-/// Computes once, waits for it, and gives some of the numbers that came out: a loss, or a part of the answer.
+/// Runs once, waits, and returns some results: a loss, or a part of the output.
 pub type Call = Box<dyn FnMut() -> Result<Vec<f64>>>;
 
-/// A model that is ready to run; nothing is compiled yet.
+/// A model before compilation.
 pub struct Model {
-    /// How many numbers are trained.
+    /// Number of parameters.
     pub parameters: usize,
     pub call: Call,
 }
 
-/// A training step, over and over: what it takes over from the step before goes into it by value, so its memory
-/// is the next one's.
+/// Repeats a training step. The state is passed by value, so its memory is reused.
 pub fn trained<S: 'static>(
     start: S,
     mut step: impl FnMut(S) -> Result<(S, Array)> + 'static,

@@ -1,13 +1,13 @@
-//! Numbers that look random and are the same on all sides: a hash of an element's place.
+//! Reproducible numbers, equal on all sides: a hash of the element's index.
 
-/// So many numbers, evenly spread over `-1..1`.
+/// Returns `n` numbers, uniform over `-1..1`.
 ///
 /// The hash is the last stage of MurmurHash3 (Appleby 2011).
 pub fn numbers(n: usize) -> Vec<f32> {
     (0..n).map(|at| (hash(at) >> 8) as f32 / (1 << 23) as f32 - 1.0).collect()
 }
 
-/// So many integers below `end`.
+/// Returns `n` integers below `end`.
 pub fn integers(n: usize, end: usize) -> Vec<i32> {
     (0..n).map(|at| (hash(at) as usize % end) as i32).collect()
 }
@@ -19,8 +19,9 @@ fn hash(at: usize) -> u32 {
     h ^ (h >> 16)
 }
 
-/// The values of a leaf of this shape: scales and variances are one, biases and means zero, and what has several
-/// axes is drawn with variance `1 / fan_in`, where all axes but the last come in.
+/// Returns the values of a leaf: scales and variances are one, biases and means zero, and arrays of
+/// several axes have variance `1 / fan_in`, where `fan_in` is the product of all axes except the
+/// last.
 pub fn leaf(path: &str, shape: &[usize]) -> Vec<f32> {
     let n = shape.iter().product();
     match path.rsplit('.').next().unwrap_or_default() {
@@ -34,7 +35,7 @@ pub fn leaf(path: &str, shape: &[usize]) -> Vec<f32> {
     }
 }
 
-/// How many tokens of each of so many sentences count: from all of them to half.
+/// Returns the lengths of `n` sentences, from all tokens to half of them.
 pub fn lengths(batch: usize, context: usize) -> Vec<usize> {
     (0..batch).map(|at| context - at * (context / 2) / batch).collect()
 }

@@ -11,14 +11,14 @@ use oxidax::prelude::*;
 
 const CLASSES: usize = 1000;
 
-/// How many images of which height and width.
+/// Number, height and width of images.
 #[derive(Clone, Copy, serde::Serialize)]
 pub struct Sizes {
     pub batch: usize,
     pub side: usize,
 }
 
-/// A model that learns the same batch at each call.
+/// Returns a model that trains on the same batch in every call.
 pub fn training(Sizes { batch, side }: Sizes) -> Result<Model> {
     let config = Config::published(50, CLASSES).context("ResNet-50 is published")?;
     let model = drawn::tree(move |key| ResNet::new(key, &config))?;

@@ -1,4 +1,4 @@
-//! What the environment says about the cache, read once.
+//! Cache settings from the environment.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,12 +9,12 @@ use crate::error::Error;
 
 const DAY: f64 = 86_400.0;
 
-/// Where compiled programs are kept, and how many.
+/// The folder and the limits of the program cache.
 ///
 /// | field | environment variable | default |
 /// |-------|----------------------|---------|
-/// | `folder` | `OXIDAX_CACHE`: a folder, of which this is the subfolder `programs`; `off` or `0` for none | [`folder`] |
-/// | `max_bytes` | `OXIDAX_CACHE_MAX_BYTES`: `3000000`, `500M`, `4G`; 0 for none | 4 GiB |
+/// | `folder` | `OXIDAX_CACHE`: a folder, whose subfolder `programs` is used; `off` or `0` disables the cache | [`folder`] |
+/// | `max_bytes` | `OXIDAX_CACHE_MAX_BYTES`: `3000000`, `500M`, `4G`; 0 disables the cache | 4 GiB |
 /// | `max_age` | `OXIDAX_CACHE_MAX_DAYS`: days | 30 days |
 /// | `min_compile` | `OXIDAX_CACHE_MIN_SECONDS`: seconds | 0.05 s |
 /// | `min_bytes` | `OXIDAX_CACHE_MIN_BYTES`: as above | 0 |
@@ -27,20 +27,21 @@ const DAY: f64 = 86_400.0;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The folder that entries lie in; it need not exist. `None` keeps nothing and looks for nothing.
+    /// The folder for entries, which need not exist. `None` disables the cache.
     pub folder: Option<PathBuf>,
-    /// The most that all entries may take, in bytes; those that were not used for longest go. 0 turns the cache off.
+    /// Maximum total size in bytes. The least recently used entries are deleted. 0 disables the
+    /// cache.
     pub max_bytes: u64,
-    /// Entries that were not used for so long go when another is kept.
+    /// Entries unused for longer are deleted when another one is stored.
     pub max_age: Duration,
-    /// Programs that compile faster are not kept.
+    /// Programs that compile faster are not stored.
     pub min_compile: Duration,
-    /// Programs with fewer bytes are not kept.
+    /// Programs with fewer bytes are not stored.
     pub min_bytes: u64,
 }
 
 impl Settings {
-    /// The default limits, in this folder.
+    /// Returns the default limits with a folder.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Settings {
         Settings {
             folder: Some(folder.into()),
@@ -51,25 +52,26 @@ impl Settings {
         }
     }
 
-    /// Nothing is kept, and nothing is looked for.
+    /// Returns settings that disable the cache.
     pub fn off() -> Settings {
         Settings { folder: None, ..Settings::in_folder("") }
     }
 
-    /// Whether anything is kept.
+    /// Returns true if programs are stored.
     pub fn is_on(&self) -> bool {
         self.folder.is_some() && self.max_bytes > 0
     }
 
-    /// Reads the environment, once and here only.
+    /// Reads the environment. No other code of this crate does.
     ///
     /// # Errors
-    /// [`Error::BadVariable`] if a limit is no number: a typing mistake shall not quietly fill a disk.
+    /// [`Error::BadVariable`] if a limit is not a number, so that a typing mistake cannot fill a
+    /// disk.
     pub fn from_env() -> Result<Settings, Error> {
         Settings::from_variables(|name| env::var_os(name))
     }
 
-    /// The same from any source of variables. Empty ones count as unset.
+    /// Reads settings from a source of variables. Empty ones count as unset.
     ///
     /// # Errors
     /// As [`Settings::from_env`].
@@ -112,8 +114,8 @@ impl Settings {
     }
 }
 
-/// The cache folder: `OXIDAX_CACHE`, else `XDG_CACHE_HOME`/oxidax, else `HOME`/.cache/oxidax. `OXIDAX_CACHE=off` says nothing of
-/// plugins, which then lie in the default folder.
+/// Returns the cache folder: `OXIDAX_CACHE`, else `XDG_CACHE_HOME`/oxidax, else
+/// `HOME`/.cache/oxidax. With `OXIDAX_CACHE=off`, plugins use the default folder.
 pub fn folder(get: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // A relative XDG_CACHE_HOME is invalid by its specification and must be ignored.
@@ -142,7 +144,8 @@ fn read_variable<T>(
     }
 }
 
-/// `3000000`, `64K`, `500M`, `4G`, in powers of 1024; a `B` or `iB` behind the letter says nothing more.
+/// Parses `3000000`, `64K`, `500M` or `4G` in powers of 1024; a `B` or `iB` after the letter is
+/// allowed.
 fn read_bytes(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

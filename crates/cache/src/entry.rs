@@ -1,18 +1,18 @@
-//! The file of one compiled program.
+//! The file format of a compiled program.
 //!
 //! ```text
 //! oxidax program 1
-//! key 0b4f…            by what it is found
+//! key 0b4f…            the cache key
 //! platform cpu
-//! took 1234567890      nanoseconds that it took to compile
-//! payload 437123       bytes of the program
-//! name train_step      last, for it may have any length
+//! took 1234567890      compile time in nanoseconds
+//! payload 437123       size of the program in bytes
+//! name train_step      last, because its length varies
 //!                      an empty line
 //! …                    the program
 //! …                    32 bytes: the SHA-256 of all of the above
 //! ```
 //!
-//! The hash covers the header too, so that a flipped bit in a length or key is found like any other.
+//! The hash covers the header too, so it detects a flipped bit in a length or key.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -25,47 +25,47 @@ use hmac_sha256::Hash as Sha256;
 use crate::key::Key;
 
 const MAGIC: &str = "oxidax program 1";
-/// The size of the hash at the end.
+/// Size of the hash at the end.
 const DIGEST: u64 = 32;
-/// More than any header has.
+/// Upper bound of header sizes.
 const HEADER: usize = 1024;
-/// The longest name that is kept, in characters.
+/// Longest stored name, in characters.
 const NAME: usize = 128;
 
-/// What an entry says of its program.
+/// Metadata of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
-    /// What errors and profiles call it.
+    /// The name in errors and profiles.
     pub name: String,
-    /// The platform that it is for: `cpu`, `cuda`, `tpu`.
+    /// Its platform: `cpu`, `cuda`, `tpu`.
     pub platform: String,
-    /// What it took to compile it.
+    /// Its compile time.
     pub compile_time: Duration,
 }
 
-/// A compiled program from the cache, whole and undamaged.
+/// An intact compiled program from the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What is said of it.
+    /// Its metadata.
     pub about: About,
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl Entry {
-    /// The program as it was kept.
+    /// Returns the stored program.
     pub fn payload(&self) -> &[u8] {
         &self.bytes[self.start..self.bytes.len() - DIGEST as usize]
     }
 }
 
-/// The beginning of an entry's file.
+/// The header of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) key: Key,
     pub(crate) about: About,
     payload: u64,
-    /// Its own length in bytes.
+    /// Length of the header in bytes.
     length: usize,
 }
 
@@ -76,7 +76,7 @@ impl Header {
         };
         let mut text = format!("{MAGIC}\nkey {key}\n");
         let took = about.compile_time.as_nanos();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "platform {}\ntook {took}\npayload {payload}\nname {}\n\n",
@@ -86,7 +86,7 @@ impl Header {
         text
     }
 
-    /// Reads the header that a file begins with; says what is wrong with it otherwise.
+    /// Parses the header of a file, or returns the problem.
     fn parse(start: &[u8]) -> Result<Header, String> {
         let end = start.windows(2).position(|pair| pair == b"\n\n").map(|at| at + 2);
         let text = end.and_then(|end| std::str::from_utf8(&start[..end]).ok());
@@ -115,9 +115,9 @@ impl Header {
         Ok(Header { key, about, payload, length: text.len() })
     }
 
-    /// Reads the header of a file, and compares the lengths that it says with the file's.
+    /// Reads the header of a file, and compares its lengths with the file's.
     ///
-    /// The outer error is the system's, the inner one says in which way the entry is damaged.
+    /// The outer error is the system's; the inner one describes the damage.
     pub(crate) fn read(file: &mut File) -> io::Result<Result<(Header, Vec<u8>), String>> {
         let size = file.metadata()?.len();
         let mut start = Vec::with_capacity(HEADER);
@@ -136,7 +136,7 @@ impl Header {
     }
 }
 
-/// Reads a whole entry. The outer error is the system's, the inner one says in which way it is damaged.
+/// Reads an entry. The outer error is the system's; the inner one describes the damage.
 pub(crate) fn read(file: &mut File, key: &Key) -> io::Result<Result<Entry, String>> {
     let (header, mut bytes) = match Header::read(file)? {
         Ok(read) => read,
@@ -160,7 +160,7 @@ pub(crate) fn read(file: &mut File, key: &Key) -> io::Result<Result<Entry, Strin
     Ok(Ok(Entry { about: header.about, bytes, start: header.length }))
 }
 
-/// Writes an entry, and gives its size in bytes.
+/// Writes an entry and returns its size in bytes.
 pub(crate) fn write(
     to: &mut impl Write,
     key: &Key,
@@ -177,12 +177,12 @@ pub(crate) fn write(
     Ok((header.len() + payload.len()) as u64 + DIGEST)
 }
 
-/// How an entry's file is called.
+/// Returns the file name of an entry.
 pub(crate) fn file_name(key: &Key) -> String {
     format!("{key}.program")
 }
 
-/// Whether a file may be an entry, by its name.
+/// Returns true if a file name is that of an entry.
 pub(crate) fn key_of(path: &Path) -> Option<Key> {
     path.file_name()?.to_str()?.strip_suffix(".program")?.parse().ok()
 }

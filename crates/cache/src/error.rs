@@ -1,48 +1,48 @@
-//! What can go wrong with the cache folder.
+//! Errors of the cache folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a folder or an entry could not be used.
+/// An error that makes a folder or entry unusable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Others own the folder or file, or can write it.
+    /// Others own the folder or file, or can write to it.
     #[error("{path} {reason}, so it is not used\n  help: {help}", path = .path.display())]
     Unsafe {
         /// The folder or file.
         path: PathBuf,
-        /// What is unsafe about it.
+        /// The reason why it is unsafe.
         reason: String,
-        /// What to do.
+        /// The remedy.
         help: String,
     },
 
-    /// The system refused to read, write, rename or delete.
+    /// A file operation failed.
     #[error("cannot {verb} {path}: {source}", path = .path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         verb: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
-    /// An environment variable holds a value that means nothing.
+    /// An environment variable has an invalid value.
     #[error("{name} is `{value}`, expected {expected}")]
     BadVariable {
         /// The variable.
         name: &'static str,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// Valid values.
         expected: &'static str,
     },
 }
 
 impl Error {
-    /// For `map_err`: the system refused to do something to `path`.
+    /// Returns a closure for `map_err` that adds the operation and the path.
     pub(crate) fn io(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();
         move |source| Error::Io { verb, path, source }

@@ -1,4 +1,4 @@
-//! SHA-256 of large files that seldom change, each read once.
+//! SHA-256 of large files that rarely change, with remembered results.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -10,19 +10,19 @@ use crate::error::Error;
 use crate::permissions::{check, create_private};
 use crate::store::Store;
 
-/// The file in the store's folder that remembers hashes.
+/// The file of remembered hashes in the store's folder.
 const RECORD: &str = ".plugins";
-/// How many are remembered.
+/// Number of remembered hashes.
 const REMEMBERED: usize = 32;
 
-/// SHA-256 of a file in lower-case hexadecimal, remembered in the store's folder, if there is one.
+/// Returns the SHA-256 of a file in lower-case hexadecimal, and remembers it in the store's folder.
 ///
-/// Hashing a plugin of 200 MiB takes most of a second, so a remembered hash is believed as long as the file has the same
-/// device and inode number, size, time of modification *and of its last change of any kind*. The last is what makes that safe:
-/// package managers set modification times to what they please, but nobody can set the other.
+/// Hashing a plugin of 200 MiB takes most of a second. A remembered hash is valid while the file
+/// has the same device, inode, size, modification time *and change time*. Package managers set
+/// modification times freely, but nobody can set the change time.
 ///
 /// # Errors
-/// [`Error::Io`] if the file cannot be read. That the hash cannot be remembered is no error: it is computed again.
+/// [`Error::Io`] if the file cannot be read. Failing to remember the hash is not an error.
 pub fn file_hash(path: &Path, store: Option<&Store>) -> Result<String, Error> {
     let stamp = stamp(path).map_err(Error::io("inspect", path))?;
     let (Some(stamp), Some(store)) = (stamp, store) else { return hash(path) };
@@ -39,7 +39,7 @@ pub fn file_hash(path: &Path, store: Option<&Store>) -> Result<String, Error> {
         return Ok(hash);
     }
     let hash = hash(path)?;
-    // A file that was replaced keeps its path and loses its other line.
+    // A replaced file keeps its path, so its previous line is dropped.
     let others =
         known.lines().filter(|line| line.splitn(7, ' ').last() != stamp.splitn(6, ' ').last());
     let lines: Vec<&str> = others.take(REMEMBERED - 1).collect();
@@ -64,7 +64,8 @@ fn hash(path: &Path) -> Result<String, Error> {
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// What changes whenever the file does, and its path; `None` for a path with a line break.
+/// Returns a fingerprint that changes with the file, and its path; `None` for a path with a line
+/// break.
 #[cfg(unix)]
 fn stamp(path: &Path) -> io::Result<Option<String>> {
     use std::os::unix::fs::MetadataExt as _;
@@ -84,7 +85,7 @@ fn stamp(path: &Path) -> io::Result<Option<String>> {
     Ok(path.map(|path| format!("{numbers} {path}")))
 }
 
-/// Elsewhere nothing is known of a file that would do.
+/// Other systems have no suitable metadata.
 #[cfg(not(unix))]
 fn stamp(_: &Path) -> io::Result<Option<String>> {
     Ok(None)

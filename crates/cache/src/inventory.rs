@@ -1,4 +1,4 @@
-//! Looking at what is kept, and clearing it.
+//! Summary and deletion of entries.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,47 +8,47 @@ use crate::entry::Header;
 use crate::error::Error;
 use crate::store::{Store, is_absent, remove};
 
-/// What a store holds.
+/// The contents of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// How many entries.
+    /// Number of entries.
     pub entries: usize,
-    /// Their sizes together, in bytes.
+    /// Total size in bytes.
     pub bytes: u64,
-    /// The same for each platform. Entries whose header cannot be read are in none.
+    /// Totals per platform. Entries with unreadable headers are not included.
     pub platforms: BTreeMap<String, Share>,
-    /// Entries whose header cannot be read, or says another size. Whoever looks for them deletes them.
+    /// Entries with unreadable headers or wrong sizes. A lookup deletes them.
     pub damaged: usize,
-    /// When the entry that was not used for longest was used.
+    /// Last use of the least recently used entry.
     pub oldest: Option<SystemTime>,
-    /// When the entry that was used last was used.
+    /// Last use of the most recently used entry.
     pub newest: Option<SystemTime>,
-    /// What is being written now, or was left behind by a process that was killed.
+    /// Files being written, or left behind by a killed process.
     pub unfinished: usize,
 }
 
-/// The part of one platform.
+/// Totals of one platform.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Share {
-    /// How many entries.
+    /// Number of entries.
     pub entries: usize,
-    /// Their sizes together, in bytes.
+    /// Total size in bytes.
     pub bytes: u64,
-    /// What it took to compile them.
+    /// Total compile time.
     pub compile_time: Duration,
 }
 
-/// What [`Store::clear`] has deleted.
+/// Entries deleted by [`Store::clear`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cleared {
-    /// How many entries.
+    /// Number of entries.
     pub entries: usize,
-    /// Their sizes together, in bytes.
+    /// Total size in bytes.
     pub bytes: u64,
 }
 
 impl Store {
-    /// What is kept. Reads the beginning of each entry, and checks no hash.
+    /// Summarizes the store. Reads headers without checking hashes.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -58,7 +58,7 @@ impl Store {
         for entry in entries {
             let header = match File::open(&entry.path) {
                 Ok(mut file) => Header::read(&mut file).map_err(Error::io("read", &entry.path))?,
-                // Another process has deleted it.
+                // Another process deleted it.
                 Err(error) if is_absent(&error) => continue,
                 Err(error) => return Err(Error::io("read", &entry.path)(error)),
             };
@@ -79,11 +79,11 @@ impl Store {
         Ok(summary)
     }
 
-    /// Deletes all entries, or those that were not used for so long. What other processes have loaded they keep, and what
-    /// they are writing they finish.
+    /// Deletes all entries, or those unused for longer than `age`. Processes that have loaded an
+    /// entry keep it, and writes in progress finish.
     ///
     /// # Errors
-    /// [`Error::Io`] with the file; what was deleted before stays deleted.
+    /// [`Error::Io`] with the file. Earlier deletions are not undone.
     pub fn clear(&self, unused_for: Option<Duration>) -> Result<Cleared, Error> {
         let now = SystemTime::now();
         let is_old = |used: SystemTime| match unused_for {
@@ -98,7 +98,7 @@ impl Store {
                 cleared.bytes += entry.bytes;
             }
         }
-        // What another process may still be writing is not taken from it.
+        // Keeps files that another process may still be writing.
         self.remove_left_behind(&unfinished)?;
         Ok(cleared)
     }

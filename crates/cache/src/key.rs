@@ -1,11 +1,11 @@
-//! By what a program is found.
+//! Cache keys.
 
 use std::fmt;
 use std::str::FromStr;
 
 use hmac_sha256::Hash as Sha256;
 
-/// The SHA-256 of everything that decides what a program compiles to. Prints as 64 hexadecimal digits.
+/// The SHA-256 of everything that affects compilation. Prints as 64 hexadecimal digits.
 ///
 /// ```
 /// use oxidax_cache::KeyBuilder;
@@ -20,7 +20,7 @@ use hmac_sha256::Hash as Sha256;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key([u8; 32]);
 
-/// Puts a [`Key`] together from named parts.
+/// Builds a [`Key`] from named parts.
 #[derive(Clone, Default)]
 pub struct KeyBuilder(Sha256);
 
@@ -31,12 +31,13 @@ impl fmt::Debug for KeyBuilder {
 }
 
 impl KeyBuilder {
-    /// Without parts.
+    /// Creates a builder without parts.
     pub fn new() -> KeyBuilder {
         KeyBuilder::default()
     }
 
-    /// Adds a part. Names and lengths go into the key, so no two lists of parts run together.
+    /// Adds a part. Names and lengths are hashed too, so different lists of parts give different
+    /// keys.
     pub fn part(&mut self, name: &str, bytes: &[u8]) {
         for bytes in [name.as_bytes(), bytes] {
             self.0.update((bytes.len() as u64).to_le_bytes());
@@ -44,21 +45,21 @@ impl KeyBuilder {
         }
     }
 
-    /// Adds a part that lies in pieces. How it is cut makes no difference.
+    /// Adds a part given in pieces. The division into pieces does not affect the key.
     pub fn pieces<'a>(&mut self, name: &str, pieces: impl IntoIterator<Item = &'a [u8]>) {
         let mut hasher = Sha256::new();
         pieces.into_iter().for_each(|piece| hasher.update(piece));
         self.part(name, &hasher.finalize());
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn finish(self) -> Key {
         Key(self.0.finalize())
     }
 }
 
 impl Key {
-    /// Its bytes.
+    /// Returns the bytes of the key.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -76,7 +77,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What is not 64 hexadecimal digits in lower case.
+/// The error for text that is not 64 lower-case hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a key is 64 hexadecimal digits in lower case")]
 pub struct NotAKey;

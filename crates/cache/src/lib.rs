@@ -1,4 +1,4 @@
-//! The cache folder, and the compiled programs that are kept in it from process to process.
+//! The cache folder, and the compiled programs stored in it.
 //!
 //! ```text
 //! CACHE/plugins/…               plugins (`oxidax-plugin`)
@@ -7,23 +7,23 @@
 //! CACHE/programs/.new-…         a program that is being written
 //! ```
 //!
-//! | step | where |
+//! | task | items |
 //! |------|-------|
-//! | where the folder is, and what limits there are | [`Settings`] |
-//! | by what a program is found | [`Key`], [`file_hash`], [`processor`] |
-//! | finding and keeping | [`Store::get`], [`Store::put`] |
-//! | looking and clearing | [`Store::summary`], [`Store::clear`] |
-//! | who may write the folder | [`danger`], [`create_private`] |
+//! | folder and limits | [`Settings`] |
+//! | cache keys | [`Key`], [`file_hash`], [`processor`] |
+//! | lookup and storage | [`Store::get`], [`Store::put`] |
+//! | summary and deletion | [`Store::summary`], [`Store::clear`] |
+//! | permissions | [`danger`], [`create_private`] |
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! - What comes out is what went in under this key: a SHA-256 over the whole entry is checked first, and an entry that is
-//!   damaged, cut short or of another format is deleted and not handed out.
-//! - An entry gets its name by one rename after it was written, so however many processes write and however they end,
-//!   a name stands for a whole entry. No process waits for another.
-//! - The folder belongs to the user (or root) and nobody else can write it, nor any entry; otherwise it is refused: entries
-//!   hold machine code.
-//! - The environment is read in [`Settings::from_env`] and nowhere else; it is never changed.
+//! - A lookup returns exactly what was stored: a SHA-256 over the whole entry is checked first, and
+//!   a damaged or truncated entry is deleted.
+//! - An entry is renamed into place after it was written, so an entry with its final name is
+//!   complete, however many processes write and however they end. No process waits for another.
+//! - A folder or entry that others own or can write is refused, because entries contain machine
+//!   code.
+//! - The environment is read only in [`Settings::from_env`], and never changed.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

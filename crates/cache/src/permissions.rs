@@ -1,7 +1,7 @@
-//! Who could exchange a file behind our back.
+//! Permissions of the cache.
 //!
-//! Plugins and compiled programs are code that runs with the user's rights, so the cache must belong to the user (or to
-//! root, who may do anything anyway) and nobody else may write it.
+//! Plugins and compiled programs are code that runs with the user's rights, so the cache must be
+//! owned by the user or root, and nobody else may write to it.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// Creates a folder and its missing parents, for the user alone.
+/// Creates a folder and its missing parents with access for the user only.
 ///
 /// # Errors
 /// The system's.
@@ -27,7 +27,8 @@ pub fn create_private(path: &Path) -> io::Result<()> {
 /// Why a file or folder of the cache is not to be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Danger {
-    /// What is unsafe about it, with the numbers, to follow its path: `belongs to user 7, you are user 1000`.
+    /// What is unsafe about it, with the numbers, to follow its path: `belongs to user 7, you are
+    /// user 1000`.
     pub reason: String,
     /// What to do.
     pub help: String,
@@ -36,7 +37,7 @@ pub struct Danger {
 /// Whether others own a file or folder, or can write it. What is not there is no danger.
 ///
 /// # Errors
-/// The system's, if it cannot be looked at.
+/// The system's error if the file cannot be inspected.
 pub fn danger(path: &Path) -> io::Result<Option<Danger>> {
     match path.metadata() {
         Ok(meta) => Ok(danger_of(path, &meta)),
@@ -47,12 +48,12 @@ pub fn danger(path: &Path) -> io::Result<Option<Danger>> {
     }
 }
 
-/// Refuses such a file or folder.
+/// Returns an error for a dangerous file or folder.
 pub(crate) fn check(path: &Path) -> Result<(), Error> {
     refuse(path, danger(path).map_err(Error::io("inspect", path))?)
 }
 
-/// Refuses `path` if it was found to be dangerous.
+/// Returns an error if `path` is dangerous.
 pub(crate) fn refuse(path: &Path, danger: Option<Danger>) -> Result<(), Error> {
     match danger {
         Some(Danger { reason, help }) => Err(Error::Unsafe { path: path.to_owned(), reason, help }),
@@ -60,7 +61,7 @@ pub(crate) fn refuse(path: &Path, danger: Option<Danger>) -> Result<(), Error> {
     }
 }
 
-/// The same for what `path` was found to be.
+/// Returns an error if the metadata of `path` is dangerous.
 #[cfg(unix)]
 pub(crate) fn danger_of(path: &Path, meta: &fs::Metadata) -> Option<Danger> {
     use std::os::unix::fs::MetadataExt as _;
@@ -82,7 +83,7 @@ pub(crate) fn danger_of(path: &Path, meta: &fs::Metadata) -> Option<Danger> {
     })
 }
 
-/// Other systems keep the cache in the user's profile, which is private by default.
+/// On other systems the cache is in the user's profile, which is private by default.
 #[cfg(not(unix))]
 pub(crate) fn danger_of(_: &Path, _: &fs::Metadata) -> Option<Danger> {
     None

@@ -1,10 +1,10 @@
-//! What of this host decides whether machine code runs on it, and how it was compiled.
+//! The host properties that machine code depends on.
 
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Fields of `/proc/cpuinfo` that compilers choose instructions by, on x86-64, Arm, RISC-V and POWER. Not among them is what
-/// changes while a machine runs, such as its frequency, or with its firmware.
+/// Fields of `/proc/cpuinfo` that affect instruction selection on x86-64, Arm, RISC-V and POWER.
+/// Fields that change at run time or with firmware, such as the frequency, are excluded.
 const FIELDS: &[&str] = &[
     "vendor_id",
     "cpu family",
@@ -21,8 +21,9 @@ const FIELDS: &[&str] = &[
     "cpu",
 ];
 
-/// The processors of this host: kind, features, and how many of them this process may use, because compilers cut loops to
-/// that number. `None` where the system does not say; then machine code cannot be kept for later.
+/// Describes the processors of this host: model, features, and the number that this process may
+/// use, because compilers split loops by that number. `None` on systems without this information,
+/// where machine code cannot be stored.
 ///
 /// ```
 /// if cfg!(target_os = "linux") {
@@ -37,7 +38,7 @@ pub fn processor() -> Option<String> {
     Some(format!("{}\n{allowed:?} {threads}\n{}", std::env::consts::ARCH, described(&text)?))
 }
 
-/// The relevant lines of the processors, each once: cores of two kinds give two sets.
+/// Returns the relevant lines without repetition. Cores of two kinds give two sets.
 fn described(text: &str) -> Option<String> {
     let lines = text.lines().filter_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -47,7 +48,7 @@ fn described(text: &str) -> Option<String> {
     (!lines.is_empty()).then(|| lines.into_iter().collect::<Vec<_>>().join("\n"))
 }
 
-/// How many processors the mask of the process's status has.
+/// Returns the number of processors in the process's affinity mask.
 fn allowed(status: &str) -> Option<u32> {
     let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:"))?;
     mask.trim().chars().filter(|c| *c != ',').map(|c| Some(c.to_digit(16)?.count_ones())).sum()

@@ -1,4 +1,4 @@
-//! Finding programs in the folder, and keeping them there.
+//! Lookup and storage of programs.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,51 +12,51 @@ use crate::error::Error;
 use crate::key::Key;
 use crate::permissions::{check, create_private, danger_of, refuse};
 
-/// Beginning of the names of entries that are being written.
+/// Name prefix of entries being written.
 const WRITING: &str = ".new-";
-/// Nobody writes for so long: what is older was left behind by a process that was killed.
+/// Older temporary files were left behind by a killed process.
 const WRITTEN_BY_THEN: Duration = Duration::from_secs(3600);
 
-/// A folder of compiled programs whose owner and mode were found to be safe.
+/// A folder of compiled programs with safe owner and mode.
 #[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,
     settings: Settings,
 }
 
-/// What was found under a key.
+/// The result of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
-    /// The program.
+    /// The stored program.
     Found(Entry),
-    /// Nothing.
+    /// No entry.
     Absent,
-    /// An entry that was not what was kept. It has been deleted, if that was possible.
+    /// A damaged entry. It was deleted if possible.
     Damaged {
         /// Its file.
         path: PathBuf,
-        /// What was wrong with it.
+        /// The damage.
         reason: String,
     },
 }
 
-/// What became of a program that was to be kept.
+/// The result of storing a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
-    /// It was kept.
+    /// The program was stored.
     Kept {
-        /// The size of its entry.
+        /// Size of its entry in bytes.
         bytes: u64,
-        /// Entries that went, for their age or for room.
+        /// Entries deleted because of age or total size.
         evicted: usize,
     },
-    /// It has fewer bytes than [`Settings::min_bytes`].
+    /// The program has fewer bytes than [`Settings::min_bytes`].
     TooSmall,
-    /// Alone it has more bytes than [`Settings::max_bytes`].
+    /// The program alone has more bytes than [`Settings::max_bytes`].
     TooLarge,
 }
 
-/// An entry's file, and when it was used last.
+/// An entry's file and its last use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) path: PathBuf,
@@ -65,7 +65,7 @@ pub(crate) struct Listed {
 }
 
 impl Store {
-    /// The store of these settings; `None` if they say that nothing is kept. The folder need not exist.
+    /// Opens the store, or returns `None` if the settings disable it. The folder need not exist.
     ///
     /// # Errors
     /// [`Error::Unsafe`] for a folder that others own or can write; [`Error::Io`].
@@ -91,25 +91,26 @@ impl Store {
         Ok(Some(Store { folder: folder.clone(), settings: settings.clone() }))
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The limits.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The file that holds, or would hold, the entry of a key.
+    /// Returns the path of a key's entry, whether it exists or not.
     pub fn path(&self, key: &Key) -> PathBuf {
         self.folder.join(entry::file_name(key))
     }
 
-    /// Looks for a program. One that is found counts as used now.
+    /// Looks up a program and marks it as used.
     ///
     /// # Errors
-    /// [`Error::Unsafe`] for an entry that others own or can write; [`Error::Io`] if it cannot be read.
+    /// [`Error::Unsafe`] for an entry that others own or can write; [`Error::Io`] if it cannot be
+    /// read.
     pub fn get(&self, key: &Key) -> Result<Lookup, Error> {
         let path = self.path(key);
         let mut file = match File::open(&path) {
@@ -121,26 +122,27 @@ impl Store {
         refuse(&path, danger_of(&path, &meta))?;
         match entry::read(&mut file, key).map_err(Error::io("read", &path))? {
             Ok(entry) => {
-                // In a folder that this user may only read, entries age all the same.
+                // Entries of a read-only folder cannot be marked as used.
                 file.set_modified(SystemTime::now()).ok();
                 Ok(Lookup::Found(entry))
             }
             Err(reason) => {
-                // What cannot be deleted is found damaged again, which costs time and nothing else.
+                // A damaged entry that cannot be deleted only costs time.
                 fs::remove_file(&path).ok();
                 Ok(Lookup::Damaged { path, reason })
             }
         }
     }
 
-    /// Keeps a program, in the place of what was there under its key. Then entries go that were not used for
-    /// [`Settings::max_age`], and as many more as it takes to stay within [`Settings::max_bytes`], those first that were
-    /// not used for longest.
+    /// Stores a program, replacing its previous entry. Then deletes entries unused for
+    /// [`Settings::max_age`], and the least recently used ones until the total is within
+    /// [`Settings::max_bytes`].
     ///
-    /// Whether it compiled slowly enough to be worth it is the caller's question: see [`Settings::min_compile`].
+    /// The caller checks [`Settings::min_compile`].
     ///
     /// # Errors
-    /// [`Error::Io`] with the file, for a disk that is full or a folder that may only be read; [`Error::Unsafe`].
+    /// [`Error::Io`] with the file, for example on a full disk or a read-only folder;
+    /// [`Error::Unsafe`].
     pub fn put(&self, key: &Key, about: &About, payload: &[u8]) -> Result<Put, Error> {
         if (payload.len() as u64) < self.settings.min_bytes {
             return Ok(Put::TooSmall);
@@ -154,7 +156,7 @@ impl Store {
         Ok(Put::Kept { bytes, evicted: self.prune()? })
     }
 
-    /// Deletes the entry of a key, which need not exist.
+    /// Deletes the entry of a key if it exists.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -162,7 +164,7 @@ impl Store {
         remove(&self.path(key)).map(drop)
     }
 
-    /// Writes a file under a name of its own, then gives it its final one.
+    /// Writes a file under a temporary name, then renames it.
     pub(crate) fn write<T>(
         &self,
         path: &Path,
@@ -173,19 +175,20 @@ impl Store {
         let new = self.folder.join(format!("{WRITING}{}-{count}", std::process::id()));
         let written = create_new(&new).and_then(|mut file| write(&mut file));
         let written = written.map_err(Error::io("write", &new));
-        // No flush to the disk: after a power cut an entry may be damaged, which is noticed.
+        // No flush to the disk: damage after a power failure is detected.
         let renamed = written.and_then(|written| {
             fs::rename(&new, path).map_err(Error::io("rename", &new))?;
             Ok(written)
         });
         renamed.inspect_err(|_| {
-            // The first error is the one to report.
+            // The first error is reported.
             fs::remove_file(&new).ok();
         })
     }
 
-    /// Deletes what is too old or too much; gives how many entries went. Other processes may do the same at the same
-    /// time: all go by the same order, so what one finds gone already would have been its own choice.
+    /// Deletes entries beyond the limits and returns their number. Other processes may do so at the
+    /// same time: all use the same order, so an entry that is already gone would have been deleted
+    /// anyway.
     fn prune(&self) -> Result<usize, Error> {
         let now = SystemTime::now();
         let age = |used: SystemTime| now.duration_since(used).unwrap_or_default();
@@ -205,7 +208,7 @@ impl Store {
         Ok(evicted)
     }
 
-    /// Deletes what processes left behind that were killed while they wrote.
+    /// Deletes temporary files of killed processes.
     pub(crate) fn remove_left_behind(&self, writing: &[Listed]) -> Result<(), Error> {
         let now = SystemTime::now();
         let is_left = |used| now.duration_since(used).is_ok_and(|age| age > WRITTEN_BY_THEN);
@@ -213,7 +216,7 @@ impl Store {
         left.try_for_each(|left| remove(&left.path).map(drop))
     }
 
-    /// All entries, whatever is in them, and what is being written or was left behind.
+    /// Returns all entries, intact or not, and all temporary files.
     pub(crate) fn list(&self) -> Result<(Vec<Listed>, Vec<Listed>), Error> {
         let (mut entries, mut writing) = (Vec::new(), Vec::new());
         let listing = match fs::read_dir(&self.folder) {
@@ -230,7 +233,7 @@ impl Store {
             }
             let meta = match found.metadata() {
                 Ok(meta) => meta,
-                // Another process was faster.
+                // Another process deleted it.
                 Err(error) if is_absent(&error) => continue,
                 Err(error) => return Err(Error::io("inspect", &path)(error)),
             };
@@ -242,7 +245,7 @@ impl Store {
     }
 }
 
-/// Deletes a file; whether it was there.
+/// Deletes a file. Returns false if it did not exist.
 pub(crate) fn remove(path: &Path) -> Result<bool, Error> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
@@ -251,7 +254,7 @@ pub(crate) fn remove(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// A file that nobody else can read or write, whatever the umask says.
+/// Creates a file that only the user can read and write, whatever the umask.
 fn create_new(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true);
@@ -260,7 +263,7 @@ fn create_new(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether the error says that there is no such file.
+/// Returns true if the error means that the file does not exist.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -10,27 +10,27 @@ use serde_json::json;
 
 const DAY: f64 = 86_400.0;
 
-/// What to do with compiled programs.
+/// Actions on compiled programs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Show where compiled programs are kept, how many, and the limits
+    /// Show the folder, the number of compiled programs, and the limits
     Stats {
         /// As one JSON object; sizes in bytes, times in seconds
         #[arg(long)]
         json: bool,
     },
-    /// Delete compiled programs; what runs keeps what it has loaded
+    /// Delete compiled programs; running processes keep what they have loaded
     Clear {
-        /// Only those that were not used for so many days
+        /// Delete only those unused for this many days
         #[arg(long, value_name = "DAYS", value_parser = days)]
         older_than: Option<Duration>,
     },
 }
 
-/// Carries out an action.
+/// Runs an action.
 pub(crate) fn run(action: Action) -> Result<(), Box<dyn Error>> {
     let settings = Settings::from_env()?;
-    // A folder from which nothing is taken any more can still be looked at and cleared.
+    // A disabled cache can still be inspected and cleared.
     let looked = Settings { max_bytes: settings.max_bytes.max(1), ..settings.clone() };
     let Some(store) = Store::open(&looked)? else {
         return Err("there is no folder for compiled programs: OXIDAX_CACHE is off, or neither it nor HOME is set\n  \
@@ -127,7 +127,7 @@ fn count(entries: usize) -> String {
     format!("{entries} {}", if entries == 1 { "entry" } else { "entries" })
 }
 
-/// A size as people read it.
+/// Formats a size with a unit.
 fn size(bytes: u64) -> String {
     let (mut number, mut unit) = (bytes as f64, "B");
     for larger in ["KiB", "MiB", "GiB", "TiB"] {
@@ -149,7 +149,7 @@ fn ago(time: SystemTime) -> String {
     }
 }
 
-/// A reader that stops early, as `head` does, is no error.
+/// Ignores the error of a reader that stops early, such as `head`.
 fn print(text: &str) -> Result<(), Box<dyn Error>> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),

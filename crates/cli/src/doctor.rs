@@ -1,14 +1,14 @@
-//! `oxidax doctor`: runs the program of the user's crate that examines a step.
+//! `oxidax doctor`: builds and runs the program in the user's crate that examines a training step.
 //!
-//! A step is Rust, so its own crate has to compile it: the program calls `oxidax::doctor::main`, and this command finds, builds
-//! and runs it.
+//! A step is Rust code, so its own crate has to compile it. The program calls
+//! `oxidax::doctor::main`.
 
 use std::error::Error;
 use std::process::{Command, ExitCode};
 
 use clap::Args;
 
-/// Which program to run, and what to tell it.
+/// The program to run, and its arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// The example that calls `oxidax::doctor::main`
@@ -17,19 +17,19 @@ pub(crate) struct Doctor {
     /// A binary that calls it, instead of an example
     #[arg(long)]
     bin: Option<String>,
-    /// The package that it is in
+    /// The package that contains it
     #[arg(long, short)]
     package: Option<String>,
-    /// Build it without optimizations
+    /// Build without optimizations
     #[arg(long)]
     dev: bool,
-    /// What it is told: --topology v5e:4x4 --mesh data=4,model=4 --batch 32 … (--help lists all)
+    /// Its arguments: --topology v5e:4x4 --mesh data=4,model=4 --batch 32 … (--help lists all)
     #[arg(last = true, value_name = "WORDS")]
     words: Vec<String>,
 }
 
 impl Doctor {
-    /// What `cargo` is told.
+    /// Returns the arguments of `cargo`.
     fn arguments(&self) -> Vec<String> {
         let mut arguments = vec!["run".to_string(), "--quiet".to_string()];
         if !self.dev {
@@ -48,7 +48,7 @@ impl Doctor {
     }
 }
 
-/// Runs it, and gives its exit code: 0 if the step fits, 1 if it does not.
+/// Runs the program and returns its exit code: 0 if the step fits, 1 if it does not.
 pub(crate) fn run(doctor: &Doctor) -> Result<ExitCode, Box<dyn Error>> {
     let status = Command::new("cargo").args(doctor.arguments()).status();
     let status =

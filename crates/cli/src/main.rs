@@ -1,6 +1,6 @@
-//! The `oxidax` command: looks after the plugins and the compiled programs of this machine, and examines training steps.
+//! The `oxidax` command: manages plugins and compiled programs, and examines training steps.
 //!
-//! It lives in a crate of its own so that its dependencies never reach users of the library.
+//! It is a separate crate, so that its dependencies never reach users of the library.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use clap::{Parser, Subcommand};
 #[command(
     name = "oxidax",
     version,
-    about = "Looks after the PJRT plugins that oxidax runs on and what they have compiled, and examines steps"
+    about = "Manages PJRT plugins and compiled programs, and examines training steps"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -26,7 +26,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show and clear the compiled programs that are kept on disk
+    /// Show and clear the compiled programs on disk
     Cache {
         #[command(subcommand)]
         action: cache::Action,
@@ -36,7 +36,7 @@ enum Command {
         #[command(subcommand)]
         action: plugin::Action,
     },
-    /// Say whether a training step of this crate fits on devices that need not be here, how long it takes, and what to change
+    /// Report whether a training step of this crate fits on absent devices, its time, and advice
     Doctor(doctor::Doctor),
 }
 

@@ -1,6 +1,6 @@
 //! `oxidax plugin install|list|remove`.
 //!
-//! Results go to standard output, one fact a line; what happens meanwhile goes to standard error.
+//! Results go to standard output, one per line; progress goes to standard error.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -12,34 +12,34 @@ use oxidax_plugin::{
     reinstall, reinstall_file, remove,
 };
 
-/// What to do with plugins.
+/// Actions on plugins.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Install a pinned plugin by name, or any plugin from a file; prints its path
+    /// Install a pinned plugin by name, or any plugin from a file, and print its path
     Install {
-        /// cpu, tpu or cuda; or the path of a plugin library or of a pinned wheel
+        /// cpu, tpu, cuda, or the path of a plugin library or of a pinned wheel
         target: String,
-        /// The platform of a library whose name does not say it
+        /// The platform of a library, if its name does not contain it
         #[arg(long, value_name = "PLATFORM")]
         platform: Option<Platform>,
-        /// Install anew and replace what is there
+        /// Install again, replacing an existing installation
         #[arg(long)]
         force: bool,
     },
-    /// Show what is installed and what can be
+    /// Show installed and available plugins
     List {
-        /// Read every byte instead of believing the recorded hashes
+        /// Verify every byte instead of trusting recorded hashes
         #[arg(long)]
         verify: bool,
     },
     /// Delete an installed plugin
     Remove {
-        /// Its name as `list` shows it
+        /// The name shown by `list`
         name: String,
     },
 }
 
-/// Carries out an action.
+/// Runs an action.
 pub(crate) fn run(action: Action) -> Result<(), Box<dyn Error>> {
     let config = Config::from_env()?;
     match action {
@@ -134,7 +134,7 @@ fn row(entry: &Entry) -> [String; 6] {
     ]
 }
 
-/// A reader that stops early, as `head` does, is no error.
+/// Ignores the error of a reader that stops early, such as `head`.
 fn print_line(text: &str) -> Result<(), Box<dyn Error>> {
     match writeln!(io::stdout(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),

@@ -1,11 +1,11 @@
-//! What a generic tree's type parameters must be.
+//! Bounds on the type parameters of generic trees.
 
 use crate::item::Item;
 use quote::quote;
 use syn::visit::{self, Visit};
 use syn::{Generics, Ident, Type, TypeParamBound, TypePath, parse_quote};
 
-/// The parameters, and the associated types of parameters, that occur in some fields.
+/// The type parameters, and their associated types, that occur in fields.
 struct Found<'a> {
     parameters: &'a [&'a Ident],
     used: Vec<bool>,
@@ -40,14 +40,14 @@ impl<'a> Visit<'a> for Found<'a> {
         match parameter {
             Some(position) if ty.path.segments.len() == 1 => self.used[position] = true,
             Some(_) => self.projections.push(ty),
-            // A phantom holds no arrays, whatever it speaks of.
+            // `PhantomData` holds no arrays.
             None if ty.path.segments.last().is_some_and(|s| s.ident == "PhantomData") => {}
             None => visit::visit_type_path(self, ty),
         }
     }
 }
 
-/// What a static value needs besides being sent to other threads and kept for ever.
+/// The bounds of static values beside `Send`, `Sync` and `'static`.
 fn of_static() -> [TypeParamBound; 4] {
     [
         parse_quote!(::core::clone::Clone),
@@ -57,7 +57,7 @@ fn of_static() -> [TypeParamBound; 4] {
     ]
 }
 
-/// The item's generics with the bounds that its fields ask for.
+/// Adds to the item's generics the bounds required by its fields.
 pub(crate) fn bounded(item: &Item<'_>) -> Generics {
     let parameters: Vec<&Ident> = item.generics.type_params().map(|param| &param.ident).collect();
     let types = |is_static: bool| {
@@ -68,7 +68,7 @@ pub(crate) fn bounded(item: &Item<'_>) -> Generics {
     let statics = Found::in_types(&parameters, types(true));
     let mut generics = item.generics.clone();
     for (position, param) in generics.type_params_mut().enumerate() {
-        // `Tree` brings these along.
+        // `Tree` implies these.
         if !trees.used[position] {
             let every: [TypeParamBound; 3] = [
                 parse_quote!(::core::marker::Send),
@@ -104,7 +104,7 @@ mod tests {
     use quote::ToTokens;
     use syn::{DeriveInput, parse_quote};
 
-    /// The bounds as text, without spaces.
+    /// Returns the bounds as text without spaces.
     fn bounds(input: &DeriveInput) -> String {
         let generics = bounded(&read(input).unwrap());
         let clause = generics.where_clause.to_token_stream();

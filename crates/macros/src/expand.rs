@@ -1,4 +1,4 @@
-//! The `impl Tree` that `#[derive(Tree)]` writes.
+//! Generates the `impl Tree` of `#[derive(Tree)]`.
 
 use crate::bounds::bounded;
 use crate::item::{Field, Item, Variant};
@@ -7,7 +7,7 @@ use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{Ident, Member};
 
-/// Writes the implementation.
+/// Generates the implementation.
 pub(crate) fn tree(item: &Item<'_>) -> TokenStream {
     let name = item.name;
     let generics = bounded(item);
@@ -35,7 +35,7 @@ pub(crate) fn tree(item: &Item<'_>) -> TokenStream {
     }
 }
 
-/// `Self` or `Self::Variant`; with braces it serves named, numbered and no fields alike.
+/// Returns `Self` or `Self::Variant`. With braces it fits named, numbered and no fields.
 fn constructor(variant: &Variant<'_>) -> TokenStream {
     match variant.name {
         Some(name) => quote!(Self::#name),
@@ -43,7 +43,8 @@ fn constructor(variant: &Variant<'_>) -> TokenStream {
     }
 }
 
-/// A local variable; a constant of the user's by that name would turn the pattern into a comparison.
+/// Returns a variable name that cannot be a user's constant, which would turn the pattern into a
+/// comparison.
 fn local(position: usize) -> Ident {
     format_ident!("__tree_{position}", span = Span::mixed_site())
 }
@@ -62,7 +63,7 @@ fn flatten(variant: &Variant<'_>) -> TokenStream {
         let local = local(position);
         let ty = field.ty;
         if field.is_static {
-            // The type's own tokens carry its place in the source into the compiler's errors.
+            // The type's own tokens give compiler errors the right location.
             return quote!(
                 ::oxidax::tree::Visitor::tag(visitor, ::oxidax::tree::Tag::of::<#ty>(#local));
             );

@@ -1,4 +1,4 @@
-//! What `#[derive(Tree)]` stands on: variants, their fields, and which of these are static.
+//! The input of `#[derive(Tree)]`: variants and their fields.
 
 use syn::ext::IdentExt;
 use syn::{Attribute, Data, DeriveInput, Error, Fields, GenericParam, Generics, Ident, Member};
@@ -25,11 +25,11 @@ pub(crate) struct Variant<'a> {
 pub(crate) struct Field<'a> {
     pub(crate) member: Member,
     pub(crate) ty: &'a Type,
-    /// Part of the structure, not made of arrays.
+    /// The field holds no arrays; its value is part of the tree structure.
     pub(crate) is_static: bool,
 }
 
-/// Everything that is wrong with the input, reported together.
+/// All errors in the input, reported together.
 #[derive(Default)]
 struct Errors(Option<Error>);
 
@@ -46,7 +46,7 @@ impl Errors {
     }
 }
 
-/// Reads the input and checks all that can be checked without types.
+/// Parses the input and checks everything that needs no type information.
 pub(crate) fn read(input: &DeriveInput) -> Result<Item<'_>> {
     let mut errors = Errors::default();
     let name = &input.ident;

@@ -82,8 +82,8 @@ impl Executable {
         Ok(args.size_in_bytes)
     }
 
-    /// The program after the compiler's own optimizations, and the form that it is in: `hlo_with_config` is a message
-    /// whose first field is an `HloModuleProto`.
+    /// The program after the compiler's own optimizations, and the form that it is in:
+    /// `hlo_with_config` is a message whose first field is an `HloModuleProto`.
     ///
     /// # Errors
     /// [`Error::Status`](crate::Error::Status).
@@ -108,12 +108,12 @@ impl Executable {
         }
     }
 
-    /// The operations of the program after the compiler's own optimizations, those of all its computations: what a loop
-    /// or a fusion does is listed once.
+    /// The operations of the program after the compiler's own optimizations, those of all its
+    /// computations: what a loop or a fusion does is listed once.
     ///
     /// # Errors
-    /// [`Error::Status`](crate::Error::Status); [`Error::Invalid`](crate::Error::Invalid) if the plugin returns the program
-    /// in a form that is not known.
+    /// [`Error::Status`](crate::Error::Status); [`Error::Invalid`](crate::Error::Invalid) if the
+    /// plugin returns the program in a form that is not known.
     pub fn instructions(&self) -> Result<Vec<Instruction>> {
         let (code, format) = self.optimized_program()?;
         Ok(hlo::Module::from_optimized("instructions", &code, &format)?.instructions())

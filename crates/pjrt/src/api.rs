@@ -1,8 +1,9 @@
 //! One uniform way to call the C API: an argument struct knows which function takes it.
 //!
-//! Every PJRT function takes a pointer to a struct that begins with its own size. [`Args`] ties the struct to its slot in
-//! the table of function pointers, so that [`Plugin::call`](crate::Plugin) can check that the plugin has the function at
-//! all, pass the struct, and turn the error into ours.
+//! Every PJRT function takes a pointer to a struct that begins with its own size. [`Args`] ties the
+//! struct to its slot in the table of function pointers, so that [`Plugin::call`](crate::Plugin)
+//! can check that the plugin has the function at all, pass the struct, and turn the error into
+//! ours.
 
 use std::ptr::NonNull;
 
@@ -137,7 +138,8 @@ impl<T> Clone for Handle<T> {
 
 impl<T> Copy for Handle<T> {}
 
-// SAFETY: PJRT documents its objects as usable from any thread, and a handle is never dereferenced on this side.
+// SAFETY: PJRT documents its objects as usable from any thread, and a handle is never dereferenced
+// on this side.
 unsafe impl<T> Send for Handle<T> {}
 // SAFETY: as above; concurrent calls on one object are the plugin's to synchronize, and it does.
 unsafe impl<T> Sync for Handle<T> {}
@@ -183,7 +185,8 @@ impl Args for sys::PJRT_Device_MemoryStats_Args_0_114 {
     const NAME: &'static str = "PJRT_Device_MemoryStats";
 
     fn slot(table: &sys::PJRT_Api) -> Option<Function<Self>> {
-        // SAFETY: both are pointers to a function of one pointer, and the struct begins with the one of 0.90.
+        // SAFETY: both are pointers to a function of one pointer, and the struct begins with the
+        // one of 0.90.
         unsafe { std::mem::transmute(table.PJRT_Device_MemoryStats) }
     }
 
@@ -200,7 +203,8 @@ impl Args for sys::PJRT_Executable_GetCompiledMemoryStats_Args_0_114 {
     const NAME: &'static str = "PJRT_Executable_GetCompiledMemoryStats";
 
     fn slot(table: &sys::PJRT_Api) -> Option<Function<Self>> {
-        // SAFETY: both are pointers to a function of one pointer, and the struct begins with the one of 0.90.
+        // SAFETY: both are pointers to a function of one pointer, and the struct begins with the
+        // one of 0.90.
         unsafe { std::mem::transmute(table.PJRT_Executable_GetCompiledMemoryStats) }
     }
 

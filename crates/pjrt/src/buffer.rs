@@ -15,15 +15,15 @@ use crate::event::Event;
 use crate::memory::Memory;
 use crate::types::{ArrayType, ElementType};
 
-/// An array in one of the client's memories. Clones share it; its memory is freed with the last one, once no execution
-/// uses it any more.
+/// An array in one of the client's memories. Clones share it; its memory is freed with the last
+/// one, once no execution uses it any more.
 ///
 /// What can be done with it are the methods of [`UniqueBuffer`].
 #[derive(Clone)]
 pub struct Buffer(pub(crate) Arc<UniqueBuffer>);
 
-/// A [`Buffer`] with one owner, for those who share it in a way of their own. Its memory is freed when it is dropped, once
-/// no execution uses it any more.
+/// A [`Buffer`] with one owner, for those who share it in a way of their own. Its memory is freed
+/// when it is dropped, once no execution uses it any more.
 pub struct UniqueBuffer {
     place: Arc<Place>,
     buffer: Handle<sys::PJRT_Buffer>,
@@ -56,7 +56,8 @@ impl Buffer {
         unsafe { UniqueBuffer::from_raw(place, buffer) }.map(Self::from)
     }
 
-    /// Whether this is the only handle to the buffer, so that donating it takes it from nobody else.
+    /// Whether this is the only handle to the buffer, so that donating it takes it from nobody
+    /// else.
     pub fn is_unique(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
@@ -86,7 +87,8 @@ impl UniqueBuffer {
     /// Takes ownership of a buffer that the C API returned.
     ///
     /// # Safety
-    /// `buffer` belongs to the place's client, has its type, is on its device, and nobody else destroys it.
+    /// `buffer` belongs to the place's client, has its type, is on its device, and nobody else
+    /// destroys it.
     #[inline]
     pub(crate) unsafe fn from_raw(
         place: Arc<Place>,
@@ -160,8 +162,8 @@ impl UniqueBuffer {
         let mut args = sys::PJRT_Buffer_GetMemoryLayout_Args::new();
         args.layout.struct_size = size_of::<sys::PJRT_Buffer_MemoryLayout>();
         args.buffer = self.as_ptr();
-        // SAFETY: the buffer is alive; `type_` tells which member of the union the plugin wrote, and its arrays live as
-        // long as the buffer.
+        // SAFETY: the buffer is alive; `type_` tells which member of the union the plugin wrote,
+        // and its arrays live as long as the buffer.
         unsafe {
             self.place.client.plugin().call(&mut args)?;
             let layout = &args.layout.__bindgen_anon_1;
@@ -186,7 +188,8 @@ impl UniqueBuffer {
         }
     }
 
-    /// An event that happens when the buffer's contents are computed; its error is the computation's.
+    /// An event that happens when the buffer's contents are computed; its error is the
+    /// computation's.
     ///
     /// # Errors
     /// [`Error::Status`], also for a buffer that was deleted.
@@ -209,7 +212,8 @@ impl UniqueBuffer {
         self.ready_event()?.wait()
     }
 
-    /// Whether the contents are gone, because of [`delete`](Self::delete) or because an execution took them as donated.
+    /// Whether the contents are gone, because of [`delete`](Self::delete) or because an execution
+    /// took them as donated.
     pub fn is_deleted(&self) -> bool {
         if self.deleted.load(Ordering::Acquire) {
             return true;
@@ -224,7 +228,8 @@ impl UniqueBuffer {
         asked.is_ok() && args.is_deleted
     }
 
-    /// Frees the contents now, for every clone of this handle. Executions that use them finish first.
+    /// Frees the contents now, for every clone of this handle. Executions that use them finish
+    /// first.
     ///
     /// # Errors
     /// [`Error::Status`]. Deleting twice is no error.
@@ -241,7 +246,8 @@ impl UniqueBuffer {
     /// Copies the buffer to another device of the same client.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a device that is not this client's or another process's; [`Error::Status`].
+    /// [`Error::Invalid`] for a device that is not this client's or another process's;
+    /// [`Error::Status`].
     pub fn copy_to_device(&self, device: &Device) -> Result<Buffer> {
         self.check_alive("copy to device")?;
         self.check_target("copy to device", device)?;
@@ -256,8 +262,8 @@ impl UniqueBuffer {
         }
     }
 
-    /// Copies the buffer to a memory of the same client. The copy counts as one on the first device that reaches the
-    /// memory.
+    /// Copies the buffer to a memory of the same client. The copy counts as one on the first device
+    /// that reaches the memory.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a memory that is not this client's; [`Error::Status`].

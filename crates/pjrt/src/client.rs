@@ -15,7 +15,8 @@ use crate::named_value::NamedValue;
 use crate::plugin::Plugin;
 use crate::topology::Topology;
 
-/// Devices, memories, and everything made on them. Clones share the client; it ends with its last buffer or executable.
+/// Devices, memories, and everything made on them. Clones share the client; it ends with its last
+/// buffer or executable.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -31,20 +32,21 @@ pub(crate) struct Inner {
     is_cpu: bool,
     /// Keeps launches on several CPU devices apart.
     launch_gate: Arc<LaunchGate>,
-    /// The store that the plugin may call back into until the client is destroyed; boxed, because the plugin has its
-    /// address.
+    /// The store that the plugin may call back into until the client is destroyed; boxed, because
+    /// the plugin has its address.
     _store: Option<Box<Arc<dyn KeyValueStore>>>,
 }
 
 impl Client {
-    /// Makes a client. The CPU plugins know the options `cpu_device_count` (4 unless set), `asynchronous` and
-    /// `process_id`; a name that the plugin does not know is an error on all but old ones (up to API 0.106), which
-    /// pass over it.
+    /// Makes a client. The CPU plugins know the options `cpu_device_count` (4 unless set),
+    /// `asynchronous` and `process_id`; a name that the plugin does not know is an error on all but
+    /// old ones (up to API 0.106), which pass over it.
     ///
     /// # Errors
-    /// [`Error::Status`]: the options are wrong, or the hardware is not there. [`Error::Invalid`]: the environment
-    /// variable `XLA_FLAGS` holds a flag that the plugin does not know and would abort over. (It would also abort over a
-    /// wrong value, which cannot be told from here: prefer [`CompileOptions::overrides`](crate::CompileOptions::overrides).)
+    /// [`Error::Status`]: the options are wrong, or the hardware is not there. [`Error::Invalid`]:
+    /// the environment variable `XLA_FLAGS` holds a flag that the plugin does not know and would
+    /// abort over. (It would also abort over a wrong value, which cannot be told from here: prefer
+    /// [`CompileOptions::overrides`](crate::CompileOptions::overrides).)
     ///
     /// # Example
     /// ```no_run
@@ -84,7 +86,8 @@ impl Client {
         if let Some(store) = &store {
             key_value::set_callbacks(&mut args, store);
         }
-        // SAFETY: `raw` borrows from `options`, both alive; the store's callbacks outlive the client.
+        // SAFETY: `raw` borrows from `options`, both alive; the store's callbacks outlive the
+        // client.
         unsafe { plugin.call(&mut args) }?;
         let client = Handle::new(args.client)
             .ok_or_else(|| Error::invalid("client", "the plugin returned no client"))?;
@@ -146,10 +149,12 @@ impl Client {
         Ok(Device::new(self, index))
     }
 
-    /// The assignment of devices that the plugin would choose: `num_replicas` rows of `num_partitions` device ids.
+    /// The assignment of devices that the plugin would choose: `num_replicas` rows of
+    /// `num_partitions` device ids.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if either number is 0 or they do not fit; [`Error::Status`] if there are too few devices.
+    /// [`Error::Invalid`] if either number is 0 or they do not fit; [`Error::Status`] if there are
+    /// too few devices.
     pub fn default_device_assignment(
         &self,
         num_replicas: usize,
@@ -248,7 +253,8 @@ impl Inner {
         process.client = client.as_ptr();
         devices.client = client.as_ptr();
         memories.client = client.as_ptr();
-        // SAFETY: the client is alive, and what it returns lives as long as it does; strings are copied.
+        // SAFETY: the client is alive, and what it returns lives as long as it does; strings are
+        // copied.
         unsafe {
             plugin.call(&mut name)?;
             plugin.call(&mut version)?;

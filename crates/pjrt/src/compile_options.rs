@@ -30,10 +30,11 @@ pub struct CompileOptions {
     /// Whether the executable has no device of its own and runs wherever
     /// [`execute_on`](crate::LoadedExecutable::execute_on) says.
     pub portable: bool,
-    /// Device ids, one row of `num_partitions` for each replica. `None` takes the first ids, partitions fastest.
+    /// Device ids, one row of `num_partitions` for each replica. `None` takes the first ids,
+    /// partitions fastest.
     pub device_assignment: Option<Vec<Vec<i64>>>,
-    /// Compiler flags by name, without leading dashes; as in the environment variable `XLA_FLAGS`, but a wrong one is an
-    /// error instead of the end of the process.
+    /// Compiler flags by name, without leading dashes; as in the environment variable `XLA_FLAGS`,
+    /// but a wrong one is an error instead of the end of the process.
     pub overrides: BTreeMap<String, OptionValue>,
 }
 
@@ -90,7 +91,8 @@ impl CompileOptions {
     /// The serialized options, the same bytes for equal options; part of a cache key.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if a number is 0 or too large, or the device assignment does not fit the numbers.
+    /// [`Error::Invalid`] if a number is 0 or too large, or the device assignment does not fit the
+    /// numbers.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let count = |name: &str, value: usize| {
             i32::try_from(value).ok().filter(|&value| value > 0).ok_or_else(|| {

@@ -75,7 +75,8 @@ impl Device {
         self.data().memories.iter().map(|&index| Memory::new(&self.client, index)).collect()
     }
 
-    /// The memory where the device's buffers are put unless another is named; `None` for another process's device.
+    /// The memory where the device's buffers are put unless another is named; `None` for another
+    /// process's device.
     pub fn default_memory(&self) -> Option<Memory> {
         self.data().default_memory.map(|index| Memory::new(&self.client, index))
     }

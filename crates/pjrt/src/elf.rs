@@ -21,8 +21,8 @@ const MACHINE: (u16, &str) = if cfg!(target_arch = "x86_64") {
     (0, std::env::consts::ARCH)
 };
 
-/// Checks that `path` is a shared library that this machine can load. Other systems than those with ELF files leave the
-/// check to their loader.
+/// Checks that `path` is a shared library that this machine can load. Other systems than those with
+/// ELF files leave the check to their loader.
 pub(crate) fn check(path: &Path) -> Result<()> {
     let not_found = |source| Error::PluginNotFound { path: path.to_owned(), source };
     let mut header = Vec::with_capacity(64);
@@ -39,8 +39,8 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     check_extent(path, &mut file, &header)
 }
 
-/// Checks that the file is as long as its own tables say: the loader maps a file that was cut short all the same, and
-/// the process dies when it touches what is not there.
+/// Checks that the file is as long as its own tables say: the loader maps a file that was cut short
+/// all the same, and the process dies when it touches what is not there.
 fn check_extent(path: &Path, file: &mut File, header: &[u8]) -> Result<()> {
     let damaged = |message: String| Error::NotALibrary { path: path.to_owned(), message };
     let read = |source| Error::PluginNotFound { path: path.to_owned(), source };
@@ -68,7 +68,8 @@ fn check_extent(path: &Path, file: &mut File, header: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The 64-bit number at this offset, in the machine's own byte order, which the header was checked for.
+/// The 64-bit number at this offset, in the machine's own byte order, which the header was checked
+/// for.
 fn long(bytes: &[u8], at: usize) -> u64 {
     let mut number = [0; 8];
     number.copy_from_slice(&bytes[at..at + 8]);

@@ -1,16 +1,18 @@
 //! Variables that a library sees while it starts, and nobody afterwards.
 //!
-//! `setenv` moves the table of variables, and frees it, while another thread may be reading it: that is why
-//! [`std::env::set_var`] is unsafe in a program with threads. Here the table is left alone. A longer one is made beside it
-//! and the pointer to it exchanged, as POSIX lets a program do; whoever is reading the old one goes on reading it. Neither
-//! is ever freed: a few kilobytes, once per library that is started so.
+//! `setenv` moves the table of variables, and frees it, while another thread may be reading it:
+//! that is why [`std::env::set_var`] is unsafe in a program with threads. Here the table is left
+//! alone. A longer one is made beside it and the pointer to it exchanged, as POSIX lets a program
+//! do; whoever is reading the old one goes on reading it. Neither is ever freed: a few kilobytes,
+//! once per library that is started so.
 
 use std::ffi::OsString;
 
 /// A variable's name and value.
 pub(crate) type Variable = (&'static str, String);
 
-/// Runs `body` with the variables set, but for those that are set already, and takes them away again.
+/// Runs `body` with the variables set, but for those that are set already, and takes them away
+/// again.
 ///
 /// What `body` sets itself stays.
 pub(crate) fn lend<T>(variables: &[Variable], body: impl FnOnce() -> T) -> T {
@@ -56,10 +58,11 @@ mod table {
         let pointers = entries.into_iter().map(CString::into_raw).chain([std::ptr::null_mut()]);
         let pointers: Vec<*mut c_char> = pointers.collect();
         let new = Vec::leak(pointers).as_mut_ptr();
-        // SAFETY: `environ` is a pointer, aligned, of the C library, alive as long as the process. Readers load it in one
-        // instruction and find either table: the old one is neither changed nor freed here, the new one is leaked, ends
-        // with null, and its strings are leaked too. Writers that run meanwhile would race with any reader, and so with
-        // the plugin's own; `set_var` forbids them in a program with threads, and in one without there are none.
+        // SAFETY: `environ` is a pointer, aligned, of the C library, alive as long as the process.
+        // Readers load it in one instruction and find either table: the old one is neither changed
+        // nor freed here, the new one is leaked, ends with null, and its strings are leaked too.
+        // Writers that run meanwhile would race with any reader, and so with the plugin's own;
+        // `set_var` forbids them in a program with threads, and in one without there are none.
         unsafe { AtomicPtr::from_ptr(&raw mut environ) }.store(new, Ordering::SeqCst);
         true
     }

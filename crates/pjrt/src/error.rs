@@ -11,7 +11,8 @@ use crate::types::ArrayType;
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of this crate. Messages begin with the operation and end with what to do about it, where that is known.
+/// An error of this crate. Messages begin with the operation and end with what to do about it,
+/// where that is known.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -60,7 +60,8 @@ impl Event {
         Ok(args.is_ready)
     }
 
-    /// The error of the work behind the event, once it has happened; `None` while it has not, and if all went well.
+    /// The error of the work behind the event, once it has happened; `None` while it has not, and
+    /// if all went well.
     ///
     /// # Errors
     /// [`Error::Status`] if the plugin cannot tell whether the event has happened.
@@ -74,13 +75,14 @@ impl Event {
         Ok(unsafe { self.plugin().call(&mut args) }.err())
     }
 
-    /// Runs `callback` once the event has happened, with the error if there was one. It runs on one of the plugin's
-    /// threads, or on this one if the event has happened already; it must not block, nor hold the last handle to a
-    /// client. If it panics, the panic is printed
-    /// and goes no further.
+    /// Runs `callback` once the event has happened, with the error if there was one. It runs on one
+    /// of the plugin's threads, or on this one if the event has happened already; it must not
+    /// block, nor hold the last handle to a client. If it panics, the panic is printed and goes no
+    /// further.
     ///
     /// # Errors
-    /// [`Error::Status`] if the plugin does not take the callback, which is then dropped without being run.
+    /// [`Error::Status`] if the plugin does not take the callback, which is then dropped without
+    /// being run.
     pub fn on_ready(&self, callback: impl FnOnce(Result<()>) + Send + 'static) -> Result<()> {
         let plugin = self.plugin();
         // SAFETY: the event is alive.
@@ -116,8 +118,8 @@ pub(crate) unsafe fn on_ready<F: FnOnce(Result<()>) + Send + 'static>(
             // SAFETY: the callback owns the error.
             Err(unsafe { plugin.take_error("PJRT_Event_OnReady", error) })
         };
-        // The panic hook has printed the panic; unwinding into the plugin would be undefined. The panic's payload is
-        // forgotten rather than dropped, because dropping it may panic too.
+        // The panic hook has printed the panic; unwinding into the plugin would be undefined. The
+        // panic's payload is forgotten rather than dropped, because dropping it may panic too.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| run(result))) {
             std::mem::forget(payload);
         }
@@ -128,7 +130,8 @@ pub(crate) unsafe fn on_ready<F: FnOnce(Result<()>) + Send + 'static>(
     args.event = event;
     args.callback = Some(trampoline::<F>);
     args.user_arg = user_arg.cast::<c_void>();
-    // SAFETY: the event is alive, the trampoline matches the boxed callback, and the box lives until it is called.
+    // SAFETY: the event is alive, the trampoline matches the boxed callback, and the box lives
+    // until it is called.
     unsafe { plugin.call(&mut args) }.inspect_err(|_| {
         // SAFETY: the plugin refused the callback and will not call it, so the box is still ours.
         drop(unsafe { Box::from_raw(user_arg) });

@@ -17,8 +17,8 @@ use crate::program::Program;
 use crate::signature::Signature;
 use crate::types::{ArrayType, ElementType};
 
-/// A compiled program that is not tied to devices: what is left of one when it is compiled for a topology, and what can
-/// be asked about one that is loaded. Clones share it.
+/// A compiled program that is not tied to devices: what is left of one when it is compiled for a
+/// topology, and what can be asked about one that is loaded. Clones share it.
 #[derive(Clone)]
 pub struct Executable(Arc<ExecutableInner>);
 
@@ -49,10 +49,12 @@ pub(crate) struct LoadedInner {
 }
 
 impl Client {
-    /// Compiles a program. The types of its parameters are read from the program, so that arguments can be checked.
+    /// Compiles a program. The types of its parameters are read from the program, so that arguments
+    /// can be checked.
     ///
     /// # Errors
-    /// [`Error::Status`] with the compiler's message; [`Error::Invalid`] for options that do not fit the client.
+    /// [`Error::Status`] with the compiler's message; [`Error::Invalid`] for options that do not
+    /// fit the client.
     ///
     /// # Example
     /// ```no_run
@@ -64,7 +66,8 @@ impl Client {
     /// # Ok::<(), oxidax_pjrt::Error>(())
     /// ```
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable> {
-        // What the text says is the whole array; a partition's share of it is known only after compiling.
+        // What the text says is the whole array; a partition's share of it is known only after
+        // compiling.
         let signature = if options.num_partitions == 1 { program.signature() } else { None };
         self.compile_inner(program, options, signature)
     }
@@ -96,7 +99,8 @@ impl Client {
         args.program = &raw const raw_program;
         args.compile_options = encoded.as_ptr().cast();
         args.compile_options_size = encoded.len();
-        // SAFETY: client, program and options are alive for the call, which does not write to the code.
+        // SAFETY: client, program and options are alive for the call, which does not write to the
+        // code.
         unsafe {
             self.plugin().call(&mut args)?;
             LoadedExecutable::from_raw(self, args.executable, signature)
@@ -121,7 +125,8 @@ impl Executable {
     /// Takes ownership of an executable that the C API returned.
     ///
     /// # Safety
-    /// `executable` came from this plugin, from `client` if it came from one, and nobody else destroys it.
+    /// `executable` came from this plugin, from `client` if it came from one, and nobody else
+    /// destroys it.
     pub(crate) unsafe fn from_raw(
         plugin: Plugin,
         client: Option<&Client>,
@@ -186,8 +191,8 @@ impl Executable {
         let mut shapes = sys::PJRT_Executable_OutputDimensions_Args::new();
         types.executable = self.as_ptr();
         shapes.executable = self.as_ptr();
-        // SAFETY: the executable is alive, and so are the arrays that it returns: one rank for each output, and as many
-        // dimensions as the ranks add up to.
+        // SAFETY: the executable is alive, and so are the arrays that it returns: one rank for each
+        // output, and as many dimensions as the ranks add up to.
         let (types, ranks, mut dims) = unsafe {
             self.plugin().call(&mut types)?;
             self.plugin().call(&mut shapes)?;
@@ -225,7 +230,8 @@ impl Executable {
         }
     }
 
-    /// A text that is the same for the same module, whatever the compile options. Not every plugin has one.
+    /// A text that is the same for the same module, whatever the compile options. Not every plugin
+    /// has one.
     ///
     /// # Errors
     /// [`Error::Status`], with `UNIMPLEMENTED` where there is none.
@@ -257,7 +263,8 @@ impl LoadedExecutable {
         let mut addressable = sys::PJRT_LoadedExecutable_AddressableDevices_Args::new();
         get.loaded_executable = loaded.as_ptr();
         addressable.executable = loaded.as_ptr();
-        // SAFETY: the loaded executable is alive; the executable is ours; the list lives as long as the former.
+        // SAFETY: the loaded executable is alive; the executable is ours; the list lives as long as
+        // the former.
         let (executable, devices) = unsafe {
             plugin.call(&mut get)?;
             let executable = Executable::from_raw(plugin, Some(client), get.executable)?;
@@ -318,7 +325,8 @@ impl LoadedExecutable {
         &self.0.results
     }
 
-    /// Where a device's parameters and results are; `None` for a device that the program is not tied to.
+    /// Where a device's parameters and results are; `None` for a device that the program is not
+    /// tied to.
     #[inline]
     pub(crate) fn places(&self, device: usize) -> Option<&Places> {
         let position = self.0.devices.iter().position(|&own| own == device)?;
@@ -346,8 +354,8 @@ impl LoadedExecutable {
     }
 }
 
-/// Where one device's parameters and results are. Those of one type share a place, so that a result which becomes an
-/// argument of the next run is known to fit by its address.
+/// Where one device's parameters and results are. Those of one type share a place, so that a result
+/// which becomes an argument of the next run is known to fit by its address.
 #[derive(Debug)]
 pub(crate) struct Places {
     pub(crate) parameters: Vec<Arc<Place>>,

@@ -19,10 +19,11 @@ use crate::types::ElementType;
 pub struct ExecuteOptions<'a> {
     /// Positions of arguments that must survive, though the program would take them as donated.
     pub non_donatable: &'a [i64],
-    /// Positions of arguments that the program takes as donated. After a successful launch these buffers count as
-    /// deleted at once, without a question to the plugin.
+    /// Positions of arguments that the program takes as donated. After a successful launch these
+    /// buffers count as deleted at once, without a question to the plugin.
     pub donated: &'a [usize],
-    /// A number that processes which run one program together must agree on; 0 if there is only one.
+    /// A number that processes which run one program together must agree on; 0 if there is only
+    /// one.
     pub launch_id: i32,
 }
 
@@ -46,8 +47,9 @@ pub struct SpreadResults {
 
 pub(crate) type Pointers = SmallVec<[*mut sys::PJRT_Buffer; 16]>;
 
-/// Room for the lists of pointers that an execution takes. Who runs a program again and again keeps one, because lists of
-/// hundreds of arguments, allocated anew each time, cost more than the rest of the call.
+/// Room for the lists of pointers that an execution takes. Who runs a program again and again keeps
+/// one, because lists of hundreds of arguments, allocated anew each time, cost more than the rest
+/// of the call.
 ///
 /// See [`LoadedExecutable::execute_in`].
 #[derive(Debug, Default)]
@@ -71,12 +73,12 @@ pub struct Results<'a> {
 }
 
 impl LoadedExecutable {
-    /// Runs the program on its device. The call returns when the work is queued or, if it is little, done; errors of the
-    /// work itself may appear only when a result is read.
+    /// Runs the program on its device. The call returns when the work is queued or, if it is
+    /// little, done; errors of the work itself may appear only when a result is read.
     ///
     /// # Errors
-    /// [`Error::ArgumentType`] and [`Error::Invalid`] name the argument that does not fit, before anything is donated;
-    /// [`Error::Status`] is the plugin's.
+    /// [`Error::ArgumentType`] and [`Error::Invalid`] name the argument that does not fit, before
+    /// anything is donated; [`Error::Status`] is the plugin's.
     pub fn execute(
         &self,
         arguments: &[&Buffer],
@@ -86,8 +88,8 @@ impl LoadedExecutable {
         self.run(arguments, options, device, std::ptr::null_mut(), None)
     }
 
-    /// Runs the program like [`execute`](Self::execute) on the `count` arguments that `argument` gives by position, without
-    /// allocating a list of them or of the results.
+    /// Runs the program like [`execute`](Self::execute) on the `count` arguments that `argument`
+    /// gives by position, without allocating a list of them or of the results.
     ///
     /// # Errors
     /// As for [`execute`](Self::execute).
@@ -116,7 +118,8 @@ impl LoadedExecutable {
         self.run_in(workspace, count, argument, options, None)
     }
 
-    /// Runs the program like [`execute_in`](Self::execute_in) and also returns an event that happens when it has finished.
+    /// Runs the program like [`execute_in`](Self::execute_in) and also returns an event that
+    /// happens when it has finished.
     ///
     /// # Errors
     /// As for [`execute`](Self::execute).
@@ -158,7 +161,8 @@ impl LoadedExecutable {
         self.results_of(outputs, device)
     }
 
-    /// Runs the program like [`execute`](Self::execute) and also returns an event that happens when it has finished.
+    /// Runs the program like [`execute`](Self::execute) and also returns an event that happens when
+    /// it has finished.
     ///
     /// # Errors
     /// As for [`execute`](Self::execute).
@@ -179,7 +183,8 @@ impl LoadedExecutable {
     /// Runs a portable executable on a device.
     ///
     /// # Errors
-    /// As for [`execute`](Self::execute); also [`Error::Invalid`] if the executable is not portable.
+    /// As for [`execute`](Self::execute); also [`Error::Invalid`] if the executable is not
+    /// portable.
     pub fn execute_on(
         &self,
         device: &Device,
@@ -201,8 +206,8 @@ impl LoadedExecutable {
     /// Runs the program on all its devices at once: one list of arguments for each, in the order of
     /// [`devices`](Self::devices).
     ///
-    /// On CPU a launch on several devices waits until the one before it has finished, because collectives of two
-    /// launches in flight can block each other for good.
+    /// On CPU a launch on several devices waits until the one before it has finished, because
+    /// collectives of two launches in flight can block each other for good.
     ///
     /// # Errors
     /// As for [`execute`](Self::execute).
@@ -234,9 +239,9 @@ impl LoadedExecutable {
         })
     }
 
-    /// As [`execute_sharded`](Self::execute_sharded), for arguments that lie anywhere: `argument` gives each by its device's
-    /// place among [`devices`](Self::devices) and its own among `count`. Which of them are donated is left to the program
-    /// and to [`ExecuteOptions::non_donatable`].
+    /// As [`execute_sharded`](Self::execute_sharded), for arguments that lie anywhere: `argument`
+    /// gives each by its device's place among [`devices`](Self::devices) and its own among `count`.
+    /// Which of them are donated is left to the program and to [`ExecuteOptions::non_donatable`].
     ///
     /// # Errors
     /// As for [`execute`](Self::execute).
@@ -289,8 +294,8 @@ impl LoadedExecutable {
         args.num_args = self.0.parameters.len();
         args.output_lists = output_lists.as_ptr();
         args.device_complete_events = events.as_mut_ptr();
-        // SAFETY: every list has one entry for each device, argument or result; the buffers are alive, checked, and of
-        // this client.
+        // SAFETY: every list has one entry for each device, argument or result; the buffers are
+        // alive, checked, and of this client.
         unsafe { self.client().plugin().call(&mut args) }?;
         let results = outputs
             .iter_mut()
@@ -327,7 +332,8 @@ impl LoadedExecutable {
         Ok(self.results_of(&mut outputs, device)?.map(Buffer::from).collect())
     }
 
-    /// Calls the plugin for one device, with arguments that were checked, and fills the list of outputs.
+    /// Calls the plugin for one device, with arguments that were checked, and fills the list of
+    /// outputs.
     #[inline]
     fn launch(
         &self,
@@ -351,8 +357,8 @@ impl LoadedExecutable {
         args.output_lists = &raw const output_list;
         args.device_complete_events = event.map_or(std::ptr::null_mut(), std::ptr::from_mut);
         args.execute_device = execute_device;
-        // SAFETY: there is one list of arguments and one of outputs, each as long as the program says; the buffers are
-        // alive, checked, and of this client; the device is null or alive.
+        // SAFETY: there is one list of arguments and one of outputs, each as long as the program
+        // says; the buffers are alive, checked, and of this client; the device is null or alive.
         let launched = unsafe { self.client().plugin().call(&mut args) };
         if launched.is_err() {
             // Whatever a failed call wrote there is not ours to free.
@@ -361,8 +367,8 @@ impl LoadedExecutable {
         launched
     }
 
-    /// Takes ownership of the buffers that an execution returned. A broken plugin may return a null; then the others are
-    /// freed all the same.
+    /// Takes ownership of the buffers that an execution returned. A broken plugin may return a
+    /// null; then the others are freed all the same.
     #[inline]
     fn results_of<'a>(&'a self, outputs: &'a mut Pointers, device: usize) -> Result<Results<'a>> {
         let missing = outputs.iter().position(|output| output.is_null());
@@ -393,7 +399,8 @@ impl LoadedExecutable {
         }
     }
 
-    /// Checks number, types, places and fate of the arguments for one device, because the plugin does not, and lists them.
+    /// Checks number, types, places and fate of the arguments for one device, because the plugin
+    /// does not, and lists them.
     #[inline]
     fn check_arguments<'a>(
         &self,
@@ -488,7 +495,8 @@ impl Iterator for Results<'_> {
             }),
         };
         self.taken += 1;
-        // SAFETY: the plugin made the buffer for us, with the type that it stated, and each is taken once.
+        // SAFETY: the plugin made the buffer for us, with the type that it stated, and each is
+        // taken once.
         let buffer = unsafe { UniqueBuffer::from_raw(place, output) };
         // Nulls were looked for before, so there is none, or this is the cleaning up after one.
         buffer.ok()

@@ -1,7 +1,7 @@
 //! GPUs to compile for that need not be here.
 //!
-//! XLA describes the GPUs that it knows in text protocol buffers, which lie in the CUDA plugin's own file. The plugin takes
-//! such a text as the option `target_config` of a topology.
+//! XLA describes the GPUs that it knows in text protocol buffers, which lie in the CUDA plugin's
+//! own file. The plugin takes such a text as the option `target_config` of a topology.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,18 +28,19 @@ const KNOWN: [(&str, &str); 13] = [
 ];
 
 impl Topology {
-    /// One host's GPUs of a kind, by the CUDA plugin: `h100`, `h200`, `a100`, `b200` and others, or the name of one as
-    /// XLA's descriptions have it, `NVIDIA H100 PCIe`. Neither a GPU nor a driver needs to be here.
+    /// One host's GPUs of a kind, by the CUDA plugin: `h100`, `h200`, `a100`, `b200` and others, or
+    /// the name of one as XLA's descriptions have it, `NVIDIA H100 PCIe`. Neither a GPU nor a
+    /// driver needs to be here.
     ///
-    /// Compiling takes `ptxas` and `libdevice` of CUDA: `oxidax plugin install cuda` puts both where the plugin finds
-    /// them, as does `pip` for a plugin in Python's site-packages. Those of CUDA elsewhere are named by the compiler
-    /// option `xla_gpu_cuda_data_dir`.
+    /// Compiling takes `ptxas` and `libdevice` of CUDA: `oxidax plugin install cuda` puts both
+    /// where the plugin finds them, as does `pip` for a plugin in Python's site-packages. Those of
+    /// CUDA elsewhere are named by the compiler option `xla_gpu_cuda_data_dir`.
     ///
     /// The first topology takes the time of reading the plugin's file (0.4 GB).
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a kind that the plugin does not describe, with those that it does, and for less than one
-    /// device; [`Error::Status`].
+    /// [`Error::Invalid`] for a kind that the plugin does not describe, with those that it does,
+    /// and for less than one device; [`Error::Status`].
     ///
     /// # Example
     /// ```no_run

@@ -1,10 +1,11 @@
-//! Which devices exchange with each other, in the three forms in which XLA's programs say it. Field numbers as in
-//! `xla_data.proto`, and as libtpu 0.0.51 writes them.
+//! Which devices exchange with each other, in the three forms in which XLA's programs say it. Field
+//! numbers as in `xla_data.proto`, and as libtpu 0.0.51 writes them.
 
 use oxidax_proto::messages;
 
 messages! {
-    /// `MeshAxesReplicaGroupListProto`: devices that differ only in their places along axes of a grid.
+    /// `MeshAxesReplicaGroupListProto`: devices that differ only in their places along axes of a
+    /// grid.
     pub(crate) struct MeshAxes {
         mesh: Option<Grid> = 1,
         axes: Vec<AxisRef> = 2,
@@ -28,7 +29,8 @@ messages! {
         sub_axis: Option<SubAxis> = 2,
     }
 
-    /// `AxisRefProto.SubAxis`: an axis seen as `[pre_size, size, rest]`, of which the middle is meant.
+    /// `AxisRefProto.SubAxis`: an axis seen as `[pre_size, size, rest]`, of which the middle is
+    /// meant.
     struct SubAxis {
         pre_size: i64 = 1,
         size: i64 = 2,

@@ -1,4 +1,5 @@
-//! The parts of XLA's `HloModuleProto` that are read here, with field numbers as in `hlo.proto` and `xla_data.proto`.
+//! The parts of XLA's `HloModuleProto` that are read here, with field numbers as in `hlo.proto` and
+//! `xla_data.proto`.
 
 use oxidax_proto::{Message, messages};
 use std::collections::HashMap;
@@ -88,7 +89,8 @@ messages! {
 }
 
 impl Module {
-    /// Reads a compiled program in the form in which a plugin returns it; `operation` is what it is read for.
+    /// Reads a compiled program in the form in which a plugin returns it; `operation` is what it is
+    /// read for.
     pub(crate) fn from_optimized(
         operation: &'static str,
         code: &[u8],
@@ -117,7 +119,8 @@ impl Module {
         let runs = self.runs();
         let raw = self.computations.into_iter().flat_map(|computation| {
             let runs = runs.get(&computation.id).copied().flatten();
-            // TPUs scatter a sum in a fusion of this name, inside of which the compiler leaves a whole sum.
+            // TPUs scatter a sum in a fusion of this name, inside of which the compiler leaves a
+            // whole sum.
             let scatters = computation.name.starts_with("all-reduce-scatter");
             let read = move |raw: RawInstruction| {
                 let read = raw.read(runs);
@@ -190,7 +193,8 @@ impl RawInstruction {
         Instruction { name: self.name, opcode: self.opcode, bytes, groups, pairs, runs }
     }
 
-    /// How often a loop's body runs, where the compiler found out: it writes `"known_trip_count":{"n":"10"}`.
+    /// How often a loop's body runs, where the compiler found out: it writes
+    /// `"known_trip_count":{"n":"10"}`.
     fn known_trips(&self) -> Option<u64> {
         let config = std::str::from_utf8(&self.backend_config).ok()?;
         let (_, rest) = config.split_once("\"known_trip_count\"")?;
@@ -216,7 +220,8 @@ impl Instruction {
 }
 
 impl Shape {
-    /// Adds the size of the array, or those of a tuple's parts; 0 for what is no array, such as a token.
+    /// Adds the size of the array, or those of a tuple's parts; 0 for what is no array, such as a
+    /// token.
     fn bytes_into(&self, bytes: &mut Vec<usize>) {
         if self.element_type == TUPLE {
             return self.tuple_shapes.iter().for_each(|part| part.bytes_into(bytes));

@@ -36,7 +36,8 @@ impl<'a> From<&'a Memory> for Placement<'a> {
     }
 }
 
-/// A placement in the C API's terms: device, memory, and the device's position in the client's list.
+/// A placement in the C API's terms: device, memory, and the device's position in the client's
+/// list.
 type RawPlacement = (*mut sys::PJRT_Device, *mut sys::PJRT_Memory, usize);
 
 impl Placement<'_> {
@@ -68,12 +69,12 @@ struct Source<'a> {
 }
 
 impl Client {
-    /// Copies a dense, row-major array from host memory to a device. The bytes may be reused as soon as this returns.
-    /// Types below eight bits take one byte per element.
+    /// Copies a dense, row-major array from host memory to a device. The bytes may be reused as
+    /// soon as this returns. Types below eight bits take one byte per element.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the number of bytes does not fit the type, the plugin does not know the element type, or
-    /// the placement is another client's; [`Error::Status`].
+    /// [`Error::Invalid`] if the number of bytes does not fit the type, the plugin does not know
+    /// the element type, or the placement is another client's; [`Error::Status`].
     ///
     /// # Example
     /// ```no_run
@@ -101,15 +102,18 @@ impl Client {
             byte_strides: None,
             semantics: sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
         };
-        // SAFETY: the bytes are borrowed for the call, and with these semantics the plugin does not keep them.
+        // SAFETY: the bytes are borrowed for the call, and with these semantics the plugin does not
+        // keep them.
         unsafe { self.transfer(source, placement.into()) }.map(|(buffer, _)| buffer)
     }
 
-    /// Copies an array with any spacing of its elements, such as a transposed or broadcast view. `byte_strides` holds
-    /// the bytes from one element to the next along each axis, none of them negative.
+    /// Copies an array with any spacing of its elements, such as a transposed or broadcast view.
+    /// `byte_strides` holds the bytes from one element to the next along each axis, none of them
+    /// negative.
     ///
     /// # Errors
-    /// As for [`buffer_from_host`](Self::buffer_from_host); also if an element would lie outside `bytes`.
+    /// As for [`buffer_from_host`](Self::buffer_from_host); also if an element would lie outside
+    /// `bytes`.
     pub fn buffer_from_host_strided<'a>(
         &self,
         bytes: &[u8],
@@ -128,15 +132,18 @@ impl Client {
             byte_strides: Some(byte_strides),
             semantics: sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
         };
-        // SAFETY: the bytes are borrowed for the call, and with these semantics the plugin does not keep them.
+        // SAFETY: the bytes are borrowed for the call, and with these semantics the plugin does not
+        // keep them.
         unsafe { self.transfer(source, placement.into()) }.map(|(buffer, _)| buffer)
     }
 
-    /// Makes a buffer that shares host memory where the device can, and copies it otherwise. The owner is kept until the
-    /// plugin needs the bytes no more: at the latest when the buffer is freed.
+    /// Makes a buffer that shares host memory where the device can, and copies it otherwise. The
+    /// owner is kept until the plugin needs the bytes no more: at the latest when the buffer is
+    /// freed.
     ///
-    /// CPU devices share memory that is aligned to 64 bytes, as [`AlignedBytes`] is, and copy everything else. The bytes
-    /// are never written to: an execution that is given the buffer as donated copies it first.
+    /// CPU devices share memory that is aligned to 64 bytes, as [`AlignedBytes`] is, and copy
+    /// everything else. The bytes are never written to: an execution that is given the buffer as
+    /// donated copies it first.
     ///
     /// # Errors
     /// As for [`buffer_from_host`](Self::buffer_from_host).
@@ -158,20 +165,23 @@ impl Client {
             byte_strides: None,
             semantics: sys::PJRT_HostBufferSemantics_kImmutableZeroCopy,
         };
-        // SAFETY: the owner, and with it the bytes, is kept until the event below says that they are not needed. While
-        // this `Arc` exists nobody can get at the owner mutably, just as if the slice were still borrowed.
+        // SAFETY: the owner, and with it the bytes, is kept until the event below says that they
+        // are not needed. While this `Arc` exists nobody can get at the owner mutably, just as if
+        // the slice were still borrowed.
         let (buffer, done) = unsafe { self.transfer(source, placement.into()) }?;
         let keep = Arc::clone(&owner);
         if let Err(error) = done.on_ready(move |_| drop(keep)) {
-            // Without the callback nobody would know when the bytes are free, so they are never freed.
+            // Without the callback nobody would know when the bytes are free, so they are never
+            // freed.
             std::mem::forget(owner);
             return Err(error);
         }
         Ok(buffer)
     }
 
-    /// Makes a buffer out of host memory that it takes over, never with a copy, and frees with it. Only CPU devices can do
-    /// this. An execution that is given the buffer as donated works on a copy.
+    /// Makes a buffer out of host memory that it takes over, never with a copy, and frees with it.
+    /// Only CPU devices can do this. An execution that is given the buffer as donated works on a
+    /// copy.
     ///
     /// # Errors
     /// As for [`buffer_from_host`](Self::buffer_from_host); the bytes are gone then.
@@ -214,20 +224,21 @@ impl Client {
         args.device = device;
         args.on_delete_callback = Some(free);
         args.on_delete_callback_arg = owner.cast::<c_void>();
-        // SAFETY: the memory is ours alone, aligned, large enough, and lives until the callback; after an error the
-        // plugin has dropped the callback or will run it, so the box is left to it.
+        // SAFETY: the memory is ours alone, aligned, large enough, and lives until the callback;
+        // after an error the plugin has dropped the callback or will run it, so the box is left to
+        // it.
         unsafe {
             self.plugin().call(&mut args)?;
             Buffer::from_raw(self, args.buffer, array_type, index)
         }
     }
 
-    /// Allocates a buffer on a device whose contents are arbitrary until something is copied or computed into it. Only
-    /// its memory is useful: donate it.
+    /// Allocates a buffer on a device whose contents are arbitrary until something is copied or
+    /// computed into it. Only its memory is useful: donate it.
     ///
     /// # Errors
-    /// [`Error::Invalid`] as for [`buffer_from_host`](Self::buffer_from_host); [`Error::Status`], for instance when
-    /// there is not enough memory; [`Error::Missing`].
+    /// [`Error::Invalid`] as for [`buffer_from_host`](Self::buffer_from_host); [`Error::Status`],
+    /// for instance when there is not enough memory; [`Error::Missing`].
     pub fn uninitialized_buffer<'a>(
         &self,
         element_type: ElementType,
@@ -275,8 +286,8 @@ impl Client {
         args.host_buffer_semantics = source.semantics;
         args.device = device;
         args.memory = memory;
-        // SAFETY: client and placement are alive and belong together, the type is known to the plugin, the caller
-        // vouches for the data, and buffer and event are ours.
+        // SAFETY: client and placement are alive and belong together, the type is known to the
+        // plugin, the caller vouches for the data, and buffer and event are ours.
         unsafe {
             self.plugin().call(&mut args)?;
             let done = Event::from_raw(self, args.done_with_host_buffer)?;
@@ -285,8 +296,8 @@ impl Client {
         }
     }
 
-    /// Refuses element types that cannot be made on the host, or that the plugin is too old to know: a number that it
-    /// does not know would abort the process.
+    /// Refuses element types that cannot be made on the host, or that the plugin is too old to
+    /// know: a number that it does not know would abort the process.
     pub(crate) fn check_element_type(
         &self,
         operation: &'static str,

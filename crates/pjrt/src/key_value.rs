@@ -10,8 +10,8 @@ use oxidax_pjrt_sys as sys;
 use crate::api;
 use crate::error::Code;
 
-/// A store shared by all processes of a program. The plugin calls it from its own threads, while a client is made and
-/// later; it must not call back into PJRT.
+/// A store shared by all processes of a program. The plugin calls it from its own threads, while a
+/// client is made and later; it must not call back into PJRT.
 pub trait KeyValueStore: Send + Sync + 'static {
     /// The value of `key`, waiting at most `timeout` for another process to set it.
     ///

@@ -1,8 +1,9 @@
 //! Launches on several CPU devices, one at a time.
 //!
-//! A collective on CPU blocks a thread of the client's pool on every device until all devices have arrived. With enough
-//! launches in flight the pool runs out of threads before the last device of the oldest launch gets one, and everything
-//! hangs. So a launch on more than one CPU device waits until the one before it has finished everywhere.
+//! A collective on CPU blocks a thread of the client's pool on every device until all devices have
+//! arrived. With enough launches in flight the pool runs out of threads before the last device of
+//! the oldest launch gets one, and everything hangs. So a launch on more than one CPU device waits
+//! until the one before it has finished everywhere.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +19,8 @@ pub(crate) struct LaunchGate {
 }
 
 impl LaunchGate {
-    /// Waits until the last launch has finished on every device, then starts one that will finish `count` events.
+    /// Waits until the last launch has finished on every device, then starts one that will finish
+    /// `count` events.
     pub(crate) fn launch<T>(
         self: &Arc<Self>,
         count: usize,
@@ -36,7 +38,8 @@ impl LaunchGate {
         for event in events(&launched) {
             let gate = Arc::clone(self);
             if event.on_ready(move |_| gate.finish_one()).is_err() {
-                // A plugin that takes no callbacks can still be waited for; the caller sees the event's own error.
+                // A plugin that takes no callbacks can still be waited for; the caller sees the
+                // event's own error.
                 let waited = event.wait();
                 self.finish_one();
                 waited?;

@@ -1,20 +1,22 @@
-//! Safe access to [PJRT](https://openxla.org/xla/pjrt) plugins: clients, devices, buffers, compiled programs, topologies.
+//! Safe access to [PJRT](https://openxla.org/xla/pjrt) plugins: clients, devices, buffers, compiled
+//! programs, topologies.
 //!
-//! A plugin is a shared library that compiles and runs StableHLO programs on some hardware. It is chosen when the program
-//! runs: [`Plugin::load`] opens it, [`Client::new`] finds its devices, [`Client::compile`] makes a
-//! [`LoadedExecutable`] of a [`Program`], and [`LoadedExecutable::execute`] runs it on [`Buffer`]s.
+//! A plugin is a shared library that compiles and runs StableHLO programs on some hardware. It is
+//! chosen when the program runs: [`Plugin::load`] opens it, [`Client::new`] finds its devices,
+//! [`Client::compile`] makes a [`LoadedExecutable`] of a [`Program`], and
+//! [`LoadedExecutable::execute`] runs it on [`Buffer`]s.
 //!
 //! What this crate adds to the C API:
 //! - Handles are cheap to clone, may be sent between threads, and keep alive what they depend on.
-//! - Plugins of different ages work: each function is looked for before it is called, and [`Error::Missing`] names what a
-//!   plugin lacks.
-//! - What plugins do not check is checked here: the element types and dimensions of arguments, where they are, whether
-//!   they still are.
-//! - What would end the process is refused with an error: programs whose functions call themselves, dimensions that are
-//!   not known, counts of zero, unknown `XLA_FLAGS`.
+//! - Plugins of different ages work: each function is looked for before it is called, and
+//!   [`Error::Missing`] names what a plugin lacks.
+//! - What plugins do not check is checked here: the element types and dimensions of arguments,
+//!   where they are, whether they still are.
+//! - What would end the process is refused with an error: programs whose functions call themselves,
+//!   dimensions that are not known, counts of zero, unknown `XLA_FLAGS`.
 //!
-//! It does not look for plugins (`oxidax-plugin` does) and knows nothing of arrays, shapes beyond their sizes, or
-//! differentiation.
+//! It does not look for plugins (`oxidax-plugin` does) and knows nothing of arrays, shapes beyond
+//! their sizes, or differentiation.
 
 #![warn(unreachable_pub)]
 #![deny(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]

@@ -1,8 +1,8 @@
 //! What libtpu needs to be told before it starts.
 //!
-//! All of it goes through the environment, which libtpu reads in `PJRT_Plugin_Initialize` and not again, so that is how
-//! long the variables [are lent](crate::environment::lend). Those that the user has set stay as they are. Measured with
-//! libtpu 0.0.51 on a machine without TPU:
+//! All of it goes through the environment, which libtpu reads in `PJRT_Plugin_Initialize` and not
+//! again, so that is how long the variables [are lent](crate::environment::lend). Those that the
+//! user has set stay as they are. Measured with libtpu 0.0.51 on a machine without TPU:
 //!
 //! | variable | without it |
 //! |---|---|
@@ -44,9 +44,9 @@ pub(crate) fn variables(root: &Path) -> Vec<Variable> {
     all.map(|&(name, value)| (name, value.to_owned())).collect()
 }
 
-/// Whether libtpu could find a chip here: there is a device file of the kind that chips have, and a PCI device of Google's.
-/// It may be another of their devices; then libtpu finds out by itself. (`oxidax-plugin` knows the chips' numbers, for
-/// messages to users.)
+/// Whether libtpu could find a chip here: there is a device file of the kind that chips have, and a
+/// PCI device of Google's. It may be another of their devices; then libtpu finds out by itself.
+/// (`oxidax-plugin` knows the chips' numbers, for messages to users.)
 fn may_have_chips(root: &Path) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let any = |folder: &str, matches: &dyn Fn(&str) -> bool| {

@@ -90,7 +90,8 @@ impl MemoryData {
         kind_id.memory = memory;
         debug.memory = memory;
         devices.memory = memory;
-        // SAFETY: the memory is alive, and what it returns lives as long; it is copied all the same.
+        // SAFETY: the memory is alive, and what it returns lives as long; it is copied all the
+        // same.
         unsafe {
             plugin.call(&mut id)?;
             plugin.call(&mut kind)?;

@@ -72,7 +72,8 @@ fn floor_boundary(text: &str, mut index: usize) -> usize {
     index
 }
 
-/// Which bytes a name is made of, as a table: a program's text is read byte by byte, and there may be megabytes of it.
+/// Which bytes a name is made of, as a table: a program's text is read byte by byte, and there may
+/// be megabytes of it.
 const IS_NAME: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0_u8;

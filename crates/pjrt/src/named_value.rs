@@ -80,7 +80,8 @@ impl NamedValue {
         raw
     }
 
-    /// Copies what the C API returned, sorted by name: plugins keep them in no order. Values of a kind that is newer than this crate are left out.
+    /// Copies what the C API returned, sorted by name: plugins keep them in no order. Values of a
+    /// kind that is newer than this crate are left out.
     ///
     /// # Safety
     /// `raw` is null or points to `count` valid named values.
@@ -98,7 +99,8 @@ impl NamedValue {
     /// The pointers in `raw` are valid and its `type_` tells which member of the union is set.
     unsafe fn from_raw(raw: &sys::PJRT_NamedValue) -> Option<Self> {
         let value = &raw.__bindgen_anon_1;
-        // SAFETY: `type_` selects the member that the plugin wrote, and pointers come with their length.
+        // SAFETY: `type_` selects the member that the plugin wrote, and pointers come with their
+        // length.
         let value = unsafe {
             match raw.type_ {
                 sys::PJRT_NamedValue_kString => {

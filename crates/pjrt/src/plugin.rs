@@ -33,7 +33,8 @@ impl fmt::Display for ApiVersion {
     }
 }
 
-/// A loaded plugin. It stays loaded until the process ends, because programs may have registered functions in it.
+/// A loaded plugin. It stays loaded until the process ends, because programs may have registered
+/// functions in it.
 ///
 /// ```no_run
 /// # use oxidax_pjrt::{Client, Plugin};
@@ -55,7 +56,8 @@ struct Loaded {
     table: sys::PJRT_Api,
 }
 
-// SAFETY: the table is read-only after loading, and the functions behind it may be called from any thread.
+// SAFETY: the table is read-only after loading, and the functions behind it may be called from any
+// thread.
 unsafe impl Send for Loaded {}
 // SAFETY: as above.
 unsafe impl Sync for Loaded {}
@@ -65,19 +67,21 @@ static LOADED: Mutex<Option<HashMap<PathBuf, Plugin>>> = Mutex::new(None);
 impl Plugin {
     /// Loads a plugin from a shared library. The same file loaded again gives the same plugin.
     ///
-    /// While the process has a single thread, `TF_CPP_MIN_LOG_LEVEL` is set to 2 unless it is set already, so that the
-    /// plugin does not greet the user on standard error. With more threads the environment is left alone; set the
-    /// variable yourself before the program starts.
+    /// While the process has a single thread, `TF_CPP_MIN_LOG_LEVEL` is set to 2 unless it is set
+    /// already, so that the plugin does not greet the user on standard error. With more threads the
+    /// environment is left alone; set the variable yourself before the program starts.
     ///
-    /// libtpu reads more from the environment. While it starts, and no longer, it finds the variables there that make
-    /// it leave signals to the program and, on a host without chips, compile for any topology without asking the
-    /// network, without a lock between processes, and without logs. What you set yourself stays as it is.
+    /// libtpu reads more from the environment. While it starts, and no longer, it finds the
+    /// variables there that make it leave signals to the program and, on a host without chips,
+    /// compile for any topology without asking the network, without a lock between processes, and
+    /// without logs. What you set yourself stays as it is.
     ///
     /// Loading runs the library's own code: load only files that you trust.
     ///
     /// # Errors
-    /// [`Error::PluginNotFound`], [`Error::NotALibrary`], [`Error::WrongMachine`], [`Error::NotAPlugin`],
-    /// [`Error::UnsupportedVersion`], or [`Error::Status`] when the plugin does not initialize.
+    /// [`Error::PluginNotFound`], [`Error::NotALibrary`], [`Error::WrongMachine`],
+    /// [`Error::NotAPlugin`], [`Error::UnsupportedVersion`], or [`Error::Status`] when the plugin
+    /// does not initialize.
     pub fn load(path: &Path) -> Result<Self> {
         elf::check(path)?;
         let path = path
@@ -122,7 +126,8 @@ impl Plugin {
         // Nothing that the plugin handed out may dangle, so the library is never closed.
         std::mem::forget(library);
 
-        // SAFETY: every version of the table begins with size, extensions and version, and the table is static.
+        // SAFETY: every version of the table begins with size, extensions and version, and the
+        // table is static.
         let (size, version) = unsafe { ((*original).struct_size, (*original).pjrt_api_version) };
         let version = ApiVersion { major: version.major_version, minor: version.minor_version };
         if version.major != 0 || version.minor < OLDEST_MINOR {
@@ -135,8 +140,8 @@ impl Plugin {
         }
         let mut table = sys::PJRT_Api::default();
         let known = size.min(size_of::<sys::PJRT_Api>());
-        // SAFETY: the plugin's table is `size` bytes long and ours at least `known`; the rest of ours stays zero, which
-        // reads as `None`.
+        // SAFETY: the plugin's table is `size` bytes long and ours at least `known`; the rest of
+        // ours stays zero, which reads as `None`.
         unsafe {
             original.cast::<u8>().copy_to_nonoverlapping((&raw mut table).cast::<u8>(), known);
         }
@@ -160,8 +165,8 @@ impl Plugin {
         self.0.version
     }
 
-    /// What the plugin tells about itself: among others `xla_version`, `stablehlo_current_version` and
-    /// `stablehlo_minimum_version`.
+    /// What the plugin tells about itself: among others `xla_version`, `stablehlo_current_version`
+    /// and `stablehlo_minimum_version`.
     ///
     /// # Errors
     /// [`Error::Status`] or [`Error::Missing`].
@@ -174,7 +179,8 @@ impl Plugin {
         }
     }
 
-    /// The numbers of the extensions that the plugin offers, as in the C header's `PJRT_Extension_Type`.
+    /// The numbers of the extensions that the plugin offers, as in the C header's
+    /// `PJRT_Extension_Type`.
     pub fn extensions(self) -> Vec<u32> {
         self.extension_list().map(|(kind, _)| kind).collect()
     }
@@ -201,7 +207,8 @@ impl Plugin {
             .find(|(found, _)| *found == kind)
             .ok_or_else(|| self.missing(name))?;
         let mut copy = std::mem::MaybeUninit::<T>::zeroed();
-        // SAFETY: extensions begin with their size; the copy stays within both structs, and zeros are valid.
+        // SAFETY: extensions begin with their size; the copy stays within both structs, and zeros
+        // are valid.
         unsafe {
             let size = (*found).struct_size.min(size_of::<T>());
             found.cast::<u8>().copy_to_nonoverlapping(copy.as_mut_ptr().cast::<u8>(), size);
@@ -241,7 +248,8 @@ impl Plugin {
         Err(unsafe { self.take_error(A::NAME, error) })
     }
 
-    /// Calls a function that releases something. There is nobody to hand an error to: the object is gone either way.
+    /// Calls a function that releases something. There is nobody to hand an error to: the object is
+    /// gone either way.
     ///
     /// # Safety
     /// As for [`call`](Self::call); nothing uses the object afterwards.
@@ -279,7 +287,8 @@ impl Plugin {
         let table = &self.0.table;
         let mut message = String::new();
         code.code = sys::PJRT_Error_Code_UNKNOWN;
-        // SAFETY: the error is alive until the last of the three calls; the message is copied before.
+        // SAFETY: the error is alive until the last of the three calls; the message is copied
+        // before.
         unsafe {
             if let Some(get_code) = table.PJRT_Error_GetCode {
                 get_code(&raw mut code);
@@ -317,12 +326,14 @@ impl fmt::Display for Plugin {
     }
 }
 
-/// Silences the plugins' start-up messages, if that is possible without touching the environment under another thread.
+/// Silences the plugins' start-up messages, if that is possible without touching the environment
+/// under another thread.
 fn quiet_banners() {
     const VARIABLE: &str = "TF_CPP_MIN_LOG_LEVEL";
     let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     if threads == 1 && std::env::var_os(VARIABLE).is_none() {
-        // SAFETY: this is the process's only thread, so nobody reads the environment at the same time.
+        // SAFETY: this is the process's only thread, so nobody reads the environment at the same
+        // time.
         unsafe { std::env::set_var(VARIABLE, "2") };
     }
 }

@@ -43,9 +43,9 @@ impl Program {
     /// A program in StableHLO text, with an entry function `@main`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what would end the process instead of giving an error: functions that call themselves,
-    /// dimensions that are not known (`?`), a custom call to `TopK` (use `chlo.top_k`), and functions in MLIR's generic
-    /// form, whose calls cannot be checked.
+    /// [`Error::Invalid`] for what would end the process instead of giving an error: functions that
+    /// call themselves, dimensions that are not known (`?`), a custom call to `TopK` (use
+    /// `chlo.top_k`), and functions in MLIR's generic form, whose calls cannot be checked.
     pub fn mlir(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
         check_text(&text)?;
@@ -68,8 +68,8 @@ impl Program {
     /// A program as MLIR bytecode.
     ///
     /// # Safety
-    /// Plugins crash on some programs, and this crate looks for these in text only. No function may call itself, directly
-    /// or through others, and every dimension must be known.
+    /// Plugins crash on some programs, and this crate looks for these in text only. No function may
+    /// call itself, directly or through others, and every dimension must be known.
     pub unsafe fn mlir_bytecode(code: impl Into<Vec<u8>>) -> Self {
         Self { code: code.into(), format: Format::MlirBytecode }
     }
@@ -157,7 +157,8 @@ fn check_text(text: &str) -> Result<()> {
     }
 }
 
-/// A chain of calls that ends where it began, found without recursion of our own: call chains may be long.
+/// A chain of calls that ends where it began, found without recursion of our own: call chains may
+/// be long.
 fn find_cycle<'a>(calls: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> Option<Vec<&'a str>> {
     let mut done = BTreeSet::new();
     for &start in calls.keys() {

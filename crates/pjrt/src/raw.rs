@@ -1,7 +1,9 @@
-//! The C API's own cost, for benchmarks: executions without any check, allocation or handle of this crate.
+//! The C API's own cost, for benchmarks: executions without any check, allocation or handle of this
+//! crate.
 //!
-//! A [`BareCall`] is prepared once, with all checks, and then runs as a C program would: one `Execute`, one `Destroy` for
-//! each buffer that is no longer needed. Compare [`LoadedExecutable::execute`] with it; use it for nothing else.
+//! A [`BareCall`] is prepared once, with all checks, and then runs as a C program would: one
+//! `Execute`, one `Destroy` for each buffer that is no longer needed. Compare
+//! [`LoadedExecutable::execute`] with it; use it for nothing else.
 
 use oxidax_pjrt_sys as sys;
 
@@ -56,8 +58,8 @@ impl BareCall {
         })
     }
 
-    /// The same call, telling the plugin that all arguments must survive, as a caller does whose program may take them as
-    /// donated.
+    /// The same call, telling the plugin that all arguments must survive, as a caller does whose
+    /// program may take them as donated.
     #[must_use]
     pub fn keeping_arguments(mut self) -> Self {
         self.kept = (0..self.arguments.len() as i64).collect();
@@ -78,8 +80,8 @@ impl BareCall {
         Ok(())
     }
 
-    /// Runs the program and puts its results in the place of its first arguments, as a training step does. The arguments
-    /// that were there are destroyed.
+    /// Runs the program and puts its results in the place of its first arguments, as a training
+    /// step does. The arguments that were there are destroyed.
     ///
     /// # Errors
     /// [`Error::Status`]; [`Error::Invalid`] if the results are not of the first parameters' types.
@@ -124,8 +126,8 @@ impl BareCall {
         args.num_devices = 1;
         args.num_args = self.arguments.len();
         args.output_lists = &raw const output_list;
-        // SAFETY: the arguments were checked when the call was made, or are results of the same types; the outputs have
-        // room for every result.
+        // SAFETY: the arguments were checked when the call was made, or are results of the same
+        // types; the outputs have room for every result.
         unsafe { self.executable.client().plugin().call(&mut args) }
     }
 }

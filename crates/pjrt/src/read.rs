@@ -12,15 +12,16 @@ use crate::event::Event;
 use crate::types::{Dims, ElementType};
 
 impl UniqueBuffer {
-    /// Copies the contents into `destination`, dense and row-major, once they are computed. Types below eight bits take
-    /// one byte per element, which for the signed ones is the number as an `i8`.
+    /// Copies the contents into `destination`, dense and row-major, once they are computed. Types
+    /// below eight bits take one byte per element, which for the signed ones is the number as an
+    /// `i8`.
     ///
-    /// On a CPU device the bytes are copied straight from the buffer's memory, which for a scalar is two orders of
-    /// magnitude faster than PJRT's own transfer.
+    /// On a CPU device the bytes are copied straight from the buffer's memory, which for a scalar
+    /// is two orders of magnitude faster than PJRT's own transfer.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if `destination` has another size or the buffer was deleted; [`Error::Status`] if the
-    /// computation failed.
+    /// [`Error::Invalid`] if `destination` has another size or the buffer was deleted;
+    /// [`Error::Status`] if the computation failed.
     pub fn to_host(&self, destination: &mut [u8]) -> Result<()> {
         const OPERATION: &str = "buffer to host";
         self.check_alive(OPERATION)?;
@@ -56,11 +57,12 @@ impl UniqueBuffer {
         Ok(bytes)
     }
 
-    /// Copies `destination.len()` bytes from `offset` on, as they lie on the device: packed, in the device's layout.
-    /// The sizes are those of [`on_device_size`](Self::on_device_size).
+    /// Copies `destination.len()` bytes from `offset` on, as they lie on the device: packed, in the
+    /// device's layout. The sizes are those of [`on_device_size`](Self::on_device_size).
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the range is not inside the buffer; [`Error::Status`]; [`Error::Missing`].
+    /// [`Error::Invalid`] if the range is not inside the buffer; [`Error::Status`];
+    /// [`Error::Missing`].
     pub fn copy_raw(&self, offset: usize, destination: &mut [u8]) -> Result<()> {
         const OPERATION: &str = "raw copy to host";
         let size = self.on_device_size()?;
@@ -80,7 +82,8 @@ impl UniqueBuffer {
         // Both are at most the buffer's size, which fits.
         args.offset = offset as i64;
         args.transfer_size = destination.len() as i64;
-        // SAFETY: the buffer is alive, the range is inside it, and the destination is borrowed until the copy is done.
+        // SAFETY: the buffer is alive, the range is inside it, and the destination is borrowed
+        // until the copy is done.
         unsafe {
             self.client().plugin().call(&mut args)?;
             Event::from_raw(self.client(), args.event)?.wait()
@@ -107,8 +110,8 @@ impl UniqueBuffer {
         args.host_layout = &raw mut layout;
         args.dst = destination.as_mut_ptr().cast::<c_void>();
         args.dst_size = destination.len();
-        // SAFETY: the buffer is alive, the layout is borrowed for the call, and the destination is large enough and
-        // borrowed until the copy is done.
+        // SAFETY: the buffer is alive, the layout is borrowed for the call, and the destination is
+        // large enough and borrowed until the copy is done.
         unsafe {
             self.client().plugin().call(&mut args)?;
             Event::from_raw(self.client(), args.event)?.wait()
@@ -126,7 +129,8 @@ impl UniqueBuffer {
     }
 }
 
-/// Makes each byte the number it stands for: plugins leave the bits above a small signed integer's own at zero.
+/// Makes each byte the number it stands for: plugins leave the bits above a small signed integer's
+/// own at zero.
 fn extend_signs(element_type: ElementType, bytes: &mut [u8]) {
     if !matches!(element_type, ElementType::S1 | ElementType::S2 | ElementType::S4) {
         return;
@@ -138,12 +142,13 @@ fn extend_signs(element_type: ElementType, bytes: &mut [u8]) {
 }
 
 impl Buffer {
-    /// A look at the contents where they lie, once they are computed. While the view exists, an execution that is given
-    /// the buffer as donated works on a copy. Only CPU devices can do this, for types of at least eight bits.
+    /// A look at the contents where they lie, once they are computed. While the view exists, an
+    /// execution that is given the buffer as donated works on a copy. Only CPU devices can do this,
+    /// for types of at least eight bits.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the buffer was deleted or its memory is not the host's, or not row-major;
-    /// [`Error::Status`] if the computation failed.
+    /// [`Error::Invalid`] if the buffer was deleted or its memory is not the host's, or not
+    /// row-major; [`Error::Status`] if the computation failed.
     pub fn host_view(&self) -> Result<HostView<'_>> {
         const OPERATION: &str = "host view";
         self.check_alive(OPERATION)?;
@@ -158,13 +163,15 @@ impl Buffer {
         let (start, len) = (bytes.as_ptr(), bytes.len());
         // From here on the view holds the reference, and with it the buffer.
         std::mem::forget(hold);
-        // SAFETY: the bytes are readable while the reference is held, which the view does until it is dropped.
+        // SAFETY: the bytes are readable while the reference is held, which the view does until it
+        // is dropped.
         let bytes = unsafe { std::slice::from_raw_parts(start, len) };
         Ok(HostView { buffer: self.clone(), bytes })
     }
 }
 
-/// An external reference to a buffer: as long as it is held, the contents are neither freed nor handed to an execution.
+/// An external reference to a buffer: as long as it is held, the contents are neither freed nor
+/// handed to an execution.
 struct Hold<'a>(&'a UniqueBuffer);
 
 impl<'a> Hold<'a> {
@@ -192,8 +199,8 @@ impl<'a> Hold<'a> {
             return Err(Error::invalid(operation, "the plugin gave no address"));
         }
         let start = args.device_memory_ptr.cast::<u8>();
-        // SAFETY: the memory is the host's, holds the dense array, is computed, and is neither freed nor handed to another
-        // execution while the external reference is held.
+        // SAFETY: the memory is the host's, holds the dense array, is computed, and is neither
+        // freed nor handed to another execution while the external reference is held.
         Ok(unsafe { std::slice::from_raw_parts(start, len) })
     }
 }
@@ -217,8 +224,8 @@ unsafe fn let_go(buffer: &UniqueBuffer) {
 /// A buffer's contents, borrowed where they lie. See [`Buffer::host_view`].
 #[derive(Debug)]
 pub struct HostView<'a> {
-    /// A handle of its own, so that a view which is forgotten instead of dropped leaks the buffer: plugins do not bear a
-    /// buffer that is freed while somebody is said to look at it.
+    /// A handle of its own, so that a view which is forgotten instead of dropped leaks the buffer:
+    /// plugins do not bear a buffer that is freed while somebody is said to look at it.
     buffer: Buffer,
     bytes: &'a [u8],
 }

@@ -12,15 +12,16 @@ use crate::executable::{Executable, LoadedExecutable};
 use crate::signature::Signature;
 
 impl Executable {
-    /// The compiled program as bytes, which a client of the same plugin on the same kind of machine can
-    /// [load](Client::load). They differ from one compilation to the next.
+    /// The compiled program as bytes, which a client of the same plugin on the same kind of machine
+    /// can [load](Client::load). They differ from one compilation to the next.
     ///
     /// # Errors
     /// [`Error::Status`], with `UNIMPLEMENTED` where the plugin cannot.
     pub fn serialize(&self) -> Result<Vec<u8>> {
         let mut args = sys::PJRT_Executable_Serialize_Args::new();
         args.executable = self.as_ptr();
-        // SAFETY: the executable is alive; the bytes are copied before their owner is deleted, once.
+        // SAFETY: the executable is alive; the bytes are copied before their owner is deleted,
+        // once.
         unsafe {
             self.plugin().call(&mut args)?;
             Ok(take_bytes(
@@ -32,14 +33,14 @@ impl Executable {
 }
 
 impl Client {
-    /// Loads a compiled program from the bytes of [`Executable::serialize`]. The parameter types come from the program
-    /// itself, unless the caller knows them.
+    /// Loads a compiled program from the bytes of [`Executable::serialize`]. The parameter types
+    /// come from the program itself, unless the caller knows them.
     ///
-    /// The bytes hold machine code: load only what this program, or one that you trust, has written, by this plugin on
-    /// this kind of machine. Plugins do not check that.
+    /// The bytes hold machine code: load only what this program, or one that you trust, has
+    /// written, by this plugin on this kind of machine. Plugins do not check that.
     ///
-    /// `options` take the place of those that it was compiled with, to run it on another device of the same kind
-    /// ([`CompileOptions::on_device`]).
+    /// `options` take the place of those that it was compiled with, to run it on another device of
+    /// the same kind ([`CompileOptions::on_device`]).
     ///
     /// # Errors
     /// [`Error::Status`] if the bytes are damaged or from a plugin too different.
@@ -65,7 +66,8 @@ impl Client {
             args.overridden_serialized_compile_options = options.as_ptr().cast();
             args.overridden_serialized_compile_options_size = options.len();
         }
-        // SAFETY: the client is alive, bytes and options are borrowed for the call; the executable is ours.
+        // SAFETY: the client is alive, bytes and options are borrowed for the call; the executable
+        // is ours.
         unsafe {
             self.plugin().call(&mut args)?;
             LoadedExecutable::from_raw(self, args.loaded_executable, signature)

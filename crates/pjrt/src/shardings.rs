@@ -20,8 +20,8 @@ pub enum Sharding {
     },
     /// Each device has a tile.
     Tiled {
-        /// Into how many tiles each axis is cut. If `replicated` is set, one more number follows: how many devices have
-        /// the same tile.
+        /// Into how many tiles each axis is cut. If `replicated` is set, one more number follows:
+        /// how many devices have the same tile.
         tiles: Vec<i64>,
         /// The devices of the tiles, in row-major order of `tiles`.
         devices: Vec<i64>,
@@ -36,7 +36,8 @@ impl Executable {
     /// How the parameters are spread; `None` if the program says nothing.
     ///
     /// # Errors
-    /// [`Error::Missing`] if the plugin lacks the extension, which came after API 0.90; [`Error::Status`].
+    /// [`Error::Missing`] if the plugin lacks the extension, which came after API 0.90;
+    /// [`Error::Status`].
     pub fn parameter_shardings(&self) -> Result<Option<Vec<Sharding>>> {
         self.shardings("PJRT_Shardings_ParameterShardings", |extension| {
             extension.parameter_shardings
@@ -69,7 +70,8 @@ impl Executable {
             shardings: std::ptr::null(),
             sharding_sizes: std::ptr::null(),
         };
-        // SAFETY: the executable is alive; an error is ours; the shardings live as long as the executable.
+        // SAFETY: the executable is alive; an error is ours; the shardings live as long as the
+        // executable.
         let (shardings, sizes) = unsafe {
             let error = function(&raw mut args);
             if !error.is_null() {
@@ -130,7 +132,8 @@ messages! {
 }
 
 impl OpSharding {
-    /// The devices of the tiles. They are listed, or are the numbers from 0 on, laid out in `iota_dims` and transposed.
+    /// The devices of the tiles. They are listed, or are the numbers from 0 on, laid out in
+    /// `iota_dims` and transposed.
     fn expand_devices(&self) -> Option<Vec<i64>> {
         let count =
             self.tiles.iter().try_fold(1_i64, |product, &tiles| product.checked_mul(tiles))?;

@@ -13,8 +13,8 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Reads the parameters of `@main` from StableHLO text; `None` where it says them in a way that is not read here,
-    /// such as an alias.
+    /// Reads the parameters of `@main` from StableHLO text; `None` where it says them in a way that
+    /// is not read here, such as an alias.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut words = Scanner::new(text);
         loop {
@@ -71,7 +71,8 @@ fn parameter_type(words: &mut Scanner<'_>) -> Option<ArrayType> {
     }
 }
 
-/// Passes over a parameter's attributes and location. True if another parameter follows, false after the last.
+/// Passes over a parameter's attributes and location. True if another parameter follows, false
+/// after the last.
 fn skip_attributes(words: &mut Scanner<'_>) -> Option<bool> {
     let mut depth = 0_usize;
     for word in words {

@@ -28,7 +28,8 @@ struct Inner {
 }
 
 impl Topology {
-    /// A topology by its name, such as libtpu's `v5e:4x4`. The CPU plugins have none by name; see [`Client::topology`].
+    /// A topology by its name, such as libtpu's `v5e:4x4`. The CPU plugins have none by name; see
+    /// [`Client::topology`].
     ///
     /// # Errors
     /// [`Error::Status`] if the plugin does not know the name, or has no topologies by name.
@@ -181,11 +182,12 @@ impl Topology {
         }
     }
 
-    /// Compiles a program for these devices, without any of them. The result can be asked about and serialized; to run
-    /// it, a client of such devices [loads](Client::load) the serialized bytes.
+    /// Compiles a program for these devices, without any of them. The result can be asked about and
+    /// serialized; to run it, a client of such devices [loads](Client::load) the serialized bytes.
     ///
     /// # Errors
-    /// [`Error::Status`] with the compiler's message; [`Error::Invalid`] for options that do not fit the topology.
+    /// [`Error::Status`] with the compiler's message; [`Error::Invalid`] for options that do not
+    /// fit the topology.
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Executable> {
         let available = self.device_descriptions()?.len();
         let needed = options.num_replicas.saturating_mul(options.num_partitions);
@@ -203,8 +205,8 @@ impl Topology {
         args.compile_options = encoded.as_ptr().cast();
         args.compile_options_size = encoded.len();
         args.client = self.0.client.as_ref().map_or(std::ptr::null_mut(), Client::as_ptr);
-        // SAFETY: topology, program and options are alive for the call; the client is the topology's own or null; the
-        // executable is ours.
+        // SAFETY: topology, program and options are alive for the call; the client is the
+        // topology's own or null; the executable is ours.
         unsafe {
             self.plugin().call(&mut args)?;
             Executable::from_raw(self.plugin(), self.0.client.as_ref(), args.executable)

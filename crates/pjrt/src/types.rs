@@ -11,8 +11,10 @@ macro_rules! element_types {
     ($($(#[$doc:meta])* $name:ident, $mlir:literal, $bits:literal, $pjrt:ident, $primitive:literal;)+) => {
         /// The type of an array's elements.
         ///
-        /// The types below eight bits take one byte per element on the host, in [`to_host`](crate::UniqueBuffer::to_host) as in
-        /// [`buffer_from_host`](crate::Client::buffer_from_host), the signed ones as an `i8`; devices pack them.
+        /// The types below eight bits take one byte per element on the host, in
+        /// [`to_host`](crate::UniqueBuffer::to_host) as in
+        /// [`buffer_from_host`](crate::Client::buffer_from_host), the signed ones as an `i8`;
+        /// devices pack them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum ElementType {
@@ -93,7 +95,8 @@ element_types! {
     F8E5M2, "f8E5M2", 8, PJRT_Buffer_Type_F8E5M2, 19;
     /// 8-bit float: 4 bits of exponent, 3 of mantissa; no infinities.
     F8E4M3FN, "f8E4M3FN", 8, PJRT_Buffer_Type_F8E4M3FN, 20;
-    /// 8-bit float: 4 bits of exponent with bias 11, 3 of mantissa; no infinities, no negative zero.
+    /// 8-bit float: 4 bits of exponent with bias 11, 3 of mantissa; no infinities, no negative
+    /// zero.
     F8E4M3B11FNUZ, "f8E4M3B11FNUZ", 8, PJRT_Buffer_Type_F8E4M3B11FNUZ, 23;
     /// 8-bit float: 5 bits of exponent, 2 of mantissa; no infinities, no negative zero.
     F8E5M2FNUZ, "f8E5M2FNUZ", 8, PJRT_Buffer_Type_F8E5M2FNUZ, 24;
@@ -183,7 +186,8 @@ impl ArrayType {
     /// An array type.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a negative dimension or a size in bytes that does not fit the address space.
+    /// [`Error::Invalid`] for a negative dimension or a size in bytes that does not fit the address
+    /// space.
     pub fn new(element_type: ElementType, dims: &[i64]) -> Result<Self> {
         let mut host_bytes = element_type.host_size();
         let mut is_empty = host_bytes == 0;

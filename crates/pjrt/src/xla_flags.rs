@@ -1,5 +1,5 @@
-//! `XLA_FLAGS` in the environment: XLA aborts the process over a flag that it does not know, so their names are checked
-//! first. Their values are not: only the plugin knows what a flag may be.
+//! `XLA_FLAGS` in the environment: XLA aborts the process over a flag that it does not know, so
+//! their names are checked first. Their values are not: only the plugin knows what a flag may be.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,7 +8,8 @@ use std::sync::Mutex;
 use crate::error::{Error, Result};
 use crate::plugin::Plugin;
 
-/// What was found for each plugin and text, because reading a plugin's file takes a tenth of a second.
+/// What was found for each plugin and text, because reading a plugin's file takes a tenth of a
+/// second.
 static CHECKED: Mutex<Vec<(Plugin, String)>> = Mutex::new(Vec::new());
 
 /// Refuses a flag whose name does not occur in the plugin's file.
@@ -41,7 +42,8 @@ pub(crate) fn check(plugin: Plugin) -> Result<()> {
     Err(Error::invalid("client", message))
 }
 
-/// The names in a list of flags. A text that does not begin with a dash is the name of a file with flags.
+/// The names in a list of flags. A text that does not begin with a dash is the name of a file with
+/// flags.
 fn flag_names(text: &str) -> Result<Vec<String>> {
     let from_file;
     let text = match text.trim() {
@@ -59,7 +61,8 @@ fn flag_names(text: &str) -> Result<Vec<String>> {
     let flags = words(text).into_iter().filter(|word| word.starts_with('-'));
     let names = flags.map(|flag| {
         let flag = flag.split('=').next().unwrap_or_default();
-        // XLA knows flags with two dashes only; one with a single dash keeps it and so is found nowhere.
+        // XLA knows flags with two dashes only; one with a single dash keeps it and so is found
+        // nowhere.
         flag.strip_prefix("--").unwrap_or(flag).to_owned()
     });
     Ok(names.collect())

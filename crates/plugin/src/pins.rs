@@ -37,7 +37,8 @@ pub struct Pin {
     pub license: &'static str,
     /// The PJRT C API that the library speaks: major and minor version; 0.0 for what is no plugin.
     pub api: (u32, u32),
-    /// What a plugin looks for beside itself: where in the cache it must lie, and whether it is a program.
+    /// What a plugin looks for beside itself: where in the cache it must lie, and whether it is a
+    /// program.
     pub beside: Option<Beside>,
     /// What is installed with it.
     pub needs: &'static [Pin],
@@ -78,7 +79,8 @@ const ANY_PYTHON: Tags = Tags {
 };
 
 impl Pin {
-    /// The folder in the cache that holds the library: package and version, unless a plugin looks for it elsewhere.
+    /// The folder in the cache that holds the library: package and version, unless a plugin looks
+    /// for it elsewhere.
     pub fn folder(&self) -> String {
         if let Some(beside) = self.beside {
             return beside.folder.to_owned();
@@ -109,7 +111,8 @@ impl Pin {
         ("linux", if is_aarch64 { "aarch64" } else { "x86_64" })
     }
 
-    /// Returns true if oxidax's tests run with this plugin. An untested one is never installed unasked.
+    /// Returns true if oxidax's tests run with this plugin. An untested one is never installed
+    /// unasked.
     pub fn is_tested(&self) -> bool {
         self.host().1 == "x86_64"
     }
@@ -222,8 +225,8 @@ pub const TPU: Pin = Pin {
     needs: &[],
 };
 
-/// JAX's CUDA 13 plugin, and what it compiles with; installed on demand only. Running takes NVIDIA's driver and
-/// libraries besides.
+/// JAX's CUDA 13 plugin, and what it compiles with; installed on demand only. Running takes
+/// NVIDIA's driver and libraries besides.
 pub const CUDA: Pin = Pin {
     name: "cuda",
     platform: Platform::Cuda,

@@ -52,7 +52,8 @@ impl Plugin {
 }
 
 impl Plugin {
-    /// What to do if this file will not do, such as one that speaks a version of the C API that is too old.
+    /// What to do if this file will not do, such as one that speaks a version of the C API that is
+    /// too old.
     ///
     /// ```
     /// use oxidax_plugin::{Origin, Platform, Plugin};
@@ -154,8 +155,8 @@ pub fn find_or_install(
     }
 }
 
-/// As [`find_or_install`], for a program that is going to use this host's devices: makes sure, before anything is
-/// installed or loaded, that they can be used.
+/// As [`find_or_install`], for a program that is going to use this host's devices: makes sure,
+/// before anything is installed or loaded, that they can be used.
 ///
 /// # Errors
 ///

@@ -43,7 +43,8 @@ mod on_cpu {
         }
     }
 
-    /// As older files have them: all in one, position numbers beside the weights, norms in TensorFlow's words.
+    /// As older files have them: all in one, position numbers beside the weights, norms in
+    /// TensorFlow's words.
     #[test]
     fn the_names_of_published_files_are_understood() {
         let weights = shards();

@@ -1,4 +1,5 @@
-//! What `transformers` computes with the weights in `python-compat/fixtures/bert_transformers`, and with the published ones.
+//! What `transformers` computes with the weights in `python-compat/fixtures/bert_transformers`, and
+//! with the published ones.
 
 use super::transformers::difference;
 use crate::embed::Encoder;
@@ -26,7 +27,8 @@ fn arrays(folder: &Path) -> BTreeMap<String, Array> {
     checkpoint::arrays(folder.join("recorded.safetensors")).unwrap()
 }
 
-/// The name in a file of the leaf at a path: `encoder.layer.0.output.LayerNorm.weight` for `layers[0].norm.scale`.
+/// The name in a file of the leaf at a path: `encoder.layer.0.output.LayerNorm.weight` for
+/// `layers[0].norm.scale`.
 pub fn name_of(path: &str) -> String {
     let mut name = path.replace("layers[", "encoder.layer.").replace(']', "");
     for (ours, theirs) in [
@@ -61,8 +63,8 @@ fn pooled(model: &Bert, hidden: &Array) -> Array {
     tanh(&model.pooler.as_ref().unwrap().forward(&hidden.index(i![.., 0])))
 }
 
-/// Each even text is to be nearest to the odd one behind it (van den Oord et al., 2018); beside it something that
-/// reaches the pooler's leaves.
+/// Each even text is to be nearest to the odd one behind it (van den Oord et al., 2018); beside it
+/// something that reaches the pooler's leaves.
 fn contrastive(model: &Bert, texts: &Texts, probe: &Array, scale: f64) -> Array {
     let vectors = model.embed(texts);
     let (anchors, others) = (vectors.index(i![strided(.., 2)]), vectors.index(i![strided(1.., 2)]));
@@ -140,7 +142,8 @@ mod on_cpu {
                     found = found.swapaxes(0, 1);
                 }
                 let expected = &recorded[&format!("gradient.{name}")];
-                // Softmax does not see what the keys' offsets add: their gradient is rounding alone.
+                // Softmax does not see what the keys' offsets add: their gradient is rounding
+                // alone.
                 let apart = match name.ends_with("self.key.bias") {
                     true => (found - expected).abs().max().item::<f32>().unwrap().into(),
                     false => difference(&found, expected),

@@ -1,4 +1,5 @@
-//! Sentences: the same tokens as Hugging Face's, and batches that change nothing but the number of programs.
+//! Sentences: the same tokens as Hugging Face's, and batches that change nothing but the number of
+//! programs.
 
 use super::recorded::{folder, notes};
 use super::transformers::difference;
@@ -40,7 +41,8 @@ fn sentences_are_cut_where_the_folder_says_or_the_user() {
     let (first, last) = (tokens(&words(None), "x")[0], tokens(&words(Some(3)), &long)[2]);
     assert_eq!((first, last), (2, 3), "[CLS] and [SEP]");
 
-    // What the model was trained on counts more than the tokenizer's file, the positions more than both.
+    // What the model was trained on counts more than the tokenizer's file, the positions more than
+    // both.
     let copied = tempfile::tempdir().unwrap();
     std::fs::copy(folder().join("tokenizer.json"), copied.path().join("tokenizer.json")).unwrap();
     for (stored_length, positions, expected) in [(20, 40, 20), (64, 40, 40)] {
@@ -70,7 +72,8 @@ fn impossible_lengths_and_folders_without_a_tokenizer_are_refused() {
 mod on_cpu {
     use super::*;
 
-    /// Every row of a batch that was not full, and every sentence's neighbours and padding, leave its vector as it is.
+    /// Every row of a batch that was not full, and every sentence's neighbours and padding, leave
+    /// its vector as it is.
     #[test]
     fn batches_change_nothing_but_the_number_of_programs() {
         let encoder = Encoder::open(&folder(), None, nn::DTypePolicy::full()).unwrap();

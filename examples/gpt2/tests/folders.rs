@@ -45,7 +45,8 @@ mod on_cpu {
         expect_model(folder_with(&weights, ("", "")).path(), 0.0);
     }
 
-    /// The published files hold the trunk's names, without `transformer.`, and the mask of each layer.
+    /// The published files hold the trunk's names, without `transformer.`, and the mask of each
+    /// layer.
     #[test]
     fn the_names_of_the_published_files_are_understood() {
         let mut published: Weights = shards()

@@ -1,5 +1,5 @@
-//! Compares `examples/gpt2` with a small GPT-2 that `transformers` trained, with JAX, and with itself.
-//! `python-compat/README.md` describes the recordings.
+//! Compares `examples/gpt2` with a small GPT-2 that `transformers` trained, with JAX, and with
+//! itself. `python-compat/README.md` describes the recordings.
 
 mod folders;
 mod recorded;

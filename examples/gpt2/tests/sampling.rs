@@ -1,4 +1,5 @@
-//! Texts with a cache of keys and values: the same as without, whatever the layers and the temperature.
+//! Texts with a cache of keys and values: the same as without, whatever the layers and the
+//! temperature.
 
 use super::recorded::{model, stacked};
 use super::transformers::difference;
@@ -9,8 +10,8 @@ use oxidax::prelude::*;
 const FULL: nn::DTypePolicy = nn::DTypePolicy::full();
 const PROMPT: [u32; 5] = [40, 41, 200, 300, 17];
 
-/// Tokens after a prompt without a cache: everything is looked at again for each. What stands behind the text,
-/// filled up to one length so that one program serves, is never seen.
+/// Tokens after a prompt without a cache: everything is looked at again for each. What stands
+/// behind the text, filled up to one length so that one program serves, is never seen.
 fn uncached(
     model: &Gpt2,
     prompt: &[u32],

@@ -1,4 +1,5 @@
-//! Steps: JAX's losses; stacked and unrolled layers, whole batches and parts, with and without dropout.
+//! Steps: JAX's losses; stacked and unrolled layers, whole batches and parts, with and without
+//! dropout.
 
 use super::recorded::{recipe, stacked};
 use super::transformers::difference;
@@ -52,8 +53,8 @@ fn expect_alike(a: &(Vec<f32>, Gpt2), b: &(Vec<f32>, Gpt2), tolerance: f64) {
     }
     let unrolled = |model: &Gpt2| tree::leaves(&Gpt2 { h: model.h.unrolled(), ..model.clone() });
     for ((a, b), path) in unrolled(&a.1).iter().zip(unrolled(&b.1)).zip(tree::paths(&small(0.0))) {
-        // A bias of keys shifts all scores of a query alike, so its gradient is rounding alone; AdamW makes
-        // full steps of that.
+        // A bias of keys shifts all scores of a query alike, so its gradient is rounding alone;
+        // AdamW makes full steps of that.
         if !path.ends_with("c_attn.bias") {
             let apart = difference(a, &b);
             assert!(apart <= 100.0 * tolerance, "{path}: {apart:.1e} of the largest element");

@@ -14,7 +14,7 @@ fn compiled(f: Jit<(Array,), Array>) -> Compiled<(Array,), Array> {
 }
 
 fn collectives(f: Jit<(Array,), Array>) -> Collectives {
-    compiled(f).collectives().unwrap()
+    compiled(f).report().collectives().unwrap()
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Runs `examples/parallel` on eight CPU devices and checks losses, collectives and bytes per device.
+//! Runs `examples/parallel` on eight CPU devices and checks losses, collectives and bytes per
+//! device.
 
 mod collectives;
 mod recipes;

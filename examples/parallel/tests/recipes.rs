@@ -58,8 +58,9 @@ fn perceptron() -> &'static Case<Perceptron> {
     })
 }
 
-/// Runs a recipe and checks that losses equal `expected` within 2e-5, that the program has exactly the
-/// listed kinds of collectives (and counts, where given), and that devices hold the predicted bytes.
+/// Runs a recipe and checks that losses equal `expected` within 2e-5, that the program has exactly
+/// the listed kinds of collectives (and counts, where given), and that devices hold the predicted
+/// bytes.
 #[track_caller]
 fn check<P: Tree>(
     parameters: P,
@@ -91,7 +92,8 @@ fn share(spread: &Spread) -> f64 {
     spread.held as f64 / (spread.parameters.bytes() + spread.state.bytes()) as f64
 }
 
-/// Returns the expected fraction on one device if leaves with one of these names are split in `parts`.
+/// Returns the expected fraction on one device if leaves with one of these names are split in
+/// `parts`.
 fn share_of<T: Tree>(parameters: &T, cut: &[&str], parts: usize) -> f64 {
     let leaves = tree::paths(parameters).into_iter().zip(tree::leaves(parameters));
     let (mut held, mut whole) = (0.0, 0.0);

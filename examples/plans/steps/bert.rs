@@ -1,7 +1,8 @@
-//! A training step for `examples/bert`, which has none: the Sentence-BERT objective, in which each text
-//! must identify its partner in the batch.
+//! A training step for `examples/bert`, which has none: the Sentence-BERT objective, in which each
+//! text must identify its partner in the batch.
 //!
-//! Henderson et al.: Efficient natural language response suggestion for smart reply (2017), section 4.4.
+//! Henderson et al.: Efficient natural language response suggestion for smart reply (2017), section
+//! 4.4.
 
 #[path = "../../bert/model.rs"]
 #[allow(dead_code, reason = "the example also has models with a pooler")]

@@ -10,7 +10,7 @@ mod resnet;
 mod shardings;
 
 use oxidax::doctor::{self, Report};
-use oxidax::jit::Planned;
+use oxidax::jit::CompilerReport;
 use oxidax::prelude::*;
 use oxidax::stablehlo::without_locations;
 use oxidax::tree::Args;
@@ -82,7 +82,7 @@ pub trait LoweredStep {
     fn examine(&self, topology: &Topology) -> Result<Report, Error>;
 
     #[allow(dead_code, reason = "for tests")]
-    fn compile_for(&self, topology: &Topology) -> Result<Planned, Error>;
+    fn compile_for(&self, topology: &Topology) -> Result<CompilerReport, Error>;
 }
 
 impl<A: Args, O: Tree> LoweredStep for Lowered<A, O> {
@@ -94,8 +94,8 @@ impl<A: Args, O: Tree> LoweredStep for Lowered<A, O> {
         doctor::examine(self, topology)
     }
 
-    fn compile_for(&self, topology: &Topology) -> Result<Planned, Error> {
-        Lowered::compile_for(self, topology)
+    fn compile_for(&self, topology: &Topology) -> Result<CompilerReport, Error> {
+        Ok(Lowered::compile_for(self, topology)?.report())
     }
 }
 

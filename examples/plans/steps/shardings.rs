@@ -1,5 +1,5 @@
-//! Shardings on a mesh of three axes: `data` and `fsdp` split the batch, `tensor` splits layers, and
-//! `fsdp` also splits parameters and optimizer state.
+//! Shardings on a mesh of three axes: `data` and `fsdp` split the batch, `tensor` splits layers,
+//! and `fsdp` also splits parameters and optimizer state.
 
 use oxidax::core::AxisSpec;
 use oxidax::parallel::TreeSharding;
@@ -42,8 +42,8 @@ impl MeshShardings {
         self.layers.shardings(tree, &self.mesh)
     }
 
-    /// Shardings of a tree between steps: `fsdp` splits the longest divisible axis that is not split
-    /// yet.
+    /// Shardings of a tree between steps: `fsdp` splits the longest divisible axis that is not
+    /// split yet.
     pub fn stored<T: Tree>(&self, tree: &T) -> Result<TreeSharding, Error> {
         let leaves = tree::paths(tree).into_iter().zip(tree::leaves(tree));
         let mut rules: Vec<(String, PartitionSpec)> = leaves

@@ -32,7 +32,8 @@ fn check_one_device_and_slice(step: &Step, slice: &str, products: u64) {
     }
     let excess = alone.flops as f64 / products as f64;
     assert!((1.0..1.3).contains(&excess), "{excess} times the FLOPs of the products");
-    // Each of four devices holds a part of parameters and optimizer state, except indivisible leaves.
+    // Each of four devices holds a part of parameters and optimizer state, except indivisible
+    // leaves.
     for kind in ["parameters", "optimizer"] {
         let part = bytes(&spread, kind) as f64 / bytes(&alone, kind) as f64;
         assert!((0.24..0.5).contains(&part), "{kind}: {part}");

@@ -1,5 +1,5 @@
-//! Compares `examples/resnet` with Flax, PyTorch and itself. `python-compat/README.md` describes the
-//! recordings.
+//! Compares `examples/resnet` with Flax, PyTorch and itself. `python-compat/README.md` describes
+//! the recordings.
 
 mod pictures;
 mod recorded;

@@ -1,4 +1,5 @@
-//! What Flax and Optax compute with the same parameters and images: `python-compat/fixtures/resnet.json`.
+//! What Flax and Optax compute with the same parameters and images:
+//! `python-compat/fixtures/resnet.json`.
 
 use crate::model::{Config, ResNet, Stats};
 use crate::recipe::{Batch, Recipe, Run};
@@ -76,8 +77,9 @@ impl Case {
         &self.arrays[self.notes["outputs"][at].as_str().unwrap()]
     }
 
-    /// Compares what was found for leaves with a recorded table of mean, norm and eight elements, in units of each leaf's
-    /// root mean square; `floor` is what an element of a leaf may be off besides.
+    /// Compares what was found for leaves with a recorded table of mean, norm and eight elements,
+    /// in units of each leaf's root mean square; `floor` is what an element of a leaf may be off
+    /// besides.
     fn expect_table<T: Tree>(&self, name: &str, found: &T, tolerance: f64, floor: &[f64]) {
         let recorded = wide(self.output(name));
         let leaves = tree::paths(found).into_iter().zip(tree::leaves(found));
@@ -150,7 +152,8 @@ fn wide(x: &Array) -> Vec<f64> {
     }
 }
 
-/// What is asked of a step: of the loss relatively, of the logits by the largest, of the others by each leaf's root mean square.
+/// What is asked of a step: of the loss relatively, of the logits by the largest, of the others by
+/// each leaf's root mean square.
 struct Tolerances {
     loss: f64,
     logits: f64,
@@ -197,8 +200,8 @@ fn expect_step(name: &str, tolerances: &Tolerances) {
 mod on_cpu {
     use super::*;
 
-    /// Ten times what `notes.rounding` in `resnet.json` says of Flax's own distance from `f64`: another order of the same
-    /// sums rounds otherwise.
+    /// Ten times what `notes.rounding` in `resnet.json` says of Flax's own distance from `f64`:
+    /// another order of the same sums rounds otherwise.
     const SMALL: Tolerances =
         Tolerances { loss: 1e-6, logits: 3e-5, stats: 1.5e-5, gradients: 1.2e-4 };
 
@@ -212,10 +215,11 @@ mod on_cpu {
         expect_step("basic", &SMALL);
     }
 
-    /// In `f64`: in `f32` rounding changes the sign of a few activations among a million, and one of them moves a channel's
-    /// gradient by several hundredths (`python-compat/recorder/resnet_suite.py`). Here it cannot hide anything.
+    /// In `f64`: in `f32` rounding changes the sign of a few activations among a million, and one
+    /// of them moves a channel's gradient by several hundredths
+    /// (`python-compat/recorder/resnet_suite.py`). Here it cannot hide anything.
     #[test]
-    #[ignore = "fifteen seconds of work, limit of it XLA's compiler: examples/resnet/ci.sh asks for it"]
+    #[ignore = "fifteen seconds of work, most of it XLA's compiler: examples/resnet/ci.sh asks for it"]
     fn a_step_of_resnet_50_is_that_of_flax() {
         let tolerances = Tolerances { loss: 1e-11, logits: 1e-9, stats: 1e-9, gradients: 1e-7 };
         expect_step("resnet_50", &tolerances);

@@ -212,16 +212,16 @@ where
     };
     let traced_rule = tracing_rule::<R, _>(|| rule.trace());
     let captures = Captures::of(traced_rule.captures);
-    let operands: Vec<&Array> = call.operands.iter().chain(&captures.operands).collect();
     let structures = [TreeDef::of(primals), TreeDef::of(&call.template)];
-    let n_captures = call.n_captures();
+    let rule = rule.flat(call.n_captures(), captures.rebinding());
     let primitive = CustomJvp {
         function: Call { name, program: Arc::new(call.program) },
         n_arguments: call.n_arguments,
-        rule: HeldFunction::new::<R>(structures, rule.flat(n_captures, captures.rebinding()))
+        rule: HeldFunction::new::<R>(structures, rule)
             .with_axis_names(traced_rule.program.axis_names()),
     };
-    let outputs = loc.scope(|| bind(primitive, &operands));
+    let operands = [call.operands, captures.operands].concat();
+    let outputs = loc.scope(|| bind(primitive, &operands.iter().collect::<Vec<_>>()));
     rebuild(&call.template, outputs)
 }
 

@@ -1,11 +1,11 @@
 //! The functions `scan` and `scan_with`.
 
 use super::Scan;
-use crate::control_flow::closure::{CallSite, Closure, close, promoted_carry, throw_tree};
+use crate::control_flow::closure::{CallSite, close, promoted_carry, throw_tree};
 use crate::control_flow::derive::avals_of;
 use crate::control_flow::groups::{Inputs, Outputs};
 use crate::core::{
-    Array, Aval, Effects, Error, Loc, OpErrorKind, Primitive, Shape, Var, bind, trace,
+    Array, Aval, Effects, Error, Loc, OpErrorKind, Primitive, Program, Shape, Var, bind, trace,
 };
 use crate::primitives::{DynamicSlice, concatenate, reshape_to, zeros_of};
 use crate::tree::{Arg, Tree, TreeDef, leaves_of, rebuild, rooted};
@@ -145,21 +145,21 @@ pub(in crate::control_flow) fn run<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C,
         }
     };
     let options = ScanOptions { length: Some(length), ..options };
-    let outputs = bind_scan(&closure, carry, &x_leaves, options, site.loc);
+    let operands = Inputs { consts: closure.captures, carry, xs: x_leaves };
+    let outputs = bind_scan(&closure.program, operands, options, site.loc);
     rebuild(&closure.template, outputs)
 }
 
 /// Binds a scan without the values that the body only passes through: a carry that never changes
 /// becomes a constant, and an output that is an element of an array is that array.
-fn bind_scan<O>(
-    closure: &Closure<O>,
-    carry: Vec<Array>,
-    xs: &[Array],
+fn bind_scan(
+    program: &Program,
+    operands: Inputs<Vec<Array>>,
     options: ScanOptions,
     loc: Loc,
 ) -> Vec<Array> {
-    let program = &closure.program;
-    let (n_captures, n_carry) = (closure.captures.len(), carry.len());
+    let Inputs { consts: captures, carry, xs } = operands;
+    let (n_captures, n_carry) = (captures.len(), carry.len());
     let inputs = Inputs::cut(program.inputs().to_vec(), n_captures, n_carry);
     let outputs = Outputs::cut(program.outputs().to_vec(), n_carry);
     // For each result, the array that the body passes through.
@@ -197,7 +197,7 @@ fn bind_scan<O>(
         Vec::new()
     } else {
         let carries = carry_order.iter().map(|&index| &carry[index]);
-        let operands: Vec<&Array> = closure.captures.iter().chain(carries).chain(xs).collect();
+        let operands: Vec<&Array> = captures.iter().chain(carries).chain(&xs).collect();
         let scan: Arc<dyn Primitive> = Arc::new(scan);
         trace::bind_at(&scan, &operands, loc)
     };

@@ -29,7 +29,6 @@ use std::sync::Arc;
 
 /// The parameters of a [`ShardMap`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[doc(alias = "Mapping")]
 pub struct ShardMapping {
     /// The name of the function, for printing.
     pub name: String,

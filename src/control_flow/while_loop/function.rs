@@ -1,9 +1,11 @@
 //! The function `while_loop`.
 
 use super::WhileLoop;
-use crate::control_flow::closure::{CallSite, close, expect_no_collectives, promoted_carry};
+use crate::control_flow::closure::{
+    CallSite, Closure, close, expect_no_collectives, promoted_carry,
+};
 use crate::control_flow::derive::avals_of;
-use crate::core::{Array, Error, Loc, OpErrorKind, Primitive, trace};
+use crate::core::{Array, Error, Loc, OpErrorKind, Primitive, Program, trace};
 use crate::primitives::vary;
 use crate::tree::{Arg, Tree, leaves_of, rebuild};
 use std::sync::Arc;
@@ -73,19 +75,32 @@ pub(in crate::control_flow) fn run<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
         expect_no_collectives(site.name, programs, stop_axes, site.loc);
         carry = carry.iter().map(|leaf| vary(leaf, stop_axes)).collect();
     };
+    let Closure { program, captures, template } = body;
+    let outputs = bind_loop(site, cond, (program, captures), &carry);
+    rebuild(&template, outputs)
+}
+
+/// Binds a loop of the condition and the body, which is a program with its captures.
+fn bind_loop(
+    site: &CallSite,
+    cond: Closure<Array>,
+    (body, body_captures): (Program, Vec<Array>),
+    carry: &[Array],
+) -> Vec<Array> {
     if !is_condition(&cond.template) {
         trace::throw(condition_error(site, &cond.template));
     }
+    if carry.is_empty() {
+        return Vec::new();
+    }
     let primitive: Arc<dyn Primitive> = Arc::new(WhileLoop {
         n_cond_consts: cond.captures.len(),
-        n_body_consts: body.captures.len(),
+        n_body_consts: body_captures.len(),
         cond: Arc::new(cond.program),
-        body: Arc::new(body.program),
+        body: Arc::new(body),
     });
-    let operands: Vec<&Array> = cond.captures.iter().chain(&body.captures).chain(&carry).collect();
-    let outputs =
-        if carry.is_empty() { Vec::new() } else { trace::bind_at(&primitive, &operands, site.loc) };
-    rebuild(&body.template, outputs)
+    let operands: Vec<&Array> = cond.captures.iter().chain(&body_captures).chain(carry).collect();
+    trace::bind_at(&primitive, &operands, site.loc)
 }
 
 fn is_condition(x: &Array) -> bool {

@@ -108,6 +108,7 @@ impl Array {
     /// assert_eq!(x.shape().dims(), [2, 2]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[doc(alias = "asarray")]
     #[track_caller]
     pub fn from_slice<T: Element>(elements: &[T], shape: impl Into<Shape>) -> Result<Array, Error> {
         Array::from_bytes(T::as_bytes(elements), T::DTYPE, shape)

@@ -1,10 +1,11 @@
 //! [`LowerCtx`]: the context of `lower` rules.
 
 use crate::core::error::{Loc, RuleResult};
-use crate::core::lowering::manual_axes::Manual;
+use crate::core::lowering::manual::Manual;
 use crate::core::lowering::target::LoweringTarget;
 use crate::core::program::primitive::Effects;
 use crate::core::program::program::Program;
+use crate::core::types::aval::Aval;
 use crate::stablehlo::{TensorType, Value, Writer};
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
@@ -119,7 +120,11 @@ impl<'a> LowerCtx<'a> {
             self.facts.communicates |= eqn.primitive.communication().is_some();
             // Rules that trace also attribute their operations to the user's line.
             let values = eqn.loc.scope(|| {
-                self.target.check(eqn, program)?;
+                if let Some(check) = self.target.check() {
+                    let vars = eqn.operands.iter().chain(&eqn.results);
+                    let avals: Vec<&Aval> = vars.map(|&var| program.aval(var)).collect();
+                    check(eqn.primitive.name(), &avals)?;
+                }
                 eqn.primitive.lower(self, &operands, &results)
             });
             values.inspect_err(|_| self.refused_at = self.refused_at.or(eqn.loc))

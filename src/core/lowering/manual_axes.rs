@@ -1,17 +1,10 @@
 //! Meshes, shardings and manual axes in lowered text.
 
 use crate::core::lowering::lower_ctx::LowerCtx;
+pub(crate) use crate::core::lowering::manual::Manual;
 use crate::core::mesh::mesh::Mesh;
 use crate::core::mesh::partition::{NamedSharding, PartitionSpec};
 use crate::stablehlo::{TensorType, Value};
-
-/// The mesh axes along which the program being written is that of one device.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Manual {
-    pub(crate) mesh: Mesh,
-    /// The manual axes, including those of enclosing regions.
-    pub(crate) axes: Vec<String>,
-}
 
 /// Says whether the compiler may shard the axes of an array further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,10 @@
 //! Lowering of programs to StableHLO text.
 
 pub(crate) mod lower_ctx;
+mod manual;
 pub(crate) mod manual_axes;
 pub(crate) mod target;
 
 pub use lower_ctx::LowerCtx;
+pub(crate) use lower_ctx::ModuleFacts;
 pub use target::LoweringTarget;

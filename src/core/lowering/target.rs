@@ -1,10 +1,11 @@
 //! [`LoweringTarget`]: the platform that a module is lowered for.
 
 use crate::core::error::RuleResult;
-use crate::core::program::program::{Eqn, Program};
+use crate::core::types::aval::Aval;
 
-/// Rejects equations that the target's compiler does not support.
-pub(crate) type EqnCheck = fn(&Eqn, &Program) -> RuleResult<()>;
+/// Rejects operations that the target's compiler does not support, by name and by the avals of
+/// operands and results.
+pub(crate) type OperationCheck = fn(&str, &[&Aval]) -> RuleResult<()>;
 
 /// The platform that a module is lowered for, with what is known of its processor and its compiler.
 ///
@@ -14,7 +15,7 @@ pub(crate) type EqnCheck = fn(&Eqn, &Program) -> RuleResult<()>;
 pub struct LoweringTarget<'a> {
     platform: &'a str,
     has_bf16_products: bool,
-    check: Option<EqnCheck>,
+    check: Option<OperationCheck>,
 }
 
 impl<'a> LoweringTarget<'a> {
@@ -25,9 +26,9 @@ impl<'a> LoweringTarget<'a> {
         self
     }
 
-    /// Sets a check of every equation before it is lowered.
+    /// Sets a check of every operation before it is lowered.
     #[must_use]
-    pub(crate) fn with_check(mut self, check: EqnCheck) -> LoweringTarget<'a> {
+    pub(crate) fn with_check(mut self, check: OperationCheck) -> LoweringTarget<'a> {
         self.check = Some(check);
         self
     }
@@ -43,12 +44,9 @@ impl<'a> LoweringTarget<'a> {
         self.has_bf16_products
     }
 
-    /// Checks an equation of `program`.
-    ///
-    /// # Errors
-    /// `Unsupported` if the target's compiler does not support the equation.
-    pub(crate) fn check(&self, eqn: &Eqn, program: &Program) -> RuleResult<()> {
-        self.check.map_or(Ok(()), |check| check(eqn, program))
+    /// Returns the check of operations.
+    pub(crate) fn check(&self) -> Option<OperationCheck> {
+        self.check
     }
 }
 

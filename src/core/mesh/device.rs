@@ -1,5 +1,6 @@
 //! [`Device`]: the description of a device.
 
+use super::placement::DeviceId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -52,8 +53,8 @@ impl Device {
     }
 
     /// Returns the id, unique among the devices of all processes.
-    pub fn id(&self) -> i32 {
-        self.0.id
+    pub fn id(&self) -> DeviceId {
+        DeviceId(self.0.id)
     }
 
     /// Returns the index of the process that the device belongs to.

@@ -99,6 +99,7 @@ impl Mesh {
     /// let mesh = Mesh::new(&devices()?[..4], [("data", 4)])?;
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[doc(alias = "make_mesh")]
     #[track_caller]
     pub fn new<S: Into<String>>(
         devices: impl AsRef<[Device]>,
@@ -320,7 +321,10 @@ mod tests {
         let device = |id: i32, slice| Device::new(id, id / 2, "tpu", "", true).in_slice(slice);
         let devices = [device(0, 1), device(1, 0), device(2, 1), device(3, 0)];
         let mesh = Mesh::across_slices(&devices, [("replica", 2)], [("data", 2)]).unwrap();
-        assert_eq!(mesh.devices().iter().map(Device::id).collect::<Vec<_>>(), [1, 3, 0, 2]);
+        assert_eq!(
+            mesh.devices().iter().map(|device| device.id().0).collect::<Vec<_>>(),
+            [1, 3, 0, 2]
+        );
         assert_eq!(mesh.to_string(), "Mesh(replica=2, data=2)");
         let error = Mesh::across_slices(&devices, [("replica", 4)], [("data", 1)]).unwrap_err();
         assert!(

@@ -8,6 +8,7 @@ pub(crate) mod communication;
 pub(crate) mod device;
 pub(crate) mod mesh;
 pub(crate) mod partition;
+mod placement;
 pub(crate) mod sharding_rule;
 pub(crate) mod varying;
 
@@ -16,5 +17,6 @@ pub use device::Device;
 pub use mesh::Mesh;
 pub(crate) use partition::leaf_error;
 pub use partition::{AxisSpec, NamedSharding, PartitionSpec};
+pub use placement::{DeviceId, Placement};
 pub use sharding_rule::ShardingRule;
 pub use varying::Varying;

@@ -1,4 +1,4 @@
-//! [`PartitionSpec`] and [`NamedSharding`]: how an array lies on a mesh.
+//! [`PartitionSpec`] and [`NamedSharding`]: the sharding of an array over a mesh.
 
 use crate::core::error::throw;
 use crate::core::error::{Error, Loc, RuleError, RuleResult};
@@ -10,7 +10,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Along which axes of a mesh one axis of an array is cut: none, one, or several as one, the first varying slowest.
+/// The mesh axes over which one axis of an array is sharded: none, one, or several combined, of which
+/// the first varies slowest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AxisSpec(pub Vec<String>);
 
@@ -66,39 +67,40 @@ impl fmt::Display for AxisSpec {
     }
 }
 
-/// For each axis of an array, the axes of a mesh along which it is cut. Axes behind the last entry are not cut.
+/// The mesh axes over which each axis of an array is sharded. Axes after the last entry are not
+/// sharded.
 ///
-/// Written with [`p!`](crate::p): `p!["data", None]` cuts the first axis along `data`,
-/// `p![["data", "model"]]` cuts it along both, `p![]` leaves the array whole on every device.
+/// Written with [`p!`](crate::p): `p!["data", None]` shards the first axis over `data`,
+/// `p![["data", "model"]]` over both, and `p![]` replicates the array on every device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[doc(alias = "P")]
 pub struct PartitionSpec(pub Vec<AxisSpec>);
 
 impl PartitionSpec {
-    /// The whole array on every device.
+    /// Returns the sharding with the whole array on every device.
     pub fn replicated() -> PartitionSpec {
         PartitionSpec::default()
     }
 
-    /// Along what axis `at` of the array is cut.
-    pub fn along(&self, at: usize) -> &[String] {
-        self.0.get(at).map(|axis| axis.0.as_slice()).unwrap_or_default()
+    /// Returns the mesh axes over which axis `axis` of the array is sharded.
+    pub fn along(&self, axis: usize) -> &[String] {
+        self.0.get(axis).map(|axis| axis.0.as_slice()).unwrap_or_default()
     }
 
-    /// All axes of the mesh that it speaks of, in order.
+    /// Returns all mesh axes of the spec, in order.
     pub fn mentioned(&self) -> impl Iterator<Item = &String> {
         self.0.iter().flat_map(|axis| &axis.0)
     }
 
-    /// The same array with one axis more, at `at`, which is not cut.
-    pub(crate) fn with_axis(&self, at: usize) -> PartitionSpec {
+    /// Returns the spec with a new axis at index `axis`, which is not sharded.
+    pub(crate) fn with_axis(&self, axis: usize) -> PartitionSpec {
         let mut axes = self.0.clone();
-        axes.resize(axes.len().max(at), AxisSpec::default());
-        axes.insert(at, AxisSpec::default());
+        axes.resize(axes.len().max(axis), AxisSpec::default());
+        axes.insert(axis, AxisSpec::default());
         PartitionSpec(axes).trimmed()
     }
 
-    /// Without what says nothing at its end.
+    /// Removes empty entries at the end.
     fn trimmed(mut self) -> PartitionSpec {
         while self.0.last().is_some_and(|axis| axis.0.is_empty()) {
             self.0.pop();
@@ -106,32 +108,32 @@ impl PartitionSpec {
         self
     }
 
-    /// Whether it can be said of arrays on this mesh.
+    /// Checks the spec against a mesh.
     ///
     /// # Errors
-    /// `Value` if an axis is not in the mesh or comes twice.
+    /// `Value` if an axis is not in the mesh or occurs twice.
     pub(crate) fn check(&self, mesh: &Mesh) -> RuleResult<()> {
         let names: Vec<&String> = self.mentioned().collect();
-        for (at, name) in names.iter().enumerate() {
+        for (index, name) in names.iter().enumerate() {
             if mesh.size(name).is_none() {
                 return Err(RuleError::value(format!(
                     "{self} names the axis `{name}`, {mesh} has none"
                 ))
                 .help("the axes of a spec are those of its mesh"));
             }
-            if names[..at].contains(name) {
+            if names[..index].contains(name) {
                 return Err(RuleError::value(format!("{self} names the axis `{name}` twice"))
-                    .help("an axis of the mesh can cut one axis of an array only"));
+                    .help("a mesh axis can shard only one axis of an array"));
             }
         }
         Ok(())
     }
 
-    /// The shape of one shard of an array.
+    /// Returns the shape of one shard of an array.
     ///
     /// # Errors
-    /// `Value` as [`PartitionSpec::check`]; `Shape` if the array has fewer axes than the spec, or one that cannot be cut
-    /// into equal parts.
+    /// `Value` as [`PartitionSpec::check`]. `Shape` if the array has fewer axes than the spec, or an axis
+    /// is not divisible into equal shards.
     pub(crate) fn shard_shape(&self, mesh: &Mesh, shape: &Shape) -> RuleResult<Shape> {
         self.check(mesh)?;
         if self.0.len() > shape.rank() {
@@ -139,23 +141,25 @@ impl PartitionSpec {
             return Err(RuleError::shape(format!("{self} speaks of {n} axes, {shape} has {rank}")));
         }
         let mut dims = shape.to_vec();
-        for (at, axis) in self.0.iter().enumerate() {
+        for (index, axis) in self.0.iter().enumerate() {
             let parts = mesh.count(&axis.0);
-            if !dims[at].is_multiple_of(parts) {
-                let size = dims[at];
+            let size = dims[index];
+            if !size.is_multiple_of(parts) {
                 let along: Vec<String> = axis.0.iter().map(|name| format!("`{name}`")).collect();
                 let along = along.join(", ");
                 let fit = [size / parts * parts, size.next_multiple_of(parts)];
                 return Err(RuleError::shape(format!(
-                    "axis {at} of {shape} has size {size}, which is not divisible by the size {parts} of {along} \
-                     in {mesh}"
+                    "axis {index} of {shape} has size {size}, which is not divisible by the size \
+                     {parts} of {along} in {mesh}"
                 ))
                 .help(match fit {
-                    [0, more] => format!("pad it to {more}, or leave the axis whole: `None` in {self}"),
+                    [0, more] => {
+                        format!("pad it to {more}, or leave the axis whole: `None` in {self}")
+                    }
                     [less, more] => format!("{less} or {more} would do, or `None` in {self}"),
                 }));
             }
-            dims[at] /= parts;
+            dims[index] = size / parts;
         }
         Ok(Shape::from(dims))
     }
@@ -168,7 +172,8 @@ impl fmt::Display for PartitionSpec {
     }
 }
 
-/// A [`PartitionSpec`]: for each axis of an array the axes of the mesh that cut it, `None` for those left whole.
+/// Creates a [`PartitionSpec`]: the mesh axes that shard each axis of an array, `None` for axes that
+/// are not sharded.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -185,38 +190,38 @@ macro_rules! p {
     };
 }
 
-/// How an array lies on the devices of a mesh: which axes of the mesh cut which of its axes. Along the others every
-/// device has the same.
+/// A sharding of arrays over the devices of a mesh. The spec assigns mesh axes to array axes. Along
+/// the other mesh axes the array is replicated.
 ///
-/// Two are equal if they say the same of every array: entries that cut nothing do not count.
+/// Two shardings are equal if they shard every array alike. Empty entries do not count.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(from = "Cut", into = "Cut")]
-pub struct NamedSharding(Arc<Cut>);
+#[serde(from = "MeshSpec", into = "MeshSpec")]
+pub struct NamedSharding(Arc<MeshSpec>);
 
-// Shared, because every result of a program has one, and calls compare them.
+// Shared, because every result of a program has one and calls compare them.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Cut {
+struct MeshSpec {
     mesh: Mesh,
     spec: PartitionSpec,
 }
 
-impl From<Cut> for NamedSharding {
-    fn from(cut: Cut) -> NamedSharding {
-        NamedSharding(Arc::new(cut))
+impl From<MeshSpec> for NamedSharding {
+    fn from(mesh_spec: MeshSpec) -> NamedSharding {
+        NamedSharding(Arc::new(mesh_spec))
     }
 }
 
-impl From<NamedSharding> for Cut {
-    fn from(sharding: NamedSharding) -> Cut {
+impl From<NamedSharding> for MeshSpec {
+    fn from(sharding: NamedSharding) -> MeshSpec {
         (*sharding.0).clone()
     }
 }
 
 impl NamedSharding {
-    /// Arrays on this mesh, cut so.
+    /// Creates a sharding.
     ///
     /// # Errors
-    /// [`Error::Op`] (value) if the spec names an axis that the mesh does not have, or one twice.
+    /// [`Error::Op`] (value) if the spec names an axis twice, or one that the mesh does not have.
     #[track_caller]
     pub fn new(mesh: &Mesh, spec: PartitionSpec) -> Result<NamedSharding, Error> {
         let loc = Loc::caller();
@@ -224,40 +229,40 @@ impl NamedSharding {
             .map_err(|error| throw::rule_error("NamedSharding", error, loc))
     }
 
-    /// The same, as a rule says it.
+    /// Creates a sharding within a rule.
     ///
     /// # Errors
     /// `Value` as [`PartitionSpec::check`].
     pub(crate) fn checked(mesh: &Mesh, spec: PartitionSpec) -> RuleResult<NamedSharding> {
         spec.check(mesh)?;
-        Ok(Cut { mesh: mesh.clone(), spec: spec.trimmed() }.into())
+        Ok(MeshSpec { mesh: mesh.clone(), spec: spec.trimmed() }.into())
     }
 
     /// The whole array on every device of a mesh.
     pub fn replicated(mesh: &Mesh) -> NamedSharding {
-        Cut { mesh: mesh.clone(), spec: PartitionSpec::replicated() }.into()
+        MeshSpec { mesh: mesh.clone(), spec: PartitionSpec::replicated() }.into()
     }
 
-    /// The mesh.
+    /// Returns the mesh.
     pub fn mesh(&self) -> &Mesh {
         &self.0.mesh
     }
 
-    /// Which axes of the mesh cut which axes of the array.
+    /// Returns the mesh axes of each array axis.
     pub fn spec(&self) -> &PartitionSpec {
         &self.0.spec
     }
 
-    /// Whether every device has the whole array.
+    /// Returns true if every device has the whole array.
     #[doc(alias = "is_fully_replicated")]
     pub fn is_replicated(&self) -> bool {
         self.spec().mentioned().all(|name| self.mesh().size(name) == Some(1))
     }
 
-    /// The shape of the part that each device has of an array of shape `shape`.
+    /// Returns the shape of each shard of an array of shape `shape`.
     ///
     /// # Errors
-    /// [`Error::Op`] (shape) if the array has too few axes, or one that cannot be cut into equal parts.
+    /// [`Error::Op`] (shape) if the array has too few axes, or an axis is not divisible into equal shards.
     #[track_caller]
     pub fn shard_shape(&self, shape: impl Into<Shape>) -> Result<Shape, Error> {
         let shape = shape.into();
@@ -266,25 +271,26 @@ impl NamedSharding {
         part.map_err(|error| throw::rule_error("sharding", error, loc))
     }
 
-    /// Which part of an array of shape `shape` the device at `place` of the mesh has. The array must be divisible.
-    pub(crate) fn part(&self, place: usize, shape: &Shape) -> Vec<Range<usize>> {
-        let along = |(at, &size): (usize, &usize)| {
-            let axes = self.spec().along(at);
-            let parts = self.mesh().count(axes);
-            let (each, index) = (size / parts, self.mesh().position(place, axes));
-            index * each..(index + 1) * each
+    /// Returns the index ranges of the shard on the device with this ordinal in the mesh. The array of
+    /// shape `shape` must be divisible.
+    pub(crate) fn part(&self, ordinal: usize, shape: &Shape) -> Vec<Range<usize>> {
+        let range = |(axis, &size): (usize, &usize)| {
+            let axes = self.spec().along(axis);
+            let shard_size = size / self.mesh().count(axes);
+            let index = self.mesh().position(ordinal, axes);
+            index * shard_size..(index + 1) * shard_size
         };
-        shape.iter().enumerate().map(along).collect()
+        shape.iter().enumerate().map(range).collect()
     }
 
-    /// The devices, in the order of the mesh.
+    /// Returns the devices in the order of the mesh.
     pub fn devices(&self) -> &[Device] {
         self.mesh().devices()
     }
 
-    /// The same of an array with one axis more, at `at`, which is not cut.
-    pub(crate) fn with_axis(&self, at: usize) -> NamedSharding {
-        Cut { mesh: self.mesh().clone(), spec: self.spec().with_axis(at) }.into()
+    /// Returns the sharding with a new axis at index `axis`, which is not sharded.
+    pub(crate) fn with_axis(&self, axis: usize) -> NamedSharding {
+        MeshSpec { mesh: self.mesh().clone(), spec: self.spec().with_axis(axis) }.into()
     }
 }
 
@@ -301,7 +307,7 @@ impl fmt::Debug for NamedSharding {
 }
 
 impl Mesh {
-    /// Arrays on this mesh, cut so: short for [`NamedSharding::new`].
+    /// Creates a sharding over this mesh; see [`NamedSharding::new`].
     ///
     /// # Errors
     /// As [`NamedSharding::new`].
@@ -318,13 +324,13 @@ impl Mesh {
         NamedSharding::new(self, spec)
     }
 
-    /// Arrays that every device of this mesh has whole.
+    /// Returns the sharding that replicates arrays on every device of this mesh.
     pub fn replicated(&self) -> NamedSharding {
         NamedSharding::replicated(self)
     }
 }
 
-/// What is wrong with a sharding for the leaf at `path`, as an error of `function`.
+/// Converts the error of a leaf's sharding to an error of `function` with the path of the leaf.
 pub(crate) fn leaf_error(function: &str, path: &str, error: RuleError, loc: Loc) -> Error {
     let error = RuleError { message: format!("{path}: {}", error.message), ..error };
     throw::rule_error(function, error, loc)
@@ -340,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_and_their_places() {
+    fn shards_follow_the_spec() {
         let sharding = mesh().sharding(p!["model", ["data"]]).unwrap();
         assert_eq!(sharding.shard_shape([4, 8]).unwrap().dims(), [2, 2]);
         assert_eq!(sharding.part(3, &Shape::new(&[4, 8])), [2..4, 2..4]);
@@ -353,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit() {
+    fn invalid_specs_are_rejected() {
         let error = |spec: PartitionSpec, shape: &[usize]| {
             let sharding = mesh().sharding(spec);
             sharding.and_then(|sharding| sharding.shard_shape(shape)).unwrap_err().to_string()

@@ -1,4 +1,4 @@
-//! [`Program`]: what a traced function becomes.
+//! [`Program`]: the recorded form of a function.
 
 use crate::core::error::Loc;
 use crate::core::mesh::mesh::Mesh;
@@ -16,23 +16,22 @@ pub type Var = u32;
 /// One application of a primitive.
 #[derive(Clone, Debug)]
 pub struct Eqn {
-    /// What is applied.
+    /// The primitive.
     pub primitive: Arc<dyn Primitive>,
-    /// To which variables.
+    /// The operands.
     pub operands: SmallVec<[Var; 4]>,
-    /// The variables that it defines.
+    /// The variables that the equation defines.
     pub results: SmallVec<[Var; 2]>,
-    /// Where the user wrote it.
+    /// The location of the operation in the user's source.
     pub loc: Loc,
 }
 
-/// A traced function: inputs, equations in order, outputs. A value: no interner, no lifetime.
+/// A traced function: inputs, equations in order, outputs.
 ///
-/// Arrays that the function captured are extra inputs behind the declared ones; their values travel
-/// beside the program. Two programs are equal if they have the same structure; names and source
-/// positions do not count.
+/// Captured arrays are extra inputs after the declared ones. Their values are stored beside the
+/// program. Two programs are equal if they have the same structure. Source locations do not count.
 ///
-/// Prints in the style of a jaxpr; `parse_program` reads that text back.
+/// Prints in the style of a jaxpr. `parse_program` parses that text.
 #[derive(Clone, Debug)]
 #[doc(alias = "jaxpr")]
 #[doc(alias = "ClosedJaxpr")]
@@ -54,10 +53,10 @@ pub(crate) enum ProgramInput {
 }
 
 impl Program {
-    /// Puts a program together and numbers its variables in order of definition.
+    /// Creates a program and renumbers its variables in order of definition.
     ///
-    /// `avals` is indexed by the variables as they come; every operand must be an input or a result
-    /// of an earlier equation (`passes::verify` checks).
+    /// `avals` is indexed by the variables passed in. Every operand must be an input or a result of an
+    /// earlier equation, which `passes::verify` checks.
     pub fn new(avals: &[Aval], inputs: &[Var], mut eqns: Vec<Eqn>, outputs: &[Var]) -> Program {
         let mut number = vec![Var::MAX; avals.len()];
         let mut ordered = Vec::with_capacity(avals.len());
@@ -82,47 +81,47 @@ impl Program {
         Program { avals: ordered, inputs, eqns, outputs, hash, axis_names }
     }
 
-    /// The input variables.
+    /// Returns the input variables.
     pub fn inputs(&self) -> &[Var] {
         &self.inputs
     }
 
-    /// The equations, operands before their uses.
+    /// Returns the equations. Variables are defined before they are used.
     pub fn eqns(&self) -> &[Eqn] {
         &self.eqns
     }
 
-    /// The output variables.
+    /// Returns the output variables.
     pub fn outputs(&self) -> &[Var] {
         &self.outputs
     }
 
-    /// The aval of a variable.
+    /// Returns the aval of a variable.
     pub fn aval(&self, var: Var) -> &Aval {
         &self.avals[var as usize]
     }
 
-    /// The avals of all variables, in order of definition.
+    /// Returns the avals of all variables, in order of definition.
     pub fn avals(&self) -> &[Aval] {
         &self.avals
     }
 
-    /// The avals of these variables.
+    /// Returns the avals of these variables.
     pub(crate) fn avals_of(&self, vars: &[Var]) -> Vec<Aval> {
         vars.iter().map(|&var| self.aval(var).clone()).collect()
     }
 
-    /// The avals of the inputs.
+    /// Returns the avals of the inputs.
     pub fn avals_in(&self) -> Vec<Aval> {
         self.avals_of(&self.inputs)
     }
 
-    /// The avals of the outputs.
+    /// Returns the avals of the outputs.
     pub fn avals_out(&self) -> Vec<Aval> {
         self.avals_of(&self.outputs)
     }
 
-    /// The same equations with the inputs reordered: new input `i` is old input `order[i]`.
+    /// Returns the program with reordered inputs: new input `i` is old input `order[i]`.
     pub(crate) fn permute_inputs(&self, order: &[usize]) -> Program {
         let inputs: Vec<Var> = order.iter().map(|&position| self.inputs[position]).collect();
         Program::new(&self.avals, &inputs, self.eqns.clone(), &self.outputs)
@@ -159,12 +158,12 @@ impl Program {
         Program::new(&self.avals, &self.inputs, self.eqns.clone(), outputs)
     }
 
-    /// The strongest side effect of its equations.
+    /// Returns the strongest side effect of the equations.
     pub fn effects(&self) -> Effects {
         self.eqns.iter().map(|eqn| eqn.primitive.effects()).fold(Effects::None, Effects::and)
     }
 
-    /// Whether an equation here or in a program held by one holds a closure.
+    /// Returns true if an equation, also of a held program, holds a closure.
     pub fn is_opaque(&self) -> bool {
         self.eqns.iter().any(|eqn| {
             let holder = eqn.primitive.as_higher_order();
@@ -185,7 +184,7 @@ impl Program {
         })
     }
 
-    /// The first mesh that an equation here, or in a program held by one, speaks of.
+    /// Returns the first mesh that an equation, also of a held program, refers to.
     pub fn mesh(&self) -> Option<&Mesh> {
         self.eqns.iter().find_map(|eqn| {
             let holder = eqn.primitive.as_higher_order();
@@ -236,7 +235,7 @@ impl Program {
         Ok(self.outputs.iter().map(|&var| read(&values, var).clone()).collect())
     }
 
-    /// The structural hash, computed once.
+    /// Returns the structural hash, which is computed once.
     pub fn structural_hash(&self) -> u64 {
         *self.hash.get_or_init(|| {
             let mut state = FxHasher::default();

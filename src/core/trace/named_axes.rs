@@ -1,10 +1,10 @@
-//! Axes with names: what `vmap` calls the axis that it adds, and by which collectives speak of it.
+//! Named axes: axes that `vmap` and `shard_map` add, and that collectives refer to by name.
 //!
-//! While a transform traces the user's function, the axes that it names are *in scope* on this thread,
-//! innermost last. A collective looks its names up when it is called and keeps what it needs to know,
-//! the sizes, among its parameters: its rules run later, when the scope may be over, and ask for
-//! nothing. Who puts an axis in scope also takes it away: it interprets the program that was traced with
-//! the axis bound (`vmap` by its batch rules), so that no equation outside speaks of it.
+//! While a transform traces the user's function, the axes that it names are *in scope* on this
+//! thread, innermost last. A collective looks its names up when it is called and stores their sizes as
+//! parameters, because its rules run later, when the scope may have ended. The transform that puts an
+//! axis in scope also eliminates it: it interprets the traced program with the axis bound (`vmap` by
+//! batch rules), so no equation outside refers to it.
 
 use crate::core::error::OpErrorKind;
 use crate::core::error::loc::Loc;
@@ -18,7 +18,8 @@ scoped!(
     static AXES: Vec<NamedAxis> = Vec::new()
 );
 
-/// Runs `f` with these axes of a mesh in scope. If they are `tracked`, types say what varies over them.
+/// Runs `f` with these axes in scope. Types record the values that vary over `tracked` axes, which are
+/// those of a mesh.
 pub(crate) fn with_axes<R>(
     axes: impl IntoIterator<Item = (String, usize)>,
     tracked: bool,
@@ -30,12 +31,12 @@ pub(crate) fn with_axes<R>(
 
 /// One or several names of axes: `"batch"`, `["data", "model"]`, a `String`, a slice or a `Vec`.
 ///
-/// Several names stand for one axis that is made of all of them, the first varying slowest.
+/// Several names refer to the combination of their axes. The first varies slowest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AxisNames(Vec<String>);
 
 impl AxisNames {
-    /// The names, in order.
+    /// Returns the names, in order.
     pub fn names(&self) -> &[String] {
         &self.0
     }
@@ -88,34 +89,32 @@ impl From<&AxisNames> for AxisNames {
 pub(crate) struct NamedAxis {
     pub(crate) name: String,
     pub(crate) size: usize,
-    /// Whether types say what varies over it.
+    /// True if types record the values that vary over it.
     pub(crate) tracked: bool,
 }
 
-/// What must vary over these axes to be known as theirs: those of a mesh.
+/// Returns the tracked axes among `axes`.
 pub(crate) fn tracked(axes: &[NamedAxis]) -> Varying {
     Varying::over(axes.iter().filter(|axis| axis.tracked).map(|axis| &axis.name))
 }
 
 impl BatchAxis {
-    /// Runs `f` with the axis in scope, if it has a name. A name that is in scope already means this axis
-    /// until `f` ends.
+    /// Runs `f` with the axis in scope, if it has a name. It hides an outer axis of the same name.
     pub(crate) fn in_scope<R>(&self, f: impl FnOnce() -> R) -> R {
         let Some(name) = &self.name else { return f() };
         with_axes([(name.to_string(), self.size)], false, f)
     }
 }
 
-/// Whether this thread has a named axis in scope. It has none unless it is tracing, so a program that is
-/// found again by the types of its arguments does not depend on names.
+/// Returns true if a named axis is in scope on this thread. Only while tracing, so programs that are
+/// looked up by the types of their arguments do not depend on names.
 pub(crate) fn any_in_scope() -> bool {
     AXES.with(|axes| !axes.is_empty())
 }
 
-/// What the names stand for here, in their order.
+/// Returns the axes in scope with these names, in order.
 ///
-/// Throws `Op` (value) on behalf of the caller's `function` if there is no such axis, or a name comes
-/// twice.
+/// Throws `Op` (value) as an error of `function` if an axis is not in scope or a name occurs twice.
 #[track_caller]
 pub(crate) fn named_axes(function: &str, names: &AxisNames) -> Vec<NamedAxis> {
     let loc = Loc::caller();
@@ -123,13 +122,13 @@ pub(crate) fn named_axes(function: &str, names: &AxisNames) -> Vec<NamedAxis> {
         let error = op_error(OpErrorKind::Value, function, message, loc);
         throw(error.with_help(help))
     };
-    let mut found: Vec<NamedAxis> = Vec::with_capacity(names.0.len());
+    let mut axes: Vec<NamedAxis> = Vec::with_capacity(names.0.len());
     for name in &names.0 {
-        if found.iter().any(|axis| axis.name == *name) {
+        if axes.iter().any(|axis| axis.name == *name) {
             refuse(format!("the axis `{name}` is named twice"), "name each axis once");
         }
         match AXES.with(|axes| axes.iter().rev().find(|axis| axis.name == *name).cloned()) {
-            Some(axis) => found.push(axis),
+            Some(axis) => axes.push(axis),
             None => refuse(
                 format!("no axis is named `{name}` here; {}", described()),
                 &format!(
@@ -139,10 +138,10 @@ pub(crate) fn named_axes(function: &str, names: &AxisNames) -> Vec<NamedAxis> {
             ),
         }
     }
-    found
+    axes
 }
 
-/// The axes in scope as a sentence's end.
+/// Describes the axes in scope for an error message.
 fn described() -> String {
     let describe = |axis: &NamedAxis| format!("`{}` of size {}", axis.name, axis.size);
     let axes = AXES.with(|axes| axes.iter().map(describe).collect::<Vec<_>>().join(", "));
@@ -152,10 +151,10 @@ fn described() -> String {
     }
 }
 
-/// The number of examples along an axis that has a name, or along several together: a plain number,
-/// known while the function is traced.
+/// Returns the size of a named axis, or of several combined. The size is a plain number, known while
+/// the function is traced.
 ///
-/// Throws `Op` (value) if no axis in scope has the name.
+/// Throws `Op` (value) if an axis is not in scope.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -178,7 +177,7 @@ mod tests {
     use crate::core::catch;
 
     #[test]
-    fn inner_names_hide_outer_ones_until_their_scope_ends() {
+    fn inner_axes_hide_outer_ones_of_the_same_name() {
         let (outer, inner) = (BatchAxis::named("i", 2), BatchAxis::named("i", 3));
         outer.in_scope(|| {
             assert_eq!(axis_size("i"), 2);
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn several_names_are_one_axis() {
+    fn size_of_several_axes_is_their_product() {
         let product = BatchAxis::named("i", 2)
             .in_scope(|| BatchAxis::named("j", 3).in_scope(|| axis_size(["j", "i"])));
         assert_eq!(product, 6);

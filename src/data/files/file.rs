@@ -1,4 +1,4 @@
-//! A file by name, and what reads it by position.
+//! Files of a pipeline: naming, finding and reading them.
 
 use crate::core::Error;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file that a pipeline reads: on a local disk, in memory, or (with the feature `remote`) in an object
-/// store. A path is turned into one by `into`, so that functions here take either.
+/// A file that a pipeline reads: on a local disk, in memory, or in an object store (feature
+/// `remote`). Functions that read files accept paths and convert them with `into`.
 ///
-/// Naming a file does not open it, and cloning is cheap: a pipeline may name thousands.
+/// Creating a `File` does not open it, and cloning is cheap.
 ///
 /// ```
 /// use oxidax::data::{self, File};
@@ -24,11 +24,11 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct File {
     name: Arc<Path>,
-    place: Place,
+    storage: Storage,
 }
 
 #[derive(Clone)]
-enum Place {
+enum Storage {
     Local,
     Memory(Arc<[u8]>),
     #[cfg(feature = "remote")]
@@ -36,17 +36,17 @@ enum Place {
 }
 
 impl File {
-    /// Bytes that are there already, under a name for error messages.
+    /// Creates a file from bytes in memory, with a name for error messages.
     pub fn in_memory(name: impl AsRef<Path>, bytes: impl Into<Arc<[u8]>>) -> File {
-        File { name: name.as_ref().into(), place: Place::Memory(bytes.into()) }
+        File { name: name.as_ref().into(), storage: Storage::Memory(bytes.into()) }
     }
 
     #[cfg(feature = "remote")]
     pub(super) fn remote(name: &str, object: super::remote::Object) -> File {
-        File { name: Path::new(name).into(), place: Place::Remote(object) }
+        File { name: Path::new(name).into(), storage: Storage::Remote(object) }
     }
 
-    /// The path, or the name or address of what is not a local file.
+    /// Returns the path of a local file, or the name or address of another.
     pub fn path(&self) -> &Path {
         &self.name
     }
@@ -56,19 +56,19 @@ impl File {
     }
 
     pub(in crate::data) fn open(&self) -> Result<Handle, Error> {
-        let (bytes, len) = match &self.place {
-            Place::Local => {
+        let (bytes, len) = match &self.storage {
+            Storage::Local => {
                 let file = std::fs::File::open(&self.name).map_err(|e| self.io_error(e))?;
                 let metadata = file.metadata().map_err(|e| self.io_error(e))?;
                 if metadata.is_dir() {
-                    let message = "this is a folder; `data::files` finds the files of one";
+                    let message = "this is a folder; `data::files` finds its files";
                     return Err(self.io_error(io::Error::new(io::ErrorKind::IsADirectory, message)));
                 }
                 (Bytes::Local(file), metadata.len())
             }
-            Place::Memory(bytes) => (Bytes::Memory(bytes.clone()), bytes.len() as u64),
+            Storage::Memory(bytes) => (Bytes::Memory(bytes.clone()), bytes.len() as u64),
             #[cfg(feature = "remote")]
-            Place::Remote(object) => {
+            Storage::Remote(object) => {
                 let len = object.len().map_err(|e| self.io_error(e))?;
                 (Bytes::Remote(object.clone()), len)
             }
@@ -80,14 +80,15 @@ impl File {
         io_error(&self.name, source)
     }
 
-    /// The error that the file's content is wrong at a byte.
+    /// Returns the error for wrong content at a byte.
     pub(in crate::data) fn damaged(&self, offset: u64, message: impl fmt::Display) -> Error {
         let message = format!("at byte {offset}: {message}");
         self.io_error(io::Error::new(io::ErrorKind::InvalidData, message))
     }
 
-    /// The error that `what` should take `count` bytes from byte `start` and the file ends before.
-    pub(in crate::data) fn cut_short(&self, end: u64, what: &str, count: u64, start: u64) -> Error {
+    /// Returns the error for a file that ends before `what`, which should take `count` bytes from
+    /// byte `start`.
+    pub(in crate::data) fn truncated(&self, end: u64, what: &str, count: u64, start: u64) -> Error {
         let message = format!(
             "the file ends at byte {end}: {what} should take {count} bytes from byte {start}"
         );
@@ -113,7 +114,7 @@ impl fmt::Debug for File {
 
 impl<P: AsRef<Path> + ?Sized> From<&P> for File {
     fn from(path: &P) -> File {
-        File { name: path.as_ref().into(), place: Place::Local }
+        File { name: path.as_ref().into(), storage: Storage::Local }
     }
 }
 
@@ -135,10 +136,10 @@ impl From<&File> for File {
     }
 }
 
-/// The local files that match a pattern of `*`, `?`, `[…]` and `**`, in the order of their names.
+/// Returns the local files that match a pattern of `*`, `?`, `[…]` and `**`, sorted by name.
 ///
 /// # Errors
-/// [`Error::Io`] if the pattern is none, a folder cannot be read, or nothing matches.
+/// [`Error::Io`] if the pattern is invalid, a folder cannot be read, or nothing matches.
 ///
 /// ```no_run
 /// use oxidax::data;
@@ -152,7 +153,7 @@ pub fn files(pattern: &str) -> Result<Vec<File>, Error> {
     let refused =
         |kind, message: String| io_error(Path::new(pattern), io::Error::new(kind, message));
     let matches = glob::glob(pattern).map_err(|error| {
-        let message = format!("no pattern for files: {} at character {}", error.msg, error.pos);
+        let message = format!("invalid file pattern: {} at character {}", error.msg, error.pos);
         refused(io::ErrorKind::InvalidInput, message)
     })?;
     let mut found = Vec::new();
@@ -163,13 +164,14 @@ pub fn files(pattern: &str) -> Result<Vec<File>, Error> {
             found.push(File::from(path));
         }
     }
-    match found.is_empty() {
-        true => Err(refused(io::ErrorKind::NotFound, "no file matches".into())),
-        false => Ok(found),
+    if found.is_empty() {
+        Err(refused(io::ErrorKind::NotFound, "no file matches".into()))
+    } else {
+        Ok(found)
     }
 }
 
-/// A file that is open, read at any byte by any thread.
+/// An open file with random access, shared by threads.
 pub(in crate::data) struct Handle {
     file: File,
     bytes: Bytes,
@@ -188,12 +190,12 @@ impl Handle {
         &self.file
     }
 
-    /// Bytes in the file when it was opened.
+    /// Returns the file's length when it was opened.
     pub(in crate::data) fn len(&self) -> u64 {
         self.len
     }
 
-    /// How many bytes one request should bring: a request of a store costs a round trip.
+    /// Returns the preferred size of a read. Requests to an object store cost a round trip.
     pub(in crate::data) fn block(&self) -> usize {
         match &self.bytes {
             Bytes::Local(_) | Bytes::Memory(_) => 256 << 10,
@@ -202,7 +204,7 @@ impl Handle {
         }
     }
 
-    /// Reads bytes from `offset` on into the buffer: as many as one request gives, none at the end.
+    /// Reads bytes at `offset` into the buffer, with a single request. Returns 0 at the end.
     pub(in crate::data) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         match &self.bytes {
             Bytes::Local(file) => file.read_at(buffer, offset),
@@ -223,7 +225,8 @@ impl Handle {
         }
     }
 
-    /// Reads exactly `count` bytes, which are `what`. Nothing is allocated for bytes that are not there.
+    /// Reads exactly `count` bytes, called `what` in errors. The length is checked before memory is
+    /// allocated.
     pub(in crate::data) fn exactly(
         &self,
         offset: u64,
@@ -233,7 +236,7 @@ impl Handle {
         let end = offset.checked_add(count).filter(|&end| end <= self.len);
         let size = usize::try_from(count).ok().filter(|_| end.is_some());
         let Some(size) = size else {
-            return Err(self.file.cut_short(self.len, what, count, offset));
+            return Err(self.file.truncated(self.len, what, count, offset));
         };
         let mut bytes = vec![0; size];
         let mut filled = 0;
@@ -241,7 +244,7 @@ impl Handle {
             match self.read_at(&mut bytes[filled..], offset + filled as u64) {
                 Ok(0) => {
                     let end = offset + filled as u64;
-                    return Err(self.file.cut_short(end, what, count, offset));
+                    return Err(self.file.truncated(end, what, count, offset));
                 }
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -260,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_found_in_the_order_of_their_names() {
+    fn files_are_sorted_by_name() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["b.npy", "a.npy", "c.txt"] {
             std::fs::write(folder.path().join(name), "x").unwrap();
@@ -276,11 +279,11 @@ mod tests {
         let error = files(&at("*.csv")).unwrap_err().to_string();
         assert!(error.ends_with("*.csv: no file matches"), "{error}");
         let error = files("a[").unwrap_err().to_string();
-        assert!(error.starts_with("error[io]: a[: no pattern for files: "), "{error}");
+        assert!(error.starts_with("error[io]: a[: invalid file pattern: "), "{error}");
     }
 
     #[test]
-    fn bytes_beyond_the_end_are_refused_before_they_are_allocated() {
+    fn reads_past_the_end_are_refused_before_allocating() {
         let handle = File::in_memory("few", b"abc".as_slice()).open().unwrap();
         assert_eq!(handle.exactly(1, 2, "them").unwrap(), b"bc");
         for (offset, count) in [(1, 3), (4, 0), (0, u64::MAX), (u64::MAX, 1)] {

@@ -1,4 +1,4 @@
-//! Files, wherever they lie: named, found by pattern, read by position, and told of when damaged.
+//! Files on disks, in memory and in object stores: naming, finding, reading, and errors.
 
 mod file;
 mod reader;

@@ -1,4 +1,4 @@
-//! Reading files from front to back, unpacked if they are gzipped.
+//! Sequential reading of files, with decompression of gzip.
 
 use super::file::{File, Handle};
 use crate::core::Error;
@@ -7,21 +7,21 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 
-/// Whether a file that begins like a gzip file is one.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::data) enum Packing {
-    /// It is.
+    /// Gzip.
     Gzip,
-    /// It is not.
+    /// None.
     Plain,
 }
 
-/// A file being read in order.
+/// A sequential reader of a file.
 pub(in crate::data) struct Reader {
     handle: Arc<Handle>,
     packing: Packing,
     reader: Box<dyn BufRead + Send>,
-    /// Bytes read so far, counted after decompression.
+    /// Bytes read so far, after decompression.
     offset: u64,
 }
 
@@ -39,7 +39,7 @@ impl Read for InOrder {
 }
 
 impl Reader {
-    /// Opens a file, to be decompressed on the way if it begins like a gzip file.
+    /// Opens a file and decompresses it if it begins like a gzip file.
     pub(in crate::data) fn open(file: &File) -> Result<Reader, Error> {
         let handle = Arc::new(file.open()?);
         let start = handle.exactly(0, handle.len().min(3), "the first bytes")?;
@@ -50,7 +50,7 @@ impl Reader {
         Ok(Reader::of(handle, packing))
     }
 
-    /// The same for a file whose packing is known.
+    /// Creates a reader for a file of known compression.
     pub(in crate::data) fn of(handle: Arc<Handle>, packing: Packing) -> Reader {
         let reader = from(&handle, packing, 0);
         Reader { handle, packing, reader, offset: 0 }
@@ -60,12 +60,12 @@ impl Reader {
         self.handle.file()
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub(in crate::data) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Bytes that are left, if the file is not packed.
+    /// Returns the number of remaining bytes, if the file is not compressed.
     fn left(&self) -> Option<u64> {
         match self.packing {
             Packing::Plain => Some(self.handle.len().saturating_sub(self.offset)),
@@ -73,7 +73,7 @@ impl Reader {
         }
     }
 
-    /// Goes to a byte: at once in a plain file, by reading on from the start in a packed one.
+    /// Moves to a byte offset. A compressed file is read again from the start.
     pub(in crate::data) fn seek(&mut self, offset: u64) -> Result<(), Error> {
         match self.packing {
             Packing::Plain => {
@@ -87,16 +87,15 @@ impl Reader {
                 self.offset = skipped.map_err(|error| self.failed(error))?;
             }
         }
-        match self.left().is_some_and(|_| offset > self.handle.len()) || self.offset < offset {
-            true => {
-                let end = self.handle.len().min(self.offset);
-                Err(self.file().cut_short(end, "what is left", 0, offset))
-            }
-            false => Ok(()),
+        if self.left().is_some_and(|_| offset > self.handle.len()) || self.offset < offset {
+            let end = self.handle.len().min(self.offset);
+            Err(self.file().truncated(end, "the remaining part", 0, offset))
+        } else {
+            Ok(())
         }
     }
 
-    /// Passes over `count` bytes, which are `what`.
+    /// Skips `count` bytes, called `what` in errors.
     pub(in crate::data) fn skip(&mut self, count: u64, what: &str) -> Result<(), Error> {
         let start = self.offset;
         if let Some(left) = self.left()
@@ -108,13 +107,14 @@ impl Reader {
         let skipped = io::copy(&mut self.reader.by_ref().take(count), &mut io::sink());
         let skipped = skipped.map_err(|error| self.failed(error))?;
         self.offset += skipped;
-        match skipped < count {
-            true => Err(self.file().cut_short(self.offset, what, count, start)),
-            false => Ok(()),
+        if skipped < count {
+            Err(self.file().truncated(self.offset, what, count, start))
+        } else {
+            Ok(())
         }
     }
 
-    /// Reads at most `count` bytes: fewer only at the end of the file.
+    /// Reads at most `count` bytes. Returns fewer only at the end of the file.
     pub(in crate::data) fn up_to(&mut self, count: u64) -> Result<Vec<u8>, Error> {
         let known = self.left().map_or(0, |left| left.min(count));
         let mut bytes = Vec::with_capacity(usize::try_from(known).unwrap_or(0));
@@ -131,28 +131,30 @@ impl Reader {
         }
     }
 
-    /// Reads exactly `count` bytes, which are `what`.
+    /// Reads exactly `count` bytes, called `what` in errors.
     pub(in crate::data) fn exactly(&mut self, count: u64, what: &str) -> Result<Vec<u8>, Error> {
         let start = self.offset;
         if let Some(left) = self.left().filter(|&left| left < count) {
-            return Err(self.file().cut_short(start + left, what, count, start));
+            return Err(self.file().truncated(start + left, what, count, start));
         }
         if self.packing == Packing::Plain {
-            // As many are there, so they can be made room for at once.
+            // The file has enough bytes, so the buffer can be allocated at once.
             let mut bytes = vec![0; usize::try_from(count).unwrap_or(usize::MAX)];
-            return match bytes.is_empty() || self.fill(&mut bytes, what)? {
-                true => Ok(bytes),
-                false => Err(self.file().cut_short(self.offset, what, count, start)),
+            return if bytes.is_empty() || self.fill(&mut bytes, what)? {
+                Ok(bytes)
+            } else {
+                Err(self.file().truncated(self.offset, what, count, start))
             };
         }
         let bytes = self.up_to(count)?;
-        match (bytes.len() as u64) < count {
-            true => Err(self.file().cut_short(self.offset, what, count, start)),
-            false => Ok(bytes),
+        if (bytes.len() as u64) < count {
+            Err(self.file().truncated(self.offset, what, count, start))
+        } else {
+            Ok(bytes)
         }
     }
 
-    /// Fills a small buffer with `what`, or says that the file has ended before its first byte.
+    /// Fills a small buffer with `what`. Returns false if the file ends before its first byte.
     pub(in crate::data) fn fill(&mut self, buffer: &mut [u8], what: &str) -> Result<bool, Error> {
         let start = self.offset;
         let mut filled = 0;
@@ -161,7 +163,7 @@ impl Reader {
                 Ok(0) if filled == 0 => return Ok(false),
                 Ok(0) => {
                     let count = buffer.len() as u64;
-                    return Err(self.file().cut_short(self.offset, what, count, start));
+                    return Err(self.file().truncated(self.offset, what, count, start));
                 }
                 Ok(count) => {
                     filled += count;
@@ -174,7 +176,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Reads a line with its end into the buffer; nothing at the end of the file.
+    /// Reads a line with its end into the buffer. Reads nothing at the end of the file.
     pub(in crate::data) fn line(&mut self, buffer: &mut Vec<u8>) -> Result<(), Error> {
         buffer.clear();
         let read = self.reader.read_until(b'\n', buffer);
@@ -182,16 +184,16 @@ impl Reader {
         read.map(drop).map_err(|error| self.failed(error))
     }
 
-    /// What comes next and has been read from the disk already; empty at the end of the file.
+    /// Returns the next bytes that are buffered. Empty at the end of the file.
     pub(in crate::data) fn buffered(&mut self) -> Result<&[u8], Error> {
-        // Asked twice: the first borrow would last through the error's arm.
+        // The first borrow would last through the error's arm, so the buffer is filled twice.
         if let Err(error) = self.reader.fill_buf() {
             return Err(self.failed(error));
         }
         self.reader.fill_buf().map_err(|error| self.handle.file().io_error(error))
     }
 
-    /// Passes over bytes of [`Reader::buffered`].
+    /// Consumes bytes of [`Reader::buffered`].
     pub(in crate::data) fn consume(&mut self, count: usize) {
         self.reader.consume(count);
         self.offset += count as u64;
@@ -202,7 +204,7 @@ impl Reader {
         self.file().io_error(io::Error::new(error.kind(), message))
     }
 
-    /// The error that the file's content is wrong at a byte.
+    /// Returns the error for wrong content at a byte.
     pub(in crate::data) fn damaged(&self, offset: u64, message: impl fmt::Display) -> Error {
         self.file().damaged(offset, message)
     }

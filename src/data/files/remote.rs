@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-/// A bucket of an object store (`gs://`, `s3://` or any other), whose objects pipelines read like files.
+/// A bucket of an object store (`gs://`, `s3://` or another), whose objects pipelines read like
+/// files.
 ///
-/// The store is yours: build it with the crate `object_store` and the features of your cloud, which bring their
-/// credentials and TLS. (They compile C; this crate enables none of them.)
+/// You create the store with the crate `object_store` and the features of your cloud provider,
+/// which add credentials and TLS. They compile C code, so this crate enables none of them.
 ///
 /// ```
 /// use oxidax::data::{self, Bucket};
@@ -28,7 +29,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 /// let bucket = Bucket::new("gs://numbers", store)?;
 /// let files = bucket.files("train/*.jsonl")?;
 /// assert_eq!(files[1].to_string(), "gs://numbers/train/1.jsonl");
-/// let turns = data::Interleave { cycle_length: 2, block_length: 1 };
+/// let turns = data::InterleaveOptions { cycle_length: 2, block_length: 1 };
 /// let numbers = data::interleave(files.iter().map(data::jsonl::<u32>), turns);
 /// assert_eq!(numbers.collect::<Result<Vec<_>, _>>()?, [1, 3, 2]);
 /// # Ok::<(), oxidax::Error>(())
@@ -54,10 +55,10 @@ pub(super) struct Object {
 }
 
 impl Bucket {
-    /// A bucket by its address, which goes before the names of objects, and the store that holds it.
+    /// Creates a bucket from a store. `address` is the prefix of the objects' names.
     ///
-    /// Requests run on one thread, as many at a time as are asked for; it ends when nobody holds the bucket, or
-    /// a file of it, any more.
+    /// Requests run concurrently on one thread. It ends when the bucket and all its files are
+    /// dropped.
     ///
     /// # Errors
     /// [`Error::Io`] if the thread cannot start.
@@ -66,10 +67,10 @@ impl Bucket {
         let failed = |error| io_error(Path::new(&address), error);
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let (requests, mut asked) = unbounded_channel::<Request>();
+        let (requests, mut pulled) = unbounded_channel::<Request>();
         let serve = move || {
             runtime.block_on(async move {
-                while let Some(request) = asked.recv().await {
+                while let Some(request) = pulled.recv().await {
                     tokio::spawn(request);
                 }
             });
@@ -80,21 +81,21 @@ impl Bucket {
         Ok(Bucket { address, store })
     }
 
-    /// An object by its key. Nothing is asked of the store yet.
+    /// Returns an object by its key, without a request to the store.
     pub fn file(&self, key: &str) -> File {
         let object = Object { store: self.store.clone(), key: Key::from(key) };
         File::remote(&format!("{}/{key}", self.address.trim_end_matches('/')), object)
     }
 
-    /// The objects whose keys match a pattern of `*`, `?`, `[…]` and `**`, in the order of their keys.
+    /// Returns the objects whose keys match a pattern of `*`, `?`, `[…]` and `**`, sorted by key.
     ///
     /// # Errors
-    /// [`Error::Io`] if the pattern is none, the store refuses, or nothing matches.
+    /// [`Error::Io`] if the pattern is invalid, the store returns an error, or nothing matches.
     pub fn files(&self, pattern: &str) -> Result<Vec<File>, Error> {
         let place = format!("{}/{pattern}", self.address.trim_end_matches('/'));
         let refused = |error| io_error(Path::new(&place), error);
         let matcher = glob::Pattern::new(pattern).map_err(|error| {
-            let message = format!("no pattern for files: {} at character {}", error.msg, error.pos);
+            let message = format!("invalid file pattern: {} at character {}", error.msg, error.pos);
             refused(io::Error::new(io::ErrorKind::InvalidInput, message))
         })?;
         // Stores list by folder: the one before the first special character.
@@ -110,9 +111,10 @@ impl Bucket {
             .filter(|key| matcher.matches_with(key, options))
             .collect();
         keys.sort();
-        match keys.is_empty() {
-            true => Err(refused(io::Error::new(io::ErrorKind::NotFound, "no object matches"))),
-            false => Ok(keys.iter().map(|key| self.file(key)).collect()),
+        if keys.is_empty() {
+            Err(refused(io::Error::new(io::ErrorKind::NotFound, "no object matches")))
+        } else {
+            Ok(keys.iter().map(|key| self.file(key)).collect())
         }
     }
 }
@@ -123,7 +125,7 @@ async fn listed(
 ) -> Result<Vec<String>, object_store::Error> {
     let mut listing = objects.list(folder);
     let mut keys = Vec::new();
-    // The stream's own trait, by hand: it has one method.
+    // `Stream` has one method, called here directly.
     while let Some(object) =
         std::future::poll_fn(|context| listing.as_mut().poll_next(context)).await
     {
@@ -133,17 +135,17 @@ async fn listed(
 }
 
 impl Store {
-    /// Runs a request on the thread, and waits for its answer.
+    /// Runs a request on the thread and waits for its answer.
     fn run<T: Send + 'static>(
         &self,
         request: impl Future<Output = Result<T, object_store::Error>> + Send + 'static,
     ) -> io::Result<T> {
         let (answer, answered) = sync_channel(1);
         let request = async move {
-            // Nobody waits for it if the thread that asked is gone.
+            // The receiver is gone if the requesting thread has ended.
             drop(answer.send(request.await));
         };
-        let gone = || io::Error::other("the thread that asks the store is gone");
+        let gone = || io::Error::other("the thread that sends requests has ended");
         self.requests.send(Box::pin(request)).map_err(|_| gone())?;
         answered.recv().map_err(|_| gone())?.map_err(|error| match error {
             object_store::Error::NotFound { .. } => {
@@ -160,13 +162,13 @@ impl Object {
         Ok(self.store.run(async move { objects.head(&key).await })?.size)
     }
 
-    /// Fills the buffer with the bytes from `offset` on, which are there.
+    /// Fills the buffer with the bytes at `offset`, which must exist.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let (objects, key) = (self.store.objects.clone(), self.key.clone());
         let range = offset..offset + buffer.len() as u64;
         let bytes = self.store.run(async move { objects.get_range(&key, range).await })?;
         if bytes.len() != buffer.len() {
-            let message = format!("the store gave {} of {} bytes", bytes.len(), buffer.len());
+            let message = format!("the store returned {} of {} bytes", bytes.len(), buffer.len());
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
         }
         buffer.copy_from_slice(&bytes);

@@ -9,14 +9,14 @@ use serde::de::DeserializeOwned;
 use std::io::{self, Read};
 use std::marker::PhantomData;
 
-/// The rows of a file of comma-separated values with a header, gzipped or not, each as a struct whose fields
-/// have the names of columns, or a tuple or vector of all columns.
+/// Streams the rows of a CSV file with a header, compressed with gzip or not. A row is deserialized
+/// into a struct whose fields are named like columns, or into a tuple or vector of all columns.
 ///
-/// Fields may be quoted as RFC 4180 has it, and hold line ends then.
+/// Fields may be quoted as in RFC 4180, and then contain line ends.
 ///
 /// # Errors
-/// As items of the stream, naming the file and the byte at which the row begins: a row has not as many
-/// fields as the header, or a field is not of its type.
+/// As items of the stream, naming the file and the byte at which the row begins: a row has another
+/// number of fields than the header, or a field does not have its type.
 ///
 /// ```
 /// use oxidax::data::{self, File};
@@ -34,7 +34,7 @@ pub fn csv<T: DeserializeOwned + Send + 'static>(file: impl Into<File>) -> Strea
     csv_with(file, CsvOptions::default())
 }
 
-/// The same for files of other habits.
+/// Streams the rows of a delimited file with options.
 ///
 /// ```
 /// use oxidax::data::{self, CsvOptions, File};
@@ -51,12 +51,12 @@ pub fn csv_with<T: DeserializeOwned + Send + 'static>(
     records(file.into(), CsvFormat { options, record: PhantomData })
 }
 
-/// The habits of a file of separated values.
+/// Options of [`csv_with`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CsvOptions {
-    /// What stands between fields.
+    /// The separator of fields.
     pub delimiter: u8,
-    /// Whether the first row names the columns.
+    /// The first row contains the names of the columns.
     pub header: bool,
 }
 
@@ -106,13 +106,12 @@ fn rows(reader: Reader, options: CsvOptions) -> Rows {
     ReaderBuilder::new()
         .has_headers(false)
         .delimiter(options.delimiter)
-        // That all rows have as many fields as the header is checked here, where a file may be entered
-        // in its midst.
+        // The number of fields is checked in `read`, because reading may start inside the file.
         .flexible(true)
         .from_reader(Bytes { reader })
 }
 
-/// A reader as the csv crate wants it.
+/// Adapts a reader to the csv crate.
 struct Bytes {
     reader: Reader,
 }
@@ -133,7 +132,7 @@ impl Read for Bytes {
 struct CsvReader<T> {
     file: File,
     rows: Rows,
-    /// The byte at which `rows` begins to count.
+    /// The offset at which `rows` begins to count.
     start: u64,
     header: Option<ByteRecord>,
     row: ByteRecord,
@@ -141,7 +140,7 @@ struct CsvReader<T> {
 }
 
 impl<T> CsvReader<T> {
-    /// Reads a row, and says where it begins.
+    /// Reads a row and returns its offset.
     fn read_row(&mut self) -> Result<Option<u64>, Fault> {
         let start = self.offset_now();
         match self.rows.read_byte_record(&mut self.row) {
@@ -158,7 +157,7 @@ impl<T> CsvReader<T> {
         self.start + self.rows.position().byte()
     }
 
-    /// What a column is called.
+    /// Returns the name of a column for error messages.
     fn column(&self, field: u64) -> String {
         let name = self.header.as_ref().and_then(|header| header.get(field as usize));
         match name {

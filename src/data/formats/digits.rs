@@ -2,22 +2,22 @@
 
 use crate::core::Error;
 use crate::data::files::{File, Reader};
-use crate::data::labelled::Labelled;
+use crate::data::labelled::LabelledImages;
 use std::path::Path;
 
 const PIXELS: usize = 64;
-const LARGEST_PIXEL: u8 = 16;
-const LARGEST_LABEL: u8 = 9;
-/// The real file has 0.25 MB; one of this size is another.
-const LARGEST_FILE: u64 = 64 << 20;
+const MAX_PIXEL: u8 = 16;
+const MAX_LABEL: u8 = 9;
+/// A larger file is not the digits, which take 0.25 MB.
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// The 8 by 8 digits of a file of comma-separated values, gzipped or not: one digit a line, 64
-/// pixels in `0..=16` and the label.
+/// Reads the 8 × 8 digits of a CSV file, compressed with gzip or not. A line has 64 pixels in
+/// `0..=16` and the label.
 ///
 /// Pixels are scaled to `0.0..=1.0`.
 ///
 /// # Errors
-/// [`Error::Io`] naming the file, the byte and the line: the file is missing, or a line is not 65
+/// [`Error::Io`] naming the file, the byte and the line if the file is missing, or a line is not 65
 /// numbers in range.
 ///
 /// ```no_run
@@ -31,11 +31,11 @@ const LARGEST_FILE: u64 = 64 << 20;
 /// # Reference
 /// E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, UCI Machine Learning
 /// Repository, 1998.
-pub fn digits(path: impl AsRef<Path>) -> Result<Labelled, Error> {
+pub fn digits(path: impl AsRef<Path>) -> Result<LabelledImages, Error> {
     let mut reader = Reader::open(&File::from(path.as_ref()))?;
-    let bytes = reader.up_to(LARGEST_FILE)?;
-    if bytes.len() as u64 == LARGEST_FILE {
-        return Err(reader.damaged(LARGEST_FILE, "the file is too large to be the digits"));
+    let bytes = reader.up_to(MAX_FILE_BYTES)?;
+    if bytes.len() as u64 == MAX_FILE_BYTES {
+        return Err(reader.damaged(MAX_FILE_BYTES, "the file is too large to be the digits"));
     }
     let (mut pixels, mut labels) = (Vec::new(), Vec::new());
     let mut offset = 0;
@@ -48,10 +48,10 @@ pub fn digits(path: impl AsRef<Path>) -> Result<Labelled, Error> {
         )?;
         offset += line.len();
     }
-    Ok(Labelled::new(pixels, labels, PIXELS, f32::from(LARGEST_PIXEL)))
+    Ok(LabelledImages::new(pixels, labels, PIXELS, f32::from(MAX_PIXEL)))
 }
 
-/// Adds one line's pixels and label, or says at which of its bytes it is wrong.
+/// Appends one line's pixels and label. An error holds the column of the wrong byte.
 fn parse_line(
     line: &[u8],
     pixels: &mut Vec<u8>,
@@ -63,18 +63,20 @@ fn parse_line(
     }
     let mut column = 0;
     for (position, field) in line.split(|&byte| byte == b',').enumerate() {
-        let (largest, what) = match position < PIXELS {
-            true => (LARGEST_PIXEL, "pixel"),
-            false => (LARGEST_LABEL, "label"),
-        };
+        let (largest, what) =
+            if position < PIXELS { (MAX_PIXEL, "pixel") } else { (MAX_LABEL, "label") };
         let text = String::from_utf8_lossy(field);
         let number: Option<u8> = text.trim().parse().ok().filter(|&number| number <= largest);
         let Some(number) = number else {
-            return Err((column, format!("a {what} is a number in 0..={largest}, not `{text}`")));
+            return Err((
+                column,
+                format!("a {what} must be a number in 0..={largest}, not `{text}`"),
+            ));
         };
-        match position < PIXELS {
-            true => pixels.push(number),
-            false => labels.push(number),
+        if position < PIXELS {
+            pixels.push(number)
+        } else {
+            labels.push(number)
         }
         column += field.len() + 1;
     }
@@ -90,7 +92,7 @@ mod tests {
         format!("{first},{}{label}\n", "4,".repeat(PIXELS - 1))
     }
 
-    fn read(text: &str) -> Result<Labelled, String> {
+    fn read(text: &str) -> Result<LabelledImages, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("digits.csv");
         std::fs::write(&path, text).unwrap();
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_rows_with_and_without_a_last_newline() {
+    fn last_newline_is_optional() {
         let text = format!("{}{}", line("16", "3"), line("0", "9"));
         for text in [text.as_str(), text.trim_end()] {
             let set = read(text).unwrap();
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_line_and_the_byte() {
+    fn errors_name_the_line_and_the_byte() {
         let refused =
             |text: String, expected: Expect| expected.assert_eq(&read(&text).unwrap_err());
         refused(
@@ -120,13 +122,13 @@ mod tests {
         refused(
             format!("{}{}", line("1", "1"), line("17", "1")),
             expect![
-                "error[io]: digits.csv: at byte 130: line 2: a pixel is a number in 0..=16, not `17`"
+                "error[io]: digits.csv: at byte 130: line 2: a pixel must be a number in 0..=16, not `17`"
             ],
         );
         refused(
             line("1", "ten"),
             expect![
-                "error[io]: digits.csv: at byte 128: line 1: a label is a number in 0..=9, not `ten`"
+                "error[io]: digits.csv: at byte 128: line 1: a label must be a number in 0..=9, not `ten`"
             ],
         );
         refused(

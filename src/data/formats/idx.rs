@@ -1,37 +1,45 @@
-//! The idx format of MNIST and its relatives.
+//! The idx format of MNIST and related datasets.
 
 use crate::core::Error;
 use crate::data::files::{File, Reader, io_error};
-use crate::data::labelled::Labelled;
+use crate::data::labelled::LabelledImages;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Which files of a folder of idx files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
+/// A part of a dataset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Split {
     /// `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`.
+    #[default]
     Train,
     /// `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte`.
     Test,
 }
 
-impl Part {
+/// Options of [`idx_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct IdxOptions {
+    /// The files to read.
+    pub split: Split,
+}
+
+impl Split {
     fn prefix(self) -> &'static str {
         match self {
-            Part::Train => "train",
-            Part::Test => "t10k",
+            Split::Train => "train",
+            Split::Test => "t10k",
         }
     }
 }
 
-/// The training images and labels in a folder of idx files: MNIST, Fashion-MNIST and their like.
+/// Reads the training images and labels in a folder of idx files, such as MNIST and Fashion-MNIST.
 ///
 /// Reads `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, with or without `.gz`. An image
 /// becomes one row of pixels, scaled from `0..=255` to `0.0..=1.0`.
 ///
 /// # Errors
-/// [`Error::Io`] naming the file and the byte: a file is missing, cut short, longer than its header
-/// says, of other elements than bytes, or there are not as many labels as images.
+/// [`Error::Io`] naming the file and the byte if a file is missing, truncated, longer than its
+/// header says, does not contain bytes, or if the numbers of labels and images differ.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -42,18 +50,18 @@ impl Part {
 ///
 /// # Reference
 /// Y. LeCun, C. Cortes, C. Burges: The MNIST database of handwritten digits, file formats.
-pub fn idx(folder: impl AsRef<Path>) -> Result<Labelled, Error> {
-    idx_part(folder, Part::Train)
+pub fn idx(folder: impl AsRef<Path>) -> Result<LabelledImages, Error> {
+    idx_with(folder, IdxOptions::default())
 }
 
-/// The images and labels of one part of a folder of idx files. See [`idx`].
+/// Reads the images and labels of one split in a folder of idx files. See [`idx`].
 ///
 /// # Errors
 /// As [`idx`].
-pub fn idx_part(folder: impl AsRef<Path>, part: Part) -> Result<Labelled, Error> {
-    let folder = folder.as_ref();
-    let images = find(folder, &format!("{}-images", part.prefix()), "idx3-ubyte")?;
-    let labels = find(folder, &format!("{}-labels", part.prefix()), "idx1-ubyte")?;
+pub fn idx_with(folder: impl AsRef<Path>, options: IdxOptions) -> Result<LabelledImages, Error> {
+    let (folder, IdxOptions { split }) = (folder.as_ref(), options);
+    let images = find(folder, &format!("{}-images", split.prefix()), "idx3-ubyte")?;
+    let labels = find(folder, &format!("{}-labels", split.prefix()), "idx1-ubyte")?;
     let (dims, pixels) = read(&images, 3, "images")?;
     let (label_dims, classes) = read(&labels, 1, "labels")?;
     if dims[0] != label_dims[0] {
@@ -65,11 +73,11 @@ pub fn idx_part(folder: impl AsRef<Path>, part: Part) -> Result<Labelled, Error>
         );
         return Err(io_error(&labels, io::Error::new(io::ErrorKind::InvalidData, message)));
     }
-    Ok(Labelled::new(pixels, classes, dims[1] * dims[2], 255.0))
+    Ok(LabelledImages::new(pixels, classes, dims[1] * dims[2], 255.0))
 }
 
 fn find(folder: &Path, stem: &str, kind: &str) -> Result<PathBuf, Error> {
-    // Some copies of MNIST have a dot where the original has a hyphen.
+    // Some copies of MNIST use a dot instead of the hyphen.
     let names = [
         format!("{stem}-{kind}"),
         format!("{stem}-{kind}.gz"),
@@ -95,7 +103,7 @@ fn element_name(code: u8) -> Option<&'static str> {
     })
 }
 
-/// The axis sizes and elements of an idx file of bytes.
+/// Reads the axis sizes and elements of an idx file of bytes.
 fn read(path: &Path, rank: usize, what: &str) -> Result<(Vec<usize>, Vec<u8>), Error> {
     let mut reader = Reader::open(&File::from(path))?;
     let header = reader.exactly(4, "the header")?;
@@ -126,7 +134,7 @@ fn read(path: &Path, rank: usize, what: &str) -> Result<(Vec<usize>, Vec<u8>), E
     };
     let elements = reader.exactly(size as u64, &format!("{what} of sizes {dims:?}"))?;
     if !reader.up_to(1)?.is_empty() {
-        let message = format!("the file goes on behind its {what} of sizes {dims:?}");
+        let message = format!("the file continues after its {what} of sizes {dims:?}");
         return Err(reader.damaged(reader.offset() - 1, message));
     }
     Ok((dims, elements))
@@ -169,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_plain_and_gzipped_files() {
+    fn plain_and_gzip_files_are_read() {
         for images in [images(), gzipped(&images())] {
             let folder = folder(&images, &labels());
             let set = idx(folder.path()).unwrap();
@@ -180,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_an_idx_file() {
+    fn other_files_are_refused() {
         let with = |position: usize, byte: u8| {
             let mut bytes = images();
             bytes[position] = byte;
@@ -218,7 +226,7 @@ mod tests {
             &with(15, 2),
             &labels(),
             expect![
-                "error[io]: DIR/train-images-idx3-ubyte.gz: at byte 20: the file goes on behind its images of sizes [2, 1, 2]"
+                "error[io]: DIR/train-images-idx3-ubyte.gz: at byte 20: the file continues after its images of sizes [2, 1, 2]"
             ],
         );
         refused(
@@ -268,9 +276,10 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_named() {
+    fn missing_files_are_named() {
         let folder = tempfile::tempdir().unwrap();
-        let error = idx_part(folder.path(), Part::Test).unwrap_err().to_string();
+        let error =
+            idx_with(folder.path(), IdxOptions { split: Split::Test }).unwrap_err().to_string();
         let place = folder.path().display().to_string();
         expect!["error[io]: DIR: the folder has none of t10k-images-idx3-ubyte, t10k-images-idx3-ubyte.gz, t10k-images.idx3-ubyte, t10k-images.idx3-ubyte.gz"].assert_eq(&error.replace(&place, "DIR"));
     }

@@ -1,8 +1,8 @@
-//! Folders of images, and decoding them.
+//! Folders of images, and decoding of PNG and JPEG.
 
 use crate::core::{Error, HostArray};
 use crate::data::files::{File, io_error};
-use crate::data::origin::Origin;
+use crate::data::origin::RecordOrigin;
 use crate::data::source::Source;
 use image::imageops::FilterType;
 use image::{ImageFormat, ImageReader, Limits};
@@ -11,16 +11,16 @@ use std::fs;
 use std::io::{self, Cursor};
 use std::path::Path;
 
-/// More bytes than this come of no byte of a PNG or JPEG file: deflate ends at 1032, and a block of 8 by 8
-/// pixels of three bytes takes a quarter of a byte at the least.
-const BEST_RATIO: u64 = 1100;
-/// What decoding may take besides, for tables and small images.
-const SMALL: u64 = 4 << 20;
+/// Largest ratio of decoded to encoded bytes. Deflate reaches 1032, and a JPEG block of 8 × 8
+/// pixels of three bytes takes at least a quarter of a byte.
+const MAX_RATIO: u64 = 1100;
+/// Additional bytes allowed for tables and small images.
+const EXTRA_BYTES: u64 = 4 << 20;
 
-/// A folder of images with a sub-folder for each class: PNG and JPEG files, by their names' endings.
+/// A folder of PNG and JPEG images with one sub-folder per class.
 ///
-/// Classes are numbered in the order of their names. Records are the files' bytes, so that decoding can be done
-/// in parallel:
+/// Classes are numbered in the order of their names. Records are encoded files, so that decoding
+/// can run in parallel:
 ///
 /// ```no_run
 /// use oxidax::data::{self, ImageFolder, Source};
@@ -35,24 +35,24 @@ const SMALL: u64 = 4 << 20;
 /// ```
 pub struct ImageFolder {
     classes: Vec<String>,
-    /// Files, each with its class.
+    /// The files, each with its class.
     files: Vec<(File, usize)>,
 }
 
-/// A file of an [`ImageFolder`], still encoded.
+/// An encoded file of an [`ImageFolder`].
 #[derive(Clone, PartialEq)]
 pub struct ImageFile {
-    /// What the file holds.
+    /// The file's content.
     pub bytes: Vec<u8>,
-    /// Its class.
+    /// The file's class.
     pub class: usize,
 }
 
 impl ImageFile {
-    /// The class as an array `i32[]`, to be batched.
+    /// Returns the class as an array `i32[]`, for batches.
     ///
     /// # Errors
-    /// `Data` if there are more than two thousand million classes.
+    /// `Data` if the class does not fit into an `i32`.
     pub fn label(&self) -> Result<HostArray, Error> {
         let class = i32::try_from(self.class).map_err(|_| {
             Error::data("label", format!("class {} exceeds {}", self.class, i32::MAX))
@@ -68,10 +68,10 @@ impl fmt::Debug for ImageFile {
 }
 
 impl ImageFolder {
-    /// Lists a folder. Files of other endings, and those beside the sub-folders, are passed over.
+    /// Lists a folder. Other files are ignored.
     ///
     /// # Errors
-    /// [`Error::Io`] if a folder cannot be read, or there is no image in any.
+    /// [`Error::Io`] if a folder cannot be read, or contains no images.
     pub fn open(folder: impl AsRef<Path>) -> Result<ImageFolder, Error> {
         let folder = folder.as_ref();
         let (mut classes, mut files) = (Vec::new(), Vec::new());
@@ -92,13 +92,13 @@ impl ImageFolder {
         Ok(ImageFolder { classes, files })
     }
 
-    /// The names of the classes.
+    /// Returns the names of the classes.
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
 }
 
-/// What is in a folder, in the order of names.
+/// Returns the entries of a folder, sorted by name.
 fn listed(folder: &Path) -> Result<Vec<std::path::PathBuf>, Error> {
     let entries = fs::read_dir(folder)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>());
@@ -126,8 +126,8 @@ impl Source for ImageFolder {
         Ok(ImageFile { bytes, class: *class })
     }
 
-    fn origin(&self, index: usize) -> Option<Origin> {
-        Some(Origin::file(self.files[index].0.name().clone()))
+    fn origin(&self, index: usize) -> Option<RecordOrigin> {
+        Some(RecordOrigin::file(self.files[index].0.name().clone()))
     }
 }
 
@@ -137,11 +137,11 @@ impl fmt::Debug for ImageFolder {
     }
 }
 
-/// A PNG or JPEG image, as `u8[height, width, 3]`: red, green and blue, resized with a triangle filter if it has
-/// another size. Transparency is dropped, grey becomes three equal channels.
+/// Decodes a PNG or JPEG image to `u8[height, width, 3]` in RGB. An image of another size is
+/// resized with a triangle filter. Transparency is dropped, and grey becomes three equal channels.
 ///
 /// # Errors
-/// `Data` if the bytes are no such image, or claim to be one larger than so many bytes can hold.
+/// `Data` if the bytes are not such an image, or declare a size that they cannot contain.
 ///
 /// ```
 /// use oxidax::data;
@@ -162,13 +162,13 @@ pub fn decode_image(bytes: &[u8], height: usize, width: usize) -> Result<HostArr
         }
     };
     let unfit = |error: image::ImageError| refused(format!("the {} bytes: {error}", bytes.len()));
-    let most = bytes.len() as u64 * BEST_RATIO + SMALL;
+    let most = bytes.len() as u64 * MAX_RATIO + EXTRA_BYTES;
     let (columns, rows) =
         ImageReader::with_format(Cursor::new(bytes), format).into_dimensions().map_err(unfit)?;
-    // Three bytes a pixel at least, once it is decoded.
+    // A decoded pixel takes at least three bytes.
     if u64::from(columns) * u64::from(rows) * 3 > most {
         return Err(refused(format!(
-            "the {} bytes claim to be an image of {columns} by {rows} pixels",
+            "the {} bytes declare an image of {columns} by {rows} pixels",
             bytes.len()
         )));
     }
@@ -178,12 +178,13 @@ pub fn decode_image(bytes: &[u8], height: usize, width: usize) -> Result<HostArr
     reader.limits(limits);
     let decoded = reader.decode().map_err(unfit)?;
     let (Ok(new_width), Ok(new_height)) = (u32::try_from(width), u32::try_from(height)) else {
-        return Err(refused(format!("no image is {width} by {height} pixels")));
+        return Err(refused(format!("an image cannot have {width} by {height} pixels")));
     };
     let rgb = decoded.into_rgb8();
-    let rgb = match (columns, rows) == (new_width, new_height) {
-        true => rgb,
-        false => image::imageops::resize(&rgb, new_width, new_height, FilterType::Triangle),
+    let rgb = if (columns, rows) == (new_width, new_height) {
+        rgb
+    } else {
+        image::imageops::resize(&rgb, new_width, new_height, FilterType::Triangle)
     };
     HostArray::from_slice(rgb.as_raw(), [height, width, 3])
 }

@@ -1,4 +1,4 @@
-//! JSON, one value a line.
+//! JSON Lines: one value per line.
 
 use super::sequential::{Fault, Format, Opened, records};
 use crate::core::Error;
@@ -7,10 +7,12 @@ use crate::data::stream::Stream;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 
-/// The lines of a file, gzipped or not, each of which is a JSON value of this type. Blank lines are passed over.
+/// Streams the lines of a file, compressed with gzip or not. Each line is deserialized from JSON.
+/// Blank lines are skipped.
 ///
 /// # Errors
-/// As items of the stream, naming the file and the byte: a line is not JSON, or not of the type.
+/// As items of the stream, naming the file and the byte of a line that is not JSON, or not of the
+/// type.
 ///
 /// ```
 /// use oxidax::data::{self, File};
@@ -66,10 +68,10 @@ impl<T: DeserializeOwned + Send + 'static> Opened for JsonlReader<T> {
                 Ok(record) => Ok(Some((start, record))),
                 Err(error) => {
                     let at = start + error.column().saturating_sub(1) as u64;
-                    let said = error.to_string();
-                    // The place is said in bytes already; the line is always the first of its own.
-                    let said = said.split(" at line ").next().unwrap_or_default();
-                    Err(Fault::Record(self.reader.damaged(at, said)))
+                    let message = error.to_string();
+                    // The error names the byte already, and serde's line number is always 1.
+                    let message = message.split(" at line ").next().unwrap_or_default();
+                    Err(Fault::Record(self.reader.damaged(at, message)))
                 }
             };
         }

@@ -1,4 +1,4 @@
-//! What files look like inside.
+//! File formats.
 
 mod csv;
 mod digits;
@@ -18,7 +18,7 @@ mod tokens;
 
 pub use csv::{CsvOptions, csv, csv_with};
 pub use digits::digits;
-pub use idx::{Part, idx, idx_part};
+pub use idx::{IdxOptions, Split, idx, idx_with};
 #[cfg(feature = "images")]
 pub use images::{ImageFile, ImageFolder, decode_image};
 pub use jsonl::jsonl;

@@ -1,19 +1,19 @@
-//! NumPy's arrays.
+//! NumPy's `.npy` files.
 
 use super::npy_header::{Header, parse};
 use crate::core::{Aval, DType, Error, HostArray};
 use crate::data::files::{File, Handle};
-use crate::data::origin::Origin;
+use crate::data::origin::RecordOrigin;
 use crate::data::source::Source;
 use std::fmt;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// The array of an `.npy` file: versions 1 to 3, either byte order, either order of axes.
+/// Reads the array of an `.npy` file: versions 1 to 3, either byte order, either memory order.
 ///
 /// # Errors
-/// [`Error::Io`] naming the file and the byte: the file is cut short or longer than its header says, or has a
-/// dtype that arrays cannot have (text, objects, structures).
+/// [`Error::Io`] naming the file and the byte if the file is truncated, longer than its header
+/// says, or has a dtype that oxidax does not have (text, objects, structures).
 ///
 /// ```no_run
 /// use oxidax::data;
@@ -31,7 +31,7 @@ pub fn npy(file: impl Into<File>) -> Result<HostArray, Error> {
     from_bytes(&bytes).map_err(|(at, message)| file.damaged(at, message))
 }
 
-/// The array of an `.npy` file's bytes, or what is wrong at which.
+/// Reads an array from the bytes of an `.npy` file. An error holds the offset of the wrong byte.
 pub(super) fn from_bytes(bytes: &[u8]) -> Result<HostArray, (u64, String)> {
     let (header, start) = header(bytes)?;
     let size = size_of(&header, start)?;
@@ -44,16 +44,17 @@ pub(super) fn from_bytes(bytes: &[u8]) -> Result<HostArray, (u64, String)> {
             format!("{found} bytes of elements, the header says {size} for {dtype}{shape:?}"),
         ));
     }
-    let bytes = native(&header, elements, start as u64)?;
-    let bytes = match header.fortran && header.shape.len() > 1 {
-        true => row_major(&bytes, &header.shape, header.dtype.host_bytes()),
-        false => bytes,
+    let bytes = to_native_order(&header, elements, start as u64)?;
+    let bytes = if header.fortran && header.shape.len() > 1 {
+        row_major(&bytes, &header.shape, header.dtype.host_bytes())
+    } else {
+        bytes
     };
     let aval = Aval::new(header.dtype, &header.shape[..]);
     HostArray::from_bytes(bytes, aval).map_err(|error| (start as u64, error.to_string()))
 }
 
-/// Reads the header, and says where the elements begin.
+/// Parses the header, and returns it with the offset of the elements.
 fn header(bytes: &[u8]) -> Result<(Header, usize), (u64, String)> {
     if !bytes.starts_with(MAGIC) {
         let found = &bytes[..bytes.len().min(MAGIC.len())];
@@ -64,7 +65,12 @@ fn header(bytes: &[u8]) -> Result<(Header, usize), (u64, String)> {
     let width = match version {
         1 => 2,
         2 | 3 => 4,
-        other => return Err((6, format!("version {other} of the format; known are 1 to 3"))),
+        other => {
+            return Err((
+                6,
+                format!("unknown version {other} of the format; supported are 1 to 3"),
+            ));
+        }
     };
     let cut = |at: usize| (bytes.len() as u64, format!("the header should reach byte {at}"));
     let length = bytes.get(8..8 + width).ok_or_else(|| cut(8 + width))?;
@@ -79,11 +85,11 @@ fn header(bytes: &[u8]) -> Result<(Header, usize), (u64, String)> {
     Ok((header, start))
 }
 
-/// How many bytes the elements take.
+/// Returns the number of bytes of the elements.
 fn size_of(header: &Header, start: usize) -> Result<u64, (u64, String)> {
     let width = header.dtype.host_bytes() as u64;
     let sizes = header.shape.iter().map(|&size| size as u64);
-    // Zero first: axes whose product overflows hold nothing if one of them is empty.
+    // Zero first: sizes whose product overflows hold nothing if one axis is empty.
     if header.shape.contains(&0) {
         return Ok(0);
     }
@@ -92,12 +98,12 @@ fn size_of(header: &Header, start: usize) -> Result<u64, (u64, String)> {
         .ok_or_else(|| (start as u64, format!("axis sizes {:?} overflow", header.shape)))
 }
 
-/// The elements in the machine's byte order.
-fn native(header: &Header, bytes: &[u8], start: u64) -> Result<Vec<u8>, (u64, String)> {
+/// Converts elements to the host's byte order.
+fn to_native_order(header: &Header, bytes: &[u8], start: u64) -> Result<Vec<u8>, (u64, String)> {
     if header.dtype.is_bool()
         && let Some(at) = bytes.iter().position(|&byte| byte > 1)
     {
-        return Err((start + at as u64, format!("{} is no bool", bytes[at])));
+        return Err((start + at as u64, format!("{} is not a bool", bytes[at])));
     }
     let mut bytes = bytes.to_vec();
     if header.swapped {
@@ -111,7 +117,7 @@ fn native(header: &Header, bytes: &[u8], start: u64) -> Result<Vec<u8>, (u64, St
     Ok(bytes)
 }
 
-/// Elements whose first index runs fastest, so that the last one does.
+/// Converts column-major elements to row-major order.
 fn row_major(bytes: &[u8], shape: &[usize], width: usize) -> Vec<u8> {
     let mut strides = vec![width; shape.len()];
     for axis in 1..shape.len() {
@@ -133,7 +139,7 @@ fn row_major(bytes: &[u8], shape: &[usize], width: usize) -> Vec<u8> {
     rows
 }
 
-/// The rows of an `.npy` file, read by position: the file may be larger than the memory.
+/// The rows of an `.npy` file with random access. The file may be larger than memory.
 ///
 /// ```no_run
 /// use oxidax::data::{Npy, Source};
@@ -144,19 +150,19 @@ pub struct Npy {
     handle: Handle,
     header: Header,
     start: u64,
-    /// Bytes of a row.
+    /// Bytes per row.
     row: u64,
 }
 
 impl Npy {
-    /// Opens a file of at least one axis, whose rows are stored one after the other.
+    /// Opens an array of at least one axis, stored in row-major order.
     ///
     /// # Errors
-    /// As [`npy`]; and if the array has no axis, or is stored in Fortran's order.
+    /// As [`npy`], and [`Error::Io`] if the array has no axes or is stored in Fortran order.
     pub fn open(file: impl Into<File>) -> Result<Npy, Error> {
         let file = file.into();
         let handle = file.open()?;
-        // A header of version 1 is shorter; longer ones say how long they are.
+        // A header of version 1 is shorter. Later versions store its length.
         let first = handle.exactly(0, handle.len().min(12), "the header")?;
         let length = match first.get(6) {
             Some(2 | 3) if first.len() == 12 => {
@@ -181,15 +187,15 @@ impl Npy {
             return Err(file.damaged(start, "an array without axes has no rows"));
         };
         if header.fortran && header.shape.len() > 1 {
-            let message = "the array is stored in Fortran's order, so its rows lie scattered; \
-                           `data::npy` reads it whole, `np.ascontiguousarray` before saving turns it";
+            let message = "the array is stored in Fortran order, so its rows are not contiguous; \
+                           `data::npy` reads it completely, or call `np.ascontiguousarray` before saving";
             return Err(file.damaged(start, message));
         }
         let row = size.checked_div(rows as u64).unwrap_or(0);
         Ok(Npy { handle, header, start, row })
     }
 
-    /// The type of a row.
+    /// Returns the type of a row.
     pub fn row_aval(&self) -> Aval {
         Aval::new(self.header.dtype, &self.header.shape[1..])
     }
@@ -205,13 +211,13 @@ impl Source for Npy {
     fn get(&self, index: usize) -> Result<HostArray, Error> {
         let at = self.start + index as u64 * self.row;
         let bytes = self.handle.exactly(at, self.row, "a row")?;
-        let bytes = native(&self.header, &bytes, at)
+        let bytes = to_native_order(&self.header, &bytes, at)
             .map_err(|(at, message)| self.handle.file().damaged(at, message))?;
         HostArray::from_bytes(bytes, self.row_aval())
     }
 
-    fn origin(&self, index: usize) -> Option<Origin> {
-        Some(Origin::row(self.handle.file().name().clone(), index as u64))
+    fn origin(&self, index: usize) -> Option<RecordOrigin> {
+        Some(RecordOrigin::row(self.handle.file().name().clone(), index as u64))
     }
 }
 

@@ -1,18 +1,18 @@
-//! The header of NumPy's files: a Python dictionary.
+//! The header of NumPy files: a Python dictionary literal.
 
 use crate::core::DType;
 
-/// What a header says.
+/// A parsed header.
 #[derive(Debug, PartialEq)]
 pub(super) struct Header {
     pub(super) dtype: DType,
-    /// Whether the bytes of an element, or of either half of a complex one, stand in the other order.
+    /// The elements, or the halves of complex elements, are not in the host's byte order.
     pub(super) swapped: bool,
     pub(super) fortran: bool,
     pub(super) shape: Vec<usize>,
 }
 
-/// Reads `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`.
+/// Parses `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`.
 pub(super) fn parse(text: &str) -> Result<Header, String> {
     let mut parser = Parser { rest: text.trim_end() };
     let (mut descr, mut fortran, mut shape) = (None, None, None);
@@ -32,7 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Header, String> {
         }
     }
     if !parser.rest.trim().is_empty() {
-        return Err(format!("the header goes on with `{}`", shortened(parser.rest)));
+        return Err(format!("the header continues with `{}`", shortened(parser.rest)));
     }
     let lacks = |key: &str| format!("the header has no `{key}`");
     let (dtype, swapped) = element(descr.ok_or_else(|| lacks("descr"))?)?;
@@ -44,7 +44,7 @@ pub(super) fn parse(text: &str) -> Result<Header, String> {
     })
 }
 
-/// The dtype of a description such as `<f4`, and whether its bytes stand in the other order.
+/// Returns the dtype of a description such as `<f4`, and true if its byte order is not the host's.
 fn element(descr: &str) -> Result<(DType, bool), String> {
     let (order, kind) = match descr.as_bytes() {
         [b'<' | b'>' | b'|' | b'=', ..] => descr.split_at(1),
@@ -68,7 +68,7 @@ fn element(descr: &str) -> Result<(DType, bool), String> {
         _ => {
             let remedy = match kind.as_bytes().first() {
                 Some(b'V') => "; save bfloat16 and the like as float32, or `.view(np.uint16)`",
-                Some(b'U' | b'S' | b'O') => "; keep text in a JSONL file",
+                Some(b'U' | b'S' | b'O') => "; store text in a JSONL file",
                 _ => "",
             };
             return Err(format!("arrays cannot have the dtype `{}`{remedy}", shortened(descr)));
@@ -102,16 +102,13 @@ impl<'a> Parser<'a> {
     }
 
     fn expect(&mut self, token: char) -> Result<(), String> {
-        match self.take(token) {
-            true => Ok(()),
-            false => Err(self.unexpected(&format!("`{token}`"))),
-        }
+        if self.take(token) { Ok(()) } else { Err(self.unexpected(&format!("`{token}`"))) }
     }
 
-    fn unexpected(&self, wanted: &str) -> String {
+    fn unexpected(&self, expected: &str) -> String {
         match self.rest.trim_start() {
-            "" => format!("the header ends where {wanted} should stand"),
-            rest => format!("the header has `{}` where {wanted} should stand", shortened(rest)),
+            "" => format!("the header ends where {expected} is expected"),
+            rest => format!("the header has `{}` where {expected} is expected", shortened(rest)),
         }
     }
 
@@ -125,9 +122,10 @@ impl<'a> Parser<'a> {
     }
 
     fn descr(&mut self) -> Result<&'a str, String> {
-        match self.rest.trim_start().starts_with('[') {
-            true => Err("arrays cannot have a structured dtype; save its fields one by one".into()),
-            false => self.string(),
+        if self.rest.trim_start().starts_with('[') {
+            Err("arrays cannot have a structured dtype; save its fields separately".into())
+        } else {
+            self.string()
         }
     }
 
@@ -166,7 +164,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn reads_what_numpy_writes() {
+    fn numpy_headers_are_parsed() {
         let header = parse("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }   \n");
         let expected =
             Header { dtype: DType::F32, swapped: false, fortran: false, shape: vec![3, 4] };
@@ -179,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn errors_describe_the_mistake() {
         let of = |descr: &str| format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ()}}");
         let headers = [
             String::new(),
@@ -198,19 +196,19 @@ mod tests {
         ];
         let errors = headers.map(|header| parse(&header).unwrap_err()).join("\n");
         expect![[r#"
-            the header ends where `{` should stand
+            the header ends where `{` is expected
             the header has no `fortran_order`
-            the header has `'<f4` where a string should stand
-            the header has `'<f4'}` where `:` should stand
-            the header has `-1)}` where an axis size should stand
-            the header has `99999999999999999999,)}` where an axis size should stand
-            the header has `1}` where `True` or `False` should stand
+            the header has `'<f4` where a string is expected
+            the header has `'<f4'}` where `:` is expected
+            the header has `-1)}` where an axis size is expected
+            the header has `99999999999999999999,)}` where an axis size is expected
+            the header has `1}` where `True` or `False` is expected
             the header has the key `size`
-            the header goes on with ` + 1`
+            the header continues with ` + 1`
             arrays cannot have the dtype `<V2`; save bfloat16 and the like as float32, or `.view(np.uint16)`
-            arrays cannot have the dtype `<U5`; keep text in a JSONL file
+            arrays cannot have the dtype `<U5`; store text in a JSONL file
             arrays cannot have the dtype `<f16`
-            arrays cannot have a structured dtype; save its fields one by one"#]]
+            arrays cannot have a structured dtype; save its fields separately"#]]
         .assert_eq(&errors);
     }
 }

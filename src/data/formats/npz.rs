@@ -1,4 +1,4 @@
-//! NumPy's archives of arrays.
+//! NumPy's `.npz` archives.
 
 use super::npy::from_bytes;
 use crate::core::Error;
@@ -8,16 +8,16 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use zip::ZipArchive;
 
-/// What deflate can make of a byte at best: an archive that claims more lies.
-const BEST_RATIO: u64 = 1032;
+/// Largest compression ratio of deflate. A larger declared size is wrong.
+const MAX_RATIO: u64 = 1032;
 
-/// The arrays of an `.npz` file by name, compressed or not.
+/// Reads the arrays of an `.npz` file by name, compressed or not.
 ///
-/// As records, row by row: [`Rows::new`](super::Rows::new).
+/// [`Rows::new`](super::Rows::new) turns them into a source of rows.
 ///
 /// # Errors
-/// [`Error::Io`] naming the file, the array and the byte within it: the archive or an array is damaged, or has a
-/// dtype that arrays cannot have.
+/// [`Error::Io`] naming the file, the array and its byte if the archive or an array is damaged, or
+/// has a dtype that oxidax does not have.
 ///
 /// ```no_run
 /// use oxidax::data::{self, Rows, Source};
@@ -34,7 +34,7 @@ pub fn npz(file: impl Into<File>) -> Result<Record, Error> {
     let refused =
         |message: String| file.io_error(io::Error::new(io::ErrorKind::InvalidData, message));
     let mut archive = ZipArchive::new(Seekable { handle, at: 0 })
-        .map_err(|error| refused(format!("no npz file: {error}")))?;
+        .map_err(|error| refused(format!("not an npz file: {error}")))?;
     let mut record = Record::new();
     for index in 0..archive.len() {
         let mut entry = archive
@@ -44,16 +44,16 @@ pub fn npz(file: impl Into<File>) -> Result<Record, Error> {
             .name()
             .map_err(|error| refused(format!("entry {index} of the archive: {error}")))?;
         let name = name.strip_suffix(".npy").unwrap_or(&name).to_owned();
-        let claimed = entry.size();
-        if claimed > size.saturating_mul(BEST_RATIO) {
-            let message = format!("array `{name}` claims {claimed} bytes, in a file of {size}");
+        let declared = entry.size();
+        if declared > size.saturating_mul(MAX_RATIO) {
+            let message = format!("array `{name}` declares {declared} bytes, in a file of {size}");
             return Err(refused(message));
         }
         let mut bytes = Vec::new();
-        // One byte more than claimed tells that there is more.
-        let read = entry.by_ref().take(claimed.saturating_add(1)).read_to_end(&mut bytes);
+        // One more byte than declared shows that there are more.
+        let read = entry.by_ref().take(declared.saturating_add(1)).read_to_end(&mut bytes);
         read.map_err(|error| {
-            refused(format!("array `{name}`, behind its byte {}: {error}", bytes.len()))
+            refused(format!("array `{name}`, after its byte {}: {error}", bytes.len()))
         })?;
         let array = from_bytes(&bytes).map_err(|(at, message)| {
             refused(format!("array `{name}`, at its byte {at}: {message}"))
@@ -63,7 +63,7 @@ pub fn npz(file: impl Into<File>) -> Result<Record, Error> {
     Ok(record)
 }
 
-/// A file as the zip crate wants it.
+/// Adapts a file to the zip crate.
 struct Seekable {
     handle: Arc<Handle>,
     at: u64,
@@ -85,7 +85,10 @@ impl Seek for Seekable {
             SeekFrom::Current(by) => self.at.checked_add_signed(by),
         };
         self.at = target.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidInput, format!("no byte of the file: {to:?}"))
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("not an offset in the file: {to:?}"),
+            )
         })?;
         Ok(self.at)
     }

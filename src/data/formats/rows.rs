@@ -1,4 +1,4 @@
-//! Arrays in memory, row by row.
+//! Arrays in memory as a source of rows.
 
 use crate::core::{Aval, Error, HostArray};
 use crate::data::record::Record;
@@ -6,8 +6,8 @@ use crate::data::source::Source;
 use std::fmt;
 use std::sync::Arc;
 
-/// The rows of arrays of one length, as records of the same names: what [`npz`](super::npz) and
-/// [`safetensors`](super::safetensors()) read, or arrays of your own.
+/// The rows of arrays with equal first axes, as records with the same names. The arrays come from
+/// [`npz`](super::npz), [`safetensors`](super::safetensors()), or any [`Record`].
 ///
 /// ```
 /// use oxidax::data::{HostArray, Record, Rows, Source};
@@ -27,10 +27,10 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The rows of arrays, all of which have as many.
+    /// Creates a source from arrays with the same number of rows.
     ///
     /// # Errors
-    /// `Data` if there is no array, one has no axis, or two have not as many rows.
+    /// `Data` if there are no arrays, one has no axes, or their numbers of rows differ.
     pub fn new(arrays: Record) -> Result<Rows, Error> {
         let refused = |message: String| Err(Error::data("rows", message));
         let mut first: Option<(&str, usize)> = None;
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrays_of_other_lengths_are_refused() {
+    fn different_lengths_are_refused() {
         let array =
             |dims: &[usize]| HostArray::from_slice(&vec![0; dims.iter().product()], dims).unwrap();
         let refused = |record: Record| Rows::new(record).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Safetensors as data: arrays on the host.
+//! Safetensors files as data: arrays on the host.
 
 use crate::core::{Aval, DType, Error};
 use crate::data::HostArray;
@@ -8,16 +8,16 @@ use ::safetensors::Dtype;
 use ::safetensors::tensor::Metadata;
 use std::io;
 
-/// The format's own bound.
-const LONGEST_HEADER: u64 = 100_000_000;
+/// The format's limit for the header, in bytes.
+const MAX_HEADER_BYTES: u64 = 100_000_000;
 
-/// The arrays of a safetensors file by name, on the host. (A model's are loaded by
-/// [`checkpoint::load`](crate::checkpoint::load).)
+/// Reads the arrays of a safetensors file by name, to the host. For models use
+/// [`checkpoint::load`](crate::checkpoint::load).
 ///
-/// As records, row by row: [`Rows::new`](super::Rows::new).
+/// [`Rows::new`](super::Rows::new) turns them into a source of rows.
 ///
 /// # Errors
-/// [`Error::Io`] naming the file, and the array if it is one: the file is damaged, or has elements narrower
+/// [`Error::Io`] naming the file and the array if the file is damaged, or has elements narrower
 /// than a byte.
 ///
 /// ```no_run
@@ -32,8 +32,8 @@ pub fn safetensors(file: impl Into<File>) -> Result<Record, Error> {
         |message: String| file.io_error(io::Error::new(io::ErrorKind::InvalidData, message));
     let length = handle.exactly(0, 8, "the length of the header")?;
     let length = length.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
-    if length > LONGEST_HEADER {
-        let message = format!("the header claims {length} bytes, at most {LONGEST_HEADER}");
+    if length > MAX_HEADER_BYTES {
+        let message = format!("the header declares {length} bytes, at most {MAX_HEADER_BYTES}");
         return Err(file.damaged(0, message));
     }
     let start = 8 + length;
@@ -52,17 +52,17 @@ pub fn safetensors(file: impl Into<File>) -> Result<Record, Error> {
         let (from, to) = tensor.data_offsets;
         let dims = tensor.shape.iter();
         let size = dims.copied().try_fold(dtype.host_bytes(), usize::checked_mul);
-        // One behind the other, as the format has it: arrays that share bytes would be copied each.
+        // The format demands arrays without gaps or overlaps.
         if from != end || size.is_none() || to.checked_sub(from) != size {
             let shape = &tensor.shape;
-            let message = format!("bytes {from} to {to}, behind {end}, for {dtype}{shape:?}");
+            let message = format!("bytes {from} to {to}, after byte {end}, for {dtype}{shape:?}");
             return Err(refused(message));
         }
         end = to;
         let offset = start.saturating_add(from as u64);
         let bytes = handle.exactly(offset, (to - from) as u64, &format!("array `{name}`"))?;
         if let Some(at) = bytes.iter().position(|&byte| byte > 1).filter(|_| dtype.is_bool()) {
-            let message = format!("array `{name}`: {} is no bool", bytes[at]);
+            let message = format!("array `{name}`: {} is not a bool", bytes[at]);
             return Err(file.damaged(offset + at as u64, message));
         }
         let array = HostArray::from_bytes(bytes, Aval::new(dtype, &tensor.shape[..]))?;
@@ -75,7 +75,7 @@ pub fn safetensors(file: impl Into<File>) -> Result<Record, Error> {
     Ok(record)
 }
 
-/// Our dtype for the file's, if its elements are whole bytes.
+/// Returns our dtype for the file's, if its elements are whole bytes.
 fn dtype(dtype: Dtype) -> Option<DType> {
     Some(match dtype {
         Dtype::BOOL => DType::Bool,

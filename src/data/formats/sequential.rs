@@ -1,39 +1,39 @@
-//! Files whose records are read from front to back.
+//! Formats whose records are read sequentially.
 
 use crate::core::Error;
 use crate::data::files::File;
 use crate::data::instruments::Meter;
-use crate::data::origin::{Item, Next, Origin};
+use crate::data::origin::{Item, Next, RecordOrigin};
 use crate::data::position::{Cursor, Position};
 use crate::data::stream::{Stage, Stream};
 use std::sync::Arc;
 
-/// How files of a format are opened.
+/// A file format.
 pub(super) trait Format: Send + 'static {
     /// The format's name, in positions and reports.
     const NAME: &'static str;
-    /// What reads one.
+    /// The reader of an open file.
     type Opened: Opened<Record: Send + 'static>;
-    /// Opens a file to be read from this byte on, where a record begins; 0 is the file's beginning, whatever
-    /// stands there.
+    /// Opens a file at an offset where a record begins. Offset 0 is the start of the file, which
+    /// may be a header.
     fn open(&self, file: &File, offset: u64) -> Result<Self::Opened, Error>;
 }
 
 /// A file being read.
 pub(super) trait Opened: Send {
-    /// What is read.
+    /// The type of a record.
     type Record;
-    /// The next record, and the byte at which it begins.
+    /// Reads the next record, and returns it with its offset.
     fn read(&mut self) -> Result<Option<(u64, Self::Record)>, Fault>;
-    /// The byte behind the last record, or the last fault.
+    /// Returns the offset after the last record or fault.
     fn offset(&self) -> u64;
 }
 
-/// Something is wrong with a file.
+/// An error in a file.
 pub(super) enum Fault {
-    /// With one record: those behind it can be read.
+    /// One record is wrong. The next record can be read.
     Record(Error),
-    /// With the file: nobody knows where the next record begins.
+    /// The file is wrong. The offset of the next record is unknown.
     File(Error),
 }
 
@@ -43,7 +43,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// The records of a file as a stream. The file is opened when the first is asked for.
+/// Streams the records of a file, which is opened when the first record is pulled.
 pub(super) fn records<F: Format>(file: File, format: F) -> Stream<<F::Opened as Opened>::Record> {
     Stream::source(F::NAME, |meter| Records {
         file,
@@ -55,8 +55,8 @@ pub(super) fn records<F: Format>(file: File, format: F) -> Stream<<F::Opened as 
     })
 }
 
-/// A record, and the byte at which it begins.
-type Placed<F> = (u64, <<F as Format>::Opened as Opened>::Record);
+/// A record and its offset.
+type RecordAt<F> = (u64, <<F as Format>::Opened as Opened>::Record);
 
 struct Records<F: Format> {
     file: File,
@@ -68,7 +68,7 @@ struct Records<F: Format> {
 }
 
 impl<F: Format> Records<F> {
-    fn read(&mut self) -> Result<Option<Placed<F>>, Fault> {
+    fn read(&mut self) -> Result<Option<RecordAt<F>>, Fault> {
         let opened = match &mut self.opened {
             Some(opened) => opened,
             closed => closed.insert(self.format.open(&self.file, self.offset)?),
@@ -78,7 +78,7 @@ impl<F: Format> Records<F> {
         read
     }
 
-    /// No file stays open longer than it is read: a pipeline may go through thousands.
+    /// Closes the file as soon as it is read: a pipeline may read thousands.
     fn end(&mut self) {
         self.ended = true;
         self.opened = None;
@@ -93,7 +93,7 @@ impl<F: Format> Stage<<F::Opened as Opened>::Record> for Records<F> {
         let meter = self.meter.clone();
         match meter.time_next(|| self.read().transpose()) {
             Some(Ok((at, value))) => {
-                let origin = Some(Origin::byte(self.file.name().clone(), at));
+                let origin = Some(RecordOrigin::byte(self.file.name().clone(), at));
                 Some(Ok(Item { value, origin }))
             }
             None => {
@@ -108,12 +108,12 @@ impl<F: Format> Stage<<F::Opened as Opened>::Record> for Records<F> {
         }
     }
 
-    fn position(&self, at: &mut Position) {
-        at.push(F::NAME, &[self.offset, self.ended.into()]);
+    fn position(&self, position: &mut Position) {
+        position.push(F::NAME, &[self.offset, self.ended.into()]);
     }
 
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
-        let [offset, ended] = at.take(F::NAME, &[])?;
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let [offset, ended] = cursor.take(F::NAME, &[])?;
         (self.offset, self.ended) = (offset, ended != 0);
         self.opened = None;
         Ok(())

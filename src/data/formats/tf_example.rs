@@ -1,4 +1,4 @@
-//! What TFRecords usually hold.
+//! `tf.train.Example`, the usual content of TFRecord files.
 
 use crate::core::{Aval, DType, Error, HostArray, Shape};
 use crate::data::record::missing;
@@ -25,10 +25,10 @@ pub struct TfExample {
     features: BTreeMap<String, TfFeature>,
 }
 
-/// One feature of a [`TfExample`]: a list of one kind.
+/// One feature of a [`TfExample`]: a list of values of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TfFeature {
-    /// Strings of bytes: text, encoded images, raw elements.
+    /// Byte strings: text, encoded images, raw elements.
     Bytes(Vec<Vec<u8>>),
     /// Floats.
     Float(Vec<f32>),
@@ -37,13 +37,13 @@ pub enum TfFeature {
 }
 
 impl TfExample {
-    /// Reads an example from its protocol buffer. A feature without a kind is left out.
+    /// Decodes an example from its protocol buffer. A feature without a kind is left out.
     ///
     /// # Errors
-    /// `Data` if the bytes are none.
+    /// `Data` if the bytes are not an example.
     pub fn parse(bytes: &[u8]) -> Result<TfExample, Error> {
         let message = ExampleMessage::decode(bytes).map_err(|error| {
-            let message = format!("the {} bytes are no tf.train.Example: {error}", bytes.len());
+            let message = format!("the {} bytes are not a tf.train.Example: {error}", bytes.len());
             Error::data("TfExample::parse", message)
         })?;
         let features = message.features.unwrap_or_default().feature.into_iter();
@@ -58,7 +58,7 @@ impl TfExample {
         Ok(TfExample { features: features.collect() })
     }
 
-    /// The protocol buffer.
+    /// Encodes the example as a protocol buffer.
     pub fn encode(&self) -> Vec<u8> {
         let features = self.features.iter().map(|(name, feature)| {
             let kind = match feature {
@@ -72,35 +72,35 @@ impl TfExample {
         ExampleMessage { features: Some(features) }.encode_to_vec()
     }
 
-    /// The features, in the order of their names.
+    /// Returns the features, sorted by name.
     pub fn features(&self) -> &BTreeMap<String, TfFeature> {
         &self.features
     }
 
-    /// A feature.
+    /// Returns a feature.
     ///
     /// # Errors
-    /// `Data` if there is none of this name, listing the names.
+    /// `Data` if there is no feature of this name. The message lists the names.
     pub fn feature(&self, name: &str) -> Result<&TfFeature, Error> {
         self.features.get(name).ok_or_else(|| missing(name, self.features.keys()))
     }
 
-    /// A feature that is one string of bytes.
+    /// Returns a feature that is a single byte string.
     ///
     /// # Errors
-    /// `Data` if it is missing, or another kind or number.
+    /// `Data` if it is missing, or not a single byte string.
     pub fn bytes(&self, name: &str) -> Result<&[u8], Error> {
         match self.feature(name)? {
             TfFeature::Bytes(list) if list.len() == 1 => Ok(&list[0]),
-            other => Err(unfit(name, other, "one string of bytes")),
+            other => Err(mismatch(name, other, "one byte string")),
         }
     }
 
-    /// A feature as an array: floats as `f32`, integers as `i64` or, if they fit, a smaller integer or
-    /// `bool`, and one string of bytes as elements of any dtype, little-endian.
+    /// Returns a feature as an array: floats as `f32`, integers as `i64` or a smaller integer or
+    /// `bool` that holds them, and a byte string as little-endian elements of any dtype.
     ///
     /// # Errors
-    /// `Data` if it is missing, or does not fit the dtype and shape.
+    /// `Data` if it is missing, or does not match the dtype and shape.
     #[doc(alias = "FixedLenFeature")]
     #[doc(alias = "decode_raw")]
     pub fn array(
@@ -116,15 +116,15 @@ impl TfExample {
                 values.iter().flat_map(|value| value.to_ne_bytes()).collect()
             }
             TfFeature::Int64(values) => integers(values, dtype)
-                .ok_or_else(|| unfit(name, feature, &format!("elements of {dtype}")))?,
+                .ok_or_else(|| mismatch(name, feature, &format!("elements of {dtype}")))?,
             TfFeature::Bytes(list) if list.len() == 1 => raw(&list[0], dtype)
-                .ok_or_else(|| unfit(name, feature, &format!("elements of {dtype}")))?,
+                .ok_or_else(|| mismatch(name, feature, &format!("elements of {dtype}")))?,
             TfFeature::Float(_) | TfFeature::Bytes(_) => {
-                return Err(unfit(name, feature, &format!("elements of {dtype}")));
+                return Err(mismatch(name, feature, &format!("elements of {dtype}")));
             }
         };
         if Some(bytes.len()) != aval.size().checked_mul(dtype.host_bytes()) {
-            return Err(unfit(name, feature, &aval.to_string()));
+            return Err(mismatch(name, feature, &aval.to_string()));
         }
         HostArray::from_bytes(bytes, aval)
     }
@@ -143,10 +143,10 @@ impl<N: Into<String>, const COUNT: usize> From<[(N, TfFeature); COUNT]> for TfEx
     }
 }
 
-fn unfit(name: &str, feature: &TfFeature, wanted: &str) -> Error {
+fn mismatch(name: &str, feature: &TfFeature, wanted: &str) -> Error {
     let found = match feature {
         TfFeature::Bytes(list) if list.len() == 1 => format!("{} bytes", list[0].len()),
-        TfFeature::Bytes(list) => format!("{} strings of bytes", list.len()),
+        TfFeature::Bytes(list) => format!("{} byte strings", list.len()),
         TfFeature::Float(list) => format!("{} floats", list.len()),
         TfFeature::Int64(list) => match list[..] {
             [value] => format!("the integer {value}"),
@@ -156,7 +156,7 @@ fn unfit(name: &str, feature: &TfFeature, wanted: &str) -> Error {
     Error::data("TfExample", format!("feature `{name}` is {found}, expected {wanted}"))
 }
 
-/// The integers as elements of a dtype, if it holds them all.
+/// Converts integers to elements of a dtype, if it can represent all of them.
 fn integers(values: &[i64], dtype: DType) -> Option<Vec<u8>> {
     macro_rules! narrowed {
         ($ty:ty) => {{
@@ -181,10 +181,11 @@ fn integers(values: &[i64], dtype: DType) -> Option<Vec<u8>> {
     }
 }
 
-/// Little-endian elements in the machine's order, if the dtype has whole bytes and the elements are whole.
+/// Converts little-endian elements to the host's order, if the dtype and the number of bytes allow
+/// it.
 fn raw(bytes: &[u8], dtype: DType) -> Option<Vec<u8>> {
     let width = dtype.host_bytes();
-    // Sub-byte elements are packed differently by everybody.
+    // The packing of sub-byte elements is not standardized.
     let whole = dtype.bits() == 8 * width || dtype.is_bool();
     if !whole || !bytes.len().is_multiple_of(width) {
         return None;
@@ -233,7 +234,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn features_are_read_as_they_are_or_refused() {
+    fn features_convert_exactly_or_not_at_all() {
         let example = TfExample::from([
             ("floats", TfFeature::Float(vec![0.5, 2.0])),
             ("ints", TfFeature::Int64(vec![1, 300])),
@@ -260,9 +261,9 @@ mod tests {
             error[data]: TfExample: feature `ints` is 2 integers, expected elements of f32
             error[data]: TfExample: feature `floats` is 2 floats, expected f32[2,2]
             error[data]: TfExample: feature `raw` is 4 bytes, expected elements of f64
-            error[data]: TfExample: feature `texts` is 2 strings of bytes, expected elements of u8
+            error[data]: TfExample: feature `texts` is 2 byte strings, expected elements of u8
             error[data]: record: there is no field `text`; there is `floats`, `ints`, `raw`, `texts`
-            error[data]: TfExample: feature `texts` is 2 strings of bytes, expected one string of bytes"#]]
+            error[data]: TfExample: feature `texts` is 2 byte strings, expected one byte string"#]]
         .assert_eq(&all.join("\n"));
     }
 }

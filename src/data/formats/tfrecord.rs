@@ -1,9 +1,9 @@
-//! TensorFlow's record files.
+//! TensorFlow's TFRecord files.
 
 use super::sequential::{Fault, Format, Opened, records};
 use crate::core::Error;
 use crate::data::files::{File, Handle, Packing, Reader, io_error};
-use crate::data::origin::Origin;
+use crate::data::origin::RecordOrigin;
 use crate::data::source::Source;
 use crate::data::stream::Stream;
 use std::fmt;
@@ -11,15 +11,15 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A length of eight bytes and its checksum of four.
+/// Sizes of a record's header (length and checksum) and footer (checksum), in bytes.
 const HEADER: u64 = 12;
 const FOOTER: u64 = 4;
 
-/// The records of a TFRecord file, gzipped or not, each as its bytes: see [`TfExample`](super::TfExample) for
-/// what they usually are.
+/// Streams the records of a TFRecord file, compressed with gzip or not, as bytes. Records are
+/// usually a [`TfExample`](super::TfExample).
 ///
-/// Both checksums of a record are verified. Behind a record whose bytes are damaged the file is read on;
-/// behind one whose length is damaged it is not, for nobody knows where the next begins.
+/// Both checksums of a record are verified. Reading continues after a record with damaged bytes. It
+/// ends after a damaged length, because the next record cannot be found.
 ///
 /// # Errors
 /// [`Error::Io`], as an item of the stream, naming the file and the byte.
@@ -43,19 +43,19 @@ pub fn tfrecord(file: impl Into<File>) -> Stream<Vec<u8>> {
     records(file.into(), TfRecordFormat)
 }
 
-/// A checksum as the files have it, so that data with checksums inside does not look like its own.
+/// Returns the masked checksum of the format, which differs from a checksum stored in the data.
 fn masked_crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xA282_EAD8)
 }
 
-/// The length that a header gives, if its checksum is right.
+/// Returns the length stored in a header, if its checksum is correct.
 fn length_of(header: [u8; HEADER as usize]) -> Option<u64> {
     let (length, crc) = header.split_at(8);
     let right = masked_crc(length).to_le_bytes() == *crc;
     right.then(|| length.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
 }
 
-/// Opens a file. A length can look like the first bytes of a gzip file, so its checksum decides.
+/// Opens a file. A length can look like the start of a gzip file, so its checksum decides.
 fn open(file: &File) -> Result<(Arc<Handle>, Packing), Error> {
     let handle = Arc::new(file.open()?);
     let start = handle.exactly(0, handle.len().min(HEADER), "the first header")?;
@@ -87,7 +87,7 @@ struct TfRecordReader {
 }
 
 impl TfRecordReader {
-    /// The length of the next record.
+    /// Reads the length of the next record.
     fn length(&mut self) -> Result<Option<u64>, Error> {
         let mut header = [0; HEADER as usize];
         let start = self.reader.offset();
@@ -98,7 +98,7 @@ impl TfRecordReader {
             Some(length) => Ok(Some(length)),
             None => Err(self.reader.damaged(
                 start,
-                "the length of the record does not have its checksum; nothing behind it can be read",
+                "the checksum of the record's length is wrong; nothing after it can be read",
             )),
         }
     }
@@ -114,7 +114,7 @@ impl Opened for TfRecordReader {
         let mut footer = [0; FOOTER as usize];
         if !self.reader.fill(&mut footer, "the checksum of a record")? {
             let at = self.reader.offset();
-            let error = self.reader.file().cut_short(at, "the checksum of a record", FOOTER, at);
+            let error = self.reader.file().truncated(at, "the checksum of a record", FOOTER, at);
             return Err(Fault::File(error));
         }
         match verified(&bytes, footer) {
@@ -130,18 +130,19 @@ impl Opened for TfRecordReader {
 
 fn verified(bytes: &[u8], footer: [u8; FOOTER as usize]) -> Result<(), String> {
     let (found, stored) = (masked_crc(bytes), u32::from_le_bytes(footer));
-    match found == stored {
-        true => Ok(()),
-        false => Err(format!(
+    if found == stored {
+        Ok(())
+    } else {
+        Err(format!(
             "the {} bytes of the record have the checksum {found:#010x}, stored is {stored:#010x}",
             bytes.len()
-        )),
+        ))
     }
 }
 
-/// The records of a TFRecord file, to be read in any order: so that all of them can be shuffled without a buffer.
+/// The records of a TFRecord file with random access. All of them can be shuffled without a buffer.
 ///
-/// Opening it goes from header to header once, without reading the records between.
+/// Opening reads the headers only.
 ///
 /// ```no_run
 /// use oxidax::data::{Source, TfRecords};
@@ -150,15 +151,15 @@ fn verified(bytes: &[u8], footer: [u8; FOOTER as usize]) -> Result<(), String> {
 /// ```
 pub struct TfRecords {
     handle: Arc<Handle>,
-    /// Where each record's header begins, and the file's end.
+    /// The offset of each record's header, and the file's length.
     starts: Vec<u64>,
 }
 
 impl TfRecords {
-    /// Finds the records of a file.
+    /// Opens a file and finds its records.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be read, is gzipped, or a header is damaged.
+    /// [`Error::Io`] if the file cannot be read, is compressed, or has a damaged header.
     pub fn open(file: impl Into<File>) -> Result<TfRecords, Error> {
         let file = file.into();
         let (handle, packing) = open(&file)?;
@@ -194,8 +195,8 @@ impl Source for TfRecords {
         Ok(bytes)
     }
 
-    fn origin(&self, index: usize) -> Option<Origin> {
-        Some(Origin::byte(self.handle.file().name().clone(), self.starts[index]))
+    fn origin(&self, index: usize) -> Option<RecordOrigin> {
+        Some(RecordOrigin::byte(self.handle.file().name().clone(), self.starts[index]))
     }
 }
 
@@ -205,7 +206,7 @@ impl fmt::Debug for TfRecords {
     }
 }
 
-/// Writes a TFRecord file, for this crate or TensorFlow to read.
+/// Writes a TFRecord file that this crate and TensorFlow can read.
 #[derive(Debug)]
 pub struct TfRecordWriter {
     path: PathBuf,
@@ -213,7 +214,7 @@ pub struct TfRecordWriter {
 }
 
 impl TfRecordWriter {
-    /// Begins a file, in place of one that may be there.
+    /// Creates a file, replacing an existing one.
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be written.
@@ -223,7 +224,7 @@ impl TfRecordWriter {
         Ok(TfRecordWriter { path, writer: BufWriter::new(file) })
     }
 
-    /// Adds a record.
+    /// Appends a record.
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be written.
@@ -239,7 +240,7 @@ impl TfRecordWriter {
         written.map_err(|error| io_error(&self.path, error))
     }
 
-    /// Hands what is left in memory to the system, so that readers see every record so far.
+    /// Writes buffered data to the file, so that readers see every record so far.
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be written.
@@ -247,7 +248,7 @@ impl TfRecordWriter {
         self.writer.flush().map_err(|error| io_error(&self.path, error))
     }
 
-    /// Writes what is left in memory. Without it, errors at the end go unnoticed.
+    /// Writes buffered data and closes the file. Without this call, errors at the end are lost.
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be written.

@@ -2,14 +2,14 @@
 
 use crate::core::{Error, HostArray, RuleError, throw_operands};
 use crate::data::files::{File, Handle};
-use crate::data::origin::Origin;
+use crate::data::origin::RecordOrigin;
 use crate::data::source::Source;
 use std::fmt;
 
-/// How a file stores a token: little-endian, without a header.
+/// The storage of a token: little-endian, without a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TokenWidth {
-    /// Two bytes: vocabularies of up to 65,536, as nanoGPT's `train.bin`.
+    /// Two bytes, for vocabularies of up to 65,536, as in nanoGPT's `train.bin`.
     U16,
     /// Four bytes.
     U32,
@@ -24,8 +24,8 @@ impl TokenWidth {
     }
 }
 
-/// Windows of a file of tokens, to train a language model on: each a pair of `i32[length]`, the tokens and
-/// those one place later. The file is read by position, and may be larger than the memory.
+/// Windows of a file of tokens, to train a language model. A record is a pair of `i32[length]`: the
+/// tokens, and the tokens shifted by one. The file is read on demand and may be larger than memory.
 ///
 /// ```
 /// use oxidax::data::{File, Source, TokenWidth, Tokens};
@@ -46,41 +46,50 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Windows of `length` tokens, one behind the other.
+    /// Opens a file as consecutive windows of `length` tokens.
     ///
     /// Throws `Op` (value) if the length is 0.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be read, or does not hold whole tokens.
+    /// [`Error::Io`] if the file cannot be read, or its length is not a multiple of the token's.
     #[track_caller]
     pub fn open(file: impl Into<File>, width: TokenWidth, length: usize) -> Result<Tokens, Error> {
         if length == 0 {
-            throw_operands("tokens", RuleError::value("a window of 0 tokens"), &[]);
+            throw_operands(
+                "tokens",
+                RuleError::value("needs windows of at least 1 token, got 0"),
+                &[],
+            );
         }
         let file = file.into();
         let handle = file.open()?;
         let (size, each) = (handle.len(), width.bytes());
         if !size.is_multiple_of(each) {
-            let message = format!("{size} bytes are no whole tokens of {each} bytes");
+            let message = format!("{size} bytes are not a multiple of {each}, the size of a token");
             return Err(file.damaged(size, message));
         }
         Ok(Tokens { handle, width, length, stride: length, tokens: size / each })
     }
 
-    /// Windows that begin `stride` tokens apart. With 1 there is a window at every token; shuffled, those are
-    /// the random crops that nanoGPT trains on, but none comes twice in an epoch.
+    /// Sets the distance between the starts of windows. With 1 there is a window at every token.
+    /// Shuffled, they are the random crops that nanoGPT trains on, but without repetition in an
+    /// epoch.
     ///
     /// Throws `Op` (value) if the stride is 0.
     #[track_caller]
     pub fn stride(mut self, stride: usize) -> Tokens {
         if stride == 0 {
-            throw_operands("stride", RuleError::value("windows 0 tokens apart"), &[]);
+            throw_operands(
+                "stride",
+                RuleError::value("needs a stride of at least 1 token, got 0"),
+                &[],
+            );
         }
         self.stride = stride;
         self
     }
 
-    /// Tokens in the file.
+    /// Returns the number of tokens in the file.
     pub fn tokens(&self) -> u64 {
         self.tokens
     }
@@ -90,7 +99,7 @@ impl Source for Tokens {
     type Record = (HostArray, HostArray);
 
     fn len(&self) -> usize {
-        // A window needs one token more, for its last target.
+        // A window needs one more token, for its last target.
         let needed = self.length as u64 + 1;
         match self.tokens.checked_sub(needed) {
             Some(spare) => usize::try_from(spare / self.stride as u64 + 1).unwrap_or(usize::MAX),
@@ -126,9 +135,9 @@ impl Source for Tokens {
         Ok((window(0)?, window(1)?))
     }
 
-    fn origin(&self, index: usize) -> Option<Origin> {
+    fn origin(&self, index: usize) -> Option<RecordOrigin> {
         let byte = index as u64 * self.stride as u64 * self.width.bytes();
-        Some(Origin::byte(self.handle.file().name().clone(), byte))
+        Some(RecordOrigin::byte(self.handle.file().name().clone(), byte))
     }
 }
 

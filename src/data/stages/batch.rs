@@ -1,32 +1,40 @@
-//! Batches.
+//! Batches of a fixed number of examples.
 
 use crate::core::{Error, RuleError, throw_operands};
-use crate::data::collate::{Collate, Pad, Padding};
+use crate::data::collate::{BatchPadding, Collate, CollatePadded};
 use crate::data::instruments::{Meter, Work};
-use crate::data::origin::{Item, Next, guarded};
+use crate::data::origin::{Item, Next, catch_errors};
 use crate::data::position::{Cursor, Position};
 use crate::data::stream::{BoxedStage, Stage, Stream};
 use std::sync::Arc;
 
-/// What becomes of the examples at the end that do not fill a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Handling of the examples at the end that do not fill a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[doc(alias = "drop_remainder")]
 pub enum Remainder {
-    /// They are left out, so that every batch has one shape: a program is compiled once.
+    /// Drops them. Every batch has the same shape, so a program compiles once.
+    #[default]
     Drop,
-    /// They make a smaller batch.
+    /// Returns them as a smaller batch.
     Keep,
+}
+
+/// Options of [`Stream::batch_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct BatchOptions {
+    /// Handling of an incomplete last batch.
+    pub remainder: Remainder,
 }
 
 impl<T: Collate + Send + 'static> Stream<T>
 where
     T::Batch: Send + 'static,
 {
-    /// Batches of exactly `size` examples; what is left at the end and does not fill one is dropped,
-    /// so that every batch has one shape.
+    /// Assembles batches of exactly `size` examples. An incomplete last batch is dropped, so every
+    /// batch has the same shape.
     ///
-    /// An error is passed on in place of the batch that it interrupts, whose examples are lost. To lose the
-    /// bad record alone, put [`Stream::on_error`] before.
+    /// An error replaces the batch in which it occurs, and that batch's examples are lost. To lose
+    /// only the bad record, call [`Stream::on_error`] first.
     ///
     /// Throws `Op` (value) if `size` is 0.
     ///
@@ -40,34 +48,34 @@ where
     /// ```
     #[track_caller]
     pub fn batch(self, size: usize) -> Stream<T::Batch> {
-        self.batch_with(size, Remainder::Drop)
+        self.batch_with(size, BatchOptions::default())
     }
 
-    /// Batches of `size` examples, and what becomes of the rest. See [`Stream::batch`].
+    /// Assembles batches of `size` examples with options. See [`Stream::batch`].
     ///
     /// Throws `Op` (value) if `size` is 0.
     #[track_caller]
-    pub fn batch_with(self, size: usize, remainder: Remainder) -> Stream<T::Batch> {
+    pub fn batch_with(self, size: usize, options: BatchOptions) -> Stream<T::Batch> {
         check_size("batch", size);
-        batches(self, size, remainder, T::collate)
+        batches(self, size, options.remainder, T::collate)
     }
 }
 
-impl<T: Pad + Send + 'static> Stream<T>
+impl<T: CollatePadded + Send + 'static> Stream<T>
 where
     T::Batch: Send + 'static,
 {
-    /// Batches of examples of different lengths, each padded to the longest of its batch.
+    /// Assembles batches of examples with different lengths, padded to the longest of each batch.
     ///
-    /// The [`Padding`] says with what, up to which length, and what becomes of the remainder. Each new
-    /// shape is another compilation: give a length, or a multiple to round it up to.
+    /// [`BatchPadding`] sets the value, the length and the handling of the remainder. Every new
+    /// shape compiles again: set a length, or a multiple to round up to.
     ///
     /// Throws `Op` (value) if `size` is 0.
     ///
     /// ```
-    /// use oxidax::data::{HostArray, Padding, Stream};
+    /// use oxidax::data::{HostArray, BatchPadding, Stream};
     /// let texts = [vec![1, 2, 3], vec![4]].map(|ids| HostArray::from_slice(&ids, [ids.len()]));
-    /// let mut batches = Stream::new(texts).pad_batch(2, Padding::with(0.0).multiple_of(4));
+    /// let mut batches = Stream::new(texts).pad_batch(2, BatchPadding::with(0.0).multiple_of(4));
     /// let batch = batches.next().unwrap()?;
     /// assert_eq!(batch.shape().dims(), [2, 4]);
     /// assert_eq!(batch.to_vec::<i32>()?, [1, 2, 3, 0, 4, 0, 0, 0]);
@@ -75,7 +83,7 @@ where
     /// ```
     #[doc(alias = "padded_batch")]
     #[track_caller]
-    pub fn pad_batch(self, size: usize, padding: Padding) -> Stream<T::Batch> {
+    pub fn pad_batch(self, size: usize, padding: BatchPadding) -> Stream<T::Batch> {
         check_size("pad_batch", size);
         let remainder = padding.remainder;
         batches(self, size, remainder, move |examples| T::pad(examples, &padding))
@@ -96,14 +104,14 @@ fn batches<T: Send + 'static, U: Send + 'static>(
     remainder: Remainder,
     collate: impl Fn(Vec<T>) -> Result<U, Error> + Send + 'static,
 ) -> Stream<U> {
-    stream.through(|above, instruments| {
+    stream.through(|upstream, instruments| {
         let meter = instruments.stage("batch", Work::Batch, 1);
-        Batches { above, size, remainder, collate, meter, ended: false }
+        Batches { upstream, size, remainder, collate, meter, ended: false }
     })
 }
 
 struct Batches<T, F> {
-    above: BoxedStage<T>,
+    upstream: BoxedStage<T>,
     size: usize,
     remainder: Remainder,
     collate: F,
@@ -111,7 +119,7 @@ struct Batches<T, F> {
     ended: bool,
 }
 
-/// Puts items together, and keeps the origin of the first.
+/// Assembles items into a batch, which keeps the origin of the first.
 pub(super) fn collated<T, U>(
     items: Vec<Item<T>>,
     meter: &Meter,
@@ -119,7 +127,7 @@ pub(super) fn collated<T, U>(
 ) -> Result<Item<U>, Error> {
     let origin = items.first().and_then(|item| item.origin.clone());
     let examples: Vec<T> = items.into_iter().map(|item| item.value).collect();
-    let value = meter.time(|| guarded("batch", origin.as_ref(), || collate(examples)))?;
+    let value = meter.time(|| catch_errors("batch", origin.as_ref(), || collate(examples)))?;
     Ok(Item { value, origin })
 }
 
@@ -128,33 +136,33 @@ impl<T: Send, U, F: Fn(Vec<T>) -> Result<U, Error> + Send> Stage<U> for Batches<
         if self.ended {
             return None;
         }
-        let above = std::iter::from_fn(|| self.above.next());
-        let items: Result<Vec<Item<T>>, Error> = above.take(self.size).collect();
+        let upstream = std::iter::from_fn(|| self.upstream.next());
+        let items: Result<Vec<Item<T>>, Error> = upstream.take(self.size).collect();
         let items = match items {
             Ok(items) => items,
             Err(error) => return Some(Err(error)),
         };
         self.ended = items.len() < self.size;
-        let given = match self.remainder {
+        let yielded = match self.remainder {
             Remainder::Drop => !self.ended,
             Remainder::Keep => !items.is_empty(),
         };
-        given.then(|| collated(items, &self.meter, &self.collate))
+        yielded.then(|| collated(items, &self.meter, &self.collate))
     }
 
-    fn position(&self, at: &mut Position) {
-        at.push("batch", &[self.size as u64, self.ended.into()]);
-        self.above.position(at);
+    fn position(&self, position: &mut Position) {
+        position.push("batch", &[self.size as u64, self.ended.into()]);
+        self.upstream.position(position);
     }
 
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
-        let [ended] = at.take("batch", &[("size", self.size as u64)])?;
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let [ended] = cursor.take("batch", &[("size", self.size as u64)])?;
         self.ended = ended != 0;
-        self.above.seek(at)
+        self.upstream.seek(cursor)
     }
 
     fn restart(&mut self, epoch: u64) -> Result<(), Error> {
         self.ended = false;
-        self.above.restart(epoch)
+        self.upstream.restart(epoch)
     }
 }

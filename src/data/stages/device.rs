@@ -1,4 +1,4 @@
-//! From the host to the device.
+//! Copying batches to the device.
 
 use super::map::Map;
 use crate::core::{Array, Error, HostArray, NamedSharding};
@@ -8,8 +8,8 @@ use crate::data::stream::Stream;
 use crate::parallel::with_default_sharding;
 use std::collections::BTreeMap;
 
-/// A batch on the host, of which there can be one on the device: arrays, tuples and [`Record`]s of them, or a
-/// type of your own.
+/// A batch on the host that can be copied to the device: an array, a tuple or [`Record`] of arrays,
+/// or a user-defined type.
 #[doc(alias = "device_put")]
 pub trait ToDevice {
     /// The batch on the device.
@@ -17,7 +17,7 @@ pub trait ToDevice {
     /// Copies the batch to the default device.
     ///
     /// # Errors
-    /// `Plugin` or `Runtime` if it cannot be put there.
+    /// `Plugin` or `Runtime` if it cannot be copied.
     fn to_device(self) -> Result<Self::Device, Error>;
 }
 
@@ -50,14 +50,22 @@ impl<A: ToDevice, B: ToDevice, C: ToDevice> ToDevice for (A, B, C) {
     }
 }
 
+/// Options of [`Stream::to_device_with`].
+#[derive(Clone, Debug, Default)]
+pub struct ToDeviceOptions {
+    /// Sharding of every array of a batch. By default arrays are copied to the default device.
+    pub sharding: Option<NamedSharding>,
+}
+
 impl<T: ToDevice + Send + 'static> Stream<T>
 where
     T::Device: Send + 'static,
 {
-    /// The batches on the device, `depth` of them ahead of the program: while it computes on one, a thread
-    /// reads and copies the next. Two to four are enough unless batches differ much.
+    /// Copies batches to the device and keeps `depth` of them ready: while the program computes on
+    /// one, a thread prepares the next. A depth of two to four is sufficient unless batches vary in
+    /// cost.
     ///
-    /// [`to_device_with`](Stream::to_device_with) spreads them over a mesh.
+    /// [`to_device_with`](Stream::to_device_with) shards them over a mesh.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -71,35 +79,36 @@ where
     /// ```
     #[doc(alias = "prefetch_to_device")]
     pub fn to_device(self, depth: usize) -> Stream<T::Device> {
-        let moved = self.through(|above, instruments| Map {
-            above,
-            f: T::to_device,
-            meter: instruments.stage("to_device", Work::Transfer, 1),
-        });
-        moved.prefetch(depth)
+        self.to_device_with(depth, ToDeviceOptions::default())
     }
 
-    /// The same, each batch spread over a mesh: all its arrays are cut as `sharding` says. With several processes a batch is this
-    /// process's share, and the arrays are as much larger as there are processes along the axes that cut them.
+    /// Copies batches to the device with options, such as a sharding for all arrays of a batch.
+    /// With several processes, a batch is this process's part of larger arrays:
+    /// [`make_array_from_process_local_data`](crate::parallel::make_array_from_process_local_data)
+    /// has the rule.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
-    /// use data::{HostArray, Source, Synthetic};
+    /// use data::{HostArray, Source, Synthetic, ToDeviceOptions};
     /// let rows = Mesh::new(devices()?, [("data", 8)])?.sharding(p!["data"])?;
     /// let images = Synthetic::new(60_000, |_| HostArray::from_slice(&[0.5f32; 784], [784]));
-    /// for batch in images.stream().batch(128).to_device_with(2, &rows) {
+    /// let options = ToDeviceOptions { sharding: Some(rows.clone()) };
+    /// for batch in images.stream().batch(128).to_device_with(2, options) {
     ///     let batch: Array = batch?;
     ///     assert_eq!(batch.sharding(), Some(rows.clone()));
     /// }
     /// # Ok::<(), oxidax::Error>(())
     /// ```
-    pub fn to_device_with(self, depth: usize, sharding: &NamedSharding) -> Stream<T::Device> {
-        let sharding = sharding.clone();
-        let moved = self.through(|above, instruments| Map {
-            above,
-            f: move |batch: T| with_default_sharding(&sharding, || batch.to_device()),
+    pub fn to_device_with(self, depth: usize, options: ToDeviceOptions) -> Stream<T::Device> {
+        let ToDeviceOptions { sharding } = options;
+        let copied = self.through(|upstream, instruments| Map {
+            upstream,
+            f: move |batch: T| match &sharding {
+                Some(sharding) => with_default_sharding(sharding, || batch.to_device()),
+                None => batch.to_device(),
+            },
             meter: instruments.stage("to_device", Work::Transfer, 1),
         });
-        moved.prefetch(depth)
+        copied.prefetch(depth)
     }
 }

@@ -1,18 +1,18 @@
-//! Making something of each item, one after the other.
+//! Applying a function to each item.
 
 use crate::core::Error;
 use crate::data::instruments::{Meter, Work};
-use crate::data::origin::{Item, Next, guarded};
+use crate::data::origin::{Item, Next, catch_errors};
 use crate::data::position::{Cursor, Position};
 use crate::data::stream::{BoxedStage, Stage, Stream};
 use std::sync::Arc;
 
 impl<T: Send + 'static> Stream<T> {
-    /// What `f` makes of each item; errors pass by.
+    /// Applies `f` to each item. Errors pass through.
     ///
-    /// An error of `f`, and a panic, comes out in place of the item and names the record. `f` is to give the
-    /// same for the same item whenever it is called, or a resumed stream is another one; for random changes
-    /// [`Stream::enumerate`] first, and take the number for a seed.
+    /// An error or a panic of `f` replaces the item and names the record. `f` must be deterministic
+    /// for resumed streams to be equal: for random augmentation call [`Stream::enumerate`] first
+    /// and use the number as a seed.
     ///
     /// ```
     /// use oxidax::data::Stream;
@@ -24,14 +24,14 @@ impl<T: Send + 'static> Stream<T> {
         self,
         f: impl Fn(T) -> Result<U, Error> + Send + 'static,
     ) -> Stream<U> {
-        self.through(|above, instruments| Map {
-            above,
+        self.through(|upstream, instruments| Map {
+            upstream,
             f,
             meter: instruments.stage("map", Work::Decode, 1),
         })
     }
 
-    /// The items for which `keep` holds.
+    /// Keeps the items for which `keep` returns true.
     ///
     /// ```
     /// use oxidax::data::Stream;
@@ -40,17 +40,17 @@ impl<T: Send + 'static> Stream<T> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn filter(self, keep: impl Fn(&T) -> bool + Send + 'static) -> Stream<T> {
-        self.through(|above, instruments| Filter {
-            above,
+        self.through(|upstream, instruments| Filter {
+            upstream,
             keep,
             meter: instruments.stage("filter", Work::Decode, 1),
         })
     }
 
-    /// The items with their numbers, from 0 on; errors have none.
+    /// Numbers the items from 0. Errors get no number.
     ///
-    /// The numbers go on through the epochs of a [`Stream::repeat`] above, so that they can seed a random
-    /// change of each record, however the records are divided among threads.
+    /// The numbers continue through the epochs of an upstream [`Stream::repeat`], so they can seed
+    /// the random augmentation of each record, on any number of threads.
     ///
     /// ```
     /// use oxidax::data::Stream;
@@ -64,62 +64,65 @@ impl<T: Send + 'static> Stream<T> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn enumerate(self) -> Stream<(u64, T)> {
-        self.through(|above, _| Enumerate { above, next: 0 })
+        self.through(|upstream, _| Enumerate { upstream, next: 0 })
     }
 }
 
 pub(super) struct Map<T, F> {
-    pub(super) above: BoxedStage<T>,
+    pub(super) upstream: BoxedStage<T>,
     pub(super) f: F,
     pub(super) meter: Arc<Meter>,
 }
 
-/// The stage's name in positions, shared with the parallel kind: which of the two it is may change.
+/// The stage's name in positions. `map` and `parallel_map` share it, so one can replace the other.
 pub(super) const MAP: &str = "map";
 
 impl<T: Send, U: Send, F: Fn(T) -> Result<U, Error> + Send> Stage<U> for Map<T, F> {
     fn next(&mut self) -> Next<U> {
-        let item = self.above.next()?;
+        let item = self.upstream.next()?;
         Some(item.and_then(|item| self.meter.time(|| applied(item, &self.f))))
     }
 
-    fn position(&self, at: &mut Position) {
-        at.push(MAP, &[0]);
-        self.above.position(at);
+    fn position(&self, position: &mut Position) {
+        position.push(MAP, &[0]);
+        self.upstream.position(position);
     }
 
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
-        seek_past(&mut self.above, at)
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        seek_past(&mut self.upstream, cursor)
     }
 
     fn restart(&mut self, epoch: u64) -> Result<(), Error> {
-        self.above.restart(epoch)
+        self.upstream.restart(epoch)
     }
 }
 
-/// What `f` makes of an item.
+/// Applies `f` to an item.
 pub(super) fn applied<T, U>(
     item: Item<T>,
     f: impl Fn(T) -> Result<U, Error>,
 ) -> Result<Item<U>, Error> {
     let Item { value, origin } = item;
-    let value = guarded(MAP, origin.as_ref(), || f(value))?;
+    let value = catch_errors(MAP, origin.as_ref(), || f(value))?;
     Ok(Item { value, origin })
 }
 
-/// Goes to a position of either kind of map: so many items behind one of the stage above.
-pub(super) fn seek_past<T>(above: &mut BoxedStage<T>, at: &mut Cursor<'_>) -> Result<(), Error> {
-    let [given] = at.take(MAP, &[])?;
-    above.seek(at)?;
-    for _ in 0..given {
-        // Errors among them were given too.
-        drop(above.next());
+/// Moves a map stage to a position: a number of items after an upstream position.
+pub(super) fn seek_past<T>(
+    upstream: &mut BoxedStage<T>,
+    cursor: &mut Cursor<'_>,
+) -> Result<(), Error> {
+    let [yielded] = cursor.take(MAP, &[])?;
+    upstream.seek(cursor)?;
+    for _ in 0..yielded {
+        // Errors count as well.
+        drop(upstream.next());
     }
     Ok(())
 }
 
 struct Filter<T, F> {
-    above: BoxedStage<T>,
+    upstream: BoxedStage<T>,
     keep: F,
     meter: Arc<Meter>,
 }
@@ -127,11 +130,12 @@ struct Filter<T, F> {
 impl<T: Send, F: Fn(&T) -> bool + Send> Stage<T> for Filter<T, F> {
     fn next(&mut self) -> Next<T> {
         loop {
-            let item = match self.above.next()? {
+            let item = match self.upstream.next()? {
                 Ok(item) => item,
                 Err(error) => return Some(Err(error)),
             };
-            let keep = || guarded("filter", item.origin.as_ref(), || Ok((self.keep)(&item.value)));
+            let keep =
+                || catch_errors("filter", item.origin.as_ref(), || Ok((self.keep)(&item.value)));
             match self.meter.time(keep) {
                 Ok(true) => return Some(Ok(item)),
                 Ok(false) => {}
@@ -140,27 +144,27 @@ impl<T: Send, F: Fn(&T) -> bool + Send> Stage<T> for Filter<T, F> {
         }
     }
 
-    fn position(&self, at: &mut Position) {
-        self.above.position(at);
+    fn position(&self, position: &mut Position) {
+        self.upstream.position(position);
     }
 
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
-        self.above.seek(at)
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        self.upstream.seek(cursor)
     }
 
     fn restart(&mut self, epoch: u64) -> Result<(), Error> {
-        self.above.restart(epoch)
+        self.upstream.restart(epoch)
     }
 }
 
 struct Enumerate<T> {
-    above: BoxedStage<T>,
+    upstream: BoxedStage<T>,
     next: u64,
 }
 
 impl<T: Send> Stage<(u64, T)> for Enumerate<T> {
     fn next(&mut self) -> Next<(u64, T)> {
-        let item = self.above.next()?;
+        let item = self.upstream.next()?;
         Some(item.map(|Item { value, origin }| {
             let number = self.next;
             self.next += 1;
@@ -168,19 +172,19 @@ impl<T: Send> Stage<(u64, T)> for Enumerate<T> {
         }))
     }
 
-    fn position(&self, at: &mut Position) {
-        at.push("enumerate", &[self.next]);
-        self.above.position(at);
+    fn position(&self, position: &mut Position) {
+        position.push("enumerate", &[self.next]);
+        self.upstream.position(position);
     }
 
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
-        [self.next] = at.take("enumerate", &[])?;
-        self.above.seek(at)
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        [self.next] = cursor.take("enumerate", &[])?;
+        self.upstream.seek(cursor)
     }
 
     fn restart(&mut self, epoch: u64) -> Result<(), Error> {
-        // Below a `repeat` the numbers count within the epoch.
+        // Within a downstream `repeat` the numbers count within the epoch.
         self.next = 0;
-        self.above.restart(epoch)
+        self.upstream.restart(epoch)
     }
 }

@@ -1,4 +1,4 @@
-//! The steps of a pipeline, as methods of [`Stream`](super::Stream).
+//! The stages of a pipeline, as methods of [`Stream`](super::Stream).
 
 mod batch;
 mod bucket;
@@ -12,7 +12,7 @@ mod repeat;
 mod select;
 mod shuffle;
 
-pub use batch::Remainder;
-pub use device::ToDevice;
-pub use interleave::{Interleave, interleave};
+pub use batch::{BatchOptions, Remainder};
+pub use device::{ToDevice, ToDeviceOptions};
+pub use interleave::{InterleaveOptions, interleave};
 pub use on_error::OnError;

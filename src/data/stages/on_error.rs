@@ -1,4 +1,4 @@
-//! What becomes of errors.
+//! Error handling policies of a pipeline stage.
 
 use crate::core::Error;
 use crate::data::instruments::{Meter, Work};
@@ -7,29 +7,31 @@ use crate::data::position::{Cursor, Position};
 use crate::data::stream::{BoxedStage, Stage, Stream};
 use std::sync::Arc;
 
-/// What [`Stream::on_error`] does with errors. Without it they are passed on, and the stream goes on
-/// after them where it can.
+/// A policy for errors, set with [`Stream::on_error`]. Without a policy, errors are returned and
+/// the stream continues if it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OnError {
-    /// Pass the first one on, and end.
+    /// Return the first error and end the stream.
     Stop,
-    /// Pass over them and count them, but no more than so many: the next is passed on, and the stream ends.
+    /// Skip and count up to `at_most` errors. The next one is returned and ends the stream.
     Skip {
-        /// The most that are passed over.
+        /// The number of errors to skip.
         at_most: u64,
     },
 }
 
 impl<T: Send + 'static> Stream<T> {
-    /// Ends at the first error that reaches this place of the pipeline, or passes over so many.
+    /// Sets the handling of errors from earlier stages.
     ///
-    /// What was passed over is counted in [`Instruments`](crate::data::Instruments), and in the position.
+    /// Skipped errors are counted in [`Instruments`](crate::data::Instruments) and in the position.
     ///
     /// ```
     /// use oxidax::data::{OnError, Stream};
     /// let lines = ["1", "x", "3"].map(|line| Ok(line.to_owned()));
     /// let numbers = Stream::new(lines)
-    ///     .map(|line: String| line.parse::<u32>().map_err(|e| oxidax::Error::data("line", e.to_string())))
+    ///     .map(|line: String| {
+    ///         line.parse::<u32>().map_err(|e| oxidax::Error::data("line", e.to_string()))
+    ///     })
     ///     .on_error(OnError::Skip { at_most: 10 });
     /// let instruments = numbers.instruments();
     /// assert_eq!(numbers.collect::<Result<Vec<_>, _>>()?, [1, 3]);
@@ -42,8 +44,8 @@ impl<T: Send + 'static> Stream<T> {
             OnError::Stop => 0,
             OnError::Skip { at_most } => at_most,
         };
-        self.through(|above, instruments| Errors {
-            above,
+        self.through(|upstream, instruments| Errors {
+            upstream,
             at_most,
             skipped: 0,
             ended: false,
@@ -53,7 +55,7 @@ impl<T: Send + 'static> Stream<T> {
 }
 
 struct Errors<T> {
-    above: BoxedStage<T>,
+    upstream: BoxedStage<T>,
     at_most: u64,
     skipped: u64,
     ended: bool,
@@ -63,7 +65,7 @@ struct Errors<T> {
 impl<T: Send> Stage<T> for Errors<T> {
     fn next(&mut self) -> Next<T> {
         while !self.ended {
-            match self.above.next()? {
+            match self.upstream.next()? {
                 Err(_) if self.skipped < self.at_most => {
                     self.skipped += 1;
                     self.meter.skip();
@@ -77,19 +79,19 @@ impl<T: Send> Stage<T> for Errors<T> {
         None
     }
 
-    fn position(&self, at: &mut Position) {
-        at.push("on_error", &[self.skipped, self.ended.into()]);
-        self.above.position(at);
+    fn position(&self, position: &mut Position) {
+        position.push("on_error", &[self.skipped, self.ended.into()]);
+        self.upstream.position(position);
     }
 
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
-        let [skipped, ended] = at.take("on_error", &[])?;
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let [skipped, ended] = cursor.take("on_error", &[])?;
         (self.skipped, self.ended) = (skipped, ended != 0);
-        self.above.seek(at)
+        self.upstream.seek(cursor)
     }
 
     fn restart(&mut self, epoch: u64) -> Result<(), Error> {
-        // The count goes on: a budget that is given anew each epoch would last for ever.
-        self.above.restart(epoch)
+        // The count is not reset: a new budget for each epoch would never end.
+        self.upstream.restart(epoch)
     }
 }

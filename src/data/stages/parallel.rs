@@ -1,4 +1,4 @@
-//! Making something of each item, on several threads.
+//! Applying a function to each item on several threads.
 
 use super::map::{MAP, applied, seek_past};
 use crate::core::{Error, RuleError, throw_operands};
@@ -13,22 +13,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long a piece of work should take: much longer than handing it over, much shorter than a step.
-const PIECE: Duration = Duration::from_micros(200);
-/// Most items in a piece.
-const LARGEST_PIECE: usize = 64;
-/// Pieces under way for each worker: one being made, one waiting.
-const PIECES_PER_WORKER: usize = 2;
+/// Target time of a chunk: much longer than its dispatch, much shorter than a training step.
+const CHUNK_TIME: Duration = Duration::from_micros(200);
+/// Largest number of items in a chunk.
+const MAX_CHUNK_ITEMS: usize = 64;
+/// Chunks in flight per worker: one running, one waiting.
+const CHUNKS_PER_WORKER: usize = 2;
 
 impl<T: Send + 'static> Stream<T> {
-    /// What `f` makes of each item, on `workers` threads of their own. The results come in the order of the
-    /// items, the same as [`Stream::map`] gives them.
+    /// Applies `f` to each item on `workers` threads. Results are in the order of the items, equal
+    /// to those of [`Stream::map`].
     ///
-    /// At most two pieces of work a thread are under way or waiting to be taken; a piece is one item, or
-    /// up to 64 if `f` is so quick that handing them over one by one would cost more than making them. The
-    /// items are read on the thread that asks for results.
+    /// At most two chunks per worker are in flight. A chunk is one item, or up to 64 items if `f`
+    /// is fast compared with the cost of dispatching. Items are read on the thread that pulls
+    /// results.
     ///
-    /// Throws `Op` (value) if there are no workers.
+    /// Throws `Op` (value) if `workers` is 0.
     ///
     /// ```
     /// use oxidax::data::{Source, Synthetic};
@@ -46,17 +46,17 @@ impl<T: Send + 'static> Stream<T> {
             let error = RuleError::value("needs at least 1 worker, got 0");
             throw_operands("parallel_map", error, &[]);
         }
-        self.through(|above, instruments| ParallelMap {
-            above,
+        self.through(|upstream, instruments| ParallelMap {
+            upstream,
             f: Arc::new(f),
             workers,
             meter: instruments.stage("map", Work::Decode, workers),
-            crew: None,
-            pieces: VecDeque::new(),
+            pool: None,
+            chunks: VecDeque::new(),
             first: 0,
             front: VecDeque::new(),
-            given: 0,
-            at: Position::default(),
+            yielded: 0,
+            upstream_position: Position::default(),
             ended: false,
         })
     }
@@ -65,25 +65,25 @@ impl<T: Send + 'static> Stream<T> {
 type Results<U> = VecDeque<Result<Item<U>, Error>>;
 
 struct ParallelMap<T, U, F> {
-    above: BoxedStage<T>,
+    upstream: BoxedStage<T>,
     f: Arc<F>,
     workers: usize,
     meter: Arc<Meter>,
-    crew: Option<Crew<T, U>>,
-    /// Pieces under way, in order.
-    pieces: VecDeque<Piece<U>>,
-    /// The number of the first of them.
+    pool: Option<Workers<T, U>>,
+    /// Chunks in flight, in order.
+    chunks: VecDeque<Chunk<U>>,
+    /// The number of the first chunk in flight.
     first: u64,
-    /// What is left of the piece before them.
+    /// Remaining results of the chunk before the first.
     front: Results<U>,
-    /// How many items of that piece have been given.
-    given: u64,
-    /// Where the stage above stood before that piece.
-    at: Position,
+    /// Results already yielded from that chunk.
+    yielded: u64,
+    /// The upstream position before that chunk.
+    upstream_position: Position,
     ended: bool,
 }
 
-struct Piece<U> {
+struct Chunk<U> {
     before: Position,
     results: Option<Results<U>>,
 }
@@ -93,16 +93,16 @@ struct Job<T> {
     items: Vec<Result<Item<T>, Error>>,
 }
 
-/// The threads, and the ways to and from them.
-struct Crew<T, U> {
+/// The worker threads and their channels.
+struct Workers<T, U> {
     jobs: Option<Sender<Job<T>>>,
     results: Receiver<(u64, Results<U>)>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl<T: Send + 'static, U: Send + 'static> Crew<T, U> {
-    fn hire<F>(workers: usize, f: &Arc<F>, meter: &Arc<Meter>) -> Result<Crew<T, U>, Error>
+impl<T: Send + 'static, U: Send + 'static> Workers<T, U> {
+    fn start<F>(workers: usize, f: &Arc<F>, meter: &Arc<Meter>) -> Result<Workers<T, U>, Error>
     where
         F: Fn(T) -> Result<U, Error> + Send + Sync + 'static,
     {
@@ -110,7 +110,8 @@ impl<T: Send + 'static, U: Send + 'static> Crew<T, U> {
         let (finished, results) = channel();
         let waiting = Arc::new(Mutex::new(waiting));
         let stop = Arc::new(AtomicBool::new(false));
-        let mut crew = Crew { jobs: Some(jobs), results, stop: stop.clone(), threads: Vec::new() };
+        let mut pool =
+            Workers { jobs: Some(jobs), results, stop: stop.clone(), threads: Vec::new() };
         for worker in 0..workers {
             let (waiting, finished, stop) = (waiting.clone(), finished.clone(), stop.clone());
             let (f, meter) = (f.clone(), meter.clone());
@@ -135,21 +136,21 @@ impl<T: Send + 'static, U: Send + 'static> Crew<T, U> {
                 }
             };
             let thread = thread::Builder::new().name(format!("oxidax-map-{worker}")).spawn(work);
-            crew.threads.push(thread.map_err(|error| {
+            pool.threads.push(thread.map_err(|error| {
                 Error::data("parallel_map", format!("worker {worker} could not start: {error}"))
             })?);
         }
-        Ok(crew)
+        Ok(pool)
     }
 }
 
-impl<T, U> Drop for Crew<T, U> {
+impl<T, U> Drop for Workers<T, U> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Without a sender the threads that wait for a job stop waiting.
+        // Closing the channel wakes threads that wait for a job.
         self.jobs = None;
         for thread in self.threads.drain(..) {
-            // A panic of the closure was caught where it happened.
+            // A panic of the closure was caught at its call.
             drop(thread.join());
         }
     }
@@ -161,64 +162,66 @@ where
     U: Send + 'static,
     F: Fn(T) -> Result<U, Error> + Send + Sync + 'static,
 {
-    /// Hands out work until enough is under way.
-    fn hand_out(&mut self) -> Result<(), Error> {
-        while !self.ended && self.pieces.len() < self.workers * PIECES_PER_WORKER {
+    /// Dispatches chunks until enough are in flight.
+    fn dispatch(&mut self) -> Result<(), Error> {
+        while !self.ended && self.chunks.len() < self.workers * CHUNKS_PER_WORKER {
             let mut before = Position::default();
-            self.above.position(&mut before);
-            let size = self.piece_size();
-            let items: Vec<_> = std::iter::from_fn(|| self.above.next()).take(size).collect();
+            self.upstream.position(&mut before);
+            let size = self.chunk_size();
+            let items: Vec<_> = std::iter::from_fn(|| self.upstream.next()).take(size).collect();
             self.ended = items.len() < size;
             if items.is_empty() {
                 return Ok(());
             }
-            if self.crew.is_none() {
-                self.crew = Some(Crew::hire(self.workers, &self.f, &self.meter)?);
+            if self.pool.is_none() {
+                self.pool = Some(Workers::start(self.workers, &self.f, &self.meter)?);
             }
-            let number = self.first + self.pieces.len() as u64;
-            let jobs = self.crew.as_ref().and_then(|crew| crew.jobs.as_ref());
-            jobs.and_then(|jobs| jobs.send(Job { number, items }).ok()).ok_or_else(lost)?;
-            self.pieces.push_back(Piece { before, results: None });
+            let number = self.first + self.chunks.len() as u64;
+            let jobs = self.pool.as_ref().and_then(|pool| pool.jobs.as_ref());
+            jobs.and_then(|jobs| jobs.send(Job { number, items }).ok())
+                .ok_or_else(workers_ended)?;
+            self.chunks.push_back(Chunk { before, results: None });
         }
         Ok(())
     }
 
-    /// As many items as take long enough to make.
-    fn piece_size(&self) -> usize {
+    /// Returns the number of items whose processing takes about the target time.
+    fn chunk_size(&self) -> usize {
         let Some(each) = self.meter.mean() else { return 1 };
-        let fitting = PIECE.as_nanos() / each.as_nanos().max(1);
-        usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, LARGEST_PIECE)
+        let fitting = CHUNK_TIME.as_nanos() / each.as_nanos().max(1);
+        usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, MAX_CHUNK_ITEMS)
     }
 
-    /// Waits for the first piece under way, and puts it to the front. `false` if there is none.
+    /// Waits for the first chunk in flight and moves its results to the front. Returns false if
+    /// there is none.
     fn fetch(&mut self) -> Result<bool, Error> {
-        while self.pieces.front().is_some_and(|piece| piece.results.is_none()) {
-            let crew = self.crew.as_ref().ok_or_else(lost)?;
-            let (number, results) = crew.results.recv().map_err(|_| lost())?;
+        while self.chunks.front().is_some_and(|chunk| chunk.results.is_none()) {
+            let pool = self.pool.as_ref().ok_or_else(workers_ended)?;
+            let (number, results) = pool.results.recv().map_err(|_| workers_ended())?;
             let place = (number - self.first) as usize;
-            self.pieces[place].results = Some(results);
+            self.chunks[place].results = Some(results);
         }
-        let Some(piece) = self.pieces.pop_front() else { return Ok(false) };
+        let Some(chunk) = self.chunks.pop_front() else { return Ok(false) };
         self.first += 1;
-        self.at = piece.before;
-        self.given = 0;
-        self.front = piece.results.unwrap_or_default();
+        self.upstream_position = chunk.before;
+        self.yielded = 0;
+        self.front = chunk.results.unwrap_or_default();
         Ok(true)
     }
 
-    /// Forgets all work, and lets the threads go.
-    fn dismiss(&mut self) {
-        self.crew = None;
-        self.pieces.clear();
+    /// Stops the workers and drops all chunks.
+    fn stop_workers(&mut self) {
+        self.pool = None;
+        self.chunks.clear();
         self.front.clear();
-        (self.first, self.given, self.ended) = (0, 0, false);
-        self.at = Position::default();
+        (self.first, self.yielded, self.ended) = (0, 0, false);
+        self.upstream_position = Position::default();
     }
 }
 
-/// The threads are gone though they were not sent away.
-fn lost() -> Error {
-    Error::data("parallel_map", "this is a bug in oxidax: the workers ended early")
+/// Returns the error for workers that ended without being stopped.
+fn workers_ended() -> Error {
+    Error::data("parallel_map", "this is a bug in oxidax: the workers ended unexpectedly")
 }
 
 impl<T, U, F> Stage<U> for ParallelMap<T, U, F>
@@ -229,47 +232,47 @@ where
 {
     fn next(&mut self) -> Next<U> {
         if self.front.is_empty() {
-            let fetched = self.hand_out().and_then(|()| self.fetch());
+            let fetched = self.dispatch().and_then(|()| self.fetch());
             match fetched {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(error) => {
-                    self.dismiss();
+                    self.stop_workers();
                     self.ended = true;
                     return Some(Err(error));
                 }
             }
-            // The threads work on while these results are taken.
-            if let Err(error) = self.hand_out() {
-                self.dismiss();
+            // The workers continue while these results are consumed.
+            if let Err(error) = self.dispatch() {
+                self.stop_workers();
                 self.ended = true;
                 return Some(Err(error));
             }
         }
         let item = self.front.pop_front()?;
-        self.given += 1;
+        self.yielded += 1;
         Some(item)
     }
 
-    fn position(&self, at: &mut Position) {
-        at.push(MAP, &[self.given]);
-        match self.first == 0 {
-            // Nothing has been given. What is under way, if anything, began where the first piece did.
-            true => match self.pieces.front() {
-                Some(piece) => at.extend(&piece.before),
-                None => self.above.position(at),
-            },
-            false => at.extend(&self.at),
+    fn position(&self, position: &mut Position) {
+        position.push(MAP, &[self.yielded]);
+        if self.first > 0 {
+            return position.extend(&self.upstream_position);
+        }
+        // Nothing has been yielded. Chunks in flight start at the first one's position.
+        match self.chunks.front() {
+            Some(chunk) => position.extend(&chunk.before),
+            None => self.upstream.position(position),
         }
     }
 
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
-        self.dismiss();
-        seek_past(&mut self.above, at)
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        self.stop_workers();
+        seek_past(&mut self.upstream, cursor)
     }
 
     fn restart(&mut self, epoch: u64) -> Result<(), Error> {
-        self.dismiss();
-        self.above.restart(epoch)
+        self.stop_workers();
+        self.upstream.restart(epoch)
     }
 }

@@ -1,18 +1,18 @@
 //! Reading ahead on another thread.
 
 use crate::core::Error;
-use crate::data::origin::{Next, guarded};
+use crate::data::origin::{Next, catch_errors};
 use crate::data::position::{Cursor, Position};
 use crate::data::stream::{BoxedStage, Stage, Stream};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 impl<T: Send + 'static> Stream<T> {
-    /// Runs the stream on a thread of its own, which keeps up to `count` items ready.
+    /// Runs the stream on a background thread that keeps up to `count` items ready.
     ///
-    /// The items come in the stream's order. The thread starts when the first is asked for. A panic of an
-    /// iterator is an error, the last item. Dropping the stream stops the thread, waiting for the one item
-    /// that it is making.
+    /// Items keep their order. The thread starts when the first item is pulled. A panic of an
+    /// iterator becomes an error, which is the last item. Dropping the stream stops the thread
+    /// after its current item.
     ///
     /// ```
     /// use oxidax::data::Stream;
@@ -21,46 +21,46 @@ impl<T: Send + 'static> Stream<T> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn prefetch(self, count: usize) -> Stream<T> {
-        self.through(|above, _| Prefetch { above: Above::Here(above), count })
+        self.through(|upstream, _| Prefetch { upstream: Upstream::Local(upstream), count })
     }
 }
 
 struct Prefetch<T> {
-    above: Above<T>,
+    upstream: Upstream<T>,
     count: usize,
 }
 
-/// Where the stage above is.
-enum Above<T> {
-    Here(BoxedStage<T>),
-    Away(Runner<T>),
-    /// It could not be sent away, or did not come back.
+/// Location of the upstream stage.
+enum Upstream<T> {
+    Local(BoxedStage<T>),
+    Remote(Runner<T>),
+    /// The thread could not start, or ended with a panic.
     Lost,
 }
 
-/// The stage above on its thread.
+/// The upstream stage on its thread.
 struct Runner<T> {
     items: Option<Receiver<(Next<T>, Position)>>,
     thread: Option<JoinHandle<BoxedStage<T>>>,
-    /// Where the stage stood after the last item that was received.
-    at: Position,
+    /// The upstream position after the last received item.
+    upstream_position: Position,
     ended: bool,
 }
 
 impl<T: Send + 'static> Runner<T> {
-    fn start(mut above: BoxedStage<T>, count: usize) -> Result<Runner<T>, Error> {
-        let mut at = Position::default();
-        above.position(&mut at);
+    fn start(mut upstream: BoxedStage<T>, count: usize) -> Result<Runner<T>, Error> {
+        let mut upstream_position = Position::default();
+        upstream.position(&mut upstream_position);
         let (sender, items) = sync_channel(count);
         let work = move || {
-            produce(&mut above, &sender);
-            above
+            produce(&mut upstream, &sender);
+            upstream
         };
         let thread = thread::Builder::new().name("oxidax-prefetch".into()).spawn(work);
         let thread = thread.map_err(|error| {
             Error::data("prefetch", format!("the thread could not start: {error}"))
         })?;
-        Ok(Runner { items: Some(items), thread: Some(thread), at, ended: false })
+        Ok(Runner { items: Some(items), thread: Some(thread), upstream_position, ended: false })
     }
 
     fn next(&mut self) -> Next<T> {
@@ -68,8 +68,8 @@ impl<T: Send + 'static> Runner<T> {
             return None;
         }
         match self.items.as_ref().and_then(|items| items.recv().ok()) {
-            Some((item, at)) => {
-                self.at = at;
+            Some((item, upstream_position)) => {
+                self.upstream_position = upstream_position;
                 self.ended = item.is_none();
                 item
             }
@@ -80,7 +80,7 @@ impl<T: Send + 'static> Runner<T> {
         }
     }
 
-    /// Stops the thread, and takes the stage back from it.
+    /// Stops the thread and returns its stage.
     fn stop(&mut self) -> Option<BoxedStage<T>> {
         // Without a receiver the thread's next `send` fails, and a blocked one returns.
         self.items = None;
@@ -88,23 +88,24 @@ impl<T: Send + 'static> Runner<T> {
     }
 }
 
-/// Sends items until the stream ends, panics, or nobody is there to receive.
-fn produce<T>(above: &mut BoxedStage<T>, sender: &SyncSender<(Next<T>, Position)>) {
+/// Sends items until the stream ends, panics, or the receiver is dropped.
+fn produce<T>(upstream: &mut BoxedStage<T>, sender: &SyncSender<(Next<T>, Position)>) {
     loop {
-        let (item, last): (Next<T>, bool) = match guarded("prefetch", None, || Ok(above.next())) {
-            Ok(item) => {
-                let last = item.is_none();
-                (item, last)
-            }
-            Err(error) => (Some(Err(error)), true),
-        };
+        let (item, last): (Next<T>, bool) =
+            match catch_errors("prefetch", None, || Ok(upstream.next())) {
+                Ok(item) => {
+                    let last = item.is_none();
+                    (item, last)
+                }
+                Err(error) => (Some(Err(error)), true),
+            };
         let ended_early = last && item.is_some();
-        let mut at = Position::default();
-        above.position(&mut at);
-        if sender.send((item, at.clone())).is_err() {
+        let mut upstream_position = Position::default();
+        upstream.position(&mut upstream_position);
+        if sender.send((item, upstream_position.clone())).is_err() {
             return;
         }
-        if ended_early && sender.send((None, at)).is_err() {
+        if ended_early && sender.send((None, upstream_position)).is_err() {
             return;
         }
         if last {
@@ -117,22 +118,22 @@ impl<T> Drop for Runner<T> {
     fn drop(&mut self) {
         self.items = None;
         if let Some(thread) = self.thread.take() {
-            // A panic nobody asked for any more has been printed by the panic hook already.
+            // The panic hook has already printed the message of a panic.
             drop(thread.join());
         }
     }
 }
 
 impl<T: Send + 'static> Prefetch<T> {
-    /// The stage above, on this thread.
-    fn bring_back(&mut self) -> Result<&mut BoxedStage<T>, Error> {
-        self.above = match std::mem::replace(&mut self.above, Above::Lost) {
-            Above::Away(mut runner) => runner.stop().map_or(Above::Lost, Above::Here),
+    /// Returns the upstream stage, moved back to this thread.
+    fn reclaim(&mut self) -> Result<&mut BoxedStage<T>, Error> {
+        self.upstream = match std::mem::replace(&mut self.upstream, Upstream::Lost) {
+            Upstream::Remote(mut runner) => runner.stop().map_or(Upstream::Lost, Upstream::Local),
             other => other,
         };
-        match &mut self.above {
-            Above::Here(above) => Ok(above),
-            Above::Away(_) | Above::Lost => {
+        match &mut self.upstream {
+            Upstream::Local(upstream) => Ok(upstream),
+            Upstream::Remote(_) | Upstream::Lost => {
                 Err(Error::data("prefetch", "the stream ended with a panic and cannot go on"))
             }
         }
@@ -141,34 +142,34 @@ impl<T: Send + 'static> Prefetch<T> {
 
 impl<T: Send + 'static> Stage<T> for Prefetch<T> {
     fn next(&mut self) -> Next<T> {
-        self.above = match std::mem::replace(&mut self.above, Above::Lost) {
-            Above::Here(above) => match Runner::start(above, self.count) {
-                Ok(runner) => Above::Away(runner),
+        self.upstream = match std::mem::replace(&mut self.upstream, Upstream::Lost) {
+            Upstream::Local(upstream) => match Runner::start(upstream, self.count) {
+                Ok(runner) => Upstream::Remote(runner),
                 Err(error) => return Some(Err(error)),
             },
             other => other,
         };
-        match &mut self.above {
-            Above::Away(runner) => runner.next(),
-            Above::Here(_) | Above::Lost => None,
+        match &mut self.upstream {
+            Upstream::Remote(runner) => runner.next(),
+            Upstream::Local(_) | Upstream::Lost => None,
         }
     }
 
-    fn position(&self, at: &mut Position) {
-        // No counts of its own: a stream stands where it stands, read ahead or not.
-        match &self.above {
-            Above::Here(above) => above.position(at),
-            Above::Away(runner) => at.extend(&runner.at),
-            Above::Lost => {}
+    fn position(&self, position: &mut Position) {
+        // Prefetching does not change the position, so it adds no counts.
+        match &self.upstream {
+            Upstream::Local(upstream) => upstream.position(position),
+            Upstream::Remote(runner) => position.extend(&runner.upstream_position),
+            Upstream::Lost => {}
         }
     }
 
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
-        self.bring_back()?.seek(at)
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        self.reclaim()?.seek(cursor)
     }
 
     fn restart(&mut self, epoch: u64) -> Result<(), Error> {
-        self.bring_back()?.restart(epoch)
+        self.reclaim()?.restart(epoch)
     }
 }
 
@@ -179,7 +180,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn items_come_in_order() {
+    fn prefetched_items_keep_their_order() {
         for count in [0, 1, 2, 100] {
             let items: Result<Vec<u32>, Error> =
                 Stream::new((0..50).map(Ok)).prefetch(count).collect();
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_come_in_their_places() {
+    fn prefetched_errors_keep_their_places() {
         let fails = |n: u32| if n == 2 { Err(Error::Plugin("broken".into())) } else { Ok(n) };
         let items: Vec<_> = Stream::new((0..9).map(fails)).prefetch(4).collect();
         assert_eq!(items.len(), 9);
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operation_throws_arrives_as_an_error() {
+    fn thrown_errors_are_returned() {
         let zero = Stream::new((0..3).map(Ok)).map(|n: u32| match n {
             1 => crate::core::throw_operands("then", crate::core::RuleError::value("one"), &[]),
             n => Ok(n),
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_an_iterator_is_the_last_item() {
+    fn iterator_panic_is_the_last_item() {
         let stream = Stream::new((0..3).map(|n: u32| match n {
             1 => panic!("mine"),
             n => Ok(n),
@@ -222,16 +223,16 @@ mod tests {
     }
 
     #[test]
-    fn dropping_it_stops_an_endless_stream() {
+    fn dropping_stops_an_endless_stream() {
         let made = Arc::new(AtomicUsize::new(0));
         let counter = made.clone();
         let endless = std::iter::repeat_with(move || Ok(counter.fetch_add(1, Ordering::Relaxed)));
         let mut items = Stream::new(endless).prefetch(2);
         assert_eq!(items.next().unwrap().unwrap(), 0);
         drop(items);
-        // One was taken, two are ready, and the thread holds one at most.
+        // One was consumed, two are ready, and the thread holds at most one.
         assert!(made.load(Ordering::Relaxed) <= 4);
-        // The thread is gone, and with it its counter.
+        // The thread has ended and dropped its counter.
         assert_eq!(Arc::strong_count(&made), 1);
     }
 }

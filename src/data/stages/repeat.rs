@@ -6,10 +6,11 @@ use crate::data::position::{Cursor, Position};
 use crate::data::stream::{BoxedStage, Stage, Stream};
 
 impl<T: Send + 'static> Stream<T> {
-    /// The items `epochs` times over. What shuffles above does so in another order each time.
+    /// Repeats the items `epochs` times. Upstream stages that shuffle use another order in each
+    /// epoch.
     ///
-    /// An epoch without any good item is the last one, even of [`Stream::repeat_forever`]: it ends with an
-    /// error if all its items were errors.
+    /// An epoch without items ends the stream, even with [`Stream::repeat_forever`]. If the epoch
+    /// had only errors, the stream ends with an error.
     ///
     /// ```
     /// use oxidax::data::{Source, Synthetic};
@@ -18,8 +19,8 @@ impl<T: Send + 'static> Stream<T> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn repeat(self, epochs: u64) -> Stream<T> {
-        let above = |above, _: &mut _| Repeat {
-            above,
+        let upstream = |upstream, _: &mut _| Repeat {
+            upstream,
             epochs,
             first: 0,
             epoch: 0,
@@ -27,19 +28,19 @@ impl<T: Send + 'static> Stream<T> {
             bad: 0,
             ended: false,
         };
-        self.through(above)
+        self.through(upstream)
     }
 
-    /// The items over and over, for programs that count steps. See [`Stream::repeat`].
+    /// Repeats the items without end, for programs that count steps. See [`Stream::repeat`].
     pub fn repeat_forever(self) -> Stream<T> {
         self.repeat(u64::MAX)
     }
 }
 
 struct Repeat<T> {
-    above: BoxedStage<T>,
+    upstream: BoxedStage<T>,
     epochs: u64,
-    /// The number of the first epoch: an outer `repeat` begins where its last round ended.
+    /// The number of the first epoch: an outer `repeat` continues where its last round ended.
     first: u64,
     epoch: u64,
     /// Items and errors of this epoch.
@@ -49,23 +50,27 @@ struct Repeat<T> {
 }
 
 impl<T> Repeat<T> {
-    /// Goes on to the next epoch, if there is one.
-    fn turn(&mut self) -> Result<(), Error> {
+    /// Starts the next epoch, if there is one.
+    fn next_epoch(&mut self) -> Result<(), Error> {
         let (good, bad) = (self.good, self.bad);
         self.ended = good == 0 || self.epoch + 1 >= self.epochs;
         if self.ended {
             let futile = good == 0 && bad > 0 && self.epoch + 1 < self.epochs;
-            return match futile {
-                true => Err(Error::data(
+            return if futile {
+                Err(Error::data(
                     "repeat",
-                    format!("all {bad} records of epoch {} failed; no other is begun", self.epoch),
-                )),
-                false => Ok(()),
+                    format!(
+                        "all {bad} records of epoch {} failed; no further epoch starts",
+                        self.epoch
+                    ),
+                ))
+            } else {
+                Ok(())
             };
         }
         self.epoch += 1;
         (self.good, self.bad) = (0, 0);
-        let restarted = self.above.restart(self.first.saturating_add(self.epoch));
+        let restarted = self.upstream.restart(self.first.saturating_add(self.epoch));
         self.ended = restarted.is_err();
         restarted
     }
@@ -77,16 +82,17 @@ impl<T: Send> Stage<T> for Repeat<T> {
             return None;
         }
         while !self.ended {
-            match self.above.next() {
+            match self.upstream.next() {
                 Some(item) => {
-                    match item.is_ok() {
-                        true => self.good += 1,
-                        false => self.bad += 1,
+                    if item.is_ok() {
+                        self.good += 1
+                    } else {
+                        self.bad += 1
                     }
                     return Some(item);
                 }
                 None => {
-                    if let Err(error) = self.turn() {
+                    if let Err(error) = self.next_epoch() {
                         return Some(Err(error));
                     }
                 }
@@ -95,21 +101,21 @@ impl<T: Send> Stage<T> for Repeat<T> {
         None
     }
 
-    fn position(&self, at: &mut Position) {
-        at.push("repeat", &[self.first, self.epoch, self.good, self.bad, self.ended.into()]);
-        self.above.position(at);
+    fn position(&self, position: &mut Position) {
+        position.push("repeat", &[self.first, self.epoch, self.good, self.bad, self.ended.into()]);
+        self.upstream.position(position);
     }
 
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
-        let [first, epoch, good, bad, ended] = at.take("repeat", &[])?;
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        let [first, epoch, good, bad, ended] = cursor.take("repeat", &[])?;
         (self.first, self.epoch) = (first, epoch);
         (self.good, self.bad, self.ended) = (good, bad, ended != 0);
-        self.above.seek(at)
+        self.upstream.seek(cursor)
     }
 
     fn restart(&mut self, epoch: u64) -> Result<(), Error> {
         self.first = epoch.saturating_mul(self.epochs);
-        self.above.restart(self.first)?;
+        self.upstream.restart(self.first)?;
         (self.epoch, self.good, self.bad, self.ended) = (0, 0, 0, false);
         Ok(())
     }

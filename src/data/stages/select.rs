@@ -1,4 +1,4 @@
-//! Parts of a stream.
+//! Selecting a part of a stream.
 
 use crate::core::Error;
 use crate::data::origin::Next;
@@ -7,7 +7,7 @@ use crate::data::source::check_shard;
 use crate::data::stream::{BoxedStage, Stage, Stream};
 
 impl<T: Send + 'static> Stream<T> {
-    /// The first `count` items; errors count.
+    /// Takes the first `count` items. Errors count.
     ///
     /// ```
     /// use oxidax::data::Stream;
@@ -16,20 +16,22 @@ impl<T: Send + 'static> Stream<T> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn take(self, count: u64) -> Stream<T> {
-        self.through(|above, _| Part { above, start: 0, step: 1, end: count, seen: 0 })
+        self.through(|upstream, _| Part { upstream, start: 0, step: 1, end: count, seen: 0 })
     }
 
-    /// All but the first `count` items; errors count.
+    /// Skips the first `count` items. Errors count.
     pub fn skip(self, count: u64) -> Stream<T> {
-        self.through(|above, _| Part { above, start: count, step: 1, end: u64::MAX, seen: 0 })
+        self.through(|upstream, _| Part { upstream, start: count, step: 1, end: u64::MAX, seen: 0 })
     }
 
-    /// The items `index`, `index + count`, …: the share of process `index` of `count`. Errors count.
+    /// Selects the items `index`, `index + count`, …: the share of process `index` of `count`.
+    /// Errors count.
     ///
-    /// On several hosts, `index` and `count` are [`process_index`](crate::distributed::process_index) and
-    /// [`process_count`](crate::distributed::process_count). The others are read and dropped. Where the records can be read in any order,
-    /// [`Source::shard`](crate::data::Source::shard) does not even read them, and where there are many
-    /// files, giving each process its own is as cheap.
+    /// On several hosts, `index` and `count` are
+    /// [`process_index`](crate::distributed::process_index) and
+    /// [`process_count`](crate::distributed::process_count). The other items are read and dropped.
+    /// With random access, [`Source::shard`](crate::data::Source::shard) does not read them at all.
+    /// With many files, giving each process its own files is as cheap.
     ///
     /// Throws `Op` (value) unless `index < count`.
     ///
@@ -43,13 +45,13 @@ impl<T: Send + 'static> Stream<T> {
     pub fn shard(self, index: usize, count: usize) -> Stream<T> {
         check_shard(index, count);
         let (start, step) = (index as u64, count as u64);
-        self.through(|above, _| Part { above, start, step, end: u64::MAX, seen: 0 })
+        self.through(|upstream, _| Part { upstream, start, step, end: u64::MAX, seen: 0 })
     }
 }
 
 /// The items at `start`, `start + step`, … before `end`.
 struct Part<T> {
-    above: BoxedStage<T>,
+    upstream: BoxedStage<T>,
     start: u64,
     step: u64,
     end: u64,
@@ -59,7 +61,7 @@ struct Part<T> {
 impl<T: Send> Stage<T> for Part<T> {
     fn next(&mut self) -> Next<T> {
         while self.seen < self.end {
-            let item = self.above.next()?;
+            let item = self.upstream.next()?;
             let at = self.seen;
             self.seen += 1;
             if at >= self.start && (at - self.start).is_multiple_of(self.step) {
@@ -69,19 +71,19 @@ impl<T: Send> Stage<T> for Part<T> {
         None
     }
 
-    fn position(&self, at: &mut Position) {
-        at.push("part", &[self.start, self.step, self.end, self.seen]);
-        self.above.position(at);
+    fn position(&self, position: &mut Position) {
+        position.push("part", &[self.start, self.step, self.end, self.seen]);
+        self.upstream.position(position);
     }
 
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         let settings = [("start", self.start), ("step", self.step), ("end", self.end)];
-        [self.seen] = at.take("part", &settings)?;
-        self.above.seek(at)
+        [self.seen] = cursor.take("part", &settings)?;
+        self.upstream.seek(cursor)
     }
 
     fn restart(&mut self, epoch: u64) -> Result<(), Error> {
         self.seen = 0;
-        self.above.restart(epoch)
+        self.upstream.restart(epoch)
     }
 }

@@ -1,4 +1,4 @@
-//! Shuffling what goes by.
+//! Shuffling a stream through a buffer.
 
 use crate::core::Error;
 use crate::data::origin::{Item, Next};
@@ -9,16 +9,16 @@ use rand::{RngExt, SeedableRng};
 use std::collections::HashMap;
 
 impl<T: Send + 'static> Stream<T> {
-    /// The items in random order: each is drawn from a buffer that holds the next `capacity` ones.
+    /// Shuffles the items: each is drawn from a buffer of the next `capacity` items.
     ///
-    /// Uniform over all orders if the buffer holds the whole stream; a capacity of 0 or 1 keeps the
-    /// order. The order follows from `seed` and, below a [`Stream::repeat`], the number of the epoch.
-    /// Errors are passed on as they are met. Records that can be read in any order need no buffer:
+    /// All orders are equally likely if the buffer holds the whole stream. A capacity of 0 or 1
+    /// keeps the order. The order depends on `seed` and, upstream of a [`Stream::repeat`], on the
+    /// epoch's number. Errors are returned immediately. Sources with random access need no buffer:
     /// [`Source::shuffled`](crate::data::Source::shuffled).
     ///
-    /// A position holds no item of the buffer but how often was drawn. [`Stream::resume`] draws again,
-    /// numbers instead of items, and reads the items again that lay in the buffer: from the oldest of them
-    /// on, about `capacity · ln(capacity)` items as a rule.
+    /// A position stores the number of draws, not the buffered items. [`Stream::resume`] repeats
+    /// the draws with numbers instead of items, then reads the buffered items again, starting at
+    /// the oldest. That is usually about `capacity · ln(capacity)` items.
     ///
     /// ```
     /// use oxidax::data::Stream;
@@ -30,15 +30,15 @@ impl<T: Send + 'static> Stream<T> {
     /// ```
     pub fn shuffle(self, capacity: usize, seed: u64) -> Stream<T> {
         let capacity = capacity.max(1);
-        self.through(|above, _| Shuffle {
-            above,
+        self.through(|upstream, _| Shuffle {
+            upstream,
             capacity,
             seed,
             epoch: 0,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             buffer: Vec::new(),
             read: 0,
-            asked: 0,
+            pulled: 0,
             drawn: 0,
             anchors: Anchors::new(capacity as u64),
         })
@@ -46,16 +46,16 @@ impl<T: Send + 'static> Stream<T> {
 }
 
 struct Shuffle<T> {
-    above: BoxedStage<T>,
+    upstream: BoxedStage<T>,
     capacity: usize,
     seed: u64,
     epoch: u64,
     random: Xoshiro256PlusPlus,
-    /// Items with their numbers, by which they were read.
+    /// Buffered items with their numbers.
     buffer: Vec<(u64, Item<T>)>,
     read: u64,
     /// Items and errors.
-    asked: u64,
+    pulled: u64,
     drawn: u64,
     anchors: Anchors,
 }
@@ -68,47 +68,46 @@ impl<T: Send> Shuffle<T> {
         self.random = Xoshiro256PlusPlus::seed_from_u64(epoch_seed(self.seed, epoch));
         self.buffer.clear();
         self.anchors.clear();
-        (self.read, self.asked, self.drawn) = (0, 0, 0);
+        (self.read, self.pulled, self.drawn) = (0, 0, 0);
     }
 
-    /// Asks the stage above once. An item is numbered; whether it is held is the caller's affair.
-    fn ask(&mut self) -> Option<Result<(u64, Item<T>), Error>> {
-        let above = &self.above;
-        self.anchors.before(self.read, self.asked, |at| above.position(at));
-        let item = self.above.next()?;
-        self.asked += 1;
+    /// Pulls and numbers one item. The caller marks it as buffered.
+    fn pull(&mut self) -> Option<Result<(u64, Item<T>), Error>> {
+        let upstream = &self.upstream;
+        self.anchors.before(self.read, self.pulled, |at| upstream.position(at));
+        let item = self.upstream.next()?;
+        self.pulled += 1;
         Some(item.map(|item| {
             self.read += 1;
             (self.read - 1, item)
         }))
     }
 
-    fn draw(&mut self, held: usize) -> usize {
+    fn draw(&mut self, buffered: usize) -> usize {
         self.drawn += 1;
-        self.random.random_range(0..held)
+        self.random.random_range(0..buffered)
     }
 
-    /// The numbers that lay in the buffer, in its order, after so many draws and reads.
+    /// Repeats draws and reads with item numbers only, and returns the buffered numbers in order.
     fn drawn_again(&mut self, drawn: u64, read: u64) -> Result<Vec<u64>, Error> {
-        let (mut held, mut next) = (Vec::new(), 0);
+        let (mut buffered, mut next) = (Vec::new(), 0);
         loop {
-            let missing = (self.capacity - held.len()) as u64;
+            let missing = (self.capacity - buffered.len()) as u64;
             let upto = next + missing.min(read - next);
-            held.extend(next..upto);
+            buffered.extend(next..upto);
             next = upto;
             if self.drawn == drawn {
-                return match next == read {
-                    true => Ok(held),
-                    false => {
-                        Err(refused(format!("{read} items cannot be read with {drawn} draws")))
-                    }
+                return if next == read {
+                    Ok(buffered)
+                } else {
+                    Err(refused(format!("{read} items cannot be read with {drawn} draws")))
                 };
             }
-            if held.is_empty() {
+            if buffered.is_empty() {
                 return Err(refused(format!("{drawn} items cannot be drawn of {read}")));
             }
-            let at = self.draw(held.len());
-            held.swap_remove(at);
+            let at = self.draw(buffered.len());
+            buffered.swap_remove(at);
         }
     }
 }
@@ -116,9 +115,9 @@ impl<T: Send> Shuffle<T> {
 impl<T: Send> Stage<T> for Shuffle<T> {
     fn next(&mut self) -> Next<T> {
         while self.buffer.len() < self.capacity {
-            match self.ask() {
+            match self.pull() {
                 Some(Ok((number, item))) => {
-                    self.anchors.held(number);
+                    self.anchors.buffered(number);
                     self.buffer.push((number, item));
                 }
                 Some(Err(error)) => return Some(Err(error)),
@@ -130,44 +129,44 @@ impl<T: Send> Stage<T> for Shuffle<T> {
         }
         let at = self.draw(self.buffer.len());
         let (number, item) = self.buffer.swap_remove(at);
-        self.anchors.given(number);
+        self.anchors.released(number);
         Some(Ok(item))
     }
 
-    fn position(&self, at: &mut Position) {
+    fn position(&self, position: &mut Position) {
         let settings = [self.capacity as u64, self.seed];
         let counts = |from: u64, again: u64| [self.epoch, self.drawn, self.read, from, again];
         match self.anchors.oldest() {
-            Some((read, asked, position)) => {
-                at.push(NAME, &[&settings[..], &counts(read, self.asked - asked)].concat());
-                at.extend(position);
+            Some((read, pulled, anchor)) => {
+                position.push(NAME, &[&settings[..], &counts(read, self.pulled - pulled)].concat());
+                position.extend(anchor);
             }
             None => {
-                at.push(NAME, &[&settings[..], &counts(self.read, 0)].concat());
-                self.above.position(at);
+                position.push(NAME, &[&settings[..], &counts(self.read, 0)].concat());
+                self.upstream.position(position);
             }
         }
     }
 
-    fn seek(&mut self, at: &mut Cursor<'_>) -> Result<(), Error> {
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         let settings = [("capacity", self.capacity as u64), ("seed", self.seed)];
-        let [epoch, drawn, read, from, again] = at.take(NAME, &settings)?;
+        let [epoch, drawn, read, from, again] = cursor.take(NAME, &settings)?;
         self.begin(epoch);
-        self.above.seek(at)?;
-        let held = self.drawn_again(drawn, read)?;
+        self.upstream.seek(cursor)?;
+        let buffered = self.drawn_again(drawn, read)?;
         let places: HashMap<u64, usize> =
-            held.iter().enumerate().map(|(place, &number)| (number, place)).collect();
-        let mut buffer: Vec<Option<Item<T>>> = held.iter().map(|_| None).collect();
-        (self.read, self.asked) = (from, 0);
+            buffered.iter().enumerate().map(|(place, &number)| (number, place)).collect();
+        let mut buffer: Vec<Option<Item<T>>> = buffered.iter().map(|_| None).collect();
+        (self.read, self.pulled) = (from, 0);
         for _ in 0..again {
-            match self.ask() {
+            match self.pull() {
                 Some(Ok((number, item))) => {
                     if let Some(&place) = places.get(&number) {
-                        self.anchors.held(number);
+                        self.anchors.buffered(number);
                         buffer[place] = Some(item);
                     }
                 }
-                // It was passed on the first time.
+                // This error was returned before.
                 Some(Err(_)) => {}
                 None => break,
             }
@@ -175,7 +174,7 @@ impl<T: Send> Stage<T> for Shuffle<T> {
         let items: Option<Vec<Item<T>>> = buffer.into_iter().collect();
         match items {
             Some(items) if self.read == read => {
-                self.buffer = held.into_iter().zip(items).collect();
+                self.buffer = buffered.into_iter().zip(items).collect();
                 Ok(())
             }
             _ => Err(refused(format!(
@@ -187,6 +186,6 @@ impl<T: Send> Stage<T> for Shuffle<T> {
 
     fn restart(&mut self, epoch: u64) -> Result<(), Error> {
         self.begin(epoch);
-        self.above.restart(epoch)
+        self.upstream.restart(epoch)
     }
 }

@@ -11,13 +11,13 @@ use tokio::sync::oneshot;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
-/// Requests that one process may have open at a time; more wait their turn.
+/// Concurrent requests per connection. Further requests wait.
 const STREAMS: u32 = 1024;
 
-/// The longest list of headers that is read. Ours have a few hundred bytes.
+/// Largest accepted header list in bytes. Ours take a few hundred.
 const HEADERS: u32 = 16 << 10;
 
-/// A coordinator at work.
+/// A running coordinator.
 pub(in crate::distributed) struct Coordinator {
     address: SocketAddr,
     stop: oneshot::Sender<Duration>,
@@ -25,7 +25,7 @@ pub(in crate::distributed) struct Coordinator {
 }
 
 impl Coordinator {
-    /// Serves connections to a socket.
+    /// Starts serving connections to a socket.
     pub(in crate::distributed) fn start(listener: TcpListener, terms: Terms) -> io::Result<Self> {
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
@@ -34,7 +34,7 @@ impl Coordinator {
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
             runtime.block_on(async move {
-                // The one thing here that can fail is to register the socket, which the runtime has room for.
+                // Only the registration of the socket can fail, and the runtime has room for it.
                 let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
                 let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
                 let server = Server::builder()
@@ -56,14 +56,14 @@ impl Coordinator {
         Ok(Coordinator { address, stop, thread })
     }
 
-    /// Where it listens.
+    /// Returns the address of the socket.
     pub(in crate::distributed) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Ends it once all processes have left, or after so long.
+    /// Stops after all processes have left, or after `wait`.
     pub(in crate::distributed) fn stop(self, wait: Duration) {
-        // A thread that has ended already needs no signal.
+        // A thread that has ended needs no signal.
         if self.stop.send(wait).is_ok() {
             drop(self.thread.join());
         }

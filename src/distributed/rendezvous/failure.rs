@@ -1,17 +1,17 @@
-//! What a request, or the whole program, failed of; it travels beside a status.
+//! Failures of a request or of the whole program, sent beside a gRPC status.
 
 use crate::core::{DistributedErrorKind, Error};
 use prost::Message;
 use tonic::{Code, Status};
 
-/// Something that went wrong between processes, as the coordinator or a process found it.
+/// A failure between processes, detected by the coordinator or a process.
 #[derive(Clone, PartialEq, Message)]
 pub(in crate::distributed) struct Failure {
     #[prost(enumeration = "Kind", tag = "1")]
     kind: i32,
     #[prost(string, tag = "2")]
     message: String,
-    /// The processes that it is about.
+    /// The processes concerned.
     #[prost(uint32, repeated, tag = "3")]
     processes: Vec<u32>,
     #[prost(string, tag = "4")]
@@ -59,13 +59,13 @@ impl Failure {
         Failure::new(Kind::Mismatch, message)
     }
 
-    /// The same, about these processes.
+    /// Adds the processes concerned.
     pub(in crate::distributed) fn of(mut self, processes: &[u32]) -> Failure {
         self.processes = processes.to_vec();
         self
     }
 
-    /// The same with a remedy.
+    /// Adds a remedy.
     pub(in crate::distributed) fn help(mut self, help: impl Into<String>) -> Failure {
         self.help = help.into();
         self
@@ -83,12 +83,12 @@ impl Failure {
         self.kind() == Kind::NotFound
     }
 
-    /// Whether all that is known is that a connection ended, and not whose fault it was.
+    /// Returns true if a connection ended and the cause is not known.
     pub(super) fn is_unexplained(&self) -> bool {
         self.is_lost() && self.processes.is_empty()
     }
 
-    /// As an error, in the course of `doing`.
+    /// Converts the failure to an error that occurred while `doing` something.
     pub(in crate::distributed) fn error(&self, doing: impl Into<String>) -> Error {
         Error::Distributed {
             kind: match self.kind() {
@@ -121,40 +121,40 @@ impl From<Failure> for Status {
 }
 
 impl From<Status> for Failure {
-    /// What the other side said; of a status that is not ours, what the transport says.
+    /// Decodes the failure of the other side, or describes a status of the transport.
     fn from(status: Status) -> Failure {
         if let (false, Ok(failure)) =
             (status.details().is_empty(), Failure::decode(status.details()))
         {
             return failure;
         }
-        // The source says which system call failed; the message alone is often "transport error".
-        let mut said = status.message().to_owned();
+        // The source names the system call. The message alone is often "transport error".
+        let mut message = status.message().to_owned();
         let mut cause = std::error::Error::source(&status);
         while let Some(error) = cause {
             let text = error.to_string();
-            if !said.contains(&text) {
-                said = format!("{said}: {text}");
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
             }
             cause = error.source();
         }
         let code = status.code();
         match code {
             Code::OutOfRange | Code::ResourceExhausted | Code::InvalidArgument => {
-                Failure::refused(said)
+                Failure::refused(message)
             }
-            Code::DeadlineExceeded => Failure::timeout(said),
-            _ => Failure::lost(format!("the connection to the coordinator failed: {said}")),
+            Code::DeadlineExceeded => Failure::timeout(message),
+            _ => Failure::lost(format!("the connection to the coordinator failed: {message}")),
         }
     }
 }
 
-/// A process as messages speak of it: `process 2 (host-b:4711)`.
+/// Formats a process for messages: `process 2 (host-b:4711)`.
 pub(super) fn name(index: u32, host: &str, pid: u32) -> String {
     format!("process {index} ({host}:{pid})")
 }
 
-/// `processes 1, 4 and 5`; `process 3` of one.
+/// Formats several processes, `processes 1, 4 and 5`, or one, `process 3`.
 pub(in crate::distributed) fn listed(indices: &[u32]) -> String {
     let numbers: Vec<String> = indices.iter().map(u32::to_string).collect();
     match &numbers[..] {
@@ -169,27 +169,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_survives_its_journey() {
-        let failure = Failure::timeout("process 3 did not come").of(&[3]).help("start it");
+    fn failures_survive_encoding() {
+        let failure = Failure::timeout("process 3 did not arrive").of(&[3]).help("start it");
         let arrived = Failure::from(Status::from(failure.clone()));
         assert_eq!(arrived, failure);
         let error = arrived.error("barrier `x`");
         assert_eq!(
             error.to_string(),
-            "error[distributed]: barrier `x`: process 3 did not come\n  help: start it"
+            "error[distributed]: barrier `x`: process 3 did not arrive\n  help: start it"
         );
         let Error::Distributed { kind, processes, .. } = error else { unreachable!() };
         assert_eq!((kind, &processes[..]), (DistributedErrorKind::Timeout, &[3][..]));
     }
 
     #[test]
-    fn a_foreign_status_keeps_its_words() {
+    fn other_statuses_keep_their_message() {
         let foreign = Failure::from(Status::unavailable("no route"));
         assert!(foreign.is_lost() && foreign.message().ends_with("no route"), "{foreign:?}");
     }
 
     #[test]
-    fn lists_read_like_sentences() {
+    fn process_lists_are_formatted() {
         assert_eq!(listed(&[3]), "process 3");
         assert_eq!(listed(&[1, 2]), "processes 1 and 2");
         assert_eq!(listed(&[0, 4, 5]), "processes 0, 4 and 5");

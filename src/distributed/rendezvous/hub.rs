@@ -1,7 +1,7 @@
-//! The coordinator's state, and what happens to it.
+//! The coordinator's state and its transitions.
 
 use super::failure::{Failure, listed};
-use super::meetings::{Brought, Meetings, Outcome};
+use super::meetings::{Contributions, Meetings, Outcome};
 use super::members::Members;
 use super::message::{Caller, Join};
 use super::store::{Store, Value, check_key};
@@ -12,48 +12,48 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-/// How far the program has come.
+/// The phase of the program.
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
-    /// Some have not joined yet.
+    /// Some processes have not joined yet.
     Gathering,
-    /// All have; these are their names.
+    /// All processes have joined. Holds their names.
     Ready(Arc<Vec<String>>),
-    /// It cannot go on. This is for good.
+    /// A process is lost. The program cannot continue.
     Lost(Failure),
 }
 
-/// What a coordinator is told when it is made.
+/// Settings of a coordinator.
 #[derive(Clone, Debug)]
 pub(in crate::distributed) struct Terms {
     pub(in crate::distributed) count: u32,
     pub(in crate::distributed) run: String,
-    /// After how long a silence a process is taken for dead.
+    /// The silence after which a process is considered dead.
     pub(in crate::distributed) heartbeat_timeout: Duration,
-    /// How many bytes may be kept for processes.
+    /// The memory limit for stored data, in bytes.
     pub(in crate::distributed) store_limit: u64,
 }
 
-/// All that the coordinator knows, shared by its connections.
+/// The coordinator's state, shared by its connections.
 pub(super) struct Hub {
     pub(super) terms: Terms,
     state: Mutex<State>,
     phase: watch::Sender<Phase>,
-    /// How many processes still have to be told of what was lost, or to leave; changes wake whoever waits for that.
-    stirred: watch::Sender<()>,
+    /// Signals that a process has left, or has been notified of a loss.
+    changed: watch::Sender<()>,
 }
 
 struct State {
     members: Members,
     store: Store,
     meetings: Meetings,
-    /// Who has heard what was lost.
-    heard: BTreeSet<u32>,
+    /// Processes that have been notified of the loss.
+    acknowledged: BTreeSet<u32>,
 }
 
-/// How long processes are given to hear what was lost before the coordinator's own process is told, which may end
-/// at once, and the coordinator with it.
-const TELLING: Duration = Duration::from_secs(2);
+/// Time for processes to be notified of a loss before the coordinator's own process is, which may
+/// end at once together with the coordinator.
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Hub {
     pub(super) fn new(terms: Terms) -> Hub {
@@ -61,14 +61,14 @@ impl Hub {
             members: Members::new(terms.count, &terms.run),
             store: Store::new(terms.store_limit),
             meetings: Meetings::default(),
-            heard: BTreeSet::new(),
+            acknowledged: BTreeSet::new(),
         };
-        let (phase, stirred) = (watch::Sender::new(Phase::Gathering), watch::Sender::new(()));
-        Hub { terms, state: Mutex::new(state), phase, stirred }
+        let (phase, changed) = (watch::Sender::new(Phase::Gathering), watch::Sender::new(()));
+        Hub { terms, state: Mutex::new(state), phase, changed }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is whole before anything can panic.
+        // Every change is complete before anything can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -76,7 +76,7 @@ impl Hub {
         self.phase.subscribe()
     }
 
-    /// Takes a process in, unless the program is lost already.
+    /// Accepts a process, unless the program is lost.
     pub(super) fn join(&self, join: &Join) -> Result<(), Failure> {
         if let Phase::Lost(failure) = &*self.phase.borrow() {
             return Err(failure.clone());
@@ -91,12 +91,12 @@ impl Hub {
         Ok(())
     }
 
-    /// A process by name.
+    /// Returns the name of a process.
     pub(super) fn name(&self, index: u32) -> String {
         self.state().members.name(index)
     }
 
-    /// What a process that waited so long for the others is told, and they too.
+    /// Ends the program because a process has waited too long for the others to join.
     pub(super) fn give_up_gathering(&self, waiter: u32, waited: Duration) {
         let failure = self.state().members.incomplete(waiter, waited);
         self.phase.send_if_modified(|phase| {
@@ -108,13 +108,13 @@ impl Hub {
         });
     }
 
-    /// A process says goodbye.
+    /// Records that a process leaves regularly.
     pub(super) fn leave(&self, index: u32) {
         self.state().members.leave(index);
-        self.stirred.send_replace(());
+        self.changed.send_replace(());
     }
 
-    /// A process is gone without a goodbye.
+    /// Records that a process is gone without leaving.
     pub(super) fn lose(&self, index: u32, why: &str) {
         let mut state = self.state();
         if state.members.lose(index) {
@@ -124,11 +124,11 @@ impl Hub {
                 "see what this process wrote last; a process that is done says so with \
                  `distributed::shutdown`",
             )));
-            self.stirred.send_replace(());
+            self.changed.send_replace(());
         }
     }
 
-    /// Moves on, unless the program is lost: the first loss explains the others.
+    /// Moves to another phase, unless the program is lost: the first loss explains the others.
     fn advance(&self, to: Phase) {
         self.phase.send_if_modified(|phase| {
             let lost = matches!(phase, Phase::Lost(_));
@@ -139,23 +139,27 @@ impl Hub {
         });
     }
 
-    /// A process was told what was lost.
-    pub(super) fn heard(&self, index: u32) {
-        self.state().heard.insert(index);
-        self.stirred.send_replace(());
+    /// Records that a process was notified of the loss.
+    pub(super) fn acknowledged(&self, index: u32) {
+        self.state().acknowledged.insert(index);
+        self.changed.send_replace(());
     }
 
-    /// Waits, not for long, until all processes but this one have heard what was lost.
-    pub(super) async fn others_heard(&self, but: u32) {
-        let heard = |state: &State| {
-            state.members.here().iter().all(|index| *index == but || state.heard.contains(index))
+    /// Waits briefly until all processes except `but` have been notified of the loss.
+    pub(super) async fn others_acknowledged(&self, but: u32) {
+        let acknowledged = |state: &State| {
+            state
+                .members
+                .here()
+                .iter()
+                .all(|index| *index == but || state.acknowledged.contains(index))
         };
-        // If they do not hear it in time, they find out by themselves that the coordinator is gone.
-        drop(timeout(TELLING, self.until(heard)).await);
+        // Processes that are not notified in time detect the end of the coordinator.
+        drop(timeout(NOTIFY_TIMEOUT, self.until(acknowledged)).await);
     }
 
-    /// Waits until all that are left have gone, at most so long. If some have not, they are told that the coordinator
-    /// goes before them.
+    /// Waits until all processes have left, up to `wait`. Processes that remain are notified that
+    /// the coordinator ends before them.
     pub(super) async fn empty(&self, wait: Duration) {
         if timeout(wait, self.until(|state| state.members.here().is_empty())).await.is_err() {
             let message = {
@@ -167,15 +171,15 @@ impl Hub {
                 )
             };
             self.advance(Phase::Lost(Failure::lost(message).of(&[0])));
-            self.others_heard(0).await;
+            self.others_acknowledged(0).await;
         }
     }
 
     async fn until(&self, is_so: impl Fn(&State) -> bool) {
-        let mut stirred = self.stirred.subscribe();
+        let mut changed = self.changed.subscribe();
         while !is_so(&self.state()) {
             // The sender lives as long as the hub.
-            if stirred.changed().await.is_err() {
+            if changed.changed().await.is_err() {
                 return;
             }
         }
@@ -185,19 +189,19 @@ impl Hub {
         self.state().members.check(caller)
     }
 
-    /// Sets room aside for bytes that are to come, until the reservation ends.
+    /// Reserves memory for expected bytes, until the reservation is dropped.
     pub(super) fn reserve(self: &Arc<Hub>, bytes: u64, what: &str) -> Result<Reserved, Failure> {
         let cost = self.state().store.reserve(bytes, what)?;
         Ok(Reserved { hub: self.clone(), cost })
     }
 
-    /// Sets a value; the reservation becomes its room.
+    /// Stores a value in its reserved memory.
     pub(super) fn put(&self, key: Vec<u8>, value: Bytes, mut reserved: Reserved) {
         reserved.cost = 0;
         self.state().store.put(key, value);
     }
 
-    /// The value of a key, waiting for it. Who waits when somebody is lost is told so elsewhere, and goes.
+    /// Waits for the value of a key. After a loss, waiting requests are cancelled elsewhere.
     pub(super) async fn get(&self, key: &[u8], wait: Duration) -> Result<Bytes, Failure> {
         check_key(key)?;
         if wait.is_zero() {
@@ -210,7 +214,7 @@ impl Hub {
             Value::Later(later) => later,
         };
         let _tidy = OnDrop(|| self.state().store.tidy(key));
-        // Taken by value, so that whoever gives up has done so before it is tidied away.
+        // Taken by value: dropping it on time-out precedes the cleanup.
         match timeout(wait, later).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(_)) => Err(Failure::lost("the coordinator is shutting down")),
@@ -226,7 +230,7 @@ impl Hub {
         self.state().store.list(prefix)
     }
 
-    /// Brings something to a meeting, and waits for what the others bring.
+    /// Contributes to a meeting, and waits for the contributions of the others.
     pub(super) async fn meet(
         &self,
         name: &str,
@@ -234,7 +238,7 @@ impl Hub {
         index: u32,
         brought: Bytes,
         wait: Duration,
-    ) -> Result<Arc<Brought>, Failure> {
+    ) -> Result<Arc<Contributions>, Failure> {
         let all = self.arrive(name, members, index, brought)?;
         let _tidy = OnDrop(|| self.state().meetings.tidy(name));
         match timeout(wait, all).await {
@@ -244,7 +248,7 @@ impl Hub {
                 let mut state = self.state();
                 let (awaited, there) = state.meetings.state(name);
                 let message = format!(
-                    "{} did not come; {} waited {wait:.0?}; who came: {}",
+                    "{} did not arrive; {} waited {wait:.0?}; present: {}",
                     state.members.names(&awaited),
                     state.members.name(index),
                     listed(&there)
@@ -274,7 +278,7 @@ impl Hub {
             return Err(Failure::refused(format!("there is no process {none} of {count}")));
         }
         let left = state.members.left(&members);
-        // After a loss everybody leaves, which is not what to tell.
+        // After a loss all processes leave, and the loss is the better explanation.
         if !left.is_empty() && !matches!(*self.phase.borrow(), Phase::Lost(_)) {
             let message = format!("nobody will come: {} has shut down", state.members.names(&left));
             return Err(Failure::timeout(message).of(&left));
@@ -283,7 +287,7 @@ impl Hub {
     }
 }
 
-/// Room that is given back.
+/// Reserved memory, released on drop.
 pub(super) struct Reserved {
     hub: Arc<Hub>,
     cost: u64,
@@ -333,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_loss_is_the_one_that_is_told() {
+    fn first_loss_is_reported() {
         let hub = hub(3, 3);
         assert!(matches!(&*hub.phase().borrow(), Phase::Ready(names) if names.len() == 3));
         hub.lose(2, "died");
@@ -344,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_while_waiting_leaves_nothing_behind() {
+    fn cancelled_requests_leave_no_state() {
         let hub = hub(2, 2);
         block_on(async {
             let mut meeting = std::pin::pin!(hub.meet("b", vec![], 0, Bytes::new(), LONG));
@@ -355,15 +359,15 @@ mod tests {
     }
 
     #[test]
-    fn who_is_missing_is_named() {
+    fn missing_processes_are_named() {
         let hub = hub(3, 3);
         let meeting = |index| hub.meet("b", vec![], index, Bytes::new(), SOON);
         let (first, second) = block_on(async { tokio::join!(meeting(0), meeting(2)) });
         let failure = first.unwrap_err();
-        assert_eq!(second.unwrap_err(), failure, "whoever gives up does so for all");
+        assert_eq!(second.unwrap_err(), failure, "one time-out ends the meeting for all");
         let said = failure.message();
-        assert!(said.starts_with("process 1 (host-1:1) did not come; process "), "{said}");
-        assert!(said.ends_with("waited 20ms; who came: processes 0 and 2"), "{said}");
+        assert!(said.starts_with("process 1 (host-1:1) did not arrive; process "), "{said}");
+        assert!(said.ends_with("waited 20ms; present: processes 0 and 2"), "{said}");
         hub.leave(1);
         let said = block_on(meeting(0)).unwrap_err().message().to_owned();
         assert_eq!(said, "nobody will come: process 1 (host-1:1) has shut down");
@@ -372,37 +376,37 @@ mod tests {
     }
 
     #[test]
-    fn who_never_joined_is_named_to_all() {
+    fn processes_that_never_joined_are_named() {
         let hub = hub(3, 1);
         hub.give_up_gathering(0, Duration::from_secs(9));
         let Phase::Lost(failure) = hub.phase().borrow().clone() else { panic!("lost") };
         let said = failure.message();
         assert!(said.starts_with("processes 1 and 2 of 3 never joined"), "{said}");
         let late = join(&hub, 1, 3).unwrap_err();
-        assert_eq!(late, failure, "who comes later is told the same");
+        assert_eq!(late, failure, "later processes get the same failure");
     }
 
     #[test]
-    fn gathering_is_not_given_up_once_all_are_there() {
+    fn complete_programs_do_not_time_out() {
         let hub = hub(2, 2);
         hub.give_up_gathering(0, SOON);
         assert!(matches!(&*hub.phase().borrow(), Phase::Ready(_)));
     }
 
     #[test]
-    fn the_coordinator_waits_for_the_others_to_hear() {
+    fn coordinator_waits_for_notifications() {
         let hub = hub(3, 3);
         hub.lose(2, "died");
         block_on(async {
-            let mut waiting = std::pin::pin!(hub.others_heard(0));
+            let mut waiting = std::pin::pin!(hub.others_acknowledged(0));
             assert!(timeout(SOON, &mut waiting).await.is_err());
-            hub.heard(1);
+            hub.acknowledged(1);
             waiting.await;
         });
     }
 
     #[test]
-    fn room_that_was_set_aside_is_given_back() {
+    fn reserved_memory_is_released() {
         let hub = hub(1, 1);
         let reserved = hub.reserve(1 << 19, "a value").unwrap();
         assert!(hub.reserve(1 << 19, "another").is_err());

@@ -1,8 +1,11 @@
-//! Joining: finding the coordinator, waiting for the others, and listening to it from then on.
+//! Joining: connecting to the coordinator, waiting for the others, and receiving notifications.
 
 use super::failure::{self, Failure};
 use super::link::{GRACE, milliseconds, stream};
-use super::message::{ATTEND, Down, Join, Nothing, PROTOCOL, Say, Tell, Up};
+use super::message::{
+    ATTEND, CoordinatorEvent, CoordinatorMessage, Empty, Join, PROTOCOL, ProcessEvent,
+    ProcessMessage,
+};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -10,11 +13,11 @@ use tonic::Streaming;
 use tonic::codegen::tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 
-/// How long one attempt to connect may take, and the longest pause before the next.
+/// Time-out of a connection attempt, and the longest pause before the next.
 const ATTEMPT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Which process this is, as it introduces itself.
+/// The identity of this process.
 #[derive(Clone, Debug)]
 pub(in crate::distributed) struct Identity {
     pub(in crate::distributed) index: u32,
@@ -24,17 +27,17 @@ pub(in crate::distributed) struct Identity {
     pub(in crate::distributed) incarnation: u64,
 }
 
-/// What joining gives.
+/// The result of joining.
 pub(super) struct Joined {
     pub(super) roster: Vec<String>,
     pub(super) channel: Channel,
-    pub(super) up: mpsc::Sender<Up>,
-    pub(super) down: Streaming<Down>,
+    pub(super) up: mpsc::Sender<ProcessMessage>,
+    pub(super) down: Streaming<CoordinatorMessage>,
     pub(super) coordinator: String,
     pub(super) silence: Duration,
 }
 
-/// Finds the coordinator, which may not be there yet, and joins.
+/// Connects to the coordinator, which may not have started yet, and joins.
 pub(super) async fn join(
     target: String,
     identity: Identity,
@@ -59,7 +62,7 @@ pub(super) async fn join(
             Ok(Err(error)) => Failure::from(tonic::Status::from_error(Box::new(error))),
             Err(_) => Failure::lost("the connection was not taken"),
         };
-        // What the coordinator said is final; a connection that failed is tried again.
+        // Replies of the coordinator are final. Failed connections are retried.
         if !failure.is_unexplained() {
             return Err(failure);
         }
@@ -95,46 +98,51 @@ async fn introduce(
         wait_ms: milliseconds(until.saturating_duration_since(Instant::now())),
     };
     let closed = || Failure::lost("the coordinator closed the connection");
-    up.send(Say::Join(join).into()).await.map_err(|_| closed())?;
-    let mut down = stream::<Up, Down>(channel.clone(), ATTEND, ReceiverStream::new(rx)).await?;
+    up.send(ProcessEvent::Join(join).into()).await.map_err(|_| closed())?;
+    let mut down = stream::<ProcessMessage, CoordinatorMessage>(
+        channel.clone(),
+        ATTEND,
+        ReceiverStream::new(rx),
+    )
+    .await?;
     let (mut coordinator, mut silence) = (String::new(), Duration::MAX);
     loop {
-        match down.message().await?.ok_or_else(closed)?.tell {
-            Some(Tell::Welcome(welcome)) => {
+        match down.message().await?.ok_or_else(closed)?.event {
+            Some(CoordinatorEvent::Welcome(welcome)) => {
                 coordinator = welcome.coordinator;
                 silence = Duration::from_millis(welcome.heartbeat_ms.max(1));
                 tokio::spawn(beat(up.clone(), silence / 4));
             }
-            Some(Tell::Ready(roster)) => {
+            Some(CoordinatorEvent::Ready(roster)) => {
                 let roster = roster.names;
-                // A name that was not known when this process joined is now.
+                // The coordinator's name was unknown before joining.
                 let coordinator = roster.first().cloned().unwrap_or(coordinator);
                 return Ok(Joined { roster, channel, up, down, coordinator, silence });
             }
-            Some(Tell::Lost(failure)) => {
-                // The coordinator may have gone meanwhile.
-                drop(up.try_send(Say::Heard(Nothing {}).into()));
+            Some(CoordinatorEvent::Lost(failure)) => {
+                // The coordinator may have ended already.
+                drop(up.try_send(ProcessEvent::LossReceived(Empty {}).into()));
                 return Err(failure);
             }
-            Some(Tell::Beat(_)) | None => {}
+            Some(CoordinatorEvent::Heartbeat(_)) | None => {}
         }
     }
 }
 
-/// Says that this process lives, until nobody listens.
-async fn beat(up: mpsc::Sender<Up>, every: Duration) {
+/// Sends heartbeats until the receiver is dropped.
+async fn beat(up: mpsc::Sender<ProcessMessage>, every: Duration) {
     let mut beats = tokio::time::interval(every);
     loop {
         beats.tick().await;
-        if up.send(Say::Beat(Nothing {}).into()).await.is_err() {
+        if up.send(ProcessEvent::Heartbeat(Empty {}).into()).await.is_err() {
             return;
         }
     }
 }
 
-/// Listens to the coordinator until something is lost.
+/// Receives notifications until a process is lost.
 pub(super) async fn attend(
-    mut down: Streaming<Down>,
+    mut down: Streaming<CoordinatorMessage>,
     coordinator: &str,
     silence: Duration,
 ) -> Failure {
@@ -144,7 +152,9 @@ pub(super) async fn attend(
     };
     loop {
         match timeout(silence, down.message()).await {
-            Ok(Ok(Some(Down { tell: Some(Tell::Lost(failure)) }))) => return failure,
+            Ok(Ok(Some(CoordinatorMessage { event: Some(CoordinatorEvent::Lost(failure)) }))) => {
+                return failure;
+            }
             Ok(Ok(Some(_))) => {}
             Ok(Ok(None)) => return gone("died or left: it ended the connection".to_owned()),
             Ok(Err(status)) => {

@@ -1,10 +1,10 @@
-//! A process's link to the coordinator.
+//! A process's connection to the coordinator.
 
 use super::failure::Failure;
 use super::joining::{Identity, Joined, attend, join};
 use super::message::{
-    Arrival, Caller, DELETE, GET, Keys, LIST, MAX_MESSAGE, MEET, Nothing, PUT, Part, Piece, Say,
-    Up, Wanted, parts,
+    Caller, Chunk, DELETE, Empty, GET, KeyRequest, Keys, LIST, MAX_MESSAGE, MEET, MeetRequest, PUT,
+    ProcessEvent, ProcessMessage, PutRequest, parts,
 };
 use prost::Message;
 use prost::bytes::Bytes;
@@ -24,29 +24,29 @@ use tonic::transport::Channel;
 use tonic::{Request, Streaming};
 use tonic_prost::ProstCodec;
 
-/// How much longer than agreed the coordinator's answer is waited for.
+/// Additional time to wait for the coordinator's reply.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 
-/// How long to wait for the reason why a connection ended, and for the coordinator to take a goodbye.
+/// Time to wait for the reason of a closed connection, and for the coordinator to accept a goodbye.
 const REASON: Duration = Duration::from_secs(3);
 
-/// A link to the coordinator, of all processes that have joined. Its requests may come from any thread.
+/// A connection to the coordinator of a complete program. Any thread can send requests.
 pub(in crate::distributed) struct Link {
     caller: Caller,
     roster: Vec<String>,
     requests: Handle,
     channel: Channel,
-    up: mpsc::Sender<Up>,
+    up: mpsc::Sender<ProcessMessage>,
     lost: watch::Receiver<Option<Failure>>,
     leaving: Arc<AtomicBool>,
-    /// Ends the thread when it is dropped.
+    /// Ends the thread when dropped.
     _thread: oneshot::Sender<()>,
 }
 
 impl Link {
-    /// Joins the others at the coordinator `target` (`host:port`) and waits until all are there.
+    /// Joins the coordinator at `target` (`host:port`) and waits for all processes.
     ///
-    /// `on_lost` is told, once, why the program cannot go on.
+    /// `on_lost` is called once, with the reason why the program cannot continue.
     pub(in crate::distributed) fn join(
         target: &str,
         identity: &Identity,
@@ -59,7 +59,7 @@ impl Link {
         let requests = runtime.handle().clone();
         let (thread, ended) = oneshot::channel::<()>();
         let serve = move || {
-            // It ends when the link is dropped, which is no message but tells as much.
+            // Dropping the link closes the channel, which ends the thread.
             drop(runtime.block_on(ended));
         };
         let named = std::thread::Builder::new().name("oxidax-link".into());
@@ -70,12 +70,12 @@ impl Link {
         let Joined { roster, channel, up, down, coordinator, silence } = run(&requests, joining)?;
         let (say_lost, lost) = watch::channel(None);
         let leaving = Arc::new(AtomicBool::new(false));
-        let (heard, is_leaving) = (up.clone(), leaving.clone());
+        let (acknowledged, is_leaving) = (up.clone(), leaving.clone());
         requests.spawn(async move {
             let failure = attend(down, &coordinator, silence).await;
             say_lost.send_replace(Some(failure.clone()));
-            // If there is no coordinator to tell, nobody has to know.
-            drop(heard.try_send(Say::Heard(Nothing {}).into()));
+            // Best effort: the coordinator may be gone.
+            drop(acknowledged.try_send(ProcessEvent::LossReceived(Empty {}).into()));
             if !is_leaving.load(Ordering::Relaxed) {
                 on_lost(&failure);
             }
@@ -83,31 +83,31 @@ impl Link {
         Ok(Link { caller, roster, requests, channel, up, lost, leaving, _thread: thread })
     }
 
-    /// All processes by name.
+    /// Returns the names of all processes.
     pub(in crate::distributed) fn roster(&self) -> &[String] {
         &self.roster
     }
 
-    /// Says goodbye. What happens to the others is no concern of this process any more.
+    /// Leaves regularly. Later losses of others no longer matter to this process.
     pub(in crate::distributed) fn leave(&self) {
         self.leaving.store(true, Ordering::Relaxed);
         let (up, mut lost) = (self.up.clone(), self.lost.clone());
         let leaving = async move {
             let said = async {
-                if up.send(Say::Leave(Nothing {}).into()).await.is_ok() {
-                    // The coordinator ends the stream once it has noted it.
+                if up.send(ProcessEvent::Leave(Empty {}).into()).await.is_ok() {
+                    // The coordinator ends the stream after recording the goodbye.
                     drop(lost.wait_for(Option::is_some).await);
                 }
             };
-            // One that is stopped does not even take the goodbye.
+            // A stopped coordinator does not accept the goodbye.
             drop(timeout(REASON, said).await);
             Ok(())
         };
-        // It is the last that is said, and nobody answers.
+        // The last message, without a reply.
         drop(run(&self.requests, leaving));
     }
 
-    /// Waits for the processes `members` (all, if there are none), and gives what each of them brought.
+    /// Waits for the processes `members` (all if empty), and returns the contribution of each.
     pub(in crate::distributed) fn meet(
         &self,
         name: &str,
@@ -115,7 +115,7 @@ impl Link {
         wait: Duration,
         brought: Bytes,
     ) -> Result<BTreeMap<u32, Vec<u8>>, Failure> {
-        let arrival = Arrival {
+        let arrival = MeetRequest {
             caller: Some(self.caller),
             name: name.to_owned(),
             members: members.to_vec(),
@@ -123,12 +123,13 @@ impl Link {
             total: brought.len() as u64,
             part: Bytes::new(),
         };
-        let request = in_parts(brought, arrival, |part| Arrival { part, ..Arrival::default() });
+        let request =
+            in_chunks(brought, arrival, |part| MeetRequest { part, ..MeetRequest::default() });
         let channel = self.channel.clone();
         self.call(wait, async move {
-            let mut answers = stream::<_, Part>(channel, MEET, request).await?;
+            let mut answers = stream::<_, Chunk>(channel, MEET, request).await?;
             let mut all = BTreeMap::<u32, Vec<u8>>::new();
-            while let Some(Part { index, part }) = answers.message().await? {
+            while let Some(Chunk { index, part }) = answers.message().await? {
                 all.entry(index).or_default().extend_from_slice(&part);
             }
             Ok(all)
@@ -141,21 +142,22 @@ impl Link {
         value: Bytes,
         wait: Duration,
     ) -> Result<(), Failure> {
-        let piece = Piece {
+        let request = PutRequest {
             caller: Some(self.caller),
             key: key.to_vec(),
             total: value.len() as u64,
             part: Bytes::new(),
         };
-        let request = in_parts(value, piece, |part| Piece { part, ..Piece::default() });
+        let request =
+            in_chunks(value, request, |part| PutRequest { part, ..PutRequest::default() });
         let channel = self.channel.clone();
         self.call(wait, async move {
-            stream::<_, Nothing>(channel, PUT, request).await?.message().await?;
+            stream::<_, Empty>(channel, PUT, request).await?.message().await?;
             Ok(())
         })
     }
 
-    /// The value of a key, for which another process may still have to put one.
+    /// Returns the value of a key, waiting for another process to store it.
     pub(in crate::distributed) fn get(
         &self,
         key: &[u8],
@@ -163,16 +165,16 @@ impl Link {
     ) -> Result<Vec<u8>, Failure> {
         let (wanted, channel) = (self.wanted(key, wait), self.channel.clone());
         self.call(wait, async move {
-            let mut answers = stream::<_, Part>(channel, GET, wanted).await?;
+            let mut answers = stream::<_, Chunk>(channel, GET, wanted).await?;
             let mut value = Vec::new();
-            while let Some(Part { part, .. }) = answers.message().await? {
+            while let Some(Chunk { part, .. }) = answers.message().await? {
                 value.extend_from_slice(&part);
             }
             Ok(value)
         })
     }
 
-    /// Removes a key; whether there was a value.
+    /// Removes a key. Returns true if it had a value.
     pub(in crate::distributed) fn delete(
         &self,
         key: &[u8],
@@ -181,7 +183,7 @@ impl Link {
         Ok(!self.keys(DELETE, key, wait)?.is_empty())
     }
 
-    /// The keys that begin so.
+    /// Returns the keys with a prefix.
     pub(in crate::distributed) fn list(
         &self,
         prefix: &[u8],
@@ -207,12 +209,16 @@ impl Link {
         })
     }
 
-    fn wanted(&self, key: &[u8], wait: Duration) -> impl Stream<Item = Wanted> + Send + 'static {
+    fn wanted(
+        &self,
+        key: &[u8],
+        wait: Duration,
+    ) -> impl Stream<Item = KeyRequest> + Send + 'static {
         let (caller, key) = (Some(self.caller), key.to_vec());
-        tokio_stream::once(Wanted { caller, key, wait_ms: milliseconds(wait) })
+        tokio_stream::once(KeyRequest { caller, key, wait_ms: milliseconds(wait) })
     }
 
-    /// Waits for an answer, at most a little longer than was agreed with the coordinator, and not when somebody is lost.
+    /// Waits for a reply, up to the agreed time plus a margin, or until a process is lost.
     fn call<T: Send + 'static>(
         &self,
         wait: Duration,
@@ -232,7 +238,7 @@ impl Link {
                 answer = timeout(wait + GRACE, request) => answer.unwrap_or_else(|_| Err(late())),
             };
             match answer {
-                // A connection that ended: why, the other stream says in a moment.
+                // The other stream reports in a moment why a connection ended.
                 Err(failure) if failure.is_unexplained() => {
                     let reason = timeout(REASON, found(&mut lost)).await;
                     Err(reason.ok().flatten().unwrap_or(failure))
@@ -243,14 +249,14 @@ impl Link {
     }
 }
 
-/// Runs something on the link's thread and waits for it. What runs there bounds its own time.
+/// Runs a future with its own time-out on the link's thread and waits for it.
 fn run<T: Send + 'static>(
     requests: &Handle,
     request: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<T, Failure> {
     let (answer, answered) = sync_channel(1);
     requests.spawn(async move {
-        // Nobody waits for it if the thread that asked is gone.
+        // The receiver is gone if the requesting thread has ended.
         drop(answer.send(request.await));
     });
     answered.recv().unwrap_or_else(|_| Err(Failure::lost("the link's thread is gone")))
@@ -260,8 +266,8 @@ pub(super) fn milliseconds(wait: Duration) -> u64 {
     u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A byte string in parts: `head` goes before, the rest hold a part alone.
-fn in_parts<A: Send + 'static>(
+/// Splits a byte string into messages: `head` makes the first, the others hold only a part.
+fn in_chunks<A: Send + 'static>(
     whole: Bytes,
     head: A,
     with: impl Fn(Bytes) -> A + Send + 'static,
@@ -270,7 +276,7 @@ fn in_parts<A: Send + 'static>(
     tokio_stream::iter(std::iter::once(head).chain(rest))
 }
 
-/// Sends a stream and gives the one that answers.
+/// Sends a stream of requests and returns the stream of replies.
 pub(super) async fn stream<A, B>(
     channel: Channel,
     path: &'static str,

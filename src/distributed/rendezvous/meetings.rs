@@ -1,4 +1,4 @@
-//! Where processes wait for each other, and swap what they bring.
+//! Meetings: points at which processes wait for each other and exchange contributions.
 
 use super::failure::{Failure, listed};
 use prost::bytes::Bytes;
@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
-/// What the members of a meeting brought, by index.
-pub(super) type Brought = BTreeMap<u32, Bytes>;
+/// The contributions to a meeting, by process.
+pub(super) type Contributions = BTreeMap<u32, Bytes>;
 
-/// How a meeting ended.
-pub(super) type Outcome = Result<Arc<Brought>, Failure>;
+/// The result of a meeting.
+pub(super) type Outcome = Result<Arc<Contributions>, Failure>;
 
-/// All meetings that are not complete, by name.
+/// Incomplete meetings, by name.
 #[derive(Default)]
 pub(super) struct Meetings(HashMap<String, Meeting>);
 
@@ -23,13 +23,13 @@ struct Meeting {
 
 struct Present {
     brought: Bytes,
-    told: Sender<Outcome>,
+    reply: Sender<Outcome>,
 }
 
 impl Meetings {
-    /// A process arrives. The last one to do so completes the meeting for all; the name is free again then.
+    /// Adds a process. The last one completes the meeting for all and frees the name.
     ///
-    /// `members` are sorted, and `index` is one of them.
+    /// `members` are sorted and contain `index`.
     pub(super) fn arrive(
         &mut self,
         name: &str,
@@ -55,42 +55,42 @@ impl Meetings {
             );
             return Err(Failure::mismatch(message).of(&others));
         }
-        if meeting.present.get(&index).is_some_and(|present| !present.told.is_closed()) {
+        if meeting.present.get(&index).is_some_and(|present| !present.reply.is_closed()) {
             let message = format!("process {index} waits here already, in another thread");
             return Err(Failure::refused(message).of(&[index]));
         }
-        let (told, receiver) = oneshot::channel();
-        meeting.present.insert(index, Present { brought, told });
+        let (reply, receiver) = oneshot::channel();
+        meeting.present.insert(index, Present { brought, reply });
         if meeting.present.len() == meeting.members.len()
             && let Some(complete) = self.0.remove(name)
         {
             let brought = |(&index, present): (&u32, &Present)| (index, present.brought.clone());
-            let all: Arc<Brought> = Arc::new(complete.present.iter().map(brought).collect());
-            complete.tell(&Ok(all));
+            let all: Arc<Contributions> = Arc::new(complete.present.iter().map(brought).collect());
+            complete.notify(&Ok(all));
         }
         Ok(receiver)
     }
 
-    /// Forgets those at a meeting who have given up.
+    /// Removes processes that have given up waiting.
     pub(super) fn tidy(&mut self, name: &str) {
         if let Some(meeting) = self.0.get_mut(name) {
-            meeting.present.retain(|_, present| !present.told.is_closed());
+            meeting.present.retain(|_, present| !present.reply.is_closed());
             if meeting.present.is_empty() {
                 self.0.remove(name);
             }
         }
     }
 
-    /// Ends a meeting for all who wait there: one of them has waited long enough.
+    /// Ends a meeting for all participants, because one has waited long enough.
     ///
-    /// Otherwise the next to give up would blame those who gave up before.
+    /// Otherwise the next one to give up would blame those who gave up before.
     pub(super) fn end(&mut self, name: &str, failure: Failure) {
         if let Some(meeting) = self.0.remove(name) {
-            meeting.tell(&Err(failure));
+            meeting.notify(&Err(failure));
         }
     }
 
-    /// Who is awaited at a meeting, and who is there.
+    /// Returns the expected and the present processes of a meeting.
     pub(super) fn state(&self, name: &str) -> (Vec<u32>, Vec<u32>) {
         let Some(meeting) = self.0.get(name) else { return Default::default() };
         let is_there = |index: &u32| meeting.present.contains_key(index);
@@ -99,10 +99,10 @@ impl Meetings {
 }
 
 impl Meeting {
-    fn tell(self, outcome: &Outcome) {
+    fn notify(self, outcome: &Outcome) {
         for present in self.present.into_values() {
-            // Nobody needs it who has gone.
-            drop(present.told.send(outcome.clone()));
+            // The receiver may be gone.
+            drop(present.reply.send(outcome.clone()));
         }
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_completes_it_and_the_name_is_free() {
+    fn last_process_completes_and_frees_the_name() {
         let mut meetings = Meetings::default();
         for _ in 0..3 {
             let mut first = arrive(&mut meetings, 2);
@@ -127,14 +127,14 @@ mod tests {
             let mut last = arrive(&mut meetings, 1);
             let all = last.try_recv().unwrap().unwrap();
             let expected = [0, 1, 2].map(|index| (index, Bytes::from(vec![index as u8])));
-            assert_eq!(*all, Brought::from(expected));
+            assert_eq!(*all, Contributions::from(expected));
             assert!(first.try_recv().is_ok() && second.try_recv().is_ok());
             assert!(meetings.0.is_empty());
         }
     }
 
     #[test]
-    fn who_gave_up_is_awaited_again() {
+    fn processes_that_gave_up_are_expected_again() {
         let mut meetings = Meetings::default();
         let first = arrive(&mut meetings, 0);
         let mut second = arrive(&mut meetings, 1);
@@ -150,19 +150,19 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_for_all_when_it_ends_for_one() {
+    fn one_timeout_ends_the_meeting_for_all() {
         let mut meetings = Meetings::default();
         let (mut first, mut second) = (arrive(&mut meetings, 0), arrive(&mut meetings, 1));
-        meetings.end("here", Failure::timeout("process 2 did not come"));
+        meetings.end("here", Failure::timeout("process 2 did not arrive"));
         for waiter in [&mut first, &mut second] {
             let failure = waiter.try_recv().unwrap().unwrap_err();
-            assert_eq!(failure.message(), "process 2 did not come");
+            assert_eq!(failure.message(), "process 2 did not arrive");
         }
-        assert!(arrive(&mut meetings, 2).try_recv().is_err(), "the next one begins anew");
+        assert!(arrive(&mut meetings, 2).try_recv().is_err(), "the next meeting is empty");
     }
 
     #[test]
-    fn all_must_mean_the_same_meeting() {
+    fn members_must_agree() {
         let mut meetings = Meetings::default();
         let _first = arrive(&mut meetings, 0);
         let mut wrong =

@@ -1,13 +1,13 @@
-//! Who belongs to the program: who has joined, who has left, who was turned away.
+//! Membership: processes that have joined, left, or been refused.
 
 use super::failure::{self, Failure, listed};
 use super::message::{Caller, Join, PROTOCOL};
 
-/// The places of all processes, taken or not.
+/// The slots of all processes, taken or not.
 pub(super) struct Members {
     run: String,
     places: Vec<Option<Member>>,
-    /// What was said to those that were turned away, the first few: it explains who is missing.
+    /// Messages to the first refused processes, which explain why others are missing.
     turned_away: Vec<String>,
 }
 
@@ -20,14 +20,14 @@ struct Member {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Here,
-    /// It said that it leaves.
+    /// It has left regularly.
     Left,
-    /// Its connection ended, or it fell silent.
+    /// Its connection ended, or it was silent.
     Lost,
 }
 
-/// How many refusals are kept.
-const KEPT: usize = 4;
+/// Number of refusals that are kept.
+const MAX_REFUSALS: usize = 4;
 
 impl Members {
     pub(super) fn new(count: u32, run: &str) -> Members {
@@ -35,7 +35,7 @@ impl Members {
         Members { run: run.to_owned(), places, turned_away: Vec::new() }
     }
 
-    /// Takes a process in.
+    /// Accepts a process.
     pub(super) fn join(&mut self, join: &Join) -> Result<(), Failure> {
         let name = failure::name(join.index, &join.host, join.pid);
         match self.objection(join, &name) {
@@ -45,7 +45,7 @@ impl Members {
                 Ok(())
             }
             Some(message) => {
-                if self.turned_away.len() < KEPT {
+                if self.turned_away.len() < MAX_REFUSALS {
                     self.turned_away.push(message.clone());
                 }
                 Err(Failure::refused(message).of(&[join.index]))
@@ -57,8 +57,8 @@ impl Members {
         let count = self.places.len();
         if join.protocol != PROTOCOL {
             return Some(format!(
-                "{name} speaks version {} of the protocol, the coordinator {PROTOCOL}: all processes must be built \
-                 with one version of oxidax",
+                "{name} uses version {} of the protocol, the coordinator {PROTOCOL}: build all \
+                 processes with one version of oxidax",
                 join.protocol
             ));
         }
@@ -82,13 +82,14 @@ impl Members {
             State::Here => format!("{name} comes second: the id is taken by {}", taken.name),
             State::Left => format!("{name} comes too late: {} has left", taken.name),
             State::Lost => format!(
-                "{name} comes after {} died: one process cannot be replaced, start all of them again",
+                "{name} starts after {} died: a single process cannot be replaced, start all of \
+                 them again",
                 taken.name
             ),
         })
     }
 
-    /// Whether a request comes from a process that has joined.
+    /// Checks that a request comes from a process that has joined.
     pub(super) fn check(&self, caller: Option<Caller>) -> Result<u32, Failure> {
         let known = |caller: &Caller| {
             self.places.get(caller.index as usize).and_then(Option::as_ref).is_some_and(|member| {
@@ -101,12 +102,12 @@ impl Members {
         }
     }
 
-    /// Notes that a process said goodbye.
+    /// Records that a process has left.
     pub(super) fn leave(&mut self, index: u32) {
         self.set(index, State::Left);
     }
 
-    /// Notes that a process is gone; whether that is news.
+    /// Records that a process is lost. Returns true if it was present.
     pub(super) fn lose(&mut self, index: u32) -> bool {
         self.set(index, State::Lost)
     }
@@ -129,12 +130,12 @@ impl Members {
         self.places.iter().all(Option::is_some)
     }
 
-    /// Those that joined and neither left nor died.
+    /// Returns the processes that have joined and are still present.
     pub(super) fn here(&self) -> Vec<u32> {
         self.in_state(State::Here)
     }
 
-    /// Those of `among` that said goodbye.
+    /// Returns the processes of `among` that have left.
     pub(super) fn left(&self, among: &[u32]) -> Vec<u32> {
         self.in_state(State::Left).into_iter().filter(|index| among.contains(index)).collect()
     }
@@ -146,7 +147,7 @@ impl Members {
         self.places.iter().enumerate().filter_map(of).collect()
     }
 
-    /// A process by name, or only by number if it never joined.
+    /// Returns the name of a process, or only its number if it never joined.
     pub(super) fn name(&self, index: u32) -> String {
         let member = self.places.get(index as usize).and_then(Option::as_ref);
         member.map_or_else(|| format!("process {index}"), |member| member.name.clone())
@@ -156,12 +157,12 @@ impl Members {
         indices.iter().map(|&index| self.name(index)).collect::<Vec<_>>().join(", ")
     }
 
-    /// The names of all, in order.
+    /// Returns the names of all processes, in order.
     pub(super) fn roster(&self) -> Vec<String> {
         (0..self.count()).map(|index| self.name(index)).collect()
     }
 
-    /// That `waiter` waited in vain for those who never joined.
+    /// Returns the failure of `waiter`, which waited too long for others to join.
     pub(super) fn incomplete(&self, waiter: u32, waited: std::time::Duration) -> Failure {
         let absent: Vec<u32> =
             (0..self.count()).filter(|&index| self.places[index as usize].is_none()).collect();
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_taken_once() {
+    fn ids_are_unique() {
         let mut members = Members::new(2, "run");
         members.join(&join(1, 2)).unwrap();
         let second = Join { host: "elsewhere".into(), incarnation: 9, ..join(1, 2) };
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_runs_versions_and_places_must_fit() {
+    fn counts_runs_and_versions_must_match() {
         let mut members = Members::new(2, "run");
         let said = refusal(&mut members, &join(1, 3));
         assert!(said.ends_with("as one of 3, the coordinator as one of 2"), "{said}");
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_do_not_come_back() {
+    fn lost_processes_cannot_rejoin() {
         let mut members = Members::new(2, "run");
         for index in 0..2 {
             members.join(&join(index, 2)).unwrap();
@@ -247,13 +248,13 @@ mod tests {
         let said = refusal(&mut members, &Join { incarnation: 5, ..join(1, 2) });
         assert!(said.contains("start all of them again"), "{said}");
         members.leave(0);
-        assert!(!members.lose(0), "who left cannot be lost");
+        assert!(!members.lose(0), "a process that has left cannot be lost");
         assert_eq!(members.left(&[0, 1]), [0]);
         assert!(members.here().is_empty());
     }
 
     #[test]
-    fn only_members_may_ask() {
+    fn requests_require_membership() {
         let mut members = Members::new(1, "run");
         let caller = Caller { index: 0, incarnation: 100 };
         assert!(members.check(Some(caller)).is_err());

@@ -1,33 +1,33 @@
-//! What processes and coordinator say to each other.
+//! Messages between processes and the coordinator.
 //!
-//! In the language of protocol buffers (proto3), from which no code is generated:
+//! Protocol buffers (proto3), written by hand as Rust structs:
 //!
 //! ```text
 //! service Rendezvous {
-//!   rpc Attend(stream Up) returns (stream Down);     // one per process, open until it ends
-//!   rpc Meet(stream Arrival) returns (stream Part);  // all processes wait for each other, and may swap bytes
-//!   rpc Put(stream Piece) returns (stream Nothing);
-//!   rpc Get(Wanted) returns (stream Part);
-//!   rpc Delete(Wanted) returns (stream Keys);
-//!   rpc List(Wanted) returns (stream Keys);
+//!   rpc Attend(stream ProcessMessage) returns (stream CoordinatorMessage);     // one per process, open until it ends
+//!   rpc Meet(stream MeetRequest) returns (stream Chunk);  // wait for each other, exchange bytes
+//!   rpc Put(stream PutRequest) returns (stream Empty);
+//!   rpc Get(KeyRequest) returns (stream Chunk);
+//!   rpc Delete(KeyRequest) returns (stream Keys);
+//!   rpc List(KeyRequest) returns (stream Keys);
 //! }
 //! ```
 //!
-//! Fields are numbered in the order in which the structs list them. Byte strings longer than [`CHUNK`] go in parts.
+//! Fields are numbered in the order of the structs. Byte strings longer than [`CHUNK`] are split.
 
 use prost::bytes::Bytes;
 use prost::{Message, Oneof};
 
-/// Changes whenever these messages do.
+/// Version of these messages.
 pub(in crate::distributed) const PROTOCOL: u32 = 1;
 
-/// Byte strings go in parts of this many bytes.
+/// Size of a chunk in bytes.
 pub(in crate::distributed) const CHUNK: usize = 1 << 20;
 
-/// The longest key. XLA's for a clique of GPUs lists every device.
+/// Longest key. XLA's key for a clique of GPUs lists every device.
 pub(in crate::distributed) const MAX_KEY: usize = 64 << 10;
 
-/// The longest message that either side takes: a chunk, a key, and room for the numbers.
+/// Longest accepted message: a chunk, a key, and some numbers.
 pub(in crate::distributed) const MAX_MESSAGE: usize = CHUNK + MAX_KEY + (64 << 10);
 
 pub(super) const ATTEND: &str = "/oxidax.Rendezvous/Attend";
@@ -37,111 +37,111 @@ pub(super) const GET: &str = "/oxidax.Rendezvous/Get";
 pub(super) const DELETE: &str = "/oxidax.Rendezvous/Delete";
 pub(super) const LIST: &str = "/oxidax.Rendezvous/List";
 
-/// Something said whose saying is all there is to it.
+/// A message without fields.
 #[derive(Clone, Copy, PartialEq, Message)]
-pub(in crate::distributed) struct Nothing {}
+pub(in crate::distributed) struct Empty {}
 
-/// From a process.
+/// A message from a process.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Up {
-    #[prost(oneof = "Say", tags = "1, 2, 3, 4")]
-    pub(super) say: Option<Say>,
+pub(super) struct ProcessMessage {
+    #[prost(oneof = "ProcessEvent", tags = "1, 2, 3, 4")]
+    pub(super) event: Option<ProcessEvent>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(super) enum Say {
-    /// First of all.
+pub(super) enum ProcessEvent {
+    /// The first message.
     #[prost(message, tag = "1")]
     Join(Join),
-    /// I am alive.
+    /// A heartbeat.
     #[prost(message, tag = "2")]
-    Beat(Nothing),
-    /// I was told that somebody is lost.
+    Heartbeat(Empty),
+    /// The process was notified of a loss.
     #[prost(message, tag = "3")]
-    Heard(Nothing),
-    /// I am done.
+    LossReceived(Empty),
+    /// The process leaves.
     #[prost(message, tag = "4")]
-    Leave(Nothing),
+    Leave(Empty),
 }
 
-impl From<Say> for Up {
-    fn from(say: Say) -> Up {
-        Up { say: Some(say) }
+impl From<ProcessEvent> for ProcessMessage {
+    fn from(event: ProcessEvent) -> ProcessMessage {
+        ProcessMessage { event: Some(event) }
     }
 }
 
-/// Who wants to join.
+/// A request to join.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Join {
     #[prost(uint32, tag = "1")]
     pub(super) protocol: u32,
     #[prost(uint32, tag = "2")]
     pub(super) index: u32,
-    /// How many processes there are, as far as this one knows.
+    /// The number of processes that this one was configured with.
     #[prost(uint32, tag = "3")]
     pub(super) count: u32,
-    /// Which run of the program this is; empty if the environment does not number them.
+    /// Identifies the run of the program. Empty if the environment does not define it.
     #[prost(string, tag = "4")]
     pub(super) run: String,
-    /// Another number for every start of a process.
+    /// A number that differs at every start of a process.
     #[prost(fixed64, tag = "5")]
     pub(super) incarnation: u64,
     #[prost(string, tag = "6")]
     pub(super) host: String,
     #[prost(uint32, tag = "7")]
     pub(super) pid: u32,
-    /// How long it waits for the others.
+    /// The time-out for the other processes to join.
     #[prost(uint64, tag = "8")]
     pub(super) wait_ms: u64,
 }
 
-/// To a process.
+/// A message to a process.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Down {
-    #[prost(oneof = "Tell", tags = "1, 2, 3, 4")]
-    pub(super) tell: Option<Tell>,
+pub(super) struct CoordinatorMessage {
+    #[prost(oneof = "CoordinatorEvent", tags = "1, 2, 3, 4")]
+    pub(super) event: Option<CoordinatorEvent>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(super) enum Tell {
-    /// You have joined.
+pub(super) enum CoordinatorEvent {
+    /// This process has joined.
     #[prost(message, tag = "1")]
     Welcome(Welcome),
-    /// All have.
+    /// All processes have joined.
     #[prost(message, tag = "2")]
     Ready(Roster),
-    /// The coordinator is alive.
+    /// A heartbeat of the coordinator.
     #[prost(message, tag = "3")]
-    Beat(Nothing),
-    /// It cannot go on.
+    Heartbeat(Empty),
+    /// The program cannot continue.
     #[prost(message, tag = "4")]
     Lost(super::Failure),
 }
 
-impl From<Tell> for Down {
-    fn from(tell: Tell) -> Down {
-        Down { tell: Some(tell) }
+impl From<CoordinatorEvent> for CoordinatorMessage {
+    fn from(event: CoordinatorEvent) -> CoordinatorMessage {
+        CoordinatorMessage { event: Some(event) }
     }
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Welcome {
-    /// After how long a silence the other side is taken for dead.
+    /// The silence after which the other side is considered dead.
     #[prost(uint64, tag = "1")]
     pub(super) heartbeat_ms: u64,
-    /// The process that is the coordinator, by name.
+    /// The name of the coordinator's process.
     #[prost(string, tag = "2")]
     pub(super) coordinator: String,
 }
 
-/// The names of all processes, by index.
+/// The names of all processes, by number.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Roster {
     #[prost(string, repeated, tag = "1")]
     pub(super) names: Vec<String>,
 }
 
-/// Who asks.
+/// The sender of a request.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(super) struct Caller {
     #[prost(uint32, tag = "1")]
@@ -150,28 +150,28 @@ pub(super) struct Caller {
     pub(super) incarnation: u64,
 }
 
-/// A process comes to a meeting. The first message has all fields, the rest only `part`.
+/// A contribution to a meeting. The first message has all fields, the others only `part`.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Arrival {
+pub(super) struct MeetRequest {
     #[prost(message, optional, tag = "1")]
     pub(super) caller: Option<Caller>,
     #[prost(string, tag = "2")]
     pub(super) name: String,
-    /// Who is to come; nobody means everybody.
+    /// The expected processes. Empty means all.
     #[prost(uint32, repeated, tag = "3")]
     pub(super) members: Vec<u32>,
     #[prost(uint64, tag = "4")]
     pub(super) wait_ms: u64,
-    /// How many bytes it brings.
+    /// The size of the contribution in bytes.
     #[prost(uint64, tag = "5")]
     pub(super) total: u64,
     #[prost(bytes = "bytes", tag = "6")]
     pub(super) part: Bytes,
 }
 
-/// A value for a key. The first message has all fields, the rest only `part`.
+/// A value for a key. The first message has all fields, the others only `part`.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Piece {
+pub(super) struct PutRequest {
     #[prost(message, optional, tag = "1")]
     pub(super) caller: Option<Caller>,
     #[prost(bytes = "vec", tag = "2")]
@@ -182,21 +182,21 @@ pub(super) struct Piece {
     pub(super) part: Bytes,
 }
 
-/// A key, or how keys begin.
+/// A key or a prefix of keys.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Wanted {
+pub(super) struct KeyRequest {
     #[prost(message, optional, tag = "1")]
     pub(super) caller: Option<Caller>,
     #[prost(bytes = "vec", tag = "2")]
     pub(super) key: Vec<u8>,
-    /// How long to wait for a value; 0 asks whether there is one.
+    /// How long to wait for a value. 0 does not wait.
     #[prost(uint64, tag = "3")]
     pub(super) wait_ms: u64,
 }
 
-/// A part of a value: of the key's, or of what a process brought.
+/// A chunk of a value or of a contribution.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Part {
+pub(super) struct Chunk {
     #[prost(uint32, tag = "1")]
     pub(super) index: u32,
     #[prost(bytes = "bytes", tag = "2")]
@@ -209,7 +209,7 @@ pub(super) struct Keys {
     pub(super) keys: Vec<Vec<u8>>,
 }
 
-/// A byte string in parts of [`CHUNK`] bytes; one empty part if there is none.
+/// Splits a byte string into chunks of [`CHUNK`] bytes. An empty string becomes one empty chunk.
 pub(super) fn parts(whole: Bytes) -> impl Iterator<Item = Bytes> + Send + 'static {
     let count = whole.len().div_ceil(CHUNK).max(1);
     (0..count).map(move |at| whole.slice(at * CHUNK..((at + 1) * CHUNK).min(whole.len())))
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_put_together_are_the_whole() {
+    fn chunks_concatenate_to_the_whole() {
         for len in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK] {
             let whole = Bytes::from((0..len).map(|at| at as u8).collect::<Vec<_>>());
             let cut: Vec<Bytes> = parts(whole.clone()).collect();
@@ -231,13 +231,13 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_message_is_taken() {
-        let piece = Piece {
+    fn largest_message_is_accepted() {
+        let request = PutRequest {
             caller: Some(Caller { index: u32::MAX, incarnation: u64::MAX }),
             key: vec![0; MAX_KEY],
             total: u64::MAX,
             part: vec![0; CHUNK].into(),
         };
-        assert!(piece.encoded_len() <= MAX_MESSAGE);
+        assert!(request.encoded_len() <= MAX_MESSAGE);
     }
 }

@@ -1,8 +1,9 @@
-//! Where the processes of a program find each other: a coordinator, which is one of them, and a link to it from each.
+//! The rendezvous of a program's processes: a coordinator on process 0, and a link to it from each
+//! process.
 //!
-//! `message` is what they say; `members`, `store` and `meetings` are the coordinator's three books, `hub` holds them
-//! together, `service` answers requests from it, and `coordinator` runs that on a socket. `joining` and `link` are the other side.
-//! Nobody is authenticated: the socket belongs on a network where every machine is trusted.
+//! `message` defines the protocol. `members`, `store` and `meetings` hold the coordinator's state,
+//! `hub` combines them, `service` answers requests, and `coordinator` serves a socket. `joining`
+//! and `link` are the client side. There is no authentication: the network must be trusted.
 
 mod coordinator;
 mod failure;

@@ -1,10 +1,11 @@
-//! The coordinator's answers to requests.
+//! The coordinator's request handlers.
 
 use super::failure::Failure;
 use super::hub::{Hub, Phase};
 use super::message::{
-    ATTEND, Arrival, CHUNK, DELETE, Down, GET, Join, Keys, LIST, MAX_KEY, MAX_MESSAGE, MEET,
-    Nothing, PUT, Part, Piece, Roster, Say, Tell, Up, Wanted, Welcome, parts,
+    ATTEND, CHUNK, Chunk, CoordinatorEvent, CoordinatorMessage, DELETE, Empty, GET, Join,
+    KeyRequest, Keys, LIST, MAX_KEY, MAX_MESSAGE, MEET, MeetRequest, PUT, ProcessEvent,
+    ProcessMessage, PutRequest, Roster, Welcome, parts,
 };
 use super::store::check_key;
 use prost::Message;
@@ -25,10 +26,10 @@ use tonic::server::{Grpc, StreamingService};
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-/// The longest that anybody may ask to wait: far beyond any use, and far from where clocks overflow.
-const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Longest accepted time-out, far below the overflow of clocks.
+const MAX_WAIT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Each connection's way to the hub.
+/// A connection's access to the hub.
 #[derive(Clone)]
 pub(super) struct Rendezvous(pub(super) Arc<Hub>);
 
@@ -59,8 +60,8 @@ impl Service<http::Request<Body>> for Rendezvous {
     }
 }
 
-/// A function of this file as tonic calls it. Requests and answers are streams throughout, most of one message, which
-/// on the wire is the same as a single message.
+/// Adapts a handler function to tonic. All requests and replies are streams. A stream of one
+/// message equals a single message on the wire.
 struct Handler<F> {
     hub: Arc<Hub>,
     handle: F,
@@ -100,10 +101,10 @@ where
 }
 
 fn milliseconds(number: u64) -> Duration {
-    Duration::from_millis(number).min(LONGEST)
+    Duration::from_millis(number).min(MAX_WAIT)
 }
 
-/// The next message of a request. Silence that is as long as that of the dead ends it.
+/// Receives the next message of a request, with the heartbeat time-out.
 async fn next<A>(hub: &Hub, inbound: &mut Streaming<A>) -> Result<Option<A>, Failure> {
     match timeout(hub.terms.heartbeat_timeout, inbound.message()).await {
         Ok(message) => Ok(message?),
@@ -115,7 +116,7 @@ async fn first<A>(hub: &Hub, inbound: &mut Streaming<A>) -> Result<A, Failure> {
     next(hub, inbound).await?.ok_or_else(|| Failure::refused("the request is empty"))
 }
 
-/// The rest of a byte string, of which there must be `total` bytes.
+/// Receives the rest of a byte string of `total` bytes.
 async fn whole<A>(
     hub: &Hub,
     begun: &[u8],
@@ -123,8 +124,8 @@ async fn whole<A>(
     mut inbound: Streaming<A>,
     part: fn(A) -> Bytes,
 ) -> Result<Bytes, Failure> {
-    // Copied, so that a small value does not keep the buffer alive in which it came; grown as bytes arrive, so that
-    // a claim alone takes no memory.
+    // Copied, so that a small value does not keep its network buffer alive. Grown as bytes arrive,
+    // so that a declared length alone allocates nothing.
     let mut bytes = begun.to_vec();
     while let Some(message) = next(hub, &mut inbound).await? {
         bytes.extend_from_slice(&part(message));
@@ -132,43 +133,49 @@ async fn whole<A>(
             break;
         }
     }
-    match bytes.len() as u64 == total {
-        true => Ok(bytes.into()),
-        false => {
-            Err(Failure::refused(format!("{total} bytes were announced, not {}", bytes.len())))
-        }
+    if bytes.len() as u64 == total {
+        Ok(bytes.into())
+    } else {
+        Err(Failure::refused(format!("{total} bytes were announced, not {}", bytes.len())))
     }
 }
 
-type Said<T> = Result<T, Status>;
+type Reply<T> = Result<T, Status>;
 
-/// A process joins, and stays as long as its connection does.
+/// Accepts a process for the time of its connection.
 async fn attend(
     hub: Arc<Hub>,
-    mut inbound: Streaming<Up>,
-) -> Result<ReceiverStream<Said<Down>>, Failure> {
-    let Up { say: Some(Say::Join(join)) } = first(&hub, &mut inbound).await? else {
+    mut inbound: Streaming<ProcessMessage>,
+) -> Result<ReceiverStream<Reply<CoordinatorMessage>>, Failure> {
+    let ProcessMessage { event: Some(ProcessEvent::Join(join)) } =
+        first(&hub, &mut inbound).await?
+    else {
         return Err(Failure::refused("a process must join first"));
     };
     hub.join(&join)?;
-    // From here to the end nothing waits, so a process that has joined is always listened to.
+    // There is no await from here on, so a process that has joined is always listened to.
     let (out, outgoing) = mpsc::channel(16);
-    let telling = tokio::spawn(tell(hub.clone(), join.clone(), out)).abort_handle();
-    tokio::spawn(listen(hub, join.index, inbound, telling));
+    let notifier = tokio::spawn(notify(hub.clone(), join.clone(), out)).abort_handle();
+    tokio::spawn(listen(hub, join.index, inbound, notifier));
     Ok(ReceiverStream::new(outgoing))
 }
 
-/// Hears a process until it leaves or is lost.
-async fn listen(hub: Arc<Hub>, index: u32, mut inbound: Streaming<Up>, telling: AbortHandle) {
+/// Receives a process's messages until it leaves or is lost.
+async fn listen(
+    hub: Arc<Hub>,
+    index: u32,
+    mut inbound: Streaming<ProcessMessage>,
+    notifier: AbortHandle,
+) {
     let silence = hub.terms.heartbeat_timeout;
     loop {
         let why = match timeout(silence, inbound.message()).await {
-            Ok(Ok(Some(Up { say: Some(Say::Beat(_)) }))) => continue,
-            Ok(Ok(Some(Up { say: Some(Say::Heard(_)) }))) => {
-                hub.heard(index);
+            Ok(Ok(Some(ProcessMessage { event: Some(ProcessEvent::Heartbeat(_)) }))) => continue,
+            Ok(Ok(Some(ProcessMessage { event: Some(ProcessEvent::LossReceived(_)) }))) => {
+                hub.acknowledged(index);
                 continue;
             }
-            Ok(Ok(Some(Up { say: Some(Say::Leave(_)) }))) => {
+            Ok(Ok(Some(ProcessMessage { event: Some(ProcessEvent::Leave(_)) }))) => {
                 hub.leave(index);
                 break;
             }
@@ -180,15 +187,16 @@ async fn listen(hub: Arc<Hub>, index: u32, mut inbound: Streaming<Up>, telling: 
         break;
     }
     // Ends the other direction too.
-    telling.abort();
+    notifier.abort();
 }
 
-/// Tells a process what happens.
-async fn tell(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Said<Down>>) {
+/// Notifies a process of changes.
+async fn notify(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Reply<CoordinatorMessage>>) {
     let silence = hub.terms.heartbeat_timeout;
-    let send = async |tell: Tell| timeout(silence, out.send(Ok(tell.into()))).await.is_ok();
+    let send =
+        async |event: CoordinatorEvent| timeout(silence, out.send(Ok(event.into()))).await.is_ok();
     let welcome = Welcome { heartbeat_ms: silence.as_millis() as u64, coordinator: hub.name(0) };
-    if !send(Tell::Welcome(welcome)).await {
+    if !send(CoordinatorEvent::Welcome(welcome)).await {
         return;
     }
     let wait = milliseconds(join.wait_ms);
@@ -201,17 +209,19 @@ async fn tell(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Said<Down>>) {
         match now {
             Phase::Gathering => {}
             Phase::Ready(names) => {
-                if gathering && !send(Tell::Ready(Roster { names: names.to_vec() })).await {
+                if gathering
+                    && !send(CoordinatorEvent::Ready(Roster { names: names.to_vec() })).await
+                {
                     return;
                 }
                 gathering = false;
             }
             Phase::Lost(failure) => {
                 if join.index == 0 {
-                    hub.others_heard(0).await;
+                    hub.others_acknowledged(0).await;
                 }
-                send(Tell::Lost(failure)).await;
-                // Open until the process has gone, or whoever listens to it ends this.
+                send(CoordinatorEvent::Lost(failure)).await;
+                // Open until the process is gone, or its listener ends this task.
                 out.closed().await;
                 return;
             }
@@ -220,8 +230,8 @@ async fn tell(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Said<Down>>) {
             () = out.closed() => return,
             _ = phase.changed() => {}
             _ = beats.tick() => {
-                // One that does not fit is not needed: others wait to be read.
-                drop(out.try_send(Ok(Tell::Beat(Nothing {}).into())));
+                // A heartbeat can be dropped if the channel is full.
+                drop(out.try_send(Ok(CoordinatorEvent::Heartbeat(Empty {}).into())));
             }
             () = tokio::time::sleep_until(give_up), if gathering => {
                 hub.give_up_gathering(join.index, wait);
@@ -232,9 +242,10 @@ async fn tell(hub: Arc<Hub>, join: Join, out: mpsc::Sender<Said<Down>>) {
 
 async fn meet(
     hub: Arc<Hub>,
-    mut inbound: Streaming<Arrival>,
-) -> Result<impl Stream<Item = Said<Part>>, Failure> {
-    let Arrival { caller, name, members, wait_ms, total, part } = first(&hub, &mut inbound).await?;
+    mut inbound: Streaming<MeetRequest>,
+) -> Result<impl Stream<Item = Reply<Chunk>>, Failure> {
+    let MeetRequest { caller, name, members, wait_ms, total, part } =
+        first(&hub, &mut inbound).await?;
     let index = hub.check(caller)?;
     if name.len() > MAX_KEY {
         let len = name.len();
@@ -249,41 +260,42 @@ async fn meet(
     let each: Vec<(u32, Bytes)> =
         all.iter().map(|(index, brought)| (*index, brought.clone())).collect();
     let answers = each.into_iter().flat_map(move |(index, brought)| {
-        // What others brought is theirs to pay for; this process's share is held until it has read everything.
+        // The contributions of others are accounted to them. This process's share is reserved until
+        // it has read everything.
         let _held = &reserved;
-        parts(brought).map(move |part| Ok(Part { index, part }))
+        parts(brought).map(move |part| Ok(Chunk { index, part }))
     });
     Ok(tokio_stream::iter(answers))
 }
 
 async fn put(
     hub: Arc<Hub>,
-    mut inbound: Streaming<Piece>,
-) -> Result<impl Stream<Item = Said<Nothing>>, Failure> {
-    let Piece { caller, key, total, part } = first(&hub, &mut inbound).await?;
+    mut inbound: Streaming<PutRequest>,
+) -> Result<impl Stream<Item = Reply<Empty>>, Failure> {
+    let PutRequest { caller, key, total, part } = first(&hub, &mut inbound).await?;
     hub.check(caller)?;
     check_key(&key)?;
     let reserved = hub.reserve(total.saturating_add(key.len() as u64), "the value")?;
-    let value = whole(&hub, &part, total, inbound, |piece| piece.part).await?;
+    let value = whole(&hub, &part, total, inbound, |request| request.part).await?;
     hub.put(key, value, reserved);
-    Ok(tokio_stream::once(Ok(Nothing {})))
+    Ok(tokio_stream::once(Ok(Empty {})))
 }
 
 async fn get(
     hub: Arc<Hub>,
-    mut inbound: Streaming<Wanted>,
-) -> Result<impl Stream<Item = Said<Part>>, Failure> {
-    let Wanted { caller, key, wait_ms } = first(&hub, &mut inbound).await?;
+    mut inbound: Streaming<KeyRequest>,
+) -> Result<impl Stream<Item = Reply<Chunk>>, Failure> {
+    let KeyRequest { caller, key, wait_ms } = first(&hub, &mut inbound).await?;
     let index = hub.check(caller)?;
     let value = hub.get(&key, milliseconds(wait_ms)).await?;
-    Ok(tokio_stream::iter(parts(value).map(move |part| Ok(Part { index, part }))))
+    Ok(tokio_stream::iter(parts(value).map(move |part| Ok(Chunk { index, part }))))
 }
 
 async fn delete(
     hub: Arc<Hub>,
-    mut inbound: Streaming<Wanted>,
-) -> Result<impl Stream<Item = Said<Keys>>, Failure> {
-    let Wanted { caller, key, .. } = first(&hub, &mut inbound).await?;
+    mut inbound: Streaming<KeyRequest>,
+) -> Result<impl Stream<Item = Reply<Keys>>, Failure> {
+    let KeyRequest { caller, key, .. } = first(&hub, &mut inbound).await?;
     hub.check(caller)?;
     let keys = if hub.delete(&key) { vec![key] } else { Vec::new() };
     Ok(tokio_stream::once(Ok(Keys { keys })))
@@ -291,20 +303,20 @@ async fn delete(
 
 async fn list(
     hub: Arc<Hub>,
-    mut inbound: Streaming<Wanted>,
-) -> Result<impl Stream<Item = Said<Keys>>, Failure> {
-    let Wanted { caller, key, .. } = first(&hub, &mut inbound).await?;
+    mut inbound: Streaming<KeyRequest>,
+) -> Result<impl Stream<Item = Reply<Keys>>, Failure> {
+    let KeyRequest { caller, key, .. } = first(&hub, &mut inbound).await?;
     hub.check(caller)?;
     let pages = pages(hub.list(&key));
     Ok(tokio_stream::iter(pages.into_iter().map(|keys| Ok(Keys { keys }))))
 }
 
-/// Keys in pages that fit into a message each.
+/// Splits keys into pages that fit into a message.
 fn pages(keys: Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
     let mut pages = Vec::new();
     let (mut page, mut size) = (Vec::new(), 0);
     for key in keys {
-        // A tag and a length, at most.
+        // At most a tag and a length.
         let cost = key.len() + 8;
         if size + cost > CHUNK {
             pages.push(std::mem::take(&mut page));
@@ -322,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_fit_into_messages_and_lose_no_key() {
+    fn pages_fit_into_messages_and_keep_every_key() {
         let keys: Vec<Vec<u8>> = (0..200).map(|at| vec![at; 20_000]).collect();
         let cut = pages(keys.clone());
         assert!(cut.len() > 3);

@@ -1,4 +1,4 @@
-//! Values by key, and how much memory the coordinator gives to what processes send.
+//! Values by key, and the coordinator's memory limit.
 
 use super::failure::Failure;
 use super::message::MAX_KEY;
@@ -6,19 +6,19 @@ use prost::bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
-/// What a value costs beside its own bytes and its key's.
+/// Memory of a value besides its bytes and its key.
 const OVERHEAD: u64 = 64;
 
 /// The coordinator's memory.
 pub(super) struct Store {
     values: BTreeMap<Vec<u8>, Bytes>,
     waiting: HashMap<Vec<u8>, Vec<Sender<Bytes>>>,
-    /// Bytes that are kept or on their way.
-    held: u64,
+    /// Bytes that are stored or expected.
+    reserved: u64,
     limit: u64,
 }
 
-/// A value, or the promise of one.
+/// A value, or requests that wait for it.
 pub(super) enum Value {
     Here(Bytes),
     Later(Receiver<Bytes>),
@@ -26,32 +26,32 @@ pub(super) enum Value {
 
 impl Store {
     pub(super) fn new(limit: u64) -> Store {
-        Store { values: BTreeMap::new(), waiting: HashMap::new(), held: 0, limit }
+        Store { values: BTreeMap::new(), waiting: HashMap::new(), reserved: 0, limit }
     }
 
-    /// Sets room aside for `bytes` that are to come. Whoever does gives it back.
+    /// Reserves memory for expected bytes. The caller releases it.
     pub(super) fn reserve(&mut self, bytes: u64, what: &str) -> Result<u64, Failure> {
         let cost = bytes.saturating_add(OVERHEAD);
-        let free = self.limit.saturating_sub(self.held);
+        let free = self.limit.saturating_sub(self.reserved);
         if cost > free {
             return Err(Failure::refused(format!(
                 "{what} takes {cost} bytes, and of the coordinator's {} only {free} are free",
                 self.limit
             ))
-            .help("send less at once, delete keys that nobody needs, or raise `store_limit`"));
+            .help("send less data at once, delete unused keys, or raise `store_limit`"));
         }
-        self.held += cost;
+        self.reserved += cost;
         Ok(cost)
     }
 
     pub(super) fn release(&mut self, cost: u64) {
-        self.held -= cost;
+        self.reserved -= cost;
     }
 
-    /// Sets a value for which room was reserved, in the place of an older one.
+    /// Stores a value in reserved memory, replacing an older one.
     pub(super) fn put(&mut self, key: Vec<u8>, value: Bytes) {
         for waiter in self.waiting.remove(&key).unwrap_or_default() {
-            // Whoever has given up does not need it.
+            // The receiver may have given up.
             drop(waiter.send(value.clone()));
         }
         let len = key.len() as u64;
@@ -71,12 +71,12 @@ impl Store {
         }
     }
 
-    /// The value, if it is set.
+    /// Returns the value, if it is set.
     pub(super) fn try_get(&self, key: &[u8]) -> Option<Bytes> {
         self.values.get(key).cloned()
     }
 
-    /// Forgets those who wait for a key and have given up.
+    /// Removes requests for a key that have given up.
     pub(super) fn tidy(&mut self, key: &[u8]) {
         if let Some(waiters) = self.waiting.get_mut(key) {
             waiters.retain(|waiter| !waiter.is_closed());
@@ -86,7 +86,7 @@ impl Store {
         }
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key. Returns true if it existed.
     pub(super) fn delete(&mut self, key: &[u8]) -> bool {
         let removed = self.values.remove(key);
         if let Some(value) = &removed {
@@ -95,14 +95,14 @@ impl Store {
         removed.is_some()
     }
 
-    /// The keys that begin so, in order.
+    /// Returns the keys with a prefix, sorted.
     pub(super) fn list(&self, prefix: &[u8]) -> Vec<Vec<u8>> {
         let from = self.values.range(prefix.to_vec()..);
         from.map(|(key, _)| key).take_while(|key| key.starts_with(prefix)).cloned().collect()
     }
 }
 
-/// A key that can be one.
+/// Checks the length of a key.
 pub(super) fn check_key(key: &[u8]) -> Result<(), Failure> {
     match key.len() {
         1..=MAX_KEY => Ok(()),
@@ -132,11 +132,11 @@ mod tests {
         assert_eq!(store.try_get(b"a/1").unwrap(), "zz");
         assert!(store.delete(b"a/1") && !store.delete(b"a/1"));
         assert!(store.delete(b"a/2") && store.delete(b"b/1"));
-        assert_eq!(store.held, 0, "what was taken is given back");
+        assert_eq!(store.reserved, 0, "what was taken is given back");
     }
 
     #[test]
-    fn who_waits_is_given_the_value() {
+    fn waiting_requests_get_the_value() {
         let mut store = Store::new(10_000);
         let (Value::Later(mut first), Value::Later(second)) = (store.get(b"k"), store.get(b"k"))
         else {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_has_a_limit() {
+    fn memory_is_limited() {
         let mut store = Store::new(200);
         put(&mut store, "a", &[0; 100]).unwrap();
         let refused = put(&mut store, "b", &[0; 100]).unwrap_err();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_a_length() {
+    fn key_lengths_are_limited() {
         assert!(check_key(b"").is_err());
         assert!(check_key(&vec![0; MAX_KEY]).is_ok());
         assert!(check_key(&vec![0; MAX_KEY + 1]).is_err());

@@ -1,4 +1,4 @@
-//! A coordinator and what it hears from processes that are not ours, or not well.
+//! The coordinator with faulty and malicious clients.
 
 use super::coordinator::Coordinator;
 use super::failure::Failure;
@@ -27,7 +27,7 @@ fn join(coordinator: &Coordinator, index: u32, count: u32) -> Result<Link, Failu
     Link::join(&coordinator.address().to_string(), &identity, LONG, |_| {})
 }
 
-/// What a client of another make is answered.
+/// Sends messages and returns the reply, as another client implementation would.
 fn ask<A, B>(coordinator: &Coordinator, path: &'static str, messages: Vec<A>) -> Result<B, Failure>
 where
     A: Message + 'static,
@@ -46,8 +46,8 @@ fn caller() -> Option<Caller> {
     Some(Caller { index: 0, incarnation: 1 })
 }
 
-fn piece(total: u64, part: Vec<u8>) -> Piece {
-    Piece { caller: caller(), key: b"k".to_vec(), total, part: part.into() }
+fn request(total: u64, part: Vec<u8>) -> PutRequest {
+    PutRequest { caller: caller(), key: b"k".to_vec(), total, part: part.into() }
 }
 
 #[test]
@@ -60,27 +60,27 @@ fn one_process_joins_and_leaves() {
     let all = link.meet("m", &[], LONG, Bytes::from_static(b"brought")).unwrap();
     assert_eq!(all.into_iter().collect::<Vec<_>>(), [(0, b"brought".to_vec())]);
     link.leave();
-    assert!(link.get(b"k", LONG).unwrap_err().is_lost(), "nothing works afterwards");
+    assert!(link.get(b"k", LONG).unwrap_err().is_lost(), "requests fail after leaving");
     coordinator.stop(LONG);
 }
 
 #[test]
-fn messages_and_sums_of_parts_have_bounds() {
+fn messages_and_totals_are_limited() {
     let coordinator = coordinator(1);
     let link = join(&coordinator, 0, 1).unwrap();
-    let refused = |messages: Vec<Piece>| {
-        ask::<_, Nothing>(&coordinator, PUT, messages).unwrap_err().message().to_owned()
+    let refused = |messages: Vec<PutRequest>| {
+        ask::<_, Empty>(&coordinator, PUT, messages).unwrap_err().message().to_owned()
     };
-    let said = refused(vec![piece(9, vec![0; MAX_MESSAGE + 1])]);
+    let said = refused(vec![request(9, vec![0; MAX_MESSAGE + 1])]);
     assert!(said.contains("too large") && said.contains(&MAX_MESSAGE.to_string()), "{said}");
-    // More, and less, than was announced; and far more than there is room for.
-    let said = refused(vec![piece(3, vec![0; 2]), piece(0, vec![0; 2])]);
+    // More or fewer bytes than announced, and more than the memory limit.
+    let said = refused(vec![request(3, vec![0; 2]), request(0, vec![0; 2])]);
     assert_eq!(said, "3 bytes were announced, not 4");
-    assert_eq!(refused(vec![piece(3, vec![0; 2])]), "3 bytes were announced, not 2");
-    let said = refused(vec![piece(u64::MAX, Vec::new())]);
+    assert_eq!(refused(vec![request(3, vec![0; 2])]), "3 bytes were announced, not 2");
+    let said = refused(vec![request(u64::MAX, Vec::new())]);
     assert!(said.contains("are free"), "{said}");
     assert_eq!(refused(Vec::new()), "the request is empty");
-    // Nothing of that was kept, and the room is free again.
+    // Nothing was stored, and the memory was released.
     assert!(link.get(b"k", Duration::ZERO).unwrap_err().is_not_found());
     let all = vec![7; LIMIT as usize - 100];
     link.put(b"k", all.clone().into(), LONG).unwrap();
@@ -88,7 +88,7 @@ fn messages_and_sums_of_parts_have_bounds() {
 }
 
 #[test]
-fn strangers_are_answered_nothing() {
+fn requests_of_strangers_are_refused() {
     let coordinator = coordinator(2);
     let (one, other) = std::thread::scope(|scope| {
         let one = scope.spawn(|| join(&coordinator, 0, 2));
@@ -96,26 +96,26 @@ fn strangers_are_answered_nothing() {
     });
     one.put(b"k", Bytes::from_static(b"secret"), LONG).unwrap();
     for caller in [None, Some(Caller { index: 0, incarnation: 99 })] {
-        let wanted = Wanted { caller, key: b"k".to_vec(), wait_ms: 1000 };
+        let wanted = KeyRequest { caller, key: b"k".to_vec(), wait_ms: 1000 };
         for path in [GET, DELETE, LIST] {
-            let said = ask::<_, Nothing>(&coordinator, path, vec![wanted.clone()]).unwrap_err();
+            let said = ask::<_, Empty>(&coordinator, path, vec![wanted.clone()]).unwrap_err();
             assert!(said.message().contains("has not joined"), "{path}: {said:?}");
         }
-        let arrival = Arrival { caller, name: "m".into(), ..Arrival::default() };
-        assert!(ask::<_, Part>(&coordinator, MEET, vec![arrival]).is_err());
-        let piece = Piece { caller, ..piece(0, Vec::new()) };
-        assert!(ask::<_, Nothing>(&coordinator, PUT, vec![piece]).is_err());
+        let arrival = MeetRequest { caller, name: "m".into(), ..MeetRequest::default() };
+        assert!(ask::<_, Chunk>(&coordinator, MEET, vec![arrival]).is_err());
+        let request = PutRequest { caller, ..request(0, Vec::new()) };
+        assert!(ask::<_, Empty>(&coordinator, PUT, vec![request]).is_err());
     }
-    let beat = Up::from(Say::Beat(Nothing {}));
-    let said = ask::<_, Down>(&coordinator, ATTEND, vec![beat]).unwrap_err();
+    let beat = ProcessMessage::from(ProcessEvent::Heartbeat(Empty {}));
+    let said = ask::<_, CoordinatorMessage>(&coordinator, ATTEND, vec![beat]).unwrap_err();
     assert_eq!(said.message(), "a process must join first");
-    let said = ask::<_, Nothing>(&coordinator, "/no/such", vec![Nothing {}]).unwrap_err();
+    let said = ask::<_, Empty>(&coordinator, "/no/such", vec![Empty {}]).unwrap_err();
     assert!(said.message().contains("does not know this"), "{said:?}");
     assert_eq!(other.get(b"k", LONG).unwrap(), b"secret");
 }
 
 #[test]
-fn a_link_that_is_dropped_is_a_death_to_the_other() {
+fn dropped_links_count_as_lost() {
     let coordinator = coordinator(2);
     let (zero, one) = std::thread::scope(|scope| {
         let zero = scope.spawn(|| join(&coordinator, 0, 2));
@@ -126,7 +126,7 @@ fn a_link_that_is_dropped_is_a_death_to_the_other() {
     let failure = zero.meet("m", &[], LONG, Bytes::new()).unwrap_err();
     assert!(failure.is_lost());
     assert!(failure.message().starts_with("process 1 (here:"), "{failure:?}");
-    // The dead one is not waited for at the end.
+    // The lost process is not waited for at the end.
     zero.leave();
     coordinator.stop(LONG);
 }

@@ -1,4 +1,4 @@
-//! What examples send to each other.
+//! Collectives that exchange data: gather, scatter, all-to-all and permute.
 
 use super::some_axes;
 use crate::core::named_axes::{NamedAxis, tracked};
@@ -7,24 +7,24 @@ use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{AllGather, AllToAll, PPermute, PSumScatter, reshape, vary};
 use crate::tree::{self, Tree};
 
-/// What becomes of the axis along which examples give and get parts.
+/// Treatment of the axis that a collective gathers, scatters or splits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tiling {
-    /// A part is one element along it: where there is one part, the axis is not there.
+    /// The axis has one element for each device or example; it is added or dropped. JAX's default.
     Untiled,
-    /// A part is some elements along it: the axis stays, longer or shorter.
+    /// The axis stays; its size is multiplied or divided by the number of devices or examples.
     Tiled,
 }
 
-/// The position that `axis` is among `rank`, or an error on behalf of `function`.
+/// Resolves an axis. Throws on behalf of `function` if it is out of range.
 #[track_caller]
-fn position(function: &str, axis: isize, rank: usize, x: &Array) -> usize {
+fn expect_axis(function: &str, axis: isize, rank: usize, x: &Array) -> usize {
     resolve_axis(axis, rank).unwrap_or_else(|error| throw_operands(function, error, &[x]))
 }
 
-/// The values of all examples along the named axes, as one array that is the same for all of them: beside
-/// each other along a new axis at `axis` ([`Tiling::Untiled`]), or end to end along axis `axis`
-/// ([`Tiling::Tiled`]). Negative axes count from the back, of the result. See [`AllGather`].
+/// Gathers the values along the named axes into one array, the same for all devices or examples:
+/// stacked along a new axis `axis` ([`Tiling::Untiled`]), or concatenated along `axis`
+/// ([`Tiling::Tiled`]). Negative axes count from the end of the result. See [`AllGather`].
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -48,7 +48,7 @@ pub fn all_gather<T: Tree>(
     let tiled = tiling == Tiling::Tiled;
     Loc::caller().scope(|| {
         tree::map(x, |x| {
-            let at = position("all_gather", axis, x.rank() + usize::from(!tiled), x);
+            let at = expect_axis("all_gather", axis, x.rank() + usize::from(!tiled), x);
             let x = vary(x, &tracked(&axes));
             let gathered = axes.iter().rev().fold(x, |x, axis| {
                 let gather = AllGather {
@@ -59,37 +59,31 @@ pub fn all_gather<T: Tree>(
                 };
                 bind1(gather, [&x])
             });
-            if tiled { gathered } else { joined(&gathered, at, axes.len()) }
+            if tiled { gathered } else { merge_axes(&gathered, at, axes.len()) }
         })
     })
 }
 
-/// The array with `count` axes from `at` on made one.
-fn joined(x: &Array, at: usize, count: usize) -> Array {
+/// Merges `count` axes from `axis` on.
+fn merge_axes(x: &Array, axis: usize, count: usize) -> Array {
     let mut shape = x.shape().to_vec();
-    let size = shape.drain(at..at + count).product();
-    shape.insert(at, size);
+    let size = shape.drain(axis..axis + count).product();
+    shape.insert(axis, size);
     if count == 1 { x.clone() } else { reshape(x, shape) }
 }
 
-/// The array with axis `at` made as many as there are named axes, of their sizes, and one for the rest if
-/// there is one.
-fn parted(x: &Array, at: usize, axes: &[NamedAxis], rest: Option<usize>) -> Array {
+/// Splits axis `axis` into the named axes, followed by an axis of size `rest` if there is one.
+fn split_axis(x: &Array, axis: usize, axes: &[NamedAxis], rest: Option<usize>) -> Array {
     let mut shape = x.shape().to_vec();
-    shape.splice(at..=at, axes.iter().map(|axis| axis.size).chain(rest));
+    shape.splice(axis..=axis, axes.iter().map(|axis| axis.size).chain(rest));
     if shape.len() == x.rank() { x.clone() } else { reshape(x, shape) }
 }
 
-/// How many elements of axis `at` there are for each of the examples along `axes`.
+/// Returns the number of elements of `axis` for each device or example along `axes`. Throws if they
+/// do not divide.
 #[track_caller]
-fn elements_each(
-    function: &str,
-    x: &Array,
-    at: usize,
-    axes: &[NamedAxis],
-    tiling: Tiling,
-) -> usize {
-    let (size, n) = (x.shape()[at], axes.iter().map(|axis| axis.size).product::<usize>());
+fn shard_size(function: &str, x: &Array, axis: usize, axes: &[NamedAxis], tiling: Tiling) -> usize {
+    let (size, n) = (x.shape()[axis], axes.iter().map(|axis| axis.size).product::<usize>());
     let fits = match tiling {
         Tiling::Untiled => size == n,
         Tiling::Tiled => n > 0 && size % n == 0,
@@ -103,22 +97,24 @@ fn elements_each(
         function,
         match tiling {
             Tiling::Untiled => RuleError::shape(format!(
-                "axis {at} has size {size}, and one element is to go to each of the {n} along {along}"
+                "axis {axis} has size {size}, which must equal the size {n} of {along}"
             ))
-            .help("with `Tiling::Tiled` several elements go to each"),
+            .help("`Tiling::Tiled` allows several elements for each"),
             Tiling::Tiled => RuleError::shape(format!(
-                "axis {at} has size {size}, which is not divisible by the size {n} of {along}"
+                "axis {axis} has size {size}, which is not divisible by the size {n} of {along}"
             )),
         },
         &[x],
     )
 }
 
-/// The sum over all examples along the named axes, of which each example gets its part: element `k` along
-/// `scatter_dimension` for example `k` ([`Tiling::Untiled`]), or as many elements as each can have
-/// ([`Tiling::Tiled`]). It is [`psum`](super::psum) without what an example does not need. See [`PSumScatter`].
+/// Returns the part of the sum along the named axes that belongs to a device or example: element
+/// `k` along
+/// `scatter_dimension` for number `k` ([`Tiling::Untiled`]), or an equal share of the elements
+/// ([`Tiling::Tiled`]). Equivalent to [`psum`](super::psum) followed by a slice. See
+/// [`PSumScatter`].
 ///
-/// Throws `Op` (shape) if the axis does not have so many elements.
+/// Throws `Op` (shape) if the size of the axis does not fit.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -140,10 +136,10 @@ pub fn psum_scatter<T: Tree>(
     let tiled = tiling == Tiling::Tiled;
     Loc::caller().scope(|| {
         tree::map(x, |x| {
-            let at = position("psum_scatter", scatter_dimension, x.rank(), x);
-            elements_each("psum_scatter", x, at, &axes, tiling);
+            let at = expect_axis("psum_scatter", scatter_dimension, x.rank(), x);
+            shard_size("psum_scatter", x, at, &axes, tiling);
             let x = &vary(x, &tracked(&axes));
-            let x = if tiled { x.clone() } else { parted(x, at, &axes, None) };
+            let x = if tiled { x.clone() } else { split_axis(x, at, &axes, None) };
             axes.iter().fold(x, |x, axis| {
                 let scatter = PSumScatter {
                     axis_name: axis.name.clone(),
@@ -157,14 +153,14 @@ pub fn psum_scatter<T: Tree>(
     })
 }
 
-/// Part `k` along `split_axis` is sent to example `k` along the named axes, and what an example gets is put
-/// together along `concat_axis`, in the senders' order.
+/// Sends part `k` along `split_axis` to device or example `k` along the named axes. The received
+/// parts are joined along `concat_axis` in the order of the senders.
 ///
-/// [`Tiling::Untiled`]: `split_axis` has as many elements as there are examples, and disappears;
-/// `concat_axis` is a new one, counted in the result. [`Tiling::Tiled`]: `split_axis` gets shorter and
+/// [`Tiling::Untiled`]: `split_axis` has one element for each device or example and is dropped;
+/// `concat_axis` is a new axis of the result. [`Tiling::Tiled`]: `split_axis` becomes shorter and
 /// `concat_axis` longer. See [`AllToAll`].
 ///
-/// Throws `Op` (shape) if the axis does not have so many elements.
+/// Throws `Op` (shape) if the size of the axis does not fit.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -185,21 +181,22 @@ pub fn all_to_all<T: Tree>(
     exchange("all_to_all", x, axis_name.into(), [split_axis, concat_axis], tiling)
 }
 
-/// [`all_to_all`] on behalf of `function`.
+/// Runs [`all_to_all`] on behalf of `function`.
 #[track_caller]
 fn exchange<T: Tree>(
     function: &str,
     x: &T,
     axis_name: AxisNames,
-    places: [isize; 2],
+    split_and_concat: [isize; 2],
     tiling: Tiling,
 ) -> T {
     let axes = some_axes(function, axis_name);
     Loc::caller().scope(|| {
         tree::map(x, |x| {
-            let [split, concat] = places.map(|axis| position(function, axis, x.rank(), x));
+            let [split, concat] =
+                split_and_concat.map(|axis| expect_axis(function, axis, x.rank(), x));
             let x = &vary(x, &tracked(&axes));
-            let each = elements_each(function, x, split, &axes, tiling);
+            let rest = shard_size(function, x, split, &axes, tiling);
             let tiled = tiling == Tiling::Tiled;
             let over = |axis: &NamedAxis, split_axis, concat_axis, tiled| {
                 let (axis_name, axis_size) = (axis.name.clone(), axis.size);
@@ -208,22 +205,22 @@ fn exchange<T: Tree>(
             if let [axis] = axes.as_slice() {
                 return bind1(over(axis, split, concat, tiled), [x]);
             }
-            // One axis after the other, each in its place.
-            let parts = parted(x, split, &axes, tiled.then_some(each));
-            let exchanged = axes.iter().enumerate().fold(parts, |x, (place, axis)| {
-                bind1(over(axis, split + place, split + place, false), [&x])
+            // The exchange runs along one named axis after the other.
+            let parts = split_axis(x, split, &axes, tiled.then_some(rest));
+            let exchanged = axes.iter().enumerate().fold(parts, |x, (index, axis)| {
+                bind1(over(axis, split + index, split + index, false), [&x])
             });
-            let placed = move_axis(&joined(&exchanged, split, axes.len()), split, concat);
-            if tiled { joined(&placed, concat, 2) } else { placed }
+            let moved = move_axis(&merge_axes(&exchanged, split, axes.len()), split, concat);
+            if tiled { merge_axes(&moved, concat, 2) } else { moved }
         })
     })
 }
 
-/// The value of another example along the named axis: `perm` lists from whom to whom. Who gets nothing has
-/// zeros. See [`PPermute`].
+/// Sends values along the named axis: `perm` lists pairs of source and destination. Destinations
+/// that receive no value get zeros. See [`PPermute`].
 ///
-/// Throws `Op` (value) if an example sends or gets twice, or is not there, and `Op` (unsupported) for
-/// several names.
+/// Throws `Op` (value) if an index occurs twice as source or destination or is out of range, and
+/// `Op` (unsupported) for several names.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -238,7 +235,7 @@ pub fn ppermute<T: Tree>(x: &T, axis_name: impl Into<AxisNames>, perm: &[(usize,
     permute("ppermute", x, axis_name.into(), |_| perm.to_vec())
 }
 
-/// [`ppermute`] on behalf of `function`, along an axis whose size says who sends to whom.
+/// Runs [`ppermute`] on behalf of `function`, with pairs that depend on the size of the axis.
 #[track_caller]
 fn permute<T: Tree>(
     function: &str,
@@ -248,7 +245,7 @@ fn permute<T: Tree>(
 ) -> T {
     let axes = some_axes(function, axis_name);
     let [axis] = axes.as_slice() else {
-        let message = format!("sends along one axis, {} are named", axes.len());
+        let message = format!("permutes along one axis, got {} names", axes.len());
         trace::throw_op(OpErrorKind::Unsupported, function, message, Loc::caller())
     };
     let permute =
@@ -256,10 +253,10 @@ fn permute<T: Tree>(
     Loc::caller().scope(|| tree::map(x, |x| bind1(permute.clone(), [&vary(x, &tracked(&axes))])))
 }
 
-/// The values of the examples along the named axis in another order: example `k` gets that of
-/// `perm[k]`. It is [`ppermute`] of a permutation.
+/// Permutes the values along the named axis: number `k` gets the value of number `perm[k]`. This is
+/// [`ppermute`] with a permutation.
 ///
-/// Throws `Op` (value) if `perm` does not have every example once.
+/// Throws `Op` (value) if `perm` is not a permutation.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -275,17 +272,16 @@ pub fn pshuffle<T: Tree>(x: &T, axis_name: impl Into<AxisNames>, perm: &[usize])
         let mut sorted = perm.to_vec();
         sorted.sort_unstable();
         if !sorted.iter().copied().eq(0..size) {
-            let message = format!("{perm:?} is no permutation of the {size} examples");
+            let message = format!("{perm:?} is not a permutation of 0..{size}");
             trace::throw_op(OpErrorKind::Value, "pshuffle", message, loc);
         }
         perm.iter().copied().zip(0..size).collect()
     })
 }
 
-/// The named axis exchanged with axis `axis` of the array, which has as many elements: [`all_to_all`] in
-/// place.
+/// Exchanges the named axis with axis `axis` of the array, which must have the same size.
 ///
-/// Throws `Op` (shape) if it has more or fewer.
+/// Throws `Op` (shape) for another size.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -1,8 +1,8 @@
-//! Collectives: what examples along a named axis compute together. `vmap(f).axis_name("batch")` names one.
+//! Collectives along a named axis: of a mesh, or of `vmap(f).axis_name("batch")`.
 //!
-//! All of them take a tree and apply to each leaf. Several names stand for one axis made of all of
-//! them, the first varying slowest. Every function throws `Op` (value) if no axis in scope has a name that
-//! it is given, and says which are.
+//! Collectives take a tree and apply to each leaf. Several names stand for one axis composed of
+//! them, of which the first varies slowest. Every function throws `Op` (value) for a name that is
+//! not in scope; the error lists the names in scope.
 
 mod exchange;
 mod psum;
@@ -13,12 +13,12 @@ pub use psum::{axis_index, pmax, pmean, pmin, psum};
 use crate::core::named_axes::{NamedAxis, named_axes};
 use crate::core::{AxisNames, Loc, OpErrorKind, trace};
 
-/// As [`named_axes`], of which there must be one at least.
+/// Resolves axis names with [`named_axes`]. Throws if there are none.
 #[track_caller]
 fn some_axes(function: &str, axis_name: AxisNames) -> Vec<NamedAxis> {
     let axes = named_axes(function, &axis_name);
     if axes.is_empty() {
-        let message = "no axis is named: the list of names is empty".to_string();
+        let message = "the list of axis names is empty".to_string();
         trace::throw_op(OpErrorKind::Value, function, message, Loc::caller());
     }
     axes

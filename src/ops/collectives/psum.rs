@@ -1,4 +1,4 @@
-//! What is the same for all examples afterwards, and where an example stands.
+//! Collective reductions, and the index along a named axis.
 
 use super::some_axes;
 use crate::core::named_axes::{NamedAxis, named_axes, tracked};
@@ -6,16 +6,17 @@ use crate::core::{Array, AxisNames, DType, Loc, bind1};
 use crate::primitives::{AxisIndex, PMax, PMin, PSum, add, convert_element_type, div, mul, vary};
 use crate::tree::{self, Tree};
 
-/// The names alone.
+/// Returns the names of axes.
 fn names(axes: &[NamedAxis]) -> Vec<String> {
     axes.iter().map(|axis| axis.name.clone()).collect()
 }
 
-/// The sum over all examples along the named axes, of each leaf (`{int, float, complex}[…]`, or `bool`, which
-/// is counted in `i32`): the same for all of them.
+/// Sums each leaf along the named axes. Leaves are `{int, float, complex}[…]`, or `bool`, which is
+/// summed as
+/// `i32`. The result is the same for all devices or examples.
 ///
-/// The derivative is that of the sum of all examples' results: the gradient of `psum(x²)` is the sum of as
-/// many `2x` as there are examples, inside of `vmap` and outside. See [`PSum`].
+/// The derivative is that of the sum of all results: for `n` examples the gradient of `psum(x²)` is
+/// `n · 2x`, inside and outside of `vmap`. See [`PSum`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -30,20 +31,17 @@ pub fn psum<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
     Loc::caller().scope(|| tree::map(x, |x| sum_of(x, &axes)))
 }
 
-/// The sum of one leaf.
+/// Sums one leaf.
 fn sum_of(x: &Array, axes: &[NamedAxis]) -> Array {
-    let counted = match x.dtype().is_bool() {
-        true => convert_element_type(x, DType::I32),
-        false => x.clone(),
-    };
+    let x = if x.dtype().is_bool() { convert_element_type(x, DType::I32) } else { x.clone() };
     if axes.is_empty() {
-        return counted;
+        return x;
     }
-    bind1(PSum { axis_names: names(axes) }, [&vary(&counted, &tracked(axes))])
+    bind1(PSum { axis_names: names(axes) }, [&vary(&x, &tracked(axes))])
 }
 
-/// The mean over all examples along the named axes, of each leaf; integers and `bool` give floats. It is
-/// [`psum`] divided by the number of examples.
+/// Returns the mean of each leaf along the named axes: [`psum`] divided by the size of the axes.
+/// Integers and `bool` become floats.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -59,8 +57,8 @@ pub fn pmean<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
     Loc::caller().scope(|| tree::map(x, |x| div(sum_of(x, &axes), size as i64)))
 }
 
-/// The largest over all examples along the named axes, of each leaf (any dtype): the same for all of them.
-/// Examples that are equally large share the derivative. See [`PMax`].
+/// Returns the maximum of each leaf along the named axes, for any dtype. Equal maxima share the
+/// derivative. See [`PMax`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -77,7 +75,7 @@ pub fn pmax<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
     })
 }
 
-/// The smallest over all examples along the named axes; otherwise as [`pmax`]. See [`PMin`].
+/// Returns the minimum of each leaf along the named axes, as [`pmax`]. See [`PMin`].
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -95,7 +93,7 @@ pub fn pmin<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
     })
 }
 
-/// The example's position along the named axes, `i32[]`, from 0. See [`AxisIndex`].
+/// Returns the index of the device or example along the named axes, `i32[]`. See [`AxisIndex`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;

@@ -8,8 +8,8 @@ use crate::primitives::{broadcast_in_dim, div, mul, promote_inexact, sub};
 /// Returns the weighted mean of `x` along `axes`, `Σ w x / Σ w`. Integers become floats. Without
 /// weights, use [`Array::mean_axes`].
 ///
-/// `weights` have the shape of `x`, or are a vector along a single axis. The result is NaN or infinite
-/// where the weights sum to 0. Throws `Op` (shape) for other weights.
+/// `weights` have the shape of `x`, or are a vector along a single axis. The result is NaN or
+/// infinite where the weights sum to 0. Throws `Op` (shape) for other weights.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -29,7 +29,7 @@ pub fn average(x: &Array, weights: &Array, axes: impl Into<Axes>) -> Array {
         }
         _ => {
             let message = format!(
-                "weights {} have neither the shape {} nor are a vector along one axis of {resolved:?}",
+                "weights {} must have the shape {} or be a vector along one axis of {resolved:?}",
                 weights.shape(),
                 x.shape()
             );
@@ -40,7 +40,8 @@ pub fn average(x: &Array, weights: &Array, axes: impl Into<Axes>) -> Array {
     div(mul(&x, &weights).sum_axes(axes.clone()), weights.sum_axes(axes))
 }
 
-/// Returns the largest minus the smallest element along `axes`. Throws `Op` (shape) over an empty axis.
+/// Returns the largest minus the smallest element along `axes`. Throws `Op` (shape) over an empty
+/// axis.
 #[track_caller]
 pub fn ptp(x: &Array, axes: impl Into<Axes>) -> Array {
     let axes = axes.into();

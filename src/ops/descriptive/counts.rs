@@ -27,9 +27,9 @@ pub struct SearchsortedOptions {
     pub side: Side,
 }
 
-/// Returns the indices at which `values` are inserted into the vector `sorted`, before equal elements:
-/// `i32` in the shape of `values`, between 0 and the size of the vector. NaN is larger than all other
-/// values.
+/// Returns the indices at which `values` are inserted into the vector `sorted`, before equal
+/// elements: `i32` in the shape of `values`, between 0 and the size of the vector. NaN is larger
+/// than all other values.
 ///
 /// Throws `Op` (shape) unless `sorted` is a vector, and `Op` (dtype) for complex numbers.
 ///
@@ -104,8 +104,8 @@ pub struct DigitizeOptions {
 }
 
 /// Returns the index, `i32`, of the bin of each element of `x`: bin `i` is between `bins[i - 1]`,
-/// included, and `bins[i]`. Elements below all edges give 0, elements above give the number of edges.
-/// The edges `bins` increase or decrease.
+/// included, and `bins[i]`. Elements below all edges give 0, elements above give the number of
+/// edges. The edges `bins` increase or decrease.
 ///
 /// Throws `Op` (shape) unless `bins` is a vector with at least one edge.
 #[track_caller]
@@ -130,20 +130,21 @@ pub fn digitize_with(x: &Array, bins: &Array, options: DigitizeOptions) -> Array
 /// Options of [`bincount_with`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BincountOptions<'a> {
-    /// Weights of the elements. They determine the dtype of the result. All are 1, `i32`, if `None`.
+    /// Weights of the elements. They determine the dtype of the result. All are 1, `i32`, if
+    /// `None`.
     pub weights: Option<&'a Array>,
 }
 
 /// Counts the occurrences of each of `0..length` among the integers of the flattened `x`:
-/// `i32[length]`. Negative numbers count as 0, numbers of `length` and above are ignored. Throws `Op`
-/// (dtype) unless `x` is an integer array.
+/// `i32[length]`. Negative numbers count as 0, numbers of `length` and above are ignored. Throws
+/// `Op` (dtype) unless `x` is an integer array.
 #[track_caller]
 pub fn bincount(x: &Array, length: usize) -> Array {
     bincount_with(x, length, BincountOptions::default())
 }
 
-/// Sums the weights of the occurrences of each of `0..length`, as [`bincount`]. Throws `Op` (shape) if
-/// the number of weights differs from the number of elements.
+/// Sums the weights of the occurrences of each of `0..length`, as [`bincount`]. Throws `Op` (shape)
+/// if the number of weights differs from the number of elements.
 #[track_caller]
 pub fn bincount_with(x: &Array, length: usize, options: BincountOptions<'_>) -> Array {
     let weights = match options.weights {

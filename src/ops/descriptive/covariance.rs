@@ -26,8 +26,8 @@ impl Default for CovOptions {
     }
 }
 
-/// Returns the unbiased estimate of the covariances of variables. Rows of `x` are variables and columns
-/// are observations: `[k, n] → [k, k]`. A vector is one variable: `[n] → []`.
+/// Returns the unbiased estimate of the covariances of variables. Rows of `x` are variables and
+/// columns are observations: `[k, n] → [k, k]`. A vector is one variable: `[n] → []`.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -40,11 +40,11 @@ pub fn cov(x: &Array) -> Array {
     cov_with(x, &CovOptions::default())
 }
 
-/// Returns covariances, as [`cov`], with other degrees of freedom and weights. Integers become floats.
-/// The result is NaN or infinite if the divisor is 0.
+/// Returns covariances, as [`cov`], with other degrees of freedom and weights. Integers become
+/// floats. The result is NaN or infinite if the divisor is 0.
 ///
-/// For NumPy's second operand `y` append rows, for `rowvar=False` transpose. Throws `Op` (shape) for
-/// arrays of rank above 2 and for weights that are not a vector over the observations.
+/// For NumPy's second operand `y` append rows, for `rowvar=False` transpose. Throws `Op` (shape)
+/// for arrays of rank above 2 and for weights that are not a vector over the observations.
 #[track_caller]
 pub fn cov_with(x: &Array, options: &CovOptions) -> Array {
     if x.rank() > 2 {

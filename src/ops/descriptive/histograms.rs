@@ -11,8 +11,8 @@ use crate::primitives::{
 /// Bins of a histogram: their number, a range, or their edges.
 #[derive(Clone, Debug)]
 pub enum Bins {
-    /// This number of bins of equal width between the smallest and the largest element. If these are
-    /// equal, the range extends half a unit to both sides.
+    /// This number of bins of equal width between the smallest and the largest element. If these
+    /// are equal, the range extends half a unit to both sides.
     Count(usize),
     /// This number of bins of equal width between two numbers.
     Between(usize, f64, f64),
@@ -34,8 +34,8 @@ impl From<&Array> for Bins {
 
 /// Returns the edges of `n` bins, `[n + 1]`, for the elements of `x`. Integers become floats.
 ///
-/// Throws `Op` (value) for 0 bins, and `Op` (shape) unless edges are a vector of at least two or if `x`
-/// is empty and the bins have no range.
+/// Throws `Op` (value) for 0 bins, and `Op` (shape) unless edges are a vector of at least two or if
+/// `x` is empty and the bins have no range.
 #[track_caller]
 pub fn histogram_bin_edges(x: &Array, bins: impl Into<Bins>) -> Array {
     let x = inexact(x);
@@ -74,8 +74,8 @@ pub fn histogram_bin_edges(x: &Array, bins: impl Into<Bins>) -> Array {
     }
 }
 
-/// Returns the bin of each element of a vector, from 1 to `n` for edges `[n + 1]`: 0 below and `n + 1`
-/// above the edges. The last bin includes its upper edge.
+/// Returns the bin of each element of a vector, from 1 to `n` for edges `[n + 1]`: 0 below and `n +
+/// 1` above the edges. The last bin includes its upper edge.
 #[track_caller]
 fn bin_indices(x: &Array, edges: &Array) -> Array {
     let n = edges.size() as i32;
@@ -93,9 +93,9 @@ pub struct HistogramOptions<'a> {
     pub density: bool,
 }
 
-/// Counts the elements of the flattened array in each of `n` bins. Returns the counts, `[n]`, in the
-/// dtype of the array, and the edges, `[n + 1]`. Integers become floats. A bin includes its lower edge,
-/// the last bin also its upper edge.
+/// Counts the elements of the flattened array in each of `n` bins. Returns the counts, `[n]`, in
+/// the dtype of the array, and the edges, `[n + 1]`. Integers become floats. A bin includes its
+/// lower edge, the last bin also its upper edge.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -111,8 +111,8 @@ pub fn histogram(x: &Array, bins: impl Into<Bins>) -> (Array, Array) {
     histogram_with(x, bins, HistogramOptions::default())
 }
 
-/// Returns a histogram, as [`histogram`], of weighted elements or as a density. Throws `Op` (shape) if
-/// the shapes of elements and weights differ.
+/// Returns a histogram, as [`histogram`], of weighted elements or as a density. Throws `Op` (shape)
+/// if the shapes of elements and weights differ.
 #[track_caller]
 pub fn histogram_with(
     x: &Array,
@@ -141,9 +141,9 @@ pub fn histogram_with(
     (div(div(&counts, diff(&edges, 0)), total), edges)
 }
 
-/// Counts the rows of `x`, `[n, d]`, in the bins of their `d` columns. Returns the counts, `i32` with
-/// one axis for each column, and the edges of each column. Throws `Op` (shape) unless `x` is a matrix,
-/// and `Op` (value) unless there is one `Bins` for each column.
+/// Counts the rows of `x`, `[n, d]`, in the bins of their `d` columns. Returns the counts, `i32`
+/// with one axis for each column, and the edges of each column. Throws `Op` (shape) unless `x` is a
+/// matrix, and `Op` (value) unless there is one `Bins` for each column.
 #[track_caller]
 pub fn histogramdd(x: &Array, bins: &[Bins]) -> (Array, Vec<Array>) {
     let columns = match x.rank() {
@@ -176,7 +176,8 @@ pub fn histogramdd(x: &Array, bins: &[Bins]) -> (Array, Vec<Array>) {
     (slice(&counts, &starts, &limits, &vec![1; sizes.len()]), all_edges)
 }
 
-/// Returns [`histogramdd`] of two vectors: the counts, `i32[n, m]`, the edges of `x` and the edges of
+/// Returns [`histogramdd`] of two vectors: the counts, `i32[n, m]`, the edges of `x` and the edges
+/// of
 /// `y`. Throws `Op` (shape) unless they are vectors of one size.
 #[track_caller]
 pub fn histogram2d(

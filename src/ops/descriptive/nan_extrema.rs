@@ -15,8 +15,8 @@ fn nan_if_all_nan(extremum: &Array, x: &Array, axes: Axes) -> Array {
     where_(&isnan(x).all_axes(axes), full_like(extremum, f64::NAN), extremum)
 }
 
-/// Returns the largest element along `axes` without NaN; NaN where all elements are NaN. Throws `Op` (shape) over an
-/// empty axis.
+/// Returns the largest element along `axes` without NaN; NaN where all elements are NaN. Throws
+/// `Op` (shape) over an empty axis.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -31,8 +31,8 @@ pub fn nanmax(x: &Array, axes: impl Into<Axes>) -> Array {
     nan_if_all_nan(&extremum, x, axes)
 }
 
-/// Returns the smallest element along `axes` without NaN; NaN where all elements are NaN. Throws `Op` (shape) over an
-/// empty axis.
+/// Returns the smallest element along `axes` without NaN; NaN where all elements are NaN. Throws
+/// `Op` (shape) over an empty axis.
 #[track_caller]
 pub fn nanmin(x: &Array, axes: impl Into<Axes>) -> Array {
     let axes = axes.into();
@@ -49,15 +49,17 @@ fn negative_if_all_nan(index: &Array, x: &Array, axis: isize) -> Array {
     where_(&isnan(x).all_axes(axis), -1, index)
 }
 
-/// Returns the index along `axis` of the largest element that is not NaN, `i32`; -1 where all elements
-/// are NaN. Flatten the array first for JAX's default. Throws `Op` (shape) over an empty axis.
+/// Returns the index along `axis` of the largest element that is not NaN, `i32`; -1 where all
+/// elements are NaN. Flatten the array first for JAX's default. Throws `Op` (shape) over an empty
+/// axis.
 #[track_caller]
 pub fn nanargmax(x: &Array, axis: isize) -> Array {
     negative_if_all_nan(&replace_nan(x, f64::NEG_INFINITY).argmax_axis(axis), x, axis)
 }
 
-/// Returns the index along `axis` of the smallest element that is not NaN, `i32`; -1 where all elements
-/// are NaN. Flatten the array first for JAX's default. Throws `Op` (shape) over an empty axis.
+/// Returns the index along `axis` of the smallest element that is not NaN, `i32`; -1 where all
+/// elements are NaN. Flatten the array first for JAX's default. Throws `Op` (shape) over an empty
+/// axis.
 #[track_caller]
 pub fn nanargmin(x: &Array, axis: isize) -> Array {
     negative_if_all_nan(&replace_nan(x, f64::INFINITY).argmin_axis(axis), x, axis)

@@ -40,7 +40,8 @@ pub fn nanprod(x: &Array, axes: impl Into<Axes>) -> Array {
     replace_nan(x, 1.0).prod_axes(axes)
 }
 
-/// Returns the mean along `axes` without NaN; NaN where all elements are NaN. Integers become floats.
+/// Returns the mean along `axes` without NaN; NaN where all elements are NaN. Integers become
+/// floats.
 #[track_caller]
 pub fn nanmean(x: &Array, axes: impl Into<Axes>) -> Array {
     let (x, axes) = (inexact(x), axes.into());

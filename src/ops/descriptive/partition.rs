@@ -22,8 +22,8 @@ fn check_kth(name: &str, x: &Array, kth: isize, axis: isize) {
     }
 }
 
-/// Partitions `x` along `axis`: the element that a sort would put at index `kth` is there, smaller ones
-/// are before it and larger ones after it. The current implementation sorts.
+/// Partitions `x` along `axis`: the element that a sort would put at index `kth` is there, smaller
+/// ones are before it and larger ones after it. The current implementation sorts.
 ///
 /// Throws `Op` (value) for an index out of range and `Op` (shape) for an axis out of range.
 ///
@@ -46,8 +46,9 @@ pub fn argpartition(x: &Array, kth: isize, axis: isize) -> Array {
     argsort(x, axis)
 }
 
-/// Returns the indices, `i32`, that sort by several keys along `axis`; the last key is the primary one.
-/// Equal elements keep their order. Throws `Op` (value) without keys and `Op` (shape) if shapes differ.
+/// Returns the indices, `i32`, that sort by several keys along `axis`; the last key is the primary
+/// one. Equal elements keep their order. Throws `Op` (value) without keys and `Op` (shape) if
+/// shapes differ.
 #[track_caller]
 pub fn lexsort<'a>(keys: impl AsRef<[&'a Array]>, axis: isize) -> Array {
     let keys = keys.as_ref();

@@ -35,9 +35,9 @@ pub struct QuantileOptions {
 /// Returns the quantiles `q`, between 0 and 1, along `axes`: element `q * (n - 1)` of the sorted
 /// elements, interpolated linearly. NaN if there is a NaN.
 ///
-/// `q` is a number, or a vector `[k]`, which adds an axis of size `k` in front. Integers become floats.
-/// Throws `Op` (shape) over an empty axis and for `q` of higher rank, and `Op` (dtype) for complex
-/// operands.
+/// `q` is a number, or a vector `[k]`, which adds an axis of size `k` in front. Integers become
+/// floats. Throws `Op` (shape) over an empty axis and for `q` of higher rank, and `Op` (dtype) for
+/// complex operands.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -113,8 +113,8 @@ pub fn nanpercentile_with(
     nanquantile_with(x, div(q, 100.0), axes, options)
 }
 
-/// Returns the middle element along `axes`, or the mean of the two middle ones; NaN if there is a NaN.
-/// Integers become floats. Throws `Op` (shape) over an empty axis.
+/// Returns the middle element along `axes`, or the mean of the two middle ones; NaN if there is a
+/// NaN. Integers become floats. Throws `Op` (shape) over an empty axis.
 #[track_caller]
 pub fn median(x: &Array, axes: impl Into<Axes>) -> Array {
     quantile(x, 0.5, axes)
@@ -195,8 +195,8 @@ fn compute(
     }
 }
 
-/// Returns the values at fractional indices along the last axis of sorted rows. The indices are shared by
-/// all rows, or given for each row.
+/// Returns the values at fractional indices along the last axis of sorted rows. The indices are
+/// shared by all rows, or given for each row.
 #[track_caller]
 fn between(sorted: &Array, index: &Array, method: QuantileMethod) -> Array {
     let highest = (sorted.shape()[sorted.rank() - 1] - 1) as f64;

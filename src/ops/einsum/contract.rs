@@ -1,4 +1,4 @@
-//! Contracting the operands of an `einsum`, two at a time.
+//! Contraction of the operands of an `einsum`, two at a time.
 
 use super::spec::{Label, Spec};
 use crate::core::{Array, Aval, DType, RuleError, Shape, promote, trace};
@@ -9,15 +9,15 @@ use crate::primitives::{
 };
 use std::collections::BTreeMap;
 
-/// An operand or an intermediate product: an array with a label, all different, for each axis.
+/// Operand or intermediate product: an array with a label for each axis.
 #[derive(Clone)]
 struct Term {
     array: Array,
     labels: Vec<Label>,
 }
 
-/// Sum of products over the indices that `spec` names, as NumPy's `einsum`: every index that is not
-/// in the result is summed over.
+/// Returns the Einstein summation of the operands: products over the indices in `spec`, summed over
+/// every index that is not in the result.
 ///
 /// - A repeated index within one operand takes a diagonal: `"ii->i"`.
 /// - Without `->` the result has the indices that occur once, in alphabetical order.
@@ -25,9 +25,9 @@ struct Term {
 ///   implicit result: `"...ij,...jk"`.
 /// - An axis of size 1 broadcasts against a larger one of the same index.
 ///
-/// Dtypes are promoted. With more than two operands the pair that takes the fewest multiplications
-/// is contracted first, again and again. Throws `Op` (value) for a specification that cannot be
-/// read and `Op` (shape) for operands that do not fit it.
+/// Dtypes are promoted. With more than two operands, the pair that takes the fewest multiplications
+/// is contracted first, repeatedly. Throws `Op` (value) for an invalid specification and `Op`
+/// (shape) for operands that do not fit it.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -53,10 +53,10 @@ pub fn einsum<'a>(spec: &str, operands: impl AsRef<[&'a Array]>) -> Array {
     while terms.len() > 1 {
         let (i, j) = cheapest_pair(&terms, &spec.sizes);
         let (second, first) = (terms.remove(j), terms.remove(i));
-        let wanted = |label: &Label| {
+        let is_needed = |label: &Label| {
             spec.output.contains(label) || terms.iter().any(|term| term.labels.contains(label))
         };
-        let product = contract(first, second, &wanted);
+        let product = contract(first, second, &is_needed);
         terms.push(product);
     }
     match terms.pop() {
@@ -81,7 +81,7 @@ fn joint_dtype(avals: &[Aval]) -> Result<DType, RuleError> {
     joint.map(|(dtype, _)| dtype).ok_or_else(|| RuleError::value("takes operands, got none"))
 }
 
-/// The operand without the axes of size 1 that broadcast: others bring their index.
+/// Drops the axes of size 1 that broadcast against another operand.
 #[track_caller]
 fn squeezed(x: Array, labels: &[Label], sizes: &BTreeMap<Label, usize>) -> Term {
     let stays = |axis: &usize| x.shape()[*axis] == sizes[&labels[*axis]];
@@ -93,7 +93,7 @@ fn squeezed(x: Array, labels: &[Label], sizes: &BTreeMap<Label, usize>) -> Term 
     Term { array: reshape(&x, shape), labels: kept.iter().map(|&axis| labels[axis]).collect() }
 }
 
-/// The operand with one axis for each of its indices.
+/// Takes diagonals until every index has one axis.
 #[track_caller]
 fn diagonal(mut term: Term) -> Term {
     let again = |labels: &[Label]| {
@@ -109,7 +109,7 @@ fn diagonal(mut term: Term) -> Term {
     term
 }
 
-/// The pair whose product takes the fewest multiplications.
+/// Returns the pair whose product takes the fewest multiplications.
 fn cheapest_pair(terms: &[Term], sizes: &BTreeMap<Label, usize>) -> (usize, usize) {
     let cost = |i: usize, j: usize| -> f64 {
         let rest = terms[j].labels.iter().filter(|label| !terms[i].labels.contains(label));
@@ -121,7 +121,7 @@ fn cheapest_pair(terms: &[Term], sizes: &BTreeMap<Label, usize>) -> (usize, usiz
         .expect("there are two terms at least")
 }
 
-/// The term summed over the indices that nobody wants.
+/// Sums a term over the indices that are not needed.
 #[track_caller]
 fn summed(term: Term, wanted: impl Fn(&Label) -> bool) -> Term {
     let gone: Vec<isize> = (0..term.labels.len())
@@ -132,7 +132,7 @@ fn summed(term: Term, wanted: impl Fn(&Label) -> bool) -> Term {
     Term { array: reduce_sum(&term.array, &gone), labels }
 }
 
-/// The product of two terms, summed over the indices that are not wanted any more.
+/// Multiplies two terms and sums over the indices that other terms and the result do not have.
 #[track_caller]
 fn contract(lhs: Term, rhs: Term, wanted: &impl Fn(&Label) -> bool) -> Term {
     let (in_lhs, in_rhs) = (lhs.labels.clone(), rhs.labels.clone());
@@ -159,7 +159,7 @@ fn contract(lhs: Term, rhs: Term, wanted: &impl Fn(&Label) -> bool) -> Term {
     Term { array: dot_general(&lhs.array, &rhs.array, how), labels }
 }
 
-/// The last term summed and with its axes in the order of the result.
+/// Sums the last term and orders its axes as in the result.
 #[track_caller]
 fn arrange(term: Term, output: &[Label]) -> Array {
     let term = summed(term, |label| output.contains(label));

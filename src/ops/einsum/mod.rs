@@ -1,4 +1,4 @@
-//! Einstein summation: [`einsum`], its notation, and how operands are contracted.
+//! Einstein summation: [`einsum`], its notation, and the contraction of operands.
 
 mod contract;
 mod spec;

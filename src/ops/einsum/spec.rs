@@ -4,8 +4,7 @@ use crate::core::{Aval, RuleError};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// An index of the notation: a letter, or one of the axes that an ellipsis stands for, counted from
-/// the right.
+/// Index of the notation: a letter, or one of the axes of an ellipsis, counted from the right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Label {
     Ellipsis(std::cmp::Reverse<usize>),
@@ -21,18 +20,18 @@ impl fmt::Display for Label {
     }
 }
 
-/// A specification resolved against the ranks of its operands.
+/// Specification resolved for the ranks of its operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spec {
     /// For each operand, the label of each axis.
     pub(super) inputs: Vec<Vec<Label>>,
     /// The labels of the result's axes.
     pub(super) output: Vec<Label>,
-    /// The size of each label: where operands differ, the one that is not 1.
+    /// The size of each label; if operands differ, the size that is not 1.
     pub(super) sizes: BTreeMap<Label, usize>,
 }
 
-/// One comma-separated term: letters before and after an ellipsis.
+/// Comma-separated term: letters before and after an ellipsis.
 struct Term {
     before: Vec<char>,
     after: Option<Vec<char>>,
@@ -66,7 +65,8 @@ impl Term {
         self.before.iter().chain(self.after.iter().flatten()).copied()
     }
 
-    /// The labels of the axes of an array of rank `rank`, or how many axes the term takes.
+    /// Returns the labels of the axes of an array of rank `rank`, or the number of axes of the
+    /// term.
     fn labels(&self, rank: usize) -> Result<Vec<Label>, String> {
         let named = self.letters().count();
         let hidden = match &self.after {
@@ -83,7 +83,7 @@ impl Term {
 }
 
 impl Spec {
-    /// Reads `spec` for operands of these types.
+    /// Parses `spec` for operands of these types.
     pub(super) fn parse(spec: &str, operands: &[Aval]) -> Result<Spec, RuleError> {
         let (inputs, output) = match spec.split_once("->") {
             Some((inputs, output)) => (inputs, Some(output)),
@@ -134,7 +134,8 @@ fn sizes(
                 *known = (size, operand);
             } else if size != known.0 && size != 1 {
                 return Err(RuleError::shape(format!(
-                    "index {label} is {} in operand {} and {size} in operand {operand}, in \"{spec}\"",
+                    "index {label} is {} in operand {} and {size} in operand {operand}, \
+                     in \"{spec}\"",
                     known.0, known.1
                 )));
             }
@@ -163,7 +164,7 @@ fn explicit_output(
     Ok(output)
 }
 
-/// The ellipsis' axes, then every letter that occurs once, in alphabetical order.
+/// Returns the axes of the ellipsis, then every letter that occurs once, in alphabetical order.
 fn implicit_output(labels: &[Vec<Label>]) -> Vec<Label> {
     let mut counts: BTreeMap<Label, usize> = BTreeMap::new();
     for &label in labels.iter().flatten() {

@@ -22,8 +22,8 @@ pub fn rad2deg(x: &Array) -> Array {
     mul(inexact(x), 180.0 / PI)
 }
 
-/// Returns `sqrt(x² + y²)` without overflow of the squares, with promotion and broadcasting; integers become
-/// floats. Infinite if either operand is. Throws `Op` (dtype) for complex operands.
+/// Returns `sqrt(x² + y²)` without overflow of the squares, with promotion and broadcasting;
+/// integers become floats. Infinite if either operand is. Throws `Op` (dtype) for complex operands.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -85,8 +85,8 @@ impl Default for UnwrapOptions {
 }
 
 /// Removes jumps from angles in radians along `axis`: where neighbours differ by more than π, the
-/// following elements are shifted by multiples of 2π. Integers become floats. Throws `Op` (shape) for
-/// an axis out of range.
+/// following elements are shifted by multiples of 2π. Integers become floats. Throws `Op` (shape)
+/// for an axis out of range.
 #[track_caller]
 pub fn unwrap(x: &Array, axis: isize) -> Array {
     unwrap_with(x, axis, UnwrapOptions::default())

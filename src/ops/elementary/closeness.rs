@@ -33,8 +33,8 @@ impl Default for CloseOptions {
     }
 }
 
-/// Returns true for each pair of elements that are close, with promotion and broadcasting. Infinities
-/// are close to themselves. See [`CloseOptions`] for the tolerances.
+/// Returns true for each pair of elements that are close, with promotion and broadcasting.
+/// Infinities are close to themselves. See [`CloseOptions`] for the tolerances.
 #[track_caller]
 pub fn isclose(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     isclose_with(x, y, CloseOptions::default())
@@ -103,8 +103,8 @@ fn constant(x: &Array, value: bool) -> Array {
     full_like(&convert_element_type(x, DType::Bool), value)
 }
 
-/// Returns true for each element whose imaginary part is 0; true for real dtypes. To test the dtype,
-/// use [`DType::is_complex`].
+/// Returns true for each element whose imaginary part is 0; true for real dtypes. To test the
+/// dtype, use [`DType::is_complex`].
 #[doc(alias = "isrealobj")]
 #[track_caller]
 pub fn isreal(x: &Array) -> Array {

@@ -1,4 +1,4 @@
-//! Mantissa and exponent of floating-point numbers.
+//! Mantissa, exponent and spacing of floating-point numbers.
 
 use crate::core::{Array, DType, RuleError, trace};
 use crate::primitives::{
@@ -7,8 +7,7 @@ use crate::primitives::{
     shift_right_logical, stop_gradient, sub, where_, zeros_like,
 };
 
-/// How a binary float lies in its bits: those of the fraction, those of the exponent, and the
-/// exponent of 1.
+/// Layout of a binary float: bits of the fraction, bits of the exponent, and the exponent of 1.
 #[derive(Clone, Copy)]
 struct Layout {
     bits: DType,
@@ -17,7 +16,7 @@ struct Layout {
     bias: i64,
 }
 
-/// The layout of the IEEE-like dtypes; the 8-bit and 4-bit floats go by way of `f32`.
+/// Returns the layout of the IEEE-like dtypes; 8-bit and 4-bit floats are converted to `f32`.
 fn layout(dtype: DType) -> Option<Layout> {
     let (fraction, exponent) = match dtype {
         DType::F64 => (52, 11),
@@ -34,7 +33,7 @@ fn layout(dtype: DType) -> Option<Layout> {
     Some(Layout { bits, fraction, exponent, bias: (1 << (exponent - 1)) - 1 })
 }
 
-/// `x` as a float whose layout is known, and that layout.
+/// Converts `x` to a float with a layout, and returns both.
 #[track_caller]
 fn laid_out(name: &str, x: &Array) -> (Array, Layout) {
     let x = inexact(x);
@@ -51,20 +50,20 @@ fn laid_out(name: &str, x: &Array) -> (Array, Layout) {
     }
 }
 
-/// `2^exponent`, exact, for exponents of normal numbers.
+/// Returns `2^exponent` exactly, for exponents of normal numbers.
 #[track_caller]
 fn power_of_two(exponent: &Array, dtype: DType, layout: Layout) -> Array {
     let biased = add(convert_element_type(exponent, layout.bits), layout.bias);
     bitcast_convert_type(&shift_left(biased, layout.fraction as i64), dtype)
 }
 
-/// `x * 2^exponent`, in steps that neither overflow nor round on the way.
+/// Returns `x * 2^exponent`, in steps that do not overflow or round.
 #[track_caller]
 fn scaled(x: &Array, exponent: &Array, layout: Layout) -> Array {
     let (low, high) = (1 - layout.bias, layout.bias);
     let mut rest = exponent.clone();
     let mut x = x.clone();
-    // The smallest subnormal and the largest number are less than three such steps apart.
+    // Three steps cover the distance between the smallest subnormal and the largest number.
     for _ in 0..3 {
         let step = clamp(low, &rest, high);
         x = mul(&x, power_of_two(&step, x.dtype(), layout));
@@ -73,10 +72,11 @@ fn scaled(x: &Array, exponent: &Array, layout: Layout) -> Array {
     x
 }
 
-/// `x * 2^exponent` for an integer array `exponent` of any sign, which broadcasts against `x`;
-/// rounded once, and without overflow where the result has none. Integers `x` become floats.
+/// Returns `x * 2^exponent` for an integer array `exponent` of any sign, which broadcasts against
+/// `x`. The result is rounded once, and intermediate values do not overflow. Integers `x` become
+/// floats.
 ///
-/// Throws `Op` (dtype) if `exponent` is not of integers or `x` is complex.
+/// Throws `Op` (dtype) if `exponent` is not an integer array or `x` is complex.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -101,7 +101,7 @@ pub fn ldexp(x: &Array, exponent: &Array) -> Array {
     convert_element_type(&scaled(&wide, &exponent, layout), result)
 }
 
-/// The bits of floats: sign, exponent field, fraction.
+/// Bits of floats: sign, exponent field, fraction.
 struct Parts {
     sign: Array,
     field: Array,
@@ -119,11 +119,11 @@ fn parts(x: &Array, layout: Layout) -> Parts {
     }
 }
 
-/// Mantissa and exponent: `x = mantissa * 2^exponent` with `0.5 <= |mantissa| < 1`, the exponent as
-/// `i32`. Zero, infinities and NaN are their own mantissa with exponent 0. Integers become floats.
+/// Returns mantissa and exponent, `i32`: `x = mantissa * 2^exponent` with `0.5 <= |mantissa| < 1`.
+/// Zero, infinities and NaN are their own mantissa with exponent 0. Integers become floats.
 ///
-/// The exponent counts as a constant in derivatives. Subnormal numbers are taken apart by their bits,
-/// also where arithmetic takes them for 0. Throws `Op` (dtype) for complex operands.
+/// The exponent is a constant in derivatives. Subnormal numbers are decomposed by their bits, also
+/// on platforms where arithmetic flushes them to 0. Throws `Op` (dtype) for complex operands.
 #[track_caller]
 pub fn frexp(x: &Array) -> (Array, Array) {
     let result = inexact(x).dtype();
@@ -131,7 +131,7 @@ pub fn frexp(x: &Array) -> (Array, Array) {
     let Parts { sign, field, fraction } = parts(&x, layout);
     let (zero, all_ones) = (zeros_like(&field), (1i64 << layout.exponent) - 1);
     let special = eq(bitwise_or(&field, &fraction), &zero) | eq(&field, all_ones);
-    // The leading one of a subnormal fraction is moved to where a normal number has it unsaid.
+    // The leading one of a subnormal fraction moves to the implicit bit of a normal number.
     let tiny = eq(&field, &zero);
     let unused = (layout.bits.bits() - 1 - layout.fraction) as i64;
     let shift = where_(&tiny, sub(count_leading_zeros(&fraction), unused), &zero);
@@ -141,15 +141,15 @@ pub fn frexp(x: &Array) -> (Array, Array) {
     let exponent = convert_element_type(&where_(&special, &zero, exponent), DType::I32);
     let half = full_like(&fraction, (layout.bias - 1) << layout.fraction);
     let mantissa = bitcast_convert_type(&bitwise_or(bitwise_or(sign, half), fraction), x.dtype());
-    // Adds the derivative and nothing else.
+    // Adds the derivative without changing the value.
     let moving = scaled(&x, &neg(&exponent), layout);
     let mantissa = add(mantissa, sub(&moving, stop_gradient(&moving)));
     (convert_element_type(&where_(&special, &x, mantissa), result), exponent)
 }
 
-/// Distance from each element to the next one further from zero, with its sign; integers become
-/// floats. NaN for infinities and NaN. Throws `Op` (dtype) for complex operands and for the 8-bit and
-/// 4-bit floats.
+/// Returns the distance from each element to the next number further from zero, with its sign.
+/// Integers become floats. NaN for infinities and NaN. Throws `Op` (dtype) for complex operands and
+/// for the 8-bit and 4-bit floats.
 #[track_caller]
 pub fn spacing(x: &Array) -> Array {
     let x = inexact(x);
@@ -158,7 +158,7 @@ pub fn spacing(x: &Array) -> Array {
         trace::throw_operands("spacing", error, &[&x]);
     };
     let Parts { sign, field, .. } = parts(&x, layout);
-    // Put together from bits, because arithmetic may take subnormal numbers for 0.
+    // Composed from bits, because arithmetic may flush subnormal numbers to 0.
     let exponent = sub(maximum(&field, 1), layout.fraction as i64);
     let normal = gt(&exponent, 0);
     let subnormal = shift_left(1, maximum(add(&exponent, layout.fraction as i64 - 1), 0));

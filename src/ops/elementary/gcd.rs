@@ -1,4 +1,4 @@
-//! Common divisors and multiples.
+//! Greatest common divisors and least common multiples.
 
 use crate::control_flow::while_loop;
 use crate::core::{Array, Loc, RuleError, bind1, trace};
@@ -19,8 +19,8 @@ fn integers(name: &str, x: impl ArrayLike, y: impl ArrayLike) -> [Array; 2] {
     }
 }
 
-/// The greatest common divisor of each two integers, not negative, with promotion and broadcasting; of
-/// 0 and `x` it is `|x|`. By Euclid's algorithm, until all elements are done.
+/// Returns the greatest common divisor of each pair of integers, not negative, with promotion and
+/// broadcasting; for 0 and `x` it is `|x|`. Uses Euclid's algorithm.
 ///
 /// Throws `Op` (dtype) if the operands are not integers.
 ///
@@ -37,7 +37,7 @@ pub fn gcd(x: impl ArrayLike, y: impl ArrayLike) -> Array {
         let left = |(_, y): (Array, Array)| ne(&y, zeros_like(&y)).any();
         let step = |(x, y): (Array, Array)| {
             let done = eq(&y, zeros_like(&y));
-            // Nothing is divided by 0, not even where the result is thrown away.
+            // Avoids division by 0, also for discarded results.
             let divisor = where_(&done, &x, &y);
             let rest = where_(&done, &y, rem(&x, where_(&done, 1, &y)));
             (divisor, rest)
@@ -46,8 +46,8 @@ pub fn gcd(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     })
 }
 
-/// The least common multiple of each two integers, not negative, with promotion and broadcasting; 0 if
-/// either is 0. Wraps where the dtype does not hold it. Throws `Op` (dtype) if the operands are not
+/// Returns the least common multiple of each pair of integers, not negative, with promotion and
+/// broadcasting; 0 if either is 0. Wraps on overflow. Throws `Op` (dtype) if the operands are not
 /// integers.
 #[track_caller]
 pub fn lcm(x: impl ArrayLike, y: impl ArrayLike) -> Array {

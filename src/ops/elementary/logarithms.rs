@@ -4,7 +4,8 @@ use crate::core::{Array, RuleError, trace};
 use crate::primitives::{ArrayLike, div, inexact, log, logaddexp, mul, promote_inexact};
 use std::f64::consts::{LN_2, LN_10};
 
-/// Returns the logarithm to base 2 of each element; integers become floats. NaN for negative real numbers.
+/// Returns the logarithm to base 2 of each element; integers become floats. NaN for negative real
+/// numbers.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -17,14 +18,15 @@ pub fn log2(x: &Array) -> Array {
     div(log(&inexact(x)), LN_2)
 }
 
-/// Returns the logarithm to base 10 of each element; integers become floats. NaN for negative real numbers.
+/// Returns the logarithm to base 10 of each element; integers become floats. NaN for negative real
+/// numbers.
 #[track_caller]
 pub fn log10(x: &Array) -> Array {
     div(log(&inexact(x)), LN_10)
 }
 
-/// Returns `log2(2^x + 2^y)` without overflow, with promotion and broadcasting; integers become floats.
-/// Throws `Op` (dtype) for complex operands.
+/// Returns `log2(2^x + 2^y)` without overflow, with promotion and broadcasting; integers become
+/// floats. Throws `Op` (dtype) for complex operands.
 #[track_caller]
 pub fn logaddexp2(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_inexact("logaddexp2", [x.like(), y.like()]);

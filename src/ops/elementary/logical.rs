@@ -7,7 +7,8 @@ use crate::primitives::{
     promote_inexact, where_, zeros_like,
 };
 
-/// Returns the elementwise maximum; if one element is NaN, the other one. [`maximum`] propagates NaN.
+/// Returns the elementwise maximum; if one element is NaN, the other one. [`maximum`] propagates
+/// NaN.
 ///
 /// [`maximum`]: crate::primitives::maximum
 ///
@@ -23,7 +24,8 @@ pub fn fmax(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     where_(&bitwise_or(gt(&x, &y), isnan(&y)), &x, &y)
 }
 
-/// Returns the elementwise minimum; if one element is NaN, the other one. [`minimum`] propagates NaN.
+/// Returns the elementwise minimum; if one element is NaN, the other one. [`minimum`] propagates
+/// NaN.
 ///
 /// [`minimum`]: crate::primitives::minimum
 #[track_caller]
@@ -32,8 +34,8 @@ pub fn fmin(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     where_(&bitwise_or(lt(&x, &y), isnan(&y)), &x, &y)
 }
 
-/// Returns the unit step: 0 below zero, 1 above, `at_zero` at zero, with promotion and broadcasting.
-/// Integers become floats, and NaN stays NaN.
+/// Returns the unit step: 0 below zero, 1 above, `at_zero` at zero, with promotion and
+/// broadcasting. Integers become floats, and NaN stays NaN.
 #[track_caller]
 pub fn heaviside(x: impl ArrayLike, at_zero: impl ArrayLike) -> Array {
     let [x, at_zero] = promote_inexact("heaviside", [x.like(), at_zero.like()]);

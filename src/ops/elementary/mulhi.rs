@@ -6,8 +6,9 @@ use crate::primitives::{
     shift_right_arithmetic, shift_right_logical, sub, where_, zeros_like,
 };
 
-/// Returns the upper half of the bits of each product, with promotion and broadcasting: the product of
-/// two integers of `n` bits has `2 n` bits, and the result is its quotient by `2^n`, rounded down.
+/// Returns the upper half of the bits of each product, with promotion and broadcasting: the product
+/// of two integers of `n` bits has `2 n` bits, and the result is its quotient by `2^n`, rounded
+/// down.
 ///
 /// Throws `Op` (dtype) if the operands are not integers.
 ///

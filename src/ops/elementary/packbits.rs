@@ -35,13 +35,14 @@ fn last_axis(name: &str, x: &Array, axis: isize) -> (usize, Array) {
     }
 }
 
-/// Packs every eight elements along `axis` into the bits of one `u8`; elements that are not zero give
-/// ones. The last byte is padded with zeros. Throws `Op` (dtype) for floats and complex numbers.
+/// Packs every eight elements along `axis` into the bits of one `u8`; elements that are not zero
+/// give ones. The last byte is padded with zeros. Throws `Op` (dtype) for floats and complex
+/// numbers.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let y = eval_shape(|x: Array| packbits(&x, -1, BitOrder::Big), Aval::new(DType::Bool, [2, 20]))?;
-/// assert_eq!(y.aval().to_string(), "u8[2,3]");
+/// let y = eval_shape(|x: Array| packbits(&x, -1, BitOrder::Big), Aval::new(DType::Bool, [2,
+/// 20]))?; assert_eq!(y.aval().to_string(), "u8[2,3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -70,7 +71,8 @@ pub fn packbits(x: &Array, axis: isize, order: BitOrder) -> Array {
     move_axis(&packed, rank - 1, axis)
 }
 
-/// Unpacks each `u8` along `axis` into eight `u8` zeros and ones. The inverse of [`packbits`]. Throws `Op` (dtype) for other dtypes.
+/// Unpacks each `u8` along `axis` into eight `u8` zeros and ones. The inverse of [`packbits`].
+/// Throws `Op` (dtype) for other dtypes.
 #[track_caller]
 pub fn unpackbits(x: &Array, axis: isize, order: BitOrder) -> Array {
     if x.dtype() != DType::U8 {

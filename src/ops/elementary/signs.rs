@@ -15,8 +15,9 @@ fn reject_complex(name: &str, x: &Array) {
     }
 }
 
-/// Returns the absolute value of `x` with the sign of `y`, with promotion and broadcasting; integers become
-/// floats. The derivative goes to `x` alone. Throws `Op` (dtype) for complex operands.
+/// Returns the absolute value of `x` with the sign of `y`, with promotion and broadcasting;
+/// integers become floats. The derivative goes to `x` alone. Throws `Op` (dtype) for complex
+/// operands.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -50,8 +51,8 @@ pub fn modf(x: &Array) -> (Array, Array) {
     (fraction, whole)
 }
 
-/// Returns the absolute value of each element as a float; [`abs`] keeps integers. Throws `Op` (dtype) for complex
-/// operands.
+/// Returns the absolute value of each element as a float; [`abs`] keeps integers. Throws `Op`
+/// (dtype) for complex operands.
 #[track_caller]
 pub fn fabs(x: &Array) -> Array {
     reject_complex("fabs", x);
@@ -74,8 +75,8 @@ pub fn reciprocal(x: &Array) -> Array {
     div(1, inexact(x))
 }
 
-/// Raises `x` to the power `y` in floats or complex numbers, with promotion and broadcasting. Integers
-/// may have negative exponents. NaN for a negative `x` and a `y` that is not an integer.
+/// Raises `x` to the power `y` in floats or complex numbers, with promotion and broadcasting.
+/// Integers may have negative exponents. NaN for a negative `x` and a `y` that is not an integer.
 #[track_caller]
 pub fn float_power(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_inexact("float_power", [x.like(), y.like()]);
@@ -96,7 +97,8 @@ pub struct RoundOptions {
 }
 
 /// Rounds each element to a number of decimals, halves to even. Without options this is
-/// [`round`](crate::primitives::round). Integers stay; throws `Op` (dtype) for integers and negative
+/// [`round`](crate::primitives::round). Integers stay; throws `Op` (dtype) for integers and
+/// negative
 /// `decimals`.
 #[doc(alias = "around")]
 #[track_caller]

@@ -8,8 +8,8 @@ use crate::primitives::{
 };
 
 /// Returns a square matrix with the vector `x`, `[n]`, on diagonal `offset` and zeros elsewhere, of
-/// `n + |offset|` rows. For a matrix, returns its diagonal `offset`. 0 is the main diagonal, positive
-/// ones are above it.
+/// `n + |offset|` rows. For a matrix, returns its diagonal `offset`. 0 is the main diagonal,
+/// positive ones are above it.
 ///
 /// Throws `Op` (shape) for arrays of another rank; [`diagonal_with`] takes batches.
 ///
@@ -51,8 +51,8 @@ pub fn diagflat(x: &Array, offset: isize) -> Array {
     from_vector(&reshape(x, [x.size()]), offset)
 }
 
-/// Sets the main diagonal of `x`, the elements whose indices are all equal, to `values`: a number or
-/// a vector, converted to the dtype of `x`.
+/// Sets the main diagonal of `x`, the elements whose indices are all equal, to `values`: a number
+/// or a vector, converted to the dtype of `x`.
 ///
 /// Throws `Op` (shape) for arrays of rank below 2, for arrays of rank above 2 whose axes differ in
 /// size, and for values that do not broadcast.
@@ -69,8 +69,8 @@ pub fn fill_diagonal(x: &Array, values: impl ArrayLike) -> Array {
     x.at(indices).set(values)
 }
 
-/// Returns the powers `n - 1, …, 1, 0` of each element of a vector, as columns: `[m] → [m, n]`. Flip
-/// the last axis for increasing powers. Throws `Op` (shape) for other ranks.
+/// Returns the powers `n - 1, …, 1, 0` of each element of a vector, as columns: `[m] → [m, n]`.
+/// Flip the last axis for increasing powers. Throws `Op` (shape) for other ranks.
 #[track_caller]
 pub fn vander(x: &Array, n: usize) -> Array {
     if x.rank() != 1 {

@@ -40,8 +40,8 @@ fn lower_count(rows: usize, columns: usize, offset: isize) -> usize {
     (0..rows).map(in_row).sum()
 }
 
-/// Returns the rows and columns, `i32`, of the elements on and below diagonal `offset` of a matrix of
-/// shape `[rows, columns]`, row by row.
+/// Returns the rows and columns, `i32`, of the elements on and below diagonal `offset` of a matrix
+/// of shape `[rows, columns]`, row by row.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -55,8 +55,8 @@ pub fn tril_indices(rows: usize, columns: usize, offset: isize) -> (Array, Array
     matrix_indices(&mask, lower_count(rows, columns, offset))
 }
 
-/// Returns the rows and columns, `i32`, of the elements on and above diagonal `offset` of a matrix of
-/// shape `[rows, columns]`, row by row.
+/// Returns the rows and columns, `i32`, of the elements on and above diagonal `offset` of a matrix
+/// of shape `[rows, columns]`, row by row.
 #[track_caller]
 pub fn triu_indices(rows: usize, columns: usize, offset: isize) -> (Array, Array) {
     let below = lower_triangle(rows, columns, offset - 1);
@@ -100,7 +100,8 @@ pub fn mask_indices(
     matrix_indices(&mask_func(&ones([n, n], DType::I32), offset), size)
 }
 
-/// Returns index arrays that select every combination of the vectors' indices: vector `i` along axis
+/// Returns index arrays that select every combination of the vectors' indices: vector `i` along
+/// axis
 /// `i`, with size 1 along the other axes. Throws `Op` (shape) for an operand that is not a vector.
 ///
 /// ```
@@ -143,8 +144,8 @@ pub fn indices(shape: impl Into<Shape>) -> Array {
     stack(arrays.iter().collect::<Vec<_>>(), 0)
 }
 
-/// Calls `f` with the index arrays of `shape`, one for each axis, converted to `dtype`. `f` receives
-/// whole arrays, as in NumPy.
+/// Calls `f` with the index arrays of `shape`, one for each axis, converted to `dtype`. `f`
+/// receives whole arrays, as in NumPy.
 #[track_caller]
 pub fn fromfunction(f: impl Fn(&[Array]) -> Array, shape: impl Into<Shape>, dtype: DType) -> Array {
     let shape = shape.into();

@@ -81,8 +81,8 @@ pub fn ravel_multi_index<'a>(
 }
 
 /// Returns the index along each axis, in an array of shape `shape`, of the elements at row-major
-/// indices `x`: one array of the shape of `x` for each axis. Negative indices count from the end, and
-/// indices out of range are clipped. Throws `Op` (dtype) if `x` is not an integer array.
+/// indices `x`: one array of the shape of `x` for each axis. Negative indices count from the end,
+/// and indices out of range are clipped. Throws `Op` (dtype) if `x` is not an integer array.
 #[track_caller]
 pub fn unravel_index(x: &Array, shape: &[usize]) -> Vec<Array> {
     let x = wide("unravel_index", x);

@@ -13,7 +13,8 @@ use crate::primitives::{
 pub struct DiagonalOptions {
     /// The diagonal: 0 is the main one, positive ones are above it. The default is 0.
     pub offset: isize,
-    /// The axis of rows. The default is 0, as in JAX; -2 takes the diagonals of a batch of matrices.
+    /// The axis of rows. The default is 0, as in JAX; -2 takes the diagonals of a batch of
+    /// matrices.
     pub axis1: isize,
     /// The axis of columns. The default is 1, as in JAX; -1 takes the diagonals of a batch.
     pub axis2: isize,
@@ -66,8 +67,8 @@ fn expect_matrix(name: &str, x: &Array) {
     }
 }
 
-/// Returns the diagonal of the first two axes of `x` as the last axis: `[m, n, …] → […, min(m, n)]`.
-/// [`diagonal_with`] takes other axes and other diagonals.
+/// Returns the diagonal of the first two axes of `x` as the last axis: `[m, n, …] → […, min(m,
+/// n)]`. [`diagonal_with`] takes other axes and other diagonals.
 ///
 /// Throws `Op` (shape) for arrays of rank below 2.
 ///

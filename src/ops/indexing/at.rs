@@ -11,9 +11,9 @@ use crate::primitives::{
 
 /// Indexed elements of an array, to be updated. Returned by [`Array::at`].
 ///
-/// Each method returns a new array. Its values broadcast to the shape of [`Array::index`] with the same
-/// index and are converted to the dtype of the array. Elements of index arrays may be negative; updates
-/// out of range are dropped.
+/// Each method returns a new array. Its values broadcast to the shape of [`Array::index`] with the
+/// same index and are converted to the dtype of the array. Elements of index arrays may be
+/// negative; updates out of range are dropped.
 #[derive(Clone, Debug)]
 pub struct At<'a> {
     x: &'a Array,

@@ -9,8 +9,8 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToIncl
 pub enum Index {
     /// One index along an axis, which is dropped; negative indices count from the end.
     At(isize),
-    /// Indices `start..stop` with a step. As in Python, negative bounds count from the end, and bounds
-    /// beyond the axis are clipped.
+    /// Indices `start..stop` with a step. As in Python, negative bounds count from the end, and
+    /// bounds beyond the axis are clipped.
     Slice {
         /// The first index; the start of the axis if `None`, or its end if `step` is negative.
         start: Option<isize>,
@@ -131,8 +131,8 @@ impl From<Array> for Index {
 }
 
 /// Creates a list of [`Index`](crate::ops::Index) entries for
-/// [`Array::index`](crate::core::Array::index): indices, ranges, `...` for all remaining axes, `None` for
-/// a new axis, and integer arrays.
+/// [`Array::index`](crate::core::Array::index): indices, ranges, `...` for all remaining axes,
+/// `None` for a new axis, and integer arrays.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -32,7 +32,8 @@ impl AxisSlice {
         AxisSlice { start: 0, limit: size, stride: 1, reversed: false }
     }
 
-    /// Applies Python's rule: negative bounds count from the end, and bounds beyond the axis are clipped.
+    /// Applies Python's rule: negative bounds count from the end, and bounds beyond the axis are
+    /// clipped.
     fn python(size: usize, start: Option<isize>, stop: Option<isize>, step: isize) -> AxisSlice {
         let n = size as isize;
         let (low, high) = if step > 0 { (0, n) } else { (-1, n - 1) };
@@ -132,8 +133,7 @@ pub(super) fn resolve(
 fn check_index_array(array: &Array, axis: usize) -> Result<(), RuleError> {
     if array.dtype().is_bool() {
         return Err(RuleError::unsupported(format!(
-            "axis {axis} is indexed by a boolean mask {}, and the size of the result would depend on its \
-             elements: not yet",
+            "axis {axis} is indexed by a mask {}, on which the size would depend: not yet",
             array.aval()
         ))
         .help("keep the shape with `where_(mask, x, 0.0)`"));
@@ -150,10 +150,11 @@ impl Array {
     /// Returns the indexed elements, by the rules of NumPy and JAX. Write the index with
     /// [`i!`](crate::i): `x.index(i![0, .., -3.., None])`.
     ///
-    /// Axes without an entry stay whole. Several index arrays broadcast against each other and select
-    /// together. Their axes replace the first of them, or come first if other entries are between
-    /// them. Elements of index arrays may be negative; those out of range are clamped to the nearest
-    /// index, also in derivatives. A static index out of range is an error, where JAX clamps it.
+    /// Axes without an entry stay whole. Several index arrays broadcast against each other and
+    /// select together. Their axes replace the first of them, or come first if other entries are
+    /// between them. Elements of index arrays may be negative; those out of range are clamped to
+    /// the nearest index, also in derivatives. A static index out of range is an error, where JAX
+    /// clamps it.
     ///
     /// Throws `Op` for too many entries, static indices out of range, and boolean masks.
     #[doc(alias = "getitem")]
@@ -228,7 +229,8 @@ pub(super) struct GatherPlan {
     pub(super) position: usize,
 }
 
-/// Broadcasts all index arrays and joins them. `x` has the axes that `actions` keep, insert or gather.
+/// Broadcasts all index arrays and joins them. `x` has the axes that `actions` keep, insert or
+/// gather.
 #[track_caller]
 pub(super) fn gather_plan(x: &Array, actions: &[AxisAction]) -> GatherPlan {
     // Static indices count as index arrays in the rule that orders the axes of the result.

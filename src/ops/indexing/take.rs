@@ -20,8 +20,8 @@ pub(super) fn wrap_negative(indices: &Array, size: usize) -> Array {
     where_(&lt(&indices, zeros_like(&indices)), add(&indices, end), &indices)
 }
 
-/// Gathers slices of `x` along `axes` at the index vectors in the last axis of `indices`. The result has
-/// the other axes of `x`, and before axis `position` the leading axes of `indices`.
+/// Gathers slices of `x` along `axes` at the index vectors in the last axis of `indices`. The
+/// result has the other axes of `x`, and before axis `position` the leading axes of `indices`.
 #[track_caller]
 pub(super) fn gather_axes(
     x: &Array,
@@ -72,7 +72,8 @@ fn expect_indices(name: &str, x: &Array, indices: &Array, axis: isize) -> usize 
 /// `[a…, n, b…]` at `[i…]` gives `[a…, i…, b…]`.
 ///
 /// Negative indices count from the end. An index out of range gives NaN, the lowest value of signed
-/// integers, the highest of unsigned ones, or true; [`Array::index`] clamps instead. Throws `Op` for an axis out of range and indices that are not integers.
+/// integers, the highest of unsigned ones, or true; [`Array::index`] clamps instead. Throws `Op`
+/// for an axis out of range and indices that are not integers.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -96,12 +97,12 @@ pub fn take(x: &Array, indices: &Array, axis: isize) -> Array {
     gather_axes(x, &[axis], &column, axis, GatherScatterMode::FillOrDrop)
 }
 
-/// Returns, for each element of `indices`, the element of `x` at that index along `axis` and at the same
-/// indices along the other axes: the scores of labels, for example, or the order of `argsort`.
+/// Returns, for each element of `indices`, the element of `x` at that index along `axis` and at the
+/// same indices along the other axes: the scores of labels, for example, or the order of `argsort`.
 ///
-/// `x` and `indices` have the same rank, and their other axes broadcast. Negative indices and indices out
-/// of range are treated as in [`take`]. Throws `Op` for other ranks, sizes that do not broadcast, an axis out of
-/// range and indices that are not integers.
+/// `x` and `indices` have the same rank, and their other axes broadcast. Negative indices and
+/// indices out of range are treated as in [`take`]. Throws `Op` for other ranks, sizes that do not
+/// broadcast, an axis out of range and indices that are not integers.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -16,8 +16,8 @@ fn resolve_indices(indices: &[isize], size: usize, limit: usize) -> Result<Vec<u
     indices.iter().map(resolve).collect()
 }
 
-/// Deletes the slices of `x` at `indices` along `axis`. Negative indices count from the end. Indices
-/// are static, since they determine the shape of the result.
+/// Deletes the slices of `x` at `indices` along `axis`. Negative indices count from the end.
+/// Indices are static, since they determine the shape of the result.
 ///
 /// Throws `Op` (value) for indices out of range and `Op` (shape) for an axis out of range.
 #[track_caller]
@@ -43,12 +43,12 @@ pub fn delete(x: &Array, indices: impl AsRef<[isize]>, axis: isize) -> Array {
     if pieces.is_empty() { slice_axis(x, axis, 0, 0) } else { concatenate(&pieces, axis as isize) }
 }
 
-/// Inserts slices of `values` before `indices` along `axis`. Negative indices count from the end, and
-/// the size of the axis stands for its end. Several slices at one index keep their order.
+/// Inserts slices of `values` before `indices` along `axis`. Negative indices count from the end,
+/// and the size of the axis stands for its end. Several slices at one index keep their order.
 ///
 /// `values` broadcast to the shape of `x` with one slice for each index, and are converted to the
-/// dtype of `x`. Throws `Op` (value) for indices out of range and `Op` (shape) for values that do not
-/// broadcast.
+/// dtype of `x`. Throws `Op` (value) for indices out of range and `Op` (shape) for values that do
+/// not broadcast.
 ///
 /// ```
 /// use oxidax::prelude::*;

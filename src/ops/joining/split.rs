@@ -41,8 +41,8 @@ impl From<Vec<usize>> for Sections {
 
 /// Splits `x` along `axis` into equal sections, or before each of a list of indices.
 ///
-/// `lax.split` takes sizes instead. Throws `Op` (shape) if the axis does not divide into that number
-/// of sections, and if indices decrease or exceed its size.
+/// `lax.split` takes sizes instead. Throws `Op` (shape) if the axis does not divide into that
+/// number of sections, and if indices decrease or exceed its size.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -96,8 +96,8 @@ fn split_before(name: &str, x: &Array, indices: &[usize], axis: usize) -> Vec<Ar
 /// Splits `x` along `axis` as [`split`] does. The sizes of a number of sections may differ by one,
 /// larger sections first.
 ///
-/// Throws `Op` (value) for 0 sections, and `Op` (shape) for an axis out of range and for indices that
-/// decrease or exceed its size.
+/// Throws `Op` (value) for 0 sections, and `Op` (shape) for an axis out of range and for indices
+/// that decrease or exceed its size.
 ///
 /// ```
 /// use oxidax::prelude::*;

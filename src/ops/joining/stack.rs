@@ -50,7 +50,8 @@ pub fn atleast_2d(x: &Array) -> Array {
     }
 }
 
-/// Returns `x` with at least three axes: `[n]` becomes `[1, n, 1]` and `[m, n]` becomes `[m, n, 1]`.
+/// Returns `x` with at least three axes: `[n]` becomes `[1, n, 1]` and `[m, n]` becomes `[m, n,
+/// 1]`.
 #[track_caller]
 pub fn atleast_3d(x: &Array) -> Array {
     match x.rank() {
@@ -74,7 +75,8 @@ pub fn append(x: &Array, values: &Array, axis: isize) -> Array {
     concatenate(&[x, values], axis)
 }
 
-/// Joins arrays along axis 1, and vectors along axis 0. Throws `Op` (shape) if the other axes differ.
+/// Joins arrays along axis 1, and vectors along axis 0. Throws `Op` (shape) if the other axes
+/// differ.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -134,8 +136,8 @@ pub fn column_stack<'a>(arrays: impl AsRef<[&'a Array]>) -> Array {
 }
 
 /// Assembles a matrix from blocks: each row is joined along the last axis, then the rows along the
-/// second to last. Blocks of rank below 2 count as rows. Throws `Op` if there are no blocks or sizes
-/// do not fit.
+/// second to last. Blocks of rank below 2 count as rows. Throws `Op` if there are no blocks or
+/// sizes do not fit.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -165,7 +167,8 @@ pub fn block(rows: &[&[&Array]]) -> Array {
     concatenate(&joined, -2)
 }
 
-/// Returns the shape that all `shapes` broadcast to; the shape of a scalar if there are none. Throws
+/// Returns the shape that all `shapes` broadcast to; the shape of a scalar if there are none.
+/// Throws
 /// `Op` (shape) if they do not broadcast.
 ///
 /// ```

@@ -11,8 +11,8 @@ fn symmetrized(a: &Array) -> Array {
     (a + adjoint(a)) * 0.5
 }
 
-/// Returns the lower triangular `l` with `l · lᴴ = a`, for Hermitian positive definite `a`, `[…, n, n]`;
-/// NaN where `a` is not positive definite. `a` is symmetrized first.
+/// Returns the lower triangular `l` with `l · lᴴ = a`, for Hermitian positive definite `a`, `[…, n,
+/// n]`; NaN where `a` is not positive definite. `a` is symmetrized first.
 ///
 /// Throws `Op` if the matrices are not square or of a 16-bit dtype.
 ///
@@ -96,8 +96,8 @@ pub struct EigResult {
     pub eigenvectors: Array,
 }
 
-/// Returns eigenvalues and eigenvectors of square `a`, `[…, n, n]`. They are complex, even if `a` is
-/// real, and NaN where `a` is not finite.
+/// Returns eigenvalues and eigenvectors of square `a`, `[…, n, n]`. They are complex, even if `a`
+/// is real, and NaN where `a` is not finite.
 ///
 /// Values and vectors have derivatives where all eigenvalues differ. In JAX, derivatives of vectors
 /// require `enable_eigvec_derivs`.
@@ -166,9 +166,8 @@ pub struct SvdResult {
     pub vh: Array,
 }
 
-/// Returns the singular value decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`. For square `u`
-/// and `vᴴ` use
-/// [`primitives::svd`](crate::primitives::svd()).
+/// Returns the singular value decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`. For square
+/// `u` and `vᴴ` use [`primitives::svd`](crate::primitives::svd()).
 ///
 /// Each pair of singular vectors is determined up to a factor of modulus 1, which may differ from
 /// JAX's.

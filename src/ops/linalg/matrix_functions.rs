@@ -53,9 +53,9 @@ pub fn det(a: &Array) -> Array {
     Loc::caller().scope(|| custom_jvp(f, rule)(&a))
 }
 
-/// Returns the sign of each determinant (a number of modulus 1 for complex matrices) and the logarithm
-/// of its modulus: `[…, n, n]` to two arrays `[…]`. They are 0 and negative infinity for singular
-/// matrices.
+/// Returns the sign of each determinant (a number of modulus 1 for complex matrices) and the
+/// logarithm of its modulus: `[…, n, n]` to two arrays `[…]`. They are 0 and negative infinity for
+/// singular matrices.
 #[track_caller]
 pub fn slogdet(a: &Array) -> (Array, Array) {
     let a = square("slogdet", a);
@@ -145,8 +145,8 @@ pub fn cond(a: &Array) -> Array {
     reduce_max(&s, &[-1]) / primitives::reduce_min(&s, &[-1])
 }
 
-/// Returns the product of a chain of matrices, `[m₀, m₁]` to `[mₙ₋₁, mₙ]`, in the order that takes the
-/// fewest operations. The first may be a row vector `[m₁]` and the last a column vector.
+/// Returns the product of a chain of matrices, `[m₀, m₁]` to `[mₙ₋₁, mₙ]`, in the order that takes
+/// the fewest operations. The first may be a row vector `[m₁]` and the last a column vector.
 ///
 /// Throws `Op` for fewer than two matrices and for sizes that do not fit.
 ///
@@ -219,7 +219,8 @@ const THETA_13: f64 = 5.371_920_351_148_152;
 /// Maximum number of halvings: norms up to 2¹⁶ times the bound are supported.
 const MAX_SQUARINGS: i32 = 16;
 
-/// Returns the exponential of each matrix of `a`, `[…, n, n]`; NaN where the norm exceeds about 350,000.
+/// Returns the exponential of each matrix of `a`, `[…, n, n]`; NaN where the norm exceeds about
+/// 350,000.
 ///
 /// Reference: Higham, "The scaling and squaring method for the matrix exponential revisited", SIAM
 /// J. Matrix Anal. Appl. 26 (2005).

@@ -1,7 +1,7 @@
 //! Linear algebra: norms, decompositions, systems of equations.
 //!
-//! The last two axes are matrices, all other axes are a batch. Integers become `f32`. Decompositions
-//! reject 16-bit floats, as in JAX; convert them first.
+//! The last two axes are matrices, all other axes are a batch. Integers become `f32`.
+//! Decompositions reject 16-bit floats, as in JAX; convert them first.
 
 mod decompositions;
 mod matrix_functions;

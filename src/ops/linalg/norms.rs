@@ -45,15 +45,15 @@ pub fn norm(x: &Array) -> Array {
     vector_norm(x, VectorNorm::L2, Axes::all())
 }
 
-/// Returns a norm along `axes`, which are treated as one vector. Integers become floats, and the result
-/// is real. The largest absolute value over an empty axis is 0. JAX's default order is
+/// Returns a norm along `axes`, which are treated as one vector. Integers become floats, and the
+/// result is real. The largest absolute value over an empty axis is 0. JAX's default order is
 /// [`VectorNorm::L2`].
 ///
 /// ```
 /// use oxidax::prelude::*;
 /// use oxidax::linalg::{VectorNorm, vector_norm};
-/// let y = eval_shape(|x: Array| vector_norm(&x, VectorNorm::Inf, -1), Aval::new(DType::C64, [3, 4]))?;
-/// assert_eq!(y.aval().to_string(), "f32[3]");
+/// let y = eval_shape(|x: Array| vector_norm(&x, VectorNorm::Inf, -1), Aval::new(DType::C64, [3,
+/// 4]))?; assert_eq!(y.aval().to_string(), "f32[3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

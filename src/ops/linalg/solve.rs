@@ -38,7 +38,8 @@ fn same_batch(name: &str, a: &Array, b: &Array) -> (Array, Array) {
     (to(a), to(b))
 }
 
-/// Solves `a · x = b` with `solve`, which receives both as matrices of one dtype and batch. A vector
+/// Solves `a · x = b` with `solve`, which receives both as matrices of one dtype and batch. A
+/// vector
 /// `b` is passed as one column and returned as a vector.
 #[track_caller]
 fn solve_by(name: &str, a: &Array, b: &Array, solve: impl Fn(&Array, &Array) -> Array) -> Array {
@@ -87,8 +88,8 @@ fn solve_matrices(a: &Array, b: &Array) -> Array {
     custom_jvp(f, rule)(&(a.clone(), b.clone()))
 }
 
-/// Returns the `x` with `a · x = b`, for `a` of `[…, n, n]` and `b` of `[…, n, m]` or a vector `[n]`. The
-/// result is infinite or NaN where `a` is singular.
+/// Returns the `x` with `a · x = b`, for `a` of `[…, n, n]` and `b` of `[…, n, m]` or a vector
+/// `[n]`. The result is infinite or NaN where `a` is singular.
 ///
 /// Throws `Op` if the shapes do not fit.
 ///
@@ -146,8 +147,8 @@ pub fn cho_solve(l: &Array, b: &Array) -> Array {
     })
 }
 
-/// Returns the inverse of each matrix of `a`, `[…, n, n]`. To solve equations, [`solve`] is faster and
-/// more accurate.
+/// Returns the inverse of each matrix of `a`, `[…, n, n]`. To solve equations, [`solve`] is faster
+/// and more accurate.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -166,13 +167,14 @@ pub fn inv(a: &Array) -> Array {
 /// Options of [`pinv_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PinvOptions {
-    /// Singular values up to `rtol` times the largest count as zero; `10 · max(m, n) · ε` if `None`.
+    /// Singular values up to `rtol` times the largest count as zero; `10 · max(m, n) · ε` if
+    /// `None`.
     #[doc(alias = "rcond")]
     pub rtol: Option<f64>,
 }
 
-/// Returns the Moore-Penrose inverse of each matrix of `a`: `[…, m, n]` to `[…, n, m]`. Singular values
-/// up to `10 · max(m, n) · ε` times the largest count as zero.
+/// Returns the Moore-Penrose inverse of each matrix of `a`: `[…, m, n]` to `[…, n, m]`. Singular
+/// values up to `10 · max(m, n) · ε` times the largest count as zero.
 ///
 /// The derivative is valid where the rank does not change.
 ///
@@ -243,8 +245,8 @@ pub struct LeastSquares {
     pub s: Array,
 }
 
-/// Returns the `x` of least norm that minimizes `|a x − b|`, for one matrix `a`, `[m, n]`, and `b`, `[m]`
-/// or `[m, k]`.
+/// Returns the `x` of least norm that minimizes `|a x − b|`, for one matrix `a`, `[m, n]`, and `b`,
+/// `[m]` or `[m, k]`.
 ///
 /// Throws `Op` if the shapes do not fit.
 #[track_caller]
@@ -276,8 +278,8 @@ pub fn lstsq_with(a: &Array, b: &Array, options: LstsqOptions) -> LeastSquares {
     }
 }
 
-/// Returns the `x` with `tensordot(a, x, x.rank()) = b`. The first axes of `a` are those of `b`; the other
-/// axes, with the same number of elements, are those of `x`.
+/// Returns the `x` with `tensordot(a, x, x.rank()) = b`. The first axes of `a` are those of `b`;
+/// the other axes, with the same number of elements, are those of `x`.
 #[track_caller]
 pub fn tensorsolve(a: &Array, b: &Array) -> Array {
     let inner: Vec<usize> = a.shape()[b.rank().min(a.rank())..].to_vec();

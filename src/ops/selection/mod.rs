@@ -1,6 +1,6 @@
-//! Elements chosen by what they hold. How many there are depends on the data, and a traced program
-//! has fixed shapes: functions of this kind take the `size` of their result, cut off what is beyond it
-//! and fill up what is missing, as JAX's do under `jit`.
+//! Selection of elements by their values. The number of selected elements depends on the data,
+//! while shapes are static. These functions therefore take the `size` of their result, drop further
+//! elements and pad with a fill value, as JAX's do under `jit`.
 
 mod nonzero;
 mod put;

@@ -18,8 +18,8 @@ pub(super) fn truth(x: &Array) -> Array {
     }
 }
 
-/// Returns the first `size` indices at which a vector of booleans is true, in order, and a mask of the
-/// valid ones. The other indices are arbitrary.
+/// Returns the first `size` indices at which a vector of booleans is true, in order, and a mask of
+/// the valid ones. The other indices are arbitrary.
 #[track_caller]
 pub(super) fn true_indices(mask: &Array, size: usize) -> (Array, Array) {
     let count = convert_element_type(mask, DType::I32).sum();
@@ -35,7 +35,8 @@ pub(super) fn true_indices(mask: &Array, size: usize) -> (Array, Array) {
     (order, is_valid)
 }
 
-/// Returns the row-major indices of the elements that are not zero: `i32[size]`. Missing indices are
+/// Returns the row-major indices of the elements that are not zero: `i32[size]`. Missing indices
+/// are
 /// `fill_value`; if there are more, the first ones are returned.
 ///
 /// ```
@@ -50,17 +51,17 @@ pub fn flatnonzero(x: &Array, size: usize, fill_value: i32) -> Array {
     where_(&is_valid, order, fill_value)
 }
 
-/// Returns the indices of the elements that are not zero, in row-major order: one `i32[size]` for each
-/// axis, and none for a scalar. Missing indices are `fill_value`; if there are more, the first ones are
-/// returned.
+/// Returns the indices of the elements that are not zero, in row-major order: one `i32[size]` for
+/// each axis, and none for a scalar. Missing indices are `fill_value`; if there are more, the first
+/// ones are returned.
 ///
-/// `x.index` with these arrays returns the elements. For a condition `x` this is `jnp.where` with one
-/// argument.
+/// `x.index` with these arrays returns the elements. For a condition `x` this is `jnp.where` with
+/// one argument.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let indices = eval_shape(|x: Array| nonzero(&gt(&x, 0.0), 4, 0), Aval::new(DType::F32, [3, 5]))?;
-/// assert_eq!((indices.len(), indices[0].aval().to_string()), (2, "i32[4]".into()));
+/// let indices = eval_shape(|x: Array| nonzero(&gt(&x, 0.0), 4, 0), Aval::new(DType::F32, [3,
+/// 5]))?; assert_eq!((indices.len(), indices[0].aval().to_string()), (2, "i32[4]".into()));
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -82,8 +83,8 @@ pub fn argwhere(x: &Array, size: usize, fill_value: i32) -> Array {
     }
 }
 
-/// Returns `size` slices of `x` along `axis` at which the vector `condition` is not zero. Missing slices
-/// consist of `fill_value`. A condition shorter than the axis is false beyond its end.
+/// Returns `size` slices of `x` along `axis` at which the vector `condition` is not zero. Missing
+/// slices consist of `fill_value`. A condition shorter than the axis is false beyond its end.
 ///
 /// Throws `Op` (shape) unless the condition is a vector and no longer than the axis.
 #[track_caller]
@@ -116,8 +117,8 @@ pub fn compress(
     where_(&is_valid, &slices, fill_of(fill_value.into(), slices.aval()))
 }
 
-/// Returns the elements of `x`, in row-major order, at which `condition` is not zero: `[size]`, padded
-/// with `fill_value`. Throws `Op` (shape) if the condition has more elements than `x`.
+/// Returns the elements of `x`, in row-major order, at which `condition` is not zero: `[size]`,
+/// padded with `fill_value`. Throws `Op` (shape) if the condition has more elements than `x`.
 #[track_caller]
 pub fn extract(condition: &Array, x: &Array, size: usize, fill_value: impl Into<Scalar>) -> Array {
     let (condition, x) = (reshape(condition, [condition.size()]), reshape(x, [x.size()]));

@@ -27,8 +27,8 @@ pub fn place(x: &Array, mask: &Array, values: impl ArrayLike) -> Array {
     reshape(&flat.at([Index::Array(indices)]).set(cycled(values, n)), x.shape())
 }
 
-/// Replaces the elements of `x` at row-major `indices` by `values`. Values repeat from the first if there
-/// are fewer, and are converted to the dtype of `x`. `mode` handles indices out of range.
+/// Replaces the elements of `x` at row-major `indices` by `values`. Values repeat from the first if
+/// there are fewer, and are converted to the dtype of `x`. `mode` handles indices out of range.
 ///
 /// Throws `Op` (dtype) unless the indices are integers.
 ///
@@ -57,8 +57,8 @@ pub fn put(x: &Array, indices: &Array, values: impl ArrayLike, mode: IndexMode) 
 /// [`take_along_axis`](super::super::take_along_axis).
 ///
 /// `indices` have the rank of `x`; their sizes along other axes are those of `x` or 1. `values`
-/// broadcast to the shape of `indices`. Negative indices count from the end, and updates out of range are
-/// dropped. Throws `Op` for other ranks, sizes and dtypes.
+/// broadcast to the shape of `indices`. Negative indices count from the end, and updates out of
+/// range are dropped. Throws `Op` for other ranks, sizes and dtypes.
 #[track_caller]
 pub fn put_along_axis(x: &Array, indices: &Array, values: impl ArrayLike, axis: isize) -> Array {
     let resolved = resolve_axis(axis, x.rank()).and_then(|axis| {

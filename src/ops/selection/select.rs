@@ -6,8 +6,8 @@ use super::super::joining::broadcast_arrays;
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::{ArrayLike, convert_element_type, eq, full_like, where_};
 
-/// Returns, for each element, the choice of the first true condition, or `default` where no condition is
-/// true. All operands broadcast, and the dtypes of the choices are promoted.
+/// Returns, for each element, the choice of the first true condition, or `default` where no
+/// condition is true. All operands broadcast, and the dtypes of the choices are promoted.
 ///
 /// This is `jnp.select`; [`select`](crate::primitives::select) is `lax.select`. Throws `Op` (value)
 /// without conditions and if the numbers of choices and conditions differ.
@@ -40,8 +40,9 @@ pub fn select_first<'a, 'b>(
     selected
 }
 
-/// Returns, for each element of `indices`, the element of that choice at the same position. All operands
-/// broadcast, and the dtypes of the choices are promoted. `mode` handles indices out of range.
+/// Returns, for each element of `indices`, the element of that choice at the same position. All
+/// operands broadcast, and the dtypes of the choices are promoted. `mode` handles indices out of
+/// range.
 ///
 /// Throws `Op` (value) without choices and `Op` (dtype) unless `indices` is an integer array.
 #[track_caller]
@@ -59,12 +60,12 @@ pub fn choose<'a>(indices: &Array, choices: impl AsRef<[&'a Array]>, mode: Index
     broadcast_arrays([&indices, &chosen]).swap_remove(1)
 }
 
-/// Applies, to each element, the function of the last true condition. Where no condition is true, the
-/// result is 0, or the result of one additional function. It has the dtype of `x`.
+/// Applies, to each element, the function of the last true condition. Where no condition is true,
+/// the result is 0, or the result of one additional function. It has the dtype of `x`.
 ///
-/// Every function receives the whole array. Its result is ignored where its condition is false, but its
-/// derivative must be finite there: see [`where_`]. Throws `Op` (value) unless there are as many
-/// functions as conditions, or one more.
+/// Every function receives the whole array. Its result is ignored where its condition is false, but
+/// its derivative must be finite there: see [`where_`]. Throws `Op` (value) unless there are as
+/// many functions as conditions, or one more.
 ///
 /// ```
 /// use oxidax::prelude::*;

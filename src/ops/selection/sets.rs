@@ -9,7 +9,8 @@ use crate::primitives::{
     slice, sort, sort_multi, where_,
 };
 
-/// Up to this number of comparisons, all pairs of elements are compared; larger operands are sorted.
+/// Up to this number of comparisons, all pairs of elements are compared; larger operands are
+/// sorted.
 const COMPARISONS: usize = 1 << 14;
 
 /// Flattens both and converts them to their common dtype.
@@ -20,8 +21,8 @@ fn flat_pair(x: &Array, y: &Array) -> [Array; 2] {
     [convert_element_type(&x, dtype), convert_element_type(&y, dtype)]
 }
 
-/// Returns true for each element of `x` that equals an element of `y`, in the shape of `x`. NaN equals no
-/// element.
+/// Returns true for each element of `x` that equals an element of `y`, in the shape of `x`. NaN
+/// equals no element.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -14,10 +14,11 @@ use crate::primitives::{
 pub struct Unique {
     /// The distinct values, `[size]`, or the distinct slices along an axis.
     pub values: Array,
-    /// Index of the first occurrence of each value in the flattened array, `i32[size]`; 0 for padding.
+    /// Index of the first occurrence of each value in the flattened array, `i32[size]`; 0 for
+    /// padding.
     pub indices: Array,
-    /// Index of the value of each element, `i32`, in the shape of the array: `take(values, inverse)`
-    /// restores it.
+    /// Index of the value of each element, `i32`, in the shape of the array: `take(values,
+    /// inverse)` restores it.
     pub inverse: Array,
     /// Number of occurrences of each value, `i32[size]`; 0 for padding.
     pub counts: Array,
@@ -71,9 +72,9 @@ fn unique_rows(rows: &Array, size: usize, fill_value: Scalar) -> Unique {
     Unique { values: where_(&is_valid, &values, padding), indices, inverse, counts }
 }
 
-/// Returns the sorted distinct elements of the flattened array: `[size]`, padded with `fill_value`. If
-/// there are more, the smallest ones are returned. All NaNs count as one value. JAX pads with the
-/// smallest value by default.
+/// Returns the sorted distinct elements of the flattened array: `[size]`, padded with `fill_value`.
+/// If there are more, the smallest ones are returned. All NaNs count as one value. JAX pads with
+/// the smallest value by default.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -122,9 +123,10 @@ pub struct UniqueOptions {
     pub axis: Option<isize>,
 }
 
-/// Returns distinct values, as [`unique_all`], or distinct slices along an axis in lexicographic order:
-/// `values` have `size` slices along the axis, `indices` and `inverse` are indices of slices. Throws
-/// `Op` (shape) for an axis out of range and `Op` (unsupported) for slices of more than 64 elements.
+/// Returns distinct values, as [`unique_all`], or distinct slices along an axis in lexicographic
+/// order: `values` have `size` slices along the axis, `indices` and `inverse` are indices of
+/// slices. Throws `Op` (shape) for an axis out of range and `Op` (unsupported) for slices of more
+/// than 64 elements.
 #[track_caller]
 pub fn unique_with(
     x: &Array,

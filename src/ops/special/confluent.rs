@@ -11,14 +11,15 @@ use crate::primitives::{
 
 fn kummer(a: &Array, b: &Array, x: &Array) -> Array {
     let (zero, one) = (zeros_like(x), full_like(x, 1));
-    let finite = ends(a);
-    let pole = ends(b) & !(&finite & gt(a, b));
-    let other = where_(&eq(a, b), exp(x), full_like(x, f64::INFINITY));
-    let at_pole = where_(&eq(a, 0.0), &one, other);
+    let is_polynomial = ends(a);
+    let pole = ends(b) & !(&is_polynomial & gt(a, b));
+    let otherwise = where_(&eq(a, b), exp(x), full_like(x, f64::INFINITY));
+    let at_pole = where_(&eq(a, 0.0), &one, otherwise);
     let b = &where_(&pole, &one, b);
-    // Below zero terms would cancel; but what cannot overflow is not made to.
+    // Terms cancel for negative `x`, so it is reflected, except where the reflection would
+    // overflow.
     let limit = if x.dtype().bits() == 64 { -600.0 } else { -80.0 };
-    let flip = lt(x, 0.0) & !(finite & lt(x, limit));
+    let flip = lt(x, 0.0) & !(is_polynomial & lt(x, limit));
     let a = &where_(&flip, sub(b, a), a);
     let size = where_(&flip, neg(x), x);
     let above = [sub(b, a), sub(1.0, a)];
@@ -27,7 +28,7 @@ fn kummer(a: &Array, b: &Array, x: &Array) -> Array {
     let far = gt(&size, add(mul(growth, 2.0), bound)) & !ends(a);
     let near = hypergeometric(&[a], &[b], &where_(&far, &one, &size));
     let near = mul(near, exp(&where_(&flip, x, &zero)));
-    // Where the parameters do not matter they are such that nothing is infinite.
+    // Unused elements get parameters for which all results are finite.
     let safe = |x: &Array, value: f64| where_(&far, x, full_like(x, value));
     let (size, a, b) = (safe(&size, bound), safe(a, 0.5), safe(b, 1.0));
     let inverse = div(1.0, &size);
@@ -38,11 +39,13 @@ fn kummer(a: &Array, b: &Array, x: &Array) -> Array {
     where_(&pole, at_pole, where_(&far, mul(mul(sign, exp(&power)), series), near))
 }
 
-/// Kummer's function `₁F₁(a; b; x) = Σ (a)ₖ/(b)ₖ xᵏ/k!`, with promotion and broadcasting; integers become floats.
+/// Returns Kummer's function `₁F₁(a; b; x) = Σ (a)ₖ/(b)ₖ xᵏ/k!`, with promotion and broadcasting.
 ///
-/// It has derivatives by all three operands, of every order. Where `b` is a whole number of 0 and less it is
-/// infinite, but for `a = 0`, where it is 1, `a = b`, where it is `exp(x)`, and polynomials that end before. Throws
-/// `Op` (dtype) for complex operands.
+/// Integers become floats. It is differentiable in all operands, to every order. For an integer `b`
+/// of at most 0 it is infinite, except for `a = 0` (1), `a = b` (`exp(x)`) and polynomials that end
+/// before.
+///
+/// Throws `Op` (dtype) for complex operands.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -52,8 +55,9 @@ fn kummer(a: &Array, b: &Array, x: &Array) -> Array {
 /// ```
 ///
 /// # Reference
-/// DLMF 13.2.2, 13.2.39 for negative `x`, 13.7.1 far from 0; Pearson, Olver and Porter, "Numerical methods for the
-/// computation of the confluent and Gauss hypergeometric functions", 2017, on which of them serves where.
+/// DLMF 13.2.2, 13.2.39 for negative `x`, 13.7.1 for large `x`. Pearson, Olver and Porter,
+/// "Numerical methods for the computation of the confluent and Gauss hypergeometric functions",
+/// 2017, for the choice among them.
 #[doc(alias = "kummer")]
 #[track_caller]
 pub fn hyp1f1(a: impl ArrayLike, b: impl ArrayLike, x: impl ArrayLike) -> Array {

@@ -1,4 +1,4 @@
-//! Products with logarithms that are 0 at 0.
+//! Entropies and related functions.
 
 use crate::core::Array;
 use crate::primitives::{
@@ -6,7 +6,7 @@ use crate::primitives::{
     sub, where_, zeros_like,
 };
 
-/// `x * log(y)`, 0 where `x` is 0 whatever `y` is, with promotion and broadcasting.
+/// Returns `x * log(y)`, which is 0 where `x` is 0, with promotion and broadcasting.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -17,28 +17,30 @@ use crate::primitives::{
 #[track_caller]
 pub fn xlogy(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_inexact("xlogy", [x.like(), y.like()]);
-    let fine = match y.dtype().is_complex() {
-        true => !eq(&y, zeros_like(&y)),
-        false => gt(&y, zeros_like(&y)) & lt(&y, full_like(&y, f64::INFINITY)),
+    let is_finite = if y.dtype().is_complex() {
+        !eq(&y, zeros_like(&y))
+    } else {
+        gt(&y, zeros_like(&y)) & lt(&y, full_like(&y, f64::INFINITY))
     };
-    // Where the logarithm is finite the product is 0 by itself, and has the right derivative.
-    let spoilt = eq(&x, zeros_like(&x)) & !fine;
-    mul(&x, log(&where_(&spoilt, full_like(&y, 1), &y)))
+    // Where the logarithm is finite the product is 0 anyway and has the right derivative.
+    let is_replaced = eq(&x, zeros_like(&x)) & !is_finite;
+    mul(&x, log(&where_(&is_replaced, full_like(&y, 1), &y)))
 }
 
-/// `x * log(1 + y)`, 0 where `x` is 0 whatever `y` is, with promotion and broadcasting.
+/// Returns `x * log(1 + y)`, which is 0 where `x` is 0, with promotion and broadcasting.
 #[track_caller]
 pub fn xlog1py(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_inexact("xlog1py", [x.like(), y.like()]);
-    let fine = match y.dtype().is_complex() {
-        true => !eq(&y, full_like(&y, -1)),
-        false => gt(&y, full_like(&y, -1)) & lt(&y, full_like(&y, f64::INFINITY)),
+    let is_finite = if y.dtype().is_complex() {
+        !eq(&y, full_like(&y, -1))
+    } else {
+        gt(&y, full_like(&y, -1)) & lt(&y, full_like(&y, f64::INFINITY))
     };
-    let spoilt = eq(&x, zeros_like(&x)) & !fine;
-    mul(&x, log1p(&where_(&spoilt, zeros_like(&y), &y)))
+    let is_replaced = eq(&x, zeros_like(&x)) & !is_finite;
+    mul(&x, log1p(&where_(&is_replaced, zeros_like(&y), &y)))
 }
 
-/// `-x * log(x)` in nats: 0 at 0, `-inf` below; integers become floats.
+/// Returns `-x * log(x)` in nats: 0 at 0, `-inf` for negative `x`. Integers become floats.
 #[track_caller]
 pub fn entr(x: &Array) -> Array {
     let x = inexact(x);
@@ -47,23 +49,26 @@ pub fn entr(x: &Array) -> Array {
     where_(&negative, full_like(&x, f64::NEG_INFINITY), neg(&xlogy(&safe, &safe)))
 }
 
-/// `x * log(x / y)` in nats: 0 where `x` is 0 and `y` is not negative, `inf` where either is negative
-/// or `y` alone is 0. The sum is the relative entropy of two distributions.
+/// Returns `x * log(x / y)` in nats. The sum is the relative entropy of two distributions.
+///
+/// It is 0 where `x` is 0 and `y` is not negative, and `inf` where either is negative or only `y`
+/// is 0.
 #[track_caller]
 pub fn rel_entr(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_inexact("rel_entr", [x.like(), y.like()]);
     let zero = zeros_like(&x);
-    let (both, none) = (gt(&x, &zero) & gt(&y, &zero), eq(&x, &zero) & !lt(&y, &zero));
+    let are_positive = gt(&x, &zero) & gt(&y, &zero);
+    let is_zero = eq(&x, &zero) & !lt(&y, &zero);
     let one = full_like(&x, 1);
-    let (safe_x, safe_y) = (where_(&both, &x, &one), where_(&both, &y, &one));
+    let (safe_x, safe_y) = (where_(&are_positive, &x, &one), where_(&are_positive, &y, &one));
     let value = mul(&safe_x, log(&div(&safe_x, &safe_y)));
-    let outside = where_(&none, &zero, full_like(&x, f64::INFINITY));
-    let result = where_(&both, value, outside);
-    let unknown = super::super::isnan(&x) | super::super::isnan(&y);
-    where_(&unknown, full_like(&x, f64::NAN), result)
+    let otherwise = where_(&is_zero, &zero, full_like(&x, f64::INFINITY));
+    let result = where_(&are_positive, value, otherwise);
+    let is_nan = super::super::isnan(&x) | super::super::isnan(&y);
+    where_(&is_nan, full_like(&x, f64::NAN), result)
 }
 
-/// `x * log(x / y) - x + y` in nats: [`rel_entr`] made convex and not negative.
+/// Returns `x * log(x / y) - x + y` in nats, which is convex and not negative.
 #[track_caller]
 pub fn kl_div(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_inexact("kl_div", [x.like(), y.like()]);

@@ -12,7 +12,8 @@ use crate::primitives::{
 /// Euler's constant.
 pub(super) const EULER: f64 = 0.577_215_664_901_532_9;
 
-/// `(-x)ⁿ⁻¹/(n-1)!·(ψ(n) - log x)` without the sum of `(-x)ᵏ/(k!(1-n+k))` over all `k` but `n - 1`; for `x` of at most 1.
+/// Returns `(-x)ⁿ⁻¹/(n-1)!·(ψ(n) - log x)` minus the sum of `(-x)ᵏ/(k!(1-n+k))` over `k` except `n
+/// - 1`, for `x` of at most 1.
 fn near_zero(n: &Array, x: &Array) -> Array {
     let zero = zeros_like(x);
     let summand = |term: &Array, place: &Array| {
@@ -32,7 +33,7 @@ fn near_zero(n: &Array, x: &Array) -> Array {
     sub(mul(power, sub(digamma(n), &logarithm)), sum)
 }
 
-/// `Eₙ(x)` as such.
+/// Returns `Eₙ(x)`, without its derivative.
 fn integral(n: &Array, x: &Array) -> Array {
     let (zero, one) = (zeros_like(x), full_like(x, 1));
     let order = maximum(n, &one);
@@ -57,7 +58,7 @@ fn expn_of(n: &Array, x: &Array) -> Array {
     let order = n.clone();
     let rule = move |x: &Array, dx: &Array| {
         let y = expn_of(&order, x);
-        // E₋₁ is not among the functions, but elementary.
+        // E₋₁ is not defined here, but is elementary.
         let inverse = div(1.0, x);
         let last = mul(mul(exp(&neg(x)), &inverse), add(&inverse, 1.0));
         let lowest = eq(&order, 0.0);
@@ -68,11 +69,14 @@ fn expn_of(n: &Array, x: &Array) -> Array {
     custom_jvp(f, rule)(x)
 }
 
-/// The exponential integral `Eₙ(x) = ∫ exp(-x·t)/tⁿ dt` from 1 to infinity, for whole `n` of 0 and more and `x` of 0
-/// and more, with promotion and broadcasting; integers become floats.
+/// Returns the exponential integral `Eₙ(x) = ∫ exp(-x·t)/tⁿ dt` from 1 to infinity, with promotion
+/// and broadcasting.
 ///
-/// NaN outside of that; at 0 infinite for `n` below 2 and `1/(n-1)` from there on. It has a derivative by `x`;
-/// asking for one by `n` is refused. Throws `Op` (dtype) for complex operands.
+/// `n` is an integer of at least 0 and `x` at least 0; other values give NaN. `Eₙ(0)` is infinite
+/// for `n` below 2, otherwise `1/(n-1)`. Integers become floats. It is differentiable in `x`, not
+/// in `n`.
+///
+/// Throws `Op` (dtype) for complex operands.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -82,7 +86,7 @@ fn expn_of(n: &Array, x: &Array) -> Array {
 /// ```
 ///
 /// # Reference
-/// DLMF 8.19.8 up to 1, continued fraction 8.19.17 from there on, derivative 8.19.13.
+/// DLMF 8.19.8 up to 1, continued fraction 8.19.17 above, derivative 8.19.13.
 #[track_caller]
 pub fn expn(n: impl ArrayLike, x: impl ArrayLike) -> Array {
     let operands = real("expn", [n.like(), x.like()]);
@@ -90,8 +94,9 @@ pub fn expn(n: impl ArrayLike, x: impl ArrayLike) -> Array {
     y
 }
 
-/// The exponential integral `E₁(x)`, that of `exp(-t)/t` from `x` to infinity: infinite at 0, NaN below; integers become
-/// floats.
+/// Returns the exponential integral `E₁(x)`, the integral of `exp(-t)/t` from `x` to infinity.
+///
+/// It is infinite at 0 and NaN for negative `x`. Integers become floats.
 ///
 /// Throws `Op` (dtype) for complex operands.
 ///
@@ -104,7 +109,7 @@ pub fn exp1(x: impl ArrayLike) -> Array {
     y
 }
 
-/// `γ + log x + Σ xᵏ/(k·k!)`; no term is negative.
+/// Returns `γ + log x + Σ xᵏ/(k·k!)`, whose terms are not negative.
 fn rising(x: &Array) -> Array {
     let sum = sum_terms((full_like(x, 1), zeros_like(x)), |k, term| {
         let term = div(mul(term, x), k);
@@ -114,14 +119,14 @@ fn rising(x: &Array) -> Array {
     add(add(log(x), EULER), sum)
 }
 
-/// `exp(x)/x·Σ k!/xᵏ`, a series that diverges, but not before it is exact.
+/// Returns `exp(x)/x·Σ k!/xᵏ`. The series diverges, but reaches the precision of the dtype before.
 fn asymptotic(x: &Array) -> Array {
     let one = full_like(x, 1);
     let sum = sum_terms((one.clone(), one), |k, term| {
         let term = div(mul(term, k), x);
         (term.clone(), term)
     });
-    // Near the end of the range the exponential overflows and the quotient does not.
+    // Near the end of the range the exponential overflows, but the quotient does not.
     let half = exp(&mul(x, 0.5));
     mul(mul(div(&half, x), sum), half)
 }
@@ -144,13 +149,15 @@ fn expi_of(x: &Array) -> Array {
     custom_jvp(f, rule)(x)
 }
 
-/// The exponential integral `Ei(x)`, the principal value of that of `exp(t)/t` from `-∞` to `x`; integers become
-/// floats. `-∞` at 0.
+/// Returns the exponential integral `Ei(x)`, the principal value of the integral of `exp(t)/t` from
+/// `-∞` to `x`.
+///
+/// It is `-∞` at 0. Integers become floats.
 ///
 /// Throws `Op` (dtype) for complex operands.
 ///
 /// # Reference
-/// DLMF 6.6.2, 6.12.2 where that is exact, and `Ei(-x) = -E₁(x)`, 6.2.6.
+/// DLMF 6.6.2, 6.12.2 for large `x`, and `Ei(-x) = -E₁(x)`, 6.2.6.
 #[track_caller]
 pub fn expi(x: impl ArrayLike) -> Array {
     let operands = real("expi", [x.like()]);

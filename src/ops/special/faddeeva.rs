@@ -1,5 +1,4 @@
-//! The scaled error function of a complex number, and Dawson's integral and the scaled complement, which are
-//! values of it on the axes.
+//! The Faddeeva function, the scaled complementary error function and Dawson's integral.
 
 use super::operands::{horner, in_wide, real};
 use crate::control_flow::custom_jvp;
@@ -13,8 +12,9 @@ use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 /// `√(40/√2)`, the scale of the rational series of 40 terms.
 const SCALE: f64 = 5.3182958969449885;
 
-/// Its coefficients, the highest power first: the cosine transform of `exp(-t²)·(L² + t²)` at `t = L·tan(θ/2)`,
-/// computed in 50 digits. In `f64` the sum is exact to a few units in the last place.
+/// The coefficients of the series, highest power first: the cosine transform of `exp(-t²)·(L² +
+/// t²)` at `t = L·tan(θ/2)`, computed with 50 digits. In `f64` the sum is exact to a few units in
+/// the last place.
 ///
 /// Reference: Weideman, "Computation of the complex error function", 1994, section 4.
 const WEIDEMAN: [f64; 40] = [
@@ -60,17 +60,16 @@ const WEIDEMAN: [f64; 40] = [
     2.8996245093897053,
 ];
 
-/// `w` of a number whose imaginary part is not negative, given `i·z`. On the imaginary axis that is a real number, and all
-/// of this is real arithmetic.
-fn upper(iz: &Array) -> Array {
+/// Returns `w(z)` for `z` in the upper half plane, from `i·z`, which may be real.
+fn upper_half_plane(iz: &Array) -> Array {
     let below = sub(SCALE, iz);
     let ratio = div(add(iz, SCALE), &below);
     let sum = mul(div(horner(&ratio, &WEIDEMAN), mul(&below, &below)), 2.0);
     add(sum, div(1.0 / PI.sqrt(), &below))
 }
 
-/// `i·z`.
-fn turned(z: &Array) -> Array {
+/// Returns `i·z`.
+fn times_i(z: &Array) -> Array {
     complex(neg(&imag(z)), crate::primitives::real(z))
 }
 
@@ -79,7 +78,7 @@ fn faddeeva(z: &Array) -> Array {
         let above = ge(imag(z), 0.0);
         let far = super::super::isinf(z);
         let high = where_(&above, z, neg(z));
-        let value = upper(&turned(&where_(&far, zeros_like(z), high)));
+        let value = upper_half_plane(&times_i(&where_(&far, zeros_like(z), high)));
         // In the upper half plane the function vanishes at infinity.
         let value = where_(&far, zeros_like(z), value);
         let low = where_(&above, zeros_like(z), z);
@@ -94,8 +93,9 @@ fn faddeeva(z: &Array) -> Array {
     custom_jvp(f, rule)(z)
 }
 
-/// The Faddeeva function `w(z) = exp(-z²)·erfc(-iz)` of complex `z`; real numbers become complex, and 16-bit floats
-/// `c64`.
+/// Returns the Faddeeva function `w(z) = exp(-z²)·erfc(-iz)` of complex `z`.
+///
+/// Real numbers become complex, and 16-bit floats become `c64`.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -116,12 +116,12 @@ pub fn wofz(z: &Array) -> Array {
     })
 }
 
-/// `exp(x²)·erfc(x)` of a real number.
+/// Returns `exp(x²)·erfc(x)` for real `x`.
 fn scaled_complement(x: &Array) -> Array {
     let f = |x: &Array| {
         let size = abs(x);
         let far = super::super::isinf(&size);
-        let value = upper(&neg(&where_(&far, full_like(x, 1), &size)));
+        let value = upper_half_plane(&neg(&where_(&far, full_like(x, 1), &size)));
         let value = where_(&far, zeros_like(x), value);
         let low = where_(&lt(x, 0.0), x, zeros_like(x));
         where_(&lt(x, 0.0), sub(mul(exp(&mul(&low, &low)), 2.0), &value), &value)
@@ -134,8 +134,9 @@ fn scaled_complement(x: &Array) -> Array {
     custom_jvp(f, rule)(x)
 }
 
-/// `exp(x²)·erfc(x)`, which neither overflows nor vanishes where `x` is large; complex numbers too, and integers
-/// become floats.
+/// Returns `exp(x²)·erfc(x)`, without overflow or underflow for large `x`.
+///
+/// `x` may be complex. Integers become floats.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -145,20 +146,20 @@ fn scaled_complement(x: &Array) -> Array {
 /// ```
 ///
 /// # Reference
-/// As [`wofz`], of which it is the value at `ix`.
+/// As [`wofz`]: it is `w(ix)`.
 #[track_caller]
 pub fn erfcx(x: &Array) -> Array {
     Loc::caller().scope(|| {
         let x = inexact(x);
         if x.dtype().is_complex() {
-            return faddeeva(&turned(&x));
+            return faddeeva(&times_i(&x));
         }
         let [y] = in_wide([x], |[x]| [scaled_complement(&x)]);
         y
     })
 }
 
-/// `Σ (-2)ᵏ x^(2k+1) / (2k+1)!!` for `|x|` below a half.
+/// Returns `Σ (-2)ᵏ x^(2k+1) / (2k+1)!!`, for `|x|` below 1/2.
 fn dawson_series(x: &Array) -> Array {
     let mut coefficients = vec![1.0];
     for k in 1..=13 {
@@ -171,10 +172,10 @@ fn dawson_series(x: &Array) -> Array {
 
 fn dawson(x: &Array) -> Array {
     let f = |x: &Array| {
-        // On the real axis the imaginary part of w is what is asked for; near 0 it is the small part.
+        // The result is the imaginary part of w on the real axis, which is inaccurate near 0.
         let (near, far) = (lt(abs(x), 0.5), super::super::isinf(x));
         let axis = where_(&far, zeros_like(x), x);
-        let value = mul(imag(&upper(&complex(zeros_like(x), axis))), PI.sqrt() / 2.0);
+        let value = mul(imag(&upper_half_plane(&complex(zeros_like(x), axis))), PI.sqrt() / 2.0);
         let small = where_(&near, x, zeros_like(x));
         where_(&near, dawson_series(&small), where_(&far, div(0.5, x), value))
     };
@@ -186,7 +187,8 @@ fn dawson(x: &Array) -> Array {
     custom_jvp(f, rule)(x)
 }
 
-/// Dawson's integral `exp(-x²)` times the integral of `exp(t²)` from 0 to `x`; integers become floats.
+/// Returns Dawson's integral, `exp(-x²)` times the integral of `exp(t²)` from 0 to `x`. Integers
+/// become floats.
 ///
 /// Throws `Op` (dtype) for complex operands.
 ///
@@ -200,14 +202,14 @@ pub fn dawsn(x: impl ArrayLike) -> Array {
     y
 }
 
-/// The integrals of the cosine and of the sine of `πt²/2` from 1 or more to infinity, as a complex number: the
-/// rest of Fresnel's integrals.
+/// Returns the integrals of the cosine and of the sine of `πt²/2` from `x` to infinity as one
+/// complex number, for `x` of at least 1.
 ///
 /// Reference: DLMF 7.5.8 and 7.5.9.
 pub(super) fn fresnel_rest(x: &Array, cosine: &Array, sine: &Array) -> Array {
     let place = mul(x, PI.sqrt() / 2.0);
     // i·(1+i)·place.
-    let scaled = upper(&complex(neg(&place), &place));
+    let scaled = upper_half_plane(&complex(neg(&place), &place));
     let phase = complex(cosine, sine);
     mul(mul(phase, scaled), complex(full_like(x, 0.5), 0.5))
 }

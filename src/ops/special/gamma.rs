@@ -1,4 +1,4 @@
-//! Γ and its relatives, written with the logarithm of Γ; and Bessel functions of the first orders.
+//! The gamma function and related functions, and modified Bessel functions.
 
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::{
@@ -7,7 +7,7 @@ use crate::primitives::{
 };
 use std::f64::consts::PI;
 
-/// The sign of Γ: 1 or -1, NaN at negative whole numbers.
+/// Returns the sign of Γ: 1 or -1, NaN at negative integers.
 #[track_caller]
 pub fn gammasgn(x: &Array) -> Array {
     let x = inexact(x);
@@ -18,7 +18,7 @@ pub fn gammasgn(x: &Array) -> Array {
     where_(&(negative & eq(&x, &down)), full_like(&x, f64::NAN), sign)
 }
 
-/// `Γ(x)`; integers become floats. NaN at negative whole numbers, infinite at 0.
+/// Returns `Γ(x)`: NaN at negative integers, infinite at 0. Integers become floats.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -32,14 +32,14 @@ pub fn gamma(x: &Array) -> Array {
     mul(gammasgn(&x), exp(&lgamma(&x)))
 }
 
-/// `log |B(a, b)| = log |Γ(a) Γ(b) / Γ(a + b)|`, with promotion and broadcasting.
+/// Returns `log |B(a, b)| = log |Γ(a) Γ(b) / Γ(a + b)|`, with promotion and broadcasting.
 #[track_caller]
 pub fn betaln(a: impl ArrayLike, b: impl ArrayLike) -> Array {
     let [a, b] = promote_inexact("betaln", [a.like(), b.like()]);
     sub(add(lgamma(&a), lgamma(&b)), lgamma(&add(&a, &b)))
 }
 
-/// `B(a, b) = Γ(a) Γ(b) / Γ(a + b)`, with promotion and broadcasting.
+/// Returns `B(a, b) = Γ(a) Γ(b) / Γ(a + b)`, with promotion and broadcasting.
 #[track_caller]
 pub fn beta(a: impl ArrayLike, b: impl ArrayLike) -> Array {
     let [a, b] = promote_inexact("beta", [a.like(), b.like()]);
@@ -47,8 +47,10 @@ pub fn beta(a: impl ArrayLike, b: impl ArrayLike) -> Array {
     mul(sign, exp(&betaln(&a, &b)))
 }
 
-/// The logarithm of the multivariate Γ of dimension `d`: `log Γ_d(a) = d(d - 1)/4 · log π + Σ log Γ(a - j/2)` for
-/// `j` below `d`. Throws `Op` (value) for dimension 0.
+/// Returns the logarithm of the multivariate Γ of dimension `d`:
+/// `log Γ_d(a) = d(d - 1)/4 · log π + Σ log Γ(a - j/2)` for `j` below `d`.
+///
+/// Throws `Op` (value) for dimension 0.
 #[track_caller]
 pub fn multigammaln(a: &Array, d: usize) -> Array {
     let a = inexact(a);
@@ -62,7 +64,7 @@ pub fn multigammaln(a: &Array, d: usize) -> Array {
     sum
 }
 
-/// `n! = Γ(n + 1)` as a float; 0 for negative `n`.
+/// Returns `n! = Γ(n + 1)` as a float, and 0 for negative `n`.
 #[track_caller]
 pub fn factorial(n: &Array) -> Array {
     let n = inexact(n);
@@ -71,7 +73,7 @@ pub fn factorial(n: &Array) -> Array {
     where_(&negative, full_like(&n, 0), exp(&lgamma(&add(&safe, 1.0))))
 }
 
-/// Pochhammer's symbol `Γ(x + m) / Γ(x)`, with promotion and broadcasting.
+/// Returns Pochhammer's symbol `Γ(x + m) / Γ(x)`, with promotion and broadcasting.
 #[track_caller]
 pub fn poch(x: impl ArrayLike, m: impl ArrayLike) -> Array {
     let [x, m] = promote_inexact("poch", [x.like(), m.like()]);
@@ -81,7 +83,8 @@ pub fn poch(x: impl ArrayLike, m: impl ArrayLike) -> Array {
     where_(&eq(&m, 0.0), full_like(&x, 1), value)
 }
 
-/// How many ways there are to choose `k` of `n`, rounded to a whole number in floats; 0 unless `0 <= k <= n`.
+/// Returns the binomial coefficient `n` over `k`, a float rounded to an integer. It is 0 unless
+/// `0 <= k <= n`.
 #[track_caller]
 pub fn comb(n: impl ArrayLike, k: impl ArrayLike) -> Array {
     let [n, k] = promote_inexact("comb", [n.like(), k.like()]);
@@ -92,14 +95,14 @@ pub fn comb(n: impl ArrayLike, k: impl ArrayLike) -> Array {
     where_(&outside, full_like(&n, 0), round(&exp(&ways)))
 }
 
-/// The modified Bessel function of the first kind of order 0; integers become floats.
+/// Returns the modified Bessel function of the first kind of order 0. Integers become floats.
 #[track_caller]
 pub fn i0(x: &Array) -> Array {
     let x = inexact(x);
     mul(exp(&abs(&x)), bessel_i0e(&x))
 }
 
-/// The modified Bessel function of the first kind of order 1; integers become floats.
+/// Returns the modified Bessel function of the first kind of order 1. Integers become floats.
 #[track_caller]
 pub fn i1(x: &Array) -> Array {
     let x = inexact(x);

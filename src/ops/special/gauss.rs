@@ -9,19 +9,20 @@ use crate::primitives::{
     zeros_like,
 };
 
-/// From this argument on the function is computed from its behaviour at 1.
+/// The least argument for which the expansion at 1 is used.
 const NEAR_ONE: f64 = 0.97;
 
-/// Where the two parts of the behaviour at 1 cancel, as `c - a - b` nears a whole number, they are computed at
-/// so many places to each side of that number, and what they sum to, which is smooth, is interpolated.
+/// The number of interpolation nodes on each side of an integer `c - a - b`. The two parts of the
+/// expansion at 1 cancel near such integers, but their sum is smooth and is interpolated.
 const PLACES: i32 = 6;
 
-/// How far those places lie apart: as near as the cancellation allows.
+/// Returns the distance of the interpolation nodes, as small as the cancellation allows.
 fn spacing(x: &Array) -> f64 {
     if x.dtype().bits() == 64 { 0.01 } else { 0.04 }
 }
 
-/// The quotient of gamma functions `Γ(above…)/Γ(below…)`, 0 where one below is infinite.
+/// Returns the quotient of gamma functions `Γ(above…)/Γ(below…)`, 0 where a denominator is
+/// infinite.
 fn gammas(above: &[&Array], below: &[&Array]) -> Array {
     let mut factor = full_like(above[0], 1);
     let mut power = zeros_like(above[0]);
@@ -36,7 +37,7 @@ fn gammas(above: &[&Array], below: &[&Array]) -> Array {
     mul(factor, exp(&power))
 }
 
-/// `F(a, b; c; 1 - s)/Γ(c)` for small `s`, where `c - a - b` is no whole number.
+/// Returns `F(a, b; c; 1 - s)/Γ(c)` for small `s`, where `c - a - b` is not an integer.
 ///
 /// Reference: DLMF 15.8.4.
 fn from_one(a: &Array, b: &Array, c: &Array, s: &Array) -> Array {
@@ -49,8 +50,8 @@ fn from_one(a: &Array, b: &Array, c: &Array, s: &Array) -> Array {
     add(regular, mul(other, exp(&mul(&d, log(s)))))
 }
 
-/// `F(a, b; c; 1 - s)` for any `c - a - b`: over `Γ(c)` it is smooth in `c`, so that it is interpolated across whole
-/// numbers.
+/// Returns `F(a, b; c; 1 - s)` for any `c - a - b`. Divided by `Γ(c)` it is smooth in `c`, so it is
+/// interpolated across integers.
 ///
 /// Reference: Lagrange's polynomials, DLMF 3.3.1.
 fn near_one(a: &Array, b: &Array, c: &Array, s: &Array) -> Array {
@@ -80,7 +81,7 @@ fn near_one(a: &Array, b: &Array, c: &Array, s: &Array) -> Array {
 
 fn gauss(a: &Array, b: &Array, c: &Array, x: &Array) -> Array {
     let one = full_like(x, 1);
-    // A parameter that ends the series stands first; of two, the one that ends it first.
+    // The parameter that ends the series first becomes `a`.
     let swap = ends(b) & (!ends(a) | gt(b, a));
     let (a, b) = (where_(&swap, b, a), where_(&swap, a, b));
     let finite = ends(&a);
@@ -89,9 +90,9 @@ fn gauss(a: &Array, b: &Array, c: &Array, x: &Array) -> Array {
     let c = where_(&pole, add(add(abs(&a), abs(&b)), 1.5), c);
     let d = sub(sub(&c, &a), &b);
     let (end, beyond) = (eq(x, 1.0) & !&finite, gt(x, 1.0) & !&finite);
-    // A polynomial is flipped for its derivatives by parameters, which are none.
+    // A polynomial is reflected too, for its derivatives by the parameters.
     let flip = lt(x, where_(&finite, full_like(x, -1), zeros_like(x)));
-    // Of a negative argument and the rest to 1 both are kept, as the one cancels from the other.
+    // Both the argument and its distance to 1 are computed, to avoid cancellation.
     let usual = !(&end | &beyond);
     let safe = where_(&usual, x, full_like(x, 0.5));
     let rest = where_(&flip, sub(1.0, &safe), &one);
@@ -105,7 +106,7 @@ fn gauss(a: &Array, b: &Array, c: &Array, x: &Array) -> Array {
     let distant = near_one(&a_far, &b_far, &c_far, &choose(&far, &s, 0.05));
     let value = where_(&far, distant, near);
     let value = mul(value, exp(&neg(&mul(&a, log(&rest)))));
-    // At 1 itself Gauss's sum is there, where it converges.
+    // At 1 Gauss's sum is used, where it converges.
     let converges = &end & gt(&d, 0.0);
     let [a, b, c] = [(&a, 0.3), (&b, 0.4), (&c, 1.2)].map(|(x, v)| choose(&converges, x, v));
     let d = sub(sub(&c, &a), &b);
@@ -115,12 +116,15 @@ fn gauss(a: &Array, b: &Array, c: &Array, x: &Array) -> Array {
     where_(&eq(x, 0.0), &one, value)
 }
 
-/// Gauss's hypergeometric function `₂F₁(a, b; c; x) = Σ (a)ₖ(b)ₖ/(c)ₖ xᵏ/k!` and its continuation to all `x` below 1, with
-/// promotion and broadcasting; integers become floats.
+/// Returns Gauss's hypergeometric function `₂F₁(a, b; c; x) = Σ (a)ₖ(b)ₖ/(c)ₖ xᵏ/k!`, continued to
+/// all `x` below 1, with promotion and broadcasting.
 ///
-/// It has derivatives by all four operands, of every order. Infinite for `x` above 1, at 1 unless
-/// `c - a - b` is positive, and where `c` is a whole number of 0 and less; polynomials, for which `a` or `b` is
-/// such a number, are finite, unless `c` ends them first. Throws `Op` (dtype) for complex operands.
+/// Integers become floats. It is differentiable in all operands, to every order. It is infinite for
+/// `x` above 1, at 1 unless `c - a - b` is positive, and for an integer `c` of at most 0.
+/// Polynomials, for which `a` or `b` is such an integer, are finite unless `c` ends the series
+/// first.
+///
+/// Throws `Op` (dtype) for complex operands.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -1,4 +1,4 @@
-//! Functions that are computed by recurrences over their order or degree.
+//! Bessel functions and spherical harmonics, by recurrences over order or degree.
 
 use super::operands::real;
 use crate::control_flow::{ScanOptions, custom_jvp, fori_loop, scan_with};
@@ -14,8 +14,10 @@ fn rows(x: &Array, from: usize, to: usize) -> Array {
     slice_in_dim(x, from as isize, to as isize, 1, 0)
 }
 
-/// `J₀` to `Jᵥ` of `z` along a new first axis, from the quotients of neighbours: those follow from each other
-/// downwards in order, and `1 = J₀ + 2 Σ J₂ₖ` gives the first.
+/// Returns `J₀(z)` to `Jᵥ(z)` along a new first axis.
+///
+/// Quotients of neighbouring orders follow from a downward recurrence, and `J₀` from `1 = J₀ + 2 Σ
+/// J₂ₖ`.
 ///
 /// Reference: DLMF 3.6.3 and 10.74.4 for the downward recurrence, 10.12.4 for the sum.
 fn by_quotients(z: &Array, v: usize, n_iter: usize) -> Array {
@@ -49,11 +51,11 @@ fn bessel_of(z: &Array, v: usize, n_iter: usize) -> Array {
     custom_jvp(f, rule)(z)
 }
 
-/// Bessel functions of the first kind `J₀(z)` to `Jᵥ(z)` along a new first axis: `[…] → [v + 1, …]`; integers become
-/// floats.
+/// Returns the Bessel functions of the first kind `J₀(z)` to `Jᵥ(z)` along a new first axis,
+/// `[…] → [v + 1, …]`. Integers become floats.
 ///
-/// `n_iter` is the order from which the recurrence descends. It must be well above `|z|`: 50, which is what
-/// JAX takes if not told otherwise, is exact in `f64` up to `|z|` of about 20, and in `f32` up to 30.
+/// `n_iter` is the order at which the downward recurrence starts. It must be well above `|z|`.
+/// JAX's default, 50, is exact in `f64` up to `|z|` of about 20, and in `f32` up to 30.
 ///
 /// Throws `Op` (value) if `n_iter` is not above `v`, (dtype) for complex operands.
 ///
@@ -77,17 +79,18 @@ pub fn bessel_jn(z: impl ArrayLike, v: usize, n_iter: usize) -> Array {
     })
 }
 
-/// The associated Legendre function of degree `n` and order `m` at `cos θ`, normalized as spherical harmonics are.
+/// Returns the associated Legendre function of degree `n` and order `m` at `cos θ`, normalized as
+/// in spherical harmonics.
 ///
-/// Reference: DLMF 14.30.1; Holmes and Featherstone, "A unified approach to the Clenshaw summation", 2002,
-/// equations 11 and 12, for the normalized recurrence.
+/// Reference: DLMF 14.30.1; Holmes and Featherstone, "A unified approach to the Clenshaw
+/// summation", 2002, equations 11 and 12, for the normalized recurrence.
 fn legendre(n: &Array, m: &Array, cosine: &Array, sine: &Array, n_max: usize) -> Array {
     let step = |degree: Array, (before, value): (Array, Array)| {
         let l = convert_element_type(&degree, cosine.dtype());
         let (l, one) = (broadcast_to(&l, cosine.shape()), full_like(cosine, 1));
         let rising = le(&l, m);
         let diagonal = neg(&mul(mul(&value, sine), sqrt(&add(div(0.5, &l), 1.0))));
-        // Where the recurrence is not used its roots are taken of 1.
+        // Unused elements of the recurrence take the root of 1.
         let root = |x: Array| sqrt(&where_(&rising, &one, x));
         let square = |x: &Array| mul(x, x);
         let less = square(&sub(&l, 1.0));
@@ -108,11 +111,13 @@ fn legendre(n: &Array, m: &Array, cosine: &Array, sine: &Array, n_max: usize) ->
     fori_loop(1, last as i32, step, (zeros_like(cosine), first)).1
 }
 
-/// The spherical harmonic of degree `n` and order `m` at the colatitude `theta` and the longitude `phi` (both in
-/// radians), with broadcasting: complex, with the phase of Condon and Shortley, orthonormal on the sphere.
+/// Returns the spherical harmonic of degree `n` and order `m` at colatitude `theta` and longitude
+/// `phi`, in radians, with broadcasting.
 ///
-/// `n` and `m` are integers, and no `n` is above `n_max`: larger ones are taken to be `n_max`. 0 for `|m|` above `n`.
-/// Throws `Op` (dtype) if `n` or `m` is no integer or an angle is complex.
+/// The result is complex, orthonormal on the sphere, with the Condon-Shortley phase. `n` and `m`
+/// are integers. Degrees above `n_max` count as `n_max`. The result is 0 for `|m|` above `n`.
+///
+/// Throws `Op` (dtype) if `n` or `m` is not an integer or an angle is complex.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -149,7 +154,7 @@ pub fn sph_harm_y(
         let none = gt(&order, &n);
         let size = legendre(&n, &minimum(&order, n_max as f64), &cos(&theta), &sin(&theta), n_max);
         let size = where_(&none, zeros_like(&size), size);
-        // Of a negative order the harmonic is the conjugate, and minus that for an odd one.
+        // A negative order gives the conjugate, with the opposite sign for odd orders.
         let odd = lt(&m, 0.0) & eq(rem(&order, 2.0), 1.0);
         let size = where_(&odd, neg(&size), size);
         let angle = mul(&m, &phi);

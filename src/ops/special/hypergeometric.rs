@@ -1,8 +1,8 @@
-//! Hypergeometric series with derivatives of every order, by the argument and by the parameters.
+//! Hypergeometric series with derivatives of every order in the argument and the parameters.
 //!
-//! A term is the one before times factors that are linear in each variable, or the inverse of such. So the
-//! derivatives of a term follow from those of the one before, also where a parameter is a whole number
-//! that ends the series, and one loop sums them all.
+//! A term is the one before, multiplied or divided by factors that are linear in each variable. The
+//! derivatives of a term follow from those of the one before, even where an integer parameter ends
+//! the series. One loop sums them all.
 
 use crate::control_flow::{custom_jvp, while_loop};
 use crate::core::Array;
@@ -13,8 +13,8 @@ use crate::primitives::{
 use std::collections::BTreeSet;
 use std::f64::consts::PI;
 
-/// Derivatives by how often each variable is differentiated by: the parameters above, those below, the argument.
-/// With each of them stand all lower ones, and those come first.
+/// A set of mixed derivatives, each with its order in every variable: numerator parameters,
+/// denominator parameters, argument. All lower orders are included, and precede it.
 #[derive(Clone, Debug)]
 struct Derivatives(Vec<Vec<usize>>);
 
@@ -35,7 +35,8 @@ impl Derivatives {
         found.expect("with every derivative there are all lower ones")
     }
 
-    /// The derivatives of a product of `term` with a factor whose slope in `variable` is 1.
+    /// Returns the derivatives of the product of `term` and a factor whose slope in `variable` is
+    /// 1.
     fn times(&self, term: &[Array], variable: usize, factor: &Array) -> Vec<Array> {
         let part = |(orders, own): (&Vec<usize>, &Array)| {
             let product = mul(own, factor);
@@ -50,7 +51,7 @@ impl Derivatives {
         self.0.iter().zip(term).map(part).collect()
     }
 
-    /// The derivatives of a quotient by such a factor.
+    /// Returns the derivatives of the quotient of `term` and such a factor.
     fn over(&self, term: &[Array], variable: usize, factor: &Array) -> Vec<Array> {
         let mut quotients: Vec<Array> = Vec::with_capacity(term.len());
         for (orders, own) in self.0.iter().zip(term) {
@@ -78,7 +79,7 @@ fn raised(orders: &[usize], variable: usize) -> Vec<usize> {
     higher
 }
 
-/// The derivatives of these orders, by a loop until none of a term's matters beside its sum.
+/// Sums the derivatives of these orders until all have converged.
 fn summed(n_above: usize, wanted: &[Vec<usize>], variables: &[Array]) -> Vec<Array> {
     type State = (Array, Array, Vec<Array>, Vec<Array>);
     let (argument, derivatives) = (variables.len() - 1, Derivatives::new(wanted));
@@ -101,7 +102,7 @@ fn summed(n_above: usize, wanted: &[Vec<usize>], variables: &[Array]) -> Vec<Arr
         let longer = |(sum, term): (&Array, &Array)| where_(&open, add(sum, term), sum);
         let sums: Vec<Array> = sums.iter().zip(&next).map(longer).collect();
         let mut going = unconverged(&open, &next.iter().zip(&sums).collect::<Vec<_>>());
-        // Before a negative parameter below is passed, terms may grow again.
+        // Terms may grow again until `k` exceeds a negative denominator parameter.
         for below in &variables[n_above..argument] {
             going = going | (&open & lt(&following, neg(below)));
         }
@@ -113,7 +114,7 @@ fn summed(n_above: usize, wanted: &[Vec<usize>], variables: &[Array]) -> Vec<Arr
     wanted.iter().map(|orders| sums[derivatives.place(orders)].clone()).collect()
 }
 
-/// As [`summed`], with a derivative: the derivatives that are one order higher, from the same loop.
+/// Computes [`summed`] with a derivative rule, which sums the derivatives of one order more.
 fn differentiated(n_above: usize, wanted: Vec<Vec<usize>>, variables: &Vec<Array>) -> Vec<Array> {
     let f = |variables: &Vec<Array>| summed(n_above, &wanted, variables);
     let held = wanted.clone();
@@ -130,10 +131,12 @@ fn differentiated(n_above: usize, wanted: Vec<Vec<usize>>, variables: &Vec<Array
     custom_jvp(f, rule)(variables)
 }
 
-/// `Σ (a₁)ₖ(a₂)ₖ…/((b₁)ₖ…) xᵏ/k!` with the parameters `above` and `below`, all of one float dtype and shape.
+/// Returns `Σ (a₁)ₖ(a₂)ₖ…/((b₁)ₖ…) xᵏ/k!` for the numerator parameters `above` and the denominator
+/// parameters `below`, all of one float dtype and shape.
 ///
-/// Where no parameter above ends it the series must converge, or, as an asymptotic one, reach the dtype's
-/// precision. A parameter below must not be a whole number of 0 and less, unless one above ends the series first.
+/// A series that does not end must converge, or, if it is asymptotic, reach the precision of the
+/// dtype. A denominator parameter must not be an integer of at most 0, unless the series ends
+/// before.
 ///
 /// Reference: DLMF 16.2.1.
 pub(super) fn hypergeometric(above: &[&Array], below: &[&Array], x: &Array) -> Array {
@@ -143,12 +146,13 @@ pub(super) fn hypergeometric(above: &[&Array], below: &[&Array], x: &Array) -> A
     values.pop().expect("the function is asked for")
 }
 
-/// Whether a parameter is a whole number of 0 and less.
+/// Returns true where a parameter is an integer of at most 0, which ends the series.
 pub(super) fn ends(parameter: &Array) -> Array {
     eq(parameter, floor(parameter)) & le(parameter, 0.0)
 }
 
-/// `1/Γ(x)` as a factor and the logarithm of another one. The factor vanishes at the poles and is smooth there.
+/// Returns `1/Γ(x)` as a factor and the logarithm of another one. The factor is smooth, and 0 at
+/// the poles.
 ///
 /// Reference: DLMF 5.5.3.
 pub(super) fn reciprocal_gamma(x: &Array) -> (Array, Array) {

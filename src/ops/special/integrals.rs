@@ -1,4 +1,4 @@
-//! Integrals of sines and cosines.
+//! The sine and cosine integrals and Fresnel's integrals.
 
 use super::exponential::EULER;
 use super::faddeeva::fresnel_rest;
@@ -12,7 +12,7 @@ use crate::primitives::{
 };
 use std::f64::consts::{FRAC_PI_2, PI};
 
-/// Both integrals of a number that is not negative.
+/// Returns both integrals for `x` of at least 0.
 fn of_size(x: &Array) -> (Array, Array) {
     let (far, infinite) = (gt(x, 2.0), super::super::isinf(x));
     let near = where_(&far, full_like(x, 1), x);
@@ -31,7 +31,7 @@ fn of_size(x: &Array) -> (Array, Array) {
         (term, summand)
     });
     let ci_near = add(add(log(&near), EULER), ci_near);
-    // E₁(ix) is the rest of both.
+    // E₁(ix) contains the remainders of both integrals.
     let away = where_(&(&far & !&infinite), x, full_like(x, 4));
     let fraction = exponential_fraction(&full_like(x, 1), &complex(0.0, &away));
     let rest = mul(fraction, complex(cos(&away), neg(&sin(&away))));
@@ -53,11 +53,13 @@ fn both(x: &Array) -> (Array, Array) {
     custom_jvp(f, rule)(x)
 }
 
-/// The sine integral, that of `sin(t)/t` from 0 to `x`, and the cosine integral `γ + log|x|` plus that of
-/// `(cos(t) - 1)/t`; integers become floats.
+/// Returns the sine integral, of `sin(t)/t` from 0 to `x`, and the cosine integral, `γ + log|x|`
+/// plus that of `(cos(t) - 1)/t`.
 ///
-/// For negative `x` the second one is its real part; at 0 it is `-∞`, at `-∞` NaN. Throws `Op` (dtype) for complex
-/// operands.
+/// Integers become floats. The cosine integral is its real part for negative `x`, `-∞` at 0 and NaN
+/// at `-∞`.
+///
+/// Throws `Op` (dtype) for complex operands.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -67,7 +69,7 @@ fn both(x: &Array) -> (Array, Array) {
 /// ```
 ///
 /// # Reference
-/// DLMF 6.6.5 and 6.6.6 up to 2, and from there on `E₁(ix)` by 6.5.6 and its continued fraction, 6.9.1.
+/// DLMF 6.6.5 and 6.6.6 up to 2. Above, `E₁(ix)` by 6.5.6 and its continued fraction, 6.9.1.
 #[track_caller]
 pub fn sici(x: impl ArrayLike) -> (Array, Array) {
     let operands = real("sici", [x.like()]);
@@ -75,14 +77,14 @@ pub fn sici(x: impl ArrayLike) -> (Array, Array) {
     (si, ci)
 }
 
-/// Sine and cosine of `πx²/2`, for `|x|` as large as it may be: whole turns are taken off the square before it
-/// is rounded.
+/// Returns the sine and cosine of `πx²/2`, accurate for large `|x|`: full periods are subtracted
+/// before rounding.
 fn of_half_square(x: &Array) -> (Array, Array) {
-    // With s the rest of |x| by 2, the rest of x²/2 is that of s·(|x| - s/2).
+    // With s = |x| mod 2, x²/2 and s·(|x| - s/2) are congruent modulo 2.
     let size = abs(x);
     let s = rem(&size, 2.0);
     let turns = rem(mul(&s, sub(&size, mul(&s, 0.5))), 2.0);
-    // The nearest quarter is taken off too, so that neither function loses its zeros.
+    // The nearest quarter period is subtracted too, so that both functions are accurate near zeros.
     let quarter = crate::primitives::round(&mul(&turns, 2.0));
     let angle = mul(sub(&turns, mul(&quarter, 0.5)), PI);
     let (sine, cosine) = (sin(&angle), cos(&angle));
@@ -93,7 +95,8 @@ fn of_half_square(x: &Array) -> (Array, Array) {
     (where_(&minus_a, neg(&a), &a), where_(&minus_b, neg(&b), &b))
 }
 
-/// `Σ (-1)ᵏ (π/2)^(2k+odd) t^k / ((2k+odd)!·(4k+2·odd+1))`, in the fourth power of `x`.
+/// Returns `Σ (-1)ᵏ (π/2)^(2k+odd) t^k / ((2k+odd)!·(4k+2·odd+1))` for `t`, the fourth power of
+/// `x`.
 fn power_series(fourth: &Array, odd: usize) -> Array {
     let mut coefficients = Vec::new();
     let mut factor = FRAC_PI_2.powi(odd as i32);
@@ -130,7 +133,8 @@ fn fresnel_of(x: &Array) -> (Array, Array) {
     custom_jvp(f, rule)(x)
 }
 
-/// Fresnel's integrals `S` and `C` of the sine and the cosine of `πt²/2` from 0 to `x`; integers become floats.
+/// Returns Fresnel's integrals `S` and `C`, of the sine and the cosine of `πt²/2` from 0 to `x`.
+/// Integers become floats.
 ///
 /// Throws `Op` (dtype) for complex operands.
 ///
@@ -142,7 +146,7 @@ fn fresnel_of(x: &Array) -> (Array, Array) {
 /// ```
 ///
 /// # Reference
-/// DLMF 7.6.4 and 7.6.6 up to 1, and 7.5.8 from there on.
+/// DLMF 7.6.4 and 7.6.6 up to 1, 7.5.8 above.
 #[track_caller]
 pub fn fresnel(x: impl ArrayLike) -> (Array, Array) {
     let operands = real("fresnel", [x.like()]);

@@ -7,10 +7,10 @@ use crate::primitives::{
 };
 use std::f64::consts::{LN_2, PI};
 
-/// Lanczos's parameter, and the coefficients of his sum for it.
+/// The parameter of Lanczos's approximation.
 ///
-/// Reference: Lanczos, "A precision approximation of the gamma function", 1964; these coefficients are those of
-/// the GNU Scientific Library.
+/// Reference: Lanczos, "A precision approximation of the gamma function", 1964; these coefficients
+/// are those of the GNU Scientific Library.
 const LANCZOS: (f64, [f64; 9]) = (
     7.0,
     [
@@ -26,8 +26,8 @@ const LANCZOS: (f64, [f64; 9]) = (
     ],
 );
 
-/// The logarithm for a real part of a half and more.
-fn right(z: &Array) -> Array {
+/// Returns the logarithm for a real part of at least 1/2.
+fn lanczos(z: &Array) -> Array {
     let (g, coefficients) = LANCZOS;
     let z = sub(z, 1.0);
     let mut sum = full_like(&z, coefficients[0]);
@@ -39,10 +39,10 @@ fn right(z: &Array) -> Array {
     add(add(growth, 0.5 * (2.0 * PI).ln()), log(&sum))
 }
 
-/// The logarithm of `sin(πz)` for an imaginary part `y` of 0 and more: that branch which is real between 0 and 1
-/// and continuous above the real axis. `x` is the real part.
+/// Returns the logarithm of `sin(πz)` for `z = x + iy` with `y` of at least 0.
 ///
-/// The sine is `exp(-πiz)·(1 - exp(2πiz))·i/2`, and nothing of that overflows.
+/// The branch is real between 0 and 1 and continuous above the real axis. The sine is written as
+/// `exp(-πiz)·(1 - exp(2πiz))·i/2` to avoid overflow.
 fn log_sine(x: &Array, y: &Array) -> Array {
     let small = sub(x, round(x));
     let rest = expm1(&complex(mul(y, -2.0 * PI), mul(small, 2.0 * PI)));
@@ -50,9 +50,11 @@ fn log_sine(x: &Array, y: &Array) -> Array {
     add(linear, log(&neg(&rest)))
 }
 
-/// The logarithm of Γ, continued from the positive axis to the plane without the negative axis; on that the values
-/// are those above it, those below it for an imaginary part of `-0.0`. Real numbers must be positive, others give NaN, and so
-/// do the poles; integers become floats.
+/// Returns the logarithm of Γ, continued from the positive axis to the plane cut along the negative
+/// axis.
+///
+/// On the cut the values are those from above, or from below for an imaginary part of `-0.0`. Poles
+/// and real numbers that are not positive give NaN. Integers become floats.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -62,7 +64,8 @@ fn log_sine(x: &Array, y: &Array) -> Array {
 /// ```
 ///
 /// # Reference
-/// DLMF 5.5.3 for the reflection; Hare, "Computing the principal branch of log-Gamma", 1997, on its branches.
+/// DLMF 5.5.3 for the reflection. Hare, "Computing the principal branch of log-Gamma", 1997, for
+/// its branches.
 #[track_caller]
 pub fn loggamma(z: &Array) -> Array {
     Loc::caller().scope(|| {
@@ -75,13 +78,13 @@ pub fn loggamma(z: &Array) -> Array {
         let (x, y) = (real(&z), imag(&z));
         let pole = eq(&y, 0.0) & le(&x, 0.0) & eq(&x, floor(&x));
         let unknown = pole | super::super::isnan(&z);
-        // Below the axis the function is the conjugate of that above it.
+        // Below the axis the function is the conjugate of the value above.
         let below = super::super::signbit(&y);
         let x = where_(&unknown, full_like(&x, 1), x);
         let y = where_(&unknown, full_like(&y, 0), abs(&y));
         let left = lt(&x, 0.5);
         let reflected = complex(sub(1.0, &x), neg(&y));
-        let value = right(&where_(&left, reflected, complex(&x, &y)));
+        let value = lanczos(&where_(&left, reflected, complex(&x, &y)));
         let half = full_like(&x, 0.5);
         let sine = log_sine(&where_(&left, &x, half), &where_(&left, &y, zeros_like(&y)));
         let value = where_(&left, sub(sub(PI.ln(), sine), &value), value);

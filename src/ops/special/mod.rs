@@ -1,9 +1,10 @@
-//! Special functions that are a few primitives or a loop of them, as `jax.scipy.special` has them: entropies, the normal
-//! distribution's tails, integrals, hypergeometric functions. What has rules of its own, such as `erf`, is
-//! a primitive.
+//! Special functions (`jax.scipy.special`) that are composed of primitives.
 //!
-//! What is a loop or an approximation states its derivative by `custom_jvp`. Floats of less than 32 bits are
-//! computed in `f32`.
+//! They include entropies, the normal distribution, integrals and hypergeometric functions.
+//! Functions with their own rules, such as `erf`, are primitives.
+//!
+//! Loops and approximations define their derivatives with `custom_jvp`. Floats of fewer than 32
+//! bits are computed in `f32`.
 
 mod confluent;
 mod entropy;

@@ -1,4 +1,4 @@
-//! The standard normal distribution: probabilities, their logarithms, and quantiles.
+//! The standard normal distribution: probabilities, their logarithms and quantiles.
 
 use super::operands::{in_wide, real};
 use crate::core::Array;
@@ -8,26 +8,29 @@ use crate::primitives::{
 };
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
-/// The probability that a standard normal number is at most `x`. Relative precision holds in the lower
-/// tail as well. Throws `Op` (dtype) for complex operands.
+/// Returns the probability that a standard normal number is at most `x`, accurate in the lower
+/// tail.
+///
+/// Throws `Op` (dtype) for complex operands.
 #[track_caller]
 pub fn ndtr(x: &Array) -> Array {
     let [x] = real("ndtr", [x.like()]);
     mul(erfc(&mul(&x, -FRAC_1_SQRT_2)), 0.5)
 }
 
-/// The logarithm of [`ndtr`] in nats, finite also where that would round to 0 or 1. Throws `Op` (dtype)
-/// for complex operands.
+/// Returns the logarithm of [`ndtr`] in nats, accurate also where that rounds to 0 or 1.
+///
+/// Throws `Op` (dtype) for complex operands.
 ///
 /// # Reference
 /// Abramowitz and Stegun, "Handbook of mathematical functions", 1964, 26.2.12, for the lower tail.
 #[track_caller]
 pub fn log_ndtr(x: &Array) -> Array {
     let [x] = real("log_ndtr", [x.like()]);
-    // Below, eight terms of the asymptotic series are exact in the dtype.
+    // Below this bound eight terms of the asymptotic series reach the precision of the dtype.
     let bound = if x.dtype().bits() == 64 { -20.0 } else { -10.0 };
     let (far, upper) = (lt(&x, bound), gt(&x, 0.0));
-    // Each branch gets numbers at which its derivative is finite.
+    // Each branch gets operands at which its derivative is finite.
     let tail = where_(&far, &x, full_like(&x, bound));
     let middle = where_(&(&far | &upper), full_like(&x, 0), &x);
     let high = where_(&upper, &x, full_like(&x, 0));
@@ -35,7 +38,7 @@ pub fn log_ndtr(x: &Array) -> Array {
     where_(&far, lower_tail(&tail), value)
 }
 
-/// `log φ(x) - log(-x) + log(1 - 1/x² + 3/x⁴ - 15/x⁶ …)`.
+/// Returns `log φ(x) - log(-x) + log(1 - 1/x² + 3/x⁴ - 15/x⁶ …)`.
 #[track_caller]
 fn lower_tail(x: &Array) -> Array {
     let inverse = div(1.0, mul(x, x));
@@ -47,8 +50,9 @@ fn lower_tail(x: &Array) -> Array {
     add(sub(density, log(&neg(x))), log(&series))
 }
 
-/// The number that a standard normal one is at most with probability `p`: the inverse of [`ndtr`].
-/// Infinite at 0 and 1, NaN outside. Throws `Op` (dtype) for complex operands.
+/// Returns the quantile of the standard normal distribution, the inverse of [`ndtr`].
+///
+/// It is infinite at 0 and 1, and NaN outside. Throws `Op` (dtype) for complex operands.
 ///
 /// In the tails Newton's method on [`log_ndtr`] refines a rational approximation.
 ///
@@ -78,7 +82,7 @@ fn quantile(p: &Array) -> Array {
     let share = where_(&inside, share, full_like(p, 0.01));
     let below = lower_quantile(&share);
     let tail = where_(&upper, neg(&below), below);
-    // What is left is 0, 1, and what is no probability.
+    // The remaining cases are 0, 1, and values that are not probabilities.
     let edge = where_(
         &eq(p, 0.0),
         full_like(p, f64::NEG_INFINITY),
@@ -87,7 +91,7 @@ fn quantile(p: &Array) -> Array {
     where_(&central, middle, where_(&inside, tail, edge))
 }
 
-/// The quantile of a probability below a half.
+/// Returns the quantile of a probability below 1/2.
 #[track_caller]
 fn lower_quantile(share: &Array) -> Array {
     let logarithm = log(share);
@@ -96,7 +100,7 @@ fn lower_quantile(share: &Array) -> Array {
     let below = add(mul(add(mul(add(mul(&t, 0.001308), 0.189269), &t), 1.432788), &t), 1.0);
     let mut z = sub(div(above, below), &t);
     for _ in 0..4 {
-        // The guess counts as constant, so that the last step alone gives the derivative.
+        // The first guess is a constant: the derivative is that of the last step.
         let guess = stop_gradient(&z);
         let value = log_ndtr(&guess);
         let density = sub(mul(mul(&guess, &guess), -0.5), 0.5 * (2.0 * PI).ln());

@@ -1,4 +1,4 @@
-//! Bernoulli's numbers, and the dilogarithm as a series of them.
+//! Bernoulli numbers, and the dilogarithm, whose series contains them.
 
 use super::operands::{horner, in_wide, listed, real};
 use crate::control_flow::custom_jvp;
@@ -8,11 +8,12 @@ use crate::primitives::{
 };
 use std::f64::consts::PI;
 
-/// `B₂ₖ/(2k)!` for `k` from 1 to `n`.
+/// Returns `B₂ₖ/(2k)!` for `k` from 1 to `n`.
 ///
-/// Reference: DLMF 25.6.2, with 25.6.16 for the zeta function: no term of its recurrence is negative.
+/// Reference: DLMF 25.6.2, with 25.6.16 for the zeta function: no term of its recurrence is
+/// negative.
 fn scaled_numbers(n: usize) -> Vec<f64> {
-    // ζ(2k)/π²ᵏ, which holds no rounded π.
+    // ζ(2k)/π²ᵏ, which does not depend on a rounded π.
     let mut zeta: Vec<f64> = vec![1.0 / 6.0];
     for k in 2..=n {
         let sum: f64 = (1..k).map(|i| zeta[i - 1] * zeta[k - i - 1]).sum();
@@ -23,8 +24,9 @@ fn scaled_numbers(n: usize) -> Vec<f64> {
     zeta.iter().take(n).enumerate().map(number).collect()
 }
 
-/// Bernoulli's numbers `B₀` to `Bₙ`, with `B₁ = -1/2`: `[n + 1]`, in `f32`, `f64`, `f16` or `bf16`. Infinite where they
-/// leave the dtype.
+/// Returns the Bernoulli numbers `B₀` to `Bₙ`, with `B₁ = -1/2`: `[n + 1]`.
+///
+/// `dtype` is `f32`, `f64`, `f16` or `bf16`. Numbers beyond its range are infinite.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -51,7 +53,7 @@ pub fn bernoulli(n: usize, dtype: DType) -> Array {
     Loc::caller().scope(|| listed(&numbers, dtype))
 }
 
-/// The dilogarithm of `1 - x` for `u = -log x` of at most `log 2` in size.
+/// Returns the dilogarithm of `1 - x` for `u = -log x`, with `|u|` of at most `log 2`.
 fn of_logarithm(u: &Array) -> Array {
     let scaled = scaled_numbers(10);
     let mut coefficients: Vec<f64> =
@@ -65,7 +67,8 @@ fn dilogarithm(x: &Array) -> Array {
     let f = |x: &Array| {
         let (one, zero) = (full_like(x, 1), zeros_like(x));
         let (high, negative) = (gt(x, 2.0), lt(x, 0.0));
-        // One reflection takes large numbers to their inverses, the other small ones to those near 1.
+        // One reflection maps large numbers to their inverses, the other small numbers to those
+        // near 1.
         let y = where_(&high, div(1.0, where_(&high, x, &one)), x);
         let (low, nothing) = (lt(&y, 0.5), eq(&y, 0.0));
         let logarithm = log(&where_(&(&nothing | &negative), &one, &y));
@@ -86,8 +89,10 @@ fn dilogarithm(x: &Array) -> Array {
     custom_jvp(f, rule)(x)
 }
 
-/// Spence's function, the dilogarithm of `1 - x`: the integral of `log(t)/(1 - t)` from 1 to `x`. NaN below 0;
-/// integers become floats.
+/// Returns Spence's function, the dilogarithm of `1 - x`: the integral of `log(t)/(1 - t)` from 1
+/// to `x`.
+///
+/// It is NaN for negative `x`. Integers become floats.
 ///
 /// Throws `Op` (dtype) for complex operands.
 ///
@@ -99,8 +104,8 @@ fn dilogarithm(x: &Array) -> Array {
 /// ```
 ///
 /// # Reference
-/// DLMF 25.12.3 and 25.12.6 for the reflections; 't Hooft and Veltman, "Scalar one-loop integrals", 1979, appendix A,
-/// for the series.
+/// DLMF 25.12.3 and 25.12.6 for the reflections. 't Hooft and Veltman, "Scalar one-loop integrals",
+/// 1979, appendix A, for the series.
 #[track_caller]
 pub fn spence(x: impl ArrayLike) -> Array {
     let operands = real("spence", [x.like()]);

@@ -1,4 +1,4 @@
-//! What special functions do with their operands before they compute, and with narrow floats.
+//! Promotion of operands, computation in `f32`, and polynomials.
 
 use crate::core::{Array, Aval, DType, Loc, RuleError, trace};
 use crate::ops::stack;
@@ -6,7 +6,7 @@ use crate::primitives::{
     Like, add, convert_element_type, fill_of, full_like, mul, promote_inexact,
 };
 
-/// The operands of `name`, promoted to one float dtype and shape. Throws `Op` (dtype) for complex ones.
+/// Promotes operands to one float dtype and shape. Throws `Op` (dtype) for complex operands.
 #[track_caller]
 pub(super) fn real<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Array; N] {
     let operands = promote_inexact(name, operands);
@@ -17,8 +17,8 @@ pub(super) fn real<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Arra
     operands
 }
 
-/// What `f` makes of the operands, in `f32` if they are narrower than that, and back in their dtype; all of it
-/// said to be at the caller's line.
+/// Applies `f`, in `f32` if the operands are narrower, and converts the results to the dtype of the
+/// operands. Operations have the source location of the caller.
 #[track_caller]
 pub(super) fn in_wide<const N: usize, const M: usize>(
     operands: [Array; N],
@@ -34,7 +34,7 @@ pub(super) fn in_wide<const N: usize, const M: usize>(
     })
 }
 
-/// The polynomial in `x` with these coefficients, the highest power first, by Horner's rule.
+/// Evaluates a polynomial with these coefficients, highest power first, by Horner's rule.
 pub(super) fn horner(x: &Array, coefficients: &[f64]) -> Array {
     let mut value = full_like(x, coefficients[0]);
     for &coefficient in &coefficients[1..] {
@@ -43,7 +43,7 @@ pub(super) fn horner(x: &Array, coefficients: &[f64]) -> Array {
     value
 }
 
-/// A vector of these numbers.
+/// Returns a vector of these numbers.
 #[track_caller]
 pub(super) fn listed(values: &[f64], dtype: DType) -> Array {
     let aval = Aval::new(dtype, []);

@@ -1,4 +1,4 @@
-//! Owen's function, the probability of a wedge under the normal distribution of two numbers.
+//! Owen's T function.
 
 use super::operands::{in_wide, listed, real};
 use crate::control_flow::custom_jvp;
@@ -9,13 +9,13 @@ use crate::primitives::{
 };
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-/// How many places the integral is evaluated at.
-const PLACES: usize = 32;
+/// The number of nodes of the quadrature.
+const NODES: usize = 32;
 
-/// Beyond so many standard deviations the integrand is below the smallest part of an `f64` integral.
+/// The number of standard deviations beyond which the integrand is negligible in `f64`.
 const WIDTH: f64 = 8.7;
 
-/// Places and weights of Gauss's and Legendre's quadrature between 0 and 1, by Newton's method on the polynomial.
+/// Returns the nodes and weights of Gauss-Legendre quadrature between 0 and 1, by Newton's method.
 ///
 /// Reference: DLMF 3.5.22, with the recurrence 18.9.1 and the derivative 18.9.17.
 fn gauss_legendre(n: usize) -> (Vec<f64>, Vec<f64>) {
@@ -27,7 +27,7 @@ fn gauss_legendre(n: usize) -> (Vec<f64>, Vec<f64>) {
         }
         (value, n as f64 * (before - x * value) / (1.0 - x * x))
     };
-    let place = |i: usize| {
+    let node = |i: usize| {
         let mut x = (PI * (i as f64 + 0.75) / (n as f64 + 0.5)).cos();
         for _ in 0..6 {
             let (value, slope) = polynomial(x);
@@ -36,16 +36,16 @@ fn gauss_legendre(n: usize) -> (Vec<f64>, Vec<f64>) {
         let slope = polynomial(x).1;
         ((1.0 + x) / 2.0, 1.0 / ((1.0 - x * x) * slope * slope))
     };
-    (0..n).map(place).unzip()
+    (0..n).map(node).unzip()
 }
 
-/// `T(h, a)` for `h` of 0 and more and `a` between 0 and 1.
+/// Returns `T(h, a)` for `h` of at least 0 and `a` between 0 and 1.
 fn integral(h: &Array, a: &Array) -> Array {
-    // Of a narrow integrand only the part that is there is looked at.
+    // A narrow integrand is integrated over the part that is not negligible.
     let end = minimum(a, div(WIDTH, where_(&gt(h, WIDTH), h, full_like(h, WIDTH))));
-    let (places, weights) = gauss_legendre(PLACES);
-    let places = mul(expand_dims(&end, &[-1]), listed(&places, h.dtype()));
-    let square = mul(&places, &places);
+    let (nodes, weights) = gauss_legendre(NODES);
+    let nodes = mul(expand_dims(&end, &[-1]), listed(&nodes, h.dtype()));
+    let square = mul(&nodes, &nodes);
     let half = mul(mul(h, h), -0.5);
     let height = div(exp(&mul(expand_dims(&half, &[-1]), &square)), add(&square, 1.0));
     let sum = mul(height, listed(&weights, h.dtype())).sum_axes(-1);
@@ -55,26 +55,26 @@ fn integral(h: &Array, a: &Array) -> Array {
 fn owen(h: &Array, a: &Array) -> Array {
     let f = |(h, a): &(Array, Array)| {
         let (height, slope) = (abs(h), abs(a));
-        let (steep, none) = (gt(&slope, 1.0), eq(&height, 0.0));
+        let (is_steep, is_zero) = (gt(&slope, 1.0), eq(&height, 0.0));
         let one = full_like(h, 1);
-        // With the roles of both sides of the wedge exchanged.
-        let product = mul(where_(&none, &one, &height), &slope);
-        let inverse = div(&one, where_(&steep, &slope, &one));
-        let turned = where_(&steep, &product, &height);
+        // For a steep slope the two sides of the wedge are exchanged.
+        let product = mul(where_(&is_zero, &one, &height), &slope);
+        let inverse = div(&one, where_(&is_steep, &slope, &one));
+        let turned = where_(&is_steep, &product, &height);
         let far = super::super::isinf(&turned);
-        let inside = integral(&where_(&far, &one, &turned), &where_(&steep, &inverse, &slope));
+        let inside = integral(&where_(&far, &one, &turned), &where_(&is_steep, &inverse, &slope));
         let inside = where_(&far, zeros_like(h), inside);
         let (x, y) = (mul(&height, FRAC_1_SQRT_2), mul(&product, FRAC_1_SQRT_2));
-        // The two forms of the sum of the wedges are exact where the other one cancels.
+        // Two forms of the sum of both wedges: each is accurate where the other one cancels.
         let near = sub(0.25, mul(mul(erf(&x), erf(&y)), 0.25));
         let (p, q) = (erfc(&x), erfc(&y));
         let away = mul(sub(add(&p, &q), mul(&p, &q)), 0.25);
         let both = where_(&gt(&product, 0.67), away, near);
-        let value = where_(&steep, sub(both, &inside), &inside);
-        let value = where_(&none, mul(atan(&slope), 0.5 / PI), value);
+        let value = where_(&is_steep, sub(both, &inside), &inside);
+        let value = where_(&is_zero, mul(atan(&slope), 0.5 / PI), value);
         let value = mul(sign(a), value);
-        let unknown = super::super::isnan(h) | super::super::isnan(a);
-        where_(&unknown, full_like(h, f64::NAN), value)
+        let is_nan = super::super::isnan(h) | super::super::isnan(a);
+        where_(&is_nan, full_like(h, f64::NAN), value)
     };
     let rule = |(h, a): &(Array, Array), (dh, da): &(Array, Array)| {
         let density = exp(&mul(mul(h, h), -0.5));
@@ -87,8 +87,10 @@ fn owen(h: &Array, a: &Array) -> Array {
     custom_jvp(f, rule)(&(h.clone(), a.clone()))
 }
 
-/// Owen's function `T(h, a)`, the integral of `exp(-h²(1 + t²)/2)/(1 + t²)` from 0 to `a` over `2π`, with promotion and
-/// broadcasting; integers become floats. It keeps its relative precision where it is small.
+/// Returns Owen's function `T(h, a)`, the integral of `exp(-h²(1 + t²)/2)/(1 + t²)` from 0 to `a`,
+/// divided by `2π`, with promotion and broadcasting.
+///
+/// Integers become floats. Small values keep their relative precision.
 ///
 /// Throws `Op` (dtype) for complex operands.
 ///
@@ -100,9 +102,8 @@ fn owen(h: &Array, a: &Array) -> Array {
 /// ```
 ///
 /// # Reference
-/// Owen, "Tables for computing bivariate normal probabilities", 1956, equations 2.1 and 2.3; Patefield and Tandy,
-/// "Fast and accurate calculation of Owen's T function", 2000, method T5, here over the part of the range that
-/// counts.
+/// Owen, "Tables for computing bivariate normal probabilities", 1956, equations 2.1 and 2.3.
+/// Patefield and Tandy, "Fast and accurate calculation of Owen's T function", 2000, method T5.
 #[track_caller]
 pub fn owens_t(h: impl ArrayLike, a: impl ArrayLike) -> Array {
     let operands = real("owens_t", [h.like(), a.like()]);

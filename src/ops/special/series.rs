@@ -1,6 +1,6 @@
 //! Loops that sum a series or evaluate a continued fraction until every element has converged.
 //!
-//! They have forward derivatives only, and what uses them states its derivative itself.
+//! They have forward derivatives only. Functions that use them define their own derivatives.
 
 use crate::control_flow::while_loop;
 use crate::core::Array;
@@ -8,18 +8,20 @@ use crate::primitives::{
     abs, add, div, eq, full_like, has_open_terms, mul, sub, unconverged, where_, zeros,
 };
 
-/// The whole number that a loop starts to count at, in the float dtype of `x`.
+/// Returns the initial count of a loop, in the float dtype of `x`.
 fn count(x: &Array) -> Array {
     zeros([], x.dtype().real())
 }
 
-/// All true, in the shape of `x`.
+/// Returns `true` in the shape of `x`.
 fn all_open(x: &Array) -> Array {
     full_like(&eq(x, x), true)
 }
 
-/// `first.1` and one summand after the other, until no term matters beside the sum. `first.0` is the term
-/// that the first summand is made from: `next(k, term)`, for `k` from 1 on, gives the next term and its summand.
+/// Sums a series until no summand changes the sum.
+///
+/// `first` is the first term and the first summand. `next(k, term)`, for `k` from 1, returns the
+/// next term and its summand.
 pub(super) fn sum_terms(
     first: (Array, Array),
     next: impl Fn(&Array, &Array) -> (Array, Array),
@@ -37,17 +39,17 @@ pub(super) fn sum_terms(
     while_loop(more, step, state).3
 }
 
-/// The continued fraction `1/(z+n - n/(z+n+2 - 2(n+1)/(z+n+4 - …)))` of `exp(z)·Eₙ(z)`, for real or complex `z`, by
-/// Lentz's method.
+/// Returns `exp(z)·Eₙ(z)` for real or complex `z`, by Lentz's method for the continued fraction
+/// `1/(z+n - n/(z+n+2 - 2(n+1)/(z+n+4 - …)))`.
 ///
-/// Reference: DLMF 8.19.17, the even part of that fraction; Thompson and Barnett, "Coulomb and Bessel functions of
-/// complex arguments and order", 1986.
+/// Reference: DLMF 8.19.17, the even part of that fraction. Thompson and Barnett, "Coulomb and
+/// Bessel functions of complex arguments and order", 1986.
 pub(super) fn exponential_fraction(n: &Array, z: &Array) -> Array {
     type State = (Array, Array, Array, Array, Array, Array);
     let first = add(z, n);
     let one = full_like(&first, 1);
     let inverse = div(&one, &first);
-    // The numerator C of the fraction's convergents starts as infinite.
+    // The numerator C of the convergents starts at infinity.
     let huge = div(&one, full_like(&first, 1e-30));
     let state = (count(z), all_open(&first), first, huge, inverse.clone(), inverse);
     let step = |(k, open, below, c, d, value): State| {

@@ -12,7 +12,7 @@ use crate::primitives::elementwise::{
 };
 use crate::primitives::logic::bitwise_and;
 use crate::primitives::promote::{ArrayLike, promote_arrays};
-use crate::primitives::rules::{add_tangents, arity, same_type};
+use crate::primitives::rules::{arity, same_type};
 use crate::primitives::select::select;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ fn extremum_jvp(z: Array, primals: &[Array], tangents: &[Tangent]) -> (Vec<Array
     let (x, y) = (&primals[0], &primals[1]);
     let left = tangents[0].map(z.aval(), |dx| mul(dx, share(&z, x, y)));
     let right = tangents[1].map(z.aval(), |dy| mul(dy, share(&z, y, x)));
-    (vec![z], vec![add_tangents(&left, &right)])
+    (vec![z], vec![left.add(&right)])
 }
 
 /// Writes the operation `name`. For complex numbers, which StableHLO does not order, writes a
@@ -200,7 +200,7 @@ impl Clamp {
         let between = tangents[1]
             .map(z.aval(), |dx| select(&bitwise_and(gt(x, low), lt(x, high)), dx, &zero));
         let at_high = tangents[2].map(z.aval(), |dhigh| select(&lt(high, x), dhigh, &zero));
-        Ok((vec![z], vec![add_tangents(&add_tangents(&at_low, &between), &at_high)]))
+        Ok((vec![z], vec![at_low.add(&between).add(&at_high)]))
     }
     fn lower(
         &self,

@@ -10,7 +10,7 @@ use crate::primitives::elementwise::{
     CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
 use crate::primitives::promote::{ArrayLike, promote_arrays};
-use crate::primitives::rules::{add_tangents, arity, same_numeric_type};
+use crate::primitives::rules::{arity, same_numeric_type};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -189,7 +189,7 @@ impl Rem {
             let quotient = div(x, y);
             mul(dy, neg(&mul(sign(&quotient), floor(&abs(&quotient)))))
         });
-        Ok((vec![z], vec![add_tangents(&tangents[0], &right)]))
+        Ok((vec![z], vec![tangents[0].add(&right)]))
     }
 }
 

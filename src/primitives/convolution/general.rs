@@ -8,7 +8,7 @@ use crate::core::{
     bind1,
 };
 use crate::primitives::dot::product_dtype;
-use crate::primitives::rules::{add_tangents, arity, one_cotangent};
+use crate::primitives::rules::{arity, one_cotangent};
 use crate::primitives::window::Padding;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ impl Primitive for ConvGeneralDilated {
         let y = bind1(self.clone(), [lhs, rhs]);
         let left = tangents[0].map(y.aval(), |dlhs| bind1(self.clone(), [dlhs, rhs]));
         let right = tangents[1].map(y.aval(), |drhs| bind1(self.clone(), [lhs, drhs]));
-        Ok((vec![y], vec![add_tangents(&left, &right)]))
+        Ok((vec![y], vec![left.add(&right)]))
     }
     fn batch(
         &self,

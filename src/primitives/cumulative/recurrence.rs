@@ -8,9 +8,7 @@ use crate::core::{
 };
 use crate::primitives::arithmetic::{add, mul};
 use crate::primitives::promote::{ArrayLike, promote_arrays};
-use crate::primitives::rules::{
-    add_tangents, arity, batch_at_front, batched, one_cotangent, same_numeric_type,
-};
+use crate::primitives::rules::{arity, batch_at_front, batched, one_cotangent, same_numeric_type};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +47,7 @@ impl Primitive for LinearRecurrence {
         let y = bind1(self.clone(), [a, b]);
         let driven =
             tangents[0].map(y.aval(), |da| mul(da, predecessors(&y, self.axis, self.reverse, 0.0)));
-        let driven = add_tangents(&driven, &tangents[1]);
+        let driven = driven.add(&tangents[1]);
         let dy = driven.map(y.aval(), |driven| bind1(self.clone(), [a, driven]));
         Ok((vec![y], vec![dy]))
     }

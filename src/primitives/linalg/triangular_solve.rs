@@ -5,7 +5,7 @@ use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
     Primitive, Registered, RuleResult, Sample, Tangent, bind1,
 };
-use crate::primitives::rules::{add_tangents, arity, batch_at_front, batched, one_cotangent};
+use crate::primitives::rules::{arity, batch_at_front, batched, one_cotangent};
 use crate::primitives::{conj, neg};
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
@@ -105,7 +105,7 @@ impl Primitive for TriangularSolve {
             let change = if self.left_side { product(&da, &x) } else { product(&x, &da) };
             bind1(self.clone(), [a, &neg(&change)])
         });
-        Ok((vec![x], vec![add_tangents(&of_b, &of_a)]))
+        Ok((vec![x], vec![of_b.add(&of_a)]))
     }
     fn batch(
         &self,

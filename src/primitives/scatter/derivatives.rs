@@ -7,7 +7,6 @@ use crate::primitives::comparison::{eq, gt, ne};
 use crate::primitives::constant::{fill_of, zeros_of};
 use crate::primitives::iota::iota;
 use crate::primitives::logic::{bitwise_and, bitwise_or};
-use crate::primitives::rules::{add_tangents, dense};
 use crate::primitives::select::select;
 use crate::primitives::shape::{broadcast_to, reshape};
 
@@ -31,7 +30,7 @@ impl Scatter {
     pub(super) fn jvp_linear(&self, primals: &[Array], tangents: &[Tangent]) -> (Array, Tangent) {
         let indices = &primals[1];
         let y = bind1(self.clone(), [&primals[0], indices, &primals[2]]);
-        let dy = bind1(self.clone(), [&dense(&tangents[0]), indices, &dense(&tangents[2])]);
+        let dy = bind1(self.clone(), [&tangents[0].to_dense(), indices, &tangents[2].to_dense()]);
         (y, dy.into())
     }
 
@@ -50,7 +49,7 @@ impl Scatter {
             bind1(self.with(Combiner::Add), operands)
         };
         let y = sum(x, updates);
-        let dy = sum(&dense(&tangents[0]), &dense(&tangents[2]));
+        let dy = sum(&tangents[0].to_dense(), &tangents[2].to_dense());
         (y, dy.into())
     }
 
@@ -84,7 +83,7 @@ impl Scatter {
             let zeros = zeros_of(&du.aval().with_shape(x.shape()));
             mul(x, bind1(self.with(Combiner::Add), [&zeros, indices, du]))
         });
-        Ok((y, add_tangents(&left, &right)))
+        Ok((y, left.add(&right)))
     }
 
     /// The derivative of an extremum: operand and updates that equal the result share the tangent
@@ -103,11 +102,11 @@ impl Scatter {
         let operand_wins = share(&same(x, &y), x);
         // Elements that no update hits equal their result: the operand is the only winner.
         let winners = add(&operand_wins, sum(&zeros_of(x.aval()), &update_wins));
-        let of_operand = mul(dense(&tangents[0]), div(&operand_wins, &winners));
+        let of_operand = mul(tangents[0].to_dense(), div(&operand_wins, &winners));
         let among = at_updates(&winners);
         // A dropped update has no winners, and must not be divided by their number.
         let part = keep(&gt(&among, Scalar::Int(0)), &div(&update_wins, &among));
-        let of_updates = mul(dense(&tangents[2]), part);
+        let of_updates = mul(tangents[2].to_dense(), part);
         let dy = sum(&of_operand, &of_updates);
         (y, dy.into())
     }

@@ -9,7 +9,7 @@ use crate::primitives::constant::zeros_of;
 use crate::primitives::convert::convert_to;
 use crate::primitives::gather::GatherScatterMode;
 use crate::primitives::promote::{ArrayLike, Like};
-use crate::primitives::rules::{batch_at, batched, dense, one_cotangent, resolve_axis};
+use crate::primitives::rules::{batch_at, batched, one_cotangent, resolve_axis};
 use crate::primitives::scatter::{Combiner, Scatter, ScatterDimensionNumbers};
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
@@ -61,7 +61,7 @@ impl Primitive for DynamicUpdateSlice {
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let starts = &primals[2..];
         let y = apply(&primals[0], &primals[1], starts);
-        let dy = apply(&dense(&tangents[0]), &dense(&tangents[1]), starts);
+        let dy = apply(&tangents[0].to_dense(), &tangents[1].to_dense(), starts);
         Ok((vec![y], vec![dy.into()]))
     }
     fn batch(

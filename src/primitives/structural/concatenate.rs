@@ -6,7 +6,7 @@ use crate::core::{
 };
 use crate::primitives::composite::lower_two_bits;
 use crate::primitives::convert::convert_to;
-use crate::primitives::rules::{batch_at_front, batched, dense, one_cotangent, resolve_axis};
+use crate::primitives::rules::{batch_at_front, batched, one_cotangent, resolve_axis};
 use crate::primitives::slicing::slice;
 use crate::stablehlo::Value;
 use crate::{ensure, ensure_dtype, ensure_shape};
@@ -69,7 +69,7 @@ impl Primitive for Concatenate {
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         // The parts keep their offsets, so zero tangents are materialized.
-        let dense: Vec<Array> = tangents.iter().map(dense).collect();
+        let dense: Vec<Array> = tangents.iter().map(Tangent::to_dense).collect();
         Ok((vec![self.apply(primals)], vec![self.apply(&dense).into()]))
     }
     fn batch(

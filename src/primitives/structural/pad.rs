@@ -9,7 +9,7 @@ use crate::primitives::constant::{fill_of, zeros_of};
 use crate::primitives::convert::convert_to;
 use crate::primitives::promote::{ArrayLike, Like};
 use crate::primitives::reduce::reduce_sum;
-use crate::primitives::rules::{arity, batch_at, batched, dense, one_cotangent};
+use crate::primitives::rules::{arity, batch_at, batched, one_cotangent};
 use crate::primitives::select::select;
 use crate::primitives::slicing::slice;
 use crate::stablehlo::{Value, i64_array};
@@ -82,7 +82,7 @@ impl Primitive for Pad {
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         let y = bind1(self.clone(), [&primals[0], &primals[1]]);
-        let dy = bind1(self.clone(), [&dense(&tangents[0]), &dense(&tangents[1])]);
+        let dy = bind1(self.clone(), [&tangents[0].to_dense(), &tangents[1].to_dense()]);
         Ok((vec![y], vec![dy.into()]))
     }
     fn batch(

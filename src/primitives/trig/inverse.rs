@@ -10,7 +10,6 @@ use crate::primitives::elementwise::{
     CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
 use crate::primitives::promote::{ArrayLike, inexact, promote_inexact};
-use crate::primitives::rules::add_tangents;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -166,7 +165,7 @@ impl Atan2 {
         let squares = add(mul(x, x), mul(y, y));
         let left = tangents[0].map(z.aval(), |dy| mul(dy, div(x, &squares)));
         let right = tangents[1].map(z.aval(), |dx| mul(dx, neg(&div(y, &squares))));
-        Ok((vec![z], vec![add_tangents(&left, &right)]))
+        Ok((vec![z], vec![left.add(&right)]))
     }
     fn lower(
         &self,

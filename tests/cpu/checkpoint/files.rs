@@ -15,7 +15,7 @@ struct Model {
 }
 
 #[test]
-fn files_that_are_no_checkpoints_are_refused() {
+fn files_in_other_formats_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
     let template = Array::of_type(Aval::new(DType::F32, [2]));
@@ -25,7 +25,7 @@ fn files_that_are_no_checkpoints_are_refused() {
     ]]);
     std::fs::write(&path, b"").unwrap();
     refuse(expect![
-        "error[checkpoint]: DIR/model.safetensors: the 0 bytes are not a whole safetensors file: the length of the header takes 8"
+        "error[checkpoint]: DIR/model.safetensors: the 0 bytes are not a whole safetensors file: the header's length takes 8 bytes"
     ]);
     std::fs::write(&path, b"this is some text, not a checkpoint").unwrap();
     refuse(expect![
@@ -39,7 +39,7 @@ fn files_that_are_no_checkpoints_are_refused() {
 }
 
 #[test]
-fn dtypes_that_arrays_cannot_have_are_named() {
+fn errors_name_dtypes_that_oxidax_lacks() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
     let header = r#"{"w":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]}}"#;
@@ -49,14 +49,14 @@ fn dtypes_that_arrays_cannot_have_are_named() {
         checkpoint::load(&path, &template),
         folder.path(),
         expect![
-            "error[checkpoint]: DIR/model.safetensors: leaf `w` is F6_E2M3[4], which arrays cannot be, expected f32[4]"
+            "error[checkpoint]: DIR/model.safetensors: leaf `w` has the type F6_E2M3[4], which oxidax does not have, expected f32[4]"
         ],
     );
     refused(
         checkpoint::arrays(&path),
         folder.path(),
         expect![
-            "error[checkpoint]: DIR/model.safetensors: `w` is F6_E2M3[4], which arrays cannot be"
+            "error[checkpoint]: DIR/model.safetensors: `w` has the type F6_E2M3[4], which oxidax does not have"
         ],
     );
     assert!(checkpoint::open(&path).unwrap().types().unwrap().is_empty());
@@ -72,12 +72,12 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_model_comes_back_bit_for_bit() {
+    fn saved_model_is_restored_bit_for_bit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.safetensors");
         let saved = model(3);
         checkpoint::save(&path, &saved).unwrap();
-        // Over the old file, and from types alone.
+        // Overwrites the old file, and loads from types alone.
         checkpoint::save(&path, &saved).unwrap();
         let template = tree::map(&saved, |leaf| Array::of_type(leaf.aval().clone()));
         let loaded = checkpoint::load(&path, &template).unwrap();
@@ -86,10 +86,10 @@ mod on_cpu {
         let expected = ["layers[0].bias", "layers[0].weight", "layers[1].weight", "scale"];
         assert_eq!(names, expected);
         let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
-        assert_eq!(files.len(), 1, "no temporary file is left: {files:?}");
+        assert_eq!(files.len(), 1, "temporary files remain: {files:?}");
     }
 
-    /// Every bit pattern of the narrow dtypes; of the others what bytes come by.
+    /// Every bit pattern of the narrow dtypes, arbitrary bytes for the others.
     fn elements(dtype: DType, count: usize) -> Vec<u8> {
         let byte = |at: usize| match dtype {
             DType::Bool => (at % 2) as u8,
@@ -104,7 +104,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn every_dtype_comes_back() {
+    fn every_dtype_is_restored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dtypes.safetensors");
         let mut saved = BTreeMap::new();
@@ -124,7 +124,7 @@ mod on_cpu {
             assert_eq!(array.to_bytes().unwrap(), loaded[name].to_bytes().unwrap(), "{name}");
             assert_eq!(array.to_bytes().unwrap(), listed[name].to_bytes().unwrap(), "{name}");
         }
-        // Other readers see what the format can say.
+        // Other readers see the types that the format can name.
         let bytes = std::fs::read(&path).unwrap();
         let others = safetensors::SafeTensors::deserialize(&bytes).unwrap();
         let view = others.tensor("c128 [3]").unwrap();
@@ -135,7 +135,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn what_a_killed_process_of_our_number_left_is_written_over() {
+    fn leftover_of_a_killed_process_is_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.safetensors");
         for number in 0..100 {
@@ -146,9 +146,10 @@ mod on_cpu {
         assert_eq!(bits(&checkpoint::load(&path, &model(3)).unwrap()), bits(&model(3)));
     }
 
-    /// All dtypes that PyTorch and the format share (`python-compat/checkpoint_files.py`); bytes count up from 0.
+    /// All dtypes that PyTorch and the format share (`python-compat/checkpoint_files.py`). Bytes
+    /// count up from 0.
     #[test]
-    fn what_torch_saved_is_read_and_written_to_the_same_bytes() {
+    fn torch_files_are_read_and_written_byte_for_byte() {
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/tests/cpu/checkpoint/published/torch.safetensors"
@@ -161,7 +162,7 @@ mod on_cpu {
             let bytes = array.to_bytes().unwrap();
             let expected: Vec<u8> = match array.dtype() {
                 DType::Bool => vec![0, 1, 0, 1],
-                // Two to a byte, the first in the low half.
+                // Packed two to a byte, the first in the low half.
                 DType::F4E2M1FN => vec![0, 0, 1, 0, 2, 0, 3, 0],
                 _ => (0..bytes.len() as u8).collect(),
             };
@@ -170,7 +171,7 @@ mod on_cpu {
         let folder = tempfile::tempdir().unwrap();
         let ours = folder.path().join("ours.safetensors");
         checkpoint::save(&ours, &arrays).unwrap();
-        // The elements stand in the order of the reference writer: by alignment, then by name.
+        // The elements are in the order of the reference writer: by alignment, then by name.
         let elements = |path: &Path| {
             let bytes = std::fs::read(path).unwrap();
             bytes[bytes.len() - 244..].to_vec()
@@ -179,7 +180,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_weak_leaf_stays_weak() {
+    fn weak_types_are_restored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("weak.safetensors");
         let weaken = ConvertElementType { dtype: DType::F32, weak: true };
@@ -193,7 +194,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn what_does_not_fit_is_listed_together() {
+    fn one_error_lists_all_mismatches() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.safetensors");
         checkpoint::save(&path, &model(3)).unwrap();
@@ -210,15 +211,15 @@ mod on_cpu {
                   leaf `layers[1].bias` (f32[1]) is missing
                   leaf `scale` is f32[], expected bf16[]
                   `layers[0].bias` (f32[3]) belongs to no leaf
-                  help: `Reader::rename` leads from stored names to leaves
-                  help: `Reader::keep` leaves leaves as the template has them
-                  help: `Reader::ignore` passes over arrays
+                  help: `Reader::rename` maps stored names to leaf paths
+                  help: `Reader::keep` keeps the template's elements
+                  help: `Reader::ignore` ignores stored arrays
                   help: `Reader::convert` converts to the template's dtype"#]],
         );
     }
 
     #[test]
-    fn what_cannot_be_written_is_refused_and_the_old_file_stays() {
+    fn failed_save_keeps_the_old_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.safetensors");
         checkpoint::save(&path, &model(3)).unwrap();

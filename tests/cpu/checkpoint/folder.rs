@@ -1,4 +1,4 @@
-//! The folder of a run: what is kept, passed over, put right and refused.
+//! The folder of a run: retention, damage, repair and refusals.
 
 use crate::checkpoint::support::{names, refused};
 use checkpoint::{Folder, Snapshot};
@@ -8,18 +8,18 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 #[test]
-fn one_process_at_a_time_has_a_folder_open() {
+fn folder_is_open_in_one_process_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let first = Folder::open(folder.path().join("new").join("run")).unwrap();
     let error = Folder::open(folder.path().join("new").join("run")).unwrap_err().to_string();
     let expected = format!(
-        "new/run: process {} has the folder open, and one run at a time saves into a folder",
+        "new/run: process {} has the folder open, and only one run can save into it",
         std::process::id()
     );
     assert!(error.contains(&expected), "{error}");
     drop(first);
     Folder::open(folder.path().join("new").join("run")).unwrap();
-    // A file in the place of the folder.
+    // A file where the folder should be.
     std::fs::write(folder.path().join("file"), "x").unwrap();
     refused(
         Folder::open(folder.path().join("file")),
@@ -56,7 +56,7 @@ mod on_cpu {
         folder
     }
 
-    /// The latest step, whose arrays are those that were saved.
+    /// Returns the latest step, and checks its arrays.
     #[track_caller]
     fn latest(folder: &mut Folder) -> Option<u64> {
         let restored = folder.restore_latest(&run(0)).unwrap()?;
@@ -65,7 +65,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_run_comes_back_with_everything_that_is_no_array() {
+    fn position_and_notes_are_restored() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = Folder::open(dir.path()).unwrap();
         assert!(folder.restore_latest(&run(0)).unwrap().is_none());
@@ -74,7 +74,7 @@ mod on_cpu {
             |stream: data::Stream<i32>| stream.collect::<Result<Vec<i32>, _>>().unwrap();
         let mut batches = numbered();
         let head: Vec<i32> = batches.by_ref().take(3).map(Result::unwrap).collect();
-        // Of these a reader of JSON that rounds twice gets some wrong.
+        // A JSON reader that rounds twice gets some of these wrong.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
         let numbers = (0..1000).map(|_| f64::from_bits(random.random()));
         let numbers: Vec<f64> = numbers.filter(|number| number.is_finite()).collect();
@@ -86,7 +86,7 @@ mod on_cpu {
 
         let mut folder = Folder::open(dir.path()).unwrap();
         let restored = folder.restore_latest(&run(0)).unwrap().unwrap();
-        assert_eq!((restored.step, restored.passed_over.len()), (3, 0));
+        assert_eq!((restored.step, restored.skipped.len()), (3, 0));
         assert_eq!(bits(&restored.state), bits(&run(3)));
         assert_eq!(restored.note::<Vec<f64>>("numbers").unwrap(), numbers);
         assert_eq!(restored.note::<u64>("seed").unwrap(), u64::MAX);
@@ -103,12 +103,12 @@ mod on_cpu {
             restored.note::<u8>("loss"),
             dir.path(),
             expect![
-                "error[checkpoint]: DIR/step-000000003: there is no note `loss`, there is `name`, `nan`, `numbers`, `seed`"
+                "error[checkpoint]: DIR/step-000000003: there is no note `loss`; saved notes: `name`, `nan`, `numbers`, `seed`"
             ],
         );
         let tail = collected(numbered().resume(&restored.position.unwrap()).unwrap());
         assert_eq!([head, tail].concat(), collected(numbered()));
-        // A step's folder is read without the lock, and by any reader of safetensors.
+        // A step's folder can be read without the lock, by any reader of safetensors.
         let part = checkpoint::open(folder.path_of(3)).unwrap().only(["weight"]);
         assert_eq!(bits(&part.load(&run(0)).unwrap().weight), bits(&run(3).weight));
         refused(
@@ -116,14 +116,14 @@ mod on_cpu {
             dir.path(),
             expect![[r#"
             error[checkpoint]: DIR: the folder has none of `manifest.jsonl`, `model.safetensors` and `model.safetensors.index.json`
-              help: name a step's folder; the newest is `step-000000003`"#]],
+              help: open a step's folder; the newest is `step-000000003`"#]],
         );
         let arrays = checkpoint::arrays(folder.path_of(3).join("arrays.safetensors")).unwrap();
         assert_eq!(arrays.into_keys().collect::<Vec<_>>(), ["key", "weight"]);
     }
 
     #[test]
-    fn the_newest_are_kept_and_multiples_besides() {
+    fn newest_steps_and_multiples_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = Folder::open(dir.path()).unwrap().keep_last(2).keep_every(4);
         for step in 1..=7 {
@@ -138,13 +138,13 @@ mod on_cpu {
             folder.restore(5, &run(0)),
             dir.path(),
             expect![
-                "error[checkpoint]: DIR: step 5 was not saved here, or removed; there is 4, 6, 7"
+                "error[checkpoint]: DIR: step 5 was not saved here, or removed; saved steps: 4, 6, 7"
             ],
         );
     }
 
     #[test]
-    fn a_step_is_replaced_and_a_run_goes_on_from_an_older_one() {
+    fn steps_are_replaced_and_later_ones_removed() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = saved(dir.path(), &[1, 2, 3]);
         folder.save(Snapshot::new(3, &run(3)).note("again", &true)).unwrap();
@@ -154,8 +154,8 @@ mod on_cpu {
             save(&mut folder, 2),
             &place,
             expect![[r#"
-            error[checkpoint]: DIR/step-000000002: step 2 would be saved behind step 3, and would not be the latest
-              help: go on with `restore_latest`, give up later steps with `remove_after`, or open another folder"#]],
+                error[checkpoint]: DIR/step-000000002: step 2 would be saved after the later step 3
+                  help: continue with `restore_latest`, remove later steps with `remove_after`, or open another folder"#]],
         );
         folder.remove_after(1).unwrap();
         assert_eq!(folder.steps().unwrap(), [1]);
@@ -164,7 +164,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_put_right() {
+    fn leftovers_of_killed_processes_are_repaired() {
         let dir = tempfile::tempdir().unwrap();
         drop(saved(dir.path(), &[1, 2]));
         let at = |name: &str| dir.path().join(name);
@@ -180,7 +180,7 @@ mod on_cpu {
         fs::create_dir(at(".step-000000004.written")).unwrap();
         copy(".step-000000002.replaced");
         copy(".step-000000000.removed");
-        // Not ours.
+        // Names that the folder does not use.
         fs::write(at("notes.txt"), "x").unwrap();
         fs::create_dir(at(".step-3.written")).unwrap();
         let mut folder = Folder::open(dir.path()).unwrap();
@@ -188,7 +188,7 @@ mod on_cpu {
         assert_eq!(names(dir.path()), expected);
         assert_eq!(latest(&mut folder), Some(2));
         drop(folder);
-        // Killed between the two renames of a replacement: the old one is the one.
+        // Killed between the two renames of a replacement: the old checkpoint is restored.
         fs::rename(at("step-000000002"), at(".step-000000002.replaced")).unwrap();
         write_half(&at(".step-000000002.written"));
         let mut folder = Folder::open(dir.path()).unwrap();
@@ -202,7 +202,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_damaged_checkpoint_is_passed_over_and_said() {
+    fn damaged_checkpoints_are_skipped_and_listed() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = saved(dir.path(), &[1, 2, 3]).keep_last(2);
         let arrays = folder.path_of(3).join("arrays.safetensors");
@@ -213,13 +213,13 @@ mod on_cpu {
         fs::remove_file(folder.path_of(2).join("manifest.jsonl")).unwrap();
         let restored = folder.restore_latest(&run(0)).unwrap().unwrap();
         assert_eq!(restored.step, 1);
-        assert_eq!(restored.passed_over.len(), 2);
-        let said: Vec<String> = restored.passed_over.iter().map(Error::to_string).collect();
+        assert_eq!(restored.skipped.len(), 2);
+        let said: Vec<String> = restored.skipped.iter().map(Error::to_string).collect();
         let said = said.join("\n").replace(&dir.path().display().to_string(), "DIR");
         expect![[r#"
             error[checkpoint]: DIR/step-000000003/arrays.safetensors: array `key` (u32[2]) was changed: its 8 bytes have the CRC-32C 1c61b8b0, ee0a3bb3 when it was written
             error[io]: DIR/step-000000002/manifest.jsonl: No such file or directory (os error 2)"#]].assert_eq(&said);
-        // The run goes on behind the damaged ones, which count for nothing and are replaced.
+        // The run continues after the damaged steps, which do not count and are replaced.
         save(&mut folder, 2).unwrap();
         folder.wait().unwrap();
         assert_eq!(folder.steps().unwrap(), [1, 2, 3]);
@@ -235,15 +235,15 @@ mod on_cpu {
             folder.restore_latest(&run(0)),
             dir.path(),
             expect![[r#"
-            error[checkpoint]: DIR: all 2 checkpoints are damaged:
-              error[checkpoint]: DIR/step-000000004/manifest.jsonl: the 3 bytes are cut short: there is no line with the checksum
-              error[checkpoint]: DIR/step-000000003/manifest.jsonl: the 3 bytes are cut short: there is no line with the checksum
-              help: begin again in another folder"#]],
+                error[checkpoint]: DIR: all 2 checkpoints are damaged:
+                  error[checkpoint]: DIR/step-000000004/manifest.jsonl: the 3 bytes are truncated: the line with the checksum is missing
+                  error[checkpoint]: DIR/step-000000003/manifest.jsonl: the 3 bytes are truncated: the line with the checksum is missing
+                  help: start again in another folder"#]],
         );
     }
 
     #[test]
-    fn what_does_not_fit_is_not_passed_over() {
+    fn mismatched_checkpoints_are_not_skipped() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = saved(dir.path(), &[1, 2]);
         let other = Run { weight: counted(&[3, 2], 0.0), key: random::key(0) };
@@ -251,10 +251,10 @@ mod on_cpu {
             folder.restore_latest(&other),
             dir.path(),
             expect![[r#"
-            error[checkpoint]: DIR/step-000000002: leaf `weight` is f32[2,3], expected f32[3,2]
-              help: `Reader::transpose(pattern, [1, 0])` loads what is stored [out, in]"#]],
+                error[checkpoint]: DIR/step-000000002: leaf `weight` is f32[2,3], expected f32[3,2]
+                  help: `Reader::transpose(pattern, [1, 0])` loads arrays stored as [out, in]"#]],
         );
-        // A later version, with a sound checksum.
+        // A later version, with a valid checksum.
         let path = folder.path_of(2).join("manifest.jsonl");
         let text = fs::read_to_string(&path).unwrap();
         let first = text.lines().next().unwrap().replace("\"version\":1", "\"version\":3") + "\n";
@@ -264,30 +264,30 @@ mod on_cpu {
             folder.restore_latest(&run(0)),
             dir.path(),
             expect![[r#"
-            error[checkpoint]: DIR/step-000000002/manifest.jsonl: format version 3, written by oxidax 0.1.0; oxidax 0.1.0 reads versions up to 2
-              help: use the oxidax that wrote it, or a newer one; the files of arrays are plain safetensors, and load one by one"#]],
+                error[checkpoint]: DIR/step-000000002/manifest.jsonl: format version 3, written by oxidax 0.1.0; oxidax 0.1.0 reads versions up to 2
+                  help: use the oxidax that wrote it, or a newer one; the array files are plain safetensors files and can be loaded one by one"#]],
         );
         refused(
             checkpoint::load(folder.path_of(2), &run(0)),
             dir.path(),
             expect![[r#"
-            error[checkpoint]: DIR/step-000000002/manifest.jsonl: format version 3, written by oxidax 0.1.0; oxidax 0.1.0 reads versions up to 2
-              help: use the oxidax that wrote it, or a newer one; the files of arrays are plain safetensors, and load one by one"#]],
+                error[checkpoint]: DIR/step-000000002/manifest.jsonl: format version 3, written by oxidax 0.1.0; oxidax 0.1.0 reads versions up to 2
+                  help: use the oxidax that wrote it, or a newer one; the array files are plain safetensors files and can be loaded one by one"#]],
         );
-        // A folder under the name of another step.
+        // A folder with the name of another step.
         fs::remove_dir_all(folder.path_of(2)).unwrap();
         fs::rename(folder.path_of(1), folder.path_of(2)).unwrap();
         refused(
             folder.restore_latest(&run(0)),
             dir.path(),
             expect![[r#"
-            error[checkpoint]: DIR/step-000000002: it is the checkpoint of step 1
-              help: give the folder its name back"#]],
+                error[checkpoint]: DIR/step-000000002: this is the checkpoint of step 1
+                  help: rename the folder to its original name"#]],
         );
     }
 
     #[test]
-    fn what_the_writing_thread_met_is_told_by_the_next_call() {
+    fn errors_of_the_writing_thread_reach_the_next_call() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("run");
         let mut folder = saved(&place, &[1]);
@@ -301,14 +301,14 @@ mod on_cpu {
             error[checkpoint]: DIR/run/step-000000002: a file of this name is in the way of the checkpoint
               help: move it away"#]],
         );
-        // Told once; and the checkpoint whose call told it was not begun.
+        // The error is reported once, and that call's checkpoint has not started.
         folder.wait().unwrap();
         assert_eq!(folder.steps().unwrap(), [1]);
         assert_eq!(names(&place), ["step-000000001", "step-000000002"]);
         fs::remove_file(folder.path_of(2)).unwrap();
         save(&mut folder, 2).unwrap();
         assert_eq!(latest(&mut folder), Some(2));
-        // A folder that may only be read. (Root may write all the same.)
+        // A read-only folder. (Root may write anyway.)
         let mode = |bits| {
             use std::os::unix::fs::PermissionsExt;
             fs::set_permissions(&place, fs::Permissions::from_mode(bits)).unwrap();
@@ -318,17 +318,18 @@ mod on_cpu {
         save(&mut folder, 3).unwrap();
         let outcome = folder.wait();
         mode(0o755);
-        match root {
-            true => outcome.unwrap(),
-            false => refused(
+        if root {
+            outcome.unwrap()
+        } else {
+            refused(
                 outcome,
                 dir.path(),
                 expect![
                     "error[io]: DIR/run/.step-000000003.written: Permission denied (os error 13)"
                 ],
-            ),
+            )
         }
-        // A folder that is gone.
+        // A missing folder.
         fs::rename(&place, dir.path().join("moved")).unwrap();
         refused(
             save(&mut folder, 4),
@@ -341,7 +342,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn what_cannot_be_saved_is_refused_before_anything_is_written() {
+    fn invalid_saves_are_refused_before_writing() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = saved(dir.path(), &[1]);
         let metadata = BTreeMap::from([("__metadata__".to_string(), ones([], DType::F32))]);

@@ -1,4 +1,4 @@
-//! Runs that are killed and go on: bit for bit the run that was never killed.
+//! Killed and restarted runs equal the uninterrupted run bit for bit.
 
 mod on_cpu {
     use crate::checkpoint::support::names;
@@ -16,10 +16,10 @@ mod on_cpu {
     const STEPS: u64 = 90;
     const EVERY: u64 = 2;
     const KILLS: usize = 50;
-    /// Names the folder to a child.
+    /// The variable that names the folder to a child.
     const FOLDER: &str = "OXIDAX_TEST_KILLED_RUN";
 
-    /// Everything that changes from step to step, but the position of the data.
+    /// The state that changes from step to step, except the data position.
     #[derive(Tree)]
     struct Run {
         hidden: nn::Linear,
@@ -58,13 +58,13 @@ mod on_cpu {
         numbers.shuffled(5).stream().shuffle(16, 6).repeat_forever()
     }
 
-    /// Trains to the end from wherever the folder's last checkpoint stands, and says what it does.
+    /// Trains to the end from the folder's last checkpoint, and prints progress.
     fn train(path: &Path, say: &mut dyn FnMut(String)) -> Result<(), Error> {
         let mut folder = Folder::open(path)?.keep_last(2).keep_every(32);
         let template = eval_shape(begin, ())?;
         let (mut run, mut data, mut done) = match folder.restore_latest(&template)? {
             Some(restored) => {
-                assert!(restored.passed_over.is_empty(), "{:?}", restored.passed_over);
+                assert!(restored.skipped.is_empty(), "{:?}", restored.skipped);
                 let data = batches().resume(&restored.position.unwrap())?;
                 (restored.state, data, restored.step)
             }
@@ -80,7 +80,7 @@ mod on_cpu {
             say(format!("step {done} {:08x}", loss.item::<f32>()?.to_bits()));
             if done % EVERY == 0 {
                 folder.save(Snapshot::new(done, &run).position(data.position()))?;
-                // The save has waited for the one before.
+                // This save has waited for the previous one.
                 say(format!("kept {}", done - EVERY));
             }
         }
@@ -88,17 +88,17 @@ mod on_cpu {
     }
 
     #[test]
-    #[ignore = "the body of the children that are killed"]
+    #[ignore = "the body of the child processes"]
     fn child() {
         let Some(folder) = std::env::var_os(FOLDER) else { return };
         let mut out = std::io::stdout().lock();
-        // The harness has begun a line of its own.
+        // The test harness has begun a line.
         out.write_all(b"\n").unwrap();
         let mut say = |line: String| writeln!(out, "{line}").and_then(|()| out.flush()).unwrap();
         train(Path::new(&folder), &mut say).unwrap();
     }
 
-    /// What a child said.
+    /// A line printed by a child.
     #[derive(Default)]
     struct Said {
         from: Option<u64>,
@@ -113,7 +113,7 @@ mod on_cpu {
             match (what, number) {
                 (Some("from"), Some(step)) => self.from = Some(step),
                 (Some("kept"), Some(step)) => self.kept = step,
-                // A line that the kill cut short says nothing.
+                // A line truncated by the kill is ignored.
                 (Some("step"), Some(step)) => {
                     if let Some(bits) = words.next().filter(|bits| bits.len() == 8) {
                         self.losses.insert(step, bits.to_owned());
@@ -147,8 +147,8 @@ mod on_cpu {
         Folder::open(folder.path()).unwrap();
     }
 
-    /// Runs a child and kills it when it has said `lines` lines and so much time has gone by. Whether it came to its
-    /// end before.
+    /// Runs a child and kills it after `lines` lines and a delay. Returns true if it finished
+    /// before.
     fn killed(path: &Path, lines: usize, after: Duration) -> (Said, bool) {
         let (mut child, mut out) = start(path);
         let mut said = Said::default();
@@ -158,7 +158,7 @@ mod on_cpu {
             said.hear(&line.unwrap());
             heard += 1;
         }
-        // The instant is random, not a wait for something: whatever the child does then must be safe.
+        // The instant is random: whatever the child does then must be safe.
         std::thread::sleep(after);
         child.kill().unwrap();
         out.map_while(Result::ok).for_each(|line| said.hear(&line));
@@ -168,7 +168,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_run_killed_at_fifty_instants_is_the_run_never_killed() {
+    fn run_killed_fifty_times_equals_the_uninterrupted_run() {
         let reference = tempfile::tempdir().unwrap();
         let mut expected = Said::default();
         train(reference.path(), &mut |line| expected.hear(&line)).unwrap();
@@ -182,7 +182,7 @@ mod on_cpu {
             let folder = tempfile::tempdir().unwrap();
             let (mut kept, mut seen) = (0, BTreeMap::new());
             loop {
-                // Mostly while it trains and saves; now and then while it starts and cleans up.
+                // Mostly during training and saving, sometimes during start and cleanup.
                 let lines = random.random_range(0..30usize).saturating_sub(3);
                 let longest = if lines == 0 { 200_000 } else { 6_000 };
                 let after = Duration::from_micros(random.random_range(0..longest));
@@ -190,7 +190,7 @@ mod on_cpu {
                 interrupted +=
                     usize::from(names(folder.path()).iter().any(|name| name.starts_with('.')));
                 if let Some(from) = said.from {
-                    assert!(from >= kept, "it went on from step {from}, {kept} had been kept");
+                    assert!(from >= kept, "resumed from step {from}, but {kept} was saved");
                     resumed += usize::from(from > 0);
                 }
                 for (step, bits) in &said.losses {
@@ -203,16 +203,13 @@ mod on_cpu {
                     break;
                 }
             }
-            // The last to be killed goes on to the end.
+            // The last child runs to the end.
             let mut said = Said::default();
             train(folder.path(), &mut |line| said.hear(&line)).unwrap();
             seen.extend(said.losses);
             assert_eq!(seen, expected.losses);
         }
-        assert!(
-            interrupted > KILLS / 5,
-            "only {interrupted} of {kills} hit a checkpoint under way"
-        );
-        assert!(resumed > KILLS / 2, "only {resumed} of {kills} went on from a checkpoint");
+        assert!(interrupted > KILLS / 5, "only {interrupted} of {kills} interrupted a save");
+        assert!(resumed > KILLS / 2, "only {resumed} of {kills} resumed from a checkpoint");
     }
 }

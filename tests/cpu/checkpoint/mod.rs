@@ -1,4 +1,4 @@
-//! Checkpoints: single files, the folder of a run, models in several files, and runs that are killed.
+//! Checkpoints: single files, the folder of a run, models in several files, and killed runs.
 
 mod files;
 mod folder;

@@ -1,4 +1,4 @@
-//! Loading by rules: renamed, transposed, converted, in part.
+//! Loading with rules: renaming, transposing, converting, partial loading.
 
 use crate::checkpoint::support::refused;
 use expect_test::expect;
@@ -28,7 +28,7 @@ mod on_cpu {
         Model { blocks: vec![block(1), block(2)], head: linear(3, 3, 4) }
     }
 
-    /// The arrays of a model in another library's names and layout, in a folder that goes with the test.
+    /// Writes a model with another library's names and layout to a temporary folder.
     fn published(dtype: DType) -> (tempfile::TempDir, PathBuf, BTreeMap<String, Array>) {
         let mut arrays = BTreeMap::new();
         for layer in 0..2 {
@@ -54,7 +54,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn foreign_names_and_layouts_become_leaves() {
+    fn other_names_and_layouts_are_loaded() {
         let (_folder, path, arrays) = published(DType::F32);
         let reader =
             renamed(&path).transpose("*.up.weight", [1, 0]).ignore(["*.mask"]).keep(["head.*"]);
@@ -74,44 +74,44 @@ mod on_cpu {
     }
 
     #[test]
-    fn every_misfit_is_told_with_its_remedy() {
+    fn every_mismatch_names_its_remedy() {
         let (folder, path, _) = published(DType::F16);
         refused(
             renamed(&path).load(&model()),
             folder.path(),
             expect![[r#"
-            error[checkpoint]: DIR/net.safetensors: leaf `blocks[0].norm` (stored as `net.h.0.ln.gamma`) is f16[2], expected f32[2]
-              leaf `blocks[0].up.weight` (stored as `net.h.0.fc.weight`) is f16[3,2], expected f32[2,3]
-              leaf `blocks[0].up.bias` (stored as `net.h.0.fc.bias`) is f16[3], expected f32[3]
-              leaf `blocks[1].norm` (stored as `net.h.1.ln.gamma`) is f16[2], expected f32[2]
-              leaf `blocks[1].up.weight` (stored as `net.h.1.fc.weight`) is f16[3,2], expected f32[2,3]
-              leaf `blocks[1].up.bias` (stored as `net.h.1.fc.bias`) is f16[3], expected f32[3]
-              leaf `head.weight` (f32[3,4]) is missing
-              leaf `head.bias` (f32[4]) is missing
-              and 2 more
-              help: `Reader::rename` leads from stored names to leaves
-              help: `Reader::keep` leaves leaves as the template has them
-              help: `Reader::ignore` passes over arrays
-              help: `Reader::transpose(pattern, [1, 0])` loads what is stored [out, in]
-              help: `Reader::convert` converts to the template's dtype"#]],
+                error[checkpoint]: DIR/net.safetensors: leaf `blocks[0].norm` (stored as `net.h.0.ln.gamma`) is f16[2], expected f32[2]
+                  leaf `blocks[0].up.weight` (stored as `net.h.0.fc.weight`) is f16[3,2], expected f32[2,3]
+                  leaf `blocks[0].up.bias` (stored as `net.h.0.fc.bias`) is f16[3], expected f32[3]
+                  leaf `blocks[1].norm` (stored as `net.h.1.ln.gamma`) is f16[2], expected f32[2]
+                  leaf `blocks[1].up.weight` (stored as `net.h.1.fc.weight`) is f16[3,2], expected f32[2,3]
+                  leaf `blocks[1].up.bias` (stored as `net.h.1.fc.bias`) is f16[3], expected f32[3]
+                  leaf `head.weight` (f32[3,4]) is missing
+                  leaf `head.bias` (f32[4]) is missing
+                  and 2 more
+                  help: `Reader::rename` maps stored names to leaf paths
+                  help: `Reader::keep` keeps the template's elements
+                  help: `Reader::ignore` ignores stored arrays
+                  help: `Reader::transpose(pattern, [1, 0])` loads arrays stored as [out, in]
+                  help: `Reader::convert` converts to the template's dtype"#]],
         );
         let reader = renamed(&path).transpose("*weight", [1, 0]).ignore(["*.mask"]);
         refused(
             reader.load(&model().blocks),
             folder.path(),
             expect![[r#"
-            error[checkpoint]: DIR/net.safetensors: leaf `[0].norm` (f32[2]) is missing
-              leaf `[0].up.weight` (f32[2,3]) is missing
-              leaf `[0].up.bias` (f32[3]) is missing
-              leaf `[1].norm` (f32[2]) is missing
-              leaf `[1].up.weight` (f32[2,3]) is missing
-              leaf `[1].up.bias` (f32[3]) is missing
-              `blocks[0].norm` (f16[2]) belongs to no leaf
-              `blocks[0].up.bias` (f16[3]) belongs to no leaf
-              and 4 more
-              help: `Reader::rename` leads from stored names to leaves
-              help: `Reader::keep` leaves leaves as the template has them
-              help: `Reader::ignore` passes over arrays"#]],
+                error[checkpoint]: DIR/net.safetensors: leaf `[0].norm` (f32[2]) is missing
+                  leaf `[0].up.weight` (f32[2,3]) is missing
+                  leaf `[0].up.bias` (f32[3]) is missing
+                  leaf `[1].norm` (f32[2]) is missing
+                  leaf `[1].up.weight` (f32[2,3]) is missing
+                  leaf `[1].up.bias` (f32[3]) is missing
+                  `blocks[0].norm` (f16[2]) belongs to no leaf
+                  `blocks[0].up.bias` (f16[3]) belongs to no leaf
+                  and 4 more
+                  help: `Reader::rename` maps stored names to leaf paths
+                  help: `Reader::keep` keeps the template's elements
+                  help: `Reader::ignore` ignores stored arrays"#]],
         );
         let reader = renamed(&path).convert(["*"]).transpose("*.up.*", [1, 0]);
         refused(
@@ -121,38 +121,38 @@ mod on_cpu {
             error[checkpoint]: DIR/net.safetensors: leaf `blocks[0].up.bias` (stored as `net.h.0.fc.bias`) is f16[3]: transposing by [1, 0] takes 2 axes
               leaf `blocks[1].up.bias` (stored as `net.h.1.fc.bias`) is f16[3]: transposing by [1, 0] takes 2 axes"#]],
         );
-        // Types alone cannot stay as they are.
+        // Types alone cannot be kept.
         let reader = renamed(&path).convert(["*"]).transpose("*weight", [1, 0]).ignore(["*.mask"]);
         let types = tree::map(&model(), |leaf| Array::of_type(leaf.aval().clone()));
         refused(
             reader.keep(["head.*"]).load(&types),
             folder.path(),
             expect![[r#"
-            error[checkpoint]: DIR/net.safetensors: leaf `head.weight` (f32[3,4]) is to stay as it is, and the template has only its type
-              leaf `head.bias` (f32[4]) is to stay as it is, and the template has only its type"#]],
+                error[checkpoint]: DIR/net.safetensors: leaf `head.weight` (f32[3,4]) cannot be kept: the template has only its type
+                  leaf `head.bias` (f32[4]) cannot be kept: the template has only its type"#]],
         );
-        // A boolean is no number that was meant.
+        // Booleans do not convert to numbers.
         let template = BTreeMap::from([("net.h.0.mask".to_string(), zeros([2, 2], DType::F32))]);
         let reader = checkpoint::open(&path).unwrap().convert(["*"]).ignore(["*"]);
         refused(
             reader.load(&template),
             folder.path(),
             expect![
-                "error[checkpoint]: DIR/net.safetensors: leaf `net.h.0.mask` is bool[2,2], which is not converted to f32[2,2]"
+                "error[checkpoint]: DIR/net.safetensors: leaf `net.h.0.mask` is bool[2,2], which cannot be converted to f32[2,2]"
             ],
         );
     }
 
     #[test]
-    fn rules_that_are_none_are_told() {
+    fn invalid_rules_are_reported() {
         let (folder, path, _) = published(DType::F32);
         let reader = checkpoint::open(&path).unwrap().rename("net.h.*", "a[*].*");
         refused(
             reader.transpose("*", [1, 1]).types(),
             folder.path(),
             expect![[r#"
-            error[checkpoint]: DIR/net.safetensors: rename `net.h.*` to `a[*].*`: 2 stars in the new name, 1 in the pattern
-              transpose `*`: [1, 1] is no order of axes from 0 on"#]],
+                error[checkpoint]: DIR/net.safetensors: rename `net.h.*` to `a[*].*`: 2 stars in the new name, 1 in the pattern
+                  transpose `*`: [1, 1] is not a permutation of the axes"#]],
         );
         let reader = checkpoint::open(&path).unwrap().rename("net.h.*.ln.gamma", "norm");
         refused(
@@ -165,7 +165,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn floats_are_converted_where_that_is_asked_for() {
+    fn floats_are_converted_on_request() {
         let (_folder, path, arrays) = published(DType::F16);
         let reader =
             renamed(&path).transpose("*weight", [1, 0]).ignore(["*.mask"]).keep(["head.*"]);
@@ -176,7 +176,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_part_is_loaded_and_the_rest_stays() {
+    fn unselected_leaves_keep_the_template() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.safetensors");
         let saved = tree::map(&model(), |leaf| leaf * 2.0 + 1.0);

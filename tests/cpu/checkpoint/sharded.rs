@@ -15,32 +15,32 @@ const MAP: &str = r#"{"a.weight": "model-00001-of-00002.safetensors",
     "b.weight": "model-00002-of-00002.safetensors", "b.bias": "model-00002-of-00002.safetensors"}"#;
 
 #[test]
-fn indices_that_are_none_are_refused() {
+fn invalid_indices_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refuse = |expected| refused(checkpoint::open(folder.path()), folder.path(), expected);
     refuse(expect![[r#"
         error[checkpoint]: DIR: the folder has none of `manifest.jsonl`, `model.safetensors` and `model.safetensors.index.json`
-          help: name the file, if it is called otherwise"#]]);
+          help: open the file by its own name"#]]);
     index(folder.path(), r#"{"a": "x.safetensors", "a": "y.safetensors"}"#);
     refuse(expect![
-        "error[checkpoint]: DIR/model.safetensors.index.json: this is no index of safetensors files: `a` stands there twice at line 1 column 91"
+        "error[checkpoint]: DIR/model.safetensors.index.json: this is not an index of safetensors files: `a` appears twice at line 1 column 91"
     ]);
     index(folder.path(), "{}");
     refuse(expect![
-        "error[checkpoint]: DIR/model.safetensors.index.json: this is no index of safetensors files: the `weight_map` is empty"
+        "error[checkpoint]: DIR/model.safetensors.index.json: this is not an index of safetensors files: the `weight_map` is empty"
     ]);
     index(folder.path(), r#"["a"]"#);
     refuse(expect![
-        "error[checkpoint]: DIR/model.safetensors.index.json: this is no index of safetensors files: invalid type: sequence, expected an object from arrays to files at line 1 column 47"
+        "error[checkpoint]: DIR/model.safetensors.index.json: this is not an index of safetensors files: invalid type: sequence, expected an object from arrays to files at line 1 column 47"
     ]);
     std::fs::write(folder.path().join("model.safetensors.index.json"), "{}").unwrap();
     refuse(expect![
-        "error[checkpoint]: DIR/model.safetensors.index.json: this is no index of safetensors files: missing field `weight_map` at line 1 column 2"
+        "error[checkpoint]: DIR/model.safetensors.index.json: this is not an index of safetensors files: missing field `weight_map` at line 1 column 2"
     ]);
     index(folder.path(), MAP);
     refuse(expect![[r#"
-        error[checkpoint]: DIR/model.safetensors.index.json: the file `model-00001-of-00002.safetensors` is missing, in which `a.weight` should lie
-          help: fetch it into the folder of the index"#]]);
+        error[checkpoint]: DIR/model.safetensors.index.json: the file `model-00001-of-00002.safetensors` is missing, which should contain `a.weight`
+          help: download it into the folder of the index"#]]);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn files_outside_of_the_folder_are_refused() {
     bytes.extend(header);
     let target = folder.path().join("x.safetensors");
     std::fs::write(&target, bytes).unwrap();
-    // It is there and whole, so it is the name alone that is refused.
+    // The file exists and is intact, so the name alone is refused.
     assert!(checkpoint::open(&target).is_ok());
     for name in
         ["../x.safetensors", target.to_str().unwrap(), "model/../../x.safetensors", "..", ""]
@@ -61,7 +61,7 @@ fn files_outside_of_the_folder_are_refused() {
         index(&inner, &format!(r#"{{"a": "{name}"}}"#));
         let error = checkpoint::open(&inner).unwrap_err().to_string();
         let expected = format!(
-            "it names the file `{name}`, which is not a file of the same folder; nothing outside of it is read"
+            "it names the file `{name}`, which is not in the same folder; files elsewhere are not read"
         );
         assert!(error.ends_with(&expected), "{error}");
     }
@@ -95,17 +95,17 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_model_in_two_files_is_one() {
+    fn model_in_two_files_is_loaded() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path());
         let mut all = first();
         all.extend(second());
         let loaded = checkpoint::load(folder.path(), &all).unwrap();
         assert_eq!(bits(&loaded), bits(&all));
-        // By the index's own name as well.
+        // The index can be opened by name.
         let index = folder.path().join("model.safetensors.index.json");
         assert_eq!(bits(&checkpoint::arrays(index).unwrap()), bits(&all));
-        // What Hugging Face keeps are links into another folder; the links lie in this one.
+        // Hugging Face's cache contains links into another folder.
         let elsewhere = tempfile::tempdir().unwrap();
         let shard = folder.path().join("model-00001-of-00002.safetensors");
         std::fs::rename(&shard, elsewhere.path().join("blob")).unwrap();
@@ -129,7 +129,7 @@ mod on_cpu {
     /// A tiny GPT-2 in four files (`python-compat/checkpoint_files.py`), whose element `i` of the `k`-th array is
     /// `k + i / 1024`.
     #[test]
-    fn what_transformers_saved_is_read() {
+    fn files_of_transformers_are_loaded() {
         let folder =
             Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cpu/checkpoint/published"));
         let arrays = checkpoint::arrays(folder).unwrap();
@@ -159,11 +159,11 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_folder_with_a_single_file_is_opened() {
+    fn folder_with_a_single_file_is_opened() {
         let folder = tempfile::tempdir().unwrap();
         checkpoint::save(folder.path().join("model.safetensors"), &first()).unwrap();
         assert_eq!(bits(&checkpoint::load(folder.path(), &first()).unwrap()), bits(&first()));
-        // An index that an older, larger model left is not looked at.
+        // An index left by an older, larger model is ignored.
         index(folder.path(), "{}");
         assert_eq!(bits(&checkpoint::load(folder.path(), &first()).unwrap()), bits(&first()));
     }
@@ -176,9 +176,9 @@ mod on_cpu {
         write(folder.path());
         std::fs::remove_file(&shard).unwrap();
         refuse(expect![[r#"
-            error[checkpoint]: DIR/model.safetensors.index.json: the file `model-00002-of-00002.safetensors` is missing, in which `b.bias` and 1 more should lie
-              help: fetch it into the folder of the index"#]]);
-        // An array of the other file besides.
+            error[checkpoint]: DIR/model.safetensors.index.json: the file `model-00002-of-00002.safetensors` is missing, which should contain `b.bias` and 1 more
+              help: download it into the folder of the index"#]]);
+        // The file also contains an array of the other file.
         let mut both = second();
         both.extend(first());
         checkpoint::save(&shard, &both).unwrap();

@@ -207,6 +207,6 @@ mod on_cpu {
         let x = Array::from_slice(&[3.0f32], []).unwrap();
         let text = debug::nan_check(|| f.call(&x)).unwrap_err().to_string();
         assert!(text.starts_with("error[value]: sqrt: made a NaN"), "{text}");
-        assert!(text.contains(&format!("inside.rs:{line}:")), "{text}");
+        assert!(text.contains(&format!("nesting.rs:{line}:")), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! A bad record, a panic, a stream nobody reads to its end: errors with their places, and no hang.
+//! Bad records, panics and abandoned streams: errors with their origin, and no hang.
 
 use crate::data::support::{examples, number, numbers_file, shown, tfrecord_bytes};
 use expect_test::expect;
@@ -15,7 +15,7 @@ fn damaged(at: usize) -> File {
 }
 
 #[test]
-fn behind_damaged_bytes_the_file_is_read_on() {
+fn reading_continues_after_damaged_bytes() {
     // Records take 20 bytes here: the second begins at 20, its bytes at 32.
     let found = shown(&mut data::tfrecord(damaged(33)).map(number));
     expect![[r#"
@@ -31,16 +31,16 @@ fn behind_damaged_bytes_the_file_is_read_on() {
 }
 
 #[test]
-fn behind_a_damaged_length_it_is_not() {
+fn reading_ends_after_a_damaged_length() {
     let found = shown(&mut data::tfrecord(damaged(21)).map(number));
     expect![[r#"
         0
-        error[io]: four.tfrecord: at byte 20: the length of the record does not have its checksum; nothing behind it can be read"#]]
+        error[io]: four.tfrecord: at byte 20: the checksum of the record's length is wrong; nothing after it can be read"#]]
     .assert_eq(&found.join("\n"));
 }
 
 #[test]
-fn a_closure_that_fails_or_panics_names_the_record() {
+fn errors_of_closures_name_the_record() {
     let fails = |bytes: Vec<u8>| match number(bytes)? {
         1 => panic!("mine {}", 1),
         2 => Err(Error::data("decode", "no two")),
@@ -60,7 +60,7 @@ fn a_closure_that_fails_or_panics_names_the_record() {
 }
 
 #[test]
-fn the_place_survives_shuffling_and_filters_name_theirs() {
+fn origin_survives_shuffling() {
     let mut records: Vec<Vec<u8>> = examples(20).iter().map(TfExample::encode).collect();
     records[7] = vec![0xff; 9];
     let start: usize = records[..7].iter().map(|record| record.len() + 16).sum();
@@ -69,7 +69,7 @@ fn the_place_survives_shuffling_and_filters_name_theirs() {
     let errors: Vec<String> =
         parsed.filter_map(|item| item.err()).map(|error| error.to_string()).collect();
     let expected = format!(
-        "error[data]: TfExample::parse: examples: at byte {start}: the 9 bytes are no tf.train.Example: "
+        "error[data]: TfExample::parse: examples: at byte {start}: the 9 bytes are not a tf.train.Example: "
     );
     assert_eq!(errors.len(), 1);
     assert!(errors[0].starts_with(&expected), "{}", errors[0]);
@@ -81,7 +81,7 @@ fn the_place_survives_shuffling_and_filters_name_theirs() {
 }
 
 #[test]
-fn the_policy_says_how_many_are_passed_over() {
+fn policy_limits_skipped_errors() {
     let odd = |n: usize| match n % 2 {
         0 => Ok(n),
         _ => Err(Error::data("test", format!("odd {n}"))),
@@ -94,30 +94,30 @@ fn the_policy_says_how_many_are_passed_over() {
 }
 
 #[test]
-fn repeating_nothing_but_errors_ends() {
+fn repeating_only_errors_ends() {
     let fails = |n: usize| -> Result<usize, Error> { Err(Error::data("test", n.to_string())) };
     let forever = Synthetic::new(2, fails).stream().repeat_forever();
     let found = shown(&mut forever.take(9));
     expect![[r#"
         error[data]: test: 0
         error[data]: test: 1
-        error[data]: repeat: all 2 records of epoch 0 failed; no other is begun"#]]
+        error[data]: repeat: all 2 records of epoch 0 failed; no further epoch starts"#]]
     .assert_eq(&found.join("\n"));
     assert!(shown(&mut Synthetic::new(0, Ok).stream().repeat_forever()).is_empty());
     let once = Stream::new((0..2).map(Ok)).repeat(2);
     let found = shown(&mut { once });
-    assert!(found[2].contains("an iterator cannot begin again, for epoch 1"), "{}", found[2]);
+    assert!(found[2].contains("an iterator cannot restart for epoch 1"), "{}", found[2]);
     assert_eq!(found.len(), 3);
 }
 
 #[test]
-fn a_missing_file_is_one_error() {
+fn missing_file_is_a_single_error() {
     let found = shown(&mut data::tfrecord("no/such/file"));
     assert_eq!(found.len(), 1);
     assert!(found[0].starts_with("error[io]: no/such/file: "), "{}", found[0]);
 }
 
-/// Counts how many of its clones are alive: threads that hold one are not gone.
+/// Counts its live clones: a thread that holds one has not ended.
 fn alive(witness: &Arc<AtomicUsize>) -> usize {
     Arc::strong_count(witness) - 1
 }
@@ -148,7 +148,7 @@ fn dropping_a_pipeline_early_stops_its_threads() {
 }
 
 #[test]
-fn work_under_way_is_bounded() {
+fn work_in_flight_is_bounded() {
     let started = Arc::new(AtomicUsize::new(0));
     let (gate, counter) = (Arc::new(std::sync::Barrier::new(2)), started.clone());
     let (inside, read) = (gate.clone(), Arc::new(AtomicUsize::new(0)));
@@ -156,7 +156,7 @@ fn work_under_way_is_bounded() {
     let endless =
         Stream::new(std::iter::repeat_with(move || Ok(counted.fetch_add(1, Ordering::Relaxed))));
     let mut stream = endless.parallel_map(2, move |n| {
-        // The first item is held until the test has looked.
+        // The first item is blocked until the test has looked.
         if counter.fetch_add(1, Ordering::Relaxed) == 0 {
             inside.wait();
         }
@@ -169,19 +169,19 @@ fn work_under_way_is_bounded() {
     gate.wait();
     let (first, stream) = consumer.join().unwrap();
     assert_eq!(first.unwrap().unwrap(), 0);
-    // Two workers with two pieces each, handed out twice, and the piece that was taken.
+    // Two workers with two chunks each, dispatched twice, and the chunk that was taken.
     assert!(read.load(Ordering::Relaxed) <= 4 + 64 * 4 + 1, "{read:?}");
     drop(stream);
 }
 
 #[test]
-fn no_workers_and_no_turns_are_refused() {
+fn zero_workers_and_lengths_are_refused() {
     let refused = |f: &dyn Fn() -> Stream<u32>| oxidax::catch(f).unwrap_err().to_string();
     let numbers = || Stream::new((0..3).map(Ok));
     let error = refused(&|| numbers().parallel_map(0, Ok));
     assert!(error.starts_with("error[value]: parallel_map: needs at least 1 worker"), "{error}");
     assert!(error.contains(file!()), "{error}");
-    let turns = data::Interleave { cycle_length: 0, block_length: 1 };
+    let turns = data::InterleaveOptions { cycle_length: 0, block_length: 1 };
     let error = refused(&|| data::interleave([numbers()], turns));
     assert!(error.starts_with("error[value]: interleave: "), "{error}");
     let error = refused(&|| numbers().shard(3, 3));

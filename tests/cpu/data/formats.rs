@@ -1,5 +1,5 @@
-//! Files that NumPy, TensorFlow and safetensors wrote (`python-compat/data_files.py`), and small ones written
-//! here.
+//! Files written by NumPy, TensorFlow and safetensors (`python-compat/data_files.py`), and small
+//! ones written here.
 
 use crate::data::support::{examples, gzipped, shown, tfrecord_bytes};
 use expect_test::expect;
@@ -19,7 +19,7 @@ fn memory(name: &str, bytes: &[u8]) -> File {
     File::in_memory(name, bytes)
 }
 
-/// A message without the folder of the tests' files.
+/// Returns an error's text without the folder of the test files.
 fn short(error: oxidax::Error) -> String {
     error.to_string().replace(&file("").display().to_string(), "")
 }
@@ -41,12 +41,12 @@ fn npy_files_of_numpy() {
     assert_eq!(read("bool.npy").to_vec::<bool>().unwrap(), [true, false, true]);
     assert_eq!(read("empty.npy").aval().to_string(), "f32[0,3]");
     let error = short(data::npy(file("text.npy")).unwrap_err());
-    expect!["error[io]: text.npy: at byte 10: arrays cannot have the dtype `<U2`; keep text in a JSONL file"]
+    expect!["error[io]: text.npy: at byte 10: arrays cannot have the dtype `<U2`; store text in a JSONL file"]
         .assert_eq(&error);
 }
 
 #[test]
-fn rows_of_npy_files_are_read_by_position() {
+fn rows_of_npy_files_are_read_at_random() {
     for (name, rows) in
         [("f32.npy", 3), ("big_endian.npy", 5), ("version3.npy", 2), ("empty.npy", 0)]
     {
@@ -62,7 +62,7 @@ fn rows_of_npy_files_are_read_by_position() {
     let error = short(Npy::open(file("scalar.npy")).unwrap_err());
     assert_eq!(error, "error[io]: scalar.npy: at byte 128: an array without axes has no rows");
     let error = short(Npy::open(file("fortran.npy")).unwrap_err());
-    assert!(error.contains("stored in Fortran's order"), "{error}");
+    assert!(error.contains("stored in Fortran order"), "{error}");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn damaged_npy_files_are_refused_with_the_byte() {
     ];
     expect![[r#"
         error[io]: x.npy: at byte 0: an npy file begins with \x93NUMPY, this one with [50, 4e, 55, 4d, 50, 59]
-        error[io]: x.npy: at byte 6: version 4 of the format; known are 1 to 3
+        error[io]: x.npy: at byte 6: unknown version 4 of the format; supported are 1 to 3
         error[io]: x.npy: at byte 20: the header should reach byte 128
         error[io]: x.npy: at byte 150: 22 bytes of elements, the header says 48 for f32[3, 4]
         error[io]: x.npy: at byte 177: 49 bytes of elements, the header says 48 for f32[3, 4]
@@ -100,7 +100,7 @@ fn damaged_npy_files_are_refused_with_the_byte() {
 }
 
 #[test]
-fn archives_and_safetensors_hold_arrays_by_name() {
+fn archives_and_safetensors_are_read_by_name() {
     let records = [
         data::npz(file("stored.npz")).unwrap(),
         data::npz(file("deflated.npz")).unwrap(),
@@ -115,10 +115,10 @@ fn archives_and_safetensors_hold_arrays_by_name() {
         assert_eq!(rows.get(1).unwrap().get("y").unwrap().item::<i64>().unwrap(), 1);
     }
     let error = data::npz(memory("x.npz", b"nothing like it")).unwrap_err().to_string();
-    assert!(error.starts_with("error[io]: x.npz: no npz file: "), "{error}");
+    assert!(error.starts_with("error[io]: x.npz: not an npz file: "), "{error}");
     let error = data::safetensors(memory("x", &[0xff; 16])).unwrap_err().to_string();
     assert!(
-        error.starts_with("error[io]: x: at byte 0: the header claims 18446744073709551615"),
+        error.starts_with("error[io]: x: at byte 0: the header declares 18446744073709551615"),
         "{error}"
     );
     let bytes = std::fs::read(file("two.safetensors")).unwrap();
@@ -172,8 +172,8 @@ fn examples_of_tensorflow() {
 }
 
 #[test]
-fn tensorflow_reads_what_is_written_here() {
-    // The protocol buffer and the file of the same features are TensorFlow's own, byte for byte.
+fn written_records_equal_tensorflows() {
+    // Protocol buffer and file equal those of TensorFlow byte for byte.
     let bytes: Vec<u8> = (0u16..4).flat_map(u16::to_le_bytes).collect();
     let example = |number: i64| {
         TfExample::from([
@@ -188,8 +188,8 @@ fn tensorflow_reads_what_is_written_here() {
 }
 
 #[test]
-fn a_length_that_looks_like_gzip_is_a_length() {
-    // 0x088b1f bytes: the file begins as a gzip file does.
+fn length_that_looks_like_gzip_is_not_decompressed() {
+    // 0x088b1f bytes: the file begins like a gzip file.
     let records = [vec![7; 0x08_8b1f], vec![1]];
     let bytes = tfrecord_bytes(&records);
     assert_eq!(bytes[..3], [0x1f, 0x8b, 0x08]);
@@ -219,7 +219,7 @@ fn rows_of_separated_values() {
 }
 
 #[test]
-fn bad_rows_are_named_and_the_rest_is_read() {
+fn bad_rows_are_named_and_reading_continues() {
     let text = b"age,name,height\n7,a,1\n300,b,2\n1,c\n2,d,\xff\n3,e,4\n";
     let people: Stream<Person> = data::csv(memory("x.csv", text));
     let found = shown(&mut { people });
@@ -239,7 +239,7 @@ fn bad_rows_are_named_and_the_rest_is_read() {
 }
 
 #[test]
-fn files_of_rows_are_entered_in_their_midst() {
+fn csv_reading_resumes_inside_a_file() {
     let mut text = String::from("n,text\n");
     (0..50).for_each(|n| text.push_str(&format!("{n},\"line\n{n}\"\n")));
     for bytes in [text.as_bytes().to_vec(), gzipped(text.as_bytes())] {
@@ -279,7 +279,10 @@ fn windows_of_tokens() {
     assert_eq!(crops.len(), 7);
     assert_eq!(crops.get(6).unwrap().1.to_vec::<i32>().unwrap(), [7, 8, 9]);
     let error = open(&bytes[1..], 3).unwrap_err().to_string();
-    assert_eq!(error, "error[io]: t.bin: at byte 39: 39 bytes are no whole tokens of 4 bytes");
+    assert_eq!(
+        error,
+        "error[io]: t.bin: at byte 39: 39 bytes are not a multiple of 4, the size of a token"
+    );
     let mut large = bytes.clone();
     large[19] = 0xff;
     let error = open(&large, 3).unwrap().get(1).unwrap_err().to_string();
@@ -324,14 +327,14 @@ fn folders_of_images() {
 }
 
 #[test]
-fn an_image_that_claims_more_than_its_bytes_can_hold_is_refused() {
+fn images_with_excessive_declared_sizes_are_refused() {
     let mut bytes = std::fs::read(file("halves.png")).unwrap();
-    // Width and height stand behind the signature and the first chunk's head; then comes its checksum.
+    // Width and height follow the signature and the first chunk's head, then its checksum.
     bytes[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
     let crc = png_crc(&bytes[12..29]);
     bytes[29..33].copy_from_slice(&crc.to_be_bytes());
     let error = data::decode_image(&bytes, 8, 8).unwrap_err().to_string();
-    assert!(error.contains("claim to be an image of 65535 by 65535 pixels"), "{error}");
+    assert!(error.contains("declare an image of 65535 by 65535 pixels"), "{error}");
 }
 
 fn png_crc(bytes: &[u8]) -> u32 {
@@ -341,7 +344,7 @@ fn png_crc(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn positions_of_every_file_format_go_on() {
+fn every_file_format_resumes() {
     let records: Vec<Vec<u8>> = examples(30).iter().map(TfExample::encode).collect();
     let plain = tfrecord_bytes(&records);
     for bytes in [gzipped(&plain), plain] {

@@ -1,4 +1,4 @@
-//! Input pipelines: what they give, that they go on where they stood, and what becomes of bad records.
+//! Input pipelines: items, resuming, and bad records.
 
 mod bad_records;
 mod formats;

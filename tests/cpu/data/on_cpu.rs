@@ -19,7 +19,7 @@ fn batches_arrive_in_order_on_the_device() {
 }
 
 #[test]
-fn records_are_trees_there_and_positions_are_those_of_the_host() {
+fn device_records_are_trees_and_keep_positions() {
     let record = |n: usize| Ok(Record::new().with("n", HostArray::from_slice(&[n as i32], [])?));
     let build = || Synthetic::new(12, record).stream().batch(3).to_device(3);
     let mut stream = build();

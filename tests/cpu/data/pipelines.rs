@@ -1,11 +1,11 @@
-//! What the stages give.
+//! Items produced by each stage.
 
 use crate::data::support::{number, numbers_file, shown};
 use expect_test::expect;
 use oxidax::Error;
 use oxidax::data::{
-    self, Collate, HostArray, Instruments, Interleave, Padding, Record, Remainder, Source, Stream,
-    Synthetic, Work,
+    self, BatchOptions, BatchPadding, Collate, HostArray, Instruments, InterleaveOptions, Record,
+    Remainder, Source, Stream, Synthetic, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +20,8 @@ impl Collate for Number {
 }
 
 fn failing(at: u32) -> Stream<Number> {
-    Stream::new((0..7).map(move |number| match number == at {
-        true => Err(Error::Plugin(format!("no {number}"))),
-        false => Ok(Number(number)),
+    Stream::new((0..7).map(move |number| {
+        if number == at { Err(Error::Plugin(format!("no {number}"))) } else { Ok(Number(number)) }
     }))
 }
 
@@ -35,24 +34,27 @@ fn numbers(count: u32) -> Stream<u32> {
 }
 
 #[test]
-fn batches_have_one_size_and_the_rest_is_dropped_or_kept() {
+fn remainder_is_dropped_or_kept() {
     assert_eq!(shown(&mut failing(99).batch(3)), ["[0, 1, 2]", "[3, 4, 5]"]);
     assert_eq!(shown(&mut failing(99).batch(7)), ["[0, 1, 2, 3, 4, 5, 6]"]);
     assert!(shown(&mut failing(99).batch(8)).is_empty());
-    let kept = shown(&mut failing(99).batch_with(3, Remainder::Keep));
+    let kept = shown(&mut failing(99).batch_with(3, BatchOptions { remainder: Remainder::Keep }));
     assert_eq!(kept, ["[0, 1, 2]", "[3, 4, 5]", "[6]"]);
-    assert_eq!(shown(&mut failing(99).batch_with(7, Remainder::Keep)).len(), 1);
+    assert_eq!(
+        shown(&mut failing(99).batch_with(7, BatchOptions { remainder: Remainder::Keep })).len(),
+        1
+    );
 }
 
 #[test]
-fn an_error_takes_the_place_of_its_batch() {
+fn errors_replace_their_batch() {
     let expected = ["[0, 1]", "error[plugin]: no 3", "[4, 5]"];
     assert_eq!(shown(&mut failing(3).batch(2)), expected);
     assert_eq!(Iterator::filter(failing(3).shuffle(10, 0), Result::is_err).count(), 1);
 }
 
 #[test]
-fn an_empty_batch_is_refused_where_it_is_asked_for() {
+fn empty_batches_are_refused_at_the_call() {
     let error = oxidax::catch(|| failing(99).batch(0)).unwrap_err().to_string();
     assert!(error.starts_with("error[value]: batch: "), "{error}");
     assert!(error.contains(file!()), "{error}");
@@ -64,11 +66,11 @@ fn shuffling_permutes_by_seed() {
     assert_eq!(order(100, 1), order(100, 1));
     assert_ne!(order(100, 1), order(100, 2));
     assert_eq!(order(1, 3), [0, 1, 2, 3, 4, 5, 6]);
-    // Positions are resumed by drawing again: a release with other numbers could not read those of the last.
+    // Resuming draws again: a release with other random numbers could not read old positions.
     expect!["[3, 2, 0, 4, 5, 1, 6]"].assert_eq(&format!("{:?}", order(4, 1)));
     for seed in 0..20 {
         let mut sorted = order(3, seed);
-        // An item comes no earlier than the buffer can have seen it.
+        // An item appears only after the buffer has read it.
         assert!(sorted.iter().enumerate().all(|(at, &number)| number as usize <= at + 2));
         sorted.sort_unstable();
         assert_eq!(sorted, [0, 1, 2, 3, 4, 5, 6]);
@@ -76,7 +78,7 @@ fn shuffling_permutes_by_seed() {
 }
 
 #[test]
-fn a_buffer_of_the_whole_stream_makes_all_orders_as_likely() {
+fn full_buffer_makes_orders_equally_likely() {
     let mut counts = BTreeMap::new();
     const SEEDS: u64 = 12_000;
     for seed in 0..SEEDS {
@@ -85,7 +87,7 @@ fn a_buffer_of_the_whole_stream_makes_all_orders_as_likely() {
     assert_eq!(counts.len(), 24);
     let expected = SEEDS as f64 / 24.0;
     let chi: f64 = counts.values().map(|&n| (n as f64 - expected).powi(2) / expected).sum();
-    // 23 degrees of freedom: one seed set in a thousand is above 49.7.
+    // With 23 degrees of freedom, one set of seeds in a thousand exceeds 49.7.
     assert!(chi < 49.7, "chi squared {chi}");
 }
 
@@ -94,14 +96,14 @@ fn shuffling_below_repeat_differs_by_epoch() {
     let twice = read(numbers(40).shuffle(40, 1).repeat(2));
     assert_ne!(twice[..40], twice[40..]);
     assert_eq!(twice.iter().collect::<BTreeSet<_>>().len(), 40);
-    // A repeat of a repeat goes on counting epochs.
+    // A repeat of a repeat continues counting epochs.
     let nested = read(numbers(40).shuffle(40, 1).repeat(2).repeat(2));
     let orders: BTreeSet<&[u32]> = nested.chunks(40).collect();
     assert_eq!(orders.len(), 4);
 }
 
 #[test]
-fn parallel_results_come_in_order_whatever_they_cost() {
+fn parallel_results_keep_their_order() {
     let uneven = |n: u32| {
         let mut sum = n as u64;
         for step in 0..(n as u64 % 17) * 1000 {
@@ -132,37 +134,37 @@ fn shards_divide_the_records() {
 }
 
 #[test]
-fn interleaving_takes_turns() {
+fn interleaving_alternates_streams() {
     let streams = || {
         [0..3, 10..11, 20..20, 30..34].map(|n| Stream::from_generator(move |_| n.clone().map(Ok)))
     };
     let turns = |cycle_length, block_length| {
-        read(data::interleave(streams(), Interleave { cycle_length, block_length }))
+        read(data::interleave(streams(), InterleaveOptions { cycle_length, block_length }))
     };
     assert_eq!(turns(1, 1), [0, 1, 2, 10, 30, 31, 32, 33]);
     assert_eq!(turns(2, 1), [0, 10, 1, 30, 2, 31, 32, 33]);
     assert_eq!(turns(4, 2), [0, 1, 10, 30, 31, 2, 32, 33]);
     let none: [Stream<u32>; 0] = [];
-    let turns = Interleave { cycle_length: 2, block_length: 1 };
+    let turns = InterleaveOptions { cycle_length: 2, block_length: 1 };
     assert!(read(data::interleave(none, turns)).is_empty());
 }
 
 #[test]
-fn files_are_read_by_turns() {
+fn files_are_interleaved() {
     let files = [numbers_file("a", 0..3), numbers_file("b", 10..13)];
-    let turns = Interleave { cycle_length: 2, block_length: 1 };
+    let turns = InterleaveOptions { cycle_length: 2, block_length: 1 };
     let stream = data::interleave(files.map(data::tfrecord), turns).map(number);
     assert_eq!(read(stream), [0, 10, 1, 11, 2, 12]);
 }
 
 #[test]
-fn buckets_hold_examples_of_about_one_length() {
+fn buckets_group_similar_lengths() {
     let texts = || {
         let lengths = [2usize, 7, 3, 8, 1, 20, 4, 5, 4];
         Stream::new(lengths.map(|n| HostArray::from_slice(&vec![n as i32; n], [n])))
     };
     let bucketed = |remainder| {
-        let padding = Padding::with(0.0).remainder(remainder);
+        let padding = BatchPadding::with(0.0).remainder(remainder);
         texts().bucket_by_length(|text| text.shape()[0], &[4, 8], 2, padding)
     };
     let shapes = |mut stream: Stream<HostArray>| -> Vec<String> {
@@ -175,9 +177,10 @@ fn buckets_hold_examples_of_about_one_length() {
     assert_eq!(kept, ["[2, 4]", "[2, 8]", long, "[2, 4]", "[1, 4]", "[1, 8]"]);
     let first = bucketed(Remainder::Drop).next().unwrap().unwrap();
     assert_eq!(first.to_vec::<i32>().unwrap(), [2, 2, 0, 0, 3, 3, 3, 0]);
-    let error = oxidax::catch(|| texts().bucket_by_length(|_| 1, &[4, 4], 2, Padding::with(0.0)));
+    let error =
+        oxidax::catch(|| texts().bucket_by_length(|_| 1, &[4, 4], 2, BatchPadding::with(0.0)));
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("boundaries must ascend, and be some; got [4, 4]"), "{error}");
+    assert!(error.contains("needs ascending boundaries, got [4, 4]"), "{error}");
 }
 
 #[test]
@@ -194,13 +197,13 @@ fn records_are_batched_by_field() {
 }
 
 #[test]
-fn numbers_go_on_through_epochs_above() {
+fn numbers_continue_through_epochs() {
     let numbered = read(numbers(3).repeat(2).enumerate());
     assert_eq!(numbered.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
 }
 
 #[test]
-fn clocks_count_what_each_stage_did() {
+fn instruments_count_the_work_of_stages() {
     let stream = numbers(100)
         .filter(|n| n % 2 == 0)
         .parallel_map(2, |n| HostArray::from_slice(&[n], [1]))

@@ -1,9 +1,9 @@
-//! Objects of a store are read like files; the store is in memory.
+//! Objects of an in-memory store, read like files.
 
 use crate::data::support::{gzipped, shown, tfrecord_bytes};
 use object_store::ObjectStoreExt as _;
 use object_store::memory::InMemory;
-use oxidax::data::{self, Bucket, Interleave, Source, TfRecords, TokenWidth, Tokens};
+use oxidax::data::{self, Bucket, InterleaveOptions, Source, TfRecords, TokenWidth, Tokens};
 
 fn bucket() -> Bucket {
     let store = InMemory::new();
@@ -29,14 +29,14 @@ fn objects_are_listed_and_read() {
     let expected = [0, 1, 2].map(|n| format!("s3://numbers/train/{n}.tfrecord"));
     assert_eq!(names, expected);
     assert_eq!(bucket.files("**/9.tfrecord").unwrap().len(), 1);
-    let turns = Interleave { cycle_length: 2, block_length: 2 };
+    let turns = InterleaveOptions { cycle_length: 2, block_length: 2 };
     let stream = data::interleave(files.iter().map(data::tfrecord), turns);
     let bytes: Vec<u8> = stream.map(|record| Ok(record[0])).collect::<Result<_, _>>().unwrap();
     assert_eq!(bytes, [0, 1, 10, 11, 2, 3, 12, 13, 20, 21, 22, 23]);
 }
 
 #[test]
-fn every_format_reads_by_position_there() {
+fn every_format_reads_objects_at_random() {
     let bucket = bucket();
     let records = TfRecords::open(bucket.file("train/1.tfrecord")).unwrap();
     assert_eq!((records.len(), records.get(3).unwrap()), (4, vec![13]));
@@ -47,7 +47,7 @@ fn every_format_reads_by_position_there() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_objects_are_named() {
     let bucket = bucket();
     let found = shown(&mut data::tfrecord(bucket.file("test/0.tfrecord")));
     assert_eq!(found.len(), 1);

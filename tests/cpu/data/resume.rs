@@ -1,13 +1,14 @@
-//! What was given and what is given after resuming are the whole, for any pipeline and any stop.
+//! Items before and after resuming equal the whole stream, for random pipelines and positions.
 
 use crate::data::support::{number, numbers_file, shown};
 use oxidax::Error;
 use oxidax::data::{
-    self, HostArray, Interleave, OnError, Padding, Position, Remainder, Source, Stream, Synthetic,
+    self, BatchOptions, BatchPadding, HostArray, InterleaveOptions, OnError, Position, Remainder,
+    Source, Stream, Synthetic,
 };
 use proptest::prelude::*;
 
-/// Where records come from.
+/// The start of a pipeline.
 #[derive(Clone, Debug)]
 enum Start {
     Generator,
@@ -15,7 +16,7 @@ enum Start {
     Files { cycle_length: usize, block_length: usize },
 }
 
-/// A stage, from arrays to arrays.
+/// A stage from arrays to arrays.
 #[derive(Clone, Debug)]
 enum Step {
     Map,
@@ -26,7 +27,7 @@ enum Step {
     Shuffle(usize, u64),
     Repeat(u64),
     Batch(usize, Remainder),
-    Pad(usize, Remainder),
+    CollatePadded(usize, Remainder),
     Bucket(usize, Remainder),
     Take(u64),
     Skip(u64),
@@ -56,7 +57,7 @@ fn begun(start: &Start, count: i32) -> Stream<HostArray> {
             source.shard(shards / 2, shards).stream()
         }
         Start::Files { cycle_length, block_length } => {
-            let turns = Interleave { cycle_length, block_length };
+            let turns = InterleaveOptions { cycle_length, block_length };
             let bounds = [0, count / 4, count / 3, count];
             let files = bounds.windows(2).map(|pair| numbers_file("numbers", pair[0]..pair[1]));
             data::interleave(files.map(data::tfrecord), turns).map(|bytes| array(number(bytes)?))
@@ -65,11 +66,14 @@ fn begun(start: &Start, count: i32) -> Stream<HostArray> {
 }
 
 fn built(start: &Start, count: i32, steps: &[Step]) -> Stream<HostArray> {
-    let padding = |remainder| Padding::with(-1.0).remainder(remainder);
+    let padding = |remainder| BatchPadding::with(-1.0).remainder(remainder);
     let some = |at: i32| {
-        move |array: HostArray| match first(&array) % 7 == at {
-            true => Err(Error::data("test", format!("bad {}", first(&array)))),
-            false => Ok(array),
+        move |array: HostArray| {
+            if first(&array) % 7 == at {
+                Err(Error::data("test", format!("bad {}", first(&array))))
+            } else {
+                Ok(array)
+            }
         }
     };
     steps.iter().fold(begun(start, count), |stream, step| match *step {
@@ -80,8 +84,8 @@ fn built(start: &Start, count: i32, steps: &[Step]) -> Stream<HostArray> {
         Step::Enumerate => stream.enumerate().map(|(n, a)| array(n as i32 ^ first(&a))),
         Step::Shuffle(capacity, seed) => stream.shuffle(capacity, seed),
         Step::Repeat(epochs) => stream.repeat(epochs),
-        Step::Batch(size, remainder) => stream.batch_with(size, remainder),
-        Step::Pad(size, remainder) => stream.pad_batch(size, padding(remainder)),
+        Step::Batch(size, remainder) => stream.batch_with(size, BatchOptions { remainder }),
+        Step::CollatePadded(size, remainder) => stream.pad_batch(size, padding(remainder)),
         Step::Bucket(size, remainder) => {
             stream.bucket_by_length(|a| a.shape()[0], &[1, 3], size, padding(remainder))
         }
@@ -113,7 +117,7 @@ fn step() -> impl Strategy<Value = Step> {
         (0usize..20, 0u64..3).prop_map(|(capacity, seed)| Step::Shuffle(capacity, seed)),
         (0u64..4).prop_map(Step::Repeat),
         (1usize..5, remainder()).prop_map(|(size, rest)| Step::Batch(size, rest)),
-        (1usize..5, remainder()).prop_map(|(size, rest)| Step::Pad(size, rest)),
+        (1usize..5, remainder()).prop_map(|(size, rest)| Step::CollatePadded(size, rest)),
         (1usize..5, remainder()).prop_map(|(size, rest)| Step::Bucket(size, rest)),
         (0u64..60).prop_map(Step::Take),
         (0u64..10).prop_map(Step::Skip),
@@ -174,15 +178,15 @@ fn workers_and_depths_may_change() {
 }
 
 #[test]
-fn a_position_is_small() {
+fn positions_are_small() {
     let build = || {
         let files = (0..8).map(|n| numbers_file("numbers", 1000 * n..1000 * (n + 1)));
-        let turns = Interleave { cycle_length: 4, block_length: 1 };
+        let turns = InterleaveOptions { cycle_length: 4, block_length: 1 };
         data::interleave(files.map(data::tfrecord), turns)
             .shuffle(1000, 0)
             .repeat_forever()
             .parallel_map(2, |bytes| array(number(bytes)?))
-            .pad_batch(8, Padding::with(0.0))
+            .pad_batch(8, BatchPadding::with(0.0))
             .prefetch(2)
     };
     let mut stream = build();
@@ -194,7 +198,7 @@ fn a_position_is_small() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_positions_are_refused() {
     let numbers = |len: usize| Synthetic::new(len, Ok).shuffled(1).stream();
     let mut stream = numbers(20).shuffle(5, 9);
     stream.next();
@@ -224,15 +228,15 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn nonsense_is_refused_without_panic() {
+fn corrupt_positions_do_not_panic() {
     let build = || {
-        let turns = Interleave { cycle_length: 2, block_length: 1 };
+        let turns = InterleaveOptions { cycle_length: 2, block_length: 1 };
         let streams = (0..3).map(|_| Synthetic::new(9, |n| array(n as i32)).stream());
         data::interleave(streams, turns).shuffle(4, 0).bucket_by_length(
             |array| array.shape()[0],
             &[4],
             2,
-            Padding::with(0.0),
+            BatchPadding::with(0.0),
         )
     };
     let mut stream = build();
@@ -252,5 +256,5 @@ fn nonsense_is_refused_without_panic() {
             }
         }
     }
-    assert!(seen > 20, "only {seen} of the changes were noticed");
+    assert!(seen > 20, "only {seen} of the changes were detected");
 }

@@ -1,9 +1,9 @@
-//! Files and records that several tests use.
-#![allow(dead_code, reason = "two test programs share it, and neither uses all")]
+//! Files and records shared by the tests.
+#![allow(dead_code, reason = "two test programs share it, and neither uses all of it")]
 
 use oxidax::data::{File, Stream, TfExample, TfFeature, TfRecordWriter};
 
-/// The items as text, errors among them.
+/// Returns the items as text, including errors.
 pub(crate) fn shown<T: std::fmt::Debug>(stream: &mut Stream<T>) -> Vec<String> {
     stream
         .by_ref()
@@ -11,7 +11,7 @@ pub(crate) fn shown<T: std::fmt::Debug>(stream: &mut Stream<T>) -> Vec<String> {
         .collect()
 }
 
-/// The bytes of a TFRecord file.
+/// Returns the bytes of a TFRecord file.
 pub(crate) fn tfrecord_bytes(records: &[Vec<u8>]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("records");
@@ -21,7 +21,7 @@ pub(crate) fn tfrecord_bytes(records: &[Vec<u8>]) -> Vec<u8> {
     std::fs::read(&path).unwrap()
 }
 
-/// A TFRecord file of numbers, in memory.
+/// Returns an in-memory TFRecord file of numbers.
 pub(crate) fn numbers_file(name: &str, numbers: std::ops::Range<i32>) -> File {
     let records: Vec<Vec<u8>> = numbers.map(|n| n.to_le_bytes().to_vec()).collect();
     File::in_memory(name, tfrecord_bytes(&records))
@@ -31,7 +31,7 @@ pub(crate) fn number(bytes: Vec<u8>) -> Result<i32, oxidax::Error> {
     Ok(i32::from_le_bytes(bytes.try_into().unwrap()))
 }
 
-/// Examples of an image and a label.
+/// Returns examples with an image and a label.
 pub(crate) fn examples(count: i64) -> Vec<TfExample> {
     let example = |n: i64| {
         TfExample::from([

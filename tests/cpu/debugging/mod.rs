@@ -1,4 +1,4 @@
-//! Printing, callbacks, checks and the search for NaN, from inside compiled programs.
+//! Printing, callbacks, checks and NaN checks in compiled programs.
 
 mod nan;
 
@@ -11,12 +11,12 @@ fn f32s(elements: &[f32]) -> Array {
     Array::from_slice(elements, [elements.len()]).unwrap()
 }
 
-/// A log that callbacks write to.
+/// A log written by callbacks.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    /// Notes `tag` and the elements of `x` when the program comes here.
+    /// Records `tag` and the elements of `x` when the program reaches this point.
     #[track_caller]
     fn note(&self, tag: &'static str, x: &Array) {
         let log = self.0.clone();
@@ -38,10 +38,13 @@ fn doubled(x: &Array) -> Array {
 }
 
 #[test]
-fn formats_that_do_not_fit_are_refused_while_tracing() {
+fn wrong_formats_are_refused_while_tracing() {
     let f = |x: Array| debug::print("{} {}", &[&x]);
     let text = eval_shape(f, Aval::new(DType::F32, [2])).unwrap_err().to_string();
-    assert!(text.starts_with("error[value]: print: `{} {}` wants array 1, got 1 arrays"), "{text}");
+    assert!(
+        text.starts_with("error[value]: print: `{} {}` refers to array 1, got 1 arrays"),
+        "{text}"
+    );
     assert!(text.contains("debugging/mod.rs"), "{text}");
     let f = |x: Array| debug::check(&x, "no", &[]);
     let text = eval_shape(f, Aval::new(DType::F32, [2])).unwrap_err().to_string();
@@ -49,14 +52,14 @@ fn formats_that_do_not_fit_are_refused_while_tracing() {
 }
 
 #[test]
-fn a_program_with_a_callback_cannot_be_read_back() {
+fn programs_with_callbacks_cannot_be_parsed() {
     let program = make_program(|x: Array| doubled(&x), Aval::new(DType::F32, [2])).unwrap();
     let text = parse_program(&program.to_string()).unwrap_err().to_string();
     assert!(text.contains("holds a closure"), "{text}");
 }
 
 #[test]
-fn what_a_callback_gives_has_no_derivative() {
+fn callbacks_have_no_derivative() {
     let f = |x: Array| grad(|x: &Array| doubled(x).sum())(&x);
     let text = eval_shape(f, Aval::new(DType::F32, [2])).unwrap_err().to_string();
     assert!(text.contains("pure_callback has no derivative"), "{text}");
@@ -64,7 +67,7 @@ fn what_a_callback_gives_has_no_derivative() {
 }
 
 #[test]
-fn a_tpu_program_transfers_to_the_host_and_back() {
+fn tpu_programs_transfer_to_the_host_and_back() {
     let log = Log::default();
     let f = jit(move |x: Array| {
         log.note("x", &x);
@@ -79,7 +82,7 @@ fn a_tpu_program_transfers_to_the_host_and_back() {
 }
 
 #[test]
-fn a_gpu_program_calls_the_host_as_one_for_the_cpu_does() {
+fn gpu_programs_call_the_host_like_cpu_programs() {
     let log = Log::default();
     let f = jit(move |x: Array| {
         log.note("x", &x);
@@ -95,12 +98,12 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn callbacks_come_in_the_order_of_the_program() {
+    fn callbacks_run_in_program_order() {
         let log = Log::default();
         let f = {
             let log = log.clone();
             jit(move |x: Array| {
-                // Without an order these would be free to run in any.
+                // Without ordering these could run in any order.
                 for _ in 0..8 {
                     log.note("a", &x.sum());
                     log.note("b", &x);
@@ -130,18 +133,18 @@ mod on_cpu {
         let g = f.clone();
         jit(move |x: Array| grad(g.clone())(&x)).call(&x).unwrap();
         assert_eq!(log.take(), ["forward [0.  0.5]"]);
-        // Without `jit` as well, and equal programs are still compiled once.
+        // Also without `jit`. Equal programs are compiled once.
         grad(f.clone())(&x);
         assert_eq!(log.take(), ["forward [0.  0.5]"]);
-        // Once for each example, which sees its own elements.
+        // Once per example, with its own elements.
         vmap(|x: Array| f(&x)).apply(f32s(&[1.0, 2.0, 3.0, 4.0]).reshape([2, 2]));
         assert_eq!(log.take(), ["forward [1. 2.]", "forward [3. 4.]"]);
-        // Inside a call, which then is written in place.
+        // Inside a call, which is inlined.
         let inner = jit(move |x: Array| f(&x));
         let outer = jit(move |x: Array| inner.apply(&x) + inner.apply(&(&x * 2.0)));
         outer.call(f32s(&[1.0])).unwrap();
         assert_eq!(log.take(), ["forward [1.]", "forward [2.]"]);
-        // Recomputing does not call again.
+        // Recomputation does not call again.
         let noted = log.clone();
         let block = remat(move |x: &Array| {
             noted.note("once", x);
@@ -159,7 +162,7 @@ mod on_cpu {
         assert_eq!(compiled.call(&x).unwrap().to_vec::<f32>().unwrap(), [5.0, 11.0]);
         let rows = vmap(|x: Array| doubled(&x)).apply(x.reshape([2, 1]));
         assert_eq!(rows.to_vec::<f32>().unwrap(), [2.0, 5.0]);
-        // With a derivative of its own it goes under `grad`.
+        // With a custom derivative it works under `grad`.
         let smooth =
             |x: &Array| custom_jvp(doubled, |x: &Array, dx: &Array| (doubled(x), dx * 2.0))(x);
         let gradient = grad(|x: &Array| (smooth(x) * smooth(x)).sum())(&x);
@@ -167,7 +170,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn the_closures_of_a_program_live_as_long_as_it() {
+    fn closures_live_as_long_as_their_program() {
         let counted = Arc::new(());
         let f = {
             let counted = counted.clone();
@@ -184,7 +187,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn failures_of_closures_are_errors_of_the_call() {
+    fn errors_of_closures_fail_the_call() {
         let x = f32s(&[1.0]);
         let fails = jit(|x: Array| {
             debug::pure_callback(|_| Err("no luck".into()), &[x.aval().clone()], &[&x])
@@ -218,7 +221,7 @@ mod on_cpu {
 
     #[test]
     fn array_operations_are_refused_inside_callbacks() {
-        // A large program runs on the plugin's pool, a small one on the caller's thread.
+        // A large program runs on the plugin's thread pool, a small one on the caller's thread.
         let mut on_caller = Vec::new();
         for size in [1usize, 1 << 20] {
             let seen = Arc::new(Mutex::new(Vec::new()));
@@ -266,7 +269,7 @@ mod on_cpu {
         expect!["error[value]: check: no root of [ 4.0 -1.0]"].assert_eq(first);
         assert!(text.contains("debugging/mod.rs"), "{text}");
         assert_eq!(root.call(f32s(&[9.0])).unwrap().to_vec::<f32>().unwrap(), [3.0]);
-        // Eagerly it is thrown, under `grad` and `vmap` too.
+        // Eager checks throw, also under `grad` and `vmap`.
         let eager = oxidax::catch(|| debug::check(&full([], false), "never", &[])).unwrap_err();
         assert!(eager.to_string().starts_with("error[value]: check: never"), "{eager}");
         let positive = |x: &Array| {
@@ -281,7 +284,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn printing_goes_where_it_is_sent() {
+    fn printing_can_be_redirected() {
         #[derive(Clone, Default)]
         struct Sink(Arc<Mutex<Vec<u8>>>);
         impl std::io::Write for Sink {

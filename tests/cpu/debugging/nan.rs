@@ -1,9 +1,9 @@
-//! The search for NaN.
+//! NaN checks.
 
 use super::f32s;
 use oxidax::prelude::*;
 
-/// The line of this file that an error names.
+/// Returns the line of this file that an error names.
 fn line(text: &str) -> u32 {
     let (_, rest) = text.split_once("nan.rs:").unwrap_or_else(|| panic!("no line in {text}"));
     rest.split(':').next().unwrap().parse().unwrap()
@@ -13,7 +13,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn the_operation_is_named_forward() {
+    fn forward_operation_is_named() {
         let at = line!() + 2;
         let f = jit(|x: Array| {
             let y = log(&x); // NaN of -1
@@ -29,14 +29,14 @@ mod on_cpu {
         );
         assert!(text.contains("operand 0 = [ 1. -1.]"), "{text}");
         assert_eq!(line(&text), at);
-        // Nothing was donated, and outside of the scope nothing is looked at.
+        // Nothing was donated, and nothing is checked outside the scope.
         assert_eq!(x.to_vec::<f32>().unwrap(), [1.0, -1.0]);
         assert!(debug::nan_check(|| f.call(f32s(&[1.0]))).is_ok());
     }
 
     #[test]
-    fn the_operation_is_named_backward() {
-        // The root's value at 0 is fine, its slope is infinite, and 0 times that is NaN.
+    fn backward_operation_is_named() {
+        // The root's value at 0 is finite, its slope is infinite, and 0 times that is NaN.
         let at = line!() + 1;
         let f = |x: &Array| where_(&gt(x, 1.0), sqrt(x), x).sum();
         let x = f32s(&[0.0, 4.0]);
@@ -49,7 +49,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn it_looks_into_calls() {
+    fn operations_inside_calls_are_named() {
         let at = line!() + 1;
         let inner = jit(|x: Array| sqrt(&x)).name("inner");
         let outer = jit(move |x: Array| inner.apply(&x) + 1.0);
@@ -59,16 +59,16 @@ mod on_cpu {
     }
 
     #[test]
-    fn single_operations_and_infinities() {
+    fn single_operations_and_infinities_are_checked() {
         let zero = f32s(&[0.0]);
         let divide = || 1.0 / &zero;
         assert!(oxidax::catch(|| debug::nan_check(divide)).is_ok());
         let text = oxidax::catch(|| debug::finite_check(divide)).unwrap_err().to_string();
         assert!(text.starts_with("error[value]: div: made an infinity"), "{text}");
-        // A mask of infinities is meant.
+        // Infinities in constants are intended.
         let mask = || full([2], f32::NEG_INFINITY);
         assert!(oxidax::catch(|| debug::finite_check(mask)).is_ok());
-        // A NaN that comes in is nobody's fault here.
+        // A NaN in the input is not reported.
         let nan = f32s(&[f32::NAN]);
         assert!(oxidax::catch(|| debug::nan_check(|| &nan + 1.0)).is_ok());
     }

@@ -1,4 +1,4 @@
-//! `lower(…).compile()`.
+//! Functions compiled ahead of time, with `lower(…)?.compile()`.
 
 use expect_test::expect;
 use oxidax::prelude::*;
@@ -20,7 +20,7 @@ fn line_types() -> Line {
 }
 
 #[test]
-fn what_was_lowered_can_be_looked_at_without_a_device() {
+fn lowered_prints_without_a_device() {
     let lowered = jit(line).name("line").lower((line_types(), Aval::new(DType::F32, [2]))).unwrap();
     assert_eq!(lowered.program().eqns().len(), 2);
     let printed = format!("{lowered:?}");
@@ -47,7 +47,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn it_runs_without_tracing_again_and_the_jit_does_not_know() {
+    fn compiled_is_independent_of_its_jit() {
         let function = jit(line).name("line");
         let compiled = compile(&function);
         let (model, x) = (model(), f32s(&[10.0, 20.0]));
@@ -60,7 +60,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn it_donates_what_is_moved_and_counts_what_it_cannot() {
+    fn compiled_donates_and_counts_not_donated() {
         let compiled = compiled();
         let (model, x) = (model(), f32s(&[1.0, 1.0]));
         let held = model.slope.clone();
@@ -72,7 +72,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn captures_go_along() {
+    fn compiled_keeps_captures() {
         let w = f32s(&[5.0, 6.0]);
         let compiled = jit(move |x: Array| &x * &w).lower(Aval::new(DType::F32, [2])).unwrap();
         let compiled = compiled.compile().unwrap();
@@ -80,19 +80,19 @@ mod on_cpu {
     }
 
     #[test]
-    fn other_arguments_are_refused_and_come_back() {
+    fn mismatched_arguments_are_returned() {
         let compiled = compiled();
         let failed = compiled.call(model(), f32s(&[1.0, 2.0, 3.0])).unwrap_err();
         let (line, x) = *failed.args;
         assert_eq!(x.unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0]);
         assert_eq!(line.unwrap().slope.to_vec::<f32>().unwrap(), [2.0, 3.0]);
         let message = failed.error.to_string();
-        let place = message.lines().find(|line| line.contains("-->")).unwrap();
-        assert!(place.contains("tests/cpu/dispatch/ahead.rs:"), "{place}");
+        let location_line = message.lines().find(|line| line.contains("-->")).unwrap();
+        assert!(location_line.contains("tests/cpu/dispatch/ahead.rs:"), "{location_line}");
         expect![[r#"
             error[tree]: $: `line` was compiled for other arguments: $[1]: f32[2] -> f32[3]
               help: call the `Jit` itself, which compiles once per signature"#]]
-        .assert_eq(&message.replace(&format!("{place}\n"), ""));
+        .assert_eq(&message.replace(&format!("{location_line}\n"), ""));
         let bare = Line { offset: None, ..model() };
         let error = compiled.call(bare, f32s(&[1.0, 2.0])).unwrap_err().error.to_string();
         let first = error.lines().next().unwrap();
@@ -108,7 +108,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn it_cannot_become_part_of_a_trace() {
+    fn compiled_cannot_be_traced() {
         let compiled = compiled();
         let model = model();
         let error = make_program(
@@ -128,7 +128,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn an_array_without_elements_is_refused() {
+    fn array_without_elements_is_refused() {
         let compiled = compiled();
         let x = Array::of_type(Aval::new(DType::F32, [2]));
         let error = compiled.call(model(), x).unwrap_err().error;
@@ -136,7 +136,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn the_operation_that_makes_a_nan_is_found_in_it_too() {
+    fn nan_check_locates_the_operation() {
         let root = jit(|x: Array| sqrt(&x) + 1.0).lower(Aval::new(DType::F32, [1])).unwrap();
         let root = root.compile().unwrap();
         let failed = debug::nan_check(|| root.call(f32s(&[-1.0]))).unwrap_err();
@@ -146,13 +146,14 @@ mod on_cpu {
     }
 
     #[test]
-    fn the_compiler_says_what_it_takes() {
+    fn report_has_memory_cost_and_hlo() {
         let compiled = compiled();
-        let memory = compiled.memory_analysis().unwrap();
+        let memory = compiled.report().memory_analysis().unwrap();
         assert_eq!((memory.arguments, memory.results), (3 * 8, 8));
-        assert!(!compiled.optimized_hlo().unwrap().is_empty());
-        // Not every plugin counts; one that does counts two operations on each of two elements.
-        match compiled.cost_analysis() {
+        assert!(!compiled.report().optimized_hlo().unwrap().is_empty());
+        // Not every plugin reports costs. One that does counts two operations on each of two
+        // elements.
+        match compiled.report().cost_analysis() {
             Ok(costs) => assert_eq!(costs.get("flops"), Some(&4.0), "{costs:?}"),
             Err(error) => assert!(error.to_string().contains("UNIMPLEMENTED"), "{error}"),
         }

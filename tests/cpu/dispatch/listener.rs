@@ -1,4 +1,4 @@
-//! A listener to what the library logs.
+//! [`listen`]: collects the library's log events.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// What was logged on this thread while `f` ran: one line per event, its fields after its message.
+/// Returns the events logged on this thread while `f` runs: one line each, message then fields.
 pub(crate) fn listen(f: impl FnOnce()) -> Vec<String> {
     let lines = Arc::default();
     tracing::subscriber::with_default(Listener(Arc::clone(&lines)), f);

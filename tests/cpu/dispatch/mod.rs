@@ -19,7 +19,7 @@ mod on_cpu {
         let x = f32s(&[1.0, 2.0]);
         assert_eq!(double.call(&x).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
         assert_eq!(double.call(&x).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
-        // Held elsewhere: passed by value, but kept.
+        // Passed by value, but kept, because something else holds it.
         let held = x.clone();
         assert_eq!(double.call(x).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
         assert_eq!(held.to_vec::<f32>().unwrap(), [1.0, 2.0]);
@@ -30,7 +30,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn one_array_passed_twice_is_kept() {
+    fn array_passed_twice_is_kept() {
         let sum = jit(|x: Array, y: Array| &x + &y);
         let x = f32s(&[1.0, 2.0]);
         let y = x.clone();
@@ -39,10 +39,10 @@ mod on_cpu {
     }
 
     #[test]
-    fn the_first_leaf_that_could_not_be_donated_is_logged_once_per_compile() {
+    fn first_leaf_not_donated_is_logged_once_per_compile() {
         let scale = jit(|xs: Vec<Array>, y: Array| vec![&xs[0] * &y, &xs[1] * &y]).name("scale");
         let y = f32s(&[2.0]);
-        let said = listener::listen(|| {
+        let events = listener::listen(|| {
             let xs = vec![f32s(&[1.0]), f32s(&[3.0])];
             let held = xs[1].clone();
             let xs = scale.call(xs, &y).unwrap();
@@ -52,21 +52,21 @@ mod on_cpu {
             scale.call(xs, y.clone()).unwrap();
         });
         assert_eq!(scale.stats().not_donated, 4);
-        let [line] = said.as_slice() else { panic!("one event, got {said:?}") };
+        let [line] = events.as_slice() else { panic!("one event, got {events:?}") };
         assert!(line.contains("not donated"), "{line}");
         assert!(line.contains("function=\"scale\""), "{line}");
         assert!(line.contains("leaf=\"$[0][1]\""), "{line}");
         // Another signature is another compile.
-        let said = listener::listen(|| {
+        let events = listener::listen(|| {
             let xs = vec![f32s(&[1.0, 2.0]), f32s(&[3.0, 4.0])];
             let _held = xs.clone();
             scale.call(xs, &y).unwrap();
         });
-        assert!(said.len() == 1 && said[0].contains("leaf=\"$[0][0]\""), "{said:?}");
+        assert!(events.len() == 1 && events[0].contains("leaf=\"$[0][0]\""), "{events:?}");
     }
 
     #[test]
-    fn calls_of_two_signatures_in_turn_find_each_its_own() {
+    fn alternating_signatures_compile_once_each() {
         let double = jit(|x: Array| &x + &x);
         for round in 0..6 {
             let elements = vec![round as f32; 1 + round % 2];
@@ -77,7 +77,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_small_cache_drops_the_signature_longest_unused_and_counts() {
+    fn full_cache_drops_the_least_recently_used_signature() {
         let sum = jit(|x: Array| x.sum()).cache_size(2);
         for n in [1, 2, 1, 3, 1, 2] {
             assert_eq!(sum.call(f32s(&vec![1.0; n])).unwrap().item::<f32>().unwrap(), n as f32);
@@ -87,7 +87,11 @@ mod on_cpu {
         assert_eq!((stats.signatures, stats.limit, stats.evictions), (2, 2, 2));
         disable_jit(|| sum.call(f32s(&[1.0]))).unwrap();
         let stats = sum.stats();
-        assert_eq!((stats.calls, stats.hits, stats.misses), (7, 2, 4), "it looks for nothing");
+        assert_eq!(
+            (stats.calls, stats.hits, stats.misses),
+            (7, 2, 4),
+            "`disable_jit` looks up no signature"
+        );
         assert_eq!(jit(|x: Array| x).cache_size(0).stats().limit, 1);
         assert_eq!(jit(|x: Array| x).stats().limit, 256);
     }

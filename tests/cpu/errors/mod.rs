@@ -323,7 +323,7 @@ mod on_cpu {
         let y = Array::from_slice(&[1.0f32, 2.0, 3.0], [3]).unwrap();
         let caught = catch(|| add(&x, &y)).unwrap_err().to_string();
         let payload = std::panic::catch_unwind(|| add(&x, &y)).unwrap_err();
-        let text = payload.downcast_ref::<String>().expect("a panic with a text");
+        let text = payload.downcast_ref::<String>().expect("the panic has a message");
         assert_eq!(caught.lines().next(), text.lines().next());
         assert_eq!(sin(&zeros([1], DType::F32)).to_vec::<f32>().unwrap(), [0.0]);
     }

@@ -101,9 +101,12 @@ mod on_cpu {
                 .output()
                 .unwrap();
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
-            let told = text.split("<<<").nth(1).unwrap_or(&text);
-            assert!(told.starts_with(expected), "{text}");
-            assert!(told.contains("OXIDAX_PLATFORM=cpu") || told.contains("driver"), "{text}");
+            let message = text.split("<<<").nth(1).unwrap_or(&text);
+            assert!(message.starts_with(expected), "{text}");
+            assert!(
+                message.contains("OXIDAX_PLATFORM=cpu") || message.contains("driver"),
+                "{text}"
+            );
             assert_eq!(std::fs::read_dir(empty.path()).unwrap().count(), 0);
         }
     }

@@ -69,16 +69,16 @@ fn survives(step: Jit<(Model, Array), Array>, x: &Array, expected: Expect) {
     let text = failed.to_string();
     // Only the first line: locations and plugin messages have snapshots of their own.
     expected.assert_eq(text.lines().next().unwrap());
-    let model = failed.args.0.expect("the model comes back");
-    assert!(failed.args.1.is_none(), "what was lent is not given back");
+    let model = failed.args.0.expect("the model is returned");
+    assert!(failed.args.1.is_none(), "the borrowed argument is not returned");
     assert_eq!(model.bias.as_ref().unwrap().to_vec::<f32>().unwrap(), [0.5]);
     let good = jit(|model: Model, x: Array| &model.weight * &x);
     let x = Array::from_slice(&[3.0f32, 4.0], [2]).unwrap();
     assert_eq!(good.call(model, &x).unwrap().to_vec::<f32>().unwrap(), [3.0, 8.0]);
-    assert_eq!(step.stats().signatures, 0, "a failed signature is not kept");
+    assert_eq!(step.stats().signatures, 0, "a failed signature is not cached");
     let again =
         step.call(crate::errors::survival::model(), &x).map_err(|failed| failed.args.0.is_some());
-    assert_ne!(again.err(), Some(false), "and fails or works the same way again");
+    assert_ne!(again.err(), Some(false), "the second call has the same outcome");
 }
 
 mod on_cpu {
@@ -184,7 +184,7 @@ mod on_cpu {
         let failed = step.call(model(), &tracer).unwrap_err();
         expect!["error[tracer]: a traced array was used outside the trace that made it"]
             .assert_eq(failed.to_string().lines().next().unwrap());
-        let model = failed.args.0.expect("the model comes back");
+        let model = failed.args.0.expect("the model is returned");
         let x = ones_of(&[2]);
         assert_eq!(step.call(model, &x).unwrap().to_vec::<f32>().unwrap(), [2.0, 3.0]);
     }
@@ -214,10 +214,10 @@ mod on_cpu {
         let step = jit(|model: Model, _: Array| bind1(Lowering::Nonsense, [&model.weight]));
         let failed = step.call(model(), ones_of(&[2])).unwrap_err();
         let Error::Compile { dump, .. } = &failed.error else { panic!("{failed}") };
-        let text = std::fs::read_to_string(dump.as_ref().expect("the text is kept")).unwrap();
+        let text = std::fs::read_to_string(dump.as_ref().expect("the text was dumped")).unwrap();
         assert!(text.contains("stablehlo.no_such_operation"), "{text}");
         assert!(failed.to_string().starts_with("error[compile]: "), "{failed}");
-        let model = failed.args.0.expect("the model comes back");
+        let model = failed.args.0.expect("the model is returned");
         assert_eq!(model.weight.to_vec::<f32>().unwrap(), [1.0, 2.0]);
         assert_eq!(sin(&zeros([1], DType::F32)).to_vec::<f32>().unwrap(), [0.0]);
     }
@@ -236,8 +236,8 @@ mod on_cpu {
             error[runtime]: executing survives_out_of_memory::{closure}: PJRT_LoadedExecutable_Execute: RESOURCE_EXHAUSTED: Out of memory allocating 4398046511104 bytes. (plugin pjrt_c_api_cpu_plugin.so (API 0.115))
               PJRT status: RESOURCE_EXHAUSTED
               help: these donated arguments were lost: $[0].weight, $[0].bias; load them from a checkpoint, or pass them by reference to keep them"#]].assert_eq(&failed.to_string());
-        assert!(failed.args.0.is_none(), "what is lost does not come back");
-        assert!(failed.args.1.is_none(), "what was lent is not given back");
+        assert!(failed.args.0.is_none(), "lost arguments are not returned");
+        assert!(failed.args.1.is_none(), "the borrowed argument is not returned");
         assert_eq!(sin(&zeros([1], DType::F32)).to_vec::<f32>().unwrap(), [0.0]);
     }
 }

@@ -1,4 +1,4 @@
-//! Nonlinearities against what JAX gives.
+//! Activation functions compared with JAX.
 
 use crate::ops::support::{assert_close, f32s, vector};
 use oxidax::prelude::*;
@@ -9,7 +9,7 @@ fn wide(x: &Array) -> Vec<f64> {
 
 type Case = (&'static str, fn(&Array) -> Array, &'static [f64], &'static [f64]);
 
-/// Values at the points of the test, and derivatives at the first nine. Recorded from JAX 0.10.
+/// Values at the test points, and derivatives at the first nine points. Recorded from JAX 0.10.
 const CASES: &[Case] = &[
     (
         "relu",
@@ -325,7 +325,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn elementwise_ones_equal_jax() {
+    fn elementwise_activations_equal_jax() {
         let inf = f32::INFINITY;
         let points = [-3., -1., -0.5, 0., 0.5, 1., 3., 20., -20., inf, -inf, f32::NAN];
         let x = vector(&points);
@@ -351,7 +351,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn the_softmax_family_equals_jax() {
+    fn softmax_family_equals_jax() {
         assert_close(
             &wide(&softmax(&rows(5), -1)),
             &[
@@ -426,7 +426,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn so_do_its_derivatives() {
+    fn softmax_derivatives_equal_jax() {
         let weights = Array::from_slice(&[1f32, -2., 3., 1., -2., 3.], [2, 3]).unwrap();
         let w = weights.clone();
         let d = grad(move |x: &Array| (softmax(x, -1) * &w).sum())(&rows(2));

@@ -1,4 +1,4 @@
-//! Creation and rearrangement against known elements.
+//! Creation and rearrangement compared with expected elements.
 
 use crate::ops::support::{counting, f32s, i32s, vector};
 use oxidax::prelude::*;
@@ -11,7 +11,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn stacks_and_parts() {
+    fn stack_and_split() {
         let (x, y) = (vector(&[1., 2.]), vector(&[3., 4.]));
         assert_eq!(f32s(&stack([&x, &y], 0)), [1., 2., 3., 4.]);
         assert_eq!(f32s(&stack([&x, &y], -1)), [1., 3., 2., 4.]);
@@ -23,7 +23,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn repetitions() {
+    fn repeat_tile_and_roll() {
         let x = counting(&[2, 2]);
         assert_eq!(f32s(&tile(&x, &[1, 2])), [0., 1., 0., 1., 2., 3., 2., 3.]);
         assert_eq!(dims(&tile(&x, &[2, 1, 3])), [2, 2, 6]);
@@ -33,7 +33,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn moves() {
+    fn flip_swap_and_reshape() {
         let x = counting(&[5]);
         assert_eq!(f32s(&roll(&x, 2, 0)), [3., 4., 0., 1., 2.]);
         assert_eq!(f32s(&roll(&x, -6, 0)), [1., 2., 3., 4., 0.]);
@@ -138,7 +138,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn partitions_put_one_element_in_its_place() {
+    fn partition_places_the_kth_element() {
         let x = vector(&[3., 1., 4., 1., 5., 9., 2., 6.]);
         let parted = f32s(&x.partition(3, 0));
         assert_eq!(parted[3], 3.);

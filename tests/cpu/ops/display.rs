@@ -1,4 +1,4 @@
-//! How arrays print.
+//! Display of arrays.
 
 use expect_test::{Expect, expect};
 use oxidax::prelude::*;
@@ -11,7 +11,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn points_lie_below_each_other() {
+    fn decimal_points_are_aligned() {
         let x = Array::from_slice(&[1.0f32, -2.5, 30.0, 0.25, f32::NAN, -0.0], [2, 3]).unwrap();
         check(
             &x,
@@ -28,7 +28,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn every_kind_of_element() {
+    fn prints_every_kind_of_element() {
         check(&Array::from_slice(&[true, false], [2]).unwrap(), expect!["[ true false]"]);
         check(
             &Array::from_slice(&[u64::MAX, 1], [2]).unwrap(),
@@ -73,7 +73,7 @@ mod on_cpu {
 }
 
 #[test]
-fn a_traced_array_prints_its_type() {
+fn traced_array_prints_its_type() {
     let text = std::cell::RefCell::new(String::new());
     eval_shape(
         |x: Array| {

@@ -1,4 +1,4 @@
-//! Indexing against what JAX gives.
+//! Indexing compared with JAX.
 
 use crate::ops::support::{counting, f32s, i32s, vector};
 use expect_test::expect;
@@ -165,7 +165,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn take_fills_what_is_not_there() {
+    fn take_fills_indices_out_of_range() {
         let x = vector(&[10.0, 11.0, 12.0]);
         let taken = f32s(&take(&x, &ints(&[2, -3, 0], &[3]), 0));
         assert_eq!(taken, [12.0, 10.0, 10.0]);
@@ -180,7 +180,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn take_along_axis_picks_one_a_row() {
+    fn take_along_axis_selects_one_element_per_row() {
         let x = counting(&[2, 3]);
         let picked = take_along_axis(&x, &ints(&[2, -3], &[2, 1]), -1);
         assert_eq!(f32s(&picked), [2.0, 3.0]);
@@ -190,7 +190,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_picked_element_gets_its_gradient_as_often_as_it_is_picked() {
+    fn gather_gradient_counts_repeated_indices() {
         let x = vector(&[1.0, 2.0, 3.0]);
         let rows = ints(&[2, 0, 2, 9], &[4]);
         let gradient = grad(move |x: &Array| take(x, &rows, 0).index(i![..3]).sum())(&x);
@@ -236,13 +236,13 @@ fn errors_name_axis_and_size() {
     "#]]
     .assert_eq(&error(|x| x.index(i![strided(.., 0)])));
     expect![[r#"
-        error[unsupported]: index: axis 0 is indexed by a boolean mask bool[2,3], whose result would have a size that depends on its elements: not yet
+        error[unsupported]: index: axis 0 is indexed by a mask bool[2,3], on which the size would depend: not yet
           operand: f32[2,3]
           while tracing: error::{closure}
           help: keep the shape with `where_(mask, x, 0.0)`
     "#]].assert_eq(&error(|x| x.index(i![zeros([2, 3], DType::Bool)])));
     expect![[r#"
-        error[dtype]: index: axis 0 is indexed by f32[2,3], indices are integers
+        error[dtype]: index: axis 0 is indexed by f32[2,3], indices must be integers
           operand: f32[2,3]
           while tracing: error::{closure}
     "#]]

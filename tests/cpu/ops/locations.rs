@@ -1,4 +1,4 @@
-//! Every operation that a composite function binds carries the line of its caller.
+//! Every operation of a composite function has the location of its caller.
 
 use oxidax::prelude::*;
 
@@ -17,7 +17,7 @@ fn check(name: &str, f: fn(&Array) -> Vec<Array>) {
 }
 
 #[test]
-fn composites_name_the_callers_line() {
+fn equations_have_the_location_of_the_caller() {
     check("moments", |x| {
         vec![x.mean(), x.var_axes(axes(-1).ddof(1)), x.std(), x.prod(), x.count_nonzero()]
     });

@@ -1,4 +1,4 @@
-//! Composite functions against plain loops and known values, on the CPU plugin.
+//! Composite functions compared with plain loops and expected values, on the CPU plugin.
 
 mod activations;
 mod arranging;

@@ -1,11 +1,11 @@
-//! Matrix products and `einsum` against sums over all indices.
+//! Matrix products and `einsum` compared with sums over all indices.
 
 use crate::ops::support::{assert_close, f64s, place, positions, scattered};
 use expect_test::expect;
 use oxidax::prelude::*;
 use std::collections::BTreeMap;
 
-/// `einsum` with an explicit result and without ellipsis, by loops over every index.
+/// Computes an `einsum` without ellipsis by loops over every index.
 fn by_loops(spec: &str, operands: &[&Array]) -> (Vec<usize>, Vec<f64>) {
     let (inputs, output) = spec.split_once("->").expect("an explicit result");
     let inputs: Vec<&str> = inputs.split(',').collect();
@@ -117,7 +117,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn the_other_products() {
+    fn vector_products() {
         let (x, y) = (scattered(&[2, 3, 4], 1), scattered(&[5, 4, 2], 2));
         assert_close(&f64s(&dot(&x, &y)), &by_loops("abk,ckd->abcd", &[&x, &y]).1, 1e-12);
         let z = scattered(&[6, 4], 3);

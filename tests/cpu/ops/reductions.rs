@@ -1,4 +1,4 @@
-//! Reductions, norms and elementwise composites against what JAX gives.
+//! Reductions, norms and elementwise functions compared with JAX.
 
 use crate::ops::support::{assert_close, bools, counting, f32s, i32s, vector};
 use expect_test::expect;
@@ -52,7 +52,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn all_any_and_arguments() {
+    fn all_any_argmax_argmin() {
         let x = Array::from_slice(&[1f32, 0., f32::NAN, 2., -0.0, 5.], [2, 3]).unwrap();
         assert_eq!(bools(&x.all_axes(0)), [true, false, true]);
         assert_eq!(bools(&x.any_axes(axes(1).keepdims())), [true, true]);

@@ -1,11 +1,11 @@
-//! Special functions against published values, and at the edges of their domains.
+//! Special functions compared with published values, and at the edges of their domains.
 //!
-//! The values are those of DLMF's definitions, computed in 40 digits. Where JAX is less exact, or has another value, they
-//! say which.
+//! The values follow DLMF's definitions, computed with 40 digits. Comments state where JAX is less
+//! accurate or returns another value.
 
 use oxidax::prelude::*;
 
-fn refused(dtype: DType, f: fn(&Array) -> Array, phrases: &[&str]) {
+fn assert_rejected(dtype: DType, f: fn(&Array) -> Array, phrases: &[&str]) {
     let error = eval_shape(move |x: Array| f(&x), Aval::new(dtype, [3])).unwrap_err().to_string();
     for phrase in phrases.iter().chain(&["special_values.rs"]) {
         assert!(error.contains(phrase), "no `{phrase}` in\n{error}");
@@ -13,38 +13,38 @@ fn refused(dtype: DType, f: fn(&Array) -> Array, phrases: &[&str]) {
 }
 
 #[test]
-fn complex_operands_where_there_is_no_such_function() {
+fn real_functions_reject_complex_operands() {
     let real = ["error[dtype]", "needs a real operand, got c64"];
     let of = |name: &'static str| [real[0], real[1], name];
-    refused(DType::C64, |x| special::dawsn(x), &of("dawsn: "));
-    refused(DType::C64, |x| special::expi(x), &of("expi: "));
-    refused(DType::C64, |x| special::exp1(x), &of("exp1: "));
-    refused(DType::C64, |x| special::expn(2, x), &of("expn: "));
-    refused(DType::C64, |x| special::sici(x).0, &of("sici: "));
-    refused(DType::C64, |x| special::fresnel(x).0, &of("fresnel: "));
-    refused(DType::C64, |x| special::spence(x), &of("spence: "));
-    refused(DType::C64, |x| special::owens_t(x, 1.0), &of("owens_t: "));
-    refused(DType::C64, |x| special::hyp1f1(1.0, x, 1.0), &of("hyp1f1: "));
-    refused(DType::C64, |x| special::hyp2f1(1.0, x, 1.0, 0.5), &of("hyp2f1: "));
-    refused(DType::C64, |x| special::bessel_jn(x, 1, 50), &of("bessel_jn: "));
+    assert_rejected(DType::C64, |x| special::dawsn(x), &of("dawsn: "));
+    assert_rejected(DType::C64, |x| special::expi(x), &of("expi: "));
+    assert_rejected(DType::C64, |x| special::exp1(x), &of("exp1: "));
+    assert_rejected(DType::C64, |x| special::expn(2, x), &of("expn: "));
+    assert_rejected(DType::C64, |x| special::sici(x).0, &of("sici: "));
+    assert_rejected(DType::C64, |x| special::fresnel(x).0, &of("fresnel: "));
+    assert_rejected(DType::C64, |x| special::spence(x), &of("spence: "));
+    assert_rejected(DType::C64, |x| special::owens_t(x, 1.0), &of("owens_t: "));
+    assert_rejected(DType::C64, |x| special::hyp1f1(1.0, x, 1.0), &of("hyp1f1: "));
+    assert_rejected(DType::C64, |x| special::hyp2f1(1.0, x, 1.0, 0.5), &of("hyp2f1: "));
+    assert_rejected(DType::C64, |x| special::bessel_jn(x, 1, 50), &of("bessel_jn: "));
 }
 
 #[test]
-fn orders_and_types_that_do_not_fit() {
-    refused(
+fn special_functions_reject_invalid_orders_and_dtypes() {
+    assert_rejected(
         DType::F32,
         |x| special::bessel_jn(x, 9, 9),
         &["bessel_jn: order 9 is not reached from 9 downwards"],
     );
     let floats = |x: &Array| special::sph_harm_y(x, 1, x, x, 3);
-    refused(DType::F32, floats, &["sph_harm_y: takes integers", "got f32 and f32"]);
+    assert_rejected(DType::F32, floats, &["sph_harm_y: takes integers", "got f32 and f32"]);
     let narrow = |x: &Array| special::sph_harm_y(2, 1, x, x, 3);
-    refused(DType::BF16, narrow, &["sph_harm_y", "f32 or f64 angles", "bf16"]);
+    assert_rejected(DType::BF16, narrow, &["sph_harm_y", "f32 or f64 angles", "bf16"]);
 }
 
 type Named = (&'static str, fn(&Array) -> Array);
 
-/// Functions of one number.
+/// Functions of one variable.
 const SINGLE: [Named; 9] = [
     ("erfcx", |x| special::erfcx(x)),
     ("dawsn", |x| special::dawsn(x)),
@@ -58,7 +58,7 @@ const SINGLE: [Named; 9] = [
 ];
 
 #[test]
-fn integers_become_floats_and_floats_stay_what_they_are() {
+fn integers_become_floats_and_floats_keep_their_dtype() {
     for (name, f) in SINGLE {
         let pairs =
             [(DType::I32, DType::F32), (DType::BF16, DType::BF16), (DType::F64, DType::F64)];
@@ -82,7 +82,7 @@ mod on_cpu {
         Array::from_slice(values, [values.len()]).unwrap()
     }
 
-    /// Compares what `f` gives in one compiled program, element by element.
+    /// Compares the result of `f`, as one compiled program, element by element.
     fn close(f: fn(&Array) -> Array, points: &[f64], expected: &[f64], room: f64) {
         let y = jit(move |x: Array| f(&x)).call(list(points)).unwrap().to_vec::<f64>().unwrap();
         assert_eq!(y.len(), expected.len());
@@ -111,7 +111,7 @@ mod on_cpu {
 
     /// JAX's sum of 32 terms is exact to 3e-13, and NaN at infinity.
     #[test]
-    fn the_faddeeva_function() {
+    fn faddeeva_function() {
         let z = complex(list(&[0.5, 2.0, INF]), list(&[0.25, -0.5, 0.0]));
         let w = special::wofz(&z);
         let found = [real(&w), imag(&w)].map(|part| part.to_vec::<f64>().unwrap());
@@ -144,7 +144,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn integrals_of_waves() {
+    fn sine_and_fresnel_integrals() {
         let points = [-3.0, 0.5, 2.5, 1000.0, 0.0, INF, -INF, NAN];
         let half = std::f64::consts::FRAC_PI_2;
         let si = [-1.8486525279994683, 0.4931074180430667, 1.7785201734438267, 1.5702331219687713];
@@ -191,9 +191,9 @@ mod on_cpu {
         assert_eq!(special::bernoulli(0, DType::F32).to_vec::<f32>().unwrap(), [1.0]);
     }
 
-    /// The quadrature of JAX, whose places do not follow the integrand, is exact to 1e-10 at 6.
+    /// JAX's quadrature, whose nodes do not follow the integrand, is accurate to 1e-10 at 6.
     #[test]
-    fn owens_function() {
+    fn owens_t_function() {
         let places = list(&[0.5, 6.0, 1.25, 2.0, 20.0, 0.0, 0.0, INF, -1.25, NAN]);
         let slopes = list(&[0.25, 0.5, 3.0, 1.0, 0.5, 1.0, INF, 1.0, -3.0, 1.0]);
         let found = special::owens_t(&places, &slopes).to_vec::<f64>().unwrap();
@@ -219,7 +219,7 @@ mod on_cpu {
             assert!((im[at] - turns[at]).abs() < 1e-12 * turns[at].abs(), "{}", im[at]);
         }
         assert!(re[3].is_nan() && im[3].is_nan());
-        // On the negative axis the sign of zero says which side is meant.
+        // On the negative axis the sign of zero selects the side.
         let sides = complex(list(&[-2.5, -2.5]), list(&[0.0, -0.0]));
         let turns = imag(&special::loggamma(&sides)).to_vec::<f64>().unwrap();
         let turn = 3.0 * std::f64::consts::PI;
@@ -244,8 +244,8 @@ mod on_cpu {
         assert!((narrow.to_vec::<f32>().unwrap()[0] - 0.997_501_55).abs() < 1e-6);
     }
 
-    /// JAX ends its series after 250 terms, does not reflect negative numbers, and is infinite for polynomials
-    /// beyond 1.
+    /// JAX ends its series after 250 terms, does not reflect negative numbers, and is infinite for
+    /// polynomials beyond 1.
     #[test]
     fn hypergeometric_functions() {
         let kummer =
@@ -293,8 +293,8 @@ mod on_cpu {
         }
     }
 
-    /// By the first parameter twice, by reverse mode over reverse mode, at a whole number of 0, where JAX's first
-    /// derivative is 0: the logarithm's series.
+    /// By the first parameter twice, by reverse mode over reverse mode, at a whole number of 0,
+    /// where JAX's first derivative is 0: the logarithm's series.
     #[test]
     fn hypergeometric_functions_have_every_derivative() {
         // F(a, 1; 1; x) = (1 - x)^-a.
@@ -308,11 +308,11 @@ mod on_cpu {
     }
 
     #[test]
-    fn spherical_harmonics_of_impossible_orders_vanish() {
+    fn spherical_harmonics_of_invalid_orders_are_zero() {
         let angle = list(&[0.3, 1.0]);
         let y = special::sph_harm_y(1, 2, &angle, &angle, 3);
         assert_eq!(real(&y).to_vec::<f64>().unwrap(), [0.0, 0.0]);
-        // A degree above the largest is taken to be that.
+        // A degree above the largest is clamped.
         let (high, last) = (special::sph_harm_y(9, 2, &angle, &angle, 3), 3);
         let low = special::sph_harm_y(last, 2, &angle, &angle, 3);
         assert_eq!(imag(&high).to_vec::<f64>().unwrap(), imag(&low).to_vec::<f64>().unwrap());
@@ -323,7 +323,8 @@ mod on_cpu {
         assert!((slope - known).abs() < 1e-15, "{slope}");
     }
 
-    /// JAX ends its sum at 20 above small means, and from 100 on its series after one term; its derivative is NaN.
+    /// JAX ends its sum at 20 above small means, and from 100 on its series after one term; its
+    /// derivative is NaN.
     #[test]
     fn entropies_of_counts() {
         let entropy = |mu: &Array| oxidax::stats::Poisson::new(mu).entropy();

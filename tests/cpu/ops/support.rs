@@ -1,15 +1,15 @@
-//! Arrays in and out, and plain loops to compare with.
+//! Conversions of arrays, and reference loops.
 
 use oxidax::prelude::*;
 
-/// `0, 1, 2, …` under a shape, as `f32`.
+/// Returns `0, 1, 2, …` of a shape, as `f32`.
 pub(crate) fn counting(shape: &[usize]) -> Array {
     let n: usize = shape.iter().product();
     let elements: Vec<f32> = (0..n).map(|i| i as f32).collect();
     Array::from_slice(&elements, shape).expect("as many elements as the shape has")
 }
 
-/// Numbers without a pattern, the same at every call, as `f64` between -1 and 1.
+/// Returns fixed pseudorandom numbers between -1 and 1, `f64`.
 pub(crate) fn scattered(shape: &[usize], seed: u64) -> Array {
     let n: usize = shape.iter().product();
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -56,7 +56,7 @@ pub(crate) fn assert_close(actual: &[f64], expected: &[f64], tolerance: f64) {
     }
 }
 
-/// Every multi-index of a shape, row-major.
+/// Returns every multi-index of a shape, in row-major order.
 pub(crate) fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new()];
     for &size in shape {
@@ -72,7 +72,7 @@ pub(crate) fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
     all
 }
 
-/// The row-major place of a multi-index.
+/// Returns the row-major index of a multi-index.
 pub(crate) fn place(shape: &[usize], at: &[usize]) -> usize {
     shape.iter().zip(at).fold(0, |place, (&size, &i)| place * size + i)
 }

@@ -1,4 +1,4 @@
-//! Updates at indices against loops over the elements that the index names.
+//! Updates at indices compared with loops over the indexed elements.
 
 use crate::ops::support::{counting, f32s, i32s, vector};
 use expect_test::expect;
@@ -12,7 +12,7 @@ fn ints(elements: &[i32], shape: &[usize]) -> Array {
 mod on_cpu {
     use super::*;
 
-    /// What updating `x` with `values` one element after the other gives.
+    /// Updates `x` with `values`, one element after the other.
     fn by_loop(x: &Array, index: &[Index], values: &Array, f: fn(f32, f32) -> f32) -> Vec<f32> {
         let mut elements = f32s(x);
         let places = f32s(&counting(x.shape()).index(index));
@@ -24,7 +24,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn every_way_of_indexing_can_be_updated() {
+    fn updates_support_every_index() {
         let (a, b) = (ints(&[1, 0], &[2]), ints(&[2, -3], &[2, 1]));
         let indices: Vec<Vec<Index>> = vec![
             i![1].to_vec(),
@@ -58,7 +58,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn repeated_places_add_up_and_those_out_of_range_are_left_out() {
+    fn add_accumulates_repeats_and_drops_out_of_range() {
         let ids = ints(&[1, 1, -1, 7, -9], &[5]);
         assert_eq!(i32s(&zeros([3], DType::I32).at(i![&ids]).add(1)), [0, 2, 1]);
         let x = zeros([2, 3], DType::F32);
@@ -75,7 +75,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn gradients_go_to_what_is_left_and_to_the_values() {
+    fn update_gradients_reach_operand_and_values() {
         let (x, v) = (vector(&[1.0, 2.0, 3.0]), vector(&[5.0, 7.0]));
         let (kept, taken) = grad(|(x, v): &(Array, Array)| {
             (x.at(i![1..]).set(v) * vector(&[1.0, 10.0, 100.0])).sum()
@@ -86,7 +86,7 @@ mod on_cpu {
 }
 
 #[test]
-fn values_that_do_not_fit() {
+fn update_rejects_values_that_do_not_broadcast() {
     let types = (Aval::new(DType::F32, [2, 3]), Aval::new(DType::F32, [2, 2]));
     let error = eval_shape(|x: Array, v: Array| x.at(i![0, 1..]).add(&v), types).unwrap_err();
     let text = error.to_string();

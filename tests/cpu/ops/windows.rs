@@ -1,4 +1,4 @@
-//! Pooling, windows and convolution of vectors against plain loops.
+//! Pooling, windows and convolution of vectors compared with plain loops.
 
 use crate::ops::support::{assert_close, counting, f32s, f64s, scattered, vector};
 use oxidax::prelude::*;
@@ -27,9 +27,9 @@ mod on_cpu {
         assert_eq!(mean(false), [3.0, 4.0, 5.0]);
     }
 
-    /// Each window of a maximum gives its gradient to its one largest element.
+    /// The gradient of each window goes to its largest element.
     #[test]
-    fn gradients_of_pooling_go_to_the_largest() {
+    fn max_pool_gradient_goes_to_the_maximum() {
         let x = counting(&[1, 3, 3, 1]);
         let total = |x: &Array| max_pool(x, &[2, 2], &[], Padding::Valid).sum();
         let expected = [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0];
@@ -37,7 +37,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn windows_reduce_by_any_function() {
+    fn reduce_window_accepts_any_function() {
         let x = vector(&[0.0, 1.0, 2.0, 3.0]);
         let window = Window {
             dimensions: vec![3],
@@ -55,7 +55,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn vectors_are_convolved() {
+    fn convolve_and_correlate() {
         let (x, y) = (scattered(&[7], 1), scattered(&[3], 2));
         let (a, b) = (f64s(&x), f64s(&y));
         let full: Vec<f64> = (0..9)
@@ -68,9 +68,9 @@ mod on_cpu {
         assert_close(&f64s(&correlate(&x, &turned, ConvolveMode::Full)), &full, 1e-12);
     }
 
-    /// The tangent of `y = a·y + b` along both operands, against the loop itself.
+    /// The tangent of `y = a·y + b` with respect to both operands, compared with a loop.
     #[test]
-    fn recurrences_are_loops() {
+    fn linear_recurrence_equals_a_loop() {
         let (a, b) = (scattered(&[6], 3), scattered(&[6], 4));
         let (x, y) = (f64s(&a), f64s(&b));
         let mut state = 0.0;
@@ -88,20 +88,20 @@ mod on_cpu {
 }
 
 #[test]
-fn operands_that_do_not_fit_are_named() {
+fn errors_name_operands_that_do_not_fit() {
     let line = |error: Error| error.to_string().lines().next().unwrap_or_default().to_string();
     let image = Aval::new(DType::F32, [4, 4, 1]);
     let flat = eval_shape(|x: Array| max_pool(&x, &[2, 2], &[], Padding::Same), image).unwrap_err();
     assert_eq!(
         line(flat),
-        "error[shape]: max_pool: a window over 2 axes with 0 strides needs an operand [n, 2 spatial \
-         axes, channels], got f32[4,4,1]"
+        "error[shape]: max_pool: a window over 2 axes with 0 strides needs an operand with axes \
+         batch, 2 spatial ones and channels, got f32[4,4,1]"
     );
     let empty = (Aval::new(DType::F32, [0]), Aval::new(DType::F32, [3]));
     let error = eval_shape(|x: Array, y: Array| convolve(&x, &y, ConvolveMode::Full), empty);
     assert_eq!(
         line(error.unwrap_err()),
-        "error[shape]: convolve: needs two vectors that are not empty, got f32[0] and f32[3]"
+        "error[shape]: convolve: takes two vectors with at least one element, got f32[0] and f32[3]"
     );
     let scalar = Aval::new(DType::F32, []);
     let error = eval_shape(|x: Array| cumulative_sum(&x, 0), scalar).unwrap_err();

@@ -30,7 +30,7 @@ fn train(sizes: &[usize], batch_size: usize, epochs: u32) -> (Vec<f32>, f32) {
     let optimizer = optim::adamw(1e-3);
     let mut model = Mlp::new(random::key(0), sizes);
     let mut state = optimizer.init(&model);
-    let step = jit(move |model: Mlp, state: optim::State, batch: data::Batch| {
+    let step = jit(move |model: Mlp, state: optim::State, batch: data::ImageBatch| {
         let loss = |model: &Mlp| {
             nn::softmax_cross_entropy_with_integer_labels(
                 &model.forward(&batch.images),

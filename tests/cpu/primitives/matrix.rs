@@ -434,7 +434,8 @@ impl Case {
         if !self.exemplar.axes.is_empty() {
             return Written::BoundByVmap;
         }
-        let text = catch(|| passes::lower(&self.program, "f", "cpu", false)).flatten();
-        Written::of(&text.unwrap_or_else(|error| panic!("{}: {error}", self.name())))
+        let module = catch(|| passes::lower(&self.program, "f", "cpu", false)).flatten();
+        let module = module.unwrap_or_else(|error| panic!("{}: {error}", self.name()));
+        Written::of(&module.text)
     }
 }

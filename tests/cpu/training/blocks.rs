@@ -1,5 +1,5 @@
-//! Layers beyond the linear one: types, errors, and what no recorded value shows. Values are checked against
-//! Flax's in `tests/cpu/parity`.
+//! Layers: types, errors, and behaviour without recorded values. `tests/cpu/parity` compares values
+//! with Flax.
 
 use expect_test::{Expect, expect};
 use oxidax::prelude::*;
@@ -9,7 +9,7 @@ fn aval(dtype: DType, dims: &[usize]) -> Aval {
     Aval::new(dtype, dims)
 }
 
-/// The error's first line, on `x` of this type.
+/// Returns the first line of the error for `x` of this type.
 fn refused(f: fn(Key, Array) -> Array, x: Aval, expected: Expect) {
     let error = eval_shape(f, (Key::of_type(), x)).unwrap_err().to_string();
     assert!(error.contains(file!()), "{error}");
@@ -117,7 +117,7 @@ fn errors_name_layer_leaf_and_sizes() {
     );
 }
 
-/// The result's type for `x` of bf16, by layers in `f32` and in `bf16`.
+/// Returns the type of the result for `x` of bf16, with layers in `f32` and in `bf16`.
 fn types(layer: fn(Key, &Array, nn::DTypePolicy) -> Array, dims: &[usize]) -> [String; 2] {
     let narrow = nn::DTypePolicy { param: DType::BF16, ..nn::DTypePolicy::full() };
     [nn::DTypePolicy::full(), narrow].map(|policy| {
@@ -152,7 +152,7 @@ fn layers_compute_in_the_promoted_dtype() {
 }
 
 #[test]
-fn numbers_of_a_layer_belong_to_its_structure() {
+fn hyperparameters_are_part_of_the_structure() {
     let norm = |epsilon: f64| {
         eval_shape(
             move |_: ()| nn::LayerNorm { epsilon: epsilon.into(), ..nn::LayerNorm::new(4) },
@@ -190,7 +190,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn decoding_in_one_program_equals_the_causal_layer() {
+    fn decode_in_a_scan_equals_causal_attention() {
         let (layer, x) = (decoder(), random::normal(random::key(1), [2, 6, 16], DType::F32));
         let whole = layer.forward(&x);
         let decode = jit(|layer: nn::MultiHeadAttention, x: Array| {
@@ -209,7 +209,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_prompt_may_be_decoded_at_once_and_no_token_falls_off_silently() {
+    fn decode_accepts_prompts_and_marks_overflow() {
         let (layer, x) = (decoder(), random::normal(random::key(1), [2, 6, 16], DType::F32));
         let whole = layer.forward(&x);
         let cache = layer.cache(2, 6, DType::F32);
@@ -221,7 +221,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn dropout_without_a_key_changes_nothing() {
+    fn dropout_without_key_returns_the_input() {
         let x = random::normal(random::key(0), [50, 4], DType::F32);
         let dropout = nn::Dropout::new(0.25);
         assert_eq!(values(&dropout.forward(&x, None)), values(&x));
@@ -234,7 +234,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_batch_spread_over_a_named_axis_has_one_mean() {
+    fn batch_norm_averages_over_a_named_axis() {
         let x = random::normal(random::key(0), [4, 3, 5], DType::F32) * 2.0 + 1.0;
         let stats = nn::BatchStats::new(5);
         let (whole, expected) = nn::BatchNorm::new(5).forward_train(&x, &stats);
@@ -252,14 +252,14 @@ mod on_cpu {
     }
 
     #[test]
-    fn recurrent_gates_start_orthogonal() {
+    fn recurrent_gates_are_initialized_orthogonal() {
         let cell = nn::LstmCell::new(random::key(3), 2, 4);
         let gate = cell.recurrent.index(i![.., 4..8]);
         near(&gate.t().matmul(&gate), &eye(4, DType::F32), 1e-5);
     }
 
     #[test]
-    fn of_equal_logits_those_in_front_count_as_larger() {
+    fn top_k_accuracy_prefers_the_first_of_equal_logits() {
         let logits =
             Array::from_slice(&[0.0f32, 1.0, 1.0, 1.0, 3.0, 2.0, 1.0, 0.0], [2, 4]).unwrap();
         let accuracy = |labels: [i32; 2], k: usize| {
@@ -275,7 +275,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn confusion_is_counted_by_rows_of_truth() {
+    fn confusion_matrix_has_true_classes_as_rows() {
         let guesses = Array::from_slice(&[0i32, 1, 1, 2, 5], [5]).unwrap();
         let labels = Array::from_slice(&[0i32, 0, 1, 1, 1], [5]).unwrap();
         let counts = nn::confusion_matrix(&guesses, &labels, 3);
@@ -283,9 +283,9 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_running_average_keeps_small_numbers_beside_a_large_one() {
+    fn average_compensates_rounding() {
         let value = |x: f32| Array::from_slice(&[x], [1]).unwrap();
-        // Each 1 is less than half a step of f32 at 1e8.
+        // Each 1 is less than half of the spacing of f32 at 1e8.
         let start = nn::Average::new().update(&value(1e8));
         let many = (0..99).fold(start, |average, _| average.update(&value(1.0)));
         let mean = many.compute().item::<f32>().unwrap();
@@ -301,8 +301,8 @@ mod on_cpu {
     }
 
     #[test]
-    fn an_alignment_that_cannot_be_costs_much() {
-        // Two equal labels need a blank between them: three frames.
+    fn ctc_loss_of_an_impossible_alignment_is_large() {
+        // Two equal labels need a blank between them, so three frames.
         let labels = Array::from_slice(&[1i32, 1], [1, 2]).unwrap();
         let length = |n: i32| Array::from_slice(&[n], [1]).unwrap();
         let loss = |frames: usize| {
@@ -312,5 +312,29 @@ mod on_cpu {
         };
         assert!(loss(2) > 9e4);
         assert!((loss(3) - 8f32.ln()).abs() < 1e-5);
+    }
+
+    #[test]
+    fn stacked_layers_equal_unrolled_layers() {
+        let unrolled = nn::Layers::new(random::key(0), 3, |key| nn::Linear::new(key, 4, 4));
+        let stacked = unrolled.stacked();
+        assert_eq!((unrolled.len(), stacked.len()), (3, 3));
+        let x = full([2, 4], 0.5f32);
+        let fold = |layers: &nn::Layers<nn::Linear>| {
+            layers.fold(x.clone(), |x, layer| tanh(&layer.forward(&x))).to_vec::<f32>().unwrap()
+        };
+        let expected = fold(&unrolled);
+        for layers in [&stacked, &stacked.unrolled()] {
+            let actual = fold(layers);
+            let differences = actual.iter().zip(&expected).map(|(a, b)| (a - b).abs());
+            assert!(differences.fold(0.0, f32::max) < 1e-6);
+        }
+        let key_of = |layers: &nn::Layers<nn::Linear>| {
+            let keys = layers.split_key(Some(random::key(1)));
+            layers.scan((), &keys, |(), _, key| ((), key.unwrap().data().clone())).1
+        };
+        let nn::Layers::Stacked { stack } = key_of(&unrolled).stacked() else { panic!("stacked") };
+        let nn::Layers::Stacked { stack: expected } = key_of(&stacked) else { panic!("stacked") };
+        assert_eq!(stack.to_vec::<u32>().unwrap(), expected.to_vec::<u32>().unwrap());
     }
 }

@@ -1,4 +1,4 @@
-//! Layers and losses: types and errors. Values are checked against JAX's in `tests/cpu/parity`.
+//! Layers and losses: types and errors. `tests/cpu/parity` compares values with JAX.
 
 use expect_test::{Expect, expect};
 use oxidax::prelude::*;
@@ -18,7 +18,7 @@ fn refused(f: fn(Array, Array) -> Array, x: Aval, y: Aval, expected: Expect) {
 }
 
 #[test]
-fn losses_refuse_what_does_not_fit() {
+fn losses_reject_wrong_shapes_and_dtypes() {
     let cross_entropy = |x: Array, y: Array| nn::softmax_cross_entropy(&x, &y);
     let integer_labels = |x: Array, y: Array| nn::softmax_cross_entropy_with_integer_labels(&x, &y);
     let (f32s, i32s) = (DType::F32, DType::I32);
@@ -91,7 +91,7 @@ fn losses_refuse_what_does_not_fit() {
 }
 
 #[test]
-fn layers_keep_their_dtype_and_leading_axes() {
+fn layers_keep_dtype_and_batch_axes() {
     let y = eval_shape(
         |w: Array, x: Array| nn::Linear::with_weight(w).forward(&x),
         (aval(DType::BF16, &[4, 3]), aval(DType::BF16, &[2, 5, 4])),
@@ -100,7 +100,7 @@ fn layers_keep_their_dtype_and_leading_axes() {
 }
 
 #[test]
-fn a_weight_needs_two_axes() {
+fn initializers_reject_vectors() {
     let error = eval_shape(
         |key: random::Key| nn::init::he_normal(key, [784], DType::F32),
         random::Key::of_type(),
@@ -113,16 +113,16 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn accuracy_is_the_fraction_of_right_guesses() {
+    fn accuracy_is_the_fraction_of_correct_predictions() {
         let logits = Array::from_slice(&[0.0f32, 1.0, 5.0, -1.0, 2.0, 2.0, -3.0, -2.0], [4, 2]);
         let labels = Array::from_slice(&[1i32, 0, 1, 1], [4]).unwrap();
-        // Of equal logits the first is the guess.
+        // The first of equal logits is the prediction.
         let accuracy = nn::accuracy(&logits.unwrap(), &labels);
         assert_eq!(accuracy.item::<f32>().unwrap(), 0.75);
     }
 
     #[test]
-    fn a_class_that_does_not_exist_gives_nan() {
+    fn cross_entropy_of_an_invalid_class_is_nan() {
         let labels = Array::from_slice(&[3i32, 2], [2]).unwrap();
         let loss =
             nn::softmax_cross_entropy_with_integer_labels(&zeros([2, 3], DType::F32), &labels);

@@ -1,19 +1,19 @@
-//! What stands on the public API: random keys, layers, losses, optimizers, data.
+//! Random keys, layers, losses, optimizers and training loops, through the public API.
 
 mod blocks;
 mod layers;
+mod monitoring;
 mod optimizers;
 mod precision;
 mod quantized;
 mod randomness;
 mod training_loop;
 mod transformations;
-mod watching;
 
-/// An error without the lines that name places, of which it must name the test's file.
-fn told(error: &oxidax::Error, file: &str) -> String {
+/// Returns an error without its location lines. The location must be in the test's file.
+fn message_of(error: &oxidax::Error, file: &str) -> String {
     let error = error.to_string();
     assert!(error.contains(file), "{error}");
-    let told = |line: &&str| !line.contains("-->") && !line.contains("while tracing");
-    error.lines().filter(told).collect::<Vec<_>>().join("\n")
+    let is_kept = |line: &&str| !line.contains("-->") && !line.contains("while tracing");
+    error.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
 }

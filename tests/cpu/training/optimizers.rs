@@ -1,5 +1,5 @@
-//! Optimizers: states as trees, errors, leaves that are not trained. Values are checked against
-//! Optax's in `tests/cpu/parity`.
+//! Optimizers: state trees, errors, and leaves that are not trained. `tests/cpu/parity` compares
+//! values with Optax.
 
 use expect_test::{Expect, expect};
 use oxidax::optim::State;
@@ -21,7 +21,7 @@ fn model() -> BTreeMap<String, Array> {
 type Model = BTreeMap<String, Array>;
 
 #[test]
-fn a_state_is_named_after_the_model() {
+fn state_leaves_are_named_after_the_model() {
     let state = eval_shape(|model: Model| optim::adamw(1e-3).init(&model), model()).unwrap();
     let leaves: Vec<String> = tree::paths(&state)
         .iter()
@@ -37,7 +37,7 @@ fn a_state_is_named_after_the_model() {
 }
 
 #[test]
-fn a_step_keeps_every_type() {
+fn update_keeps_dtypes_and_shapes() {
     for optimizer in [optim::sgd(0.1), optim::momentum(0.1, 0.9), optim::adamw(0.1)] {
         let start = optimizer.clone();
         let state = eval_shape(move |model: Model| start.init(&model), model()).unwrap();
@@ -66,11 +66,11 @@ fn refused(gradients: Model, state_of: Model, optimizer: optim::Optimizer, expec
         (gradients, state, model()),
     );
     let error = outcome.unwrap_err();
-    expected.assert_eq(&crate::training::told(&error, file!()));
+    expected.assert_eq(&crate::training::message_of(&error, file!()));
 }
 
 #[test]
-fn what_does_not_belong_together_is_named() {
+fn errors_name_the_leaf_that_differs() {
     let mut without = model();
     without.remove("w");
     let mut other = model();
@@ -125,7 +125,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn integers_are_not_trained() {
+    fn integer_leaves_get_zero_updates() {
         let model = (f32s(&[1.0, 2.0]), Array::from_slice(&[7i32], [1]).unwrap());
         let optimizer = optim::adamw(0.1);
         let gradients = (f32s(&[1.0, -1.0]), Array::from_slice(&[3i32], [1]).unwrap());
@@ -138,7 +138,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn decay_spares_what_the_filter_leaves_out() {
+    fn weight_decay_applies_to_the_mask_only() {
         let mask = optim::Mask::new(|path, _| path == "[0]");
         let options =
             optim::AdamWOptions { weight_decay: 0.5, mask, ..optim::AdamWOptions::default() };
@@ -151,7 +151,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn rules_act_in_the_order_of_the_chain() {
+    fn transformations_apply_in_chain_order() {
         let optimizer = optim::add_decayed_weights(0.5).chain(optim::sgd(0.1));
         let model = f32s(&[2.0]);
         let (updates, state) = optimizer.update(&f32s(&[1.0]), &optimizer.init(&model), &model);

@@ -3,7 +3,7 @@
 use oxidax::prelude::*;
 
 #[test]
-fn policies_print_and_parse() {
+fn dtype_policy_display_parses_back() {
     let policy = nn::DTypePolicy::mixed_bf16();
     assert_eq!(policy.to_string(), "param=f32,compute=bf16,output=f32");
     assert_eq!(policy.to_string().parse::<nn::DTypePolicy>().unwrap(), policy);
@@ -19,7 +19,7 @@ fn policies_print_and_parse() {
 }
 
 #[test]
-fn casts_touch_real_floats_alone() {
+fn casts_convert_real_floats_only() {
     let tree = (
         Array::of_type(Aval::new(DType::F32, [2])),
         Array::of_type(Aval::new(DType::I32, [2])),
@@ -40,7 +40,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn the_factor_follows_overflows() {
+    fn loss_scale_adapts_to_overflows() {
         let (yes, no) = (full([], true), full([], false));
         let mut scale = nn::LossScale { period: 2, ..nn::LossScale::dynamic(4.0) };
         let mut seen = Vec::new();
@@ -74,7 +74,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn finiteness_of_a_tree() {
+    fn all_finite_checks_every_leaf() {
         let of = |values: &[f32]| Array::from_slice(values, [values.len()]).unwrap();
         let finite = |tree: &(Array, Array)| nn::all_finite(tree).item::<bool>().unwrap();
         assert!(finite(&(of(&[1.0, 2.0]), of(&[]))));

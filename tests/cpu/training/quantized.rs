@@ -1,4 +1,4 @@
-//! Layers of eight-bit integers against the products that they stand for, and the precision of products.
+//! Quantized layers against exact products, and the precision of products.
 
 use oxidax::prelude::*;
 use oxidax::primitives::DotGeneral;
@@ -11,7 +11,7 @@ fn numbers(x: &Array) -> Vec<f32> {
     x.to_vec::<f32>().unwrap()
 }
 
-/// What the rounding of `w`, and of `x` if `rows` is given, can do to each output, as documented.
+/// Returns the documented error bound of each output, from rounding `w`, and `x` if `rows` is set.
 fn bound(x: &Array, layer: &nn::Linear, q: &nn::QuantizedLinear, rows: Option<&Array>) -> Vec<f32> {
     let of_weight = abs(x).sum_axes(axes(-1).keepdims()) * &q.scale * 0.5;
     let all = match rows {
@@ -38,7 +38,7 @@ fn products(precision: Precision) -> String {
 }
 
 #[test]
-fn the_scope_is_that_of_products_that_name_none() {
+fn precision_scope_applies_to_products_without_precision() {
     assert_eq!(products(Precision::Highest).matches("precision HIGHEST").count(), 4);
     assert_eq!(products(Precision::Default).matches("precision DEFAULT").count(), 4);
     let named = |x: Array| {
@@ -58,14 +58,14 @@ fn the_scope_is_that_of_products_that_name_none() {
 }
 
 #[test]
-fn derivatives_have_the_precision_of_their_function() {
+fn derivatives_inherit_the_precision_of_their_function() {
     let inner = jit(|x: Array| tanh(&x.matmul(&x)));
     let gradient = move |x: Array| grad(|x: &Array| inner.apply(x).sum())(&x);
     let exact = |gradient: &(dyn Fn(Array) -> Array + Sync)| {
         let program = make_program(|x: Array| gradient(x), Aval::new(DType::F32, [3, 3])).unwrap();
         program.to_string().matches("Highest").count()
     };
-    // What was derived outside of the scope is not taken inside of it.
+    // A derivative traced outside the scope is not reused inside.
     assert_eq!(exact(&gradient), 0);
     assert!(with_matmul_precision(Precision::Highest, || exact(&gradient)) >= 6);
     assert_eq!(exact(&gradient), 0);
@@ -75,7 +75,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn a_function_is_compiled_once_for_each_precision() {
+    fn jit_compiles_once_per_precision() {
         let square = jit(|x: Array| x.matmul(&x));
         let x = ones([3, 3], DType::F32);
         for _ in 0..2 {
@@ -87,10 +87,10 @@ mod on_cpu {
     }
 
     #[test]
-    fn products_of_bytes_are_within_their_bound() {
+    fn quantized_products_are_within_the_error_bound() {
         let layer = nn::Linear::with_weight(drawn(0, &[96, 24]));
         let layer = nn::Linear { bias: Some(drawn(1, &[24])), ..layer };
-        // Rows of very different size, and one of zeros.
+        // Rows of very different magnitude, and one of zeros.
         let sizes = Array::from_slice(&[1.0f32, 1e-3, 50.0, 0.0, 2.0], [5, 1]).unwrap();
         let x = drawn(2, &[5, 96]) * sizes;
         let exact = numbers(&layer.forward(&x));
@@ -113,7 +113,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn bytes_are_multiplied_as_bytes() {
+    fn quantized_linear_multiplies_in_i8() {
         let q = nn::QuantizedLinear::of(&nn::Linear::with_weight(drawn(0, &[8, 4])));
         let text = jit(move |x: Array| q.forward(&x))
             .lower(Aval::new(DType::BF16, [2, 8]))

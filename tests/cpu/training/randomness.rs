@@ -1,4 +1,4 @@
-//! Keys and samplers: types, errors, locations. Values are checked against JAX's in `tests/cpu/parity`.
+//! Keys and samplers: types, errors and locations. `tests/cpu/parity` compares values with JAX.
 
 use expect_test::{Expect, expect};
 use oxidax::prelude::*;
@@ -6,11 +6,11 @@ use oxidax::random::{CategoricalOptions, ChoiceOptions, Key, RandomMode};
 
 fn refused(f: fn(Key) -> Array, expected: Expect) {
     let error = eval_shape(f, Key::of_type()).unwrap_err();
-    expected.assert_eq(&crate::training::told(&error, file!()));
+    expected.assert_eq(&crate::training::message_of(&error, file!()));
 }
 
 #[test]
-fn samplers_refuse_what_they_cannot_draw() {
+fn samplers_reject_invalid_arguments() {
     refused(
         |key| random::bits(key, [3], DType::I32),
         expect![[r#"error[dtype]: bits: draws u8, u16, u32 or u64, not i32"#]],
@@ -91,7 +91,7 @@ fn f32s(shape: &[usize]) -> Array {
 }
 
 #[test]
-fn samplers_refuse_parameters_that_do_not_fit() {
+fn samplers_reject_parameters_that_do_not_broadcast() {
     refused(
         |key| random::gamma(key, [3], DType::F32, f32s(&[2])),
         expect![[r#"
@@ -172,7 +172,7 @@ fn samplers_refuse_parameters_that_do_not_fit() {
 }
 
 #[test]
-fn samplers_refuse_dtypes() {
+fn samplers_reject_unsupported_dtypes() {
     refused(
         |key| random::pareto(key, [3], DType::F32, ones([3], DType::F64)),
         expect![[r#"
@@ -217,15 +217,15 @@ fn samplers_refuse_dtypes() {
                 random::BernoulliOptions { mode: RandomMode::Highest },
             )
         },
-        expect!["error[value]: bernoulli: has the modes Low and High, not Highest"],
+        expect!["error[value]: bernoulli: supports the modes Low and High, not Highest"],
     );
 }
 
 #[test]
-fn choices_refuse_what_is_not_there() {
+fn choice_rejects_invalid_axes_and_sizes() {
     refused(
         |key| random::choice(key, [2], 0),
-        expect!["error[value]: choice: there is nothing to choose 2 elements from"],
+        expect!["error[value]: choice: cannot choose 2 elements from an empty array"],
     );
     refused(
         |key| random::choice(key, [2], -3),
@@ -241,7 +241,7 @@ fn choices_refuse_what_is_not_there() {
     refused(
         |key| random::choice(key, [2], f32s(&[0, 3])),
         expect![[r#"
-        error[value]: choice: there is nothing to choose 2 elements from
+        error[value]: choice: cannot choose 2 elements from an empty array
           operand: f32[0,3]"#]],
     );
     refused(
@@ -290,7 +290,7 @@ fn a_key_is_a_tree_of_one_leaf() {
 }
 
 #[test]
-fn operations_bear_the_line_of_the_sampler() {
+fn sampler_operations_have_the_location_of_the_call() {
     let line = line!() + 1;
     let program = make_program(|key: Key| random::normal(key, [3], DType::F32), Key::of_type());
     for eqn in program.unwrap().eqns() {
@@ -309,7 +309,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn a_seed_inside_a_trace_gives_the_same_key() {
+    fn key_under_jit_equals_eager_key() {
         let inner = jit(|x: Array| (random::key(-3).data().clone(), x));
         let (words, _) = inner.call(zeros([], DType::F32)).unwrap();
         let outer = random::key(-3).data().to_vec::<u32>().unwrap();
@@ -317,7 +317,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn vmap_over_keys_is_a_loop_over_keys() {
+    fn vmap_over_keys_equals_a_loop() {
         let draw = |key: Key| {
             let [a, b] = key.split();
             let weights = random::normal(a, [3], DType::F32);
@@ -335,7 +335,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn samplers_are_differentiable_in_their_range() {
+    fn samplers_are_differentiable_in_their_parameters() {
         let high = Array::from_slice(&[3.0f32], []).unwrap();
         let unit = random::uniform(random::key(1), [], DType::F32, 0.0..1.0);
         let slope = grad(|high: &Array| {

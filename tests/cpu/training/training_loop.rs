@@ -1,4 +1,4 @@
-//! A complete training program: it compiles, runs and learns.
+//! A complete training loop on the public API.
 
 use oxidax::prelude::*;
 
@@ -14,8 +14,8 @@ struct Batch {
     labels: Array,
 }
 
-impl From<data::Batch> for Batch {
-    fn from(batch: data::Batch) -> Batch {
+impl From<data::ImageBatch> for Batch {
+    fn from(batch: data::ImageBatch) -> Batch {
         Batch { images: batch.images, labels: batch.labels }
     }
 }
@@ -46,7 +46,7 @@ mod on_cpu {
     use super::*;
     use std::path::Path;
 
-    /// Idx files of 64 images with 4 pixels, whose class is the bright pixel.
+    /// Writes Idx files of 64 images with 4 pixels. The class is the index of the bright pixel.
     fn write_idx(folder: &Path) {
         let mut images = vec![0, 0, 8, 3, 0, 0, 0, 64, 0, 0, 0, 2, 0, 0, 0, 2];
         let mut labels = vec![0, 0, 8, 1, 0, 0, 0, 64];
@@ -60,7 +60,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn it_learns() -> anyhow::Result<()> {
+    fn training_loop_reduces_the_loss() -> anyhow::Result<()> {
         let dir = tempfile::tempdir()?;
         write_idx(dir.path());
         let optimizer = optim::adamw(1e-2);

@@ -1,4 +1,4 @@
-//! Gradient transformations put together: what states look like, what errors say, what is compiled.
+//! Chains of gradient transformations: states, errors and compilation.
 
 use expect_test::{Expect, expect};
 use oxidax::optim::{AdafactorOptions, FactoredRmsOptions, Mask, MuonOptions, Optimizer, State};
@@ -18,7 +18,7 @@ fn model() -> Model {
     leaves.into_iter().map(|(name, leaf)| (name.into(), leaf)).collect()
 }
 
-/// Paths and types of the state.
+/// Returns the paths and types of a state.
 fn state_of(optimizer: Optimizer) -> Result<String, Error> {
     let state = eval_shape(move |model: Model| optimizer.init(&model), model())?;
     let leaves = tree::paths(&state).into_iter().zip(tree::leaves(&state));
@@ -95,11 +95,11 @@ fn states_name_their_leaves() {
 
 fn refused(optimizer: Optimizer, expected: Expect) {
     let error = state_of(optimizer).unwrap_err();
-    expected.assert_eq(&crate::training::told(&error, file!()));
+    expected.assert_eq(&crate::training::message_of(&error, file!()));
 }
 
 #[test]
-fn a_leaf_that_nobody_takes_is_named() {
+fn errors_name_the_leaf_without_a_part() {
     refused(
         optim::partition([
             ("embed", Mask::paths(["embed"]), optim::sgd(0.1)),
@@ -125,7 +125,7 @@ fn a_leaf_that_nobody_takes_is_named() {
 }
 
 #[test]
-fn schedules_that_cannot_be_are_refused() {
+fn schedules_reject_invalid_steps() {
     let message = |f: fn() -> optim::Schedule| {
         let error = catch(f).unwrap_err().to_string();
         error.lines().next().unwrap_or_default().to_owned()
@@ -147,7 +147,7 @@ fn schedules_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn an_update_that_is_traced_becomes_part_of_the_program() {
+fn traced_update_is_part_of_the_program() {
     let optimizer = optim::adamw(0.1);
     let program = make_program(
         move |w: Array, g: Array| {
@@ -168,7 +168,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn an_eager_update_is_the_compiled_one() {
+    fn eager_update_equals_compiled_update() {
         let model = vec![f32s(&[1.0, -2.0, 3.0]), f32s(&[0.5])];
         let gradient = vec![f32s(&[0.1, 0.2, -0.3]), f32s(&[4.0])];
         let optimizer = optim::clip_by_global_norm(1.0).chain(optim::adamw(0.1));
@@ -182,14 +182,14 @@ mod on_cpu {
         for (a, b) in updates.iter().zip(&expected) {
             assert_eq!(a.to_vec::<f32>().unwrap(), b.to_vec::<f32>().unwrap());
         }
-        // The arguments are still there, and another step is another state.
+        // The arguments are not donated, and each step returns a new state.
         let (_, after) = optimizer.update(&gradient, &next, &model);
         assert_eq!(after.count().item::<i32>().unwrap(), 2);
         assert_eq!(state.count().item::<i32>().unwrap(), 0);
     }
 
     #[test]
-    fn an_eager_update_names_the_users_line() {
+    fn eager_update_error_names_the_callers_line() {
         let model = f32s(&[1.0]);
         let state = optim::adam(0.1).init(&model);
         let update = || optim::momentum(0.1, 0.9).update(&model, &state, &model);
@@ -198,7 +198,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_hyperparameter_changes_without_compiling_again() {
+    fn set_hyperparam_does_not_recompile() {
         let optimizer = optim::sgd(optim::hyperparam("learning_rate", 0.5));
         let model = f32s(&[1.0]);
         let mut state = optimizer.init(&model);
@@ -224,7 +224,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_step_with_a_nan_is_left_out_until_there_are_too_many() {
+    fn apply_if_finite_skips_until_the_limit() {
         let optimizer = optim::apply_if_finite(optim::momentum(1.0, 0.5), 2);
         let model = f32s(&[0.0]);
         let mut state = optimizer.init(&model);
@@ -234,7 +234,7 @@ mod on_cpu {
             (updates, state) = optimizer.update(&f32s(&[gradient]), &state, &model);
             seen.push(updates.to_vec::<f32>().unwrap()[0]);
         }
-        // The trace stays 1 over the two that were left out: 2 + 0.5.
+        // The trace stays 1 during the two skipped steps: 2 + 0.5.
         assert_eq!(seen[..6], [-1.0, 0.0, 0.0, -2.5, 0.0, 0.0]);
         assert!(seen[6].is_nan(), "the third in a row is let through");
         assert_eq!(state.value("total_notfinite").unwrap().item::<i32>().unwrap(), 5);
@@ -242,7 +242,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn averages_follow_the_parameters() {
+    fn params_ema_averages_parameters() {
         let optimizer = optim::sgd(1.0).chain(optim::params_ema(0.75));
         let mut model = (f32s(&[4.0]), Array::from_slice(&[7i32], [1]).unwrap());
         let mut state = optimizer.init(&model);
@@ -262,7 +262,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn narrow_parameters_have_wide_moments() {
+    fn moments_can_be_wider_than_parameters() {
         let (mu_dtype, nu_dtype) = (Some(DType::F32), Some(DType::F32));
         let options = optim::AdamOptions { mu_dtype, nu_dtype, ..optim::AdamOptions::default() };
         let optimizer = optim::adam_with(0.1, options);
@@ -274,7 +274,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_state_goes_through_a_checkpoint() {
+    fn state_survives_a_checkpoint() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.safetensors");
         let optimizer = optim::apply_if_finite(
@@ -294,7 +294,7 @@ mod on_cpu {
         for (a, b) in again.iter().zip(&expected) {
             assert_eq!(a.to_bytes().unwrap(), b.to_bytes().unwrap());
         }
-        // The loaded state fits the optimizer.
+        // The optimizer accepts the loaded state.
         let (_, next) = optimizer.update(&model, &loaded, &model);
         assert_eq!(next.count().item::<i32>().unwrap(), 2);
     }

@@ -202,13 +202,13 @@ fn invalid_parameters_are_errors() {
     refuses(
         named(|x| pmax(x, Vec::<String>::new())),
         expect![[r#"
-        error[value]: pmax: no axis is named: the list of names is empty
+        error[value]: pmax: the list of axis names is empty
           while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]"#]],
     );
     refuses(
         named(|x| ppermute(x, ["i", "j"], &[(0, 1)])),
         expect![[r#"
-        error[unsupported]: ppermute: sends along one axis, 2 are named
+        error[unsupported]: ppermute: permutes along one axis, got 2 names
           while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]"#]],
     );
     refuses(
@@ -221,7 +221,7 @@ fn invalid_parameters_are_errors() {
     refuses(
         named(|x| pshuffle(x, "j", &[0, 0, 1])),
         expect![[r#"
-        error[value]: pshuffle: [0, 0, 1] is no permutation of the 3 examples
+        error[value]: pshuffle: [0, 0, 1] is not a permutation of 0..3
           while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]"#]],
     );
     refuses(
@@ -234,10 +234,10 @@ fn invalid_parameters_are_errors() {
     refuses(
         named(|x| psum_scatter(&broadcast_to(x, [4]), "j", 0, Tiling::Untiled)),
         expect![[r#"
-        error[shape]: psum_scatter: axis 0 has size 4, and one element is to go to each of the 3 along `j`
+        error[shape]: psum_scatter: axis 0 has size 4, which must equal the size 3 of `j`
           operand: f32[4]
           while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]
-          help: with `Tiling::Tiled` several elements go to each"#]],
+          help: `Tiling::Tiled` allows several elements for each"#]],
     );
     refuses(
         named(|x| all_to_all(&broadcast_to(x, [4]), "j", 0, 0, Tiling::Tiled)),

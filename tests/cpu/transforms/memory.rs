@@ -47,7 +47,7 @@ mod on_cpu {
         let wide = Aval::new(DType::F32, [LAYERS, WIDTH, HIDDEN]);
         let narrow = Aval::new(DType::F32, [LAYERS, HIDDEN, WIDTH]);
         let lowered = step.lower((wide, narrow, Aval::new(DType::F32, [BATCH, WIDTH]))).unwrap();
-        lowered.compile().unwrap().memory_analysis().unwrap().temporaries / 1024
+        lowered.compile().unwrap().report().memory_analysis().unwrap().temporaries / 1024
     }
 
     #[test]
@@ -65,7 +65,7 @@ mod on_cpu {
                 "{}: {plain} KiB without, {everything} everything, {dots} dots, {names} names, {nothing} nothing",
                 if looped { "scan" } else { "unrolled" },
             );
-            assert_eq!(dots, names, "the names are those of the products that are needed");
+            assert_eq!(dots, names, "the named values are the products");
             assert!(plain <= everything, "{plain} and {everything}");
             assert!(2 * dots < plain + hidden / 2, "{dots} and {plain}");
             // The policies differ in these products.

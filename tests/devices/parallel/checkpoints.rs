@@ -1,4 +1,4 @@
-//! Checkpoints of arrays in shards, and input pipelines that make them.
+//! Checkpoints of sharded arrays, and input pipelines that produce them.
 
 use super::{counting, eight, mesh, values};
 use checkpoint::{Folder, Snapshot};
@@ -16,7 +16,7 @@ fn run(mesh: &Mesh, cut: PartitionSpec) -> BTreeMap<String, Array> {
 }
 
 #[test]
-fn pieces_resume_on_another_mesh() {
+fn shards_restore_on_another_mesh() {
     let folder = tempfile::tempdir().unwrap();
     let first = mesh([("data", 4), ("model", 2)]);
     let state = run(&first, p!["model", "data"]);
@@ -29,7 +29,7 @@ fn pieces_resume_on_another_mesh() {
     assert_eq!(types.len(), 3);
     let text = std::fs::read_to_string(saved.path_of(3).join("manifest.jsonl")).unwrap();
     assert!(text.contains("weight@7") && !text.contains("bias@"), "{text}");
-    // On fewer devices, cut otherwise; and on one.
+    // On fewer devices with another sharding, and on one device.
     let second = Mesh::new(&eight()[2..6], [("rows", 4)]).unwrap();
     for template in [run(&second, p![None, "rows"]), run(&first, p![])] {
         let restored = saved.restore_latest(&template).unwrap().unwrap().state;
@@ -44,7 +44,7 @@ fn pieces_resume_on_another_mesh() {
 }
 
 #[test]
-fn one_file_has_arrays_whole() {
+fn single_file_holds_whole_arrays() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("all.safetensors");
     let state = run(&mesh([("data", 8)]), p!["data"]);
@@ -55,7 +55,7 @@ fn one_file_has_arrays_whole() {
 }
 
 #[test]
-fn pieces_that_are_missing_or_changed_are_told() {
+fn changed_shards_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let state = run(&mesh([("data", 8)]), p!["data"]);
     let mut saved = Folder::open(folder.path()).unwrap();
@@ -71,16 +71,26 @@ fn pieces_that_are_missing_or_changed_are_told() {
 }
 
 #[test]
-fn batches_are_spread_as_they_are_read() {
+fn batches_are_sharded_while_reading() {
     use data::{HostArray, Source, Synthetic};
     let rows = mesh([("data", 8)]).sharding(p!["data"]).unwrap();
     let numbers = Synthetic::new(32, |at| HostArray::from_slice(&[at as f32; 3], [3]));
-    let batches: Vec<Array> =
-        numbers.stream().batch(16).to_device_with(2, &rows).collect::<Result<_, _>>().unwrap();
+    let batches: Vec<Array> = numbers
+        .stream()
+        .batch(16)
+        .to_device_with(2, data::ToDeviceOptions { sharding: Some(rows.clone()) })
+        .collect::<Result<_, _>>()
+        .unwrap();
     assert_eq!(batches.len(), 2);
     assert!(batches.iter().all(|batch| batch.sharding() == Some(rows.clone())));
     assert_eq!(values(&batches[1])[..4], [16.0, 16.0, 16.0, 17.0]);
     let numbers = Synthetic::new(30, |at| HostArray::from_slice(&[at as f32; 3], [3]));
-    let error = numbers.stream().batch(15).to_device_with(2, &rows).next().unwrap().unwrap_err();
+    let error = numbers
+        .stream()
+        .batch(15)
+        .to_device_with(2, data::ToDeviceOptions { sharding: Some(rows.clone()) })
+        .next()
+        .unwrap()
+        .unwrap_err();
     assert!(error.to_string().contains("size 15, which is not divisible by the size 8"), "{error}");
 }

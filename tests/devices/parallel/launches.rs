@@ -1,4 +1,4 @@
-//! Many launches while the processors are busy.
+//! Many launches while the processor is busy.
 
 use super::{counting, mesh, values};
 use oxidax::prelude::*;
@@ -13,10 +13,10 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Collectives of two launches in flight can block each other for good on the CPU plugin, if the threads for one are taken by the
-/// other; so one waits for the other.
+/// On the CPU plugin the collectives of two concurrent launches can deadlock, if one launch takes
+/// the threads that the other needs. So each launch waits for the previous one.
 #[test]
-fn ten_thousand_launches_end_under_load() {
+fn ten_thousand_launches_finish_under_load() {
     let mesh = mesh([("i", 8)]);
     let mean = shard_map(|x: Array| pmean(&x, "i") + axis_index("i"), &mesh);
     let mean = mean.in_specs(p!["i"]).out_specs(p!["i"]);
@@ -38,7 +38,7 @@ fn ten_thousand_launches_end_under_load() {
         }
         x.block_until_ready().unwrap();
     });
-    // Each step adds 3.5, the mean of the devices' numbers, and then the number.
+    // Each step replaces an element by the mean, 3.5, plus the device's index.
     assert_eq!(values(&x)[0], 3.5 * 10_000.0);
     assert_eq!(step.stats().compiles, 1);
 }

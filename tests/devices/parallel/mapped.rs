@@ -71,7 +71,7 @@ fn collectives_of_every_dtype() {
         let own = bytes(&x);
         let row = own[..own.len() / 8].to_vec();
         assert_eq!(bytes(&gathered), own.repeat(8), "{dtype}");
-        // All rows are alike.
+        // All rows are equal.
         assert_eq!(bytes(&swapped), own, "{dtype}");
         assert_eq!([bytes(&most), bytes(&least)], [row.clone(), row.clone()], "{dtype}");
         // Device `j` gets element `j` of both.
@@ -82,7 +82,8 @@ fn collectives_of_every_dtype() {
         if !dtype.is_bool() && (dtype.bits() >= 8 || dtype.is_float()) {
             let expected = concatenate(&[reshape(&eight(0), [1]), reshape(&eight(8), [1])], 0);
             let expected = bytes(&convert_element_type(&expected, dtype));
-            // Eight does not fit the smallest floats, which saturate or overflow as a conversion does.
+            // Eight does not fit the smallest floats, which saturate or overflow as a conversion
+            // does.
             assert_eq!(bytes(&sum), expected, "{dtype}");
             assert_eq!(scattered.size(), 8, "{dtype}");
         }
@@ -103,10 +104,10 @@ fn maxima_keep_nan() {
 }
 
 #[test]
-fn gradients_add_up_where_a_value_was_alike() {
+fn gradients_of_replicated_values_are_summed() {
     let mesh = mesh([("i", 8)]);
     let (w, x) = (counting(&[2]), counting(&[8, 2]));
-    // Outside of the mapped function, and inside of it.
+    // `grad` outside of the mapped function, and inside it.
     let mesh_ = mesh.clone();
     let loss = move |w: &Array| {
         let f = |w: Array, x: Array| pmean(&sin(&(&w * &x)).sum(), "i");
@@ -127,7 +128,7 @@ fn gradients_add_up_where_a_value_was_alike() {
         jvp(slope, &w, &ones_like(&w)).1
     };
     close(&hessian(&loss), &hessian(&plain), 1e-4);
-    // Without types: as many devices' shares of one result.
+    // Without the tracking of varying axes.
     let mesh_ = mesh.clone();
     let xs = x.clone();
     let untyped = move |w: &Array| {
@@ -139,10 +140,10 @@ fn gradients_add_up_where_a_value_was_alike() {
 }
 
 #[test]
-fn loops_and_choices_inside() {
+fn loops_and_branches_inside() {
     let mesh = mesh([("i", 8)]);
     let x = counting(&[8, 2]);
-    // The carry starts alike everywhere and comes to vary.
+    // The carry starts replicated and becomes varying.
     let total = |x: Array| {
         let step = |sum: Array, row: Array| (&sum + &row, sum.clone());
         let (sum, all) = scan(step, zeros([2], DType::F32), &x);
@@ -244,7 +245,7 @@ fn rematerialized_and_compiled_inside() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_specs_are_errors() {
     let mesh = mesh([("a", 4), ("b", 2)]);
     let x = counting(&[8, 4]);
     let error = |f: fn(Array) -> Array, spec: PartitionSpec, out: PartitionSpec| {
@@ -253,10 +254,7 @@ fn what_is_refused() {
     };
     let same = |x: Array| x;
     let found = error(same, p!["a"], p![]);
-    assert!(
-        found.contains("result $: f32[2,4]{a} differs from device to device along `a`"),
-        "{found}"
-    );
+    assert!(found.contains("result $: f32[2,4]{a} differs between devices along `a`"), "{found}");
     assert!(found.contains("psum(&x, \"a\")") && found.contains("mapped.rs"), "{found}");
     let found = error(same, p!["c"], p![]);
     assert!(found.contains("names the axis `c`, Mesh(a=4, b=2) has none"), "{found}");
@@ -275,7 +273,7 @@ fn what_is_refused() {
     let outside = catch(|| psum(&x, "a")).unwrap_err().to_string();
     assert!(outside.contains("no named axis is in scope"), "{outside}");
     let found = error(|x| x.sum(), p!["a"], p!["a"]);
-    assert!(found.contains("speaks of 1 axes"), "{found}");
+    assert!(found.contains("p![\"a\"] has 1 axes"), "{found}");
     let unsaid = catch(|| shard_map(same, &mesh).apply(&x)).unwrap_err().to_string();
     assert!(unsaid.contains("in_specs and out_specs must say"), "{unsaid}");
 }

@@ -6,7 +6,7 @@ mod mapped;
 mod parity;
 mod placement;
 mod pmapped;
-mod shipped;
+mod serialized;
 
 use oxidax::prelude::*;
 

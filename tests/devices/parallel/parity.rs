@@ -1,7 +1,8 @@
-//! Programs on eight devices against the values that JAX has for them (`python-compat/fixtures/parallel.json`).
+//! Programs on eight devices against the values that JAX has for them
+//! (`python-compat/fixtures/parallel.json`).
 //!
-//! Operands are not recorded: both sides compute them. A case's function stands in the table of its family under the
-//! case's name.
+//! Operands are not recorded: both sides compute them. A case's function stands in the table of its
+//! family under the case's name.
 
 mod beyond;
 mod collectives;

@@ -1,4 +1,4 @@
-//! Where arrays lie, and what `jit` makes of it.
+//! Placements of arrays, and how `jit` follows them.
 
 use super::{close, counting, eight, mesh, values};
 use oxidax::parallel::TreeSharding;
@@ -6,9 +6,9 @@ use oxidax::parallel::{default_device, devices_of};
 use oxidax::prelude::*;
 
 #[test]
-fn devices_have_numbers() {
+fn devices_have_consecutive_ids() {
     let all = eight();
-    assert_eq!(all.iter().map(Device::id).collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
+    assert_eq!(all.iter().map(|device| device.id().0).collect::<Vec<_>>(), Vec::from_iter(0..8));
     assert_eq!(all[3].to_string(), "cpu:3");
     assert!(all.iter().all(|device| device.is_local() && device.process_index() == 0));
     assert_eq!(local_devices().unwrap(), all);
@@ -20,14 +20,14 @@ fn devices_have_numbers() {
 }
 
 #[test]
-fn arrays_go_to_devices_and_stay() {
+fn device_put_commits_to_a_device() {
     let all = eight();
     let x = counting(&[3]);
     assert_eq!(x.device().unwrap(), Some(default_device().unwrap()));
     let on_five = device_put(&x, &all[5]).unwrap();
     assert_eq!(on_five.device().unwrap(), Some(all[5].clone()));
     assert_eq!(values(&on_five), [0.0, 1.0, 2.0]);
-    // What nobody put anywhere comes along.
+    // An uncommitted operand is moved.
     let sum = &on_five + &x;
     assert_eq!(sum.device().unwrap(), Some(all[5].clone()));
     assert_eq!(values(&sum), [0.0, 2.0, 4.0]);
@@ -40,7 +40,7 @@ fn arrays_go_to_devices_and_stay() {
 }
 
 #[test]
-fn arrays_put_on_two_devices_do_not_mix() {
+fn operands_on_two_devices_are_an_error() {
     let all = eight();
     let [a, b] = [1, 2].map(|at| device_put(&counting(&[2]), &all[at]).unwrap());
     let error = catch(|| &a + &b).unwrap_err().to_string();
@@ -56,7 +56,7 @@ fn arrays_put_on_two_devices_do_not_mix() {
 }
 
 #[test]
-fn every_way_to_cut_comes_back_whole() {
+fn every_sharding_round_trips() {
     let mesh = mesh([("a", 4), ("b", 2)]);
     let x = counting(&[8, 4]);
     let specs = [
@@ -79,9 +79,9 @@ fn every_way_to_cut_comes_back_whole() {
             assert_eq!(values(&shard.data), values(&part), "{from} on {}", shard.device);
             assert_eq!(shard.data.device().unwrap(), Some(shard.device.clone()));
         }
-        // To two others: each pair is a program of its own.
-        let at = specs.iter().position(|spec| spec == from).unwrap();
-        for to in [&specs[(at + 1) % 8], &specs[(at + 3) % 8]] {
+        // To two others: each pair compiles a program.
+        let index = specs.iter().position(|spec| spec == from).unwrap();
+        for to in [&specs[(index + 1) % 8], &specs[(index + 3) % 8]] {
             let sharding = mesh.sharding(to.clone()).unwrap();
             let again = device_put(&put, &sharding).unwrap();
             assert_eq!(again.sharding().unwrap(), sharding);
@@ -91,7 +91,7 @@ fn every_way_to_cut_comes_back_whole() {
 }
 
 #[test]
-fn every_dtype_is_cut_and_put_together() {
+fn every_dtype_is_sharded_and_read() {
     let mesh = mesh([("a", 4), ("b", 2)]);
     for dtype in DType::all() {
         let x = convert_element_type(&iota(DType::I32, 16), dtype);
@@ -113,17 +113,17 @@ fn programs_follow_their_arguments() {
     let found = product.call(&cut, &whole).unwrap();
     assert_eq!(found.sharding().unwrap().spec(), &p!["data", "model"]);
     close(&found, &expected, 1e-6);
-    // The second argument lies nowhere in particular, so it is copied to all.
+    // The second argument is uncommitted, so it is copied to all devices.
     let found = product.call(&cut, &w).unwrap();
     assert_eq!(found.sharding().unwrap().spec(), &p!["data"]);
     close(&found, &expected, 1e-6);
-    assert_eq!(product.stats().moved, 1);
+    assert_eq!(product.stats().transferred, 1);
     let sum = (&cut * 2.0).sum();
     assert_eq!(sum.item::<f32>().unwrap(), values(&x).iter().sum::<f32>() * 2.0);
 }
 
 #[test]
-fn arguments_go_where_in_shardings_say() {
+fn in_shardings_place_arguments() {
     let mesh = mesh([("data", 8)]);
     let (rows, whole) = (mesh.sharding(p!["data"]).unwrap(), mesh.replicated());
     let f = jit(|w: Array, x: Array| (x.matmul(&w), w.sum()))
@@ -133,10 +133,10 @@ fn arguments_go_where_in_shardings_say() {
     let (y, s) = f.call(&w, &x).unwrap();
     assert_eq!((y.sharding().unwrap(), s.sharding().unwrap()), (rows.clone(), whole));
     close(&y, &x.matmul(&w), 1e-6);
-    assert_eq!(f.stats().moved, 2);
+    assert_eq!(f.stats().transferred, 2);
     let x = device_put(&x, &rows).unwrap();
     f.call(&w, &x).unwrap();
-    assert_eq!(f.stats().moved, 3);
+    assert_eq!(f.stats().transferred, 3);
     let error = f.call(&w, counting(&[15, 2])).unwrap_err().to_string();
     assert!(
         error.contains(
@@ -151,7 +151,7 @@ fn arguments_go_where_in_shardings_say() {
 }
 
 #[test]
-fn donated_shards_are_given_back() {
+fn shards_are_donated() {
     let mesh = mesh([("data", 8)]);
     let x = device_put(&counting(&[16]), mesh.sharding(p!["data"]).unwrap()).unwrap();
     let step = jit(|x: Array| &x + 1.0);
@@ -162,7 +162,7 @@ fn donated_shards_are_given_back() {
     let z = step.call(y).unwrap();
     assert_eq!(step.stats().not_donated, 1);
     assert_eq!(values(&z)[1], 3.0);
-    // Moved arguments are donated too, and kept ones stay.
+    // A transferred copy is donated, and the argument stays.
     let moved = jit(|x: Array| &x + 1.0).in_shardings(mesh.replicated());
     assert_eq!(values(&moved.call(&z).unwrap())[1], 4.0);
     assert_eq!(values(&z)[1], 3.0);

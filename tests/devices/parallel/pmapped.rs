@@ -4,7 +4,7 @@ use super::{close, counting, eight, values};
 use oxidax::prelude::*;
 
 #[test]
-fn examples_go_to_devices() {
+fn each_device_gets_one_example() {
     let x = counting(&[8, 3]);
     let f = pmap(|x: Array| &x - pmean(&x, "i")).axis_name("i");
     let y = f.call(&x).unwrap();
@@ -32,7 +32,7 @@ fn axes_devices_and_static_arguments() {
 }
 
 #[test]
-fn same_results_are_taken_once() {
+fn unmapped_results_come_from_one_device() {
     let f = pmap(|x: Array| psum(&x, "devices")).out_axes([None]);
     assert_eq!(values(&f.call(counting(&[8])).unwrap()), [28.0]);
 }
@@ -45,13 +45,13 @@ fn gradients_inside_and_outside() {
     let mapped = pmap(|w: Array, x: Array| sin(&w) * &x);
     let outside = grad(|w: &Array| mapped.call(w, &x).unwrap().sum())(&w);
     close(&outside, &(cos(&w) * &x), 1e-5);
-    // The derivative of a sum over devices is that of the sum of all devices' results.
+    // The gradient of a sum over devices is that of the sum of all devices' results.
     let summed = pmap(|w: Array| grad(|w: &Array| psum(&(w * w), "i"))(&w)).axis_name("i");
     close(&summed.call(&w).unwrap(), &(&w * 16.0), 1e-5);
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_axes_are_errors() {
     let f = pmap(|x: Array, y: Array| &x + &y);
     let error = f.call(counting(&[9]), counting(&[9])).unwrap_err().to_string();
     assert!(
@@ -62,5 +62,5 @@ fn what_is_refused() {
     assert!(error.contains("$[1], f32[4], has 4 examples, $[0] has 8"), "{error}");
     let none = pmap(|x: Array| x).in_axes([None]);
     let error = none.call(counting(&[8])).unwrap_err().to_string();
-    assert!(error.contains("no argument has an axis of examples"), "{error}");
+    assert!(error.contains("no argument has a mapped axis"), "{error}");
 }

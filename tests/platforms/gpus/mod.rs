@@ -1,6 +1,7 @@
-//! Programs compiled for GPUs that nobody needs to have.
+//! Programs compiled for GPU topologies without a GPU.
 //!
-//! They need the CUDA plugin (`oxidax plugin install cuda`); `cargo xtask ci` installs it and runs them.
+//! The tests need the CUDA plugin (`oxidax plugin install cuda`); `cargo xtask ci` installs it and
+//! runs them.
 
 mod gpu {
     use oxidax::doctor::{Topic, examine};
@@ -8,7 +9,7 @@ mod gpu {
 
     #[test]
     #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
-    fn a_step_over_eight_is_compiled_and_examined() {
+    fn step_on_eight_gpus_is_compiled_and_examined() {
         let topology = Topology::named("h100:8").unwrap();
         assert_eq!((topology.platform(), topology.devices().len()), ("cuda", 8));
         assert_eq!(topology.kind(), "NVIDIA H100 80GB HBM3");
@@ -31,7 +32,7 @@ mod gpu {
 
     #[test]
     #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
-    fn a_kind_that_nobody_knows() {
+    fn unknown_kind_is_an_error() {
         let error = Topology::named("rtx:1").unwrap_err().to_string();
         assert!(error.contains("`rtx:1` is no topology"), "{error}");
         assert!(error.contains("describes no GPU `rtx`") && error.contains("h100"), "{error}");

@@ -1,13 +1,14 @@
-//! Programs compiled for TPUs that nobody needs to have: one chip, one host's, several hosts', several slices.
+//! Programs compiled for TPU topologies without a TPU: one chip, one host, several hosts, several
+//! slices.
 //!
-//! They need libtpu (`oxidax plugin install tpu`); `cargo xtask ci` installs it and runs them.
+//! The tests need libtpu (`oxidax plugin install tpu`); `cargo xtask ci` installs it and runs them.
 
 mod tpu {
     mod doctor;
     mod roofline;
     mod spread;
 
-    use oxidax::jit::Planned;
+    use oxidax::jit::CompilerReport;
     use oxidax::ops::Tiling;
     use oxidax::prelude::*;
 
@@ -15,8 +16,11 @@ mod tpu {
         Aval::new(DType::F32, shape)
     }
 
-    /// A step of a network with fully sharded parameters and batches, over all devices of a mesh.
-    fn sharded_step(mesh: &Mesh, topology: &Topology) -> Planned {
+    type ShardedStep = Compiled<(Array, Array), (Array, Array)>;
+
+    /// Compiles a training step with fully sharded parameters and batches, over all devices of a
+    /// mesh.
+    fn sharded_step(mesh: &Mesh, topology: &Topology) -> ShardedStep {
         let [cut, rows] = [p!["data", "model"], p!["data"]].map(|s| mesh.sharding(s).unwrap());
         let step = jit(|w: Array, x: Array| {
             let loss = |w: &Array| tanh(&x.matmul(w)).mean();
@@ -28,8 +32,8 @@ mod tpu {
         lowered.compile_for(topology).unwrap()
     }
 
-    /// Every collective in one `shard_map`.
-    fn collectives(mesh: &Mesh, topology: &Topology) -> Planned {
+    /// Compiles every collective in one `shard_map`.
+    fn collectives(mesh: &Mesh, topology: &Topology) -> CompilerReport {
         let all: Vec<String> = mesh.axes().iter().map(|(name, _)| name.clone()).collect();
         let n = mesh.size("model").unwrap();
         let ring: Vec<(usize, usize)> = (0..n).map(|at| (at, (at + 1) % n)).collect();
@@ -46,12 +50,12 @@ mod tpu {
         let mapped = shard_map(f, mesh).in_specs(each.clone()).out_specs(each);
         let mapped = jit(move |x: Array| mapped.apply(&x));
         let rows = mesh.devices().len();
-        mapped.lower(f32s([rows, 8 * n])).unwrap().compile_for(topology).unwrap()
+        mapped.lower(f32s([rows, 8 * n])).unwrap().compile_for(topology).unwrap().report()
     }
 
     #[test]
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-    fn one_host_and_several() {
+    fn sharded_steps_compile_for_one_and_several_hosts() {
         for (slice, data, model) in [
             ("v3:2x2", 4, 2),
             ("v4:2x2x2", 4, 2),
@@ -65,7 +69,7 @@ mod tpu {
             assert_eq!(topology.devices().len(), data * model, "{slice}");
             let axes = [("data", data), ("model", model)];
             let mesh = Mesh::without_devices(axes).unwrap();
-            let step = sharded_step(&mesh, &topology);
+            let step = sharded_step(&mesh, &topology).report();
             assert_eq!(step.memory_analysis().unwrap().arguments % 4, 0);
             assert_ne!(step.collectives().unwrap().to_string(), "none");
             collectives(&topology.mesh(axes).unwrap(), &topology);
@@ -74,7 +78,7 @@ mod tpu {
 
     #[test]
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-    fn a_part_of_the_axes_and_loops() {
+    fn partial_axes_and_loops_compile() {
         let topology = Topology::named("v5e:4x4").unwrap();
         let mesh = topology.mesh([("data", 4), ("model", 4)]).unwrap();
         let mapped = shard_map(
@@ -93,7 +97,7 @@ mod tpu {
 
     #[test]
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-    fn several_slices() {
+    fn several_slices_compile() {
         let slices = Topology::of_slices("v5e:2x2", 2).unwrap();
         let slice = |device: &Device| device.slice_index();
         assert_eq!(
@@ -106,8 +110,8 @@ mod tpu {
 
     #[test]
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-    fn what_a_topology_says() {
-        // A v4 chip is one device, as on Cloud TPU VMs; one of v3 or 7x is two.
+    fn topology_reports_its_devices() {
+        // A v4 chip is one device, as on Cloud TPU VMs. A v3 or 7x chip is two.
         for (name, kind, devices, per_chip, processes, gib) in [
             ("v3:2x2", "TPU v3", 8, 2, 1, 15.5),
             ("v4:2x2x2", "TPU v4", 8, 1, 2, 30.7),
@@ -139,18 +143,18 @@ mod tpu {
 
     #[test]
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-    fn the_compilers_word_on_a_program() {
+    fn report_serialize_and_debug() {
         let topology = Topology::named("v5e:1x1").unwrap();
         let square = jit(|x: Array| x.matmul(&x)).name("square");
         let x = Aval::new(DType::BF16, [1024, 1024]);
         let compiled = square.lower(&x).unwrap().compile_for(&topology).unwrap();
-        let memory = compiled.memory_analysis().unwrap();
+        let memory = compiled.report().memory_analysis().unwrap();
         assert_eq!((memory.arguments, memory.results), (2 << 20, 2 << 20));
         assert!(memory.total() >= memory.arguments + memory.results - memory.aliased);
-        assert_eq!(compiled.cost_analysis().unwrap()["flops"], 2f64.powi(31));
-        assert_eq!(compiled.cost().flops, 1 << 31);
-        assert!(!compiled.optimized_hlo().unwrap().is_empty());
-        assert_eq!(format!("{compiled:?}"), "Planned(square for v5e:1x1)");
+        assert_eq!(compiled.report().cost_analysis().unwrap()["flops"], 2f64.powi(31));
+        assert_eq!(oxidax::passes::cost(compiled.program().unwrap()).flops, 1 << 31);
+        assert!(!compiled.report().optimized_hlo().unwrap().is_empty());
+        assert_eq!(format!("{compiled:?}"), "Compiled(square for v5e:1x1)");
         let bytes = compiled.serialize().unwrap();
         let read = Compiled::<(Array,), Array>::deserialize(&bytes, &x, &x);
         let error = read.unwrap_err().to_string();
@@ -158,7 +162,7 @@ mod tpu {
         assert!(error.contains("compiled for tpu, this process runs on cpu"), "{error}");
     }
 
-    /// Twelve layers whose activations the derivative keeps.
+    /// Twelve layers whose activations are saved for the derivative.
     fn deep(w: Array, x: Array) -> Array {
         let loss = |w: &Array| (0..12).fold(x.clone(), |h, _| tanh(&h.matmul(w))).mean();
         grad(loss)(&w)
@@ -166,7 +170,7 @@ mod tpu {
 
     #[test]
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-    fn a_step_too_large_says_by_how_much_and_which_lines() {
+    fn too_large_step_names_the_overrun_and_lines() {
         let topology = Topology::named("v5e:1x1").unwrap();
         let lowered = jit(deep).lower((f32s([4096, 4096]), f32s([1 << 18, 4096]))).unwrap();
         let error = lowered.compile_for(&topology).unwrap_err();
@@ -188,7 +192,7 @@ mod tpu {
 
     #[test]
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-    fn meshes_that_do_not_fit() {
+    fn mesh_with_too_many_devices_is_an_error() {
         let topology = Topology::named("v5e:2x2").unwrap();
         let mesh = Mesh::without_devices([("data", 8)]).unwrap();
         let f = jit(|x: Array| tanh(&x)).in_shardings(mesh.sharding(p!["data"]).unwrap());

@@ -1,5 +1,5 @@
-//! Compiled programs on disk, from one process to the next. Each process is this very test binary, started again with an
-//! environment that says which part it plays (`parts`) and where its cache is; none is the user's.
+//! The disk cache across processes. Each process is this test binary, started with an environment
+//! that selects a scenario (`parts`) and a temporary cache folder.
 
 #[path = "../../cpu/dispatch/listener.rs"]
 mod listener;

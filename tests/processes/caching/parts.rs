@@ -1,14 +1,14 @@
-//! What a started process does, and what it says of it. Names in capitals are answers, the same whether a program was
-//! loaded or compiled.
+//! The scenarios of child processes. Capitalized names report results, which are equal for loaded
+//! and compiled programs.
 
 use oxidax::prelude::*;
 
 use crate::caching::listener::listen;
-use crate::caching::scene::{PART, say};
+use crate::caching::scene::{PART, report};
 
-/// Not a test by itself: plays the part that the environment names.
+/// Not a test itself: runs the scenario that the environment names.
 #[test]
-fn play() {
+fn run_scenario() {
     let Ok(part) = std::env::var(PART) else { return };
     let logged = listen(|| match part.as_str() {
         "step" => step(),
@@ -19,17 +19,17 @@ fn play() {
         "lines" => lines(),
         "settings" => settings(),
         "limits" => limits(),
-        other => panic!("no part is called {other}"),
+        other => panic!("there is no scenario {other}"),
     });
     let warnings: Vec<_> = logged.iter().filter(|line| line.contains("compile")).collect();
-    say("warnings", warnings);
+    report("warnings", warnings);
     let disk = oxidax::jit::cache::stats().disk;
-    say("hits", disk.hits);
-    say("misses", disk.misses);
-    say("kept", disk.kept);
-    say("damaged", disk.damaged);
-    say("times", disk.hits > 0 && disk.bytes_read > 0 && disk.load_time.as_nanos() > 0);
-    say("written", disk.bytes_written > 0);
+    report("hits", disk.hits);
+    report("misses", disk.misses);
+    report("stored", disk.stored);
+    report("damaged", disk.damaged);
+    report("times", disk.hits > 0 && disk.bytes_read > 0 && disk.load_time.as_nanos() > 0);
+    report("written", disk.bytes_written > 0);
 }
 
 fn numbers(n: usize) -> Array {
@@ -53,7 +53,7 @@ fn a_step() -> Step {
     step.name("step")
 }
 
-/// A step that gives its weights away.
+/// A step that donates its weights.
 fn step() {
     let step = a_step();
     let (mut w, x) = (numbers(64), numbers(64));
@@ -63,32 +63,32 @@ fn step() {
         (w, loss) = step.call(w, &x).unwrap();
         losses.push(loss.item::<f32>().unwrap());
     }
-    say("Losses", losses);
-    say("Weights", shown(&w));
+    report("Losses", losses);
+    report("Weights", shown(&w));
     let stats = step.stats();
-    say("Donated", (stats.not_donated, stats.compiles, stats.hits, stats.misses));
-    say("loaded", stats.loaded);
+    report("Donated", (stats.not_donated, stats.compiles, stats.hits, stats.misses));
+    report("loaded", stats.loaded);
 }
 
-/// A program compiled ahead of its first call tells about itself.
+/// The report of a program compiled ahead of time.
 fn ahead() {
     let (w, x) = (numbers(64), numbers(64));
     let compiled = a_step().lower((w.aval().clone(), x.aval().clone())).unwrap().compile().unwrap();
-    say("Memory", compiled.memory_analysis().unwrap());
-    say("Aliased", compiled.memory_analysis().unwrap().aliased);
-    // Some plugins do not tell: not of one that was loaded either.
-    say("Costs", compiled.cost_analysis().map_err(|_| "not told"));
-    say("Optimized", !compiled.optimized_hlo().unwrap().is_empty());
-    say("Collectives", compiled.collectives().unwrap().to_string());
+    report("Memory", compiled.report().memory_analysis().unwrap());
+    report("Aliased", compiled.report().memory_analysis().unwrap().aliased);
+    // Not every plugin reports costs.
+    report("Costs", compiled.report().cost_analysis().map_err(|_| "not reported"));
+    report("Optimized", !compiled.report().optimized_hlo().unwrap().is_empty());
+    report("Collectives", compiled.report().collectives().unwrap().to_string());
     let held = w.clone();
-    say("Loss", compiled.call(w, &x).unwrap().1.item::<f32>().unwrap());
-    say("Kept", (compiled.not_donated(), shown(&held)[1]));
+    report("Loss", compiled.call(w, &x).unwrap().1.item::<f32>().unwrap());
+    report("Kept", (compiled.not_donated(), shown(&held)[1]));
     let (w, _) = compiled.call(held, &x).unwrap();
-    say("Given", (compiled.not_donated(), shown(&w)[1]));
-    say("loaded", compiled.is_from_disk());
+    report("Given", (compiled.not_donated(), shown(&w)[1]));
+    report("loaded", compiled.is_from_disk());
 }
 
-/// One program over eight devices, whose compiler chooses how a result lies.
+/// A program on eight devices, with one sharding chosen by the compiler.
 fn eight() {
     oxidax::parallel::set_cpu_devices(8).unwrap();
     let mesh = Mesh::new(devices().unwrap(), [("data", 4), ("model", 2)]).unwrap();
@@ -102,36 +102,36 @@ fn eight() {
     let w = numbers(32).reshape([4, 8]);
     let x = numbers(64).reshape([16, 4]);
     let (y, mean) = layer.call(&w, &x).unwrap();
-    say("Lies", y.sharding().map(|sharding| sharding.to_string()));
-    say(
+    report("Sharding", y.sharding().map(|sharding| sharding.to_string()));
+    report(
         "Shards",
         y.addressable_shards().unwrap().iter().map(|s| s.index.clone()).collect::<Vec<_>>(),
     );
-    say("Values", (shown(&y), mean.item::<f32>().unwrap()));
+    report("Values", (shown(&y), mean.item::<f32>().unwrap()));
     let lowered = layer.lower((w.aval().clone(), x.aval().clone())).unwrap();
     let compiled = lowered.compile().unwrap();
-    say("Collectives", compiled.collectives().unwrap().to_string());
-    say("Memory", compiled.memory_analysis().unwrap());
-    say("loaded", layer.stats().loaded);
+    report("Collectives", compiled.report().collectives().unwrap().to_string());
+    report("Memory", compiled.report().memory_analysis().unwrap());
+    report("loaded", layer.stats().loaded);
 }
 
-/// A program that calls back, and one around it that does not.
+/// A program with a callback.
 fn callback() {
     let print = jit(|x: Array| {
         debug::callback(|_| {}, &[&x]);
         &x * 2.0
     });
-    say("Values", shown(&print.call(numbers(3)).unwrap()));
-    say("loaded", print.stats().loaded);
+    report("Values", shown(&print.call(numbers(3)).unwrap()));
+    report("loaded", print.stats().loaded);
 }
 
-/// A function whose derivative is a closure: the program that was compiled knows nothing of it.
+/// A function whose derivative is a closure, which the compiled program does not call.
 fn rule() {
     let f = jit(|x: Array| {
         let twice = custom_jvp(|x: &Array| x * 2.0, |x: &Array, dx: &Array| (x * 2.0, dx * 2.0));
         twice(&x)
     });
-    say("Values", shown(&f.name("rule").call(numbers(3)).unwrap()));
+    report("Values", shown(&f.name("rule").call(numbers(3)).unwrap()));
 }
 
 /// The same function on two lines.
@@ -139,37 +139,37 @@ fn lines() {
     let x = numbers(3);
     let first = jit(|x: Array| cos(&x) * &x).name("f");
     let second = jit(|x: Array| cos(&x) * &x).name("f");
-    say("Equal", shown(&first.call(&x).unwrap()) == shown(&second.call(&x).unwrap()));
-    say("second", second.stats().loaded);
-    // Another name shows in profiles, so it is another program.
+    report("Equal", shown(&first.call(&x).unwrap()) == shown(&second.call(&x).unwrap()));
+    report("second", second.stats().loaded);
+    // The name appears in profiles, so it is part of the program.
     let third = jit(|x: Array| cos(&x) * &x).name("g");
     third.call(&x).unwrap();
-    say("third", third.stats().loaded);
+    report("third", third.stats().loaded);
 }
 
-/// Settings that change while the process runs.
+/// Settings changed while the process runs.
 fn settings() {
     use oxidax::jit::cache::{Settings, disk, set_disk, stats};
     let own = disk().unwrap();
     set_disk(Settings::off()).unwrap();
     called(4);
-    say("off", (stats().disk.misses, stats().disk.kept));
+    report("off", (stats().disk.misses, stats().disk.stored));
     set_disk(Settings { min_compile: std::time::Duration::from_secs(3600), ..own.clone() })
         .unwrap();
     called(5);
-    say("fast", (stats().disk.misses > 0, stats().disk.kept));
+    report("fast", (stats().disk.misses > 0, stats().disk.stored));
     set_disk(Settings { min_bytes: 1 << 30, max_bytes: 2 << 30, ..own.clone() }).unwrap();
     called(6);
-    say("small", stats().disk.kept);
+    report("small", stats().disk.stored);
     set_disk(own.clone()).unwrap();
     called(7);
-    say("own", stats().disk.kept > 0);
+    report("own", stats().disk.stored > 0);
     let folder = own.folder.clone().unwrap();
     std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-    say("refused", set_disk(own).unwrap_err().to_string());
+    report("refused", set_disk(own).unwrap_err().to_string());
 }
 
-/// Caches in memory that are smaller than what is asked of them.
+/// Caches in memory with small limits.
 fn limits() {
     use oxidax::jit::cache::{set_limits, stats};
     set_limits(2, 1);
@@ -181,18 +181,18 @@ fn limits() {
     }
     let after = stats();
     let (a, b) = (before.operations, after.operations);
-    say("operations", (b.limit, b.entries, b.hits - a.hits, b.misses - a.misses));
+    report("operations", (b.limit, b.entries, b.hits - a.hits, b.misses - a.misses));
     for x in [&xs[0], &xs[0], &xs[1], &xs[0]] {
         vmap(|x: Array| &x * &x).apply(x);
     }
     let (a, b) = (after.programs, stats().programs);
-    say(
+    report(
         "programs",
         (b.limit, b.entries, b.hits - a.hits, b.misses - a.misses, b.evictions - a.evictions),
     );
 }
 
-/// A call of the step on arrays of `n`, of which the first is donated.
+/// Calls the step on arrays of `n` elements, of which the first is donated.
 fn called(n: usize) {
     let y = numbers(n);
     a_step().call(numbers(n), &y).unwrap();

@@ -1,4 +1,4 @@
-//! Starting processes, and hearing what they say.
+//! [`User`]: starts child processes with a cache folder, and collects their reports.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,32 +7,32 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// The part that a process plays; unset in the process that runs the tests.
+/// Variable with the scenario of a child process; unset in the process that runs the tests.
 pub(crate) const PART: &str = "OXIDAX_TEST_PART";
 
-/// What a process says begins so, among what the test harness says.
+/// Prefix of reported lines, to tell them from the test harness's output.
 const MARK: &str = "@@ ";
 
-/// Says something to the process that started this one.
-#[allow(clippy::print_stdout, reason = "it is heard through a pipe")]
-pub(crate) fn say(name: &str, value: impl std::fmt::Debug) {
+/// Reports a value to the parent process.
+#[allow(clippy::print_stdout, reason = "the parent process reads it")]
+pub(crate) fn report(name: &str, value: impl std::fmt::Debug) {
     println!("\n{MARK}{name}={value:?}");
 }
 
-/// A user's cache, and the variables that his processes have.
+/// A cache folder, and the environment of the processes that use it.
 pub(crate) struct User {
     pub(crate) cache: TempDir,
     variables: BTreeMap<String, String>,
 }
 
-/// What a process said, by name.
-pub(crate) type Said = BTreeMap<String, String>;
+/// The values that a process reported, by name.
+pub(crate) type Report = BTreeMap<String, String>;
 
 impl User {
-    /// One with an empty cache, in which everything is kept, however fast it compiles.
+    /// Creates an empty cache that stores every program, however fast it compiles.
     pub(crate) fn new() -> User {
         let cache = tempfile::tempdir().unwrap();
-        // The plugins of whoever runs the tests.
+        // The installed plugins are shared.
         let plugins = oxidax_cache::folder(|name| std::env::var_os(name)).unwrap().join("plugins");
         if plugins.exists() {
             std::os::unix::fs::symlink(plugins, cache.path().join("plugins")).unwrap();
@@ -54,35 +54,35 @@ impl User {
     fn command(&self, part: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["--exact", "caching::parts::play", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "caching::parts::run_scenario", "--nocapture", "--test-threads=1"])
             .env_remove("XLA_FLAGS")
             .env_remove("OXIDAX_CPU_DEVICES")
             .envs(&self.variables)
-            // The plugin greets nobody.
+            // Silences the plugin's log.
             .env("TF_CPP_MIN_LOG_LEVEL", "2")
             .env(PART, part)
             .stdout(Stdio::piped());
         command
     }
 
-    /// Plays a part in a process of its own.
+    /// Runs a scenario in a child process.
     #[track_caller]
-    pub(crate) fn play(&self, part: &str) -> Said {
-        self.play_at_once(part, 1).remove(0)
+    pub(crate) fn run(&self, part: &str) -> Report {
+        self.run_at_once(part, 1).remove(0)
     }
 
-    /// Plays a part in several processes at a time.
+    /// Runs a scenario in several processes at the same time.
     #[track_caller]
-    pub(crate) fn play_at_once(&self, part: &str, count: usize) -> Vec<Said> {
+    pub(crate) fn run_at_once(&self, part: &str, count: usize) -> Vec<Report> {
         let children: Vec<_> = (0..count).map(|_| self.command(part).spawn().unwrap()).collect();
-        let said = children.into_iter().map(|child| {
+        let reports = children.into_iter().map(|child| {
             let output = child.wait_with_output().unwrap();
             let text = String::from_utf8(output.stdout).unwrap();
             assert!(output.status.success(), "{part}: {text}");
             let lines = text.lines().filter_map(|line| line.strip_prefix(MARK)?.split_once('='));
             lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
         });
-        said.collect()
+        reports.collect()
     }
 
     pub(crate) fn programs(&self) -> PathBuf {
@@ -103,14 +103,14 @@ fn size(path: &Path) -> u64 {
     path.metadata().unwrap().len()
 }
 
-/// What is said of the disk, as `hits misses kept damaged`.
-pub(crate) fn disk(said: &Said) -> [u64; 4] {
-    ["hits", "misses", "kept", "damaged"].map(|name| said[name].parse().unwrap())
+/// Returns the counts of the disk cache: hits, misses, stored, damaged.
+pub(crate) fn disk(report: &Report) -> [u64; 4] {
+    ["hits", "misses", "stored", "damaged"].map(|name| report[name].parse().unwrap())
 }
 
-/// All but what is said of the disk.
-pub(crate) fn answers(said: &Said) -> Said {
-    let mut said = said.clone();
-    said.retain(|name, _| name.chars().next().is_some_and(char::is_uppercase));
-    said
+/// Returns the results of the computation, without the counts.
+pub(crate) fn answers(report: &Report) -> Report {
+    let mut report = report.clone();
+    report.retain(|name, _| name.chars().next().is_some_and(char::is_uppercase));
+    report
 }

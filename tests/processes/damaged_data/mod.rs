@@ -1,9 +1,9 @@
-//! Damaged files of every format: what is read is `Ok` or an error, without a panic or a hang, and without
-//! memory that the file's size does not justify.
+//! Damaged files of every format are read or give an error. They cause no panic, no hang, and no
+//! allocation that exceeds the file's size.
 //!
-//! Each format has a few good files; `FILES` mutations of them are read: cut short, bits flipped, bytes
-//! overwritten, lengths set to huge or negative numbers, pieces doubled or taken out. How much memory was
-//! used is what the kernel says of the whole process, so this is a program of its own, with one test.
+//! Each format has a few intact files. `FILES` mutations of them are read: truncated, with flipped
+//! bits, overwritten bytes, huge or negative lengths, and repeated or removed parts. Memory use is
+//! measured for the whole process, so this test runs in its own process.
 
 pub(crate) mod mutations;
 #[path = "../../cpu/data/support.rs"]
@@ -20,23 +20,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use support::{examples, gzipped, tfrecord_bytes};
 
-/// Damaged files of each good one.
+/// Damaged files of each intact one.
 const FILES: u64 = 400;
-/// Memory, in KiB, beyond which something believed a length: all good files are below 2 KiB.
-const MOST_KIB: u64 = 16 << 10;
+/// More memory than this, in KiB, means that a length was trusted: all intact files are below 2
+/// KiB.
+const MAX_KIB: u64 = 16 << 10;
 
 fn fixture(name: &str) -> Vec<u8> {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cpu/data/files"));
     std::fs::read(folder.join(name)).unwrap()
 }
 
-/// Reads damaged copies of the good files in memory.
+/// Reads damaged copies of the intact files in memory.
 #[track_caller]
 fn fuzz(good: &[Vec<u8>], read: impl Fn(File) -> Result<(), oxidax::Error>) {
     fuzz_bytes(good, |bytes| read(File::in_memory("file", bytes)));
 }
 
-/// The same for what only reads files on disk.
+/// Reads damaged copies with functions that accept only files on disk.
 #[track_caller]
 fn fuzz_on_disk(good: &[Vec<u8>], path: &Path, read: impl Fn() -> Result<(), oxidax::Error>) {
     fuzz_bytes(good, |bytes| {
@@ -45,7 +46,7 @@ fn fuzz_on_disk(good: &[Vec<u8>], path: &Path, read: impl Fn() -> Result<(), oxi
     });
 }
 
-/// Reads damaged copies of the good files, and counts which were noticed.
+/// Reads damaged copies of the intact files, and counts the errors.
 #[track_caller]
 fn fuzz_bytes(good: &[Vec<u8>], read: impl Fn(&[u8]) -> Result<(), oxidax::Error>) {
     let (before, place) = (most_used(), std::panic::Location::caller());
@@ -73,15 +74,15 @@ fn fuzz_bytes(good: &[Vec<u8>], read: impl Fn(&[u8]) -> Result<(), oxidax::Error
             }
         }
     }
-    // Changes of elements cannot be noticed everywhere, those of structure must be.
+    // Changed elements are not always detectable, changed structure is.
     assert!(noticed > FILES / 10, "{place}: only {noticed} errors");
     if let (Some(before), Some(after)) = (before, most_used()) {
         let more = after - before;
-        assert!(more < MOST_KIB, "{place}: {more} KiB more were used");
+        assert!(more < MAX_KIB, "{place}: {more} KiB were allocated");
     }
 }
 
-/// Reads a stream to its end: a file of so many bytes has no more items than bytes.
+/// Reads a stream to its end. A file has no more items than bytes.
 fn drained<T>(stream: impl Iterator<Item = Result<T, oxidax::Error>>) -> Result<(), oxidax::Error> {
     let mut first = Ok(());
     for (count, item) in stream.enumerate() {

@@ -1,18 +1,18 @@
-//! Damage to files, and the memory that reading them took.
+//! Mutations of files, and the peak memory of reading them.
 
 use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// The most memory that was ever in use, in KiB. (An allocation that the machine does not have ends the test, used or
-/// not.)
+/// Returns the peak memory of the process in KiB. An allocation that the machine cannot provide
+/// ends the test.
 pub(crate) fn most_used() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Bytes with one to three of: cut short, bits flipped, bytes overwritten, lengths set to huge numbers, pieces doubled
-/// or taken out.
+/// Returns mutated bytes: truncated, with flipped bits, overwritten bytes, huge lengths, or
+/// repeated or removed parts.
 pub(crate) fn damaged(good: &[u8], random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     let mut bytes = good.to_vec();
     for _ in 0..random.random_range(1..4) {

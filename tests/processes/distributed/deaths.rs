@@ -1,8 +1,8 @@
-//! Processes that die, or never live, and how the others hear of it.
+//! Processes that die or never start, and the errors of the others.
 
 use crate::distributed::scene::{Actor, address};
 
-/// That all have joined, and then one is killed; the others, with what they say.
+/// Starts all processes, kills one, and returns it with the output of the others.
 fn killed(part: &str, count: usize, victim: usize) -> (u32, Vec<String>) {
     let mut actors = Actor::all(part, &address(), count);
     for actor in &mut actors {
@@ -16,7 +16,7 @@ fn killed(part: &str, count: usize, victim: usize) -> (u32, Vec<String>) {
 }
 
 #[test]
-fn who_is_killed_in_a_barrier_is_named_to_all() {
+fn process_killed_in_a_barrier_is_named() {
     for (count, victim) in [(2, 1), (4, 2)] {
         let (pid, others) = killed("wait", count, victim);
         for said in others {
@@ -28,7 +28,7 @@ fn who_is_killed_in_a_barrier_is_named_to_all() {
 }
 
 #[test]
-fn the_coordinators_death_is_noticed_by_all() {
+fn death_of_the_coordinator_is_detected() {
     let (pid, others) = killed("wait", 4, 0);
     assert_eq!(others.len(), 3);
     for said in others {
@@ -39,7 +39,7 @@ fn the_coordinators_death_is_noticed_by_all() {
 }
 
 #[test]
-fn who_falls_silent_is_taken_for_dead() {
+fn silent_processes_count_as_dead() {
     for (victim, who) in [(2, "process 2 ("), (0, "the coordinator, process 0 (")] {
         let mut actors = Actor::all("fall silent", &address(), 4);
         for actor in &mut actors {
@@ -56,7 +56,7 @@ fn who_falls_silent_is_taken_for_dead() {
 }
 
 #[test]
-fn a_death_calls_whoever_asked_to_be_called() {
+fn death_calls_on_lost() {
     for victim in [0, 1] {
         let (pid, others) = killed("wait, and call on loss", 3, victim);
         for said in others {
@@ -66,8 +66,8 @@ fn a_death_calls_whoever_asked_to_be_called() {
     }
 }
 
-/// A process that has joined while others are awaited. Of two that want the same place one is turned away, which
-/// shows that the other has it.
+/// Starts a process that has joined while others are missing. A second process with the same id is
+/// refused, which shows that the first one has joined.
 fn joined(address: &str, count: usize, index: usize) -> Actor {
     let mut rivals = [(); 2].map(|()| Actor::start("wait", address, count, index));
     loop {
@@ -80,7 +80,7 @@ fn joined(address: &str, count: usize, index: usize) -> Actor {
 }
 
 #[test]
-fn who_is_killed_while_others_join_is_named() {
+fn process_killed_while_others_join_is_named() {
     let address = address();
     let coordinator = Actor::start("wait", &address, 4, 0);
     let (mut victim, other) = (joined(&address, 4, 1), joined(&address, 4, 2));
@@ -94,7 +94,7 @@ fn who_is_killed_while_others_join_is_named() {
 }
 
 #[test]
-fn who_never_starts_is_named_within_the_time() {
+fn missing_processes_are_named_in_time() {
     let address = address();
     let others: Vec<Actor> = [0, 1, 2].map(|index| Actor::start("join", &address, 4, index)).into();
     for said in others.into_iter().map(Actor::rest) {
@@ -108,7 +108,7 @@ fn who_never_starts_is_named_within_the_time() {
 }
 
 #[test]
-fn a_coordinator_that_never_starts_is_named_within_the_time() {
+fn missing_coordinator_is_named_in_time() {
     let address = address();
     let said = Actor::start("join", &address, 2, 1).rest();
     let expected = format!("initialize: no coordinator at {address} took in process 1 (");

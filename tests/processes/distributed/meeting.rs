@@ -1,4 +1,4 @@
-//! Processes that come together, and do what they are to do.
+//! Processes that join and synchronize.
 
 use crate::distributed::scene::{Actor, address};
 use std::io::Write;
@@ -26,9 +26,9 @@ fn two_and_four_processes_join_and_leave() {
 }
 
 #[test]
-fn the_last_may_come_much_later() {
+fn last_process_may_start_much_later() {
     let address = address();
-    // Not the coordinator first, either.
+    // Nor does the coordinator start first.
     let mut actors = vec![Actor::start("late barrier", &address, 3, 2)];
     std::thread::sleep(std::time::Duration::from_millis(300));
     actors.push(Actor::start("late barrier", &address, 3, 0));
@@ -44,7 +44,7 @@ fn the_last_may_come_much_later() {
 }
 
 #[test]
-fn keys_are_seen_by_all() {
+fn keys_are_shared() {
     for count in [2, 4] {
         for actor in Actor::all("keys", &address(), count) {
             let said = actor.rest();
@@ -82,7 +82,7 @@ fn rounds_without_arrays_need_no_plugin() {
 }
 
 #[test]
-fn values_beyond_a_message_go_in_parts_and_beyond_the_limit_not_at_all() {
+fn large_values_are_split_and_limited() {
     for actor in Actor::all("large", &address(), 2) {
         let said = actor.rest();
         let lines: Vec<&str> = said.lines().collect();
@@ -95,7 +95,7 @@ fn values_beyond_a_message_go_in_parts_and_beyond_the_limit_not_at_all() {
 }
 
 #[test]
-fn what_is_no_protocol_does_no_harm() {
+fn invalid_protocols_are_harmless() {
     let address = address();
     let mut actors = Actor::all("late barrier", &address, 2);
     for actor in &mut actors {
@@ -106,7 +106,7 @@ fn what_is_no_protocol_does_no_harm() {
     for round in 0..60 {
         let mut stream = TcpStream::connect(&address).unwrap();
         let mut bytes: Vec<u8> = match round % 3 {
-            // HTTP/2 that goes wrong after the greeting, another protocol, and nothing that makes sense.
+            // Invalid HTTP/2 after the greeting, another protocol, and random bytes.
             0 => b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
             1 => b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
             _ => Vec::new(),
@@ -117,7 +117,7 @@ fn what_is_no_protocol_does_no_harm() {
             noise ^= noise << 17;
             noise as u8
         }));
-        // The coordinator may have closed the connection before everything was written.
+        // The coordinator may close the connection before everything is written.
         drop(stream.write_all(&bytes));
         if round % 2 == 0 {
             held.push(stream);

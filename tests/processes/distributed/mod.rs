@@ -1,5 +1,6 @@
-//! Several real processes on this host. Each is this very test binary, started again with an environment that says
-//! which part it plays (`parts`); the tests start them, kill some, and read what the others say.
+//! Several real processes on this host. Each is this test binary, started again with an environment
+//! variable that selects its part (`parts`). The tests start and kill processes, and read their
+//! output.
 
 mod deaths;
 mod meeting;

@@ -1,11 +1,11 @@
-//! With arrays, which lie on the CPU plugin's devices.
+//! Collective operations with arrays on the CPU plugin.
 
 use crate::distributed::parts::config;
 use crate::distributed::scene::{Actor, address, say};
 use oxidax::distributed::{self, assert_equal, broadcast_one_to_all, process_allgather};
 use oxidax::prelude::*;
 
-/// A part: all that processes do together with arrays.
+/// A part: all collective operations on arrays.
 pub(crate) fn arrays() -> Result<(), Error> {
     distributed::initialize(config())?;
     let (me, count) = (distributed::process_index(), distributed::process_count());
@@ -42,7 +42,7 @@ pub(crate) fn arrays() -> Result<(), Error> {
     assert!(broadcast_one_to_all(&row, count).is_err());
     assert_equal(&given, "what was broadcast")?;
 
-    // The plugin knows which process this is, and a step compiles and runs as ever.
+    // The plugin knows the process number, and a step compiles and runs as usual.
     let doubled = jit(|x: Array| &x + &x).call(row.clone())?;
     assert_eq!(doubled.to_vec::<f32>()?, [2.0 * own, 2.0 * own + 1.0]);
 
@@ -85,12 +85,12 @@ fn two_and_four_processes_gather_broadcast_and_compare() {
 #[test]
 fn joining_after_a_device_was_used_is_refused() {
     let said = Actor::start("too late", &address(), 1, 0).rest();
-    assert!(said.contains("initialize: a device was used already"), "{said}");
+    assert!(said.contains("initialize: a device was used before"), "{said}");
     assert!(said.contains("before the first array is made"), "{said}");
 }
 
 #[test]
-fn alone_there_is_nobody_to_wait_for() {
+fn single_process_does_not_wait() {
     let x = Array::from_slice(&[1.0f32, 2.0], [2]).unwrap();
     let stacked = process_allgather(&x, Tiling::Untiled).unwrap();
     assert_eq!(stacked.shape().dims(), [1, 2]);
@@ -101,6 +101,11 @@ fn alone_there_is_nobody_to_wait_for() {
     assert!(broadcast_one_to_all(&x, 1).is_err());
     assert_equal(&x, "").unwrap();
     distributed::barrier("b").unwrap();
-    distributed::barrier_among("b", &[0], std::time::Duration::ZERO).unwrap();
+    distributed::barrier_with("b", among(&[0], std::time::Duration::ZERO)).unwrap();
     assert!(distributed::put("k", b"").is_err());
+}
+
+fn among(processes: &[usize], timeout: std::time::Duration) -> distributed::BarrierOptions {
+    let (processes, timeout) = (Some(processes.to_vec()), Some(timeout));
+    distributed::BarrierOptions { processes, timeout }
 }

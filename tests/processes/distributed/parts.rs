@@ -1,25 +1,28 @@
-//! What the processes do that the tests start.
+//! The parts that test processes play.
 
 use crate::distributed::scene::{PART, say, wait_for_go};
 use oxidax::Error;
-use oxidax::distributed::{self, Config};
+use oxidax::distributed::{self, ClusterConfig};
 use std::time::Duration;
 
-/// Long enough for a process to start on a machine that is busy with other tests.
+/// Long enough for a process to start on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long those wait who wait in vain.
+/// Time-out of operations that are expected to time out.
 pub(crate) const IN_VAIN: Duration = Duration::from_secs(8);
 
-/// After how long a silence a process is taken for dead, where one falls silent.
+/// Heartbeat time-out of tests with a silent process.
 pub(crate) const SILENCE: Duration = Duration::from_secs(6);
 
-/// What the environment says, with time-outs that no test waits for.
-pub(crate) fn config() -> Config {
-    Config::new().initialization_timeout(PATIENCE).timeout(PATIENCE).shutdown_timeout(PATIENCE)
+/// Returns a configuration from the environment, with generous time-outs.
+pub(crate) fn config() -> ClusterConfig {
+    ClusterConfig::new()
+        .initialization_timeout(PATIENCE)
+        .timeout(PATIENCE)
+        .shutdown_timeout(PATIENCE)
 }
 
-/// Not a test of its own: the part of a process that another test started.
+/// Not a test of its own: runs the part of a process started by another test.
 #[test]
 fn play() {
     let Ok(part) = std::env::var(PART) else { return };
@@ -60,13 +63,13 @@ fn meet() -> Result<(), Error> {
     say(&names.join(" "));
     assert!(names[index()].ends_with(&format!(":{})", std::process::id())), "{names:?}");
     let again = distributed::initialize(config()).unwrap_err().to_string();
-    assert!(again.contains("it was called before"), "{again}");
+    assert!(again.contains("`initialize` was already called"), "{again}");
     distributed::shutdown()?;
     assert!(!distributed::is_initialized());
     let again = distributed::initialize(config()).unwrap_err().to_string();
     assert!(again.contains("cannot join again"), "{again}");
     let after = distributed::put("k", b"v").unwrap_err().to_string();
-    assert!(after.contains("put `k`: this process has not joined any others"), "{after}");
+    assert!(after.contains("put `k`: this process has not joined others"), "{after}");
     assert!(distributed::shutdown().is_err() && distributed::barrier("b").is_err());
     Ok(())
 }
@@ -90,9 +93,9 @@ fn keys() -> Result<(), Error> {
     distributed::barrier("all have deleted")?;
     assert!(distributed::list("")?.is_empty());
     assert!(!distributed::delete("from 0")?);
-    let late = distributed::get_within("nobody's", Duration::from_millis(50)).unwrap_err();
+    let late = distributed::get_with("nobody's", within(Duration::from_millis(50))).unwrap_err();
     say(&late.to_string());
-    // A value is replaced as a whole, also under readers' eyes.
+    // A value is replaced atomically, even while others read.
     distributed::put("empty", b"")?;
     assert_eq!(distributed::get("empty")?, b"");
     distributed::barrier("before the race")?;
@@ -107,7 +110,7 @@ fn keys() -> Result<(), Error> {
 fn barriers() -> Result<(), Error> {
     distributed::initialize(config())?;
     for round in 0..100 {
-        // One name for all, so that a fast process comes again before a slow one has gone.
+        // One name for all rounds, so a fast process returns before a slow one has left.
         distributed::barrier("again")?;
         if index() == round % distributed::process_count() {
             distributed::put("round", &[round as u8])?;
@@ -117,7 +120,7 @@ fn barriers() -> Result<(), Error> {
     }
     // Pairs, and several threads at a time.
     if index() < 2 {
-        distributed::barrier_among("two", &[1, 0], PATIENCE)?;
+        distributed::barrier_with("two", among(&[1, 0], PATIENCE))?;
     }
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
@@ -128,7 +131,7 @@ fn barriers() -> Result<(), Error> {
     distributed::shutdown()
 }
 
-/// Everything that processes do together without arrays, for which there is no need of a plugin.
+/// All collective operations without arrays, which need no plugin.
 fn swap() -> Result<(), Error> {
     distributed::initialize(config())?;
     for epoch in 0..10 {
@@ -141,15 +144,18 @@ fn swap() -> Result<(), Error> {
 fn mistakes() -> Result<(), Error> {
     let timeout = Duration::from_secs(4);
     distributed::initialize(config().timeout(timeout))?;
-    // Some wait where others do not come.
+    // Processes at different barriers.
     let own = distributed::barrier(if index() == 0 { "here" } else { "there" }).unwrap_err();
     say(&own.to_string());
-    distributed::barrier_among("all", &[0, 1], PATIENCE)?;
-    // All come, to different things.
+    distributed::barrier_with("all", among(&[0, 1], PATIENCE))?;
+    // Processes at different operations.
     let name = if index() == 0 { "mine" } else { "yours" };
     say(&distributed::sync_global_devices(name).unwrap_err().to_string());
-    for (members, what) in [(&[0, 1, 7][..], "no process 7 of 2"), (&[1 - index()], "not among")] {
-        let said = distributed::barrier_among("none", members, timeout).unwrap_err().to_string();
+    for (members, what) in
+        [(&[0, 1, 7][..], "no process 7; there are 2"), (&[1 - index()], "not among")]
+    {
+        let said =
+            distributed::barrier_with("none", among(members, timeout)).unwrap_err().to_string();
         assert!(said.contains(what), "{said}");
     }
     // A second thread at the same barrier.
@@ -160,18 +166,18 @@ fn mistakes() -> Result<(), Error> {
         });
         assert_eq!(twice, [false, false]);
     }
-    distributed::barrier_among("all", &[0, 1], PATIENCE)?;
+    distributed::barrier_with("all", among(&[0, 1], PATIENCE))?;
     distributed::shutdown()
 }
 
-/// Values beyond the size of a message, and beyond what the coordinator keeps.
+/// Values larger than a message, and larger than the memory limit.
 fn large() -> Result<(), Error> {
     const LIMIT: u64 = 64 << 20;
     distributed::initialize(config().store_limit(LIMIT))?;
     let pattern = |seed: usize, len: usize| -> Vec<u8> {
         (0..len).map(|at| (at * 31 + seed * 7) as u8).collect()
     };
-    // Longer than a message may be, and not a multiple of anything.
+    // Longer than a message, and not a multiple of the chunk size.
     let len = (5 << 20) + 17;
     distributed::put(&format!("large {}", index()), &pattern(index(), len))?;
     for other in 0..distributed::process_count() {
@@ -185,7 +191,7 @@ fn large() -> Result<(), Error> {
     let long = "k".repeat(70_000);
     say(&distributed::put(&long, b"").unwrap_err().to_string());
     assert!(distributed::get(&long).is_err());
-    // What was refused takes no room.
+    // Refused values take no memory.
     let half = vec![1; 20 << 20];
     for _ in 0..5 {
         distributed::put("half", &half)?;
@@ -194,26 +200,26 @@ fn large() -> Result<(), Error> {
     distributed::shutdown()
 }
 
-/// Process 1 leaves while 0 still wants to meet it.
+/// Process 1 leaves while process 0 waits for it.
 fn leave_early() -> Result<(), Error> {
     distributed::initialize(config().shutdown_timeout(Duration::from_secs(2)))?;
     if index() == 1 {
         return distributed::shutdown();
     }
-    distributed::get_within("never", Duration::from_secs(5)).unwrap_err();
+    distributed::get_with("never", within(Duration::from_secs(5))).unwrap_err();
     distributed::barrier("too late")
 }
 
-/// Joins, says so, and waits for a process that is killed.
+/// Joins, reports it, and waits for a process that is killed.
 fn wait() -> Result<(), Error> {
     distributed::initialize(config())?;
     say("joined");
     if index() == distributed::process_count() - 1 {
-        // Outside, so that the barrier stays incomplete while others wait there.
+        // Outside, so that the barrier stays incomplete while others wait.
         wait_for_go();
     }
     let first = distributed::barrier("never complete").unwrap_err().to_string();
-    // From now on everything says the same, at once.
+    // From here on every call returns the same error immediately.
     for later in [
         distributed::barrier("another").unwrap_err(),
         distributed::get("key").unwrap_err(),
@@ -230,7 +236,7 @@ fn wait() -> Result<(), Error> {
     Ok(())
 }
 
-/// Does nothing but wait to be told.
+/// Waits for the call of `on_lost`.
 fn wait_and_call() -> Result<(), Error> {
     let (tell, told) = std::sync::mpsc::channel();
     let tell = std::sync::Mutex::new(tell);
@@ -242,7 +248,7 @@ fn wait_and_call() -> Result<(), Error> {
     Ok(())
 }
 
-/// Comes to a barrier only when it is told to.
+/// Reaches a barrier only when told to.
 fn late_barrier() -> Result<(), Error> {
     distributed::initialize(config())?;
     say("joined");
@@ -251,10 +257,19 @@ fn late_barrier() -> Result<(), Error> {
     distributed::shutdown()
 }
 
-/// Waits for a process that is stopped without being dead.
+/// Waits for a process that is stopped.
 fn fall_silent() -> Result<(), Error> {
     distributed::initialize(config().heartbeat_timeout(SILENCE))?;
     say("joined");
     say(&distributed::get("never put").unwrap_err().to_string());
     Ok(())
+}
+
+fn among(processes: &[usize], timeout: std::time::Duration) -> distributed::BarrierOptions {
+    let (processes, timeout) = (Some(processes.to_vec()), Some(timeout));
+    distributed::BarrierOptions { processes, timeout }
+}
+
+fn within(timeout: Duration) -> distributed::GetOptions {
+    distributed::GetOptions { timeout: Some(timeout) }
 }

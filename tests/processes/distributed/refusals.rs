@@ -1,9 +1,9 @@
-//! Processes that do not fit together, and are told why.
+//! Processes with contradictory settings are refused.
 
 use crate::distributed::scene::{Actor, address};
 
 #[test]
-fn another_count_is_refused() {
+fn different_counts_are_refused() {
     let address = address();
     let coordinator = Actor::start("join", &address, 2, 0);
     let other = Actor::start("join", &address, 3, 1);
@@ -14,14 +14,14 @@ fn another_count_is_refused() {
         said.contains(&format!(":{pid}) was started as one of 3, the coordinator as one of 2")),
         "{said}"
     );
-    // The coordinator waits in vain, and says whom it turned away.
+    // The coordinator times out and names the refused process.
     let said = coordinator.rest();
     assert!(said.contains("process 1 of 2 never joined: process 0 ("), "{said}");
     assert!(said.contains("turned away: process 1 (") && said.contains("as one of 3"), "{said}");
 }
 
 #[test]
-fn an_id_that_is_taken_is_refused() {
+fn duplicate_ids_are_refused() {
     let address = address();
     let mut first = Actor::start("late barrier", &address, 3, 1);
     let mut coordinator = Actor::start("late barrier", &address, 3, 0);
@@ -37,11 +37,11 @@ fn an_id_that_is_taken_is_refused() {
         "{said}"
     );
     assert!(said.contains(&format!(":{by})")), "{said}");
-    // Another coordinator finds the port taken.
+    // A second coordinator cannot use the port.
     let said = Actor::start("join", &address, 3, 0).rest();
     assert!(said.contains(&format!("process 0 cannot listen at {address}")), "{said}");
     assert!(said.contains("two processes were started as process 0"), "{said}");
-    // Nobody else takes harm.
+    // The other processes are not affected.
     for actor in [&mut first, &mut coordinator, &mut third] {
         actor.go();
     }
@@ -51,12 +51,12 @@ fn an_id_that_is_taken_is_refused() {
 }
 
 #[test]
-fn processes_at_different_things_are_told() {
+fn different_operations_are_reported() {
     let mut said = Actor::all("mistakes", &address(), 2).into_iter().map(Actor::rest);
     let (first, second) = (said.next().unwrap(), said.next().unwrap());
     let barriers = [first.lines().next().unwrap(), second.lines().next().unwrap()];
     assert!(barriers[0].starts_with("error[distributed]: barrier `here`: process 1 ("), "{first}");
-    assert!(barriers[0].contains("did not come; process 0 ("), "{first}");
+    assert!(barriers[0].contains("did not arrive; process 0 ("), "{first}");
     assert!(
         barriers[1].starts_with("error[distributed]: barrier `there`: process 0 ("),
         "{second}"
@@ -71,19 +71,19 @@ fn processes_at_different_things_are_told() {
 }
 
 #[test]
-fn who_has_left_is_not_waited_for() {
+fn processes_that_left_are_not_awaited() {
     let mut said = Actor::all("leave early", &address(), 2).into_iter().map(Actor::rest);
     let (stayed, left) = (said.next().unwrap(), said.next().unwrap());
     assert!(
         left.starts_with("error[distributed]: shutdown: process 0 (")
-            && left.contains("did not come"),
+            && left.contains("did not arrive"),
         "{left}"
     );
     assert!(stayed.contains("barrier `too late`: nobody will come: process 1 ("), "{stayed}");
 }
 
 #[test]
-fn a_coordinator_on_another_host_is_said_to_be_one() {
+fn coordinator_needs_an_address_of_its_host() {
     // An address of a documentation network, which no host has.
     let said = Actor::start("join", "192.0.2.1:7400", 2, 0).rest();
     assert!(said.contains("process 0 cannot listen at 192.0.2.1:7400"), "{said}");

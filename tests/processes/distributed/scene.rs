@@ -1,4 +1,4 @@
-//! Starting processes, and hearing what they say.
+//! Starting test processes and reading their output.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
@@ -8,16 +8,16 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The part that a process plays; unset in the process that runs the tests.
+/// The part that a process plays. Unset in the process that runs the tests.
 pub(crate) const PART: &str = "OXIDAX_TEST_PART";
 
-/// What a process says begins so, among what the test harness says.
+/// Prefix of a process's lines, which distinguishes them from the harness's.
 const MARK: &str = "@@ ";
 
-/// Far longer than anything takes. A process that is silent for so long hangs, which fails the test.
+/// Far longer than anything takes. A process that is silent for so long fails the test.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// An address on this host that no other test has, and nobody listens at.
+/// Returns an unused address on this host.
 pub(crate) fn address() -> String {
     static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,17 +29,17 @@ pub(crate) fn address() -> String {
     }
 }
 
-/// Says something to the process that started this one.
+/// Prints a line for the process that started this one.
 pub(crate) fn say(text: &str) {
     let mut out = std::io::stdout().lock();
-    // A line by itself: the harness begins one with the test's name.
+    // Starts a new line: the harness prints the test's name first.
     for line in text.lines() {
         writeln!(out, "\n{MARK}{line}").unwrap();
     }
     out.flush().unwrap();
 }
 
-/// Waits until the process that started this one says that it may go on.
+/// Waits for the signal of the process that started this one.
 pub(crate) fn wait_for_go() {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
@@ -53,7 +53,7 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    /// Starts a process as `index` of `count`, which meet at `address`.
+    /// Starts a process as `index` of `count`, with the coordinator at `address`.
     pub(crate) fn start(part: &str, address: &str, count: usize, index: usize) -> Actor {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "distributed::parts::play", "--nocapture", "--test-threads=1"])
@@ -79,12 +79,12 @@ impl Actor {
         Actor { child, said, name: format!("{part} {index} of {count}") }
     }
 
-    /// All processes of one part.
+    /// Starts all processes of one part.
     pub(crate) fn all(part: &str, address: &str, count: usize) -> Vec<Actor> {
         (0..count).map(|index| Actor::start(part, address, count, index)).collect()
     }
 
-    /// The next line that it says.
+    /// Returns the next line.
     pub(crate) fn line(&mut self) -> String {
         match self.said.recv_timeout(HANGS) {
             Ok(line) => line,
@@ -92,21 +92,21 @@ impl Actor {
         }
     }
 
-    /// What it has said, if anything since the last line was read.
+    /// Returns a line if one was printed since the last call.
     pub(crate) fn line_if_any(&mut self) -> Option<String> {
         self.said.try_recv().ok()
     }
 
-    /// Waits until it says this.
+    /// Waits for this line.
     #[track_caller]
     pub(crate) fn expect(&mut self, text: &str) {
         let line = self.line();
         assert_eq!(line, text, "{}", self.name);
     }
 
-    /// Lets it go on, if it waits for that.
+    /// Signals it to continue.
     pub(crate) fn go(&mut self) {
-        // One that does not listen may have ended.
+        // It may have ended.
         drop(writeln!(self.child.stdin.as_mut().unwrap()));
     }
 
@@ -114,20 +114,20 @@ impl Actor {
         self.child.id()
     }
 
-    /// Stops it where it is, without ending it.
+    /// Stops it with a signal, without ending it.
     pub(crate) fn stop(&self) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-STOP", &pid]).status().unwrap();
         assert!(sent.success());
     }
 
-    /// Kills it without a chance to say anything.
+    /// Kills it.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Everything that it still says, and that it ends well.
+    /// Returns the rest of its output, and checks that it ends successfully.
     #[track_caller]
     pub(crate) fn rest(mut self) -> String {
         let mut lines = Vec::new();
@@ -146,7 +146,7 @@ impl Actor {
 
 impl Drop for Actor {
     fn drop(&mut self) {
-        // After a failed assertion nobody is left behind. One that has ended needs no killing.
+        // No process survives a failed assertion.
         drop(self.child.kill());
         drop(self.child.wait());
     }

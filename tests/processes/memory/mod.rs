@@ -1,4 +1,4 @@
-//! Memory over many calls: in a binary of its own, because it looks at the whole process.
+//! Memory over many calls. Measures the whole process.
 
 use oxidax::prelude::*;
 
@@ -10,14 +10,14 @@ mod on_cpu {
         Array::from_slice(elements, [elements.len()]).unwrap()
     }
 
-    /// Resident memory of this process, in bytes.
+    /// Returns the resident memory of this process in bytes.
     fn resident() -> usize {
         let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
         pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
     }
 
     #[test]
-    fn memory_does_not_grow_over_many_calls_and_arrays() {
+    fn memory_does_not_grow_over_many_calls() {
         alone("memory::on_cpu::memory_does_not_grow_over_many_calls_and_arrays", call_many_times);
     }
 
@@ -41,7 +41,7 @@ mod on_cpu {
         }
         w.block_until_ready().unwrap();
         let growth = resident().saturating_sub(before);
-        // 10,000 arrays of 256 KiB would be 2.5 GiB; 100,000 leaked results 100 MiB.
+        // 10,000 arrays of 256 KiB would take 2.5 GiB, 100,000 leaked results 100 MiB.
         assert!(growth < 64 << 20, "resident memory grew by {growth} bytes");
         assert_eq!(step.stats().compiles, 1);
     }

@@ -1,5 +1,5 @@
-//! Which room may use which (ARCHITECTURE, invariants): every path that begins with `crate::` is
-//! an arrow from the file's room to another.
+//! Dependencies between the folders of `src` (ARCHITECTURE, invariants). Every path that begins with
+//! `crate::` is a use of another folder.
 
 use crate::tidy::sources::{Source, closing, line_of, root, rust_below, without_tests, words};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,49 +46,49 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("doctor", &["core", "tree", "passes", "control_flow", "parallel", "jit", "roofline"]),
 ];
 
-/// Rooms that see only what a user sees: public modules and what `lib.rs` re-exports.
+/// Folders that import only what a user can: public modules and the re-exports of `lib.rs`.
 const USERS: &[&str] = &["nn", "optim", "data", "checkpoint", "train"];
 
-/// Rooms that may use anything: tests, and a list of re-exports. Nothing may use them in turn.
+/// Folders that may use anything: tests, and a list of re-exports. No other folder may use them.
 const FREE: &[&str] = &["testing", "prelude"];
 
-/// The functions of `src/lib.rs`, each with the one file that may call it and the reason.
+/// The functions of `src/lib.rs`, each with the file that may call it and the reason.
 const SEAMS: &[(&str, &str, &str)] = &[
     (
         "default_backend",
         "src/core/array/backend.rs",
-        "the evaluator of concrete arrays lies in `runtime`, which `core` must not know",
+        "the evaluator of concrete arrays is in `runtime`, which `core` must not use",
     ),
     (
         "vary",
         "src/core/trace/bind.rs",
-        "what makes a value vary is an operation, with its rules in `primitives`",
+        "making a value vary is an operation, with its rules in `primitives`",
     ),
 ];
 
-/// Arrows against the table, each with the reason why it stays.
+/// Uses that the table forbids, each with the reason for the exception.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
-/// A mention of something of this crate: its first path segment and where it stands.
+/// A path that begins with `crate::`: its next segment and its line.
 struct Mention {
     name: String,
     line: usize,
 }
 
 #[test]
-fn rooms_use_only_the_rooms_below_them() {
+fn folders_use_only_folders_in_their_list() {
     let library = Library::read();
     let mut wrong = Vec::new();
     for source in rust_below("src") {
-        let Some(room) = room_of(&source) else { continue };
-        if FREE.contains(&room) {
+        let Some(folder) = folder_of(&source) else { continue };
+        if FREE.contains(&folder) {
             continue;
         }
         for mention in mentions(&source) {
             if SEAMS.iter().any(|(name, file, _)| *name == mention.name && *file == source.path) {
                 continue;
             }
-            if let Some(reason) = library.forbids(room, &mention.name) {
+            if let Some(reason) = library.forbids(folder, &mention.name) {
                 if EXCEPTIONS
                     .iter()
                     .any(|(file, to, _)| *file == source.path && *to == mention.name)
@@ -99,7 +99,7 @@ fn rooms_use_only_the_rooms_below_them() {
             }
         }
     }
-    assert!(wrong.is_empty(), "dependencies against the table above:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "forbidden uses of folders:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -119,11 +119,11 @@ fn folders_form_no_circle() {
     let library = Library::read();
     let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in rust_below("src") {
-        let Some(folder) = room_of(&source) else { continue };
+        let Some(folder) = folder_of(&source) else { continue };
         for mention in mentions(&source) {
             let is_seam =
                 SEAMS.iter().any(|(name, file, _)| *name == mention.name && *file == source.path);
-            let is_folder = library.rooms.contains(&mention.name) && mention.name != folder;
+            let is_folder = library.folders.contains(&mention.name) && mention.name != folder;
             if is_folder && !is_seam && !FREE.contains(&folder) {
                 uses.entry(folder.to_owned()).or_default().insert(mention.name);
             }
@@ -148,8 +148,8 @@ fn folders_form_no_circle() {
 fn only_the_runtime_knows_plugins() {
     let mut wrong = Vec::new();
     for source in rust_below("src") {
-        let room = room_of(&source).unwrap_or("lib.rs");
-        if ["runtime", "lib.rs"].contains(&room) {
+        let folder = folder_of(&source).unwrap_or("lib.rs");
+        if ["runtime", "lib.rs"].contains(&folder) {
             continue;
         }
         for foreign in ["oxidax_pjrt", "oxidax_pjrt_sys", "oxidax_plugin", "oxidax_cache"] {
@@ -185,26 +185,26 @@ fn the_library_root_holds_no_code() {
 }
 
 #[test]
-fn every_room_is_in_the_table() {
+fn every_folder_is_in_the_table() {
     let known = |name: &str| {
-        FOLDERS.iter().any(|(room, _)| *room == name)
+        FOLDERS.iter().any(|(folder, _)| *folder == name)
             || USERS.contains(&name)
             || FREE.contains(&name)
     };
     for source in rust_below("src") {
-        if let Some(room) = room_of(&source) {
+        if let Some(folder) = folder_of(&source) {
             assert!(
-                known(room),
-                "src/{room} is not in tests/pure/tidy/directions.rs: say what it may use"
+                known(folder),
+                "src/{folder} is not in tests/pure/tidy/directions.rs: list what it may use"
             );
         }
     }
 }
 
-fn forbid(rooms: &[&str], phrases: &[&str]) {
+fn forbid(folders: &[&str], phrases: &[&str]) {
     let mut wrong = Vec::new();
     for source in rust_below("src") {
-        if !room_of(&source).is_some_and(|room| rooms.contains(&room)) {
+        if !folder_of(&source).is_some_and(|folder| folders.contains(&folder)) {
             continue;
         }
         for phrase in phrases {
@@ -213,15 +213,15 @@ fn forbid(rooms: &[&str], phrases: &[&str]) {
             }
         }
     }
-    assert!(wrong.is_empty(), "not in the rooms {rooms:?}:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "not in the folders {folders:?}:\n{}", wrong.join("\n"));
 }
 
 /// What `src/lib.rs` declares.
 struct Library {
-    /// Macros of this crate: exported ones live at its root, wherever they are written.
+    /// Macros of this crate. Exported ones are at its root, wherever they are defined.
     macros: Vec<String>,
-    rooms: Vec<String>,
-    public_rooms: Vec<String>,
+    folders: Vec<String>,
+    public_folders: Vec<String>,
 }
 
 impl Library {
@@ -236,29 +236,30 @@ impl Library {
         let macros = rust_below("src").iter().flat_map(macros_of).collect();
         Library {
             macros,
-            rooms: modules.iter().map(|(name, _)| name.clone()).collect(),
-            public_rooms: modules.into_iter().filter(|m| m.1).map(|m| m.0).collect(),
+            folders: modules.iter().map(|(name, _)| name.clone()).collect(),
+            public_folders: modules.into_iter().filter(|m| m.1).map(|m| m.0).collect(),
         }
     }
 
-    /// Why `room` may not mention `crate::tidy::name`, if it may not.
-    fn forbids(&self, room: &str, name: &str) -> Option<String> {
-        if name == room {
+    /// Why `folder` may not mention `crate::tidy::name`, if it may not.
+    fn forbids(&self, folder: &str, name: &str) -> Option<String> {
+        if name == folder {
             return None;
         }
-        let is_room = self.rooms.iter().any(|r| r == name);
-        if USERS.contains(&room) {
-            let hidden = is_room && !self.public_rooms.iter().any(|r| r == name);
-            return hidden.then(|| format!("{room} sees what users see; crate::{name} is private"));
+        let is_room = self.folders.iter().any(|r| r == name);
+        if USERS.contains(&folder) {
+            let hidden = is_room && !self.public_folders.iter().any(|r| r == name);
+            return hidden
+                .then(|| format!("{folder} imports what users can; crate::{name} is private"));
         }
         if !is_room {
-            // For everything but macros the room must be named, or the arrow would be invisible.
+            // Except for macros the path must name the folder, or the use could not be checked.
             let hidden = !self.macros.iter().any(|m| m == name);
-            return hidden.then(|| format!("crate::{name}: name the room that it comes from"));
+            return hidden.then(|| format!("crate::{name}: name the folder that it comes from"));
         }
-        let (_, allowed) = FOLDERS.iter().find(|(known, _)| *known == room)?;
+        let (_, allowed) = FOLDERS.iter().find(|(known, _)| *known == folder)?;
         let wrong = !allowed.contains(&name);
-        wrong.then(|| format!("{room} may not use {name} (it may use {})", allowed.join(", ")))
+        wrong.then(|| format!("{folder} may not use {name} (it may use {})", allowed.join(", ")))
     }
 }
 
@@ -269,20 +270,20 @@ fn macros_of(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// The folder, or the single file, below `src` that a file belongs to.
-fn room_of(source: &Source) -> Option<&str> {
+/// Returns the folder, or the single file, of `src` that a file belongs to.
+fn folder_of(source: &Source) -> Option<&str> {
     let below = source.path.strip_prefix("src/")?;
-    let room = below.split('/').next()?;
-    let room = room.strip_suffix(".rs").unwrap_or(room);
-    (room != "lib").then_some(room)
+    let folder = below.split('/').next()?;
+    let folder = folder.strip_suffix(".rs").unwrap_or(folder);
+    (folder != "lib").then_some(folder)
 }
 
-/// Everything after `crate::`, groups taken apart. Unit tests may look up at the rooms above.
+/// Returns the paths after `crate::`, with groups expanded. Unit tests may use any folder.
 fn mentions(source: &Source) -> Vec<Mention> {
     let code = &without_tests(&source.code);
     let mut found = Vec::new();
     for at in words(code, "crate") {
-        // `$crate` in a macro names whoever expands it; `pub(crate)` is no path.
+        // `$crate` in a macro names the expanding crate; `pub(crate)` is not a path.
         let Some(rest) = code[at + "crate".len()..].strip_prefix("::") else { continue };
         if code[..at].ends_with('$') {
             continue;
@@ -320,7 +321,7 @@ fn first_segment(path: &str) -> String {
 }
 
 #[test]
-fn groups_are_taken_apart() {
+fn groups_are_expanded() {
     let code = "use crate::{core::{Array, Shape}, tree};\nfn f() { crate::jit::x(); $crate::y }";
     let source = Source { path: String::new(), text: String::new(), code: code.to_owned() };
     let found: Vec<(String, usize)> =

@@ -2,6 +2,7 @@
 //!
 //! Each test is one rule. Its message names the file and line that break the rule.
 
+mod circles;
 mod directions;
 mod features;
 mod names;

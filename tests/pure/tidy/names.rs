@@ -1,16 +1,16 @@
-//! The page of JAX's names: what it says is there is there, and its percentages are counted.
+//! Checks of the pages for JAX users: the names that they list exist, and percentages are correct.
 
 use crate::tidy::sources::{Source, root, rust_below, words};
 
-/// What the page says of one module.
+/// One module of docs/jax-names.md.
 #[derive(Default)]
 struct Section {
     module: String,
     /// The sentence with the percentage.
     claim: String,
-    /// Paths of ours.
+    /// Paths in oxidax.
     there: Vec<String>,
-    /// Names that are refused or not there yet.
+    /// Number of names without a counterpart.
     absent: usize,
 }
 
@@ -22,7 +22,7 @@ fn quoted(text: &str) -> impl Iterator<Item = String> {
 fn page() -> Vec<Section> {
     let text = std::fs::read_to_string(root().join("docs/jax-names.md")).unwrap();
     let mut sections: Vec<Section> = Vec::new();
-    // Paragraphs are wrapped, so they are put together first.
+    // Paragraphs are wrapped, so the page is split at empty lines.
     for paragraph in text.split("\n\n") {
         if let Some(title) = paragraph.strip_prefix("## ") {
             let module = quoted(title).next().unwrap();
@@ -46,8 +46,8 @@ fn page() -> Vec<Section> {
     sections
 }
 
-/// Whether code defines `name`: a function, type, module or macro, a variant, or an entry of a macro
-/// that writes methods.
+/// Returns true if the code defines `name`: a function, type, module or macro, a variant, or an entry
+/// of a macro that generates methods.
 fn defines(source: &Source, name: &str) -> bool {
     words(&source.code, name).any(|at| {
         let before = source.code[..at].trim_end();
@@ -61,8 +61,8 @@ fn defines(source: &Source, name: &str) -> bool {
     })
 }
 
-/// Whether a path's last part is defined, in the file that the part before it names if that is a module
-/// of ours.
+/// Returns true if the last segment of a path is defined. If the segment before is a module, the
+/// definition must be in its file or folder.
 fn is_there(sources: &[Source], path: &str) -> bool {
     let parts: Vec<&str> = path.split("::").collect();
     let (name, owner) = (parts[parts.len() - 1], parts.len().checked_sub(2).map(|at| parts[at]));
@@ -87,7 +87,7 @@ fn is_there(sources: &[Source], path: &str) -> bool {
 }
 
 #[test]
-fn what_the_page_of_names_claims_is_there() {
+fn names_page_lists_existing_items() {
     let sources = rust_below("src");
     let mut wrong = Vec::new();
     for section in page() {
@@ -101,9 +101,9 @@ fn what_the_page_of_names_claims_is_there() {
 }
 
 #[test]
-fn percentages_of_the_page_of_names_are_counted() {
+fn names_page_percentages_are_correct() {
     let sections = page();
-    assert!(sections.len() >= 8, "the page has lost modules");
+    assert!(sections.len() >= 8, "the page lacks modules");
     for Section { module, claim, there, absent } in &sections {
         let (there, all) = (there.len(), there.len() + absent);
         let share = 100.0 * there as f64 / all as f64;
@@ -112,7 +112,7 @@ fn percentages_of_the_page_of_names_are_counted() {
 }
 
 #[test]
-fn the_array_api_is_nearly_whole() {
+fn array_api_covers_95_percent() {
     for Section { module, there, absent, .. } in page() {
         if ["jax.numpy", "jax.nn"].contains(&module.as_str()) {
             assert!(there.len() * 100 >= (there.len() + absent) * 95, "{module} is below 95 %");
@@ -121,9 +121,61 @@ fn the_array_api_is_nearly_whole() {
 }
 
 #[test]
-fn invented_names_are_not_found() {
+fn unknown_names_are_not_found() {
     let sources = rust_below("src");
     for path in ["no_such_function", "Array::no_such_method", "linalg::arange", "DType::F128"] {
         assert!(!is_there(&sources, path), "{path}");
     }
+}
+
+/// Returns the names in `#[doc(alias = "…")]` attributes, without a leading module path.
+fn aliases(sources: &[Source]) -> Vec<&str> {
+    let attributes = sources.iter().flat_map(|source| source.text.split("doc(alias").skip(1));
+    attributes
+        .flat_map(|rest| rest.split(']').next().unwrap_or_default().split('"').skip(1).step_by(2))
+        .map(|alias| alias.rsplit('.').next().unwrap_or(alias))
+        .collect()
+}
+
+/// Returns the function or type at the start of a code span: `split` for `jnp.split(x, 2)`. Returns
+/// `None` for expressions, configuration values and private names.
+fn leading_name(span: &str) -> Option<&str> {
+    let span = span.trim_start_matches('@');
+    let end = span.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.'));
+    let path = match end {
+        Some(end) if span[end..].starts_with('(') => &span[..end],
+        Some(_) => return None,
+        None => span,
+    };
+    let name = path.rsplit('.').next()?;
+    let is_setting = name.to_lowercase().starts_with("jax_") || name.starts_with('_');
+    (name.starts_with(char::is_alphabetic) && !is_setting).then_some(name)
+}
+
+#[test]
+fn guide_for_jax_users_lists_names_that_search_finds() {
+    let sources = rust_below("src");
+    let aliases = aliases(&sources);
+    let page = std::fs::read_to_string(root().join("docs/for-jax-users.md")).unwrap();
+    let mut missing = Vec::new();
+    let tables = page.split("\n\n").filter(|block| block.starts_with("| JAX |"));
+    for row in tables.flat_map(|table| table.lines().skip(2)) {
+        let jax = row.split(" | ").next().unwrap_or_default();
+        for name in jax.split('`').skip(1).step_by(2).filter_map(leading_name) {
+            let found = aliases.contains(&name) || sources.iter().any(|s| defines(s, name));
+            if !found {
+                missing.push(format!("`{name}` in: {row}"));
+            }
+        }
+    }
+    let advice = "add `#[doc(alias = \"…\")]` to the items that replace them";
+    assert!(missing.is_empty(), "{advice}:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn leading_names_of_code_spans() {
+    assert_eq!(leading_name("jnp.split(x, [1, 4])"), Some("split"));
+    assert_eq!(leading_name("@jax.custom_jvp"), Some("custom_jvp"));
+    assert_eq!(leading_name("x[0, 1:3]"), None);
+    assert_eq!(leading_name("jax_debug_infs"), None);
 }

@@ -42,6 +42,7 @@ fn crates_without_unsafe_code_forbid_it() {
     for file in [
         "src/lib.rs",
         "crates/cache/src/lib.rs",
+        "crates/proto/src/lib.rs",
         "crates/plugin/src/lib.rs",
         "crates/cli/src/main.rs",
     ] {

@@ -8,7 +8,8 @@ use crate::scene::{Scene, about, key};
 
 const PAYLOAD: &[u8] = b"\x7fELF and so on, with \0 and \n\n in it";
 
-/// What is said of the entry after its file was given these bytes. It is gone afterwards, and can be kept anew.
+/// What is said of the entry after its file was given these bytes. It is gone afterwards, and can
+/// be kept anew.
 fn damage(scene: &Scene, bytes: &[u8]) -> String {
     let key = key("a");
     let file = scene.store.path(&key);

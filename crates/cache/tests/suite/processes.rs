@@ -1,5 +1,5 @@
-//! Several processes at one folder. Each is this very test binary, started again with a variable that says which part it
-//! plays.
+//! Several processes at one folder. Each is this very test binary, started again with a variable
+//! that says which part it plays.
 
 use std::env;
 use std::fs::{self, File};

@@ -71,7 +71,8 @@ impl Attribute {
         }
     }
 
-    /// Copies the attributes of a frame or a dictionary. Kinds that are newer than this crate are left out.
+    /// Copies the attributes of a frame or a dictionary. Kinds that are newer than this crate are
+    /// left out.
     ///
     /// # Safety
     /// The attributes belong to a running call.

@@ -13,8 +13,9 @@ type Address = u64;
 type Stream = *mut c_void;
 type Context = *mut c_void;
 
-/// The functions of the driver API that copies need, as
-/// [its reference](https://docs.nvidia.com/cuda/cuda-driver-api/) declares them. Results of 0 are success.
+/// The functions of the driver API that copies need, as [its
+/// reference](https://docs.nvidia.com/cuda/cuda-driver-api/) declares them. Results of 0 are
+/// success.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Driver {
     context_of: unsafe extern "C" fn(Stream, *mut Context) -> Status,
@@ -36,8 +37,8 @@ impl Driver {
     fn load() -> Result<Driver, libloading::Error> {
         // SAFETY: the driver's initialisers are those that the plugin has run already.
         let library = unsafe { Library::open(Some(LIBRARY), RTLD_NOW | RTLD_LOCAL) }?;
-        // SAFETY: each function has the type under which the driver's reference declares it, and the library is
-        // never closed.
+        // SAFETY: each function has the type under which the driver's reference declares it, and
+        // the library is never closed.
         let driver = unsafe {
             Driver {
                 context_of: *library.get(b"cuStreamGetCtx\0")?,
@@ -64,8 +65,8 @@ impl Driver {
         stream: Stream,
     ) -> Result<Vec<u8>, String> {
         let mut bytes = vec![0; len];
-        // SAFETY: the caller vouches for the device's side, and the host's is `len` bytes long and lives until the
-        // stream has been waited for.
+        // SAFETY: the caller vouches for the device's side, and the host's is `len` bytes long and
+        // lives until the stream has been waited for.
         unsafe {
             self.on(stream, || {
                 self.check("copying from the device", || {
@@ -114,8 +115,8 @@ impl Driver {
             self.check("entering the stream's context", || (self.push)(context))?;
         }
         let done = f();
-        // SAFETY: as above. It is waited for even after a failure, so that nothing is under way when the host's
-        // memory goes.
+        // SAFETY: as above. It is waited for even after a failure, so that nothing is under way
+        // when the host's memory goes.
         let waited = unsafe { self.check("waiting for the stream", || (self.wait)(stream)) };
         // SAFETY: the context was pushed above.
         let left =

@@ -57,7 +57,8 @@ impl<'a> Argument<'a> {
         self.dims
     }
 
-    /// The elements in row-major order. Types below eight bits are packed, as they are on the device.
+    /// The elements in row-major order. Types below eight bits are packed, as they are on the
+    /// device.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -79,7 +80,8 @@ impl ResultBuffer<'_> {
         self.bytes
     }
 
-    /// The elements in row-major order, as for [`Argument::bytes`]. What is not written is arbitrary.
+    /// The elements in row-major order, as for [`Argument::bytes`]. What is not written is
+    /// arbitrary.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes
     }
@@ -173,10 +175,10 @@ impl<'a> CallFrame<'a> {
     /// All arguments and all results.
     ///
     /// # Errors
-    /// A text if they lie in a device's memory, from and to which [`read`](Self::read) and [`write`](Self::write)
-    /// copy, or if a result shares memory with an argument, because the call was written with
-    /// `output_operand_aliases`; take them one by one then, with [`argument`](Self::argument) and
-    /// [`result`](Self::result).
+    /// A text if they lie in a device's memory, from and to which [`read`](Self::read) and
+    /// [`write`](Self::write) copy, or if a result shares memory with an argument, because the call
+    /// was written with `output_operand_aliases`; take them one by one then, with
+    /// [`argument`](Self::argument) and [`result`](Self::result).
     pub fn buffers(&mut self) -> Result<(Vec<Argument<'_>>, Vec<ResultBuffer<'_>>), String> {
         self.expect_host()?;
         let arguments = self.argument_places()?;
@@ -203,7 +205,8 @@ impl<'a> CallFrame<'a> {
     pub fn argument(&self, index: usize) -> Result<Argument<'_>, String> {
         self.expect_host()?;
         let place = self.argument_place(index)?;
-        // SAFETY: results can be written only through a mutable borrow of the frame, which this one excludes.
+        // SAFETY: results can be written only through a mutable borrow of the frame, which this one
+        // excludes.
         Ok(unsafe { place.as_argument() })
     }
 
@@ -234,7 +237,8 @@ impl<'a> CallFrame<'a> {
         self.result_place(index).map(|place| (place.element_type, place.dims))
     }
 
-    /// A copy of an argument's elements in row-major order, on the host; waits for the device if it lies there.
+    /// A copy of an argument's elements in row-major order, on the host; waits for the device if it
+    /// lies there.
     ///
     /// # Errors
     /// A text if there is no such argument, or what the device's driver says.
@@ -252,10 +256,12 @@ impl<'a> CallFrame<'a> {
         }
     }
 
-    /// Writes all of a result's elements, given in row-major order on the host; waits for the device if it lies there.
+    /// Writes all of a result's elements, given in row-major order on the host; waits for the
+    /// device if it lies there.
     ///
     /// # Errors
-    /// A text if there is no such result, if it has another number of bytes, or what the device's driver says.
+    /// A text if there is no such result, if it has another number of bytes, or what the device's
+    /// driver says.
     pub fn write(&mut self, index: usize, bytes: &[u8]) -> Result<(), String> {
         let place = self.result_place(index)?;
         if place.len != bytes.len() {
@@ -268,7 +274,8 @@ impl<'a> CallFrame<'a> {
                 Ok(())
             }
             _ if bytes.is_empty() => Ok(()),
-            // SAFETY: the place has room for so many bytes of the device whose stream this call is on.
+            // SAFETY: the place has room for so many bytes of the device whose stream this call is
+            // on.
             Memory::Cuda => unsafe { Driver::get()?.write(place.start, bytes, self.stream()?) },
             Memory::Unknown => Err(OUT_OF_REACH.to_owned()),
         }
@@ -333,7 +340,8 @@ impl<'a> CallFrame<'a> {
         unsafe { Attribute::list(&self.raw.attrs) }
     }
 
-    /// The device that the program runs on, counted among the client's; `None` if XLA is too old to tell.
+    /// The device that the program runs on, counted among the client's; `None` if XLA is too old to
+    /// tell.
     pub fn device_ordinal(&self) -> Option<i32> {
         let end =
             std::mem::offset_of!(sys::XLA_FFI_Api, XLA_FFI_DeviceOrdinal_Get) + size_of::<usize>();

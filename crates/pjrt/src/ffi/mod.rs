@@ -1,4 +1,5 @@
-//! Custom calls: Rust functions that compiled programs call, through XLA's foreign function interface.
+//! Custom calls: Rust functions that compiled programs call, through XLA's foreign function
+//! interface.
 //!
 //! ```no_run
 //! # use oxidax_pjrt::{Client, ffi};
@@ -14,15 +15,16 @@
 //! })
 //! # }
 //! ```
-//! A program calls it with
-//! `stablehlo.custom_call @example.double(%x) {api_version = 4 : i32} : (tensor<4xf32>) -> tensor<4xf32>`.
+//! A program calls it with `stablehlo.custom_call @example.double(%x) {api_version = 4 : i32} :
+//! (tensor<4xf32>) -> tensor<4xf32>`.
 //!
-//! On a GPU the buffers lie in the device's memory: [`CallFrame::read`] and [`CallFrame::write`] copy them, there and on
-//! the CPU alike.
+//! On a GPU the buffers lie in the device's memory: [`CallFrame::read`] and [`CallFrame::write`]
+//! copy them, there and on the CPU alike.
 //!
-//! Register a handler before a program that calls it is compiled. Calls without `has_side_effect = true` may be dropped or
-//! repeated, and calls with it run in any order unless a token ties them together. A handler may run on any thread,
-//! several at once, and must not run programs: that is refused.
+//! Register a handler before a program that calls it is compiled. Calls without `has_side_effect =
+//! true` may be dropped or repeated, and calls with it run in any order unless a token ties them
+//! together. A handler may run on any thread, several at once, and must not run programs: that is
+//! refused.
 
 mod attribute;
 mod device;

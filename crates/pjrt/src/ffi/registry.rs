@@ -15,12 +15,12 @@ use crate::plugin::Plugin;
 
 type Handler = Box<dyn Fn(&mut CallFrame<'_>) -> Result<(), String> + Send + Sync>;
 
-/// The version of XLA's FFI that handlers state: the oldest, because a plugin drops a handler that is newer than itself
-/// without a word, and nothing newer is used.
+/// The version of XLA's FFI that handlers state: the oldest, because a plugin drops a handler that
+/// is newer than itself without a word, and nothing newer is used.
 const FFI_VERSION: (i32, i32) = (0, 1);
 
-/// A handler is a bare C function, without room for data of its own, so each gets a C function of its own, which knows
-/// its place in this table.
+/// A handler is a bare C function, without room for data of its own, so each gets a C function of
+/// its own, which knows its place in this table.
 static HANDLERS: [OnceLock<(Handler, Memory)>; TRAMPOLINES.len()] =
     [const { OnceLock::new() }; TRAMPOLINES.len()];
 
@@ -49,7 +49,8 @@ thread_local! {
     static RUNNING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Refuses to launch a program from inside a handler: the handler may hold the very thread that the launch needs.
+/// Refuses to launch a program from inside a handler: the handler may hold the very thread that the
+/// launch needs.
 #[inline]
 pub(crate) fn refuse_inside_handler(operation: &'static str) -> Result<()> {
     if RUNNING.get() == 0 {
@@ -59,14 +60,16 @@ pub(crate) fn refuse_inside_handler(operation: &'static str) -> Result<()> {
     Err(Error::invalid(operation, message))
 }
 
-/// Makes `handler` what programs reach by a custom call of this name, on the client's plugin and platform. It stays until
-/// the process ends; a process has room for 64 handlers, so tell many callbacks apart by an attribute.
+/// Makes `handler` what programs reach by a custom call of this name, on the client's plugin and
+/// platform. It stays until the process ends; a process has room for 64 handlers, so tell many
+/// callbacks apart by an attribute.
 ///
 /// An error of the handler becomes the error of the execution, and so does a panic.
 ///
 /// # Errors
-/// [`Error::Invalid`] if the name is taken or there is no more room, or if the platform has no custom calls of this kind
-/// (TPUs do not); [`Error::Missing`] if the plugin has no FFI; [`Error::Status`].
+/// [`Error::Invalid`] if the name is taken or there is no more room, or if the platform has no
+/// custom calls of this kind (TPUs do not); [`Error::Missing`] if the plugin has no FFI;
+/// [`Error::Status`].
 pub fn register(
     client: &Client,
     name: &str,
@@ -127,7 +130,8 @@ fn register_function(
         platform_name_size: platform.len(),
         ..Default::default()
     };
-    // SAFETY: the names are borrowed for the call, and the handler is a function of the type that XLA calls.
+    // SAFETY: the names are borrowed for the call, and the handler is a function of the type that
+    // XLA calls.
     let error = unsafe { function(&raw mut args) };
     if error.is_null() {
         return Ok(());
@@ -149,7 +153,8 @@ unsafe extern "C" fn trampoline<const INDEX: usize>(
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let (handler, memory) = HANDLERS[INDEX].get().ok_or("the handler is not there yet")?;
         let _running = Running::new();
-        // SAFETY: the frame's buffers and attributes are valid for the call, and in the platform's memory.
+        // SAFETY: the frame's buffers and attributes are valid for the call, and in the platform's
+        // memory.
         handler(&mut unsafe { CallFrame::new(frame, *memory) })
     }));
     let message = match outcome {
@@ -184,7 +189,8 @@ impl Drop for Running {
     }
 }
 
-/// While a handler is registered, XLA asks for its version instead of running it. True if that was so.
+/// While a handler is registered, XLA asks for its version instead of running it. True if that was
+/// so.
 ///
 /// # Safety
 /// The frame's list of extensions is valid.

@@ -1,4 +1,5 @@
-//! Programs for GPUs, compiled without one. Needs the CUDA plugin and what it compiles with: `oxidax plugin install cuda`.
+//! Programs for GPUs, compiled without one. Needs the CUDA plugin and what it compiles with:
+//! `oxidax plugin install cuda`.
 
 use oxidax_pjrt::{Client, CompileOptions, NamedValue, Plugin, Program, Topology, Value};
 use oxidax_plugin::{Config, Platform, Silent, find};
@@ -10,7 +11,8 @@ fn cuda() -> Plugin {
     Plugin::load(&found.path).expect("loads")
 }
 
-/// A step of a perceptron: two layers, a softmax, gradients of both layers' weights, an update in place.
+/// A step of a perceptron: two layers, a softmax, gradients of both layers' weights, an update in
+/// place.
 const MLP: &str = "func.func public @main(
       %x: tensor<128x784xf32>, %y: tensor<128x10xf32>,
       %w: tensor<784x512xf32> {tf.aliasing_output = 0 : i32}, %v: tensor<512x10xf32> {tf.aliasing_output = 1 : i32})

@@ -173,7 +173,8 @@ fn an_unsharded_program_says_nothing_of_shardings() {
     });
 }
 
-/// What a cache of programs relies on: a program that was loaded answers as the one that was compiled.
+/// What a cache of programs relies on: a program that was loaded answers as the one that was
+/// compiled.
 #[test]
 fn a_loaded_program_tells_what_the_compiled_one_told() {
     const DONATING: &str = "module @d {

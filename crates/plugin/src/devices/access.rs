@@ -1,4 +1,5 @@
-//! Whether this user may open a device file, judged by its mode: opening it to find out would take the device.
+//! Whether this user may open a device file, judged by its mode: opening it to find out would take
+//! the device.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +15,8 @@ pub(super) struct User {
 }
 
 impl User {
-    /// The user that this process acts for. Where the system has no such numbers, the one who may do everything: then
-    /// the plugin finds out.
+    /// The user that this process acts for. Where the system has no such numbers, the one who may
+    /// do everything: then the plugin finds out.
     pub(super) fn current() -> User {
         #[cfg(unix)]
         {
@@ -34,7 +35,8 @@ impl User {
 pub(super) fn check(root: &Path, node: &Path, user: &User) -> Result<(), Unusable> {
     use std::os::unix::fs::MetadataExt as _;
     let on_host = root.join(node.strip_prefix("/").unwrap_or(node));
-    // What cannot even be looked at lies in a folder that is closed to this user; the plugin says more.
+    // What cannot even be looked at lies in a folder that is closed to this user; the plugin says
+    // more.
     let Ok(meta) = fs::metadata(on_host) else { return Ok(()) };
     let (mode, gid) = (meta.mode() & 0o777, meta.gid());
     let needed = if meta.uid() == user.uid {

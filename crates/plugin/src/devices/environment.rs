@@ -1,7 +1,7 @@
 //! What the environment of a Cloud TPU or GKE host says about its TPUs.
 //!
-//! libtpu reads these variables itself. They are read here to say what is wrong with them before libtpu waits for hosts
-//! that do not exist, or ends the process.
+//! libtpu reads these variables itself. They are read here to say what is wrong with them before
+//! libtpu waits for hosts that do not exist, or ends the process.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,8 @@ pub struct AcceleratorType {
     pub size: Option<usize>,
 }
 
-/// The slice that this host belongs to, as its environment tells it. What is not set is `None` or empty.
+/// The slice that this host belongs to, as its environment tells it. What is not set is `None` or
+/// empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TpuEnvironment {
     /// `TPU_ACCELERATOR_TYPE`.
@@ -56,7 +57,8 @@ pub struct TpuEnvironment {
     pub chips_per_process: Option<Vec<usize>>,
     /// `TPU_PROCESS_BOUNDS`: processes of the slice along each axis.
     pub processes: Option<Vec<usize>>,
-    /// `TPU_VISIBLE_CHIPS`, or `TPU_VISIBLE_DEVICES` as it was called: the chips that this process is to use.
+    /// `TPU_VISIBLE_CHIPS`, or `TPU_VISIBLE_DEVICES` as it was called: the chips that this process
+    /// is to use.
     pub visible_chips: Option<Vec<usize>>,
     /// Whether `TPU_VISIBLE_DEVICE_PATHS` names the device files to use.
     pub names_device_files: bool,
@@ -71,8 +73,8 @@ impl TpuEnvironment {
     ///
     /// # Errors
     ///
-    /// [`Error::BadVariable`] for one that cannot be read, or that contradicts another: a worker's number beyond the
-    /// list of workers, a slice's beyond the number of slices.
+    /// [`Error::BadVariable`] for one that cannot be read, or that contradicts another: a worker's
+    /// number beyond the list of workers, a slice's beyond the number of slices.
     ///
     /// # Example
     ///

@@ -16,8 +16,8 @@ const NVIDIA: u32 = 0x10de;
 /// The class of display controllers, in the highest byte of three.
 const DISPLAY: u32 = 0x03;
 
-/// The oldest driver that programs of CUDA 13 run with, for which the pinned plugin was built (NVIDIA's CUDA 13 release
-/// notes, "minor version compatibility").
+/// The oldest driver that programs of CUDA 13 run with, for which the pinned plugin was built
+/// (NVIDIA's CUDA 13 release notes, "minor version compatibility").
 pub const NEEDED_DRIVER: DriverVersion = DriverVersion(580, 0);
 
 /// A driver's version: release and update, as in `580.65`.
@@ -38,8 +38,8 @@ impl fmt::Display for DriverVersion {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuHost {
-    /// Device files of the GPUs, `/dev/nvidia0` and on; `/dev/dxg` under WSL. The driver makes them on demand, so there
-    /// may be none yet.
+    /// Device files of the GPUs, `/dev/nvidia0` and on; `/dev/dxg` under WSL. The driver makes them
+    /// on demand, so there may be none yet.
     pub nodes: Vec<PathBuf>,
     /// GPUs that the driver knows.
     pub known_to_driver: usize,
@@ -68,7 +68,8 @@ impl GpuHost {
     }
 }
 
-/// The version in the driver's line: `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul …`.
+/// The version in the driver's line: `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06
+/// Sun Jul …`.
 fn driver_version(text: &str) -> Option<DriverVersion> {
     let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
     line.split_whitespace().find_map(|word| {
@@ -100,8 +101,8 @@ pub(super) fn check(config: &Config, user: &User) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the driver is new enough for a plugin that is known to be of CUDA 13: the pinned one, and JAX's by the name of
-/// its folder. Of others it is not known what they need.
+/// Whether the driver is new enough for a plugin that is known to be of CUDA 13: the pinned one,
+/// and JAX's by the name of its folder. Of others it is not known what they need.
 pub(super) fn check_driver(plugin: &Plugin, config: &Config) -> Result<(), Unusable> {
     let path = plugin.path.to_string_lossy();
     if plugin.origin != Origin::Pinned && !path.contains("xla_cuda13") {

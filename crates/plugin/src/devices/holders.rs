@@ -1,4 +1,5 @@
-//! Who has a device open, from the links in `/proc/PID/fd`; and who holds libtpu's lock, from `/proc/locks`.
+//! Who has a device open, from the links in `/proc/PID/fd`; and who holds libtpu's lock, from
+//! `/proc/locks`.
 
 use std::fmt;
 use std::fs;
@@ -36,8 +37,8 @@ pub(super) struct Scan {
     pub(super) hidden: usize,
 }
 
-/// Looks for processes other than `own` that have one of the files open for writing. Readers, such as monitors, do not
-/// keep anybody from a device.
+/// Looks for processes other than `own` that have one of the files open for writing. Readers, such
+/// as monitors, do not keep anybody from a device.
 pub(super) fn of_files(root: &Path, files: &[PathBuf], own: u32) -> Scan {
     let mut scan = Scan::default();
     for pid in super::pci::numbered(&root.join("proc"), "") {
@@ -84,7 +85,8 @@ pub(super) fn of_lock(root: &Path, own: u32) -> Option<Holder> {
     let file = format!("{major:02x}:{minor:02x}:{}", lock.ino());
     let locks = fs::read_to_string(root.join("proc/locks")).ok()?;
     locks.lines().find_map(|line| {
-        // `1: POSIX  ADVISORY  WRITE 4711 08:02:393228 0 EOF`; waiting ones have `->` behind the number.
+        // `1: POSIX  ADVISORY  WRITE 4711 08:02:393228 0 EOF`; waiting ones have `->` behind the
+        // number.
         let words: Vec<&str> = line.split_whitespace().collect();
         let [_, "POSIX" | "OFDLCK" | "FLOCK", _, _, pid, at, ..] = words[..] else { return None };
         // A process of another container has no number here.

@@ -1,7 +1,8 @@
 //! Accelerators of this host: which there are, and what keeps them from being used.
 //!
-//! Nothing is opened and no plugin is loaded: what there is to know lies in `/sys`, `/dev` and `/proc`. The root of the
-//! file system is [`Config::root`](crate::Config), so tests describe hosts by faked trees.
+//! Nothing is opened and no plugin is loaded: what there is to know lies in `/sys`, `/dev` and
+//! `/proc`. The root of the file system is [`Config::root`](crate::Config), so tests describe hosts
+//! by faked trees.
 
 mod access;
 mod environment;
@@ -25,16 +26,16 @@ use crate::error::Error;
 use crate::platform::Platform;
 use crate::search::Plugin;
 
-/// Whether a client of this platform can be made here, as far as the system tells without trying: at once, before any
-/// plugin is loaded. Compiling for devices that are elsewhere needs none of it.
+/// Whether a client of this platform can be made here, as far as the system tells without trying:
+/// at once, before any plugin is loaded. Compiling for devices that are elsewhere needs none of it.
 ///
 /// The CPU can always be used.
 ///
 /// # Errors
 ///
-/// [`Error::Unusable`] with the reason: no such device, no device files, no permission, held by another process (by its
-/// number). [`Error::BadVariable`] for variables of TPU hosts that cannot be read, or that
-/// contradict the host.
+/// [`Error::Unusable`] with the reason: no such device, no device files, no permission, held by
+/// another process (by its number). [`Error::BadVariable`] for variables of TPU hosts that cannot
+/// be read, or that contradict the host.
 ///
 /// # Example
 ///
@@ -54,7 +55,8 @@ pub fn check(platform: Platform, config: &Config) -> Result<(), Error> {
     }
 }
 
-/// Whether what this host has goes with a plugin: a CUDA 13 plugin needs a driver that knows CUDA 13.
+/// Whether what this host has goes with a plugin: a CUDA 13 plugin needs a driver that knows CUDA
+/// 13.
 ///
 /// # Errors
 ///
@@ -66,11 +68,11 @@ pub fn check_plugin(plugin: &Plugin, config: &Config) -> Result<(), Error> {
     }
 }
 
-/// Why a plugin failed that [`check`] had no objection to, from what the plugin said: `None` where there is nothing to
-/// add.
+/// Why a plugin failed that [`check`] had no objection to, from what the plugin said: `None` where
+/// there is nothing to add.
 ///
-/// Without rights over other users' processes [`check`] cannot see which of them holds the device; libtpu then says only
-/// that somebody does.
+/// Without rights over other users' processes [`check`] cannot see which of them holds the device;
+/// libtpu then says only that somebody does.
 pub fn explain(platform: Platform, config: &Config, message: &str) -> Option<Unusable> {
     match platform {
         Platform::Tpu => tpu::explain(config, message),

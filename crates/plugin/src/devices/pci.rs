@@ -27,7 +27,8 @@ impl PciDevice {
     }
 }
 
-/// All devices, by address. A device that disappears meanwhile, or that says nothing of itself, is passed over.
+/// All devices, by address. A device that disappears meanwhile, or that says nothing of itself, is
+/// passed over.
 pub(super) fn devices(root: &Path) -> Vec<PciDevice> {
     let folder = root.join("sys/bus/pci/devices");
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

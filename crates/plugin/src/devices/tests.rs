@@ -24,8 +24,8 @@ impl Host {
         Host { root, config }
     }
 
-    /// A TPU VM with four chips that are handed out through VFIO, the network card that each of Google's machines
-    /// has, and its disk.
+    /// A TPU VM with four chips that are handed out through VFIO, the network card that each of
+    /// Google's machines has, and its disk.
     fn v5e() -> Host {
         let host = Host::new();
         host.device("0000:00:03.0", 0x1ae0, 0x0042, &[]);

@@ -51,8 +51,8 @@ impl Generation {
         }
     }
 
-    /// The numbers are those that JAX (`jax/_src/hardware_utils.py`) and `tpu-info` look for. The first two
-    /// generations share one, and differ in the subsystem's.
+    /// The numbers are those that JAX (`jax/_src/hardware_utils.py`) and `tpu-info` look for. The
+    /// first two generations share one, and differ in the subsystem's.
     fn of(device: &PciDevice) -> Option<Generation> {
         match (device.device, device.subsystem) {
             (0x0027, Some(0x004e)) => Some(Generation::V2),
@@ -85,15 +85,16 @@ pub struct TpuHost {
     pub generation: Option<Generation>,
     /// Chips on the PCI bus.
     pub chips: usize,
-    /// Their device files: `/dev/accel0`, or `/dev/vfio/17` on newer hosts. Empty where there is no driver, or a
-    /// container was not given them.
+    /// Their device files: `/dev/accel0`, or `/dev/vfio/17` on newer hosts. Empty where there is no
+    /// driver, or a container was not given them.
     pub nodes: Vec<PathBuf>,
 }
 
 impl TpuHost {
     /// Looks for chips; `None` if there are none.
     ///
-    /// A device of Google's that is not known counts if it has a device file as only TPUs had so far, `/dev/accelN`.
+    /// A device of Google's that is not known counts if it has a device file as only TPUs had so
+    /// far, `/dev/accelN`.
     pub fn detect(config: &Config) -> Option<TpuHost> {
         let google = google_devices(&config.root);
         let known: Vec<&PciDevice> =
@@ -170,8 +171,8 @@ pub(super) fn check(config: &Config, user: &User) -> Result<(), Error> {
     Err(Unusable::TpuHeld { holders: scan.holders }.into())
 }
 
-/// Whether there may be chips that this program cannot tell: of a generation that is newer, or in a container that hides
-/// the bus.
+/// Whether there may be chips that this program cannot tell: of a generation that is newer, or in a
+/// container that hides the bus.
 fn libtpu_knows(root: &Path) -> bool {
     let hidden_bus = pci::devices(root).is_empty();
     let vfio = !numbered(&root.join("dev/vfio"), "").is_empty();

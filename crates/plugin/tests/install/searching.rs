@@ -231,7 +231,8 @@ fn whoever_is_to_use_devices_hears_of_them_before_of_plugins() {
     let help = "`oxidax plugin install tpu` installs libtpu==0.0.51 (195.3 MiB to download, licence: Google Cloud";
     assert!(error.contains(help), "{error}");
 
-    // A chip that was merely detected, and that another process has, is no reason not to use the CPU where libtpu is missing.
+    // A chip that was merely detected, and that another process has, is no reason not to use the
+    // CPU where libtpu is missing.
     let process = machine.path("root/proc/4711");
     fs::create_dir_all(process.join("fd")).unwrap();
     std::os::unix::fs::symlink("/dev/accel0", process.join("fd/3")).unwrap();

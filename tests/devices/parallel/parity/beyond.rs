@@ -1,4 +1,5 @@
-//! What JAX 0.10.2 does not answer: derivatives that it refuses to make, and choices in which it waits for ever.
+//! What JAX 0.10.2 does not answer: derivatives that it refuses to make, and choices in which it
+//! waits for ever.
 
 use super::running::{first, partly, row, split};
 use super::{Function, collectives, composed};
@@ -12,7 +13,8 @@ fn dot(x: &Array, y: &Array) -> f32 {
     (x * y).sum().item().unwrap()
 }
 
-/// The derivative along one direction against the difference of values, and both modes against each other.
+/// The derivative along one direction against the difference of values, and both modes against each
+/// other.
 fn expect_derivatives(name: &str, f: Function, x: &Array) {
     let v = sin(&(x * 3));
     let one = |x: &Array| f(std::slice::from_ref(x)).remove(0);

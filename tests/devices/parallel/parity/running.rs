@@ -3,7 +3,7 @@
 use super::difference::difference;
 use super::recorded::{Case, Suite, numbers};
 use super::{Function, Table};
-use oxidax::parallel::{Spec, Specs};
+use oxidax::parallel::{PerArgument, PerLeaf};
 use oxidax::prelude::*;
 
 pub(super) const PLAIN: Tiling = Tiling::Untiled;
@@ -33,7 +33,8 @@ pub(super) fn first(x: &Array) -> Array {
     squeeze(&dynamic_index_in_dim(x, 0, 0), &[0])
 }
 
-/// A function of a list mapped over the shards of a mesh; `outs` is one spec for all results, or one for each.
+/// A function of a list mapped over the shards of a mesh; `outs` is one spec for all results, or
+/// one for each.
 pub(super) fn split<'f>(
     mesh: Mesh,
     ins: &[PartitionSpec],
@@ -85,15 +86,15 @@ pub(super) fn over(
 }
 
 /// The specs of the one argument that is a list.
-fn listed(specs: &[PartitionSpec]) -> Specs {
-    Specs::Each(vec![Spec::Each(specs.to_vec())])
+fn listed(specs: &[PartitionSpec]) -> PerArgument<PartitionSpec> {
+    PerArgument::Each(vec![PerLeaf::Each(specs.to_vec())])
 }
 
 /// The specs of a list of results.
-fn results(specs: &[PartitionSpec]) -> Specs {
+fn results(specs: &[PartitionSpec]) -> PerArgument<PartitionSpec> {
     match specs {
-        [one] => Specs::All(Spec::All(one.clone())),
-        many => Specs::All(Spec::Each(many.to_vec())),
+        [one] => PerArgument::All(PerLeaf::All(one.clone())),
+        many => PerArgument::All(PerLeaf::Each(many.to_vec())),
     }
 }
 
@@ -154,14 +155,14 @@ fn compared(case: Case<'_>, results: &[Array]) -> Result<(), String> {
             return Err(format!("result {at}: is on one device, recorded {recorded}"));
         };
         if *found.spec() != recorded {
-            return Err(format!("result {at}: lies as {}, recorded {recorded}", found.spec()));
+            return Err(format!("result {at}: sharded as {}, recorded {recorded}", found.spec()));
         }
     }
     Ok(())
 }
 
-/// Runs every recorded case of a family, and fails with those that differ, those that have no function, and the functions
-/// of which nothing is recorded.
+/// Runs every recorded case of a family, and fails with those that differ, those that have no
+/// function, and the functions of which nothing is recorded.
 pub(super) fn check(family: &str, table: Table) {
     crate::parallel::eight();
     let suite = Suite::load();

@@ -1,12 +1,13 @@
-//! What the doctor says of steps for TPUs.
+//! Reports of the doctor on training steps for TPUs.
 
-use oxidax::doctor::{Fit, Kind, Kinds, Topic, examine, examine_as, fit};
+use oxidax::doctor::{Fit, Kind, Kinds, Topic, examine, examine_with, fit};
 use oxidax::jit::Lowered;
 use oxidax::prelude::*;
 
 type Step = Lowered<(Array, optim::State, Array), (Array, optim::State, Array)>;
 
-/// Two layers of three products with a weight of `f32[256,256]`, a row of the batch for each device where there is a mesh.
+/// Two layers of three products with a weight of `f32[256,256]`. On a mesh the batch is sharded by
+/// rows.
 fn step(batch: usize, policy: Policy, mesh: Option<&Mesh>) -> Step {
     let optimizer = optim::adam(1e-3);
     let weight = Array::of_type(Aval::new(DType::F32, [256, 256]));
@@ -35,18 +36,18 @@ const KIB: u64 = 1 << 10;
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn a_step_on_one_chip() {
+fn step_on_one_chip() {
     let topology = Topology::named("v5e:1x1").unwrap();
     let kinds = Kinds::guessed().with("$[1]*", Kind::Optimizer);
-    let report = examine_as(&step(4096, Policy::Everything, None), &topology, &kinds).unwrap();
+    let report = examine_with(&step(4096, Policy::Everything, None), &topology, &kinds).unwrap();
     assert!(report.fits && report.devices == 1 && report.mesh.is_none());
     let bytes = |kind| report.memory.iter().find(|share| share.kind == kind).map(|it| it.bytes);
     assert_eq!(bytes(Kind::Parameters), Some(256 * KIB));
-    // Two moments and a counter.
+    // Two moments and a step counter.
     assert_eq!(bytes(Kind::Optimizer).map(|bytes| bytes / KIB), Some(512));
     assert_eq!(bytes(Kind::Inputs), Some(4096 * KIB));
     assert_eq!(report.memory.iter().map(|share| share.bytes).sum::<u64>(), report.needed);
-    // Six products forward, twice as many back but for the gradient of the batch.
+    // Six products forward and twice as many backward, without the gradient of the batch.
     let product = 2 * 4096 * 256 * 256;
     assert_eq!(report.flops / product, 17, "{}", report.flops);
     let prediction = report.prediction.as_ref().unwrap();
@@ -64,7 +65,7 @@ fn a_step_on_one_chip() {
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn a_step_on_a_mesh() {
+fn step_on_a_mesh() {
     let topology = Topology::named("v5e:2x2").unwrap();
     let mesh = topology.mesh([("data", 4)]).unwrap();
     let report = examine(&step(4096, Policy::Everything, Some(&mesh)), &topology).unwrap();
@@ -77,7 +78,7 @@ fn a_step_on_a_mesh() {
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn a_step_too_large() {
+fn too_large_step() {
     let topology = Topology::named("v5e:1x1").unwrap();
     let report = examine(&step(1 << 22, Policy::Everything, None), &topology).unwrap();
     assert!(!report.fits && report.needed > report.available.unwrap());
@@ -88,7 +89,7 @@ fn a_step_too_large() {
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn the_batch_and_the_policy_that_fit() {
+fn fit_finds_batch_and_policy() {
     let topology = Topology::named("v5e:1x1").unwrap();
     let batches = vec![1 << 12, 1 << 21];
     let policies = vec![Policy::Everything, Policy::Nothing];
@@ -96,7 +97,7 @@ fn the_batch_and_the_policy_that_fit() {
     let among = Fit { policies, batches, ..Fit::default() };
     let found = fit(&topology, &among, lowered).unwrap();
     assert!(found.best.fits && found.best.needed <= topology.memory().unwrap());
-    // What is computed again leaves room for a larger batch.
+    // Rematerialization leaves memory for a larger batch.
     let largest = |policy: &Policy| {
         let fitting = found.trials.iter().filter(|trial| trial.fits && trial.policy == *policy);
         fitting.map(|trial| trial.batch).max()

@@ -1,12 +1,12 @@
-//! Our own count of FLOPs beside the TPU compiler's: on models without loops within 3 %, and right where loops make the
-//! compiler's wrong. And what the compiler sends from device to device, read from its program.
+//! Our count of FLOPs against the TPU compiler's: within 3 % on models without loops, and correct
+//! for loops, which the compiler counts once. Collectives of the compiled program.
 
 use super::f32s;
 use oxidax::jit::Lowered;
 use oxidax::prelude::*;
 use oxidax::roofline::{DeviceSpec, Roofline};
 
-/// A program's counts by us and by the compiler.
+/// Counts of a program, ours and the compiler's.
 struct Counts {
     ours: Roofline,
     flops: f64,
@@ -17,7 +17,8 @@ struct Counts {
 
 fn counts<A: oxidax::tree::Args, O: Tree>(lowered: &Lowered<A, O>) -> Counts {
     let compiled = lowered.compile_for(&Topology::named("v5e:1x1").unwrap()).unwrap();
-    let (memory, costs) = (compiled.memory_analysis().unwrap(), compiled.cost_analysis().unwrap());
+    let (memory, costs) =
+        (compiled.report().memory_analysis().unwrap(), compiled.report().cost_analysis().unwrap());
     Counts {
         ours: Roofline::of(lowered.program()),
         flops: costs["flops"],
@@ -27,7 +28,7 @@ fn counts<A: oxidax::tree::Args, O: Tree>(lowered: &Lowered<A, O>) -> Counts {
     }
 }
 
-/// A step of gradient descent on a loss of a model of this type and arguments of these types.
+/// Lowers a step of gradient descent on a model's loss.
 fn step<M: Tree + Clone>(
     model: impl Fn(random::Key) -> M,
     loss: impl Fn(&M, &Array, &Array) -> Array + Send + Sync + 'static,
@@ -44,7 +45,7 @@ fn step<M: Tree + Clone>(
     counts(&step.lower((model, x, y)).unwrap())
 }
 
-/// Fails unless our count is within 3 % of the compiler's; prints both.
+/// Checks that our count is within 3 % of the compiler's, and prints both.
 #[track_caller]
 fn agree(name: &str, counts: &Counts) {
     let ours = counts.ours.flops() as f64;
@@ -62,7 +63,7 @@ fn agree(name: &str, counts: &Counts) {
         counts.arguments + counts.results
     );
     assert!(off.abs() < 0.03, "{name}: {ours:e} against {:e}", counts.flops);
-    // The device pads the last axes of arrays to tiles: kernels for pictures of three colours grow.
+    // TPUs pad the last axes of arrays to tiles, which enlarges kernels for three channels.
     let kept = (counts.arguments + counts.results) as f64;
     assert!((0.8..1.01).contains(&(least / kept)), "{name}: {least} of {kept} bytes");
 }
@@ -141,7 +142,7 @@ impl Pictures {
         }
     }
 
-    /// Down, across with holes in the window, up again, and what was there before beside it.
+    /// Downsampling, dilated convolution, upsampling, and concatenation with the input.
     fn loss(&self, x: &Array, y: &Array) -> Array {
         let stem = silu(&self.stem.forward(x));
         let middle = silu(&self.down.forward(&stem));
@@ -190,7 +191,7 @@ impl Residual {
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn flops_of_a_perceptron() {
+fn flops_of_mlp() {
     let mlp = |key| nn::Mlp::new(key, &[784, 1024, 1024, 10]);
     let loss = |model: &nn::Mlp, x: &Array, y: &Array| {
         nn::softmax_cross_entropy_with_integer_labels(&model.forward(x), y).mean()
@@ -200,34 +201,34 @@ fn flops_of_a_perceptron() {
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn flops_of_a_gpt() {
+fn flops_of_gpt() {
     let new = |key| Transformer::new(key, true);
     agree("gpt", &step(new, Transformer::loss, ids([4, 128]), ids([4, 128])));
 }
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn flops_of_an_encoder() {
+fn flops_of_encoder() {
     let new = |key| Transformer::new(key, false);
     agree("bert", &step(new, Transformer::loss, ids([4, 128]), ids([4, 128])));
 }
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn flops_of_a_residual_network() {
+fn flops_of_residual_network() {
     agree("resnet", &step(Residual::new, Residual::loss, f32s([8, 64, 64, 3]), ids([8])));
 }
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn flops_of_windows_with_strides_holes_and_padding() {
+fn flops_of_strided_dilated_and_padded_windows() {
     let images = f32s([8, 32, 32, 3]);
     agree("u-net", &step(Pictures::new, Pictures::loss, images.clone(), images));
 }
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn a_loop_costs_what_it_costs_unrolled_and_the_compiler_counts_one_step() {
+fn loop_costs_as_much_as_unrolled() {
     let layer = |h: Array, w: Array| (tanh(&h.matmul(&w)), ());
     let (ws, x) = (f32s([16, 512, 512]), f32s([128, 512]));
     let looped = jit(move |ws: Array, x: Array| scan(layer, x, &ws).0);
@@ -250,14 +251,14 @@ fn a_loop_costs_what_it_costs_unrolled_and_the_compiler_counts_one_step() {
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn what_the_compiler_sends_follows_axes_of_the_mesh() {
+fn compiled_collectives_follow_mesh_axes() {
     let mesh = Mesh::without_devices([("data", 2), ("model", 2)]).unwrap();
     let [x, w, y] =
         [p!["data", "model"], p!["model"], p!["data"]].map(|s| mesh.sharding(s).unwrap());
     let product = jit(|x: Array, w: Array| x.matmul(&w)).in_shardings((&x, &w)).out_shardings(&y);
     let lowered = product.lower((f32s([512, 1024]), f32s([1024, 1024]))).unwrap();
     let compiled = lowered.compile_for(&Topology::named("v5e:2x2").unwrap()).unwrap();
-    let found = compiled.collectives().unwrap();
+    let found = compiled.report().collectives().unwrap();
     let costs = Roofline::of(lowered.program()).with_exchanges(&found, &mesh);
     let sent: Vec<_> =
         costs.exchanges.iter().filter(|one| one.kind.name() == "all-reduce").collect();
@@ -274,7 +275,7 @@ fn what_the_compiler_sends_follows_axes_of_the_mesh() {
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn devices_of_topologies_are_those_of_the_table() {
+fn topology_devices_match_the_table() {
     for slice in ["v3:2x2", "v4:2x2x1", "v5e:2x2", "v5p:2x2x1", "v6e:2x2", "7x:2x2x1"] {
         let topology = Topology::named(slice).unwrap();
         let spec = DeviceSpec::of_topology(slice).unwrap();

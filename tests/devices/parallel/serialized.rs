@@ -1,11 +1,11 @@
-//! Compiled functions as bytes: read back here, and in another process.
+//! Serialized functions, loaded in this process and in another one.
 
 use super::{close, counting, eight, mesh, values};
 use oxidax::prelude::*;
 use std::process::Command;
 
-/// Names the file that the other process reads.
-const FILE: &str = "OXIDAX_TEST_SHIPPED";
+/// Variable with the path of the file that the child process reads.
+const FILE: &str = "OXIDAX_TEST_SERIALIZED";
 
 #[derive(Tree, Clone, Debug)]
 struct Model {
@@ -27,7 +27,7 @@ fn step(model: Model, x: Array) -> (Model, Array) {
     (tree::zip_map(&model, &slope, |leaf, slope| leaf - slope * 0.1), loss)
 }
 
-/// A step over eight devices, a row on each, with a captured array.
+/// Compiles a step for eight devices, with one row on each and a captured array.
 fn compiled() -> Step {
     let mesh = mesh([("data", 8)]);
     let shift = counting(&[8, 4]);
@@ -43,7 +43,7 @@ fn read(bytes: &[u8]) -> Result<Step, Error> {
 }
 
 #[test]
-fn a_step_over_a_mesh_comes_back_with_what_it_captured() {
+fn step_on_a_mesh_round_trips_with_its_captures() {
     let first = compiled();
     let bytes = first.serialize().unwrap();
     let again = read(&bytes).unwrap();
@@ -54,15 +54,18 @@ fn a_step_over_a_mesh_comes_back_with_what_it_captured() {
     (state, found) = again.call(state, &x).unwrap(); // moved: donated
     close(&state.weight, &expected.weight, 0.0);
     assert_eq!(values(&found), values(&loss));
-    assert_eq!(again.memory_analysis().unwrap(), first.memory_analysis().unwrap());
-    assert_eq!(again.collectives().unwrap(), first.collectives().unwrap());
+    assert_eq!(
+        again.report().memory_analysis().unwrap(),
+        first.report().memory_analysis().unwrap()
+    );
+    assert_eq!(again.report().collectives().unwrap(), first.report().collectives().unwrap());
     assert_eq!(state.weight.sharding(), expected.weight.sharding());
-    // What was read can be written down again.
+    // A loaded function can be serialized again.
     assert!(read(&again.serialize().unwrap()).is_ok());
 }
 
 #[test]
-fn a_step_of_one_device_runs_on_the_default_device() {
+fn step_of_one_device_runs_on_the_default_device() {
     let devices = eight();
     let x = counting(&[3]);
     let shift = counting(&[3]);
@@ -77,7 +80,7 @@ fn a_step_of_one_device_runs_on_the_default_device() {
         assert_eq!(y.device().unwrap().as_ref(), Some(device));
         assert_eq!(values(&y), values(&(&x * 3.0)));
     }
-    // Compiled on another device than the one it is read for.
+    // Compiled on another device than the default one of the loading process.
     let bytes = with_default_device(&devices[6], || {
         jit(|x: Array| &x * 2.0).lower(&x).and_then(|it| it.compile()).and_then(|it| it.serialize())
     });
@@ -89,28 +92,28 @@ fn a_step_of_one_device_runs_on_the_default_device() {
 }
 
 #[test]
-fn another_process_runs_it() {
+fn child_process_runs_it() {
     eight();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("step");
     let first = compiled();
     std::fs::write(&path, first.serialize().unwrap()).unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "parallel::shipped::the_other_process", "--ignored", "--nocapture"])
+        .args(["--exact", "parallel::serialized::child_process", "--ignored", "--nocapture"])
         .env(FILE, &path)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
     let (state, loss) = first.call(model("tanh"), counting(&[8, 4])).unwrap();
     let expected = format!("found {:?} {:?}", values(&state.weight), values(&loss));
-    assert!(said.contains(&expected), "{said}\nexpected {expected}");
+    assert!(stdout.contains(&expected), "{stdout}\nexpected {expected}");
 }
 
 #[test]
-#[ignore = "another_process_runs_it starts it"]
-#[allow(clippy::print_stdout, reason = "the other process reads it")]
-fn the_other_process() {
+#[ignore = "child_process_runs_it starts it"]
+#[allow(clippy::print_stdout, reason = "the parent process reads it")]
+fn child_process() {
     let Some(path) = std::env::var_os(FILE) else { return };
     eight();
     let step = read(&std::fs::read(path).unwrap()).unwrap();
@@ -119,7 +122,7 @@ fn the_other_process() {
 }
 
 #[test]
-fn other_arguments_and_results_are_refused_with_the_first_difference() {
+fn other_arguments_are_refused_with_the_first_difference() {
     eight();
     let bytes = compiled().serialize().unwrap();
     let (x, loss) = (counting(&[8, 4]), zeros([], DType::F32));
@@ -129,7 +132,7 @@ fn other_arguments_and_results_are_refused_with_the_first_difference() {
     let wide = Model { weight: counting(&[4, 3]), ..model("tanh") };
     let found = error((wide, x.clone()), (model("tanh"), loss.clone()));
     let expected = "`step` was compiled for other arguments: $[0].weight: f32[4,2], now f32[4,3]";
-    assert!(found.contains(expected) && found.contains("shipped.rs"), "{found}");
+    assert!(found.contains(expected) && found.contains("serialized.rs"), "{found}");
     let found = error((model("relu"), x.clone()), (model("tanh"), loss));
     assert!(found.contains("static \"tanh\", now") && found.contains("static \"relu\""), "{found}");
     let found = error((model("tanh"), x), (model("tanh"), zeros([2], DType::F32)));
@@ -148,20 +151,20 @@ fn changed_bytes_are_refused() {
         let mut changed = bytes.clone();
         changed[at] ^= 1;
         let error = read(&changed).unwrap_err().to_string();
-        assert!(error.contains("no program that was written down here"), "{at}: {error}");
+        assert!(error.contains("not a serialized program"), "{at}: {error}");
     }
     for length in [0, 1, 20, 56, 60, bytes.len() - 1] {
         let error = read(&bytes[..length]).unwrap_err().to_string();
-        assert!(error.contains("no program that was written down here"), "{length}: {error}");
+        assert!(error.contains("not a serialized program"), "{length}: {error}");
     }
     let mut newer = bytes.clone();
     newer[15] = b'9';
     let error = read(&newer).unwrap_err().to_string();
-    assert!(error.contains("in form 09, this version of oxidax reads form 01"), "{error}");
+    assert!(error.contains("in format 09, this version of oxidax reads format 02"), "{error}");
 }
 
 #[test]
-fn closures_do_not_leave_the_process() {
+fn functions_that_call_closures_are_refused() {
     eight();
     let printing = jit(|x: Array| {
         debug::print("{}", &[&x]);
@@ -173,9 +176,9 @@ fn closures_do_not_leave_the_process() {
 }
 
 #[test]
-fn derivatives_of_ones_own_leave_it() {
+fn custom_derivatives_can_be_serialized() {
     eight();
-    // `relu` has a derivative of its own, which is a closure; the compiled program calls none.
+    // `relu` has a custom derivative, a closure. The compiled program calls no closure.
     let x = counting(&[8]) - 4.0;
     let compiled = jit(|x: Array| relu(&x)).lower(&x).unwrap().compile().unwrap();
     let bytes = compiled.serialize().unwrap();

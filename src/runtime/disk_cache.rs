@@ -1,6 +1,6 @@
-//! Compiled programs from disk, and to disk.
+//! The disk cache of compiled programs.
 //!
-//! Whatever goes wrong with the disk is logged, and the program is compiled: a cache fails no call.
+//! Failures of the disk are logged and the program is compiled: a cache never fails a call.
 
 use super::client::Runtime;
 use crate::core::Error;
@@ -13,54 +13,54 @@ use std::time::{Duration, Instant};
 
 const TARGET: &str = "oxidax::cache";
 
-/// What to compile.
+/// A program to load from the cache or compile.
 pub(super) struct Request<'a> {
     pub(super) name: &'a str,
     pub(super) text: &'a str,
     pub(super) options: CompileOptions,
     pub(super) signature: Signature,
-    /// Whether what it compiles to may be kept.
-    pub(super) may_be_kept: bool,
+    /// True if the compiled program may be stored.
+    pub(super) cacheable: bool,
 }
 
-/// The settings in force, and the store that they open.
+/// The current settings, and the store that they open.
 struct Disk {
     settings: Settings,
     store: Option<Store>,
-    /// Whether it was said that the disk does not do what it should.
-    complained: AtomicBool,
+    /// True once a failure of the disk has been logged.
+    warned: AtomicBool,
 }
 
 static DISK: RwLock<Option<Arc<Disk>>> = RwLock::new(None);
 
-/// Programs on disk: what this process has had of them so far.
+/// Use of the disk cache by this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct DiskStats {
+pub struct DiskCacheStats {
     /// Programs that were loaded instead of compiled.
     pub hits: u64,
-    /// Programs that were looked for and not there.
+    /// Programs that were not in the cache.
     pub misses: u64,
-    /// Programs that were kept.
-    pub kept: u64,
-    /// Entries that were found damaged, or that the plugin refused; each was replaced.
+    /// Programs that were stored.
+    pub stored: u64,
+    /// Damaged entries, and entries that the plugin refused. Each was replaced.
     pub damaged: u64,
     /// Bytes of the programs that were loaded.
     pub bytes_read: u64,
     /// Bytes of the entries that were written.
     pub bytes_written: u64,
-    /// What compiling the loaded programs took when they were kept, less what loading them took.
+    /// Compile time of the loaded programs when they were stored, minus the time to load them.
     pub saved: Duration,
-    /// What finding and loading those programs took.
+    /// Time to find and load those programs.
     pub load_time: Duration,
-    /// What making keys, looking and keeping took where nothing was found: the price of the cache.
+    /// Time for keys, lookups and storing of programs that were not found: the cost of the cache.
     pub overhead: Duration,
 }
 
 struct Counters {
     hits: AtomicU64,
     misses: AtomicU64,
-    kept: AtomicU64,
+    stored: AtomicU64,
     damaged: AtomicU64,
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
@@ -72,7 +72,7 @@ struct Counters {
 static COUNTERS: Counters = Counters {
     hits: AtomicU64::new(0),
     misses: AtomicU64::new(0),
-    kept: AtomicU64::new(0),
+    stored: AtomicU64::new(0),
     damaged: AtomicU64::new(0),
     bytes_read: AtomicU64::new(0),
     bytes_written: AtomicU64::new(0),
@@ -89,14 +89,14 @@ fn add_time(counter: &AtomicU64, time: Duration) {
     add(counter, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
 }
 
-/// What this process has had of the programs on disk.
-pub(crate) fn disk_stats() -> DiskStats {
+/// Returns the use of the disk cache by this process.
+pub(crate) fn disk_stats() -> DiskCacheStats {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let time = |counter| Duration::from_nanos(read(counter));
-    DiskStats {
+    DiskCacheStats {
         hits: read(&COUNTERS.hits),
         misses: read(&COUNTERS.misses),
-        kept: read(&COUNTERS.kept),
+        stored: read(&COUNTERS.stored),
         damaged: read(&COUNTERS.damaged),
         bytes_read: read(&COUNTERS.bytes_read),
         bytes_written: read(&COUNTERS.bytes_written),
@@ -106,18 +106,18 @@ pub(crate) fn disk_stats() -> DiskStats {
     }
 }
 
-/// The settings in force: those of [`set_disk`], else the environment's.
+/// Returns the settings of [`set_disk`], or else of the environment.
 ///
 /// # Errors
-/// `Plugin` if a variable makes no sense.
+/// `Plugin` if a variable is invalid.
 pub(crate) fn disk_settings() -> Result<Settings, Error> {
     Ok(disk()?.settings.clone())
 }
 
-/// Sets where programs are kept from here on.
+/// Sets the disk cache of this process.
 ///
 /// # Errors
-/// `Io` for a folder that others own or can write.
+/// `Io` for a folder that other users own or can write.
 pub(crate) fn set_disk(settings: Settings) -> Result<(), Error> {
     let store = Store::open(&settings).map_err(|error| Error::Io {
         path: settings.folder.clone().unwrap_or_default(),
@@ -128,14 +128,14 @@ pub(crate) fn set_disk(settings: Settings) -> Result<(), Error> {
     Ok(())
 }
 
-/// SHA-256 of the file of the plugin that the process runs on.
+/// Returns the SHA-256 digest of the file of the process's plugin.
 ///
 /// # Errors
 /// `Plugin` if it cannot be read.
 pub(super) fn plugin_hash(runtime: &Runtime) -> Result<String, Error> {
     let disk = disk().ok();
     let store = disk.as_ref().and_then(|disk| disk.store.as_ref());
-    runtime.identity.plugin_hash(store).map_err(|error| Error::Plugin(error.to_string()))
+    runtime.cache_key.plugin_hash(store).map_err(|error| Error::Plugin(error.to_string()))
 }
 
 fn disk() -> Result<Arc<Disk>, Error> {
@@ -143,14 +143,14 @@ fn disk() -> Result<Arc<Disk>, Error> {
         return Ok(disk.clone());
     }
     let settings = Settings::from_env().map_err(|error| Error::Plugin(error.to_string()))?;
-    let mut known = DISK.write().unwrap_or_else(PoisonError::into_inner);
-    let disk = known.get_or_insert_with(|| {
+    let mut current = DISK.write().unwrap_or_else(PoisonError::into_inner);
+    let disk = current.get_or_insert_with(|| {
         let (store, error) = match Store::open(&settings) {
             Ok(store) => (store, None),
             Err(error) => (None, Some(error)),
         };
         let disk = Disk::new(settings, store);
-        error.iter().for_each(|error| disk.complain(error));
+        error.iter().for_each(|error| disk.warn(error));
         Arc::new(disk)
     });
     Ok(disk.clone())
@@ -158,31 +158,32 @@ fn disk() -> Result<Arc<Disk>, Error> {
 
 impl Disk {
     fn new(settings: Settings, store: Option<Store>) -> Disk {
-        Disk { settings, store, complained: AtomicBool::new(false) }
+        Disk { settings, store, warned: AtomicBool::new(false) }
     }
 
-    /// Says once that the disk does not do what it should. The error names the file.
-    fn complain(&self, error: &dyn std::fmt::Display) {
-        if !self.complained.swap(true, Ordering::Relaxed) {
+    /// Logs the first failure of the disk. The error names the file.
+    fn warn(&self, error: &dyn std::fmt::Display) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 target: TARGET,
                 %error,
-                "compiled programs are not kept or found on disk; OXIDAX_CACHE names another folder, or `off`"
+                "compiled programs are not stored on disk; OXIDAX_CACHE names another folder, or \
+                 `off`"
             );
         }
     }
 
-    /// The key of a program, if programs of its kind are kept.
+    /// Returns the key of a program; `None` if it cannot be cached.
     fn key(&self, runtime: &Runtime, store: &Store, request: &Request<'_>) -> Option<Key> {
-        let start = runtime.identity.key(&runtime.client, store);
-        let mut key = start.inspect_err(|error| self.complain(error)).ok()?;
+        let start = runtime.cache_key.builder(&runtime.client, store);
+        let mut key = start.inspect_err(|error| self.warn(error)).ok()?;
         key.part("compile options", &request.options.encode().ok()?);
-        // Where the user's lines are changes nothing but what profiles show.
+        // Source locations only change what profiles show.
         key.pieces("program", without_locations(request.text).map(str::as_bytes));
         Some(key.finish())
     }
 
-    /// The program under a key, if it is there and the plugin takes it.
+    /// Loads the program with this key, if it is stored and the plugin accepts it.
     fn find(
         &self,
         runtime: &Runtime,
@@ -194,7 +195,8 @@ impl Disk {
         let damaged = |path: &std::path::Path, reason: &str| {
             add(&COUNTERS.damaged, 1);
             let (path, function) = (path.display(), request.name);
-            tracing::warn!(target: TARGET, %path, function, reason, "not used, and compiled anew");
+            let message = "entry not used; the program is compiled again";
+            tracing::warn!(target: TARGET, %path, function, reason, message);
         };
         let entry = match store.get(key) {
             Ok(Lookup::Found(entry)) => entry,
@@ -204,7 +206,7 @@ impl Disk {
                 return None;
             }
             Err(error) => {
-                self.complain(&error);
+                self.warn(&error);
                 return None;
             }
         };
@@ -221,39 +223,41 @@ impl Disk {
             }
             Err(error) => {
                 damaged(&store.path(key), &error.to_string());
-                // If it cannot be deleted, the entry that is kept next takes its place.
+                // An entry that cannot be deleted is replaced by the next one stored.
                 store.remove(key).ok();
                 None
             }
         }
     }
 
-    fn keep(&self, store: &Store, key: &Key, compiled: &LoadedExecutable, about: &About) {
+    /// Stores a compiled program.
+    fn store_program(&self, store: &Store, key: &Key, compiled: &LoadedExecutable, about: &About) {
         let function = &about.name;
         let payload = match compiled.executable().serialize() {
             Ok(payload) => payload,
             Err(error) => {
-                tracing::debug!(target: TARGET, function, %error, "the plugin does not write it down");
+                tracing::debug!(target: TARGET, function, %error, "the plugin cannot serialize it");
                 return;
             }
         };
         match store.put(key, about, &payload) {
             Ok(Put::Kept { bytes, evicted }) => {
-                add(&COUNTERS.kept, 1);
+                add(&COUNTERS.stored, 1);
                 add(&COUNTERS.bytes_written, bytes);
-                tracing::debug!(target: TARGET, function, %key, bytes, evicted, "kept");
+                tracing::debug!(target: TARGET, function, %key, bytes, evicted, "stored");
             }
-            Ok(outcome) => tracing::debug!(target: TARGET, function, ?outcome, "not kept"),
-            Err(error) => self.complain(&error),
+            Ok(outcome) => tracing::debug!(target: TARGET, function, ?outcome, "not stored"),
+            Err(error) => self.warn(&error),
         }
     }
 }
 
-/// A program loaded from disk, or compiled and, if that took long enough, kept there; and whether it was loaded.
+/// Loads a program from disk, or compiles it and, if that took long enough, stores it. Returns true
+/// beside it if it was loaded.
 ///
 /// # Errors
 /// The compiler's.
-pub(super) fn executable(
+pub(super) fn compile_or_load(
     runtime: &Runtime,
     request: Request<'_>,
 ) -> oxidax_pjrt::Result<(LoadedExecutable, bool)> {
@@ -262,8 +266,8 @@ pub(super) fn executable(
         let signature = request.signature.clone();
         runtime.client.compile_with_signature(&program, &request.options, signature)
     };
-    // The variables made sense when the client was made.
-    let disk = disk().ok().filter(|_| request.may_be_kept);
+    // Invalid variables were reported when the client was created.
+    let disk = disk().ok().filter(|_| request.cacheable);
     let Some((disk, store)) = disk.as_ref().and_then(|disk| Some((disk, disk.store.as_ref()?)))
     else {
         return Ok((compile(&request)?, false));
@@ -283,7 +287,7 @@ pub(super) fn executable(
     if compile_time >= store.settings().min_compile {
         let start = Instant::now();
         let (name, platform) = (request.name.to_owned(), runtime.platform.clone());
-        disk.keep(store, &key, &compiled, &About { name, platform, compile_time });
+        disk.store_program(store, &key, &compiled, &About { name, platform, compile_time });
         add_time(&COUNTERS.overhead_nanos, start.elapsed());
     }
     Ok((compiled, false))

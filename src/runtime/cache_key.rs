@@ -1,4 +1,4 @@
-//! What besides a program decides what the compiler makes of it, and whether that runs here.
+//! [`CacheKeyPrefix`]: the part of a disk cache key that is common to all programs of a client.
 
 use super::config::CompilerVariables;
 use oxidax_cache::{KeyBuilder, Store, file_hash, processor};
@@ -6,56 +6,55 @@ use oxidax_pjrt::{Client, NamedValue};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// Counts up when what is kept, or what goes into keys, changes its meaning.
+/// Version of the entries and of their keys; incremented when the meaning of either changes.
 const VERSION: &str = "1";
 
-/// The plugin, how its client was made, and the compiler's variables as they were then.
-pub(super) struct Identity {
+/// The plugin, its client's options and the compiler's environment variables.
+pub(super) struct CacheKeyPrefix {
     pub(super) plugin: PathBuf,
-    /// Of the plugin's file, if somebody has checked it already.
+    /// Digest of the plugin's file, if it has been verified already.
     pub(super) sha256: Option<String>,
     pub(super) options: Vec<NamedValue>,
     pub(super) variables: CompilerVariables,
-    /// The beginning of every key, or why there are no keys.
-    start: OnceLock<Result<KeyBuilder, String>>,
+    /// The hashed prefix, or the reason why programs cannot be cached.
+    prefix: OnceLock<Result<KeyBuilder, String>>,
 }
 
-impl Identity {
+impl CacheKeyPrefix {
     pub(super) fn new(
         plugin: &oxidax_plugin::Plugin,
         options: Vec<NamedValue>,
         variables: CompilerVariables,
-    ) -> Identity {
+    ) -> CacheKeyPrefix {
         let (plugin, sha256) = (plugin.path.clone(), plugin.sha256.clone());
-        Identity { plugin, sha256, options, variables, start: OnceLock::new() }
+        CacheKeyPrefix { plugin, sha256, options, variables, prefix: OnceLock::new() }
     }
 
-    /// The beginning of the keys of all programs of a client; hashed once.
+    /// Returns the hashed prefix; computed once.
     ///
     /// # Errors
-    /// Why its programs cannot be kept.
-    pub(super) fn key(&self, client: &Client, store: &Store) -> Result<KeyBuilder, String> {
-        self.start.get_or_init(|| self.made(client, store)).clone()
+    /// The reason why programs cannot be cached.
+    pub(super) fn builder(&self, client: &Client, store: &Store) -> Result<KeyBuilder, String> {
+        self.prefix.get_or_init(|| self.hash(client, store)).clone()
     }
 
-    /// SHA-256 of the plugin's file.
+    /// Returns the SHA-256 digest of the plugin's file.
     pub(super) fn plugin_hash(&self, store: Option<&Store>) -> Result<String, oxidax_cache::Error> {
         match &self.sha256 {
-            Some(known) => Ok(known.clone()),
+            Some(sha256) => Ok(sha256.clone()),
             None => file_hash(&self.plugin, store),
         }
     }
 
-    fn made(&self, client: &Client, store: &Store) -> Result<KeyBuilder, String> {
-        if self.variables.ask_for_files() {
-            return Err(
-                "XLA_FLAGS asks the compiler to write files, which it does if it compiles".into()
-            );
+    fn hash(&self, client: &Client, store: &Store) -> Result<KeyBuilder, String> {
+        if self.variables.request_dumps() {
+            return Err("XLA_FLAGS requests dumps, which only a compilation writes".into());
         }
         let sha256 = self.plugin_hash(Some(store)).map_err(|error| error.to_string())?;
         let mut key = KeyBuilder::new();
         key.part("version", VERSION.as_bytes());
-        // Neither a version number nor a modification time tells two builds apart as surely as the file does.
+        // Neither a version number nor a modification time tells two builds apart as surely as the
+        // file does.
         key.part("plugin", sha256.as_bytes());
         key.part("platform", client.platform_name().as_bytes());
         key.part("platform version", client.platform_version().as_bytes());
@@ -70,9 +69,9 @@ impl Identity {
             key.part("device", text.as_bytes());
         }
         if client.is_cpu() {
-            // The program is machine code for this very processor.
+            // The program is machine code for this processor.
             let Some(processor) = processor() else {
-                return Err("this system does not tell what its processor is".into());
+                return Err("the system does not report its processor".into());
             };
             key.part("processor", processor.as_bytes());
         }

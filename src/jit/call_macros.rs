@@ -1,6 +1,7 @@
-//! One `call` for each number of arguments, each of them by value or by reference.
+//! Macros that define `call` and `apply` for each number of arguments, each by value or by
+//! reference.
 
-/// `call` of a type that has `run`, with the documentation given.
+/// Defines `call` with this documentation, for a type with a method `run`.
 macro_rules! call {
     ([$function:ident $($docs:tt)*] $(($index:tt $name:ident $param:ident $value:ident))*) => {
         impl<$($name: Tree,)* O: Tree> $function<($($name,)*), O> {
@@ -14,7 +15,7 @@ macro_rules! call {
                 match self.run(($($value.tree(),)*), &[$($param::OWNED),*]) {
                     Ok(output) => Ok(output),
                     Err(Failure { error, consumed }) => {
-                        // Without arguments nothing can have been lost.
+                        // Not used by a function without arguments.
                         let _ = consumed;
                         let args = ($({
                             let lost = consumed
@@ -29,12 +30,12 @@ macro_rules! call {
     };
 }
 
-/// `Jit::apply`.
+/// Defines `Jit::apply`.
 macro_rules! apply {
     ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
         impl<$($name: Tree,)* O: Tree> Jit<($($name,)*), O> {
-            /// The function inside traced code, where errors are thrown; at the top level as
-            /// [`Jit::call`], but throwing.
+            /// Calls the function and throws errors instead of returning them, for use in traced
+            /// code. See [`Jit::call`].
             #[track_caller]
             #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
             pub fn apply<$($param: crate::tree::Arg<$name>),*>(&self, $($value: $param),*) -> O {

@@ -1,4 +1,4 @@
-//! What surrounds the loop: metrics on disk, curves, progress, and ways to stop.
+//! Monitoring of training loops: metric files, charts, progress and signals.
 
 use expect_test::expect;
 use image::GenericImageView;
@@ -12,7 +12,7 @@ fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// The second column, which is the time of day, left out.
+/// Removes the second column, the time of day.
 fn without_times(csv: &str) -> String {
     let line = |line: &str| {
         let mut fields: Vec<&str> = line.split(',').collect();
@@ -34,7 +34,7 @@ fn numbers(metrics: &mut Metrics, steps: std::ops::Range<u64>) -> Result<(), Err
 }
 
 #[test]
-fn a_step_is_a_row_of_the_columns() -> Result<(), Error> {
+fn metrics_log_writes_one_row_per_step() -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/metrics.csv");
     let mut metrics = Metrics::new().csv(&path, ["accuracy", "loss", "a, \"b\""])?;
@@ -56,7 +56,7 @@ fn a_step_is_a_row_of_the_columns() -> Result<(), Error> {
 }
 
 #[test]
-fn a_new_run_puts_the_last_ones_file_aside() -> Result<(), Error> {
+fn new_run_renames_the_previous_file() -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.jsonl");
     for loss in [1.0, 2.0, 3.0] {
@@ -73,7 +73,7 @@ fn a_new_run_puts_the_last_ones_file_aside() -> Result<(), Error> {
 }
 
 #[test]
-fn what_json_lacks_has_a_name() -> Result<(), Error> {
+fn json_log_names_nan_and_infinity() -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.jsonl");
     let mut metrics = Metrics::new().jsonl(&path)?;
@@ -91,7 +91,7 @@ fn what_json_lacks_has_a_name() -> Result<(), Error> {
 }
 
 #[test]
-fn a_resumed_file_is_that_of_a_run_never_stopped() -> Result<(), Error> {
+fn resumed_log_equals_an_uninterrupted_one() -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
     let [once, twice] = ["once.csv", "twice.csv"].map(|name| folder.path().join(name));
     let [once_json, twice_json] =
@@ -100,7 +100,7 @@ fn a_resumed_file_is_that_of_a_run_never_stopped() -> Result<(), Error> {
     let mut whole = Metrics::new().csv(&once, columns)?.jsonl(&once_json)?;
     numbers(&mut whole, 0..6)?;
     whole.finish()?;
-    // Killed in step 5, in the middle of a line; its last checkpoint is of step 3.
+    // Killed in step 5, in the middle of a line. Its last checkpoint is that of step 3.
     let mut first = Metrics::new().csv(&twice, columns)?.jsonl(&twice_json)?;
     numbers(&mut first, 0..5)?;
     first.finish()?;
@@ -118,7 +118,7 @@ fn a_resumed_file_is_that_of_a_run_never_stopped() -> Result<(), Error> {
         lines.map(|line| format!("{} {}", line["step"], line["loss"])).collect()
     };
     assert_eq!(losses(&once_json), losses(&twice_json));
-    // Nothing to resume is a new file.
+    // Without a file to resume, a new one is created.
     let fresh = folder.path().join("fresh.csv");
     let mut third = Metrics::new().from_step(3).csv(&fresh, columns)?;
     numbers(&mut third, 3..4)?;
@@ -128,7 +128,7 @@ fn a_resumed_file_is_that_of_a_run_never_stopped() -> Result<(), Error> {
 }
 
 #[test]
-fn files_that_cannot_be_resumed_are_refused_and_kept() {
+fn resume_rejects_and_keeps_foreign_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.csv");
     let refused = |text: &str| {
@@ -152,12 +152,12 @@ fn files_that_cannot_be_resumed_are_refused_and_kept() {
 }
 
 #[test]
-fn numbers_out_of_order_are_refused() -> Result<(), Error> {
+fn log_rejects_decreasing_steps() -> Result<(), Error> {
     let mut metrics = Metrics::new().from_step(2);
     let mut refused = |step, name: &str| metrics.scalar(step, name, 0.5).map_err(|e| e.to_string());
     assert_eq!(
         refused(1, "x"),
-        Err("error[data]: scalar: `x` of step 1 lies before 2, the first".into())
+        Err("error[data]: scalar: `x` of step 1 is before the first step, 2".into())
     );
     assert_eq!(refused(4, "x"), Ok(()));
     assert_eq!(refused(4, "x"), Err("error[data]: scalar: step 4 has a `x` already".into()));
@@ -165,7 +165,7 @@ fn numbers_out_of_order_are_refused() -> Result<(), Error> {
         refused(3, "x"),
         Err("error[data]: scalar: `x` of step 3 comes after step 4".into())
     );
-    assert!(refused(4, "step").unwrap_err().contains("take another name"));
+    assert!(refused(4, "step").unwrap_err().contains("use another name"));
     metrics.flush()?;
     let late = metrics.scalar(4, "y", 0.5).unwrap_err().to_string();
     assert_eq!(late, "error[data]: scalar: `y` of step 4 comes after its row was written");
@@ -173,7 +173,7 @@ fn numbers_out_of_order_are_refused() -> Result<(), Error> {
     Ok(())
 }
 
-/// What `tensorboard` reads, as far as it is written here.
+/// The part of the `tensorboard` event format that the log writes.
 #[derive(Clone, PartialEq, Message)]
 struct Event {
     #[prost(double, tag = "1")]
@@ -209,7 +209,7 @@ struct SessionLog {
 }
 
 #[test]
-fn event_files_hold_what_tensorboard_reads() -> Result<(), Error> {
+fn event_files_are_readable_by_tensorboard() -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
     let mut metrics = Metrics::new().from_step(7).tensorboard(folder.path())?;
     metrics.scalar(7, "train/loss", 0.25)?;
@@ -237,7 +237,7 @@ fn event_files_hold_what_tensorboard_reads() -> Result<(), Error> {
 }
 
 #[test]
-fn charts_show_every_curve() -> Result<(), Error> {
+fn chart_draws_every_curve() -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
     let [svg, png] = ["chart.svg", "chart.PNG"].map(|name| folder.path().join("new").join(name));
     let falling = (0..50).map(|step| (f64::from(step), 1.0 / f64::from(step)));
@@ -251,13 +251,13 @@ fn charts_show_every_curve() -> Result<(), Error> {
     let text = read(&svg);
     assert!(text.contains(">Loss &lt;&amp;&gt;<") && text.contains(">train<"), "{text}");
     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
-    // Of the curve with a gap: the point alone, what follows the gap, and its place in the legend.
+    // The curve with a gap: the single point, the part after the gap, and the legend.
     assert_eq!(text.matches("#d55e00").count(), 3);
     let image = image::open(&png).unwrap();
     assert_eq!(image.dimensions(), (400, 300));
     let blue = image.to_rgb8().pixels().filter(|pixel| pixel.0 == [0x00, 0x72, 0xb2]).count();
     assert!(blue > 40, "{blue} pixels of the first curve");
-    // Nothing to show, and numbers at the ends of what there is.
+    // Charts without points, and with the largest and smallest numbers.
     Chart::new("").save(&png)?;
     let extremes = [(0.0, f64::MIN), (f64::MAX, f64::MAX), (f64::MIN, 0.0)];
     Chart::new("").curve("", extremes).save(&png)?;
@@ -267,7 +267,7 @@ fn charts_show_every_curve() -> Result<(), Error> {
     Ok(())
 }
 
-/// Only a process of its own can be told to end.
+/// Signals end a process, so the test runs in a child process.
 fn signalled(signals: &[&str], ignored: &str) -> (Option<i32>, bool) {
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
@@ -276,7 +276,7 @@ fn signalled(signals: &[&str], ignored: &str) -> (Option<i32>, bool) {
         .arg(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "training::watching::a_loop_that_signals_end",
+            "training::monitoring::child_loop_ended_by_signals",
             "--ignored",
             "--nocapture",
         ])
@@ -296,8 +296,8 @@ fn signalled(signals: &[&str], ignored: &str) -> (Option<i32>, bool) {
     (child.wait().unwrap().code(), rest.iter().any(|line| line.ends_with("saved")))
 }
 
-/// Whether this process ignores a signal, and so its children: a script that starts it in the background has it ignore
-/// Ctrl-C.
+/// Returns true if this process, and thus its children, ignore a signal. Scripts that start it in
+/// the background ignore Ctrl-C.
 fn is_ignored(signal: u32) -> bool {
     let status = read(Path::new("/proc/self/status"));
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
@@ -305,7 +305,7 @@ fn is_ignored(signal: u32) -> bool {
 }
 
 #[test]
-fn the_first_signal_ends_the_loop_and_the_second_the_process() {
+fn first_signal_ends_the_loop_second_the_process() {
     for (number, signal) in [(2, "-INT"), (15, "-TERM"), (1, "-HUP")] {
         if !is_ignored(number) {
             assert_eq!(signalled(&[signal], "PIPE"), (Some(0), true), "{signal}");
@@ -315,15 +315,15 @@ fn the_first_signal_ends_the_loop_and_the_second_the_process() {
 }
 
 #[test]
-fn a_signal_that_was_ignored_stays_so() {
-    // Were hanging up counted, the second signal would end the process.
+fn ignored_signals_stay_ignored() {
+    // If SIGHUP counted, the second signal would end the process.
     assert_eq!(signalled(&["-HUP -TERM"], "HUP"), (Some(0), true));
     assert_eq!(signalled(&["-INT -TERM"], "INT"), (Some(0), true));
 }
 
 #[test]
 #[ignore = "the tests above run it in processes of their own"]
-fn a_loop_that_signals_end() {
+fn child_loop_ended_by_signals() {
     let interrupt = oxidax::train::Interrupt::catch().unwrap();
     let again = oxidax::train::Interrupt::catch().unwrap();
     println!("\nready");
@@ -335,7 +335,7 @@ fn a_loop_that_signals_end() {
     assert!(again.requested());
     println!("first");
     if std::env::var("OXIDAX_TEST_WAITS").as_deref() == Ok("true") {
-        // Saving takes long.
+        // Simulates a slow save.
         std::thread::sleep(std::time::Duration::from_secs(60));
     }
     println!("saved");
@@ -344,13 +344,13 @@ fn a_loop_that_signals_end() {
 mod on_cpu {
     use super::*;
     use oxidax::prelude::*;
-    use oxidax::train::{NanGuard, Progress};
+    use oxidax::train::{NanGuard, ProgressBar};
 
     #[test]
-    fn arrays_are_written_in_their_order() -> Result<(), Error> {
+    fn log_writes_arrays_in_order() -> Result<(), Error> {
         let step = jit(|x: Array| (&x * 0.5, x.mean()));
         let mut metrics = Metrics::new();
-        let mut progress = Progress::new(20);
+        let mut progress = ProgressBar::new(20);
         let mut x = full([3], 64f32);
         for number in 0..20 {
             let mean;
@@ -369,7 +369,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn every_real_number_is_read_and_nothing_else() -> Result<(), Error> {
+    fn log_accepts_real_scalars_only() -> Result<(), Error> {
         let mut metrics = Metrics::new();
         for (step, dtype) in DType::all().enumerate() {
             let two = full([1], 1f32).astype(dtype);
@@ -396,7 +396,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn the_first_step_that_is_no_number_is_kept() -> Result<(), Error> {
+    fn nan_guard_keeps_the_first_nan_step() -> Result<(), Error> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/nan.safetensors");
         let step = jit(|w: Array, batch: Array| {
@@ -429,10 +429,10 @@ mod on_cpu {
         let loss = step.call(w, batch)?.1;
         assert_eq!(loss.item::<f32>()?, f32::NEG_INFINITY);
 
-        // What was bad before is named; a loss that is left is looked at in the end.
+        // Earlier non-finite values are reported. A remaining loss is checked at the end.
         let mut guard = NanGuard::new(&path);
         let inputs = vec![full([1], f32::NAN), full([1], 1f32)];
-        // Whether the loss has arrived by then is the device's affair.
+        // The loss may not have arrived yet.
         let outcome = guard.check(7, inputs, &full([], f32::NAN)).and_then(|()| guard.finish());
         let error = outcome.unwrap_err().to_string();
         assert!(error.contains("the loss of step 7 is NaN; not finite before it: [0]"), "{error}");

@@ -1,11 +1,11 @@
-//! A number that may still be on its way.
+//! Numbers that the device may still be computing.
 
 use crate::core::{Array, DType, Error};
 use half::{bf16, f16};
 
-/// A number to be written down: one that the host has, or an array of one element that the device will have.
+/// A number to write: a host value, or an array of one element that may still be computed.
 ///
-/// Made from numbers and from `&Array` by `into()`.
+/// Created from numbers and from `&Array` with `into()`.
 #[derive(Clone, Debug)]
 pub struct Metric(Kind);
 
@@ -40,7 +40,7 @@ impl From<Array> for Metric {
 }
 
 impl Metric {
-    /// Whether reading it would not wait.
+    /// Returns true if reading does not wait.
     pub(super) fn is_ready(&self) -> Result<bool, Error> {
         match &self.0 {
             Kind::Number(_) => Ok(true),
@@ -48,7 +48,7 @@ impl Metric {
         }
     }
 
-    /// Reads it, and waits for it.
+    /// Waits for the number and returns it.
     pub(super) fn read(&self) -> Result<f64, Error> {
         match &self.0 {
             Kind::Number(number) => Ok(*number),
@@ -56,7 +56,7 @@ impl Metric {
         }
     }
 
-    /// Refuses what is no number, before it is queued and nobody knows any more who wrote it.
+    /// Returns an error for anything but a single real number, while the caller's line is known.
     pub(super) fn checked(self, doing: &str, name: &str) -> Result<Metric, Error> {
         match &self.0 {
             Kind::Array(array) if array.is_traced() => Err(Error::data(

@@ -1,24 +1,24 @@
-//! Concrete arrays: buffers on a device.
+//! [`DeviceBuffer`]: the elements of an array on one device.
 
 use super::client::runtime_error;
-use super::home::{Place, place};
+use super::placement::{shards, single_device};
 use crate::core::host_function::refuse_inside;
-use crate::core::{Array, Aval, Buffer, DType, Error, Kind};
+use crate::core::{Array, Aval, Buffer, DType, DeviceId, Error, Kind};
 use oxidax_pjrt::{ArrayType, ElementType, UniqueBuffer};
 use std::any::Any;
 use std::sync::Arc;
 
 /// The elements of an array on one device.
 #[derive(Debug)]
-pub(super) struct OnDevice {
+pub(super) struct DeviceBuffer {
     pub(super) buffer: UniqueBuffer,
-    /// The device's number.
-    pub(super) device: i32,
-    /// Whether somebody put it there. Others are moved to where the arrays are that they meet.
+    pub(super) device: DeviceId,
+    /// True if the array was placed explicitly, or computed from such arrays. Uncommitted arrays
+    /// are copied to the devices of the arrays they are combined with.
     pub(super) committed: bool,
 }
 
-impl Buffer for OnDevice {
+impl Buffer for DeviceBuffer {
     fn read(&self, dst: &mut [u8]) -> Result<(), Error> {
         refuse_inside("reading an array")?;
         self.buffer.to_host(dst).map_err(|error| runtime_error("reading an array", &error))
@@ -29,7 +29,7 @@ impl Buffer for OnDevice {
     }
     fn is_ready(&self) -> Result<bool, Error> {
         let is_ready = self.buffer.ready_event().and_then(|event| event.is_ready());
-        is_ready.map_err(|error| runtime_error("asking whether an array is there", &error))
+        is_ready.map_err(|error| runtime_error("checking if an array is ready", &error))
     }
     fn as_any(&self) -> &dyn Any {
         self
@@ -39,9 +39,13 @@ impl Buffer for OnDevice {
     }
 }
 
-/// An array over a buffer, in the place of one that was donated, if that is not held by anybody else: a training
-/// step allocates nothing for its results.
-pub(super) fn wrap_in(spare: Option<Arc<dyn Buffer>>, aval: Arc<Aval>, buffer: OnDevice) -> Array {
+/// Wraps a result in an array. If nothing else holds `spare`, the allocation of an earlier, donated
+/// argument, it is reused: a training step allocates nothing for its results.
+pub(super) fn wrap_result(
+    spare: Option<Arc<dyn Buffer>>,
+    aval: Arc<Aval>,
+    buffer: DeviceBuffer,
+) -> Array {
     let Some(mut spare) = spare else { return Array::concrete(aval, Arc::new(buffer)) };
     match Arc::get_mut(&mut spare).and_then(|old| old.as_any_mut().downcast_mut()) {
         Some(old) => {
@@ -52,32 +56,32 @@ pub(super) fn wrap_in(spare: Option<Arc<dyn Buffer>>, aval: Arc<Aval>, buffer: O
     }
 }
 
-/// The buffer of a concrete array.
+/// Returns the buffer of a concrete array.
 pub(super) fn concrete(array: &Array) -> &Arc<dyn Buffer> {
     match &array.kind {
         Kind::Concrete(buffer) => buffer,
-        Kind::Traced { .. } => panic!("what is evaluated is concrete"),
+        Kind::Traced { .. } => panic!("only concrete arrays are evaluated"),
     }
 }
 
-/// The buffer that the device at a place of the program's mesh has, as PJRT knows it.
+/// Returns the PJRT buffer on the local device at this position of the program's mesh.
 #[inline]
-pub(super) fn device_buffer(buffer: &Arc<dyn Buffer>, at: usize) -> &UniqueBuffer {
-    match place(buffer) {
-        Place::Device(on) => &on.buffer,
-        Place::Mesh(shards) => &shards.buffers()[at],
+pub(super) fn pjrt_buffer(buffer: &Arc<dyn Buffer>, ordinal: usize) -> &UniqueBuffer {
+    match single_device(buffer) {
+        Some(on_device) => &on_device.buffer,
+        None => &shards(buffer).buffers()[ordinal],
     }
 }
 
-/// Whether a buffer has been donated.
+/// Returns true if a buffer has been donated.
 pub(crate) fn is_deleted(buffer: &Arc<dyn Buffer>) -> bool {
-    match place(buffer) {
-        Place::Device(on) => on.buffer.is_deleted(),
-        Place::Mesh(shards) => shards.is_deleted(),
+    match single_device(buffer) {
+        Some(on_device) => on_device.buffer.is_deleted(),
+        None => shards(buffer).is_deleted(),
     }
 }
 
-/// Whether one of these arrays is concrete and its buffer has been donated.
+/// Returns true if the buffer of a concrete array among these has been donated.
 pub(crate) fn any_deleted(arrays: &[Array]) -> bool {
     arrays.iter().any(|array| match &array.kind {
         Kind::Concrete(buffer) => is_deleted(buffer),
@@ -85,16 +89,16 @@ pub(crate) fn any_deleted(arrays: &[Array]) -> bool {
     })
 }
 
-/// The type of an array as PJRT knows it.
+/// Converts the type of an array to PJRT's.
 ///
 /// # Errors
-/// If a size does not fit PJRT's integers.
+/// If a size exceeds PJRT's integers.
 pub(super) fn array_type(aval: &Aval) -> oxidax_pjrt::Result<ArrayType> {
     let dims: Vec<i64> = aval.shape.iter().map(|&dim| dim as i64).collect();
     ArrayType::new(element_type(aval.dtype), &dims)
 }
 
-/// A dtype as PJRT knows it.
+/// Converts a dtype to PJRT's element type.
 pub(super) fn element_type(dtype: DType) -> ElementType {
     match dtype {
         DType::Bool => ElementType::Pred,

@@ -1,0 +1,479 @@
+//! [`Jit`]: a function compiled once per signature.
+
+use super::call_macros::{apply, call};
+use super::lowered::Lowered;
+use super::specialization::{Failure, Gather, Specialization};
+use super::stats::{Counters, JitStats};
+use super::traced::Traced;
+use crate::control_flow::Call;
+use crate::core::{
+    Array, Cache, DeviceId, Error, NamedSharding, Placement, Precision, Program, Slot, bind, bind1,
+    catch, matmul_precision, named_axes, trace,
+};
+use crate::parallel::PerArgument;
+use crate::passes::{self, Plan, PlanInput};
+use crate::primitives::ShardingConstraint;
+use crate::runtime::{Scratch, committed_placement, default_device, is_nan_checked, locate_nan};
+use crate::transforms::staging::{self, short_name, trace_function};
+use crate::tree::{
+    Args, Arguments, Examples, Function, Signature, Tree, TreeDef, for_each_arity, leaves_of,
+    rebuild, rooted,
+};
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Default number of signatures that one [`Jit`] keeps compiled.
+const SIGNATURES: usize = 256;
+
+/// A function that is traced and compiled once per signature. Made by [`jit`].
+///
+/// The signature of a call is the structure of its arguments with their static values, and the
+/// dtype, weakness and shape of every leaf. The scope of
+/// [`with_matmul_precision`](crate::core::with_matmul_precision) and the placements of the
+/// arguments are part of the cache key too.
+pub struct Jit<A: Args, O> {
+    function: Box<dyn Fn(A) -> O + Send + Sync>,
+    name: String,
+    cache: Cache<CallKey, Specialization<O>>,
+    counters: Counters,
+    in_shardings: Option<PerArgument<NamedSharding>>,
+    out_shardings: Option<PerArgument<NamedSharding>>,
+}
+
+/// Compiles `f`: traced at the first call of each signature, then run as one executable.
+///
+/// `f` takes owned trees. An argument passed by value is *donated*: its buffers may be reused for
+/// the results. An argument passed by reference is kept. Calls return before the device has
+/// finished; an error of the device is reported where the result is read. Arrays that `f` captures
+/// are constants of the program.
+///
+/// Inside another trace a call becomes part of that program; use [`Jit::apply`] there.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let step = jit(|w: Array, x: Array| &w - &(&x * 0.1));
+/// let x = ones([3], DType::F32);
+/// let mut w = zeros([3], DType::F32);
+/// for _ in 0..10 {
+///     w = step.call(w, &x)?; // `w` is donated, `x` is kept
+/// }
+/// assert_eq!(step.stats().compiles, 1);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+pub fn jit<A: Args, F: Function<A> + Send + Sync + 'static>(f: F) -> Jit<A, F::Output> {
+    Jit {
+        name: short_name::<F>(),
+        function: Box::new(move |arguments| f.apply(arguments)),
+        cache: Cache::new(SIGNATURES),
+        counters: Counters::default(),
+        in_shardings: None,
+        out_shardings: None,
+    }
+}
+
+/// The scopes of a call that its compiled program depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct CallScope {
+    precision: Precision,
+    default_device: DeviceId,
+}
+
+/// The cache key of a compiled program.
+struct CallKey {
+    signature: Signature,
+    scope: CallScope,
+    /// The placement that each leaf is committed to. Empty if none is committed.
+    committed: Vec<Option<Placement>>,
+}
+
+/// A compiled program found in the cache, with the gathered arguments of the call.
+struct Hit<O> {
+    slot: Arc<Slot<CallKey, Specialization<O>>>,
+    scratch: Box<Scratch>,
+}
+
+/// Returns the placement that each leaf is committed to; empty if none is.
+fn committed_placements(leaves: &[Array]) -> Vec<Option<Placement>> {
+    let placements: Vec<_> = leaves.iter().map(committed_placement).collect();
+    if placements.iter().all(Option::is_none) { Vec::new() } else { placements }
+}
+
+fn nanos_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl<A: Args, O: Tree> Jit<A, O> {
+    /// Sets the name shown in errors, profiles and lowered text.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = name.to_string();
+        self
+    }
+
+    /// Sets the number of signatures that are kept compiled, 256 by default; 0 counts as 1.
+    ///
+    /// When the cache is full, the least recently used signature is dropped, and compiled again
+    /// when it is called again. [`JitStats::evictions`] counts them. A smaller number bounds the
+    /// memory of programs whose arguments have many shapes; padding these to a few sizes is faster.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let sum = jit(|x: Array| x.sum()).cache_size(2);
+    /// for n in [1, 2, 1, 3, 1] {
+    ///     sum.call(ones([n], DType::F32))?;
+    /// }
+    /// let stats = sum.stats();
+    /// assert_eq!((stats.hits, stats.misses, stats.evictions, stats.signatures), (2, 3, 1, 2));
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn cache_size(self, signatures: usize) -> Self {
+        self.cache.set_capacity(signatures);
+        self
+    }
+
+    /// Sets the shardings of the arguments: one for all leaves, or a tuple with one for each
+    /// argument. Each is a [`NamedSharding`], a [`TreeSharding`](crate::parallel::TreeSharding)
+    /// with one for each leaf, or `None::<NamedSharding>`.
+    ///
+    /// Arguments with another placement are transferred before each call; [`JitStats::transferred`]
+    /// counts them, and the first is logged. Without this option arguments stay where they are, and
+    /// uncommitted ones are copied to all devices of the mesh that the others are on.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
+    /// let (replicated, rows) = (mesh.replicated(), mesh.sharding(p!["data"])?);
+    /// let layer = jit(|w: Array, x: Array| x.matmul(&w)).in_shardings((&replicated, &rows));
+    /// let y = layer.call(&ones([4, 2], DType::F32), &ones([16, 4], DType::F32))?;
+    /// assert_eq!(y.sharding().map(|sharding| sharding.spec().clone()), Some(p!["data"]));
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn in_shardings(mut self, shardings: impl Into<PerArgument<NamedSharding>>) -> Self {
+        self.in_shardings = Some(shardings.into());
+        self
+    }
+
+    /// Sets the shardings of the results: one for all leaves, or a tuple with one for each part of
+    /// a tuple. Without this option the compiler chooses; [`Array::sharding`] returns its choice.
+    #[must_use]
+    pub fn out_shardings(mut self, shardings: impl Into<PerArgument<NamedSharding>>) -> Self {
+        self.out_shardings = Some(shardings.into());
+        self
+    }
+
+    /// Returns counts and times of the calls so far.
+    pub fn stats(&self) -> JitStats {
+        self.counters.snapshot(&self.cache)
+    }
+
+    /// Traces the function on arguments of these types, without compiling or running it.
+    /// [`Lowered::compile`] compiles the result.
+    ///
+    /// # Errors
+    /// Errors that the function throws; `Op` (value, shape) if a sharding does not fit.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let lowered = jit(|x: Array| sin(&x)).lower(Aval::new(DType::F32, [3]))?;
+    /// assert!(lowered.as_text("cpu")?.contains("stablehlo.sine"));
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn lower(&self, arguments: impl Examples<A>) -> Result<Lowered<A, O>, Error> {
+        let arguments = arguments.examples();
+        let traced = self.trace(arguments.refs())?;
+        Ok(Lowered::new(traced, Signature::of(&Arguments::<A>(arguments.refs()))))
+    }
+
+    fn trace_program(&self, arguments: A::Refs<'_>) -> staging::Traced<O> {
+        Counters::add(&self.counters.traces, 1);
+        let leaves = leaves_of(&Arguments::<A>(arguments));
+        let avals = leaves.iter().map(|leaf| leaf.aval().clone());
+        trace_function(format!("jit({})", self.name), avals, |leaves| {
+            (self.function)(A::unflatten(arguments, &mut leaves.into_iter()))
+        })
+    }
+
+    /// Traces the function and decides the placement of its arguments and results.
+    fn trace(&self, arguments: A::Refs<'_>) -> Result<Traced<O>, Error> {
+        let staged = catch(|| self.trace_program(arguments))?;
+        let view = Arguments::<A>(arguments);
+        let counts = A::leaf_counts(arguments);
+        let leaves = leaves_of(&view);
+        let paths: Vec<String> =
+            TreeDef::of(&view).paths().iter().map(|path| rooted(path)).collect();
+        let program = passes::dce(&staged.program);
+        let plan = self.plan(&counts, &leaves, &paths, &program, &staged)?;
+        let mut leaves = leaves.into_iter();
+        let mut avals = Vec::with_capacity(counts.len());
+        for count in counts {
+            let leaves = leaves.by_ref().take(count);
+            avals.push(leaves.map(|leaf| leaf.shared_aval().clone()).collect());
+        }
+        Ok(Traced {
+            name: self.name.clone(),
+            program,
+            captures: staged.captures,
+            template: staged.template,
+            arguments: avals,
+            paths,
+            plan,
+        })
+    }
+
+    fn plan(
+        &self,
+        counts: &[usize],
+        leaves: &[Array],
+        paths: &[String],
+        program: &Program,
+        staged: &staging::Traced<O>,
+    ) -> Result<Plan, Error> {
+        let shardings = match &self.in_shardings {
+            Some(requested) => requested.shardings(&self.name, "in_shardings", counts)?,
+            None => vec![None; leaves.len()],
+        };
+        let outputs = match &self.out_shardings {
+            Some(requested) => {
+                let parts = TreeDef::of(&staged.template).parts();
+                requested.shardings(&self.name, "out_shardings", &parts)?
+            }
+            None => Vec::new(),
+        };
+        let arguments = leaves.iter().zip(paths).zip(shardings);
+        let mut inputs: Vec<PlanInput> = arguments
+            .map(|((leaf, path), sharding)| PlanInput {
+                path: Some(path.clone()),
+                committed: committed_placement(leaf),
+                sharding,
+            })
+            .collect();
+        inputs.extend(staged.captures.iter().map(|capture| PlanInput {
+            committed: committed_placement(capture),
+            ..PlanInput::default()
+        }));
+        Plan::new(&self.name, program, &inputs, &outputs)
+    }
+
+    fn compile(&self, arguments: A::Refs<'_>) -> Result<Specialization<O>, Error> {
+        let start = Instant::now();
+        let traced = self.trace(arguments)?;
+        let module = traced.lower()?;
+        Counters::add(&self.counters.trace_nanos, nanos_since(start));
+        let start = Instant::now();
+        let specialization = traced.load(&module)?;
+        Counters::add(&self.counters.compile_nanos, nanos_since(start));
+        Counters::add(&self.counters.compiles, 1);
+        Counters::add(&self.counters.loaded, specialization.executable.is_from_disk().into());
+        Ok(specialization)
+    }
+
+    /// Calls the function, or under a trace makes it part of that program. `owned` says which
+    /// arguments were passed by value.
+    #[track_caller]
+    fn run(&self, arguments: A::Refs<'_>, owned: &[bool]) -> Result<O, Failure> {
+        if trace::is_tracing() {
+            return Ok(self.inline(arguments));
+        }
+        // Named axes are not part of the cache key: with one in scope, the call was inlined above.
+        debug_assert!(!named_axes::any_in_scope(), "axes are named while tracing only");
+        Counters::add(&self.counters.calls, 1);
+        if trace::jit_disabled() {
+            return Ok(self.interpret(arguments)?);
+        }
+        let scope = CallScope { precision: matmul_precision(), default_device: default_device()? };
+        let hit = match self.lookup(arguments, scope)? {
+            Some(hit) => hit,
+            None => self.lookup_or_compile(arguments, scope)?,
+        };
+        let specialization = hit.slot.value();
+        let result = specialization.execute::<A>(arguments, hit.scratch, owned, &self.counters)?;
+        if is_nan_checked() {
+            self.locate_nan(arguments, &result)?;
+        }
+        Ok(result)
+    }
+
+    /// Looks for the program of the previous call, by far the most frequent. Its signature is
+    /// checked in the same walk that gathers the arguments.
+    #[track_caller]
+    fn lookup(&self, arguments: A::Refs<'_>, scope: CallScope) -> Result<Option<Hit<O>>, Error> {
+        let view = Arguments::<A>(arguments);
+        let recent = self.cache.get_recent(|slot| {
+            if slot.key().scope != scope {
+                return None;
+            }
+            match slot.value().gather(&slot.key().signature, &view) {
+                Gather::Ready(scratch) => Some(Ok(scratch)),
+                Gather::Traced(leaf) => Some(Err(leaf)),
+                Gather::Misplaced(scratch) => {
+                    slot.value().discard(scratch);
+                    None
+                }
+                Gather::Mismatch => None,
+            }
+        });
+        match recent {
+            Some((slot, Ok(scratch))) => Ok(Some(Hit { slot, scratch })),
+            // Nothing is traced here: the leaf escaped its trace, or never had elements.
+            Some((_, Err(leaf))) => Err(trace::escaped_error(&leaf)),
+            None => Ok(None),
+        }
+    }
+
+    /// Looks for the program by its whole key, compiles it if necessary, and transfers the
+    /// arguments.
+    #[cold]
+    #[track_caller]
+    fn lookup_or_compile(&self, arguments: A::Refs<'_>, scope: CallScope) -> Result<Hit<O>, Error> {
+        let view = Arguments::<A>(arguments);
+        let committed = committed_placements(&leaves_of(&view));
+        let mut hasher = FxHasher::default();
+        Signature::hash_of(&view, &mut hasher);
+        scope.hash(&mut hasher);
+        let slot = self.cache.get_or_make(
+            hasher.finish(),
+            |key| key.scope == scope && key.committed == committed && key.signature.matches(&view),
+            || CallKey { signature: Signature::of(&view), scope, committed: committed.clone() },
+            |_| self.compile(arguments),
+        )?;
+        let specialization = slot.value();
+        let scratch = match specialization.gather(&slot.key().signature, &view) {
+            Gather::Ready(scratch) => scratch,
+            Gather::Misplaced(mut scratch) => {
+                specialization.transfer::<A>(arguments, &mut scratch, &self.counters)?;
+                scratch
+            }
+            Gather::Traced(leaf) => return Err(trace::escaped_error(&leaf)),
+            Gather::Mismatch => unreachable!("the signature of the key is that of the call"),
+        };
+        Ok(Hit { slot, scratch })
+    }
+
+    /// Runs the function operation by operation, under `disable_jit`.
+    fn interpret(&self, arguments: A::Refs<'_>) -> Result<O, Error> {
+        Counters::add(&self.counters.interpreted, 1);
+        let mut leaves = leaves_of(&Arguments::<A>(arguments)).into_iter();
+        let arguments = A::unflatten(arguments, &mut leaves);
+        catch(|| (self.function)(arguments))
+    }
+
+    /// Under `nan_check`, finds the operation that produced a NaN.
+    fn locate_nan(&self, arguments: A::Refs<'_>, result: &O) -> Result<(), Error> {
+        let staged = catch(|| self.trace_program(arguments))?;
+        let mut operands = leaves_of(&Arguments::<A>(arguments));
+        operands.extend(staged.captures);
+        locate_nan(&staged.program, &operands, &leaves_of(result))
+    }
+
+    /// Makes the call part of the program being traced.
+    #[track_caller]
+    fn inline(&self, arguments: A::Refs<'_>) -> O {
+        let leaves = leaves_of(&Arguments::<A>(arguments));
+        if trace::jit_disabled() {
+            return (self.function)(A::unflatten(arguments, &mut leaves.into_iter()));
+        }
+        let staged = self.trace_program(arguments);
+        let counts = A::leaf_counts(arguments);
+        let leaves = self.constrain(&self.in_shardings, "in_shardings", &counts, leaves);
+        let operands: Vec<&Array> = leaves.iter().chain(&staged.captures).collect();
+        let call = Call { name: self.name.clone(), program: Arc::new(staged.program) };
+        let parts = TreeDef::of(&staged.template).parts();
+        let results = bind(call, &operands);
+        let results = self.constrain(&self.out_shardings, "out_shardings", &parts, results);
+        rebuild(&staged.template, results)
+    }
+
+    /// Applies `in_shardings` or `out_shardings` to leaves inside another program.
+    #[track_caller]
+    fn constrain(
+        &self,
+        requested: &Option<PerArgument<NamedSharding>>,
+        option: &str,
+        counts: &[usize],
+        leaves: Vec<Array>,
+    ) -> Vec<Array> {
+        let Some(requested) = requested else { return leaves };
+        let shardings = requested.shardings(&self.name, option, counts);
+        let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
+        let mut constrained = Vec::with_capacity(leaves.len());
+        for (leaf, sharding) in leaves.into_iter().zip(shardings) {
+            constrained.push(match sharding {
+                Some(sharding) => bind1(ShardingConstraint { sharding }, [&leaf]),
+                None => leaf,
+            });
+        }
+        constrained
+    }
+}
+
+for_each_arity!(0..=8 call [
+    Jit
+    /// Calls the function, compiling it first if this signature is new. Arguments passed by value
+    /// are donated, those passed by reference are kept.
+    ///
+    /// Inside another trace the call becomes part of that program, and errors are thrown to the
+    /// outer boundary instead of returned.
+    ///
+    /// # Errors
+    /// Errors that the function throws while it is traced, `Compile`, `Runtime`, `Plugin`.
+    /// Everything that can be checked is checked before anything is donated, and the arguments that
+    /// were not consumed are returned in the error.
+]);
+for_each_arity!(0..=8 apply []);
+
+#[cfg(test)]
+mod tests {
+    mod on_cpu {
+        use super::super::*;
+        use crate::core::DType;
+        use crate::primitives::{ones, zeros};
+        use crate::runtime::is_deleted;
+
+        /// Takes the lists that the previous call left behind.
+        fn scratch(f: &Jit<(Array, Array), Array>) -> Box<crate::runtime::Scratch> {
+            let recent = f.cache.get_recent(|slot| Some(slot.value().take_scratch()));
+            recent.unwrap().1
+        }
+
+        #[test]
+        fn only_donated_allocations_outlive_a_call() {
+            let f = jit(|x: Array, y: Array| &x + &y.sum());
+            let ones = || ones([64, 64], DType::F32);
+            let held = ones();
+            for round in 0..3 {
+                // No result can use the memory of `y`, so the plugin does not consume it.
+                let y = f.call(ones(), if round == 1 { held.clone() } else { ones() }).unwrap();
+                assert_eq!(y.to_vec::<f32>().unwrap()[0], 4097.0);
+                if round == 0 {
+                    continue; // The call that compiles leaves no lists.
+                }
+                let left = scratch(&f);
+                assert!(left.arguments.is_empty() && left.non_donatable.is_empty());
+                assert_eq!(left.spare().len(), 1, "one argument shares its memory with the result");
+                assert!(left.spare().iter().all(is_deleted));
+            }
+            assert_eq!(f.stats().not_donated, 1);
+            assert_eq!(held.to_vec::<f32>().unwrap()[0], 1.0);
+        }
+
+        #[test]
+        fn reused_allocations_are_independent() {
+            let f = jit(|x: Array, y: Array| &x + &y);
+            let y = ones([2], DType::F32);
+            let mut x = zeros([2], DType::F32);
+            let mut seen = Vec::new();
+            for _ in 0..5 {
+                let next = f.call(x, &y).unwrap();
+                seen.push(next.clone());
+                x = &next * 1.0;
+            }
+            let seen: Vec<f32> = seen.iter().map(|x| x.to_vec::<f32>().unwrap()[1]).collect();
+            assert_eq!(seen, [1.0, 2.0, 3.0, 4.0, 5.0]);
+            assert_eq!(f.stats().not_donated, 0);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! [`Traced`]: a function traced for one signature, with the plan of its execution.
+
+use super::specialization::Specialization;
+use super::tree_description::{FunctionDescription, TreeDescription};
+use crate::core::{Array, Aval, Error, Program};
+use crate::passes::{Plan, StableHloModule};
+use crate::runtime::Executable;
+use crate::tree::{Signature, Tree, rebuild};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// A function traced for one signature.
+pub(super) struct Traced<O> {
+    pub(super) name: String,
+    /// The program, without unused equations.
+    pub(super) program: Program,
+    /// Arrays that the function captured; the last inputs of the program.
+    pub(super) captures: Vec<Array>,
+    /// The structure of the result, with traced leaves.
+    pub(super) template: O,
+    /// The types of each argument's leaves.
+    pub(super) arguments: Vec<Vec<Arc<Aval>>>,
+    /// The path of each leaf of the arguments.
+    pub(super) paths: Vec<String>,
+    /// The devices and shardings of the program.
+    pub(super) plan: Plan,
+}
+
+impl<O: Tree> Traced<O> {
+    /// Lowers the program for the platform of this process.
+    pub(super) fn lower(&self) -> Result<StableHloModule, Error> {
+        Executable::lower(&self.program, &self.name, &self.plan, true)
+    }
+
+    /// Compiles the lowered program for the devices of this process.
+    pub(super) fn load(&self, module: &StableHloModule) -> Result<Specialization<O>, Error> {
+        // Results share their types with equal arguments. The signature check of the next call then
+        // compares pointers.
+        let mut argument_avals: FxHashMap<&Aval, &Arc<Aval>> = FxHashMap::default();
+        argument_avals.extend(self.arguments.iter().flatten().map(|aval| (&**aval, aval)));
+        let shared = |aval: Aval| match argument_avals.get(&aval) {
+            Some(&shared) => shared.clone(),
+            None => Arc::new(aval),
+        };
+        let results: Vec<_> = self.program.avals_out().into_iter().map(shared).collect();
+        let leaves = results.iter().map(|aval| Array::of_shared_type(aval.clone())).collect();
+        let template = rebuild(&self.template, leaves);
+        let executable = Executable::load(&self.program, &self.name, module, results, &self.plan)?;
+        Specialization::new(executable, template, &self.captures, &self.arguments)
+    }
+
+    /// Describes the arguments and results, for serialization.
+    pub(super) fn description(&self, signature: &Signature) -> FunctionDescription {
+        FunctionDescription {
+            name: self.name.clone(),
+            arguments: TreeDescription::of_signature(signature),
+            results: TreeDescription::with_avals(&self.template, &self.program.avals_out()),
+        }
+    }
+}

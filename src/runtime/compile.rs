@@ -1,0 +1,202 @@
+//! Compilation: from a program and its plan to an [`Executable`].
+
+use super::client::{Runtime, runtime};
+use super::compile_error::compile_error;
+use super::device_buffer::array_type;
+use super::disk_cache::{self, Request};
+use super::executable::{Executable, OutputPlacement};
+use super::hlo_sharding::from_hlo_sharding;
+use super::lowering_target::lowering_target;
+use super::placement::default_device;
+use crate::core::{Aval, DeviceId, Effects, Error, Mesh, NamedSharding, Placement, Program};
+use crate::passes::{self, Plan, StableHloModule};
+use oxidax_pjrt::{CompileOptions, LoadedExecutable, Signature};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+impl Executable {
+    /// Lowers and compiles a program whose arguments are never donated.
+    ///
+    /// # Errors
+    /// `Plugin`; `Op` if a primitive refuses the platform; `Compile`.
+    pub(crate) fn compile(program: &Program, name: &str, plan: &Plan) -> Result<Executable, Error> {
+        let module = Executable::lower(program, name, plan, false)?;
+        let results = program.avals_out().into_iter().map(Arc::new).collect();
+        Executable::load(program, name, &module, results, plan)
+    }
+
+    /// Lowers a program for the platform of this process. If it is `donatable`, each call decides
+    /// which arguments are donated.
+    ///
+    /// # Errors
+    /// `Plugin`; `Op` if a primitive refuses the platform.
+    pub(crate) fn lower(
+        program: &Program,
+        name: &str,
+        plan: &Plan,
+        donatable: bool,
+    ) -> Result<StableHloModule, Error> {
+        let target = lowering_target(&runtime()?.platform);
+        passes::lower_with_plan(program, name, target, donatable, plan)
+    }
+
+    /// Compiles a lowered program, or loads it from the disk cache. `results` are the types of its
+    /// results.
+    ///
+    /// # Errors
+    /// `Plugin`, `Compile`.
+    pub(crate) fn load(
+        program: &Program,
+        name: &str,
+        module: &StableHloModule,
+        results: Vec<Arc<Aval>>,
+        plan: &Plan,
+    ) -> Result<Executable, Error> {
+        let runtime = runtime()?;
+        if runtime.platform == "tpu" && module.transfers_to_host {
+            let message = format!("{name}: callbacks from a TPU to the host do not run yet");
+            return Err(Error::Compile { message, dump: None });
+        }
+        refuse_absent(name, plan)?;
+        let committed = plan.target.is_some();
+        let target = match &plan.target {
+            Some(target) => target.clone(),
+            None => Placement::Device(default_device()?),
+        };
+        let avals = program.avals_in();
+        let inputs = plan.input_placements(&target, avals.len());
+        let device_avals = Executable::device_avals(&avals, &inputs)?;
+        let parameters = device_avals.iter().map(array_type).collect::<Result<_, _>>();
+        let (loaded, from_disk) = parameters
+            .and_then(|parameters| {
+                compile_or_load(runtime, name, module, Signature { parameters }, &target)
+            })
+            .map_err(|error| {
+                let devices = target.mesh().map_or(1, |mesh| mesh.devices().len());
+                compile_error(name, &error, (program, &module.text), devices)
+            })?;
+        let shardings = match target.mesh() {
+            None => Vec::new(),
+            Some(mesh) => output_shardings(loaded.executable(), mesh, &results, &plan.outputs)
+                .map_err(|error| Error::Compile {
+                    message: format!("{name}: {error}"),
+                    dump: dump(program, &module.text),
+                })?,
+        };
+        Ok(Executable {
+            loaded,
+            name: name.to_string(),
+            results,
+            inputs,
+            outputs: OutputPlacement { target, committed, shardings },
+            ordered: program.effects() == Effects::Ordered,
+            from_disk,
+            calls_host: module.calls_host,
+            _closures: program.is_opaque().then(|| program.clone()),
+        })
+    }
+}
+
+/// Refuses to compile for a mesh whose devices are only described.
+fn refuse_absent(name: &str, plan: &Plan) -> Result<(), Error> {
+    match plan.mesh() {
+        Some(mesh) if mesh.is_absent() => Err(Error::Compile {
+            message: format!(
+                "{name}: {mesh} was made `without_devices`; `as_text` lowers for it, and \
+                 `Mesh::new` takes the devices that `devices()` lists"
+            ),
+            dump: None,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the shardings of the results of a program on a mesh: as requested, or as the compiler
+/// chose.
+pub(super) fn output_shardings(
+    executable: &oxidax_pjrt::Executable,
+    mesh: &Mesh,
+    results: &[Arc<Aval>],
+    requested: &[Option<NamedSharding>],
+) -> Result<Vec<NamedSharding>, String> {
+    let request = |index: usize| requested.get(index).cloned().flatten();
+    if let Some(all) = (0..results.len()).map(request).collect::<Option<_>>() {
+        return Ok(all);
+    }
+    let chosen = executable.result_shardings().map_err(|error| error.to_string())?;
+    let mut shardings = Vec::with_capacity(results.len());
+    for (index, aval) in results.iter().enumerate() {
+        let chosen = chosen.as_ref().and_then(|chosen| chosen.get(index));
+        shardings.push(match (request(index), chosen) {
+            (Some(requested), _) => requested,
+            (None, None) => mesh.replicated(),
+            (None, Some(hlo)) => from_hlo_sharding(mesh, hlo, aval.rank()).ok_or_else(|| {
+                format!(
+                    "the compiler shards result {index}, {aval}, as {hlo:?}, which the axes of \
+                     {mesh} cannot express; request a sharding with `out_shardings`"
+                )
+            })?,
+        });
+    }
+    Ok(shardings)
+}
+
+/// Returns the compile options for the first device of a platform.
+pub(super) fn first_device_options(platform: &str) -> CompileOptions {
+    with_platform_overrides(platform, CompileOptions::default())
+}
+
+/// Returns the compile options for a program partitioned over the devices of a mesh.
+pub(super) fn mesh_options(platform: &str, mesh: &Mesh) -> CompileOptions {
+    let ids: Vec<i64> = mesh.devices().iter().map(|device| i64::from(device.id().0)).collect();
+    let spmd = CompileOptions::spmd(ids.len());
+    let options = CompileOptions { device_assignment: Some(vec![ids]), ..spmd };
+    with_platform_overrides(platform, options)
+}
+
+fn device_options(runtime: &Runtime, id: DeviceId) -> CompileOptions {
+    if id == runtime.first_device() {
+        return first_device_options(&runtime.platform);
+    }
+    with_platform_overrides(&runtime.platform, CompileOptions::on_device(id.0))
+}
+
+fn with_platform_overrides(platform: &str, options: CompileOptions) -> CompileOptions {
+    match platform {
+        // By default XLA's CPU compiler returns the number for the maximum of a number and NaN. The
+        // StableHLO specification, and JAX, return NaN.
+        "cpu" => options.with_override("xla_cpu_enable_fast_min_max", false),
+        _ => options,
+    }
+}
+
+/// Compiles a program, or loads it from the disk cache. Returns true beside it if it was loaded.
+fn compile_or_load(
+    runtime: &Runtime,
+    name: &str,
+    module: &StableHloModule,
+    signature: Signature,
+    target: &Placement,
+) -> oxidax_pjrt::Result<(LoadedExecutable, bool)> {
+    let (options, is_local) = match target {
+        Placement::Device(id) => (device_options(runtime, *id), true),
+        Placement::Mesh(sharding) => {
+            let mesh = sharding.mesh();
+            (mesh_options(&runtime.platform, mesh), mesh.is_local())
+        }
+    };
+    // The compilers of a program over several processes communicate. If one process loaded the
+    // program from its cache, the others would wait for it forever.
+    let cacheable = is_local && !module.calls_host;
+    disk_cache::compile_or_load(
+        runtime,
+        Request { name, text: &module.text, options, signature, cacheable },
+    )
+}
+
+/// Writes the text of a program that failed to compile to a file; `None` if that fails.
+pub(super) fn dump(program: &Program, text: &str) -> Option<PathBuf> {
+    let name = format!("oxidax-{}-{:016x}.mlir", std::process::id(), program.structural_hash());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, text).is_ok().then_some(path)
+}

@@ -1,0 +1,203 @@
+//! [`ShardedBuffer`]: the shards of an array on the devices of a mesh.
+
+use super::client::{runtime, runtime_error};
+use super::device_buffer::DeviceBuffer;
+use super::placement::{device_by_id, shards, single_device};
+use crate::core::host_function::refuse_inside;
+use crate::core::{Array, Aval, Buffer, Device, Error, NamedSharding};
+use oxidax_pjrt::{Event, UniqueBuffer};
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The shards of one array on this process's devices.
+#[derive(Debug)]
+pub(super) struct ShardedBuffer {
+    sharding: NamedSharding,
+    aval: Arc<Aval>,
+    /// In mesh order, without devices of other processes.
+    buffers: Vec<UniqueBuffer>,
+    /// The execution that produces them, if a program does.
+    launch: Option<Arc<Launch>>,
+}
+
+/// An execution on several devices, shared by its results. Waiting for one event per buffer would
+/// cost more than the rest of the call.
+#[derive(Debug)]
+pub(super) struct Launch {
+    events: Vec<Event>,
+    done: AtomicBool,
+}
+
+impl Launch {
+    pub(super) fn new(events: Vec<Event>) -> Launch {
+        Launch { events, done: AtomicBool::new(false) }
+    }
+
+    /// Waits until all devices have finished. Returns true if all succeeded; the buffers report
+    /// errors themselves.
+    fn wait(&self) -> bool {
+        if self.done.load(Ordering::Acquire) {
+            return true;
+        }
+        let succeeded = self.events.iter().all(|event| event.wait().is_ok());
+        self.done.store(succeeded, Ordering::Release);
+        succeeded
+    }
+}
+
+/// The part of an array that one device stores.
+#[derive(Clone, Debug)]
+pub struct Shard {
+    /// The device.
+    pub device: Device,
+    /// The range of the array's indices along each axis.
+    pub index: Vec<Range<usize>>,
+    /// 0 for the first device with these indices, counting up for copies of them.
+    #[doc(alias = "replica_id")]
+    pub replica: usize,
+    /// The elements, on this device.
+    pub data: Array,
+}
+
+impl ShardedBuffer {
+    pub(super) fn new(
+        sharding: NamedSharding,
+        aval: Arc<Aval>,
+        buffers: Vec<UniqueBuffer>,
+    ) -> ShardedBuffer {
+        ShardedBuffer { sharding, aval, buffers, launch: None }
+    }
+
+    /// Marks the shards as results of an execution that may still be running.
+    pub(super) fn produced_by(self, launch: Arc<Launch>) -> ShardedBuffer {
+        ShardedBuffer { launch: Some(launch), ..self }
+    }
+
+    pub(super) fn sharding(&self) -> &NamedSharding {
+        &self.sharding
+    }
+
+    pub(super) fn buffers(&self) -> &[UniqueBuffer] {
+        &self.buffers
+    }
+
+    pub(super) fn is_deleted(&self) -> bool {
+        self.buffers.iter().any(UniqueBuffer::is_deleted)
+    }
+
+    /// Iterates over the local shards: ordinal of the device, index ranges, buffer.
+    fn shards(&self) -> impl Iterator<Item = (usize, Vec<Range<usize>>, &UniqueBuffer)> {
+        let devices = self.sharding.devices().iter().enumerate();
+        let local = devices.filter(|(_, device)| device.is_local());
+        local.zip(&self.buffers).map(|((ordinal, _), buffer)| {
+            (ordinal, self.sharding.part(ordinal, &self.aval.shape), buffer)
+        })
+    }
+
+    /// Returns each distinct shard once, with the first buffer that holds it.
+    fn distinct_shards(&self) -> Vec<(Vec<Range<usize>>, &UniqueBuffer)> {
+        if self.sharding.is_replicated() {
+            return self.shards().take(1).map(|(_, index, buffer)| (index, buffer)).collect();
+        }
+        let mut seen = rustc_hash::FxHashSet::default();
+        let mut distinct = Vec::new();
+        for (_, index, buffer) in self.shards() {
+            if seen.insert(index.clone()) {
+                distinct.push((index, buffer));
+            }
+        }
+        distinct
+    }
+
+    fn refuse_remote(&self) -> Result<(), Error> {
+        if self.sharding.is_replicated() || self.sharding.mesh().is_local() {
+            return Ok(());
+        }
+        Err(Error::Runtime {
+            doing: format!("reading {} with sharding {}", self.aval, self.sharding),
+            code: None,
+            message: "some shards are on devices of other processes".into(),
+            help: Some(
+                "read `addressable_shards()`, or replicate it with `jit`: \
+                 `.out_shardings(mesh.replicated())`"
+                    .into(),
+            ),
+        })
+    }
+}
+
+impl Buffer for ShardedBuffer {
+    fn read(&self, dst: &mut [u8]) -> Result<(), Error> {
+        refuse_inside("reading an array")?;
+        self.refuse_remote()?;
+        let failed = |error| runtime_error("reading an array", &error);
+        let element_bytes = self.aval.dtype.host_bytes();
+        for (index, buffer) in self.distinct_shards() {
+            let size: usize = index.iter().map(Range::len).product();
+            if size == self.aval.size() {
+                return buffer.to_host(dst).map_err(failed);
+            }
+            let mut bytes = vec![0; size * element_bytes];
+            buffer.to_host(&mut bytes).map_err(failed)?;
+            self.aval.shape.write_slice(&index, element_bytes, &bytes, dst);
+        }
+        Ok(())
+    }
+    fn ready(&self) -> Result<(), Error> {
+        refuse_inside("waiting for an array")?;
+        if self.launch.as_ref().is_some_and(|launch| launch.wait()) {
+            return Ok(());
+        }
+        let failed = |error| runtime_error("waiting for an array", &error);
+        self.buffers.iter().try_for_each(|buffer| buffer.wait().map_err(failed))
+    }
+    fn is_ready(&self) -> Result<bool, Error> {
+        let failed = |error| runtime_error("checking if an array is ready", &error);
+        for buffer in &self.buffers {
+            if !buffer.ready_event().and_then(|event| event.is_ready()).map_err(failed)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Returns the local shards of an array, each copied into an array on its device.
+///
+/// # Errors
+/// `Plugin`, `Runtime`.
+pub(crate) fn addressable_shards(
+    buffer: &Arc<dyn Buffer>,
+    aval: &Aval,
+) -> Result<Vec<Shard>, Error> {
+    if let Some(on_device) = single_device(buffer) {
+        let device = device_by_id(on_device.device)?;
+        let index = aval.shape.iter().map(|&size| 0..size).collect();
+        let data = Array::concrete(aval.clone(), buffer.clone());
+        return Ok(vec![Shard { device, index, replica: 0, data }]);
+    }
+    let runtime = runtime()?;
+    let buffer = shards(buffer);
+    let mut result: Vec<Shard> = Vec::new();
+    for (ordinal, index, shard) in buffer.shards() {
+        let device = buffer.sharding.devices()[ordinal].clone();
+        let replica = result.iter().filter(|shard| shard.index == index).count();
+        // A copy: the array of a shard may be donated, which must not delete part of the whole.
+        let copy = shard.copy_to_device(runtime.device(device.id())?);
+        let copy = copy.map_err(|error| runtime_error("copying a shard", &error))?;
+        let copy = copy.into_unique().expect("a new buffer has one owner");
+        let shape: Vec<usize> = index.iter().map(Range::len).collect();
+        let copy = DeviceBuffer { buffer: copy, device: device.id(), committed: true };
+        let data = Array::concrete(aval.with_shape(shape), Arc::new(copy));
+        result.push(Shard { device, index, replica, data });
+    }
+    Ok(result)
+}

@@ -1,0 +1,105 @@
+//! [`TopologyExecutable`]: a program compiled for devices that are not attached.
+
+use super::compile_error::compile_error;
+use super::compiler_report::CompilerReport;
+use super::lowering_target::lowering_target;
+use super::topology::Topology;
+use crate::core::{Aval, Effects, Error, Mesh, NamedSharding, Placement, Program};
+use crate::passes::{self, Plan};
+use std::sync::Arc;
+
+/// A program compiled for a [`Topology`]. It can be analysed and serialized, not run.
+pub(crate) struct TopologyExecutable {
+    pub(super) executable: oxidax_pjrt::Executable,
+    pub(super) name: String,
+    pub(super) topology: Topology,
+    /// The plan, over the topology's devices.
+    pub(super) plan: Plan,
+    /// The types of the results.
+    pub(super) results: Vec<Arc<Aval>>,
+    pub(super) ordered: bool,
+    pub(super) calls_host: bool,
+}
+
+impl TopologyExecutable {
+    /// Lowers and compiles a program: for the mesh of `plan`, or for one device.
+    ///
+    /// # Errors
+    /// `Op` if a primitive refuses the platform; `Compile`, `TooLarge`.
+    pub(crate) fn compile(
+        program: &Program,
+        name: &str,
+        plan: &Plan,
+        topology: &Topology,
+    ) -> Result<TopologyExecutable, Error> {
+        check_mesh(name, plan.mesh(), topology)?;
+        let target = lowering_target(topology.platform());
+        let module = passes::lower_with_plan(program, name, target, true, plan)?;
+        let plan = on_topology(plan, topology)?;
+        let executable = topology.compile(&module.text, plan.mesh()).map_err(|error| {
+            let devices = plan.mesh().map_or(1, |mesh| mesh.devices().len());
+            let name = format!("{name}, for {}", topology.name());
+            compile_error(&name, &error, (program, &module.text), devices)
+        })?;
+        Ok(TopologyExecutable {
+            executable,
+            name: name.to_string(),
+            topology: topology.clone(),
+            plan,
+            results: program.avals_out().into_iter().map(Arc::new).collect(),
+            ordered: program.effects() == Effects::Ordered,
+            calls_host: module.calls_host,
+        })
+    }
+
+    /// Returns the name of the function.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the topology.
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Returns the compiler's analysis of the program.
+    pub(crate) fn report(&self) -> CompilerReport {
+        CompilerReport::new(&self.executable, &self.name)
+    }
+}
+
+/// Replaces the meshes of a plan by meshes of the topology's devices.
+fn on_topology(plan: &Plan, topology: &Topology) -> Result<Plan, Error> {
+    let convert = |sharding: &NamedSharding| -> Result<NamedSharding, Error> {
+        topology.mesh_of(sharding.mesh())?.sharding(sharding.spec().clone())
+    };
+    let target = match &plan.target {
+        Some(Placement::Mesh(sharding)) => Some(Placement::Mesh(convert(sharding)?)),
+        _ => None,
+    };
+    let outputs = plan.outputs.iter().map(|sharding| sharding.as_ref().map(convert).transpose());
+    Ok(Plan {
+        target,
+        inputs: plan.inputs.iter().map(convert).collect::<Result<_, _>>()?,
+        outputs: outputs.collect::<Result<_, _>>()?,
+    })
+}
+
+/// Refuses a mesh with more devices than the topology, or with devices of this process.
+fn check_mesh(name: &str, mesh: Option<&Mesh>, topology: &Topology) -> Result<(), Error> {
+    let Some(mesh) = mesh else { return Ok(()) };
+    let (needed, available) = (mesh.devices().len(), topology.devices().len());
+    let problem = match mesh.devices().first() {
+        Some(device) if !device.is_absent() => format!("{mesh} is made of devices of this process"),
+        _ if needed > available => format!("{mesh} has {needed} devices, the topology {available}"),
+        _ => return Ok(()),
+    };
+    Err(Error::Compile {
+        message: format!(
+            "{name}, for {}: {problem}\n  help: `Topology::mesh` makes a mesh of a topology's \
+             devices, `Mesh::without_devices` one for any",
+            topology.name()
+        ),
+        dump: None,
+    })
+}
