@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_that_do_not_fit() {
+    fn rejects_operands_that_do_not_fit() {
         expect![[r#"
             error[dtype]: compare: complex numbers have no order, got c64 for LT
               lhs: c64[2]

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_do_not_fit() {
+    fn rejects_operands_that_do_not_fit() {
         expect![[r#"
             error[dtype]: complex: parts of complex numbers are f32 or f64, got bf16
               lhs: bf16[2]

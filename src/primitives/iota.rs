@@ -173,7 +173,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn counts_along_an_axis_that_is_there() {
+    fn rejects_axis_out_of_range() {
         let error = Iota { dtype: DType::I32, shape: vec![2, 3], dimension: 2 }
             .abstract_eval(&[])
             .unwrap_err();

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         expect![[r#"
             error[dtype]: reduce_precision: needs a float operand, got i32
               operand: i32[3]"#]]

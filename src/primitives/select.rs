@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn selections_that_do_not_fit() {
+    fn rejects_operands_that_do_not_fit() {
         let mask = |shape: &[usize]| Aval::new(DType::Bool, shape);
         let f32 = || Aval::new(DType::F32, [3]);
         expect![[r#"

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         let avals = |size| [Aval::new(DType::F32, [4]), Aval::new(DType::U32, [size])];
         expect![[r#"
             error[shape]: sort: operands must have one shape, got [4] and [5]
@@ -431,7 +431,7 @@ mod tests {
         }
 
         #[test]
-        fn cotangents_go_back_to_where_their_elements_were() {
+        fn cotangents_follow_their_elements() {
             let weights = Array::from_slice(&[1.0f32, 2.0, 4.0, 8.0], [4]).unwrap();
             let x = Array::from_slice(&[3.0f32, 1.0, 2.0, 0.0], [4]).unwrap();
             let weighted = |x: &Array| {

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         expect![[r#"
             error[shape]: top_k: k must be at most 4, the size of axis 1 of f32[3,4], got 5
               operand: f32[3,4]"#]]

@@ -176,7 +176,7 @@ mod tests {
 
         /// Conversions on the host equal conversions on the device.
         #[test]
-        fn elements_go_there_and_back_in_every_dtype() {
+        fn elements_round_trip_in_every_dtype() {
             let values = [-2.0, -1.0, 0.0, 1.0, 0.5];
             let elements = values.map(|value| Complex64::new(value, 0.0));
             let shape = [elements.len()];

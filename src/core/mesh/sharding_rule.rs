@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_split_or_merged_runs_along_its_outermost_part() {
+    fn reshape_keeps_outermost_dimension() {
         assert_eq!(of_reshape(&[8, 6], &[48]), [Some(0)]);
         assert_eq!(of_reshape(&[8, 6], &[8, 2, 3]), [Some(0), Some(1), None]);
         assert_eq!(of_reshape(&[4, 1, 6], &[4, 6]), [Some(0), Some(2)]);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_other_sizes_do_not_go_together() {
+    fn dimensions_of_other_sizes_do_not_correspond() {
         let avals = [[4, 8], [4, 2]].map(|shape| Aval::new(DType::F32, shape));
         let rule = ShardingRule::in_place(&avals, &avals[..1]);
         assert_eq!(rule.along(0, 0), [(0, 0), (1, 0)]);

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn powers_that_do_not_fit() {
+    fn rejects_operands_that_do_not_fit() {
         expect![[r#"
             error[dtype]: integer_pow: i32 has no power -2: it is not an integer
               operand: i32[]

@@ -10,7 +10,7 @@ use crate::core::{
 use crate::primitives::arithmetic::{div, mul};
 use crate::primitives::comparison::eq;
 use crate::primitives::convert::convert_element_type;
-use crate::primitives::reduce::{ReduceMax, ReduceMin, reduce_max, reduce_min};
+use crate::primitives::reduce::{ReduceMax, ReduceMin};
 use crate::primitives::rules::{arity, batched};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -50,22 +50,77 @@ fn chosen_tangent(axis_names: &[String], x: &Array, y: &Array, dx: &Array) -> Ar
     div(sum(&mul(dx, &chosen)), sum(&chosen))
 }
 
+/// The parts of a collective extremum that `PMax` and `PMin` share.
+trait Extremum: Primitive + Clone {
+    /// The reduction of one array.
+    type Reduction: Primitive;
+
+    /// Creates the collective over these axes.
+    fn over(axis_names: Vec<String>) -> Self;
+
+    /// Creates the reduction along one axis.
+    fn reduction(axis: usize) -> Self::Reduction;
+}
+
+fn jvp<E: Extremum>(names: &[String], primals: &[Array], tangents: &[Tangent]) -> JvpResult {
+    let x = &primals[0];
+    let y = bind1(E::over(names.to_vec()), [x]);
+    let dy = tangents[0].map(y.aval(), |dx| chosen_tangent(names, x, &y, dx));
+    Ok((vec![y], vec![dy]))
+}
+
+fn batch<E: Extremum>(
+    names: &[String],
+    x: &Array,
+    from: Option<usize>,
+    axis: &BatchAxis,
+) -> Batched {
+    if !axis.is_among(names) {
+        return batched(bind1(E::over(names.to_vec()), [x]), from.unwrap_or(0));
+    }
+    // The extremum of equal values is the value.
+    let y = from.map_or(x.clone(), |dim| bind1(E::reduction(dim), [x]));
+    let rest = other_names(names, axis);
+    let y = if rest.is_empty() { y } else { bind1(E::over(rest), [&y]) };
+    Batched { outputs: vec![y], axes: vec![None] }
+}
+
+// XLA's CPU collectives drop NaN in maxima and do not order complex numbers. So values are gathered
+// and each device reduces them.
+fn lower<E: Extremum>(
+    primitive: &E,
+    names: &[String],
+    ctx: &mut LowerCtx<'_>,
+    operand: &Value,
+    results: &[Aval],
+) -> RuleResult<Vec<Value>> {
+    let groups = Groups::along(ctx, primitive.name(), names)?;
+    let all = lowering::stack(ctx, &groups, operand, results[0].dtype);
+    E::reduction(0).lower(ctx, &[all], results)
+}
+
 macro_rules! extremum {
-    ($Struct:ident $name:literal $reduce:ident $Reduce:ident) => {
-        impl Primitive for $Struct {
+    ($Collective:ident $Reduction:ident) => {
+        impl Extremum for $Collective {
+            type Reduction = $Reduction;
+            fn over(axis_names: Vec<String>) -> $Collective {
+                $Collective { axis_names }
+            }
+            fn reduction(axis: usize) -> $Reduction {
+                $Reduction { axes: vec![axis] }
+            }
+        }
+
+        impl Primitive for $Collective {
             fn name(&self) -> &'static str {
-                $name
+                Self::NAME
             }
             fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
                 let [x] = arity(operands)?;
                 Ok(vec![x.clone()])
             }
             fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-                let x = &primals[0];
-                let y = bind1(self.clone(), [x]);
-                let dy =
-                    tangents[0].map(y.aval(), |dx| chosen_tangent(&self.axis_names, x, &y, dx));
-                Ok((vec![y], vec![dy]))
+                jvp::<$Collective>(&self.axis_names, primals, tangents)
             }
             fn batch(
                 &self,
@@ -73,42 +128,26 @@ macro_rules! extremum {
                 axes: &[Option<usize>],
                 axis: &BatchAxis,
             ) -> RuleResult<Batched> {
-                let x = &operands[0];
-                if !axis.is_among(&self.axis_names) {
-                    return Ok(batched(bind1(self.clone(), [x]), axes[0].unwrap_or(0)));
-                }
-                // The extremum of equal values is the value.
-                let y = axes[0].map_or(x.clone(), |dim| $reduce(x, &[dim as isize]));
-                let y = match other_names(&self.axis_names, axis) {
-                    none if none.is_empty() => y,
-                    axis_names => bind1($Struct { axis_names }, [&y]),
-                };
-                Ok(Batched { outputs: vec![y], axes: vec![None] })
+                Ok(batch::<$Collective>(&self.axis_names, &operands[0], axes[0], axis))
             }
-            // XLA's CPU collectives drop NaN in maxima and do not order complex numbers. So values
-            // are gathered and each device reduces them.
             fn lower(
                 &self,
                 ctx: &mut LowerCtx<'_>,
                 operands: &[Value],
                 results: &[Aval],
             ) -> RuleResult<Vec<Value>> {
-                let groups = Groups::along(ctx, self.name(), &self.axis_names)?;
-                let all = lowering::stack(ctx, &groups, &operands[0], results[0].dtype);
-                $Reduce { axes: vec![0] }.lower(ctx, &[all], results)
+                lower(self, &self.axis_names, ctx, &operands[0], results)
             }
             fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-                Cost {
-                    flops: Cost::elementwise(operands, results).flops,
-                    ..Cost::whole(operands, results)
-                }
+                let flops = Cost::elementwise(operands, results).flops;
+                Cost { flops, ..Cost::whole(operands, results) }
             }
             fn spmd(&self) -> Option<&dyn Spmd> {
                 Some(self)
             }
         }
 
-        impl Spmd for $Struct {
+        impl Spmd for $Collective {
             fn communication(&self) -> Option<Communication> {
                 Some(Communication::along(Collective::AllGather, &self.axis_names))
             }
@@ -122,8 +161,8 @@ macro_rules! extremum {
     };
 }
 
-extremum!(PMax "pmax" reduce_max ReduceMax);
-extremum!(PMin "pmin" reduce_min ReduceMin);
+extremum!(PMax ReduceMax);
+extremum!(PMin ReduceMin);
 
 fn exemplars(make: fn(Vec<String>) -> Exemplar) -> Vec<Exemplar> {
     let over = |names: &[&str], sample| {

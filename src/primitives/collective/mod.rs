@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_that_do_not_fit() {
+    fn rejects_operands_that_do_not_fit() {
         let scatter =
             PSumScatter { axis_name: "i".into(), axis_size: 4, scatter_dimension: 1, tiled: false };
         expect![[r#"

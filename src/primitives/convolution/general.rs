@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         expect![[r#"
             error[shape]: conv_general_dilated: lhs has 3 features, rhs takes 4 in each of 1 groups
               lhs: f32[8,5,6,3]

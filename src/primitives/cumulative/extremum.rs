@@ -262,7 +262,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         let along = Cummax { axis: 0, reverse: false };
         expect![[r#"
             error[dtype]: cummax: needs a numeric operand, got bool

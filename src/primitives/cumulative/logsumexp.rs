@@ -134,7 +134,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         let along = Cumlogsumexp { axis: 0, reverse: false };
         expect![[r#"
             error[dtype]: cumlogsumexp: needs a float operand, got i32

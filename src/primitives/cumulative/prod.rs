@@ -133,7 +133,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         let along = Cumprod { axis: 2, reverse: false };
         expect![[r#"
             error[shape]: cumprod: axis 2 must lie below the rank 2 of f32[5,2]

@@ -165,7 +165,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         let along = LinearRecurrence { axis: 0, reverse: false };
         let avals = [Aval::new(DType::F32, [5]), Aval::new(DType::F32, [4])];
         expect![[r#"

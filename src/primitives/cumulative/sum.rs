@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         let along = |axis| Cumsum { axis, reverse: false };
         expect![[r#"
             error[shape]: cumsum: axis 1 must lie below the rank 1 of f32[5]
@@ -181,7 +181,7 @@ mod tests {
 
         /// The tree for other platforms gives the same result as the loop.
         #[test]
-        fn trees_are_loops() {
+        fn tree_equals_loop() {
             for size in 1..12 {
                 let elements: Vec<i32> = (0..size).map(|i| i * i - 7).collect();
                 let x = Array::from_slice(&elements, [size as usize]).unwrap();

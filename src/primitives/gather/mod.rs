@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         let gather = of_mode(GatherScatterMode::Clip);
         let x = Aval::new(DType::F32, [4]);
         expect![[r#"

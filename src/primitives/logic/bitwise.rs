@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_have_no_bits_to_speak_of() {
+    fn rejects_floats() {
         expect![[r#"
             error[dtype]: and: needs a bool or integer operand, got f32
               lhs: f32[2]

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn booleans_do_not_shift() {
+    fn rejects_booleans() {
         expect![[r#"
             error[dtype]: shift_left: needs an integer operand, got bool
               lhs: bool[]

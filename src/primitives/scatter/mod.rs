@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         let add = of(Combiner::Add, GatherScatterMode::Clip);
         let floats = |size: usize| Aval::new(DType::F32, [size]);
         let indices = Aval::new(DType::I32, [3, 1]);
@@ -458,7 +458,7 @@ mod tests {
         /// masks are not (its tangents are infinite); the rule here is the same as for dropped
         /// updates.
         #[test]
-        fn those_that_tie_for_an_extremum_share() {
+        fn ties_share_the_gradient() {
             let third = 8.0 / 3.0;
             let least = Expected {
                 y: [2.0, 11.0, 12.0, 13.0],

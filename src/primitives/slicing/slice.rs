@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_lie_within_the_axis() {
+    fn ranges_are_within_the_axis() {
         let tracing = Tracing::begin(Mode::All, Some("test".into()));
         let x = tracing.input(Aval::new(DType::F32, [4]));
         assert_eq!(slice_in_dim(&x, -3, -1, 1, 0).shape().dims(), [2]);

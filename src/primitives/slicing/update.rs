@@ -225,7 +225,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn updates_fit() {
+    fn rejects_updates_that_do_not_fit() {
         let avals =
             [Aval::new(DType::F32, [4]), Aval::new(DType::F32, [5]), Aval::new(DType::I32, [])];
         let error = DynamicUpdateSlice.abstract_eval(&avals).unwrap_err();

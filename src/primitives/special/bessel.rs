@@ -236,7 +236,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         expect![[r#"
             error[dtype]: bessel_i0e: needs a float operand, got i32
               operand: i32[3]"#]]
@@ -248,7 +248,7 @@ mod tests {
 
         /// Compares with the power series, DLMF 10.25.2, and across the boundary of the two ranges.
         #[test]
-        fn the_series_meet_the_definition() {
+        fn series_match_the_definition() {
             let points = [0.0f64, 0.3, 2.0, 7.9, 8.0, 8.1, 20.0, 40.0];
             let found = bessel_i0e(&Array::from_slice(&points, [8]).unwrap());
             for (x, y) in points.iter().zip(found.to_vec::<f64>().unwrap()) {

@@ -226,7 +226,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         let avals = ["a", "b", "x"].map(|_| Aval::new(DType::I32, [3]));
         expect![[r#"
             error[dtype]: regularized_incomplete_beta: needs a float operand, got i32

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         expect![[r#"
             error[dtype]: lgamma: needs a float operand, got c64
               operand: c64[3]"#]]

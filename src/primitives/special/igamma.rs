@@ -256,7 +256,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         let avals = [Aval::new(DType::F32, [3]), Aval::new(DType::F32, [2])];
         expect![[r#"
             error[shape]: igamma: operands must have one shape, got [3] and [2]

@@ -237,7 +237,7 @@ mod tests {
         use super::*;
 
         #[test]
-        fn padding_crops_dilates_and_moves_out() {
+        fn padding_crops_and_dilates() {
             let padded = |x: &[f32], low, high, interior| {
                 let x = Array::from_slice(x, [x.len()]).unwrap();
                 lax_pad(&x, 9.0, &[PaddingDim { low, high, interior }]).to_vec::<f32>().unwrap()

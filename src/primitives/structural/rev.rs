@@ -106,7 +106,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn axes_are_distinct_and_there() {
+    fn axes_are_distinct_and_in_range() {
         let x = Aval::new(DType::F32, [2, 3]);
         let error = Rev { dimensions: vec![1, 1] }.abstract_eval(std::slice::from_ref(&x));
         expect!["dimensions [1, 1] must be distinct and lie below the rank 2 of f32[2,3]"]

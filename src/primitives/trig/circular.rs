@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_have_no_sine_until_they_are_converted() {
+    fn sin_rejects_integers() {
         expect![[r#"
             error[dtype]: sin: needs a float or complex operand, got i8
               operand: i8[]"#]]

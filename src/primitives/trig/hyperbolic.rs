@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn booleans_have_no_hyperbolic_sine() {
+    fn rejects_booleans() {
         expect![[r#"
             error[dtype]: sinh: needs a float or complex operand, got bool
               operand: bool[2,2]"#]]

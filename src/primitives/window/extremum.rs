@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn accelerators_get_the_operation_itself() {
+    fn accelerators_use_reduce_window() {
         let tracing = Tracing::begin(Mode::All, Some("test".into()));
         let y = reduce_window_max(&tracing.input(Aval::new(DType::F32, [4, 5])), &two());
         let (program, _) = tracing.finish(&[y]);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         let window = ReduceWindowMin { window: two() };
         expect![[r#"
             error[dtype]: reduce_window_min: needs an operand with an order, got c64

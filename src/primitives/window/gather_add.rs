@@ -187,7 +187,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         let window = Window { dimensions: vec![2], ..Window::default() };
         let gather = SelectAndGatherAdd { window, extremum: Extremum::Max };
         let avals = [Aval::new(DType::F32, [4]), Aval::new(DType::F32, [5])];

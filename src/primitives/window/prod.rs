@@ -134,7 +134,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         let window = Window { dimensions: vec![2], strides: vec![1, 1], ..Window::default() };
         expect![[r#"
             error[shape]: reduce_window_prod: strides has 2 entries, the operand 1 axes

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals() {
+    fn rejects_invalid_operands() {
         expect![[r#"
             error[shape]: reduce_window_sum: dimensions has 1 entries, the operand 2 axes
               operand: f32[5,2]"#]]

@@ -1,6 +1,6 @@
-//! Every primitive has been tried where there is nothing, one thing, or no axis. What functions
-//! give at NaN, at infinities, at -0 and at the limits of integers is compared with JAX in
-//! `tests/cpu/parity` (the cases whose names end in `_edges`).
+//! Every primitive has exemplars for empty arrays, axes of size one and scalars. Results at NaN,
+//! infinities, -0 and the limits of integers are compared with JAX in `tests/cpu/parity` (the cases
+//! whose names end in `_edges`).
 
 use oxidax::control_flow::HOLDERS;
 use oxidax::core::{Aval, Entry};
@@ -9,14 +9,14 @@ use oxidax::testing::is_elementwise;
 
 type Edge = (&'static str, fn(&Aval) -> bool);
 
-/// What an exemplar that is not elementwise may be about.
+/// Edges that exemplars of primitives that are not elementwise may show.
 const EDGES: [Edge; 3] = [
     ("no elements", |aval| aval.size() == 0),
     ("rank 0", |aval| aval.rank() == 0),
     ("an axis of one", |aval| aval.shape.contains(&1)),
 ];
 
-/// What has no such edge, or passes it on, and why.
+/// Primitives without an edge, with the reason.
 const WITHOUT: &[(&str, &[&str], &str)] = &[
     (
         "rank 0",
@@ -49,12 +49,12 @@ const WITHOUT: &[(&str, &[&str], &str)] = &[
     ("rank 0", &["call", "custom_jvp", "custom_vjp", "remat"], PASSED_ON),
 ];
 
-/// What leaves its operands to the programs that it holds.
+/// Primitives that pass their operands to the programs that they hold.
 const HOLD_PROGRAMS: &[&str] =
     &["call", "cond", "custom_jvp", "custom_vjp", "linear_solve", "remat", "while_loop"];
 const PASSED_ON: &str = "what it holds looks at the operands";
 
-/// The edges that no operand and no result of any exemplar shows.
+/// Returns the edges that no operand and no result of any exemplar shows.
 fn lacking(entry: &Entry) -> Vec<&'static str> {
     let exemplars = (entry.exemplars)();
     if exemplars.iter().any(is_elementwise) {
@@ -71,7 +71,7 @@ fn lacking(entry: &Entry) -> Vec<&'static str> {
 }
 
 #[test]
-fn every_primitive_is_tried_at_the_edges_that_it_has() {
+fn exemplars_cover_edges() {
     let mut wrong = Vec::new();
     for entry in PRIMITIVES.iter().chain(HOLDERS) {
         let excused: Vec<&str> = WITHOUT

@@ -19,7 +19,7 @@ fn c64s(elements: &[(f32, f32)]) -> Array {
     Array::from_slice(&elements, [elements.len()]).unwrap()
 }
 
-/// Equal bit for bit, but that any NaN equals any other.
+/// Asserts that arrays are equal bit for bit, except that all NaNs are equal.
 #[track_caller]
 fn exactly(x: &Array, expected: &[f32]) {
     let actual = x.to_vec::<f32>().unwrap();
@@ -40,12 +40,12 @@ fn closely(x: &Array, expected: &[(f32, f32)]) {
     }
 }
 
-/// The derivative of an elementwise function at every element.
+/// Returns the derivative of an elementwise function at every element.
 fn slope(f: impl Fn(&Array) -> Array, x: &Array) -> Array {
     grad(|x: &Array| reduce_sum(&f(x), &[0]))(x)
 }
 
-/// The derivatives of an elementwise function of two operands.
+/// Returns the derivatives of an elementwise function of two operands.
 fn slopes(f: impl Fn(&Array, &Array) -> Array, x: &Array, y: &Array) -> (Array, Array) {
     let total = |(x, y): &(Array, Array)| reduce_sum(&f(x, y), &[0]);
     grad(total)(&(x.clone(), y.clone()))
@@ -68,14 +68,14 @@ mod on_cpu {
     }
 
     #[test]
-    fn operators_on_bits_and_remainders_are_rusts() {
+    fn bit_operators_and_remainder_match_rust() {
         let (x, y) = (i32s(&[12, -7, 5]), i32s(&[10, 3, 0]));
         let actual = |x: Array| x.to_vec::<i32>().unwrap();
         assert_eq!(actual(&x & &y), [12 & 10, -7 & 3, 0]);
         assert_eq!(actual(&x | &y), [12 | 10, -7 | 3, 5]);
         assert_eq!(actual(&x ^ &y), [12 ^ 10, -7 ^ 3, 5]);
         assert_eq!(actual(!&x), [!12, !-7, !5]);
-        // Where Rust would panic, the remainder by 0 is the number itself.
+        // Where Rust would panic, the remainder by 0 is the dividend.
         assert_eq!(actual(&x % &y), [12 % 10, -7 % 3, 5]);
         assert_eq!(actual(&x << 2), [12 << 2, -7 << 2, 5 << 2]);
         assert_eq!(actual(&x >> 1), [12 >> 1, -7 >> 1, 5 >> 1]);
@@ -92,10 +92,10 @@ mod on_cpu {
         assert_eq!(shift_right_arithmetic(&x, &by).to_vec::<i32>().unwrap(), [-1, 0, -1]);
     }
 
-    /// Outside of programs a constant comes from the host, which rounds and wraps it as the
-    /// compiler does.
+    /// Outside of programs a constant is created on the host, which rounds and wraps like the
+    /// compiler.
     #[test]
-    fn constants_outside_of_programs_are_those_inside() {
+    fn eager_constants_equal_compiled_constants() {
         let values = [0.0, -0.0, 1.0, -1.5, 300.7, 0.1, 1e-42, 7e4, 1e39, f64::INFINITY, f64::NAN];
         let floats = values.map(Scalar::Float);
         let integers = [-1, 255, 1 << 31, i128::from(u64::MAX)].map(Scalar::Int);
@@ -120,7 +120,7 @@ mod on_cpu {
             }
         }
         assert_eq!(zeros([0, 3], DType::F32).to_vec::<f32>().unwrap(), Vec::<f32>::new());
-        // So large that the device fills it itself.
+        // A constant so large that the device fills it.
         let large = full([300, 300], 0.5f32).to_vec::<f32>().unwrap();
         assert!(large.len() == 90_000 && large.iter().all(|&x| x == 0.5));
     }
@@ -142,7 +142,7 @@ mod on_cpu {
         exactly(&pow(f32s(&[0.0, NAN, INF]), 0), &[1.0, 1.0, 1.0]);
     }
 
-    /// As JAX 0.10.2 has them.
+    /// Values of JAX 0.10.2.
     #[test]
     fn slopes_of_powers_at_base_zero() {
         let (x, y) = (f32s(&[0.0, 0.0, 0.0, 0.0, 2.0]), f32s(&[0.0, 1.0, 2.0, 0.5, 0.0]));
@@ -163,7 +163,7 @@ mod on_cpu {
         exactly(&exp2(&f32s(&x)), &expected);
     }
 
-    /// As JAX 0.10.2 has them.
+    /// Values of JAX 0.10.2.
     #[test]
     fn slopes_where_functions_bend_or_end() {
         exactly(&slope(abs, &f32s(&[-2.0, -0.0, 0.0, 2.0])), &[-1.0, 1.0, 1.0, 1.0]);
@@ -249,7 +249,7 @@ mod on_cpu {
         let small = c64s(&[(1e-4, 1e-4), (0.0, 1e-3)]);
         closely(&sin(&small), &[(1e-4, 1e-4), (0.0, 1.000_000_2e-3)]);
         closely(&sinh(&small), &[(1e-4, 1e-4), (0.0, 9.999_998e-4)]);
-        // A growing factor that overflows does not make NaN of a part that is 0.
+        // A factor that overflows does not turn a part that is 0 into NaN.
         let far = c64s(&[(0.0, 1000.0)]);
         assert_eq!(sin(&far).to_vec::<Complex32>().unwrap(), [Complex32::new(0.0, INF)]);
         assert_eq!(cos(&far).to_vec::<Complex32>().unwrap(), [Complex32::new(INF, 0.0)]);
@@ -258,7 +258,7 @@ mod on_cpu {
         assert_eq!(cosh(&far).to_vec::<Complex32>().unwrap(), [Complex32::new(INF, 0.0)]);
     }
 
-    /// Gradients of real functions of complex numbers are JAX's: not conjugated.
+    /// Gradients of real functions of complex numbers are not conjugated, as in JAX.
     #[test]
     fn gradients_through_the_parts_of_complex_numbers() {
         let z = c64s(&[(3.0, 4.0), (0.0, 0.0)]);

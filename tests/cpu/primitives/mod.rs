@@ -1,4 +1,4 @@
-//! Every primitive keeps every law.
+//! Tests of primitives: laws, edges, platforms and the support matrix.
 
 mod edges;
 mod elementwise;
@@ -26,7 +26,7 @@ mod on_cpu {
 
     /// All primitives, or those whose names `OXIDAX_LAWS` lists, as in `OXIDAX_LAWS=add,scan`.
     #[test]
-    fn every_primitive_keeps_every_law() {
+    fn laws_hold_for_every_primitive() {
         let every = || PRIMITIVES.iter().chain(HOLDERS);
         let entries: Vec<_> = match std::env::var("OXIDAX_LAWS") {
             Ok(wanted) => wanted

@@ -1,5 +1,4 @@
-//! Elements of fewer than eight bits, and the infinities of the small floats, which plugins know
-//! least.
+//! Sub-byte elements and infinities of 8-bit floats, with which plugins differ most.
 
 use expect_test::expect;
 use oxidax::prelude::*;
@@ -18,7 +17,7 @@ fn two_bit_integers_are_refused_on_a_tpu() {
 mod on_cpu {
     use super::*;
 
-    /// The integers as elements of `dtype`, seen through `f`, compiled.
+    /// Returns the integers as elements of `dtype`, transformed by `f`, compiled.
     fn through(
         dtype: DType,
         f: impl Fn(Array) -> Array + Clone + Send + Sync + 'static,

@@ -1,5 +1,5 @@
-//! What plugins take: every primitive in every dtype, run on the CPU and compiled for a TPU. The
-//! outcomes are kept beside this file, for the support matrix.
+//! Support of plugins: every primitive in every dtype, run on the CPU and compiled for a TPU. The
+//! outcomes are stored beside this file, for the support matrix.
 
 use expect_test::expect_file;
 use oxidax::control_flow::HOLDERS;
@@ -9,8 +9,7 @@ use oxidax::testing::{Variant, check_dtypes, joined, variants};
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
-/// Writes a line for each primitive: the dtypes that `check` has no objection to, then its
-/// objections.
+/// Writes a line for each primitive: the dtypes that `check` accepts, then its errors.
 fn outcomes(check: impl Fn(&Entry) -> Vec<(DType, Result<(), String>)> + Sync) -> String {
     let entries: Vec<&Entry> = PRIMITIVES.iter().chain(HOLDERS).collect();
     let lines = Mutex::new(vec![String::new(); entries.len()]);
@@ -59,11 +58,12 @@ mod tpu {
     use oxidax::passes::lower;
     use oxidax_pjrt::{CompileOptions, Plugin, Program, Topology};
 
-    /// What a TPU is for. Most others are spelt out in these, or libtpu takes minutes for them.
+    /// The native dtypes of a TPU. Most others are expanded into these, or libtpu takes minutes for
+    /// them.
     const OF_TPUS: &[DType] =
         &[DType::Bool, DType::I8, DType::I32, DType::U32, DType::BF16, DType::F32, DType::C64];
 
-    /// For one core of a TPU v5e, which nobody needs to have.
+    /// Compiles for one core of a TPU v5e, without the device.
     #[test]
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn every_dtype_compiles() {
@@ -73,7 +73,7 @@ mod tpu {
         let compiles = |program: &oxidax::core::Program| -> Result<(), String> {
             let text = lower(program, "f", "tpu", false).map_err(|e| e.to_string())?.text;
             let program = Program::mlir(&text).map_err(|e| e.to_string())?;
-            // What speaks of a mesh needs the partitioner, for one device too.
+            // Operations with a mesh need the partitioner, even for one device.
             let options = if text.contains("sdy.") {
                 CompileOptions::spmd(1)
             } else {
@@ -86,7 +86,7 @@ mod tpu {
             let (usual, other): (Vec<Variant>, Vec<Variant>) =
                 variants(entry).into_iter().partition(|variant| OF_TPUS.contains(&variant.dtype));
             let variants = if usual.is_empty() { other } else { usual };
-            // All at once is faster; which of them is at fault shows when each is on its own.
+            // One module is faster. If it fails, each program alone shows which one is at fault.
             let all = compiles(&joined(&variants)).is_ok();
             let per_item =
                 |variant: &Variant| if all { Ok(()) } else { compiles(&variant.program) };

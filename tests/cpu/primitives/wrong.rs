@@ -1,4 +1,4 @@
-//! The laws can fail: each fault that a rule may have is reported by the law that is there for it.
+//! Planted faults: each faulty rule is reported by the law that covers it.
 
 use oxidax::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Entry, Exemplar, JvpResult, LowerCtx, Operand,
@@ -10,7 +10,7 @@ use oxidax::testing::check_primitive;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is wrong with a [`Product`].
+/// The fault of a [`Product`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 enum Fault {
     #[default]
@@ -33,7 +33,7 @@ enum Fault {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Product {
     fault: Fault,
-    /// Does not print.
+    /// A parameter that is not printed.
     #[serde(skip)]
     unprinted: u8,
 }
@@ -184,7 +184,8 @@ fn report(name: &'static str, exemplars: fn() -> Vec<Exemplar>) -> (Vec<String>,
     (laws, report)
 }
 
-/// The fault is reported by these laws and no others, with the primitive's name and these words.
+/// Asserts that the fault is reported by these laws and no others, with the primitive's name and
+/// these words.
 macro_rules! reported {
     ($($test:ident: $fault:ident by $laws:expr, $words:literal;)*) => {$(
         #[test]
@@ -200,7 +201,7 @@ macro_rules! reported {
 }
 
 #[test]
-fn a_primitive_without_exemplars() {
+fn reports_missing_exemplars() {
     assert_eq!(report("product", Vec::new).1, "product: has no exemplars");
 }
 
@@ -209,45 +210,45 @@ mod on_cpu {
 
     reported! {
         no_fault: Nothing by [], "";
-        a_wrong_jvp: TangentTwice by ["2"], "jvp = central differences";
-        a_wrong_transpose: CotangentTwice by ["3"], "transpose is the adjoint";
-        a_wrong_batch_rule: ExamplesReversed by ["4"], "batch = stacked loop";
-        a_jvp_of_first_order_only: TangentOfFirstOrderOnly by ["5"], "second derivative";
-        a_lowering_with_moods: AnotherOperationTheFirstTime by ["4", "6"], "program = operation";
-        a_zero_that_takes_the_other_tangent_along: ZeroForgetsTheOther by ["5", "7"],
+        reports_wrong_jvp: TangentTwice by ["2"], "jvp = central differences";
+        reports_wrong_transpose: CotangentTwice by ["3"], "transpose is the adjoint";
+        reports_wrong_batch_rule: ExamplesReversed by ["4"], "batch = stacked loop";
+        reports_jvp_of_first_order_only: TangentOfFirstOrderOnly by ["5"], "second derivative";
+        reports_nondeterministic_lowering: AnotherOperationTheFirstTime by ["4", "6"], "program = operation";
+        reports_lost_tangent: ZeroForgetsTheOther by ["5", "7"],
             "with a zero tangent";
-        a_parameter_that_does_not_print: LosesAParameter by ["8"], "parses to another program";
-        an_axis_whose_examples_are_counted_twice: TwiceWhereAllAgree by ["9"],
+        reports_unprinted_parameter: LosesAParameter by ["8"], "parses to another program";
+        reports_examples_counted_twice: TwiceWhereAllAgree by ["9"],
             "once and copied";
-        a_cost_of_nothing: CostsNothing by ["cost"], "0 bytes moved, the smallest operand or result has 24";
+        reports_zero_cost: CostsNothing by ["cost"], "0 bytes moved, the smallest operand or result has 24";
     }
 
     #[test]
-    fn a_tangent_of_another_type() {
+    fn reports_tangent_of_wrong_type() {
         let (laws, report) = report("product", || Product::exemplars(Fault::TangentOfAnotherType));
         assert_eq!(laws, ["2", "7"], "{report}");
         assert!(report.contains("rule `jvp`"), "{report}");
     }
 
     #[test]
-    fn types_that_the_lowering_does_not_give() {
+    fn reports_wrong_result_type() {
         let (laws, report) = report("product", || Product::exemplars(Fault::AnotherResultType));
         assert!(laws.contains(&"1".to_string()), "{report}");
         assert!(report.contains("law 1 types of the compiled results"), "{report}");
     }
 
     #[test]
-    fn operands_that_it_refuses() {
+    fn reports_rejected_exemplar() {
         let (_, report) = report("product", || Product::exemplars(Fault::RefusesItsExemplar));
         assert!(report.contains("does not apply to its exemplar"), "{report}");
         assert!(report.contains("no operands please it"), "{report}");
     }
 
     #[test]
-    fn another_name_than_it_is_listed_under() {
+    fn reports_wrong_name() {
         let (laws, report) = report("sum", || Product::exemplars(Fault::Nothing));
         assert!(report.starts_with("product: listed as sum"), "{report}");
-        // Nobody can read it back under its own name.
+        // The parser does not know the name.
         assert_eq!(laws, ["8"], "{report}");
     }
 }
