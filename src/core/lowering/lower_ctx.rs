@@ -63,6 +63,11 @@ impl<'a> LowerCtx<'a> {
         self.target.platform()
     }
 
+    /// Returns the facts recorded so far.
+    pub(crate) fn facts(&self) -> ModuleFacts {
+        self.facts
+    }
+
     /// Records that the module calls host functions.
     pub(crate) fn record_host_call(&mut self) {
         self.facts.calls_host = true;

@@ -168,15 +168,15 @@ fn resolve(
     let last_two = segments.iter().rev().take(2);
     for name in last_two {
         let suffix = format!("::{name}");
-        if let Some(file) = files.iter().find(|file| file.ends_with(&suffix)) {
-            if segments.last() != Some(name) || !definitions.contains_key(*name) {
-                return vec![file.clone()];
-            }
+        if let Some(file) = files.iter().find(|file| file.ends_with(&suffix))
+            && (segments.last() != Some(name) || !definitions.contains_key(*name))
+        {
+            return vec![file.clone()];
         }
-        if let Some(defined) = definitions.get(*name) {
-            if path.starts_with("core") {
-                return defined.clone();
-            }
+        if let Some(defined) = definitions.get(*name)
+            && path.starts_with("core")
+        {
+            return defined.clone();
         }
     }
     Vec::new()
