@@ -1,6 +1,6 @@
-//! Tests that compile for TPUs and GPUs without having them. They are ignored by `cargo test`:
-//! `cargo xtask tpu` installs libtpu and runs the first kind, `cargo xtask gpu` installs the CUDA plugin
-//! and runs the second.
+//! Tests that compile for TPUs and GPUs without having them. `cargo test` ignores them:
+//! `cargo xtask tpu` installs libtpu and runs the first kind, `cargo xtask gpu` installs the CUDA
+//! plugin and runs the second.
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 
 mod gpus;

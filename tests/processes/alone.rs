@@ -1,4 +1,4 @@
-//! Runs a test in a process of its own, because it measures the memory of the whole process.
+//! Runs a test in a separate process, because it measures the memory of the whole process.
 
 use std::process::Command;
 

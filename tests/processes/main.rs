@@ -1,5 +1,5 @@
-//! Tests that run in processes of their own: several processes that communicate, and measurements of
-//! a whole process. The processes are this test binary, started again for one test.
+//! Tests that start processes: several processes that communicate, and measurements of a whole
+//! process. Each process is this test binary, started again for one test.
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 
 mod alone;

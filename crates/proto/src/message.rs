@@ -49,8 +49,8 @@ pub trait Message: Default {
     }
 }
 
-/// Declares messages. Each field is followed by its number; `oneof` fields are an `Option` of an enum
-/// declared with `oneof`, whose variants are followed by theirs.
+/// Declares messages. Each field is followed by its number. A `oneof` field is an `Option` of an
+/// enum declared with `oneof`, and the variants are followed by their numbers.
 ///
 /// ```
 /// use oxidax_proto::{Message, messages};
@@ -118,7 +118,11 @@ macro_rules! messages {
         $vis enum $name { $( $variant($type), )* }
         impl $crate::Oneof for $name {
             fn put(&self, out: &mut Vec<u8>) {
-                match self { $( Self::$variant(value) => $crate::Field::put_present(value, $number, out), )* }
+                match self {
+                    $( Self::$variant(value) => {
+                        $crate::Field::put_present(value, $number, out);
+                    } )*
+                }
             }
             fn merge(
                 this: &mut Option<Self>,

@@ -26,8 +26,8 @@ struct Graph {
 }
 
 impl Graph {
-    /// Reads the imports among the files of a folder. `mod.rs` files only re-export: an import through
-    /// one leads to the file that defines the item.
+    /// Reads the imports among the files of a folder. `mod.rs` files only re-export: an import
+    /// through one leads to the file that defines the item.
     fn read(folder: &str) -> Graph {
         let sources: Vec<Source> =
             rust_below(folder).into_iter().filter(|s| !s.path.ends_with("mod.rs")).collect();

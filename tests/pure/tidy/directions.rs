@@ -1,11 +1,12 @@
-//! Dependencies between the folders of `src` (ARCHITECTURE, invariants). Every path that begins with
+//! Dependencies between the folders of `src` (ARCHITECTURE, invariants). Every path that begins
+//! with
 //! `crate::` is a use of another folder.
 
 use crate::tidy::sources::{Source, closing, line_of, root, rust_below, without_tests, words};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Folders of `src` in dependency order, each with the folders it may use. All of those come earlier
-/// in the list, so the folders form no circle.
+/// Folders of `src` in dependency order, each with the folders it may use. All of those come
+/// earlier in the list, so the folders do not form a circle.
 const FOLDERS: &[(&str, &[&str])] = &[
     ("stablehlo", &[]),
     ("core", &["stablehlo"]),
@@ -216,7 +217,7 @@ fn forbid(folders: &[&str], phrases: &[&str]) {
     assert!(wrong.is_empty(), "not in the folders {folders:?}:\n{}", wrong.join("\n"));
 }
 
-/// What `src/lib.rs` declares.
+/// The declarations of `src/lib.rs`.
 struct Library {
     /// Macros of this crate. Exported ones are at its root, wherever they are defined.
     macros: Vec<String>,

@@ -46,8 +46,8 @@ fn page() -> Vec<Section> {
     sections
 }
 
-/// Returns true if the code defines `name`: a function, type, module or macro, a variant, or an entry
-/// of a macro that generates methods.
+/// Returns true if the code defines `name`: a function, type, module or macro, a variant, or an
+/// entry of a macro that generates methods.
 fn defines(source: &Source, name: &str) -> bool {
     words(&source.code, name).any(|at| {
         let before = source.code[..at].trim_end();

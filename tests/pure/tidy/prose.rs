@@ -208,6 +208,8 @@ const SHARED_NAMES: &[(&str, &str)] = &[
 
 /// Names that several public types still have. To be empty.
 const UNREVISED_NAMES: &[&str] = &[
+    "OrthogonalOptions",
+    "Split",
     "Argument",
     "Buffer",
     "Config",

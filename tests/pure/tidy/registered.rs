@@ -19,7 +19,8 @@ fn every_primitive_is_registered() {
         let registry = home.map_or("", |source| definition(source, list));
         for source in &sources {
             for name in primitives(&without_tests(&source.code)) {
-                if WITHOUT_VALUE.contains(&name.as_str()) {
+                // A name of one letter is the parameter of a blanket impl.
+                if WITHOUT_VALUE.contains(&name.as_str()) || name.len() == 1 {
                     continue;
                 }
                 // Holders of programs are made by a function, so their entry says their name.

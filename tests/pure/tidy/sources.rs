@@ -9,8 +9,8 @@ pub(crate) struct Source {
     pub(crate) path: String,
     /// The text as it is.
     pub(crate) text: String,
-    /// The same text with comments, strings and character literals replaced by blanks: what is
-    /// left is code, on the same lines and columns.
+    /// `text` with comments, strings and character literals replaced by blanks. Code stays on the
+    /// same lines and columns.
     pub(crate) code: String,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn files_below(folder: &str) -> Vec<String> {
     found
 }
 
-/// What lies in a folder; nothing if there is no such folder.
+/// Returns the entries of a folder, or nothing if it does not exist.
 pub(crate) fn children(folder: &Path) -> Vec<PathBuf> {
     let listing = fs::read_dir(folder).into_iter().flatten();
     let paths = listing.map(|entry| entry.unwrap().path());
