@@ -38,7 +38,7 @@ impl Primitive for Iota {
         ensure_dtype!(!self.dtype.is_bool(), "counts in int, float or complex, not in bool");
         ensure_shape!(
             self.dimension < self.shape.len(),
-            "dimension {} must lie below the rank {} of {}",
+            "dimension {} must be less than the rank {} of {}",
             self.dimension,
             self.shape.len(),
             Shape::new(&self.shape)
@@ -177,7 +177,7 @@ mod tests {
         let error = Iota { dtype: DType::I32, shape: vec![2, 3], dimension: 2 }
             .abstract_eval(&[])
             .unwrap_err();
-        expect!["dimension 2 must lie below the rank 2 of [2,3]"].assert_eq(&error.message);
+        expect!["dimension 2 must be less than the rank 2 of [2,3]"].assert_eq(&error.message);
     }
 
     #[test]

@@ -61,13 +61,13 @@ impl Primitive for Sort {
         }
         ensure_shape!(
             self.dimension < first.rank(),
-            "dimension {} must lie below the rank {} of {first}",
+            "dimension {} must be less than the rank {} of {first}",
             self.dimension,
             first.rank()
         );
         ensure!(
             (1..=operands.len()).contains(&self.num_keys),
-            "num_keys must lie in 1..={}, the number of operands, got {}",
+            "num_keys must be in 1..={}, the number of operands, got {}",
             operands.len(),
             self.num_keys
         );
@@ -379,7 +379,7 @@ mod tests {
               rhs: u32[5]"#]]
         .assert_eq(&error_of(by(1), avals(5)));
         expect![[r#"
-            error[value]: sort: num_keys must lie in 1..=2, the number of operands, got 3
+            error[value]: sort: num_keys must be in 1..=2, the number of operands, got 3
               lhs: f32[4]
               rhs: u32[4]"#]]
         .assert_eq(&error_of(by(3), avals(4)));

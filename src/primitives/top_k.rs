@@ -38,7 +38,11 @@ impl Primitive for TopK {
         let [x] = arity(operands)?;
         let (k, axis) = (self.k, self.axis);
         ensure_dtype!(x.dtype.is_real(), "needs an operand with an order, got {}", x.dtype);
-        ensure_shape!(axis < x.rank(), "axis {axis} must lie below the rank {} of {x}", x.rank());
+        ensure_shape!(
+            axis < x.rank(),
+            "axis {axis} must be less than the rank {} of {x}",
+            x.rank()
+        );
         ensure_shape!(
             k <= x.shape[axis],
             "k must be at most {}, the size of axis {axis} of {x}, got {k}",

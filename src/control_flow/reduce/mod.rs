@@ -71,7 +71,7 @@ impl Primitive for Reduce {
         ensure_shape!(
             self.axes.windows(2).all(|pair| pair[0] < pair[1])
                 && self.axes.iter().all(|&axis| axis < shape.rank()),
-            "axes {:?} must increase and lie below the rank {}",
+            "axes {:?} must increase and be less than the rank {}",
             self.axes,
             shape.rank()
         );

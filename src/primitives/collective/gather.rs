@@ -39,7 +39,7 @@ impl Primitive for AllGather {
         let [x] = arity(operands)?;
         let dim = self.all_gather_dimension;
         let rank = x.rank() + usize::from(!self.tiled);
-        ensure_shape!(dim < rank, "dimension {dim} must lie below {rank}");
+        ensure_shape!(dim < rank, "dimension {dim} must be less than {rank}");
         let mut shape = x.shape.to_vec();
         if self.tiled {
             shape[dim] *= self.axis_size

@@ -103,7 +103,7 @@ mod tests {
             tiled: false,
         };
         expect![[r#"
-            error[shape]: all_to_all: concat_axis 2 must lie below the rank 2 of the operand
+            error[shape]: all_to_all: concat_axis 2 must be less than the rank 2 of the operand
               operand: f32[3,6]"#]]
         .assert_eq(&error_of(all_to_all.clone(), [f32s(&[3, 6])]));
         expect![[r#"

@@ -40,7 +40,7 @@ impl Primitive for PSumScatter {
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let x = same_numeric_type(operands)?;
         let (dim, n, name) = (self.scatter_dimension, self.axis_size, &self.axis_name);
-        ensure_shape!(dim < x.rank(), "dimension {dim} must lie below the rank {}", x.rank());
+        ensure_shape!(dim < x.rank(), "dimension {dim} must be less than the rank {}", x.rank());
         let size = x.shape[dim];
         if self.tiled {
             ensure_shape!(

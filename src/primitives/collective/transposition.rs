@@ -46,7 +46,7 @@ impl Primitive for AllToAll {
         for (field, dim) in [("split_axis", split), ("concat_axis", concat)] {
             ensure_shape!(
                 dim < rank,
-                "{field} {dim} must lie below the rank {rank} of the operand"
+                "{field} {dim} must be less than the rank {rank} of the operand"
             );
         }
         let (mut shape, size) = (x.shape.to_vec(), x.shape[split]);

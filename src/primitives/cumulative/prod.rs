@@ -136,7 +136,7 @@ mod tests {
     fn rejects_invalid_operands() {
         let along = Cumprod { axis: 2, reverse: false };
         expect![[r#"
-            error[shape]: cumprod: axis 2 must lie below the rank 2 of f32[5,2]
+            error[shape]: cumprod: axis 2 must be less than the rank 2 of f32[5,2]
               operand: f32[5,2]"#]]
         .assert_eq(&error_of(along, [Aval::new(DType::F32, [5, 2])]));
     }

@@ -166,7 +166,7 @@ mod tests {
     fn rejects_invalid_operands() {
         let along = |axis| Cumsum { axis, reverse: false };
         expect![[r#"
-            error[shape]: cumsum: axis 1 must lie below the rank 1 of f32[5]
+            error[shape]: cumsum: axis 1 must be less than the rank 1 of f32[5]
               operand: f32[5]"#]]
         .assert_eq(&error_of(along(1), [Aval::new(DType::F32, [5])]));
         expect![[r#"

@@ -16,7 +16,7 @@ fn indices_along(operands: &[Aval], axis: usize, index_dtype: DType) -> RuleResu
     let [x] = arity(operands)?;
     ensure_dtype!(x.dtype.is_real(), "needs an operand with an order, got {}", x.dtype);
     ensure_dtype!(index_dtype.is_integer(), "index_dtype must be an integer, got {index_dtype}");
-    ensure_shape!(axis < x.rank(), "axis {axis} must lie below the rank {} of {x}", x.rank());
+    ensure_shape!(axis < x.rank(), "axis {axis} must be less than the rank {} of {x}", x.rank());
     let size = x.shape[axis];
     ensure_shape!(size > 0, "axis {axis} of {x} is empty, so no element is the first");
     ensure!(

@@ -11,7 +11,7 @@ use crate::stablehlo::{Value, i64_array};
 pub(super) fn reduced(x: &Aval, axes: &[usize]) -> RuleResult<Aval> {
     ensure_shape!(
         axes.windows(2).all(|pair| pair[0] < pair[1]) && axes.iter().all(|&axis| axis < x.rank()),
-        "axes {axes:?} must increase and lie below the rank {} of {x}",
+        "axes {axes:?} must increase and be less than the rank {} of {x}",
         x.rank()
     );
     Ok(x.with_shape(without_axes(&x.shape, axes)))

@@ -45,7 +45,7 @@ impl Primitive for Concatenate {
         };
         ensure_shape!(
             axis < first.rank(),
-            "dimension {axis} must lie below the rank {} of {first}",
+            "dimension {axis} must be less than the rank {} of {first}",
             first.rank()
         );
         for (position, other) in operands.iter().enumerate() {

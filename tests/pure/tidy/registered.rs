@@ -72,15 +72,18 @@ fn snake_case(name: &str) -> String {
 /// Names of the types that this code makes primitives.
 fn primitives(code: &str) -> Vec<String> {
     let mut names = Vec::new();
-    for at in words(code, "Primitive") {
-        let Some(rest) = code[at + "Primitive".len()..].trim_start().strip_prefix("for ") else {
-            continue;
-        };
-        let name: String =
-            rest.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-        // A macro's `$name` is no type yet.
-        if !name.is_empty() {
-            names.push(name);
+    for implemented in ["Primitive", "Elementwise"] {
+        for at in words(code, implemented) {
+            let Some(rest) = code[at + implemented.len()..].trim_start().strip_prefix("for ")
+            else {
+                continue;
+            };
+            let is_part = |c: &char| c.is_alphanumeric() || *c == '_';
+            let name: String = rest.trim_start().chars().take_while(is_part).collect();
+            // `$name` of a macro and the type parameter of the blanket implementation are no types.
+            if name.len() > 1 {
+                names.push(name);
+            }
         }
     }
     names
