@@ -1,7 +1,8 @@
 //! Composable function transformations for Rust on XLA, in the spirit of JAX.
 //!
 //! A function of arrays is an ordinary closure. [`grad`](transforms::grad) differentiates it,
-//! [`vmap`](transforms::vmap()) vectorizes it, [`jit`](jit::jit) compiles it, and they nest in any order.
+//! [`vmap`](transforms::vmap()) vectorizes it, [`jit`](jit::jit) compiles it, and they nest in any
+//! order.
 //!
 //! ```no_run
 //! use oxidax::prelude::*;
@@ -17,9 +18,9 @@
 //! # A tour
 //!
 //! **Arrays.** An [`Array`] is concrete (its elements are on a device) or traced (a value of a
-//! program under construction). Both have one type. Shape and
-//! [dtype](core::DType) are values. Operators and the functions of [`ops`] and [`primitives`] broadcast and
-//! promote as NumPy and JAX do, and Rust numbers are weakly typed.
+//! program under construction). Both have one type. Shape and [dtype](core::DType) are values.
+//! Operators and the functions of [`ops`] and [`primitives`] broadcast and promote as NumPy and JAX
+//! do, and Rust numbers are weakly typed.
 //!
 //! **Programs.** Tracing runs a closure once on traced arrays and records a
 //! [`Program`](core::Program), which prints as text and parses back:
@@ -54,8 +55,9 @@
 //! ```
 //!
 //! **Control flow.** What depends on the elements of traced arrays is a program inside the program:
-//! [`cond`](control_flow::cond), [`scan`](control_flow::scan()), [`while_loop`](control_flow::while_loop()).
-//! They take closures, compile to one loop or choice however long it runs, and every transform goes through:
+//! [`cond`](control_flow::cond), [`scan`](control_flow::scan()),
+//! [`while_loop`](control_flow::while_loop()). They take closures, compile to one loop or choice
+//! however long it runs, and every transform goes through:
 //!
 //! ```
 //! use oxidax::prelude::*;
@@ -72,29 +74,31 @@
 //! ```
 //!
 //! **Trees.** Models, batches and optimizer states are plain structs with
-//! [`#[derive(Tree)]`](derive@Tree); tuples, vectors, options and maps of trees are trees. A leaf's path,
-//! `blocks[3].weight`, names it in errors and checkpoints.
+//! [`#[derive(Tree)]`](derive@Tree); tuples, vectors, options and maps of trees are trees. A leaf's
+//! path, `blocks[3].weight`, names it in errors and checkpoints.
 //!
-//! **Compiling.** [`jit`](jit::jit) traces and compiles once per signature. Arguments passed by value are
-//! donated, those passed by reference are kept.
+//! **Compiling.** [`jit`](jit::jit) traces and compiles once per signature. Arguments passed by
+//! value are donated, those passed by reference are kept.
 //!
 //! **Errors.** Operations throw inside traced closures; `call`, `make_program`, `eval_shape` and
 //! [`catch`] return the [`Error`], which names the operation, the numbers, your line and the
 //! transforms under way.
 //!
-//! **On top.** [`random`], [`nn`], [`optim`], [`data`], [`checkpoint`] and [`train`] are what a training program needs;
-//! [`distributed`] is for programs of several processes.
+//! **On top.** [`random`], [`nn`], [`optim`], [`data`], [`checkpoint`] and [`train`] are what a
+//! training program needs; [`distributed`] is for programs of several processes.
 //!
 //! # Devices
 //!
-//! Programs run through a PJRT plugin, a shared library found when the first array is made. On Linux x86-64
-//! the CPU's is installed if there is none; the README says how, and which environment variables have a
-//! say. Tracing, transforms and printing need no plugin.
+//! Programs run through a PJRT plugin, a shared library found when the first array is made. On
+//! Linux x86-64 the CPU's is installed if there is none; the README says how, and which environment
+//! variables have a say. Tracing, transforms and printing need no plugin.
 //!
-//! **Several devices.** [`Mesh`](core::Mesh) and [`parallel`] place arrays, [`jit`](jit::jit) partitions programs,
-//! [`shard_map`](parallel::shard_map()) is what one device computes; `docs/parallel.md` is the guide.
+//! **Several devices.** [`Mesh`](core::Mesh) and [`parallel`] place arrays, [`jit`](jit::jit)
+//! partitions programs, [`shard_map`](parallel::shard_map()) is what one device computes;
+//! `docs/parallel.md` is the guide.
 //!
-//! **Compiled before.** Programs that took long to compile are kept on [disk](jit::cache), and found there by later processes.
+//! **Compiled before.** Programs that took long to compile are kept on [disk](jit::cache), and
+//! found there by later processes.
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 

@@ -27,8 +27,8 @@ impl<K, V> Slot<K, V> {
 /// All entries, by the hash of their keys.
 type Slots<K, V> = FxHashMap<u64, Vec<Arc<Slot<K, V>>>>;
 
-/// A map from keys, looked up by hash and comparison, to values. When it is full it evicts the least
-/// recently used entry. Holders of an evicted entry keep it alive.
+/// A map from keys, looked up by hash and comparison, to values. When it is full it evicts the
+/// least recently used entry. Holders of an evicted entry keep it alive.
 ///
 /// The map is not locked while a value is computed or used. Each slot has its own lock for that.
 pub(crate) struct Cache<K, V> {
@@ -70,8 +70,8 @@ impl<K, V> Cache<K, V> {
         Some(slot)
     }
 
-    /// Returns the last used entry and the result of `f` for it, unless that is `None`. Repeated calls
-    /// need no hash.
+    /// Returns the last used entry and the result of `f` for it, unless that is `None`. Repeated
+    /// calls need no hash.
     pub(crate) fn get_recent<R>(
         &self,
         f: impl FnOnce(&Slot<K, V>) -> Option<R>,

@@ -2,8 +2,8 @@
 
 use crate::core::{Cost, Program};
 
-/// Returns the sum of the costs of a program's equations. Arithmetic is exact. Bytes assume that the
-/// compiler fuses nothing.
+/// Returns the sum of the costs of a program's equations. Arithmetic is exact. Bytes assume that
+/// the compiler fuses nothing.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -24,8 +24,8 @@ pub struct StableHloModule {
 
 /// Lowers a program to a StableHLO module for `platform` (`cpu`, `cuda`, `tpu`).
 ///
-/// If `donatable`, every input is marked as a buffer that may be donated. Operations carry the user's
-/// file and line as their location.
+/// If `donatable`, every input is marked as a buffer that may be donated. Operations carry the
+/// user's file and line as their location.
 ///
 /// # Errors
 /// [`Error::Op`] if a primitive does not support the platform.

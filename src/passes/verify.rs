@@ -3,8 +3,8 @@
 use crate::core::trace::result_avals;
 use crate::core::{Aval, Error, Loc, OpError, OpErrorKind, Program};
 
-/// Checks that every variable is defined once, before its uses, and that the results of each equation
-/// have the types that its primitive infers.
+/// Checks that every variable is defined once, before its uses, and that the results of each
+/// equation have the types that its primitive infers.
 ///
 /// Runs after every transform in debug builds.
 ///

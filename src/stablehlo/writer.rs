@@ -125,7 +125,8 @@ impl Writer {
         self.body.push('\n');
     }
 
-    /// Writes `"dialect.name"(operands) <{attributes}> ({regions}) : types` and returns the results.
+    /// Writes `"dialect.name"(operands) <{attributes}> ({regions}) : types` and returns the
+    /// results.
     ///
     /// `name` without a dot is an operation of the `stablehlo` dialect. `attributes` is the text
     /// between the braces, empty for none.
@@ -221,11 +222,12 @@ impl Writer {
         self.op_as(name, operands, "", &ty)
     }
 
-    /// Writes a constant. `elements` is the text between `dense<` and `>`. Returns the existing value if
-    /// the region already contains this constant.
+    /// Writes a constant. `elements` is the text between `dense<` and `>`. Returns the existing
+    /// value if the region already contains this constant.
     pub fn constant(&mut self, elements: &str, ty: &TensorType) -> Value {
         let attribute = format!("value = dense<{elements}> : {ty}");
-        // Constants of outer regions are not reused: regions of StableHLO take operands as arguments.
+        // Constants of outer regions are not reused: regions of StableHLO take operands as
+        // arguments.
         if let Some(constant) = self.constants.last().and_then(|all| all.get(&attribute)) {
             return constant.clone();
         }
@@ -288,15 +290,16 @@ impl Writer {
         Region(std::mem::replace(&mut self.body, outside))
     }
 
-    /// Begins a function, as [`Writer::open_region`] begins a region. [`Writer::close_function`] ends it.
+    /// Begins a function, as [`Writer::open_region`] begins a region. [`Writer::close_function`]
+    /// ends it.
     pub fn open_function(&mut self, arguments: &[TensorType]) -> (String, Vec<Value>) {
         let arguments = arguments.iter().map(|ty| self.fresh(ty.clone())).collect();
         self.enter();
         (std::mem::take(&mut self.body), arguments)
     }
 
-    /// Declares a symbol once for the whole module: writes `operation @stem = text`. Returns the symbol's
-    /// name, which is `stem`, with a number if that is taken.
+    /// Declares a symbol once for the whole module: writes `operation @stem = text`. Returns the
+    /// symbol's name, which is `stem`, with a number if that is taken.
     pub fn declare(&mut self, operation: &str, stem: &str, text: &str) -> String {
         let declaration = |name: &String| format!("{operation} @{name} = {text}");
         let mut declarations = self.declarations.iter();
@@ -323,8 +326,8 @@ impl Writer {
         self.close_function_with(outside, name, arguments, results, none, none);
     }
 
-    /// Ends the function `@name` with attributes: `argument_attributes` and `result_attributes` return
-    /// the text for each index, empty for none.
+    /// Ends the function `@name` with attributes: `argument_attributes` and `result_attributes`
+    /// return the text for each index, empty for none.
     pub fn close_function_with(
         &mut self,
         outside: String,

@@ -74,8 +74,8 @@ impl<T: Tree> Arg<T> for &T {
     }
 }
 
-/// An example of an argument of type `T`, of which only the structure and leaf types matter: a `T`, a
-/// `&T`, or an [`Aval`] for an array.
+/// An example of an argument of type `T`, of which only the structure and leaf types matter: a `T`,
+/// a `&T`, or an [`Aval`] for an array.
 pub trait Example<T: Tree> {
     /// Returns a `T` with this structure and these leaf types.
     fn example(self) -> T;

@@ -95,8 +95,8 @@ impl PartialEq for Node {
 
 /// The structure of a tree: constructors, lengths, static values and positions of leaves.
 ///
-/// Two structures are equal if the trees differ only in their arrays. Prints the paths of the leaves,
-/// one per line.
+/// Two structures are equal if the trees differ only in their arrays. Prints the paths of the
+/// leaves, one per line.
 ///
 /// ```
 /// use oxidax::tree;
@@ -142,7 +142,8 @@ impl TreeDef {
         &self.paths
     }
 
-    /// Returns the number of leaves of each element of a tuple or list. Other trees have one element.
+    /// Returns the number of leaves of each element of a tuple or list. Other trees have one
+    /// element.
     pub(crate) fn parts(&self) -> Vec<usize> {
         let mut parts: Vec<(&str, usize)> = Vec::new();
         for (node, path) in self.nodes.iter().zip(&self.node_paths) {

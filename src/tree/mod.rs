@@ -28,11 +28,12 @@ use std::fmt::Display;
 
 /// A value made of arrays, which can be flattened into leaves and rebuilt with others.
 ///
-/// `#[derive(Tree)]` supports structs, tuple structs and enums whose fields are trees. A field marked
-/// `#[tree(static)]` is part of the structure instead of an array, and of the signature that `jit`
-/// looks programs up by. Its type must be `Clone + Eq + Hash + Debug`. `bool`, `char`, integers,
-/// `&'static str`, `String` and [`Static`] are always static. Options, boxes, vectors, arrays, tuples
-/// of up to twelve elements and maps of trees are trees. Leaves of maps are in the order of the keys.
+/// `#[derive(Tree)]` supports structs, tuple structs and enums whose fields are trees. A field
+/// marked `#[tree(static)]` is part of the structure instead of an array, and of the signature that
+/// `jit` looks programs up by. Its type must be `Clone + Eq + Hash + Debug`. `bool`, `char`,
+/// integers, `&'static str`, `String` and [`Static`] are always static. Options, boxes, vectors,
+/// arrays, tuples of up to twelve elements and maps of trees are trees. Leaves of maps are in the
+/// order of the keys.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -67,8 +68,8 @@ use std::fmt::Display;
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// Laws: `unflatten` takes leaves in the order in which `flatten` visits them, and both visit the same
-/// structure.
+/// Laws: `unflatten` takes leaves in the order in which `flatten` visits them, and both visit the
+/// same structure.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tree of arrays",
     label = "not a tree of arrays",

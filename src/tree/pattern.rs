@@ -1,8 +1,8 @@
 //! Patterns of leaf paths with wildcards.
 
-/// Matches `text` against a pattern and returns the text matched by each star, `None` if it does not
-/// match. A star matches any text, also none. Earlier stars match as little as possible. Used by masks
-/// of optimizers, sharding rules, and renaming rules of checkpoints.
+/// Matches `text` against a pattern and returns the text matched by each star, `None` if it does
+/// not match. A star matches any text, also none. Earlier stars match as little as possible. Used
+/// by masks of optimizers, sharding rules, and renaming rules of checkpoints.
 pub(crate) fn captures<'a>(pattern: &str, text: &'a str) -> Option<Vec<&'a str>> {
     let mut literals = pattern.split('*');
     let mut rest = text.strip_prefix(literals.next()?)?;

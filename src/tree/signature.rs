@@ -43,8 +43,9 @@ impl Signature {
         comparer.is_same()
     }
 
-    /// Adds the buffers of a tree's leaves to `buffers` if it has this signature. Compares and gathers in
-    /// one walk, because a warm call does little else. Ignore `buffers` unless the result is `All`.
+    /// Adds the buffers of a tree's leaves to `buffers` if it has this signature. Compares and
+    /// gathers in one walk, because a warm call does little else. Ignore `buffers` unless the
+    /// result is `All`.
     pub(crate) fn gather(&self, tree: &impl Walk, buffers: &mut Vec<Arc<dyn Buffer>>) -> Gathered {
         let mut traced = None;
         let mut comparer = Comparer::new(self, |leaf: &Array| match &leaf.kind {
@@ -64,7 +65,8 @@ impl Signature {
         tree.walk(&mut SignatureHasher(state));
     }
 
-    /// Describes the differences to another signature, for recompile reports. Empty if there are none.
+    /// Describes the differences to another signature, for recompile reports. Empty if there are
+    /// none.
     pub fn difference(&self, other: &Signature) -> String {
         if let Some(Difference { path, a, b }) = self.structure.difference(&other.structure) {
             return format!("{}: {a} -> {b}", rooted(&path));
@@ -142,7 +144,8 @@ impl Visitor for SignatureHasher<'_> {
     }
     fn tag(&mut self, tag: Tag<'_>) {
         match tag {
-            // Hashes the letters: equal names may have different addresses, and many share a length.
+            // Hashes the letters: equal names may have different addresses, and many share a
+            // length.
             Tag::Name(name) => self.0.write(name.as_bytes()),
             Tag::Len(len) => self.0.write_usize(len),
             Tag::Static(value) => value.static_hash(self.0),

@@ -99,8 +99,8 @@ impl Array {
     /// Copies `elements`, row-major, to the default device as an array of shape `shape`.
     ///
     /// # Errors
-    /// [`Error::Op`] (shape) if the number of elements differs from the size of the shape. `Plugin` and
-    /// `Runtime` if there is no device, or it is out of memory.
+    /// [`Error::Op`] (shape) if the number of elements differs from the size of the shape. `Plugin`
+    /// and `Runtime` if there is no device, or it is out of memory.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -114,8 +114,8 @@ impl Array {
         Array::from_bytes(T::as_bytes(elements), T::DTYPE, shape)
     }
 
-    /// Copies raw elements, row-major in native byte order, to the default device. Sub-byte dtypes take
-    /// one byte per element, `i4` and `i2` an `i8`.
+    /// Copies raw elements, row-major in native byte order, to the default device. Sub-byte dtypes
+    /// take one byte per element, `i4` and `i2` an `i8`.
     ///
     /// # Errors
     /// As [`Array::from_slice`].
@@ -211,7 +211,8 @@ impl Array {
     /// Throws `Tracer` if the array is traced.
     ///
     /// # Errors
-    /// `Op` if the size is not 1 or `T` is not the array's dtype. `Runtime` if the computation failed.
+    /// `Op` if the size is not 1 or `T` is not the array's dtype. `Runtime` if the computation
+    /// failed.
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T, Error> {
         let loc: Loc = Loc::caller();
@@ -292,8 +293,8 @@ impl Array {
 }
 
 impl fmt::Debug for Array {
-    /// Writes the type only, so that a model prints in a few lines. [`Display`](fmt::Display) writes
-    /// the elements.
+    /// Writes the type only, so that a model prints in a few lines. [`Display`](fmt::Display)
+    /// writes the elements.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             Kind::Concrete(_) => write!(f, "Array({})", self.aval),

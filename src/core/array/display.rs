@@ -13,9 +13,10 @@ const EDGE: usize = 3;
 const PRECISION: usize = 8;
 
 impl fmt::Display for Array {
-    /// Waits for the elements and writes them. More than 1000 are abridged to the ends of each axis. A
-    /// precision as in `{:.3}` sets the digits after the decimal point, which are at most 8 without
-    /// it. A traced array prints its type. An array whose computation failed prints the error.
+    /// Waits for the elements and writes them. More than 1000 are abridged to the ends of each
+    /// axis. A precision as in `{:.3}` sets the digits after the decimal point, which are at most 8
+    /// without it. A traced array prints its type. An array whose computation failed prints the
+    /// error.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;

@@ -11,8 +11,8 @@ use crate::core::types::shape::Shape;
 use crate::core::types::small_float::small_float;
 use num_complex::Complex64;
 
-/// An array in host memory. No operation applies to it, so it can be used where no program runs, for
-/// example inside a callback.
+/// An array in host memory. No operation applies to it, so it can be used where no program runs,
+/// for example inside a callback.
 ///
 /// ```
 /// use oxidax::core::HostArray;
@@ -40,7 +40,8 @@ impl HostArray {
         HostArray::from_bytes(T::as_bytes(elements).to_vec(), Aval::new(T::DTYPE, shape))
     }
 
-    /// Takes raw elements, row-major in native byte order. Sub-byte dtypes take one byte per element.
+    /// Takes raw elements, row-major in native byte order. Sub-byte dtypes take one byte per
+    /// element.
     ///
     /// # Errors
     /// As [`HostArray::from_slice`].

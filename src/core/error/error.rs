@@ -207,7 +207,8 @@ pub enum Error {
     /// let error = make_program(|x: Array| x.reshape([4]), Aval::new(DType::F32, [3])).unwrap_err();
     /// assert!(error.to_string().starts_with("error[shape]: reshape: "));
     /// ```
-    /// Why: shapes, dtypes or parameters do not match. Fix: change the operand at the reported line.
+    /// Why: shapes, dtypes or parameters do not match. Fix: change the operand at the reported
+    /// line.
     Op(Box<OpError>),
     /// The elements of a traced array were read, or it was used after its trace ended.
     ///
@@ -220,8 +221,8 @@ pub enum Error {
     /// .unwrap_err();
     /// assert!(error.to_string().contains("where_"));
     /// ```
-    /// Why: traced arrays have no elements. Fix: choose with `where_` or `cond`, pass the value as a
-    /// static argument, or return it from the traced function.
+    /// Why: traced arrays have no elements. Fix: choose with `where_` or `cond`, pass the value as
+    /// a static argument, or return it from the traced function.
     Tracer(Box<TracerError>),
     /// Two trees differ in structure, or in the type of a leaf.
     ///
@@ -236,8 +237,9 @@ pub enum Error {
     },
     /// A program exceeds the memory of the devices that it is compiled for.
     ///
-    /// Why: the message has the excess, and the largest values with their source lines. Fix: follow the
-    /// help; [`doctor::fit`](crate::doctor::fit) searches for a batch size and `remat` policy that fit.
+    /// Why: the message has the excess, and the largest values with their source lines. Fix: follow
+    /// the help; [`doctor::fit`](crate::doctor::fit) searches for a batch size and `remat` policy
+    /// that fit.
     TooLarge {
         /// The largest values, and the remedy.
         message: String,
@@ -268,11 +270,13 @@ pub enum Error {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A checkpoint does not match the tree that it is loaded into, is damaged, or its folder is in use.
+    /// A checkpoint does not match the tree that it is loaded into, is damaged, or its folder is in
+    /// use.
     ///
-    /// Why: the message lists the leaves with expected and actual types, or the damaged bytes. Fix: load
-    /// into a tree like the saved one, or by rules ([`checkpoint::open`](crate::checkpoint::open)). Replace
-    /// a damaged checkpoint by an earlier one, as [`Folder`](crate::checkpoint::Folder) does.
+    /// Why: the message lists the leaves with expected and actual types, or the damaged bytes. Fix:
+    /// load into a tree like the saved one, or by rules
+    /// ([`checkpoint::open`](crate::checkpoint::open)). Replace a damaged checkpoint by an earlier
+    /// one, as [`Folder`](crate::checkpoint::Folder) does.
     Checkpoint {
         /// The file.
         path: PathBuf,

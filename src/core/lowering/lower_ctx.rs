@@ -37,7 +37,8 @@ pub(crate) struct ModuleFacts {
 }
 
 impl<'a> LowerCtx<'a> {
-    /// Creates a context for an empty module for `target`, for example `"cpu"`, `"cuda"` or `"tpu"`.
+    /// Creates a context for an empty module for `target`, for example `"cpu"`, `"cuda"` or
+    /// `"tpu"`.
     pub fn new(target: impl Into<LoweringTarget<'a>>) -> LowerCtx<'a> {
         LowerCtx {
             writer: Writer::new(),
@@ -84,8 +85,8 @@ impl<'a> LowerCtx<'a> {
         self.refused_at
     }
 
-    /// Returns the token for the next ordered side effect. Primitives that hold programs with ordered
-    /// effects pass it through their regions.
+    /// Returns the token for the next ordered side effect. Primitives that hold programs with
+    /// ordered effects pass it through their regions.
     pub fn token(&mut self) -> Value {
         if let Some(token) = &self.token {
             return token.clone();
@@ -133,8 +134,8 @@ impl<'a> LowerCtx<'a> {
         Ok(outputs)
     }
 
-    /// Writes a call of the program as a function, which equal programs share. A program with ordered
-    /// side effects is inlined, because it uses the token.
+    /// Writes a call of the program as a function, which equal programs share. A program with
+    /// ordered side effects is inlined, because it uses the token.
     ///
     /// # Errors
     /// Those of the `lower` rules.
@@ -166,8 +167,8 @@ impl<'a> LowerCtx<'a> {
         Ok(self.writer.op_full("func.call", inputs, &callee, Vec::new(), &results))
     }
 
-    /// Returns an unused function name. Reserved before the body is written, so that functions inside
-    /// the body get other names.
+    /// Returns an unused function name. Reserved before the body is written, so that functions
+    /// inside the body get other names.
     fn function_name(&mut self, stem: &str) -> String {
         let identifier = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let stem: String = stem.chars().map(identifier).collect();
@@ -212,8 +213,8 @@ impl<'a> LowerCtx<'a> {
         self.function_with(program, name, |_| String::new(), |_| String::new())
     }
 
-    /// Writes the program as the function `@name` with attributes: `arguments` and `results` return the
-    /// text for each index, empty for none.
+    /// Writes the program as the function `@name` with attributes: `arguments` and `results` return
+    /// the text for each index, empty for none.
     ///
     /// # Errors
     /// Those of the `lower` rules.

@@ -33,13 +33,15 @@ impl LowerCtx<'_> {
         written
     }
 
-    /// Returns the groups of device ordinals along these axes, or `None` unless all of them are manual.
+    /// Returns the groups of device ordinals along these axes, or `None` unless all of them are
+    /// manual.
     pub(crate) fn groups(&self, axes: &[String]) -> Option<Vec<Vec<usize>>> {
         let Manual { mesh, axes: manual } = self.manual.as_ref()?;
         axes.iter().all(|axis| manual.contains(axis)).then(|| mesh.groups(axes))
     }
 
-    /// Returns the index of the device along an axis, a scalar `ui32`, or `None` unless it is manual.
+    /// Returns the index of the device along an axis, a scalar `ui32`, or `None` unless it is
+    /// manual.
     pub(crate) fn position_along(&mut self, axis: &str) -> Option<Value> {
         let Manual { mesh, axes } = self.manual.as_ref()?;
         if !axes.iter().any(|manual| manual == axis) {
@@ -59,8 +61,8 @@ impl LowerCtx<'_> {
         self.spec(sharding.mesh(), sharding.spec(), rank, DimSharding::Closed)
     }
 
-    /// Formats a spec for Shardy. With [`DimSharding::Open`] the compiler may shard over further mesh axes:
-    /// `<@mesh, [{"data", ?}, {?}]>`.
+    /// Formats a spec for Shardy. With [`DimSharding::Open`] the compiler may shard over further
+    /// mesh axes: `<@mesh, [{"data", ?}, {?}]>`.
     pub(crate) fn spec(
         &mut self,
         mesh: &Mesh,

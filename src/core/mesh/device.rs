@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 /// A device of this process, or of another process of the same program.
 ///
-/// Two are equal if their ids are. Prints as `cpu:3`. [`devices`](crate::parallel::devices()) lists them.
+/// Two are equal if their ids are. Prints as `cpu:3`. [`devices`](crate::parallel::devices()) lists
+/// them.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<Facts>);
 
@@ -62,8 +63,8 @@ impl Device {
         self.0.process_index
     }
 
-    /// Returns the index of the TPU slice that the device belongs to, 0 if there is only one. Devices
-    /// of one slice have fast links to each other.
+    /// Returns the index of the TPU slice that the device belongs to, 0 if there is only one.
+    /// Devices of one slice have fast links to each other.
     pub fn slice_index(&self) -> i64 {
         self.0.slice_index
     }

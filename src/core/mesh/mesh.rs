@@ -87,12 +87,12 @@ impl Grid {
 impl Mesh {
     /// Arranges devices in row-major order: the last axis varies fastest.
     ///
-    /// Neighbours along the last axis should have the fastest links. Use it for the axis with the most
-    /// communication, for example tensor parallelism rather than data parallelism.
+    /// Neighbours along the last axis should have the fastest links. Use it for the axis with the
+    /// most communication, for example tensor parallelism rather than data parallelism.
     ///
     /// # Errors
-    /// [`Error::Op`] (value) if the product of the sizes differs from the number of devices, a name or
-    /// a device occurs twice, or a size is 0.
+    /// [`Error::Op`] (value) if the product of the sizes differs from the number of devices, a name
+    /// or a device occurs twice, or a size is 0.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -125,8 +125,8 @@ impl Mesh {
     /// Use the axes `across` for the least communication, for example data parallelism.
     ///
     /// # Errors
-    /// [`Error::Op`] (value) if the number of slices differs from `across`, or their size from `within`.
-    /// Otherwise as [`Mesh::new`].
+    /// [`Error::Op`] (value) if the number of slices differs from `across`, or their size from
+    /// `within`. Otherwise as [`Mesh::new`].
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -163,8 +163,8 @@ impl Mesh {
             let listed: Vec<String> = sizes.iter().map(|(id, n)| format!("{id}: {n}")).collect();
             let unit = if has_slices { "slices" } else { "processes" };
             let message = format!(
-                "expected {n_slices} {unit} of {slice_size} devices, there are {} ({unit} and their \
-                 devices: {})",
+                "expected {n_slices} {unit} of {slice_size} devices, there are {} ({unit} and \
+                 their devices: {})",
                 sizes.len(),
                 listed.join(", ")
             );
@@ -248,7 +248,8 @@ impl Mesh {
         inner.map(|(_, size)| size).product()
     }
 
-    /// Returns the index of a device along several axes combined into one. The first varies slowest.
+    /// Returns the index of a device along several axes combined into one. The first varies
+    /// slowest.
     pub(crate) fn position(&self, ordinal: usize, axes: &[String]) -> usize {
         axes.iter().fold(0, |index, axis| {
             let size = self.size(axis).unwrap_or(1);
@@ -268,7 +269,8 @@ impl Mesh {
         groups
     }
 
-    /// Returns true if both have the same devices in the same order, so that one program can use both.
+    /// Returns true if both have the same devices in the same order, so that one program can use
+    /// both.
     pub(crate) fn same_devices(&self, other: &Mesh) -> bool {
         self.devices() == other.devices()
     }

@@ -10,8 +10,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The mesh axes over which one axis of an array is sharded: none, one, or several combined, of which
-/// the first varies slowest.
+/// The mesh axes over which one axis of an array is sharded: none, one, or several combined, of
+/// which the first varies slowest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AxisSpec(pub Vec<String>);
 
@@ -132,8 +132,8 @@ impl PartitionSpec {
     /// Returns the shape of one shard of an array.
     ///
     /// # Errors
-    /// `Value` as [`PartitionSpec::check`]. `Shape` if the array has fewer axes than the spec, or an axis
-    /// is not divisible into equal shards.
+    /// `Value` as [`PartitionSpec::check`]. `Shape` if the array has fewer axes than the spec, or
+    /// an axis is not divisible into equal shards.
     pub(crate) fn shard_shape(&self, mesh: &Mesh, shape: &Shape) -> RuleResult<Shape> {
         self.check(mesh)?;
         if self.0.len() > shape.rank() {
@@ -172,8 +172,8 @@ impl fmt::Display for PartitionSpec {
     }
 }
 
-/// Creates a [`PartitionSpec`]: the mesh axes that shard each axis of an array, `None` for axes that
-/// are not sharded.
+/// Creates a [`PartitionSpec`]: the mesh axes that shard each axis of an array, `None` for axes
+/// that are not sharded.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -262,7 +262,8 @@ impl NamedSharding {
     /// Returns the shape of each shard of an array of shape `shape`.
     ///
     /// # Errors
-    /// [`Error::Op`] (shape) if the array has too few axes, or an axis is not divisible into equal shards.
+    /// [`Error::Op`] (shape) if the array has too few axes, or an axis is not divisible into equal
+    /// shards.
     #[track_caller]
     pub fn shard_shape(&self, shape: impl Into<Shape>) -> Result<Shape, Error> {
         let shape = shape.into();
@@ -271,8 +272,8 @@ impl NamedSharding {
         part.map_err(|error| throw::rule_error("sharding", error, loc))
     }
 
-    /// Returns the index ranges of the shard on the device with this ordinal in the mesh. The array of
-    /// shape `shape` must be divisible.
+    /// Returns the index ranges of the shard on the device with this ordinal in the mesh. The array
+    /// of shape `shape` must be divisible.
     pub(crate) fn part(&self, ordinal: usize, shape: &Shape) -> Vec<Range<usize>> {
         let range = |(axis, &size): (usize, &usize)| {
             let axes = self.spec().along(axis);

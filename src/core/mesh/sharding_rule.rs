@@ -6,8 +6,8 @@ use crate::core::types::aval::Aval;
 /// such a dimension, each device can compute its part of the result from its part of the operand.
 ///
 /// The rule is equivalent to the factors of Shardy's
-/// [`OpShardingRule`](https://openxla.org/shardy/sharding_representation). Operand dimensions without
-/// a result dimension are summed over, looked up in, or needed as a whole.
+/// [`OpShardingRule`](https://openxla.org/shardy/sharding_representation). Operand dimensions
+/// without a result dimension are summed over, looked up in, or needed as a whole.
 ///
 /// ```
 /// use oxidax::core::ShardingRule;

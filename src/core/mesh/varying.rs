@@ -1,10 +1,11 @@
 //! [`Varying`]: the mesh axes along which devices hold different values.
 //!
-//! Inside [`shard_map`](crate::parallel::shard_map) every device computes on its own shards. Along a
-//! mesh axis, a value is either the same on all devices or *varies*. That is part of its type
-//! ([`Aval::varying`]), because derivatives depend on it. Where a value that does not vary is combined
-//! with one that does, its cotangent is the sum over all devices. `docs/decisions/0022-types-track-varying-axes.md` has
-//! the reasons; JAX has called it `vma` since 0.7.
+//! Inside [`shard_map`](crate::parallel::shard_map) every device computes on its own shards. Along
+//! a mesh axis, a value is either the same on all devices or *varies*. That is part of its type
+//! ([`Aval::varying`]), because derivatives depend on it. Where a value that does not vary is
+//! combined with one that does, its cotangent is the sum over all devices.
+//! `docs/decisions/0022-types-track-varying-axes.md` has the reasons; JAX has called it `vma` since
+//! 0.7.
 
 use crate::core::types::aval::Aval;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! [`HostFunction`]: user-defined closures that compiled programs call.
 //!
-//! A program's text names a host function by an id. A table maps ids to closures. The primitive in a
-//! program, and the executable compiled from it, hold the [`HostFunction`] and keep it alive.
+//! A program's text names a host function by an id. A table maps ids to closures. The primitive in
+//! a program, and the executable compiled from it, hold the [`HostFunction`] and keep it alive.
 
 use crate::core::array::host_array::HostArray;
 use crate::core::error::Error;

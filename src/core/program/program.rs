@@ -55,8 +55,8 @@ pub(crate) enum ProgramInput {
 impl Program {
     /// Creates a program and renumbers its variables in order of definition.
     ///
-    /// `avals` is indexed by the variables passed in. Every operand must be an input or a result of an
-    /// earlier equation, which `passes::verify` checks.
+    /// `avals` is indexed by the variables passed in. Every operand must be an input or a result of
+    /// an earlier equation, which `passes::verify` checks.
     pub fn new(avals: &[Aval], inputs: &[Var], mut eqns: Vec<Eqn>, outputs: &[Var]) -> Program {
         let mut number = vec![Var::MAX; avals.len()];
         let mut ordered = Vec::with_capacity(avals.len());
@@ -193,8 +193,8 @@ impl Program {
         })
     }
 
-    /// Evaluates the program over values of type `V`: `apply` maps an equation and the values of its
-    /// operands to the values of its results. Returns the values of the outputs.
+    /// Evaluates the program over values of type `V`: `apply` maps an equation and the values of
+    /// its operands to the values of its results. Returns the values of the outputs.
     pub(crate) fn interpret<'a, V: Clone>(
         &'a self,
         inputs: impl IntoIterator<Item = V>,

@@ -18,7 +18,7 @@ impl Tangent {
         Tangent::Zero(x.aval().clone())
     }
 
-    /// The aval.
+    /// Returns the aval.
     pub fn aval(&self) -> &Aval {
         match self {
             Tangent::Zero(aval) => aval,
@@ -26,12 +26,12 @@ impl Tangent {
         }
     }
 
-    /// Whether it is a symbolic zero.
+    /// Returns true for a symbolic zero.
     pub fn is_zero(&self) -> bool {
         matches!(self, Tangent::Zero(_))
     }
 
-    /// The array, unless it is a symbolic zero.
+    /// Returns the array, or `None` for a symbolic zero.
     pub fn array(&self) -> Option<&Array> {
         match self {
             Tangent::Zero(_) => None,

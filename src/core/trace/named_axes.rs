@@ -1,10 +1,10 @@
 //! Named axes: axes that `vmap` and `shard_map` add, and that collectives refer to by name.
 //!
 //! While a transform traces the user's function, the axes that it names are *in scope* on this
-//! thread, innermost last. A collective looks its names up when it is called and stores their sizes as
-//! parameters, because its rules run later, when the scope may have ended. The transform that puts an
-//! axis in scope also eliminates it: it interprets the traced program with the axis bound (`vmap` by
-//! batch rules), so no equation outside refers to it.
+//! thread, innermost last. A collective looks its names up when it is called and stores their sizes
+//! as parameters, because its rules run later, when the scope may have ended. The transform that
+//! puts an axis in scope also eliminates it: it interprets the traced program with the axis bound
+//! (`vmap` by batch rules), so no equation outside refers to it.
 
 use crate::core::error::OpErrorKind;
 use crate::core::error::loc::Loc;
@@ -18,8 +18,8 @@ scoped!(
     static AXES: Vec<NamedAxis> = Vec::new()
 );
 
-/// Runs `f` with these axes in scope. Types record the values that vary over `tracked` axes, which are
-/// those of a mesh.
+/// Runs `f` with these axes in scope. Types record the values that vary over `tracked` axes, which
+/// are those of a mesh.
 pub(crate) fn with_axes<R>(
     axes: impl IntoIterator<Item = (String, usize)>,
     tracked: bool,
@@ -106,8 +106,8 @@ impl BatchAxis {
     }
 }
 
-/// Returns true if a named axis is in scope on this thread. Only while tracing, so programs that are
-/// looked up by the types of their arguments do not depend on names.
+/// Returns true if a named axis is in scope on this thread. Only while tracing, so programs that
+/// are looked up by the types of their arguments do not depend on names.
 pub(crate) fn any_in_scope() -> bool {
     AXES.with(|axes| !axes.is_empty())
 }
@@ -132,8 +132,8 @@ pub(crate) fn named_axes(function: &str, names: &AxisNames) -> Vec<NamedAxis> {
             None => refuse(
                 format!("no axis is named `{name}` here; {}", described()),
                 &format!(
-                    "`vmap(f).axis_name(\"{name}\")` names the axis that it maps over, and inside of \
-                     `shard_map` the axes of its mesh have their names"
+                    "`vmap(f).axis_name(\"{name}\")` names the axis that it maps over, and inside \
+                     of `shard_map` the axes of its mesh have their names"
                 ),
             ),
         }
@@ -151,8 +151,8 @@ fn described() -> String {
     }
 }
 
-/// Returns the size of a named axis, or of several combined. The size is a plain number, known while
-/// the function is traced.
+/// Returns the size of a named axis, or of several combined. The size is a plain number, known
+/// while the function is traced.
 ///
 /// Throws `Op` (value) if an axis is not in scope.
 ///

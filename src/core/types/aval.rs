@@ -8,8 +8,8 @@ use std::fmt;
 
 /// The type of an array: dtype, shape, and whether the dtype is weak.
 ///
-/// Prints as `f32[32,784]`. A weak type has the prefix `~`: `~f32[]`. Inside `shard_map` the mesh axes
-/// that the array varies over follow: `f32[4,784]{data}`.
+/// Prints as `f32[32,784]`. A weak type has the prefix `~`: `~f32[]`. Inside `shard_map` the mesh
+/// axes that the array varies over follow: `f32[4,784]{data}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "ShapeDtypeStruct")]
 #[doc(alias = "ShapedArray")]

@@ -153,7 +153,8 @@ impl DType {
         !self.is_complex()
     }
 
-    /// Returns the dtype of the real part: `f32` for `c64`, `f64` for `c128`, else the dtype itself.
+    /// Returns the dtype of the real part: `f32` for `c64`, `f64` for `c128`, else the dtype
+    /// itself.
     pub fn real(self) -> DType {
         match self {
             C64 => F32,

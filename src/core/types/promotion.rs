@@ -84,9 +84,9 @@ fn node(dtype: DType, weak: bool) -> Node {
 
 /// Returns the dtype and weakness that two operands, each a dtype and its weakness, promote to.
 ///
-/// Returns `None` where JAX raises an error: an 8-bit float with another float, or `i4` with another
-/// narrow integer. A result in a weak category has 32 bits (64 for complex numbers), unless an
-/// operand has the wider dtype of that category.
+/// Returns `None` where JAX raises an error: an 8-bit float with another float, or `i4` with
+/// another narrow integer. A result in a weak category has 32 bits (64 for complex numbers), unless
+/// an operand has the wider dtype of that category.
 pub fn promote(a: (DType, bool), b: (DType, bool)) -> Option<(DType, bool)> {
     if a.0 == b.0 {
         return Some((a.0, a.1 && b.1 && a.0 != Bool));

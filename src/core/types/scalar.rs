@@ -116,8 +116,8 @@ impl Scalar {
     }
 }
 
-/// Returns the bits of an infinity or NaN in a float of eight bits or fewer. Dtypes without infinity
-/// use NaN, those without NaN the largest number.
+/// Returns the bits of an infinity or NaN in a float of eight bits or fewer. Dtypes without
+/// infinity use NaN, those without NaN the largest number.
 fn nonfinite_bits(dtype: DType, value: f64) -> u8 {
     let bytes = || (0..1u16 << dtype.bits()).map(|bits| bits as u8);
     let bits_of = |target: f64| {

@@ -9,8 +9,8 @@ use std::ops::Deref;
 pub struct Shape(SmallVec<[usize; 6]>);
 
 impl Clone for Shape {
-    /// Copies all sizes at once. `SmallVec` clones items one by one, and every call clones the shape
-    /// of every leaf.
+    /// Copies all sizes at once. `SmallVec` clones items one by one, and every call clones the
+    /// shape of every leaf.
     #[inline]
     fn clone(&self) -> Shape {
         Shape(SmallVec::from_slice(&self.0))

@@ -4,8 +4,8 @@ use crate::core::types::dtype::DType;
 
 /// Returns the value of a float of eight bits or fewer.
 ///
-/// Reference: OCP 8-bit floating point specification 1.0 and microscaling formats 1.0 (2023); for the
-/// FNUZ kinds Noune et al., arXiv:2206.02915.
+/// Reference: OCP 8-bit floating point specification 1.0 and microscaling formats 1.0 (2023); for
+/// the FNUZ kinds Noune et al., arXiv:2206.02915.
 pub(crate) fn small_float(dtype: DType, byte: u8) -> f64 {
     // Exponent bits, mantissa bits, exponent bias.
     let (exponent_bits, mantissa_bits, bias) = match dtype {
