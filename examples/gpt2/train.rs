@@ -89,7 +89,7 @@ pub fn loss(
     policy: nn::DTypePolicy,
 ) -> Array {
     let logits = policy.cast_to_compute(model).forward(tokens, key);
-    nn::softmax_cross_entropy(&policy.cast_to_output(&logits), next).mean()
+    nn::softmax_cross_entropy_with_integer_labels(&policy.cast_to_output(&logits), next).mean()
 }
 
 /// Computes loss and gradients of a batch in `parts` parts, one after the other.

@@ -154,7 +154,7 @@ mod tests {
         let error = Record::collate(vec![record(&[1], 7), record(&[2, 3], 8)]).unwrap_err();
         expect![[r#"
             error[data]: batch: field `ids`: example 0 is i32[1], example 1 is i32[2]
-              help: `pad_batch` puts examples of different lengths together"#]]
+              help: `pad_batch` batches examples of different lengths"#]]
         .assert_eq(&error.to_string());
         let error = Record::collate(vec![record(&[1], 7), Record::new()]).unwrap_err().to_string();
         assert_eq!(error, "error[data]: batch: example 0 has a field `ids`, example 1 has none");

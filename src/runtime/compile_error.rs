@@ -122,7 +122,7 @@ mod tests {
         let message = too_large_message("f", sizes, &program, 1);
         assert!(message.contains("22.44 GiB (24094766531 bytes) too many"), "{message}");
         assert!(message.contains("1.00 GiB  f32[16384,16384]  dot_general  at "), "{message}");
-        assert!(message.contains("too_large.rs"), "{message}");
+        assert!(message.contains("compile_error.rs"), "{message}");
         assert!(!message.contains("of all devices"), "{message}");
         assert!(too_large_message("f", sizes, &program, 4).contains("of all devices together"));
     }

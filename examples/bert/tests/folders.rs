@@ -121,7 +121,7 @@ mod on_cpu {
             [&["max_tokens"][..], &["mean_tokens", "cls_token"], &["cls_token", "lasttoken"]]
         {
             let refused = loaded(modes).unwrap_err().to_string();
-            let expected = "neither the mean of all tokens alone nor the first alone";
+            let expected = "the pooling mode is neither mean nor first token";
             assert!(refused.contains("1_Pooling") && refused.ends_with(expected), "{refused}");
         }
     }

@@ -63,7 +63,7 @@ fn impossible_lengths_and_folders_without_a_tokenizer_are_refused() {
     }
     let empty = tempfile::tempdir().unwrap();
     let error = WordPiece::open(empty.path(), 40, None).err().unwrap().to_string();
-    assert!(error.ends_with("holds no tokenizer.json"), "{error}");
+    assert!(error.ends_with("has no tokenizer.json"), "{error}");
     std::fs::write(empty.path().join("tokenizer.json"), "{").unwrap();
     let error = WordPiece::open(empty.path(), 40, None).err().unwrap().to_string();
     assert!(error.contains("tokenizer.json: "), "{error}");

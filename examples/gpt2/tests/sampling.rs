@@ -124,8 +124,8 @@ mod on_cpu {
         let refused = |prompt: &[u32]| {
             generate(&generator, &model(), prompt, 1, random::key(0)).unwrap_err().to_string()
         };
-        assert_eq!(refused(&[]), "a prompt needs a token to begin with");
-        assert_eq!(refused(&[1, 512]), "token 512 of a prompt; the model knows 512");
+        assert_eq!(refused(&[]), "the prompt is empty, it needs at least one token");
+        assert_eq!(refused(&[1, 512]), "token 512 of the prompt; the model has 512 tokens");
         let none = generate(&generator, &model(), &[1], 0, random::key(0)).unwrap();
         assert!(none.is_empty());
     }

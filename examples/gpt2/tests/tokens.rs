@@ -55,7 +55,7 @@ fn a_folder_without_a_tokenizer_is_refused() {
     let error = Tokenizer::open(part.path()).err().unwrap().to_string();
     assert!(
         error.ends_with(
-            "holds no tokenizer: tokenizer.json, vocab.json with merges.txt, or characters.json"
+            "has no tokenizer: tokenizer.json, vocab.json with merges.txt, or characters.json"
         ),
         "{error}"
     );

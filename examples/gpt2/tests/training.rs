@@ -291,7 +291,7 @@ fn the_last_tenth_of_a_text_is_held_out() {
     let windows: Vec<usize> = windows.collect::<Result<_, _>>().unwrap();
     assert_eq!(windows, [24; 4], "12 windows of 8 tokens fit into 100");
     let short = text::Corpus::new(&text[..80], &Tokenizer::characters(&text), 8).err().unwrap();
-    let expected = "the held-out part has 8 tokens, a window of 8 takes one more";
+    let expected = "the held-out part has 8 tokens, but a window of 8 needs one more than its size";
     assert_eq!(short.to_string(), expected);
     let missing = format!("{:#}", text::read(&["no such file".into()]).unwrap_err());
     assert!(missing.starts_with("no such file: "), "{missing}");

@@ -262,7 +262,7 @@ mod tests {
             error[data]: TfExample: feature `floats` is 2 floats, expected f32[2,2]
             error[data]: TfExample: feature `raw` is 4 bytes, expected elements of f64
             error[data]: TfExample: feature `texts` is 2 byte strings, expected elements of u8
-            error[data]: record: there is no field `text`; there is `floats`, `ints`, `raw`, `texts`
+            error[data]: record: there is no field `text`; the fields are `floats`, `ints`, `raw`, `texts`
             error[data]: TfExample: feature `texts` is 2 byte strings, expected one byte string"#]]
         .assert_eq(&all.join("\n"));
     }
