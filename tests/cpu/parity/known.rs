@@ -19,11 +19,11 @@ pub(crate) const DELIBERATE: &[(&str, &str)] = &[
     ("choice_of_each_with_a_sum_f64", CHOICE),
 ];
 
-const EMPTY: &str = "**The maximum of nothing does not vary.**";
-const OWN_CT: &str = "**A `custom_vjp` rule gets each example's own cotangent.**";
-const EXCHANGED: &str = "**`all_to_all` of what no example maps** has the documented shape.";
-const CHOICE: &str = "**Collectives in the branches of a mapped `cond` are differentiated whole.**";
-const OUTSIDE: &str = "**Clamped indices are clamped in derivatives too.**";
+const EMPTY: &str = "**Extrema over an empty axis** are constants with a zero tangent.";
+const OWN_CT: &str = "**`custom_vjp` under an outer derivative.**";
+const EXCHANGED: &str = "**`all_to_all` of an unmapped operand** has the documented shape.";
+const CHOICE: &str = "**Collectives in the branches of a mapped `cond`.**";
+const OUTSIDE: &str = "**Clamped indices.**";
 
 /// Cases that need more room than their suite's tolerance gives: how many times as much, and why.
 const ROUNDING: &[(&str, f64)] = &[
