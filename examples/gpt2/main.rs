@@ -92,7 +92,7 @@ struct Train {
     /// Steps between evaluations on 20 held-out batches.
     #[arg(long, default_value_t = 500)]
     eval_every: u32,
-    /// Number of held-out batches in the final evaluation [all].
+    /// Number of held-out batches in the final evaluation; all by default.
     #[arg(long, default_value_t = u64::MAX, hide_default_value = true)]
     held_out: u64,
     /// Write the loss of every step to this file, one per line.

@@ -31,8 +31,8 @@ use weights::Weights;
 /// Trains a residual network, or evaluates a trained one.
 #[derive(Parser)]
 struct Options {
-    /// A folder of idx files, or a folder with `train` and `val` that have one subfolder per class
-    /// [noise].
+    /// A folder of idx files, or a folder with `train` and `val` that have one subfolder per class.
+    /// Noise by default.
     #[arg(long)]
     data: Option<PathBuf>,
     /// 18, 34, 50, 101 or 152.
@@ -72,7 +72,7 @@ struct Options {
     /// Evaluate on the test images without training.
     #[arg(long)]
     eval: bool,
-    /// Number of test images [all].
+    /// Number of test images; all by default.
     #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
     test_images: usize,
     /// Write loss, accuracy and learning rate of every step to this CSV file.
