@@ -28,7 +28,7 @@ pub(crate) struct Step {
     pub from: [u8; 2],
     /// The number that the operation takes: an axis, a shift or a length.
     pub number: u8,
-    /// The steps of the functions that the operation takes.
+    /// The steps of the functions that the operation calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bodies: Vec<Vec<Step>>,
 }

@@ -73,7 +73,7 @@ const UNREVISED: &[&str] = &[
 /// Columns at which a line ends.
 const COLUMNS: usize = 100;
 
-/// Words with which no doc comment begins: it names a thing or says what an item does.
+/// Words that do not begin a doc comment. A doc comment begins with a noun phrase or a verb.
 const OPENERS: &[&str] =
     &["What ", "The same ", "Whether ", "Who ", "How ", "That of ", "Those ", "Whatever "];
 
