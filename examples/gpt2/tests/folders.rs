@@ -92,7 +92,8 @@ mod on_cpu {
         weights.insert("transformer.wpe.weight".into(), short);
         let refused = refusal(folder_with(&weights, ("", "")).path());
         for expected in [
-            "`wpe.weight` (stored as `transformer.wpe.weight`) is f32[255,48], expected f32[256,48]",
+            "`wpe.weight` (stored as `transformer.wpe.weight`) is f32[255,48], \
+             expected f32[256,48]",
             "`h.layers[1].ln_2.bias` (f32[48]) is missing",
             "`h.layers[1].ln_3.bias` (f32[48]) belongs to no leaf",
         ] {

@@ -310,7 +310,9 @@ fn leaves_are_called_as_in_the_files() {
     .unwrap();
     let names: Vec<String> =
         tree::paths(&block).iter().map(|path| crate::weights::stored_name(path)).collect();
-    let expected = "ln_1.weight ln_1.bias attn.c_attn.weight attn.c_attn.bias attn.c_proj.weight attn.c_proj.bias \
-                    ln_2.weight ln_2.bias mlp.c_fc.weight mlp.c_fc.bias mlp.c_proj.weight mlp.c_proj.bias";
+    let expected = "ln_1.weight ln_1.bias \
+                    attn.c_attn.weight attn.c_attn.bias attn.c_proj.weight attn.c_proj.bias \
+                    ln_2.weight ln_2.bias \
+                    mlp.c_fc.weight mlp.c_fc.bias mlp.c_proj.weight mlp.c_proj.bias";
     assert_eq!(names.join(" "), expected);
 }

@@ -100,7 +100,8 @@ impl Case {
                 let allowed_rms = allowed / rms;
                 assert!(
                     off <= allowed,
-                    "{name} of {path}: {found}, Flax {flax}: {:.1e} of {rms:.1e}, allowed {allowed_rms:.1e}",
+                    "{name} of {path}: {found}, Flax {flax}: {:.1e} of {rms:.1e}, \
+                     allowed {allowed_rms:.1e}",
                     off / rms
                 );
             }
@@ -218,7 +219,8 @@ mod on_cpu {
     /// one of them changes a channel's gradient by several hundredths
     /// (`python-compat/recorder/resnet_suite.py`). In `f64` this cannot hide an error.
     #[test]
-    #[ignore = "fifteen seconds of work, most of it XLA's compiler: examples/resnet/ci.sh asks for it"]
+    #[ignore = "fifteen seconds of work, most of it XLA's compiler: \
+                examples/resnet/ci.sh asks for it"]
     fn a_step_of_resnet_50_is_that_of_flax() {
         let tolerances = Tolerances { loss: 1e-11, logits: 1e-9, stats: 1e-9, gradients: 1e-7 };
         expect_step("resnet_50", &tolerances);

@@ -252,7 +252,7 @@ impl<'a> Case<'a> {
         &self.suite.arrays[key.as_str().unwrap()]
     }
 
-    /// Returns the array recorded under `key`, narrowed if it has one of JAX's wide default types.
+    /// Returns the array recorded under `key`, narrowed if its dtype is a wide default type in JAX.
     fn expected(self, key: &Value) -> Stored {
         let stored = self.stored(key).clone();
         let wide = |dtype| [DType::I64, DType::U64, DType::F64, DType::C128].contains(&dtype);

@@ -72,7 +72,7 @@ impl<'a> Case<'a> {
         Some(list.iter().map(|at| at.as_u64().unwrap() as usize).collect())
     }
 
-    /// Returns the shardings of JAX's results, if they were recorded.
+    /// Returns the shardings that JAX gives the results, if they were recorded.
     pub(super) fn specs(self) -> Option<Vec<Vec<Vec<String>>>> {
         serde_json::from_value(self.json["specs"].clone()).ok()
     }
