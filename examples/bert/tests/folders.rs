@@ -70,7 +70,7 @@ mod on_cpu {
         whole.insert("cls.predictions.transform.dense.weight".into(), zeros([32, 32], DType::F32));
         expect_model(folder_with(&whole, ("", "")).path(), 0.0);
 
-        // Such a model may have no pooler.
+        // Such a model may lack a pooler.
         whole.retain(|name, _| !name.starts_with("bert.pooler."));
         let (model, config) = weights::load(folder_with(&whole, ("", "")).path()).unwrap();
         assert!(model.pooler.is_none() && !config.pooler);

@@ -191,7 +191,7 @@ fn large() -> Result<(), Error> {
     let long = "k".repeat(70_000);
     say(&distributed::put(&long, b"").unwrap_err().to_string());
     assert!(distributed::get(&long).is_err());
-    // Refused values take no memory.
+    // Refused values do not take memory.
     let half = vec![1; 20 << 20];
     for _ in 0..5 {
         distributed::put("half", &half)?;
