@@ -1,4 +1,4 @@
-//! Folders with weights: as Hugging Face writes them, and damaged.
+//! Weight folders: the layout that Hugging Face writes, and damaged copies.
 
 use super::recorded::folder;
 use super::transformers::{self, Weights, difference};
@@ -12,12 +12,13 @@ fn shards() -> Weights {
     transformers::shards(&folder(), 2)
 }
 
-/// The recorded folder with its `config.json` changed, and these weights in one file.
+/// Writes a copy of the recorded folder with a changed `config.json` and with `weights` in one
+/// file.
 fn folder_with(weights: &Weights, change: (&str, &str)) -> tempfile::TempDir {
     transformers::folder_with(&folder(), weights, change)
 }
 
-/// The same weights under other names.
+/// Returns the weights under other names.
 fn renamed(weights: &Weights, name: impl Fn(&str) -> String) -> Weights {
     weights.iter().map(|(old, leaf)| (name(old), leaf.clone())).collect()
 }
@@ -43,8 +44,8 @@ mod on_cpu {
         }
     }
 
-    /// As older files have them: all in one, position numbers beside the weights, norms in
-    /// TensorFlow's words.
+    /// Older checkpoints have one file, contain position numbers beside the weights, and use
+    /// TensorFlow's names for the norms.
     #[test]
     fn the_names_of_published_files_are_understood() {
         let weights = shards();
@@ -69,7 +70,7 @@ mod on_cpu {
         whole.insert("cls.predictions.transform.dense.weight".into(), zeros([32, 32], DType::F32));
         expect_model(folder_with(&whole, ("", "")).path(), 0.0);
 
-        // Such a model may have no pooler.
+        // Such a model may lack a pooler.
         whole.retain(|name, _| !name.starts_with("bert.pooler."));
         let (model, config) = weights::load(folder_with(&whole, ("", "")).path()).unwrap();
         assert!(model.pooler.is_none() && !config.pooler);

@@ -1,5 +1,5 @@
-//! What `transformers` computes with the weights in `python-compat/fixtures/bert_transformers`, and
-//! with the published ones.
+//! Values that `transformers` computes with the weights in
+//! `python-compat/fixtures/bert_transformers` and with the published weights.
 
 use super::transformers::difference;
 use crate::embed::Encoder;
@@ -27,7 +27,7 @@ fn arrays(folder: &Path) -> BTreeMap<String, Array> {
     checkpoint::arrays(folder.join("recorded.safetensors")).unwrap()
 }
 
-/// The name in a file of the leaf at a path: `encoder.layer.0.output.LayerNorm.weight` for
+/// Returns the name in a file of the leaf at `path`: `encoder.layer.0.output.LayerNorm.weight` for
 /// `layers[0].norm.scale`.
 pub fn name_of(path: &str) -> String {
     let mut name = path.replace("layers[", "encoder.layer.").replace(']', "");
@@ -58,13 +58,13 @@ fn texts(recorded: &BTreeMap<String, Array>) -> Texts {
     (named("tokens"), named("kinds"), named("lengths"))
 }
 
-/// `BertModel`'s second result, `[b, width]`, of its first.
+/// Computes the second result of `BertModel`, `[b, width]`, from its first.
 fn pooled(model: &Bert, hidden: &Array) -> Array {
     tanh(&model.pooler.as_ref().unwrap().forward(&hidden.index(i![.., 0])))
 }
 
-/// Each even text is to be nearest to the odd one behind it (van den Oord et al., 2018); beside it
-/// something that reaches the pooler's leaves.
+/// A contrastive loss: each even text must identify the odd text after it (van den Oord et al.,
+/// 2018). A second term makes the loss depend on the leaves of the pooler.
 fn contrastive(model: &Bert, texts: &Texts, probe: &Array, scale: f64) -> Array {
     let vectors = model.embed(texts);
     let (anchors, others) = (vectors.index(i![strided(.., 2)]), vectors.index(i![strided(1.., 2)]));
@@ -142,8 +142,8 @@ mod on_cpu {
                     found = found.swapaxes(0, 1);
                 }
                 let expected = &recorded[&format!("gradient.{name}")];
-                // Softmax does not see what the keys' offsets add: their gradient is rounding
-                // alone.
+                // Softmax is invariant to the bias of the keys, so its gradient consists of
+                // rounding errors only.
                 let apart = match name.ends_with("self.key.bias") {
                     true => (found - expected).abs().max().item::<f32>().unwrap().into(),
                     false => difference(&found, expected),
@@ -156,7 +156,7 @@ mod on_cpu {
         }
     }
 
-    /// The weights are fetched, which tests do not.
+    /// Needs the published weights, which tests do not download.
     #[test]
     #[ignore = "examples/bert/ci.sh runs it, with the weights"]
     fn vectors_of_the_published_model_are_those_of_transformers() {
@@ -177,7 +177,7 @@ mod on_cpu {
         for (text, apart) in texts.iter().zip(furthest.unwrap()) {
             assert!(apart < 1e-5, "{text:?}: {apart:.1e}");
         }
-        // A batch of another size, and so other padding.
+        // Another batch size, which also changes the padding.
         let alone = encoder.embed(&texts[3..4], 1).unwrap().vectors;
         let apart = difference(&alone, &expected.index(i![3..4]));
         assert!(apart < 1e-5, "{apart:.1e}");

@@ -1,4 +1,4 @@
-//! Sentences: the same tokens as Hugging Face's, and batches that change nothing but the number of
+//! Sentences: tokens equal Hugging Face's, and the batch size changes nothing but the number of
 //! programs.
 
 use super::recorded::{folder, notes};
@@ -20,7 +20,7 @@ fn recorded() -> Vec<String> {
     sentences.iter().map(|some| some["text"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The file cuts at 32 tokens, and pads to as many.
+/// The tokenizer's file truncates at 32 tokens and pads to the same length.
 #[test]
 fn tokens_are_those_of_hugging_face() {
     let words = words(None);
@@ -41,8 +41,8 @@ fn sentences_are_cut_where_the_folder_says_or_the_user() {
     let (first, last) = (tokens(&words(None), "x")[0], tokens(&words(Some(3)), &long)[2]);
     assert_eq!((first, last), (2, 3), "[CLS] and [SEP]");
 
-    // What the model was trained on counts more than the tokenizer's file, the positions more than
-    // both.
+    // The training configuration takes precedence over the tokenizer's file, and the number of
+    // positions over both.
     let copied = tempfile::tempdir().unwrap();
     std::fs::copy(folder().join("tokenizer.json"), copied.path().join("tokenizer.json")).unwrap();
     for (stored_length, positions, expected) in [(20, 40, 20), (64, 40, 40)] {
@@ -72,8 +72,7 @@ fn impossible_lengths_and_folders_without_a_tokenizer_are_refused() {
 mod on_cpu {
     use super::*;
 
-    /// Every row of a batch that was not full, and every sentence's neighbours and padding, leave
-    /// its vector as it is.
+    /// An incomplete batch, the other sentences of a batch and the padding do not change a vector.
     #[test]
     fn batches_change_nothing_but_the_number_of_programs() {
         let encoder = Encoder::open(&folder(), None, nn::DTypePolicy::full()).unwrap();
@@ -101,7 +100,7 @@ mod on_cpu {
         assert_eq!(encoder.embed(&[], 4).unwrap().vectors.shape().dims(), [0, 32]);
     }
 
-    /// Rounded to 8 bits, the vectors still point the same way.
+    /// Rounded to 8 bits, the vectors keep their directions.
     #[test]
     fn bf16_turns_no_vector_far() {
         let [full, narrow] =

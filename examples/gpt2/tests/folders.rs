@@ -1,4 +1,4 @@
-//! Folders with weights: as Hugging Face writes them, and damaged.
+//! Weight folders: the layout that Hugging Face writes, and damaged copies.
 
 use super::recorded::{folder, model};
 use super::transformers::{self, Weights, difference};
@@ -11,12 +11,13 @@ fn shards() -> Weights {
     transformers::shards(&folder(), 3)
 }
 
-/// The recorded folder with its `config.json` changed, and these weights in one file.
+/// Writes a copy of the recorded folder with a changed `config.json` and with `weights` in one
+/// file.
 fn folder_with(weights: &Weights, change: (&str, &str)) -> tempfile::TempDir {
     transformers::folder_with(&folder(), weights, change)
 }
 
-/// What is said of a folder that is refused.
+/// Returns the error for a folder that is refused.
 fn refusal(folder: &Path) -> String {
     format!(
         "{:#}",
@@ -45,8 +46,8 @@ mod on_cpu {
         expect_model(folder_with(&weights, ("", "")).path(), 0.0);
     }
 
-    /// The published files hold the trunk's names, without `transformer.`, and the mask of each
-    /// layer.
+    /// The published files have names without the prefix `transformer.`, and contain the mask of
+    /// each layer.
     #[test]
     fn the_names_of_the_published_files_are_understood() {
         let mut published: Weights = shards()
@@ -91,7 +92,8 @@ mod on_cpu {
         weights.insert("transformer.wpe.weight".into(), short);
         let refused = refusal(folder_with(&weights, ("", "")).path());
         for expected in [
-            "`wpe.weight` (stored as `transformer.wpe.weight`) is f32[255,48], expected f32[256,48]",
+            "`wpe.weight` (stored as `transformer.wpe.weight`) is f32[255,48], \
+             expected f32[256,48]",
             "`h.layers[1].ln_2.bias` (f32[48]) is missing",
             "`h.layers[1].ln_3.bias` (f32[48]) belongs to no leaf",
         ] {
@@ -125,7 +127,7 @@ mod on_cpu {
             assert!(refused.contains(expected), "{refused}");
             assert!(refused.contains("config.json"), "{refused}");
         }
-        // More layers than the file has.
+        // More layers than the file contains.
         let refused = refusal(folder_with(&weights, ("\"n_layer\": 3", "\"n_layer\": 4")).path());
         assert!(refused.contains("`h.layers[3].ln_1.scale` (f32[48]) is missing"), "{refused}");
         assert!(refused.contains("and 4 more"), "{refused}");

@@ -1,4 +1,5 @@
-//! What `transformers` computes with the weights in `python-compat/fixtures/gpt2_transformers`.
+//! Values that `transformers` computes with the weights in
+//! `python-compat/fixtures/gpt2_transformers`.
 
 use super::transformers::difference;
 use crate::model::Gpt2;
@@ -28,17 +29,17 @@ pub fn model() -> Gpt2 {
     weights::load(&folder(), 0.0).unwrap().0
 }
 
-/// The same model with its layers stacked.
+/// Returns the model with stacked layers.
 pub fn stacked(model: Gpt2) -> Gpt2 {
     Gpt2 { h: model.h.stacked(), ..model }
 }
 
-/// Tokens and next tokens, of texts `[b, t]`.
+/// Returns the tokens and the next tokens of texts `[b, t]`.
 pub fn shifted(texts: &Array) -> (Array, Array) {
     (texts.index(i![.., ..-1]), texts.index(i![.., 1..]))
 }
 
-/// The recipe of the recorded steps: a constant learning rate.
+/// The configuration of the recorded steps: a constant learning rate.
 pub fn recipe() -> Recipe {
     let notes = notes();
     let number = |name: &str| notes["adamw"][name].as_f64().unwrap();

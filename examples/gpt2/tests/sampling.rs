@@ -1,5 +1,5 @@
-//! Texts with a cache of keys and values: the same as without, whatever the layers and the
-//! temperature.
+//! Sampling with a key-value cache gives the text that sampling without one gives, for any number
+//! of layers and any temperature.
 
 use super::recorded::{model, stacked};
 use super::transformers::difference;
@@ -10,8 +10,8 @@ use oxidax::prelude::*;
 const FULL: nn::DTypePolicy = nn::DTypePolicy::full();
 const PROMPT: [u32; 5] = [40, 41, 200, 300, 17];
 
-/// Tokens after a prompt without a cache: everything is looked at again for each. What stands
-/// behind the text, filled up to one length so that one program serves, is never seen.
+/// Samples tokens after a prompt without a cache, by recomputing the whole text for each token. The
+/// text is padded to one length so that one program serves; the padding is never attended to.
 fn uncached(
     model: &Gpt2,
     prompt: &[u32],
@@ -46,7 +46,7 @@ mod on_cpu {
             Sampling { temperature: 0.7, top_k: Some(20) },
         ];
         let key = random::key(5);
-        // As `generate` makes them for a text that fits.
+        // The keys that `generate` uses for a text that fits.
         let keys = random::split_batch(random::fold_in(key.clone(), 0u32), [12]);
         for sampling in ways {
             let expected = uncached(&model(), &PROMPT, 12, sampling, &keys);
@@ -58,7 +58,8 @@ mod on_cpu {
         }
     }
 
-    /// In parts of whatever length, through the cache, every position gets the logits of the whole.
+    /// Passed through the cache in chunks of any length, every position gets the logits of the
+    /// whole text.
     #[test]
     fn logits_do_not_depend_on_how_a_text_is_cut() {
         let ids: Vec<i32> = (0..24).map(|n| n * 37 % 512).collect();
@@ -87,7 +88,7 @@ mod on_cpu {
         let generator = generator(Sampling::GREEDY, FULL);
         let long = generate(&generator, &model, &PROMPT, 400, random::key(0)).unwrap();
         assert_eq!(long.len(), 400);
-        // 251 tokens fill the 256 positions; the next is chosen by the last 128.
+        // 251 tokens fill the 256 positions. The next token is computed from the last 128.
         let text = [&PROMPT[..], &long].concat();
         let key = random::split_batch(random::key(0), [1]);
         let next = uncached(&model, &text[128..256], 1, Sampling::GREEDY, &key);
@@ -113,7 +114,7 @@ mod on_cpu {
             seen.insert(token);
         }
         assert_eq!(seen.len(), 3);
-        // More candidates than there are tokens are all of them.
+        // If there are fewer tokens than candidates, all tokens are candidates.
         let all = Sampling { temperature: 1.0, top_k: Some(100) };
         assert!(all.choose(&logits, random::key(0)).to_vec::<i32>().unwrap()[0] < 6);
     }

@@ -1,9 +1,9 @@
-//! Tokenizers: the same tokens as Hugging Face's, from whichever files.
+//! Tokenizers: tokens equal Hugging Face's, from each supported set of files.
 
 use super::recorded::{folder, notes};
 use crate::tokenizer::Tokenizer;
 
-/// A folder with copies of some of the recorded files.
+/// Returns a folder with copies of some of the recorded files.
 fn with(names: &[&str]) -> tempfile::TempDir {
     let copies = tempfile::tempdir().unwrap();
     for name in names {

@@ -1,5 +1,5 @@
-//! Steps: JAX's losses; stacked and unrolled layers, whole batches and parts, with and without
-//! dropout.
+//! Training steps: losses compared with JAX, stacked and unrolled layers, gradient accumulation,
+//! and dropout.
 
 use super::recorded::{recipe, stacked};
 use super::transformers::difference;
@@ -28,13 +28,13 @@ fn small(dropout: f64) -> Gpt2 {
     Gpt2::new(random::key(0), &Config { dropout, ..SMALL })
 }
 
-/// Tokens and next tokens, of `rows` texts.
+/// Returns the tokens and the next tokens of `rows` texts.
 fn batch(rows: usize, seed: i64) -> (Array, Array) {
     let texts = random::randint(random::key(seed), [rows, 17], DType::I32, 0..50);
     (texts.index(i![.., ..-1]), texts.index(i![.., 1..]))
 }
 
-/// The losses of four steps, and the model after them.
+/// Returns the losses of four steps, and the model after them.
 fn run(mut model: Gpt2, recipe: &Recipe) -> (Vec<f32>, Gpt2) {
     let (step, mut state) = (recipe.step(), recipe.optimizer().init(&model));
     let mut losses = Vec::new();
@@ -53,8 +53,8 @@ fn expect_alike(a: &(Vec<f32>, Gpt2), b: &(Vec<f32>, Gpt2), tolerance: f64) {
     }
     let unrolled = |model: &Gpt2| tree::leaves(&Gpt2 { h: model.h.unrolled(), ..model.clone() });
     for ((a, b), path) in unrolled(&a.1).iter().zip(unrolled(&b.1)).zip(tree::paths(&small(0.0))) {
-        // A bias of keys shifts all scores of a query alike, so its gradient is rounding alone;
-        // AdamW makes full steps of that.
+        // The bias of the keys shifts all scores of a query equally, so its gradient consists of
+        // rounding errors. AdamW turns them into full steps.
         if !path.ends_with("c_attn.bias") {
             let apart = difference(a, &b);
             assert!(apart <= 100.0 * tolerance, "{path}: {apart:.1e} of the largest element");
@@ -132,7 +132,7 @@ mod on_cpu {
         }
     }
 
-    /// The run that others are compared with.
+    /// The reference run of the comparisons.
     fn whole() -> &'static (Vec<f32>, Gpt2) {
         static WHOLE: LazyLock<(Vec<f32>, Gpt2)> = LazyLock::new(|| run(small(0.0), &recipe()));
         &WHOLE
@@ -167,7 +167,7 @@ mod on_cpu {
         assert!(difference(&logits(small(0.0), None), &kept) == 0.0);
     }
 
-    /// Each part of a batch has a key of its own, and so has every step.
+    /// Each part of a batch has its own key, and so does each step.
     #[test]
     fn steps_drop_by_their_key() {
         let model = stacked(small(0.2));
@@ -196,7 +196,7 @@ mod on_cpu {
         let text: String = ('a'..='z').cycle().take(300).collect();
         let corpus = text::Corpus::new(&text, &Tokenizer::characters(&text), 8).unwrap();
         let first = |seed: u64| -> Vec<Vec<i32>> {
-            // More than an epoch of the 262 windows.
+            // More than one epoch of the 262 windows.
             let batches = corpus.batches(50, seed).unwrap().take(6);
             let each = batches.map(|(tokens, next)| {
                 assert_eq!(tokens.shape().dims(), [50, 8]);
@@ -210,7 +210,7 @@ mod on_cpu {
         assert_ne!(first(1), first(2));
     }
 
-    /// Of a zero gradient AdamW makes nothing, so that what changes is what decays.
+    /// With a zero gradient AdamW changes only the leaves that decay.
     #[test]
     fn matrices_decay_and_nothing_else_does() {
         for model in [small(0.0), stacked(small(0.0))] {
@@ -244,7 +244,7 @@ mod on_cpu {
     }
 }
 
-/// What stacking is for: the program does not grow with the layers.
+/// Stacking keeps the size of the program independent of the number of layers.
 #[test]
 fn a_stacked_program_does_not_grow_with_the_layers() {
     let equations = |layers: usize, stack: bool| {
@@ -270,7 +270,7 @@ fn the_four_published_sizes_have_their_numbers_of_parameters() {
         let model = eval_shape(model, random::Key::of_type()).unwrap();
         nn::summary(&model).parameters()
     };
-    // As `transformers` counts them, the head shared.
+    // Counted as in `transformers`, with the shared head counted once.
     assert_eq!(count("gpt2"), 124_439_808);
     assert_eq!(count("gpt2-medium"), 354_823_168);
     assert_eq!(count("gpt2-large"), 774_030_080);
@@ -297,7 +297,7 @@ fn the_last_tenth_of_a_text_is_held_out() {
     assert!(missing.starts_with("no such file: "), "{missing}");
 }
 
-/// A block is a tree like any other: its leaves are those of the files.
+/// A block is a tree; its leaves are those in the files.
 #[test]
 fn leaves_are_called_as_in_the_files() {
     let block: Block = eval_shape(
@@ -310,7 +310,9 @@ fn leaves_are_called_as_in_the_files() {
     .unwrap();
     let names: Vec<String> =
         tree::paths(&block).iter().map(|path| crate::weights::stored_name(path)).collect();
-    let expected = "ln_1.weight ln_1.bias attn.c_attn.weight attn.c_attn.bias attn.c_proj.weight attn.c_proj.bias \
-                    ln_2.weight ln_2.bias mlp.c_fc.weight mlp.c_fc.bias mlp.c_proj.weight mlp.c_proj.bias";
+    let expected = "ln_1.weight ln_1.bias \
+                    attn.c_attn.weight attn.c_attn.bias attn.c_proj.weight attn.c_proj.bias \
+                    ln_2.weight ln_2.bias \
+                    mlp.c_fc.weight mlp.c_fc.bias mlp.c_proj.weight mlp.c_proj.bias";
     assert_eq!(names.join(" "), expected);
 }

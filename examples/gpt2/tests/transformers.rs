@@ -1,13 +1,13 @@
-//! What tests against models that `transformers` saved have in common.
+//! Helpers for tests against models saved by `transformers`.
 
 use oxidax::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Weights by their names in files.
+/// Weights by their names in the files.
 pub type Weights = BTreeMap<String, Array>;
 
-/// The largest difference, in units of the largest element of `recorded`.
+/// Returns the largest difference, relative to the largest element of `recorded`.
 pub fn difference(found: &Array, recorded: &Array) -> f64 {
     assert_eq!(found.shape(), recorded.shape());
     let (found, recorded) = (found.to_vec::<f32>().unwrap(), recorded.to_vec::<f32>().unwrap());
@@ -18,13 +18,13 @@ pub fn difference(found: &Array, recorded: &Array) -> f64 {
     differences.fold(0.0, f64::max) / largest
 }
 
-/// The weights of a recorded folder by name, out of its `n` shards.
+/// Loads the weights of a recorded folder from its `n` shards, by name.
 pub fn shards(recorded: &Path, n: usize) -> Weights {
     let file = |at| recorded.join(format!("model-0000{at}-of-0000{n}.safetensors"));
     (1..=n).flat_map(|at| checkpoint::arrays(file(at)).unwrap()).collect()
 }
 
-/// A folder with the `config.json` of a recorded one, changed, and these weights in one file.
+/// Writes a copy of a recorded folder with a changed `config.json` and with `weights` in one file.
 pub fn folder_with(recorded: &Path, weights: &Weights, change: (&str, &str)) -> tempfile::TempDir {
     let made = tempfile::tempdir().unwrap();
     let config = std::fs::read_to_string(recorded.join("config.json")).unwrap();

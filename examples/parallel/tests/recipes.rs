@@ -115,7 +115,7 @@ fn on_case<M: Model>(
     share(&check(case.model.clone(), recipe, &case.batches, &case.losses, collectives))
 }
 
-/// The optimizer's state is twice the parameters, and a count.
+/// The optimizer state is twice the size of the parameters, plus a counter.
 #[track_caller]
 fn near(share: f64, expected: f64) {
     assert!((share - expected).abs() < 1e-3, "{share} of all bytes, {expected} expected");
@@ -142,12 +142,12 @@ fn fully_sharded() {
     of(perceptron());
 }
 
-/// What each pair of layers in a block sums up: once forward, once backward.
+/// Returns the number of sums over pairs of layers in a block: one forward and one backward each.
 fn sums<M: Model>(case: &Case<M>, pairs: usize) -> usize {
     2 * pairs * case.model.blocks().len()
 }
 
-/// What `tensor` cuts: all of attention and feed-forward but for two biases.
+/// The weights that `tensor` splits: all of attention and feed-forward except two biases.
 const LAYERS_CUT: [&str; 6] =
     ["query", "key", "value", "out.weight", "layers[0]", "layers[1].weight"];
 
@@ -190,7 +190,7 @@ fn pipelines() {
         let stages = case.model.blocks().len();
         let expected = share_of(&parameters, &["blocks"], stages);
         let recipe = pipeline::recipe(&eight(), &parameters, stages, 4).unwrap();
-        // In the loop over ticks, and in the one back.
+        // One in the forward loop over ticks, one in the backward loop.
         let collectives = [(AllReduce, None), (CollectivePermute, Some(2))];
         let spread = check(parameters, recipe, &case.batches, &case.losses, &collectives);
         near(share(&spread), expected);
@@ -211,7 +211,7 @@ fn mixtures_of_experts() {
     assert!(run.losses[STEPS - 1] < 0.9 * run.losses[0]);
     let expected = share_of(&model, &["feed.up", "feed.down"], 8);
     let recipe = experts::recipe(&devices, &model).unwrap();
-    // There and back in both blocks, forward and backward.
+    // Dispatch and combine in both blocks, forward and backward.
     let collectives = [(AllReduce, None), (AllToAll, Some(8))];
     near(share(&check(model, recipe, &batches, &run.losses, &collectives)), expected);
 }

@@ -10,7 +10,7 @@ fn report(step: &Step, devices_of_step: Devices<'_>, topology: &Topology) -> Rep
     lowered.examine(topology).unwrap()
 }
 
-/// Returns the bytes per device of a kind.
+/// Returns the bytes per device of one kind of memory.
 fn bytes(report: &Report, kind: &str) -> u64 {
     let own = report.memory.iter().filter(|share| share.kind.name() == kind);
     own.map(|share| share.bytes).sum()

@@ -1,4 +1,4 @@
-//! What the network sees of an image.
+//! Preprocessing of images before they reach the network.
 
 use crate::images::{Crop, Images, Raw, Reading, Sets, margin};
 use data::{HostArray, Source};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const READING: Reading = Reading { size: 8, batch: 4, workers: 2 };
 
-/// Writes a folder of idx files: `n` square images, pixel `i` of image `k` being `16 k + i`.
+/// Writes a folder of IDX files with `n` square images. Pixel `i` of image `k` is `16 k + i`.
 fn idx_folder(n: usize, side: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for part in ["train", "t10k"] {
@@ -51,7 +51,8 @@ fn cuts_shift_and_turn() {
     let (image, _) = cut.example(only(folder.path()), 8).unwrap();
     let image = image.to_vec::<u8>().unwrap();
     let at = |row: usize, column: usize| image[(row * 8 + column) * 3];
-    // Two before it in an image of nine a side; one row less, and counted from the right.
+    // The image is padded to nine pixels a side, two of them before it. The crop begins at row 1
+    // and is flipped.
     assert_eq!((at(1, 5), at(1, 2), at(4, 2)), (16, 19, 31));
     let error = Crop::centre(2).example(only(folder.path()), 2).unwrap_err().to_string();
     assert!(error.contains("16 pixels are no square that fits into one of 2 a side"), "{error}");
@@ -95,7 +96,7 @@ fn photographs_are_decoded_at_the_size_that_is_cut() {
 mod on_cpu {
     use super::*;
 
-    /// The pixels and classes of so many batches.
+    /// Returns the pixels and classes of the first `n` batches.
     fn read(batches: data::Stream<(Array, Array)>, n: usize) -> Vec<(Vec<u8>, Vec<i32>)> {
         let read = |(images, labels): (Array, Array)| {
             (images.to_vec::<u8>().unwrap(), labels.to_vec::<i32>().unwrap())

@@ -1,4 +1,4 @@
-//! What Flax and Optax compute with the same parameters and images:
+//! Values that Flax and Optax compute with equal parameters and images:
 //! `python-compat/fixtures/resnet.json`.
 
 use crate::model::{Config, ResNet, Stats};
@@ -55,7 +55,7 @@ impl Case {
         }
     }
 
-    /// Images and classes, from the same bits as in JAX.
+    /// Returns the images and classes, generated from the random bits that JAX used.
     pub fn batch(&self) -> Batch {
         let (b, size, classes) = (self.size("batch"), self.size("size"), self.size("classes"));
         let drawn = random::randint(random::key(1), [b, size, size, 3], DType::I32, 0..256);
@@ -66,7 +66,7 @@ impl Case {
         (images, Array::from_slice(&labels, [b]).unwrap())
     }
 
-    /// In which dtype the step was computed.
+    /// Returns the dtype in which the step was computed.
     fn dtype(&self) -> DType {
         DType::from_name(self.param("dtype").as_str().unwrap()).unwrap()
     }
@@ -77,9 +77,8 @@ impl Case {
         &self.arrays[self.notes["outputs"][at].as_str().unwrap()]
     }
 
-    /// Compares what was found for leaves with a recorded table of mean, norm and eight elements,
-    /// in units of each leaf's root mean square; `floor` is what an element of a leaf may be off
-    /// besides.
+    /// Compares leaves with a recorded table of their mean, norm and eight elements, in units of
+    /// each leaf's root mean square. `floor` is an additional tolerance per element.
     fn expect_table<T: Tree>(&self, name: &str, found: &T, tolerance: f64, floor: &[f64]) {
         let recorded = wide(self.output(name));
         let leaves = tree::paths(found).into_iter().zip(tree::leaves(found));
@@ -101,7 +100,8 @@ impl Case {
                 let allowed_rms = allowed / rms;
                 assert!(
                     off <= allowed,
-                    "{name} of {path}: {found}, Flax {flax}: {:.1e} of {rms:.1e}, allowed {allowed_rms:.1e}",
+                    "{name} of {path}: {found}, Flax {flax}: {:.1e} of {rms:.1e}, \
+                     allowed {allowed_rms:.1e}",
                     off / rms
                 );
             }
@@ -109,7 +109,7 @@ impl Case {
     }
 }
 
-/// Parameters and statistics by the formula of the recording: one draw over all leaves.
+/// Computes parameters and statistics by the formula of the recording: one draw over all leaves.
 pub fn by_formula(config: &Config) -> (ResNet, Stats) {
     let config = *config;
     let template = eval_shape(
@@ -144,7 +144,7 @@ pub fn by_formula(config: &Config) -> (ResNet, Stats) {
     tree::unflatten(&template, leaves)
 }
 
-/// The elements of an array, in `f64`.
+/// Returns the elements of an array as `f64`.
 fn wide(x: &Array) -> Vec<f64> {
     match x.dtype() {
         DType::F64 => x.to_vec::<f64>().unwrap(),
@@ -152,8 +152,8 @@ fn wide(x: &Array) -> Vec<f64> {
     }
 }
 
-/// What is asked of a step: of the loss relatively, of the logits by the largest, of the others by
-/// each leaf's root mean square.
+/// Tolerances of a step: relative for the loss, relative to the largest logit for the logits, and
+/// relative to each leaf's root mean square for the others.
 struct Tolerances {
     loss: f64,
     logits: f64,
@@ -189,7 +189,7 @@ fn expect_step(name: &str, tolerances: &Tolerances) {
     }
     case.expect_table("stats", &stats, tolerances.stats, &[]);
     case.expect_table("gradients", &gradients, tolerances.gradients, &[]);
-    // What a parameter changes by is seen through the rounding of the parameter itself.
+    // The change of a parameter is visible only up to the rounding of the parameter itself.
     let unit = if dtype == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
     let rounding =
         |leaf: Array| unit * wide(&leaf).iter().fold(0.0f64, |limit, x| limit.max(x.abs()));
@@ -200,8 +200,8 @@ fn expect_step(name: &str, tolerances: &Tolerances) {
 mod on_cpu {
     use super::*;
 
-    /// Ten times what `notes.rounding` in `resnet.json` says of Flax's own distance from `f64`:
-    /// another order of the same sums rounds otherwise.
+    /// Ten times the distance of Flax's own results from `f64` (`notes.rounding` in `resnet.json`):
+    /// sums in another order round differently.
     const SMALL: Tolerances =
         Tolerances { loss: 1e-6, logits: 3e-5, stats: 1.5e-5, gradients: 1.2e-4 };
 
@@ -215,11 +215,12 @@ mod on_cpu {
         expect_step("basic", &SMALL);
     }
 
-    /// In `f64`: in `f32` rounding changes the sign of a few activations among a million, and one
-    /// of them moves a channel's gradient by several hundredths
-    /// (`python-compat/recorder/resnet_suite.py`). Here it cannot hide anything.
+    /// Runs in `f64`. In `f32`, rounding changes the sign of a few activations among a million, and
+    /// one of them changes a channel's gradient by several hundredths
+    /// (`python-compat/recorder/resnet_suite.py`). In `f64` this cannot hide an error.
     #[test]
-    #[ignore = "fifteen seconds of work, most of it XLA's compiler: examples/resnet/ci.sh asks for it"]
+    #[ignore = "fifteen seconds of work, most of it XLA's compiler: \
+                examples/resnet/ci.sh asks for it"]
     fn a_step_of_resnet_50_is_that_of_flax() {
         let tolerances = Tolerances { loss: 1e-11, logits: 1e-9, stats: 1e-9, gradients: 1e-7 };
         expect_step("resnet_50", &tolerances);

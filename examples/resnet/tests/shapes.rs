@@ -1,4 +1,4 @@
-//! Sizes as they were published.
+//! Numbers of parameters compared with the published ones.
 
 use crate::model::{Config, Norms, ResNet};
 use oxidax::prelude::*;

@@ -1,4 +1,4 @@
-//! Weights under torchvision's names: `python-compat/fixtures/resnet_torch`, which PyTorch saved.
+//! Weights under torchvision's names: `python-compat/fixtures/resnet_torch`, saved by PyTorch.
 
 use crate::model::{Config, Norms};
 use crate::recipe::normalize_images;

@@ -1,4 +1,4 @@
-//! Training steps: resumed, in bf16, with `--zero-init`, and weight decay.
+//! Training steps: resuming, bf16, `--zero-init` and weight decay.
 
 use crate::images::{Images, Reading};
 use crate::model::{Block, Config, ConvNorm, ResNet};
@@ -7,7 +7,7 @@ use checkpoint::{Folder, Snapshot};
 use oxidax::prelude::*;
 use std::sync::LazyLock;
 
-/// Two blocks; every convolution costs the compiler a good part of a second.
+/// Two blocks. Each convolution takes the compiler almost a second.
 const SMALL: Config =
     Config { blocks: [1, 1, 0, 0], bottleneck: false, width: 4, classes: 4, zero_init: false };
 const RECIPE: Recipe = Recipe {
@@ -42,7 +42,7 @@ fn batches() -> data::Stream<Batch> {
     Images::Noise { len: 8, classes: 4 }.train(reading, 0, true)
 }
 
-/// The losses of so many steps, and the run after them.
+/// Returns the losses of `n` steps, and the run after them.
 fn steps(
     step: &Jit<(Run, Batch), (Run, StepMetrics)>,
     mut run: Run,
@@ -71,7 +71,7 @@ fn kernels_decay_and_nothing_else() {
     };
     let template = eval_shape(|key: random::Key| ResNet::new(key, &SMALL), random::Key::of_type());
     let program = make_program(update, template.unwrap()).unwrap();
-    // One product of a parameter and the rate for each kernel and for the head's weight.
+    // One product of a parameter and the rate for each kernel, and one for the weight of the head.
     let text = program.to_string();
     let decayed = text.matches("e-3").count() + text.matches("0.001").count();
     assert_eq!(decayed, 7, "{text}");
@@ -127,7 +127,7 @@ mod on_cpu {
         assert_eq!(means.accuracy.count.item::<f32>().unwrap(), 8.0);
     }
 
-    /// The scale of each block's last norm is zeros, and no other.
+    /// Only the scale of each block's last norm is initialized to zeros.
     #[test]
     fn with_zero_init_a_block_begins_as_its_shortcut() {
         let scales = jit(|key: random::Key| -> Vec<Vec<Option<Array>>> {

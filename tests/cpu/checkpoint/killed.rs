@@ -158,7 +158,7 @@ mod on_cpu {
             said.hear(&line.unwrap());
             heard += 1;
         }
-        // The instant is random: whatever the child does then must be safe.
+        // The instant is random, because a kill must be safe at any time.
         std::thread::sleep(after);
         child.kill().unwrap();
         out.map_while(Result::ok).for_each(|line| said.hear(&line));

@@ -126,8 +126,8 @@ mod on_cpu {
         blocks: Vec<Block>,
     }
 
-    /// A tiny GPT-2 in four files (`python-compat/checkpoint_files.py`), whose element `i` of the `k`-th array is
-    /// `k + i / 1024`.
+    /// A tiny GPT-2 in four files (`python-compat/checkpoint_files.py`). Element `i` of the `k`-th
+    /// array is `k + i / 1024`.
     #[test]
     fn files_of_transformers_are_loaded() {
         let folder =

@@ -257,7 +257,8 @@ fn csv_reading_resumes_inside_a_file() {
 
 #[test]
 fn lines_of_json() {
-    let text = b"{\"age\": 1, \"name\": \"a\"}\n\n  \n{\"age\": \"x\"}\n[\n{\"age\": 2, \"name\": \"b\", \"height\": 1.5}";
+    let text = b"{\"age\": 1, \"name\": \"a\"}\n\n  \n{\"age\": \"x\"}\n[\n\
+                 {\"age\": 2, \"name\": \"b\", \"height\": 1.5}";
     let expected = expect![[r#"
         Person { name: "a", age: 1, height: None }
         error[io]: x.jsonl: at byte 38: invalid type: string "x", expected u8

@@ -66,7 +66,8 @@ fn shuffling_permutes_by_seed() {
     assert_eq!(order(100, 1), order(100, 1));
     assert_ne!(order(100, 1), order(100, 2));
     assert_eq!(order(1, 3), [0, 1, 2, 3, 4, 5, 6]);
-    // Resuming draws again: a release with other random numbers could not read old positions.
+    // Resuming draws the random numbers again, so a release with a different generator could not
+    // read old positions.
     expect!["[3, 2, 0, 4, 5, 1, 6]"].assert_eq(&format!("{:?}", order(4, 1)));
     for seed in 0..20 {
         let mut sorted = order(3, seed);

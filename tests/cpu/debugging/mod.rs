@@ -133,7 +133,7 @@ mod on_cpu {
         let g = f.clone();
         jit(move |x: Array| grad(g.clone())(&x)).call(&x).unwrap();
         assert_eq!(log.take(), ["forward [0.  0.5]"]);
-        // Also without `jit`. Equal programs are compiled once.
+        // The results are equal without `jit`. Equal programs are compiled once.
         grad(f.clone())(&x);
         assert_eq!(log.take(), ["forward [0.  0.5]"]);
         // Once per example, with its own elements.

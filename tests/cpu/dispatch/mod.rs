@@ -19,7 +19,7 @@ mod on_cpu {
         let x = f32s(&[1.0, 2.0]);
         assert_eq!(double.call(&x).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
         assert_eq!(double.call(&x).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
-        // Passed by value, but kept, because something else holds it.
+        // Passed by value but not donated, because another owner holds it.
         let held = x.clone();
         assert_eq!(double.call(x).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
         assert_eq!(held.to_vec::<f32>().unwrap(), [1.0, 2.0]);
@@ -56,7 +56,7 @@ mod on_cpu {
         assert!(line.contains("not donated"), "{line}");
         assert!(line.contains("function=\"scale\""), "{line}");
         assert!(line.contains("leaf=\"$[0][1]\""), "{line}");
-        // Another signature is another compile.
+        // A different signature compiles another program.
         let events = listener::listen(|| {
             let xs = vec![f32s(&[1.0, 2.0]), f32s(&[3.0, 4.0])];
             let _held = xs.clone();

@@ -8,7 +8,7 @@ use oxidax_plugin::{Config, Request, Stderr, find_or_install};
 use std::path::Path;
 use std::process::Command;
 
-/// Set in the child process: the path of a valid plugin.
+/// Environment variable of the child process: the path of a valid plugin.
 const GOOD: &str = "OXIDAX_TEST_GOOD_PLUGIN";
 
 /// Returns the output of the child process between its marks, with the scratch folder replaced by
@@ -68,7 +68,7 @@ mod on_cpu {
         expect!["error[plugin]: loading plugin FOLDER/text.so: it is not a shared library (no ELF header)"].assert_eq(&report(&text, scratch.path(), &good));
     }
 
-    /// Set in the child process that requests missing devices.
+    /// Environment variable of the child process that requests missing devices.
     const ABSENT: &str = "OXIDAX_TEST_ABSENT_PLATFORM";
 
     /// Does nothing unless another test runs it in a child process.
@@ -79,8 +79,7 @@ mod on_cpu {
         }
     }
 
-    /// libtpu is not loaded, which could wait for the network for minutes, and nothing is
-    /// installed.
+    /// Does not load libtpu, which could wait for the network for minutes, and installs nothing.
     #[test]
     fn missing_platform_is_reported_without_loading_a_plugin() {
         let config = Config::from_env().unwrap();

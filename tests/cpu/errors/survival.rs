@@ -67,7 +67,7 @@ fn model() -> Model {
 fn survives(step: Jit<(Model, Array), Array>, x: &Array, expected: Expect) {
     let failed = step.call(model(), x).unwrap_err();
     let text = failed.to_string();
-    // Only the first line: locations and plugin messages have snapshots of their own.
+    // Only the first line: locations and plugin messages have their own snapshots.
     expected.assert_eq(text.lines().next().unwrap());
     let model = failed.args.0.expect("the model is returned");
     assert!(failed.args.1.is_none(), "the borrowed argument is not returned");

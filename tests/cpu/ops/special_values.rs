@@ -44,7 +44,7 @@ fn special_functions_reject_invalid_orders_and_dtypes() {
 
 type Named = (&'static str, fn(&Array) -> Array);
 
-/// Functions of one variable.
+/// The functions of one variable.
 const SINGLE: [Named; 9] = [
     ("erfcx", |x| special::erfcx(x)),
     ("dawsn", |x| special::dawsn(x)),
@@ -95,7 +95,7 @@ mod on_cpu {
     const INF: f64 = f64::INFINITY;
     const NAN: f64 = f64::NAN;
 
-    /// JAX's product of the exponential and `erfc` loses a digit at 5 and three at 25.
+    /// JAX's product of the exponential and `erfc` loses one digit at 5 and three digits at 25.
     #[test]
     fn scaled_error_functions() {
         let points = [-1.5, 0.25, 3.0, 1000.0, 0.0, INF, NAN];
@@ -124,7 +124,7 @@ mod on_cpu {
         }
     }
 
-    /// At 0 JAX has `1/n` for `Eₙ` and NaN for `Ei`.
+    /// At 0, JAX returns `1/n` for `Eₙ` and NaN for `Ei`.
     #[test]
     fn exponential_integrals() {
         let points = [-1.5, 0.5, 25.0, 60.0, 712.0, 0.0, INF, -INF, NAN];
@@ -173,7 +173,7 @@ mod on_cpu {
         let at_zero = std::f64::consts::PI.powi(2) / 6.0;
         let more = [-8.330297527721036, 0.0, at_zero, NAN, -INF, NAN];
         close(|x| special::spence(x), &points, &[&values[..], &more].concat(), 1e-15);
-        // At 1 JAX has 0 for the slope, and in reverse mode NaN elsewhere.
+        // At 1, JAX returns 0 for the slope, and in reverse mode NaN elsewhere.
         let slopes = grad(|x: &Array| special::spence(x).sum())(&list(&[1.0, 0.5, 3.0]));
         let known = [-1.0, 2.0 * 0.5f64.ln(), -0.5 * 3f64.ln()];
         for (slope, known) in slopes.to_vec::<f64>().unwrap().iter().zip(known) {
@@ -293,8 +293,8 @@ mod on_cpu {
         }
     }
 
-    /// By the first parameter twice, by reverse mode over reverse mode, at a whole number of 0,
-    /// where JAX's first derivative is 0: the logarithm's series.
+    /// Differentiates twice with respect to the first parameter, reverse over reverse, at the
+    /// integer 0, where JAX's first derivative is 0. The expected value is the logarithm's series.
     #[test]
     fn hypergeometric_functions_have_every_derivative() {
         // F(a, 1; 1; x) = (1 - x)^-a.
@@ -323,8 +323,8 @@ mod on_cpu {
         assert!((slope - known).abs() < 1e-15, "{slope}");
     }
 
-    /// JAX ends its sum at 20 above small means, and from 100 on its series after one term; its
-    /// derivative is NaN.
+    /// For small means JAX ends its sum at 20, and from 100 on it ends the series after one term.
+    /// Its derivative is NaN.
     #[test]
     fn entropies_of_counts() {
         let entropy = |mu: &Array| oxidax::stats::Poisson::new(mu).entropy();

@@ -62,7 +62,7 @@ fn square(x: &Array) -> Array {
     integer_pow(x, 2)
 }
 
-/// `axis_index` in the dtype of `x`.
+/// Returns `axis_index` in the dtype of `x`.
 fn rank_as(x: &Array, name: &str) -> Array {
     axis_index(name).astype(x.dtype())
 }
@@ -297,7 +297,7 @@ fn until_each_has_its_rank(x: &[Array]) -> Vec<Array> {
 }
 
 fn jit_inside(x: &[Array]) -> Vec<Array> {
-    // One function, for axes of two sizes.
+    // One function for axes of two sizes.
     let share = jit(|x: Array| exp(&x) / psum(&exp(&x), "i"));
     let two = vmap(|x: Array| share.apply(&x) * share.apply(&(&x * 2)));
     let two = two.axis_name("i").apply(slice_in_dim(&x[0], 0, 2, 1, 0));
@@ -310,13 +310,13 @@ fn rematerialized(x: &[Array]) -> Vec<Array> {
     vec![values, vmap(|x: Array| grad(&f)(&x)).axis_name("i").apply(&x[0])]
 }
 
-/// The identity, whose cotangents are summed.
+/// The identity; its cotangents are summed over the axis.
 fn copied_to_all(x: &Array) -> Array {
     let forward = |x: &Array| (x.clone(), ());
     custom_vjp(|x: &Array| x.clone(), forward, |(): &(), ct: &Array| psum(ct, "model"))(x)
 }
 
-/// The sum, whose cotangents are not.
+/// The sum over the axis; its cotangents are not summed.
 fn summed_once(x: &Array) -> Array {
     let forward = |x: &Array| (psum(x, "model"), ());
     custom_vjp(|x: &Array| psum(x, "model"), forward, |(): &(), ct: &Array| ct.clone())(x)

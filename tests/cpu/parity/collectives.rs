@@ -1,4 +1,4 @@
-//! Collectives over the named axes of `vmap`, values and derivatives in both directions.
+//! Collectives over the named axes of `vmap`: values and derivatives in both modes.
 
 use crate::parity::collective_functions::function;
 use crate::parity::fixtures::Suite;

@@ -1,19 +1,19 @@
-//! Loops and choices under transforms. The functions are written as formulas in
-//! `python-compat/README.md`, and in Python in `recorder/control_flow_functions.py`.
+//! Loops and conditionals under transforms. The functions are given as formulas in
+//! `python-compat/README.md` and as Python code in `recorder/control_flow_functions.py`.
 
 use crate::parity::control_flow_functions::{Function, function};
 use crate::parity::fixtures::Suite;
 use oxidax::prelude::*;
 use serde_json::Value;
 
-/// `sum(y²)` over all real results.
+/// Returns `sum(y²)` over all real results.
 fn total(results: &[Array]) -> Array {
     let real = results.iter().filter(|y| y.dtype().is_float());
     let sums = real.map(|y| integer_pow(y, 2).sum());
     sums.reduce(|a, b| a + b).expect("every function has a real result")
 }
 
-/// The gradient of the total by operand 0.
+/// Returns the gradient of the total with respect to operand 0.
 fn gradient(f: Function, operands: &[Array]) -> Array {
     let rest = operands[1..].to_vec();
     grad(move |x: &Array| {
@@ -28,7 +28,7 @@ fn positions(list: &Value) -> Vec<usize> {
     list.iter().map(|at| at.as_u64().unwrap() as usize).collect()
 }
 
-/// `f` of every row of the mapped operands.
+/// Applies `f` to every row of the mapped operands.
 fn rows(
     f: impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static,
     mapped: &[usize],

@@ -2,7 +2,7 @@
 
 use oxidax::prelude::*;
 
-/// From operands to results.
+/// A function from operands to results.
 pub(crate) type Function = fn(&[Array]) -> Vec<Array>;
 
 pub(crate) fn function(name: &str) -> Function {
@@ -44,7 +44,7 @@ pub(crate) fn function(name: &str) -> Function {
     }
 }
 
-/// The element of `x` at `at` along axis 0.
+/// Returns the element of `x` at index `at` along axis 0.
 fn row(x: &Array, at: usize) -> Array {
     x.index(i![at as isize])
 }

@@ -1,9 +1,9 @@
-//! Comparing elements within a tolerance.
+//! Comparison of elements within a tolerance.
 
 use oxidax::prelude::*;
 use serde_json::Value;
 
-/// One real number: its value, and its place among the numbers of its dtype.
+/// A real number: its value, and its rank among the numbers of its dtype.
 #[derive(Clone, Copy)]
 struct Number {
     value: f64,
@@ -26,7 +26,7 @@ fn numbers(dtype: DType, bytes: &[u8]) -> Vec<Number> {
                 DType::BF16 => half::bf16::from_bits(bits as u16).into(),
                 _ => bits as f64,
             };
-            // Magnitudes of floats are ordered like their bits; -0 lies just below 0.
+            // Magnitudes of floats are ordered like their bits; -0 is just below 0.
             let place = match part.is_float() && bits & sign != 0 {
                 true => -i128::from(bits & !sign) - 1,
                 false => i128::from(bits),
@@ -36,7 +36,8 @@ fn numbers(dtype: DType, bytes: &[u8]) -> Vec<Number> {
         .collect()
 }
 
-/// What differs by more than the tolerance, with the first values side by side.
+/// Returns a description of the elements that differ by more than the tolerance, with the first
+/// values side by side.
 pub(crate) fn difference(
     dtype: DType,
     found: &[u8],

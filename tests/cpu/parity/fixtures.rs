@@ -18,10 +18,10 @@ pub(crate) struct Suite {
     narrow_defaults: bool,
 }
 
-/// What computes a case: from its operation, parameters and operands to its results.
+/// Computes a case: maps its operation, parameters and operands to its results.
 pub(crate) type Apply = fn(&str, &Value, &[Array]) -> Vec<Array>;
 
-/// An array as the file holds it.
+/// An array as stored in the file.
 #[derive(Clone)]
 pub(crate) struct Stored {
     dtype: DType,
@@ -66,9 +66,9 @@ impl Suite {
         Suite { cases, arrays, tolerance: index["tolerance"].clone(), narrow_defaults: false }
     }
 
-    /// Runs `check` on every case whose operation `belongs`; it gives what is wrong. Fails with all
-    /// of it but what [`DELIBERATE`] lists, if a listed case does not differ, and if there was no
-    /// case.
+    /// Runs `check` on every case whose operation satisfies `belongs`. `check` returns the error of
+    /// a case. Fails with all errors except those of the cases in [`DELIBERATE`]. Also fails if a
+    /// listed case does not differ, or if there was no case.
     pub(crate) fn check(
         &self,
         belongs: impl Fn(&str) -> bool,
@@ -93,7 +93,7 @@ impl Suite {
         assert!(wrong.is_empty(), "{} of {count} cases differ:\n{}", wrong.len(), wrong.join("\n"));
     }
 
-    /// The cases whose operation `belongs`; there must be one.
+    /// Returns the cases whose operation satisfies `belongs`. There must be at least one.
     fn those(&self, belongs: impl Fn(&str) -> bool) -> Vec<Case<'_>> {
         let cases = self.cases.iter().map(|json| Case { suite: self, json });
         let cases: Vec<Case<'_>> = cases.filter(|case| belongs(case.op())).collect();
@@ -101,7 +101,7 @@ impl Suite {
         cases
     }
 
-    /// Runs `check` on the case of this name.
+    /// Runs `check` on the case called `name`.
     pub(crate) fn check_named(&self, name: &str, check: impl Fn(Case<'_>) -> Result<(), String>) {
         let json = self.cases.iter().find(|case| case["name"] == name);
         let json = json.unwrap_or_else(|| panic!("no case is called {name}"));
@@ -110,14 +110,14 @@ impl Suite {
         }
     }
 
-    /// The suite with JAX's 64-bit default types, which are 32-bit ones here, narrowed: a wide result of
-    /// narrow operands is compared as a narrow one, unless the case states its dtype.
+    /// Narrows JAX's 64-bit default types, which are 32-bit types here: a wide result of narrow
+    /// operands is compared as a narrow one, unless the case states its dtype.
     pub(crate) fn with_narrow_defaults(self) -> Suite {
         Suite { narrow_defaults: true, ..self }
     }
 
-    /// The suite without the cases of which `left_out` is true, given operation, parameters and number
-    /// of operands.
+    /// Removes the cases for which `left_out` returns true. Its arguments are the operation, the
+    /// parameters and the number of operands.
     pub(crate) fn without(mut self, left_out: fn(&str, &Value, usize) -> bool) -> Suite {
         self.cases.retain(|case| {
             let operands = case["inputs"].as_array().unwrap().len();
@@ -126,8 +126,8 @@ impl Suite {
         self
     }
 
-    /// Checks values and, where they were recorded, derivatives in both directions, many cases in
-    /// one compiled program.
+    /// Checks values and the recorded derivatives in both modes, with many cases in one compiled
+    /// program.
     pub(crate) fn check_ops(&self, belongs: impl Fn(&str) -> bool, apply: Apply) {
         let cases = self.those(&belongs);
         let works: Vec<Work> = cases.iter().map(|case| case.work(apply)).collect();
@@ -144,7 +144,8 @@ impl Suite {
         });
     }
 
-    /// Runs `check` on what `apply` gives for the cases that `belong`, many in one compiled program.
+    /// Runs `check` on the results of `apply` for the cases that satisfy `belongs`, with many cases
+    /// in one compiled program.
     pub(crate) fn check_values(
         &self,
         belongs: impl Fn(Case<'_>) -> bool,
@@ -166,7 +167,7 @@ impl Suite {
         );
     }
 
-    /// Checks values, each case on its own and outside of any trace.
+    /// Checks values, each case separately and outside of any trace.
     pub(crate) fn check_each(&self, belongs: impl Fn(&str) -> bool, apply: Apply) {
         self.check(belongs, |case| {
             assert!(case.wrt().is_none(), "{} has derivatives", case.name());
@@ -174,7 +175,7 @@ impl Suite {
         });
     }
 
-    /// Every operation in the suite.
+    /// Returns the operation of every case in the suite.
     pub(crate) fn ops(&self) -> impl Iterator<Item = &str> {
         self.cases.iter().map(|case| case["op"].as_str().unwrap())
     }
@@ -211,7 +212,7 @@ impl<'a> Case<'a> {
         DType::from_name(self.param("dtype").as_str().unwrap()).unwrap()
     }
 
-    /// How many inputs there are.
+    /// Returns the number of inputs.
     pub(crate) fn n_inputs(self) -> usize {
         self.json["inputs"].as_array().unwrap().len()
     }
@@ -220,7 +221,7 @@ impl<'a> Case<'a> {
         (0..self.n_inputs()).map(|at| self.input(at)).collect()
     }
 
-    /// What is to be computed for the case.
+    /// Returns the computation of the case.
     fn work(self, apply: Apply) -> Work {
         let (wrt, mut operands) = (self.wrt().unwrap_or_default(), self.inputs());
         let n_inputs = operands.len();
@@ -236,12 +237,12 @@ impl<'a> Case<'a> {
         self.array(&self.json["inputs"][position])
     }
 
-    /// The arrays called `what` of the recorded derivatives: `tangents`, `cotangents`.
+    /// Returns the recorded derivatives called `what`: `tangents` or `cotangents`.
     pub(crate) fn grad_arrays(self, what: &str) -> Vec<Array> {
         self.json["grad"][what].as_array().unwrap().iter().map(|key| self.array(key)).collect()
     }
 
-    /// Which operands are differentiated, if derivatives were recorded.
+    /// Returns the differentiated operands, or `None` if no derivatives were recorded.
     pub(crate) fn wrt(self) -> Option<Vec<usize>> {
         let list = self.json["grad"]["wrt"].as_array()?;
         Some(list.iter().map(|position| position.as_u64().unwrap() as usize).collect())
@@ -251,7 +252,7 @@ impl<'a> Case<'a> {
         &self.suite.arrays[key.as_str().unwrap()]
     }
 
-    /// What is recorded under a key, narrowed where JAX's default type is a wide one.
+    /// Returns the array recorded under `key`, narrowed if its dtype is a wide default type in JAX.
     fn expected(self, key: &Value) -> Stored {
         let stored = self.stored(key).clone();
         let wide = |dtype| [DType::I64, DType::U64, DType::F64, DType::C128].contains(&dtype);
@@ -290,7 +291,7 @@ impl<'a> Case<'a> {
         self.compare(&self.json["outputs"], results, &self.json["tolerance"])
     }
 
-    /// One recorded output.
+    /// Returns one recorded output.
     pub(crate) fn output(self, position: usize) -> Array {
         self.array(&self.json["outputs"][position])
     }

@@ -1,4 +1,4 @@
-//! Functions of the suite `control_flow` with reductions, linear systems and roots in them.
+//! Functions of the suite `control_flow` that contain reductions, linear systems and roots.
 
 use crate::parity::control_flow_functions::Function;
 use oxidax::prelude::*;
@@ -52,7 +52,7 @@ const STEPS: i32 = 100;
 
 type Map<'a> = &'a dyn Fn(&Array) -> Array;
 
-/// `x + (b - A x) / 5`, again and again.
+/// Iterates `x + (b - A x) / 5`.
 fn richardson(matvec: Map<'_>, b: &Array) -> Array {
     let step = |(n, x): Pair| (n + 1, &x + (b - matvec(&x)) * 0.2);
     while_loop(|(n, _): Pair| lt(&n, STEPS), step, (scalar(0), zeros_like(b))).1

@@ -1,34 +1,34 @@
-//! Computing many cases in one compiled program: compiling is nearly all that the comparison costs.
+//! Computes many cases in one compiled program, because compilation takes most of the time.
 
 use crate::parity::fixtures::Apply;
 use oxidax::prelude::*;
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 
-/// How many cases go into one program.
+/// Number of cases in one program.
 const CHUNK: usize = 32;
 
-/// What is to be computed for one case.
+/// The computation of one case.
 #[derive(Clone)]
 pub(crate) struct Work {
     pub(crate) apply: Apply,
     pub(crate) op: String,
     pub(crate) params: Value,
-    /// Which inputs are differentiated; none if the values are all.
+    /// Indices of the differentiated inputs; empty if only values are computed.
     pub(crate) wrt: Vec<usize>,
     pub(crate) n_inputs: usize,
-    /// The inputs, then a tangent of each differentiated one, then cotangents of the results.
+    /// The inputs, then a tangent for each differentiated input, then cotangents of the results.
     pub(crate) operands: Vec<Array>,
 }
 
-/// Values, tangents, and cotangents of the inputs.
+/// Values, tangents and cotangents of the inputs.
 type Computed = (Vec<Array>, Vec<Array>, Vec<Array>);
 
-/// What each case gives, or what is wrong with it.
+/// Returns the results of each case, or its error.
 pub(crate) fn compute(works: &[Work]) -> Vec<Result<Computed, String>> {
     let chunks = works.chunks(CHUNK).map(|chunk| match together(chunk) {
         Ok(results) => results,
-        // One that does not compile must not take the others along.
+        // A case that does not compile must not fail the others.
         Err(_) => chunk.iter().flat_map(|work| alone(work.clone())).collect(),
     });
     chunks.flatten().collect()
@@ -38,7 +38,8 @@ fn alone(work: Work) -> Vec<Result<Computed, String>> {
     together(&[work]).unwrap_or_else(|message| vec![Err(message)])
 }
 
-/// One program for all. Only a program that cannot be compiled or run fails as a whole.
+/// Computes all cases in one program. Returns an error only if the program cannot be compiled or
+/// run.
 fn together(works: &[Work]) -> Result<Vec<Result<Computed, String>>, String> {
     let thrown: Arc<Mutex<Vec<Option<String>>>> = Arc::new(Mutex::new(vec![None; works.len()]));
     let (all, errors) = (works.to_vec(), thrown.clone());
@@ -62,7 +63,7 @@ fn together(works: &[Work]) -> Result<Vec<Result<Computed, String>>, String> {
 }
 
 impl Work {
-    /// Values and derivatives, inside of a trace.
+    /// Computes values and derivatives inside a trace.
     fn on(&self, operands: &[Array]) -> Computed {
         let (inputs, directions) = operands.split_at(self.n_inputs);
         if self.wrt.is_empty() {

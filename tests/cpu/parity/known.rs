@@ -1,9 +1,9 @@
-//! Where oxidax differs from JAX on purpose, and where it rounds otherwise.
+//! Deliberate differences from JAX, and cases that need a wider tolerance because of rounding.
 
 use serde_json::{Value, json};
 
-/// Cases that differ, each with the sentence of `docs/for-jax-users.md` that says so to users. A case
-/// that does not differ fails.
+/// Cases that differ, each with the sentence of `docs/for-jax-users.md` that documents the
+/// difference. A listed case that does not differ fails.
 pub(crate) const DELIBERATE: &[(&str, &str)] = &[
     ("reduce_max_empty_f32", EMPTY),
     ("reduce_max_empty_f64", EMPTY),
@@ -25,17 +25,19 @@ const EXCHANGED: &str = "**`all_to_all` of an unmapped operand** has the documen
 const CHOICE: &str = "**Collectives in the branches of a mapped `cond`.**";
 const OUTSIDE: &str = "**Clamped indices.**";
 
-/// Cases that need more room than their suite's tolerance gives: how many times as much, and why.
+/// Cases that need a wider tolerance than their suite's, each with the factor and a comment with
+/// the reason.
 const ROUNDING: &[(&str, f64)] = &[
-    // The derivative of a product is a sum of products that nearly cancel, and JAX adds them up in
-    // another order: 4e-6 relative to the result, an ulp of the largest term.
+    // The derivative of a product is a sum of products that nearly cancel, and JAX adds them in
+    // another order: 4e-6 relative to the result, one ulp of the largest term.
     ("prod_02_drop_f32", 3.0),
-    // JAX sums 32 terms, which are exact to 3e-13, and multiplies that by 12 in the derivative.
+    // JAX sums 32 terms, which are accurate to 3e-13, and multiplies the sum by 12 in the
+    // derivative.
     ("special.wofz_f64", 5.0),
 ];
 
-/// Cases that multiply and add in `f16`, and how far they may lie apart. Processors that compute in it (AVX512-FP16) round once,
-/// others, as the one that JAX's numbers were recorded on, twice.
+/// Cases that multiply and add in `f16`, each with its tolerance. Processors that compute in `f16`
+/// (AVX512-FP16) round once. Others, including the one that recorded JAX's numbers, round twice.
 const FUSED: &[(&str, f64)] = &[
     ("uniform_f16_0.3_7.1_seed_0", 1.0 / 256.0),
     ("uniform_f16_0.3_7.1_seed_42", 1.0 / 256.0),
@@ -44,17 +46,17 @@ const FUSED: &[(&str, f64)] = &[
     ("gamma_f16_own_shape", 1.0 / 1024.0),
     ("loggamma_f16_own_shape", 1.0 / 256.0),
     ("ball_f16_p_2.0", 1.0 / 1024.0),
-    // Two roots of a quadratic equation, of which the draw takes the other one.
+    // The draw selects the other one of the two roots of a quadratic equation.
     ("wald_f16_own_shape", 0.5),
 ];
 
-/// Whether this processor computes in `f16`.
+/// Returns true if this processor computes in `f16`.
 fn computes_in_f16() -> bool {
     let known = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     known.contains("avx512_fp16")
 }
 
-/// The tolerance of a case, widened if it is among those that round otherwise.
+/// Returns the tolerance of a case, widened if the case is listed above.
 pub(crate) fn room(name: &str, tolerance: &Value) -> Value {
     let fused = FUSED.iter().find(|(case, _)| *case == name);
     if let Some((_, atol)) = fused.filter(|_| computes_in_f16()) {
@@ -67,7 +69,7 @@ pub(crate) fn room(name: &str, tolerance: &Value) -> Value {
     json!({"rtol": wider("rtol"), "atol": wider("atol")})
 }
 
-/// What users are not told is not on purpose.
+/// A deliberate difference must be documented for users.
 #[test]
 fn users_are_told_of_every_difference() {
     let page = include_str!("../../../docs/for-jax-users.md");

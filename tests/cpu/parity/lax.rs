@@ -1,4 +1,4 @@
-//! Running totals, windows, convolutions, choices and special functions of `jax.lax`.
+//! Cumulative operations, windows, convolutions, selections and special functions of `jax.lax`.
 
 use crate::parity::fixtures::Suite;
 use crate::parity::ops::{dtype, list, whole};
@@ -17,7 +17,7 @@ fn axis(params: &Value) -> isize {
     isize::try_from(whole(&params["axis"])).unwrap()
 }
 
-/// A list, or nothing where JAX has nothing.
+/// Converts a list; JAX's `None` becomes an empty list.
 fn sizes(value: &Value) -> Vec<usize> {
     if value.is_null() { Vec::new() } else { list(value) }
 }
@@ -141,7 +141,7 @@ fn special(op: &str, operands: &[Array]) -> Option<Array> {
     })
 }
 
-/// A case as it is without `vmap`.
+/// Computes a case without `vmap`.
 fn plain(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     let pair = |(values, positions)| vec![values, positions];
     if let Some(y) = special(op, operands) {
@@ -180,7 +180,7 @@ fn plain(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     }]
 }
 
-/// Any case: under `vmap` over axis 0 of the operands that `in_axes` marks, if there is such a list.
+/// Computes any case. If the case has a list `in_axes`, `vmap` maps axis 0 of the marked operands.
 fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     let Some(axes) = params["in_axes"].as_array() else { return plain(op, params, operands) };
     let mapped: Vec<bool> = axes.iter().map(|axis| !axis.is_null()).collect();
@@ -200,7 +200,7 @@ fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     vmap(one).apply(varying)
 }
 
-/// Which of the tests below has an operation: every one has exactly one.
+/// Returns the name of the test below that covers an operation. Every operation has exactly one.
 fn family(op: &str) -> &'static str {
     match op {
         "ragged_dot"

@@ -1,4 +1,4 @@
-//! Products with groups, local convolutions, upper halves of products, and random bits.
+//! Products with groups, local convolutions, triangular products and random bits.
 
 use crate::parity::lax::convolution;
 use crate::parity::ops::{dtype, list};

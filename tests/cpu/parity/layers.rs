@@ -1,4 +1,4 @@
-//! Layers against those of Flax, losses against Optax, initializers against JAX.
+//! Layers compared with Flax, losses with Optax, and initializers with JAX.
 
 use crate::parity::fixtures::{Case, Suite};
 use crate::parity::ops::list;
@@ -41,7 +41,7 @@ fn dense(weight: &Array, bias: &Array) -> nn::Linear {
     nn::Linear { weight: weight.clone(), bias: Some(bias.clone()) }
 }
 
-/// A map to heads, `[in, n, h]` with its offset `[n, h]`, as one to features.
+/// Reshapes a map to heads, `[in, n, h]` with a bias `[n, h]`, to a map to features.
 fn to_heads(weight: &Array, bias: &Array) -> nn::Linear {
     let [n_in, n, h] = weight.dims();
     dense(&weight.reshape([n_in, n * h]), &bias.reshape([n * h]))

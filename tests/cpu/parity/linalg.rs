@@ -1,5 +1,5 @@
-//! Linear algebra and Fourier transforms. What is determined up to a sign or a phase is compared in a form
-//! that is not.
+//! Linear algebra and Fourier transforms. Results that are determined up to a sign or a phase are
+//! compared in a form that does not depend on it.
 
 use crate::parity::fixtures::Suite;
 use crate::parity::numpy::{axis, signed};
@@ -7,12 +7,12 @@ use crate::parity::ops::whole;
 use oxidax::prelude::*;
 use serde_json::Value;
 
-/// The projectors of each column of `v`, `[…, m, k]`: `[…, k, m, m]`.
+/// Returns the projectors `[…, k, m, m]` of the columns of `v`, which is `[…, m, k]`.
 fn projectors(v: &Array) -> Array {
     einsum("...ik,...jk->...kij", [v, &conj(v)])
 }
 
-/// Complex numbers in an order that rounding does not change.
+/// Sorts complex numbers in an order that rounding does not change.
 fn order(w: &Array) -> Array {
     argsort(&(real(w) + imag(w) * 0.37), -1)
 }

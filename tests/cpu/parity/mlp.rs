@@ -1,6 +1,6 @@
-//! The training run of `examples/mlp` on the digits, and the one on Fashion-MNIST that
-//! `examples/mlp/ci.sh` made: the first 100 losses and the accuracy that JAX reaches with the same
-//! keys. `python-compat/README.md` states the run in formulas.
+//! Training runs compared with JAX for equal keys: `examples/mlp` on the digits, and the
+//! Fashion-MNIST run of `examples/mlp/ci.sh`. Compares the first 100 losses and the accuracy.
+//! `python-compat/README.md` describes the runs in formulas.
 
 use crate::parity::fixtures::{Case, Suite};
 use oxidax::prelude::*;
@@ -23,7 +23,7 @@ impl Mlp {
     }
 }
 
-/// Every loss, and the test accuracy at the end.
+/// Returns every loss, and the final test accuracy.
 fn train(sizes: &[usize], batch_size: usize, epochs: u32) -> (Vec<f32>, f32) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mlp/data/digits.csv.gz");
     let (test, images) = data::digits(path).unwrap().split(|row| row % 5 == 0);
@@ -58,8 +58,8 @@ fn train(sizes: &[usize], batch_size: usize, epochs: u32) -> (Vec<f32>, f32) {
     (losses, accuracy.item::<f32>().unwrap())
 }
 
-/// Compares the first losses with the recorded ones, and the final accuracy to one in a hundred: on
-/// the digits three or four images, on Fashion-MNIST a hundred.
+/// Compares the first losses with the recorded ones, and the final accuracy within 0.01: three or
+/// four images of the digits, a hundred of Fashion-MNIST.
 fn expect_run(case: Case<'_>, losses: &[f32], accuracy: f32) -> Result<(), String> {
     let first = losses.get(..100).ok_or(format!("only {} losses", losses.len()))?;
     case.expect_output(0, &Array::from_slice(first, [100]).unwrap())?;
@@ -85,7 +85,8 @@ mod on_cpu {
         });
     }
 
-    /// The example's own run, from what it wrote and printed: the data are fetched, which tests do not.
+    /// Checks the output of the example's own run. The run needs a dataset, which tests do not
+    /// download.
     #[test]
     #[ignore = "examples/mlp/ci.sh runs it, after the example"]
     fn a_run_on_fashion_mnist_is_that_of_jax() {

@@ -1,4 +1,4 @@
-//! Values recorded from JAX (`python-compat/`) against ours, within each case's tolerance.
+//! Values compared with those recorded from JAX (`python-compat/`), within each case's tolerance.
 
 mod api;
 mod collective_functions;

@@ -1,4 +1,4 @@
-//! Initializers, losses and optimizers against those of JAX and Optax.
+//! Initializers, losses and optimizers compared with JAX and Optax.
 
 use crate::parity::fixtures::{Case, Suite};
 use oxidax::nn::init;
@@ -92,7 +92,7 @@ fn optimizer(case: Case<'_>) -> Optimizer {
     }
 }
 
-/// Row `at` of each array.
+/// Returns row `at` of each array.
 fn rows(arrays: &[Array], at: usize) -> Vec<Array> {
     let row = |x: &Array| {
         let (mut start, mut limit) = (vec![0; x.rank()], x.shape().to_vec());

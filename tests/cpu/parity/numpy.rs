@@ -1,4 +1,4 @@
-//! The functions above the primitives: operators, products, activations, statistics.
+//! Functions above the primitives: operators, products, activations and statistics.
 
 use crate::parity::fixtures::Suite;
 use crate::parity::numpy_arrays;
@@ -11,7 +11,7 @@ pub(crate) fn axis(value: &Value) -> isize {
     isize::try_from(whole(value)).unwrap()
 }
 
-/// A list of integers that may be negative.
+/// Converts a list of integers that may be negative.
 pub(crate) fn signed(value: &Value) -> Vec<isize> {
     value.as_array().unwrap().iter().map(axis).collect()
 }

@@ -1,4 +1,4 @@
-//! The functions that build, rearrange and index arrays.
+//! Functions that create, rearrange and index arrays.
 
 use crate::parity::numpy::{along, axis, signed};
 use crate::parity::ops::{dtype, list, whole};
@@ -26,7 +26,7 @@ fn index(params: &Value, arrays: &[Array]) -> Vec<Index> {
     params["index"].as_array().unwrap().iter().map(entry).collect()
 }
 
-/// `x.at[…].set(values)` and its like.
+/// Computes `x.at[…].set(values)` and the other updates.
 fn updated(op: &str, x: &Array, values: &Array, index: &[Index]) -> Array {
     let at = x.at(index);
     match op {
@@ -92,7 +92,7 @@ fn made(op: &str, params: &Value) -> Option<Array> {
     })
 }
 
-/// The results if the case is of this family.
+/// Returns the results if the case belongs to this family.
 pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<Array>> {
     let result = match (op, operands) {
         (_, []) => made(op, params)?,

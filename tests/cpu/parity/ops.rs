@@ -1,4 +1,5 @@
-//! The primitives that look at elements: elementwise, conversion, reductions, products.
+//! Primitives that compute with elements: elementwise functions, conversions, reductions and
+//! products.
 
 use crate::parity::fixtures::Suite;
 use crate::parity::ops_moving;
@@ -11,7 +12,7 @@ pub(crate) fn whole(value: &Value) -> i64 {
     value.as_i64().unwrap_or_else(|| panic!("{value} should be an integer"))
 }
 
-/// A list of integers, or one of its own, as indices.
+/// Converts a list of integers, or one integer, to indices.
 pub(crate) fn list(value: &Value) -> Vec<usize> {
     let integers = value.as_array().unwrap_or_else(|| panic!("{value} should be a list"));
     integers.iter().map(|item| usize::try_from(whole(item)).unwrap()).collect()
@@ -72,7 +73,8 @@ fn binary(op: &str, x: &Array, y: &Array) -> Option<Array> {
         "add" => add(x, y),
         "sub" => sub(x, y),
         "mul" => mul(x, y),
-        // `div` makes floats of integers; JAX recorded `lax.div`, which is the primitive.
+        // `div` converts integers to floats; JAX recorded `lax.div`, which corresponds to the
+        // primitive.
         "div" => bind1(Div, [x, y]),
         "rem" => rem(x, y),
         "max" => maximum(x, y),
@@ -141,7 +143,7 @@ fn dot(x: &Array, y: &Array, params: &Value) -> Array {
     dot_general(x, y, how)
 }
 
-/// Any case of the suite.
+/// Computes any case of the suite.
 fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     if let Some(results) = ops_moving::apply(op, params, operands) {
         return results;
@@ -165,7 +167,7 @@ fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     vec![result]
 }
 
-/// Which of the tests below has an operation: every one has exactly one.
+/// Returns the name of the test below that covers an operation. Every operation has exactly one.
 fn family(op: &str) -> &'static str {
     match op {
         "convert_element_type" | "bitcast_convert_type" => "conversions",

@@ -1,4 +1,4 @@
-//! The primitives that move elements: shapes, slices, gather and scatter, sorting.
+//! Primitives that move elements: shapes, slices, gather, scatter and sorting.
 
 use crate::parity::ops::{axes, dtype, list, whole};
 use oxidax::core::{bind, bind1};
@@ -62,7 +62,7 @@ fn scattered(op: &str, operands: [&Array; 3], params: &Value) -> Array {
             "scatter_min" => Combiner::Min,
             _ => Combiner::Max,
         },
-        // Of the others JAX was promised nothing, and where indices are clamped it would not hold.
+        // For the other operations JAX had no such promise, and clamped indices would break it.
         unique_indices: op == "scatter_mul" && params["unique_indices"].as_bool().unwrap(),
         indices_are_sorted: false,
         mode: mode(params),
@@ -70,7 +70,7 @@ fn scattered(op: &str, operands: [&Array; 3], params: &Value) -> Array {
     bind1(scatter, [x, indices, updates])
 }
 
-/// The results if the case is of this family.
+/// Returns the results if the case belongs to this family.
 pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<Array>> {
     let result = match (op, operands) {
         ("broadcast_in_dim", [x]) => {

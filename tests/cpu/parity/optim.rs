@@ -1,4 +1,4 @@
-//! Optimizers, gradient transformations and schedules over 100 steps, against Optax's.
+//! Optimizers, gradient transformations and schedules over 100 steps, compared with Optax.
 
 use crate::parity::fixtures::{Case, Suite};
 use crate::parity::ops::list;
@@ -202,7 +202,7 @@ fn schedule(name: &str) -> Schedule {
     }
 }
 
-/// Row `at` of each array.
+/// Returns row `at` of each array.
 fn rows(arrays: &[Array], at: usize) -> Vec<Array> {
     arrays.iter().map(|x| x.index(i![at as isize])).collect()
 }
@@ -212,7 +212,7 @@ fn stacked(rows: &[Array]) -> Array {
     concatenate(&rows.iter().map(one).collect::<Vec<_>>(), 0)
 }
 
-/// The leaves after the steps that were seen, and the last state.
+/// Returns the leaves after the recorded steps, and the last state.
 fn run(case: Case<'_>) -> Result<(Vec<Array>, optim::State), String> {
     let optimizer = optimizer(case.op());
     let mut parameters: Vec<Array> = (0..3).map(|at| case.input(at)).collect();
@@ -241,7 +241,7 @@ fn run(case: Case<'_>) -> Result<(Vec<Array>, optim::State), String> {
     Ok((history.iter().map(|leaf| stacked(leaf)).collect(), state))
 }
 
-/// The last parameters, and the loss before every step.
+/// Returns the last parameters, and the loss before every step.
 fn train(case: Case<'_>) -> Result<Vec<Array>, String> {
     let optimizer = optimizer(case.op());
     let mut parameters: Vec<Array> = (0..3).map(|at| case.input(at)).collect();

@@ -1,4 +1,4 @@
-//! The promotion table, every pair of dtypes, weakly typed or not.
+//! The promotion table: every pair of dtypes, weakly typed or not.
 
 use oxidax::core::{DType, promote};
 use serde_json::Value;
@@ -8,8 +8,8 @@ fn parsed(label: &str) -> (DType, bool) {
     (DType::from_name(name).unwrap(), label.ends_with('*'))
 }
 
-/// JAX answers with its default type where neither operand fixes a width: `i64` or `f64` when 64-bit
-/// types are on. Ours is always the 32-bit one.
+/// Replaces JAX's default type by ours. JAX returns its default type if neither operand fixes a
+/// width: `i64` or `f64` when 64-bit types are enabled. Ours is always the 32-bit type.
 fn with_our_defaults(
     result: (DType, bool),
     lhs: (DType, bool),

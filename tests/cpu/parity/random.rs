@@ -1,4 +1,4 @@
-//! Keys, bits and samplers against JAX's, bit for bit.
+//! Keys, bits and samplers compared with JAX bit for bit.
 
 use crate::parity::fixtures::{Case, Suite};
 use crate::parity::ops::{dtype, list};
@@ -16,7 +16,7 @@ fn key(case: Case<'_>) -> Key {
     Key::from_data(case.input(0))
 }
 
-/// The ends of a range: two recorded arrays, or two parameters.
+/// Returns the ends of a range: two recorded arrays, or two parameters.
 fn arrays(case: Case<'_>) -> Option<Range<Array>> {
     (case.n_inputs() == 3).then(|| case.input(1)..case.input(2))
 }
@@ -161,7 +161,7 @@ mod on_cpu {
         check(INTEGERS);
     }
 
-    /// Draws by one key, and by one that `vmap` hands out.
+    /// Draws with one key, and with a key mapped by `vmap`.
     fn drawn_twice(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
         let (shape, dtype) = (list(&params["shape"]), dtype(&params["dtype"]));
         let number = |name: &str| params[name].as_f64().unwrap();
@@ -180,7 +180,7 @@ mod on_cpu {
         vec![once(Key::from_data(operands[0].clone())), rows]
     }
 
-    /// Inside a compiled program the same operations give the same bits.
+    /// Operations inside a compiled program return the bits that they return outside.
     #[test]
     fn samplers_under_jit_and_vmap() {
         let ops = ["uniform", "randint", "normal", "exponential"];

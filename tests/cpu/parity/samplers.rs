@@ -1,5 +1,5 @@
-//! Samplers with parameters, choices and modes against JAX's: outside of any trace, mapped over keys, inside
-//! of a compiled program, and their derivatives.
+//! Samplers with parameters, choices and modes compared with JAX: outside of any trace, mapped over
+//! keys, inside a compiled program, and their derivatives.
 
 use crate::parity::fixtures::{Case, Suite};
 use crate::parity::ops::{dtype, list, whole};
@@ -16,7 +16,7 @@ fn suite() -> Suite {
     Suite::load("samplers")
 }
 
-/// A parameter as it was recorded: an array, or a number of Python's.
+/// A recorded parameter: an array or a Python number.
 #[derive(Clone)]
 enum Parameter {
     Array(Array),
@@ -47,7 +47,7 @@ fn mode(value: &Value) -> RandomMode {
     }
 }
 
-/// One draw, by one key.
+/// Returns one draw with one key.
 fn drawn(op: &str, params: &Value, key: Key, arrays: &[Array]) -> Array {
     let dtype = dtype(&params["dtype"]);
     let shape: Option<Shape> = (!params["shape"].is_null()).then(|| list(&params["shape"]).into());
@@ -137,7 +137,7 @@ fn drawn(op: &str, params: &Value, key: Key, arrays: &[Array]) -> Array {
     }
 }
 
-/// A case: one draw, or one for each of the keys that its key splits into.
+/// Computes a case: one draw, or one for each of the keys that its key is split into.
 fn sample(op: &str, params: &Value, inputs: &[Array]) -> Vec<Array> {
     let key = Key::from_data(inputs[0].clone());
     let one = |key: Key| drawn(op, params, key, &inputs[1..]);
@@ -145,7 +145,8 @@ fn sample(op: &str, params: &Value, inputs: &[Array]) -> Vec<Array> {
         Some(n) => vmap(one).apply(random::split_batch(key, [n as usize])),
         None => one(key),
     };
-    // Positions are `i32` here, and in a JAX whose 64-bit types are off; those of `top_k` everywhere.
+    // Indices are `i32` here, and in JAX when 64-bit types are disabled. Those of `top_k` are
+    // always `i32`.
     let positions = op == "choice" || op == "categorical" && params["replace"] == true;
     match (positions, dtype(&params["dtype"])) {
         (true, DType::I64) => vec![result.astype(DType::I64)],
@@ -194,7 +195,7 @@ fn every_operation_has_its_test() {
 mod on_cpu {
     use super::*;
 
-    /// Each case on its own, the sampler compiled by itself.
+    /// Checks each case separately, with the sampler compiled on its own.
     fn check(ops: &[&str]) {
         let values = suite().without(|_, params, _| !params["derivatives"].is_null());
         values.check_each(|op| ops.contains(&op), sample);
@@ -225,7 +226,7 @@ mod on_cpu {
         check(CHOICES);
     }
 
-    /// Inside a compiled program the same operations give the same bits.
+    /// Operations inside a compiled program return the bits that they return outside.
     #[test]
     fn samplers_in_one_program() {
         let plain = |case: Case<'_>| case.wrt().is_none() && case.name().ends_with("own_shape");

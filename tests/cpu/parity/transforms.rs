@@ -1,15 +1,14 @@
-//! Nestings of transforms over named functions; both are written as formulas in
-//! `python-compat/README.md`.
+//! Nested transforms of named functions. `python-compat/README.md` gives both as formulas.
 
 use crate::parity::fixtures::Suite;
 use oxidax::prelude::*;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A function of `x`, with what else it takes.
+/// A function of `x` and additional operands.
 type Named = fn(&Array, &[Array]) -> Array;
 
-/// A function of one array that `jit` and `vmap` can own.
+/// A function of one array, owned so that `jit` and `vmap` can store it.
 type Owned = Arc<dyn Fn(&Array) -> Array + Send + Sync>;
 
 fn function(name: &str) -> Named {
@@ -37,7 +36,7 @@ fn function(name: &str) -> Named {
     }
 }
 
-/// The derivative of order `n` of a scalar function.
+/// Returns the `n`-th derivative of a scalar function.
 fn repeated(f: &dyn Fn(&Array) -> Array, n: usize, x: &Array) -> Array {
     match n {
         0 => f(x),
@@ -45,7 +44,7 @@ fn repeated(f: &dyn Fn(&Array) -> Array, n: usize, x: &Array) -> Array {
     }
 }
 
-/// The results stacked that a function gives for each row.
+/// Applies a function to each row and stacks the results.
 fn mapped(f: impl Fn(&Array) -> Array + Send + Sync + 'static, x: &Array) -> Array {
     vmap(move |x: Array| f(&x)).apply(x)
 }
@@ -56,7 +55,7 @@ fn hessian(f: &Owned, x: &Array) -> Array {
     mapped(along, &eye(x.size(), x.dtype()))
 }
 
-/// One nesting of transforms at `x`; `extra` are tangents or a cotangent.
+/// Computes one nesting of transforms at `x`; `extra` holds tangents or a cotangent.
 fn nest(op: &str, owned: &Owned, x: &Array, extra: &[Array]) -> Vec<Array> {
     let f = |x: &Array| owned(x);
     let pair = |(first, second): (Array, Array)| vec![first, second];
@@ -90,7 +89,7 @@ fn nest(op: &str, owned: &Owned, x: &Array, extra: &[Array]) -> Vec<Array> {
         }
         "hessian" => vec![hessian(owned, x)],
         "vmap(hessian)" => vec![mapped(move |x| hessian(&again, x), x)],
-        // A compiled function inside: a call that is differentiated and mapped.
+        // A compiled function inside the transform: a call that is differentiated and mapped.
         "grad(jit)" | "vmap(grad(jit))" => {
             let inner = jit(move |x: Array| again(&x));
             match op {

@@ -142,7 +142,7 @@ mod on_cpu {
         exactly(&pow(f32s(&[0.0, NAN, INF]), 0), &[1.0, 1.0, 1.0]);
     }
 
-    /// Values of JAX 0.10.2.
+    /// Compared with values of JAX 0.10.2.
     #[test]
     fn slopes_of_powers_at_base_zero() {
         let (x, y) = (f32s(&[0.0, 0.0, 0.0, 0.0, 2.0]), f32s(&[0.0, 1.0, 2.0, 0.5, 0.0]));
@@ -163,7 +163,7 @@ mod on_cpu {
         exactly(&exp2(&f32s(&x)), &expected);
     }
 
-    /// Values of JAX 0.10.2.
+    /// Compared with values of JAX 0.10.2.
     #[test]
     fn slopes_where_functions_bend_or_end() {
         exactly(&slope(abs, &f32s(&[-2.0, -0.0, 0.0, 2.0])), &[-1.0, 1.0, 1.0, 1.0]);

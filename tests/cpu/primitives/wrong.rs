@@ -214,13 +214,15 @@ mod on_cpu {
         reports_wrong_transpose: CotangentTwice by ["3"], "transpose is the adjoint";
         reports_wrong_batch_rule: ExamplesReversed by ["4"], "batch = stacked loop";
         reports_jvp_of_first_order_only: TangentOfFirstOrderOnly by ["5"], "second derivative";
-        reports_nondeterministic_lowering: AnotherOperationTheFirstTime by ["4", "6"], "program = operation";
+        reports_nondeterministic_lowering: AnotherOperationTheFirstTime by ["4", "6"],
+            "program = operation";
         reports_lost_tangent: ZeroForgetsTheOther by ["5", "7"],
             "with a zero tangent";
         reports_unprinted_parameter: LosesAParameter by ["8"], "parses to another program";
         reports_examples_counted_twice: TwiceWhereAllAgree by ["9"],
             "once and copied";
-        reports_zero_cost: CostsNothing by ["cost"], "0 bytes moved, the smallest operand or result has 24";
+        reports_zero_cost: CostsNothing by ["cost"],
+            "0 bytes moved, the smallest operand or result has 24";
     }
 
     #[test]

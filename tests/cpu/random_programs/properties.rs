@@ -9,7 +9,7 @@ const TOLERANCE: f64 = 1e-9;
 /// Tolerance for finite differences, whose error also depends on the third derivative.
 const OF_DIFFERENCES: f64 = 1e-5;
 
-/// Steps of central differences.
+/// The two step sizes of central differences.
 const STEPS: [f64; 2] = [1e-5, 0.5e-5];
 
 type Arrays = Vec<Array>;

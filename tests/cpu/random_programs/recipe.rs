@@ -28,7 +28,7 @@ pub(crate) struct Step {
     pub from: [u8; 2],
     /// The number that the operation takes: an axis, a shift or a length.
     pub number: u8,
-    /// The steps of the functions that the operation takes.
+    /// The steps of the functions that the operation calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bodies: Vec<Vec<Step>>,
 }
@@ -46,16 +46,20 @@ macro_rules! operations {
 }
 
 operations!(UNARY Unary "Elementwise functions of one value, kept away from poles and from growth.":
-    Sin Cos Tanh Exp Log Sqrt Rsqrt Logistic Neg Abs Square Erf Floor Relu Expm1 Reciprocal Through32);
+    Sin Cos Tanh Exp Log Sqrt Rsqrt Logistic Neg Abs Square Erf Floor Relu Expm1 Reciprocal
+    Through32);
 operations!(BINARY Binary "Elementwise functions of two values that broadcast.":
     Add Sub Mul Div Max Min Atan2 Pow Rem Where);
 operations!(ALONG Along "Functions along an axis.":
-    Sum Mean Max Min Prod Logsumexp Var Softmax Cumsum Cumprod Cummax Cumlogsumexp Sort Argmax TopK);
+    Sum Mean Max Min Prod Logsumexp Var Softmax Cumsum Cumprod Cummax Cumlogsumexp Sort Argmax
+    TopK);
 operations!(MOVE Move "Moving elements about.":
-    Transpose Flatten ExpandDims Broadcast Pad Slice DynamicSlice Update Flip Roll Take ScatterAdd Tile);
+    Transpose Flatten ExpandDims Broadcast Pad Slice DynamicSlice Update Flip Roll Take ScatterAdd
+    Tile);
 operations!(JOIN Join "Joining two values.": Concatenate Outer Matmul Conv);
 operations!(INNER Inner "Operations that hold one function.":
-    Jit Remat RematDots Vmap VmapLast Scan ScanReverse Fori Map AssociativeScan Grad GradOfGrad Jvp CustomJvp CustomVjp);
+    Jit Remat RematDots Vmap VmapLast Scan ScanReverse Fori Map AssociativeScan Grad GradOfGrad Jvp
+    CustomJvp CustomVjp);
 
 /// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

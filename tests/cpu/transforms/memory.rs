@@ -62,7 +62,8 @@ mod on_cpu {
             let names = of(Some(Policy::names(["hidden"])));
             let nothing = of(Some(Policy::Nothing));
             println!(
-                "{}: {plain} KiB without, {everything} everything, {dots} dots, {names} names, {nothing} nothing",
+                "{}: {plain} KiB without, {everything} everything, {dots} dots, {names} names, \
+                 {nothing} nothing",
                 if looped { "scan" } else { "unrolled" },
             );
             assert_eq!(dots, names, "the named values are the products");

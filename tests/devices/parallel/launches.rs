@@ -13,7 +13,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// On the CPU plugin the collectives of two concurrent launches can deadlock, if one launch takes
+/// On the CPU plugin the collectives of two concurrent launches can deadlock if one launch takes
 /// the threads that the other needs. So each launch waits for the previous one.
 #[test]
 fn ten_thousand_launches_finish_under_load() {

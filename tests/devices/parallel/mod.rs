@@ -10,18 +10,18 @@ mod serialized;
 
 use oxidax::prelude::*;
 
-/// The eight devices, which every test here runs on.
+/// Returns the eight devices on which all tests here run.
 fn eight() -> Vec<Device> {
     oxidax::parallel::set_cpu_devices(8).unwrap();
     devices().unwrap()
 }
 
-/// A mesh of all eight.
+/// Returns a mesh of all eight devices.
 fn mesh<const N: usize>(axes: [(&str, usize); N]) -> Mesh {
     Mesh::new(eight(), axes).unwrap()
 }
 
-/// The numbers from 0 on.
+/// Returns the numbers from 0 on in this shape.
 fn counting(shape: &[usize]) -> Array {
     eight();
     let n: usize = shape.iter().product();

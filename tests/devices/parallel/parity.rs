@@ -1,8 +1,7 @@
-//! Programs on eight devices against the values that JAX has for them
-//! (`python-compat/fixtures/parallel.json`).
+//! Programs on eight devices compared with JAX (`python-compat/fixtures/parallel.json`).
 //!
-//! Operands are not recorded: both sides compute them. A case's function stands in the table of its
-//! family under the case's name.
+//! Operands are not recorded: both sides compute them. The function of a case is in the table of
+//! its family under the name of the case.
 
 mod beyond;
 mod collectives;
@@ -19,13 +18,13 @@ mod sharded_steps;
 
 use recorded::Suite;
 
-/// A function of operands, with meshes inside.
+/// A function of operands that creates its meshes itself.
 type Function = fn(&[oxidax::prelude::Array]) -> Vec<oxidax::prelude::Array>;
 
-/// Names with functions.
+/// A table of functions by name.
 type Table = &'static [(&'static str, Function)];
 
-/// The functions of a family, under their own names.
+/// Lists the functions of a family under their own names.
 macro_rules! listed {
     ($($name:ident),* $(,)?) => {
         pub(super) const FUNCTIONS: super::Table = &[$((stringify!($name), $name)),*];
@@ -41,7 +40,7 @@ macro_rules! families {
                 super::running::check(stringify!($name), super::$name::FUNCTIONS);
             })*
 
-            /// No case is left out because its family has no test.
+            /// Every family has a test, so no case is left out.
             #[test]
             fn every_family_is_run() {
                 assert_eq!(super::Suite::load().families, [$(stringify!($name)),*]);

@@ -162,7 +162,7 @@ mod tpu {
         assert!(error.contains("compiled for tpu, this process runs on cpu"), "{error}");
     }
 
-    /// Twelve layers whose activations are saved for the derivative.
+    /// Twelve layers whose activations are stored for the derivative.
     fn deep(w: Array, x: Array) -> Array {
         let loss = |w: &Array| (0..12).fold(x.clone(), |h, _| tanh(&h.matmul(w))).mean();
         grad(loss)(&w)

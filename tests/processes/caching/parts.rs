@@ -41,7 +41,7 @@ fn shown(x: &Array) -> Vec<f32> {
     x.to_vec::<f32>().unwrap()
 }
 
-/// Weights and a batch; the weights are donated.
+/// A step on weights and a batch; the weights are donated.
 type Step = Jit<(Array, Array), (Array, Array)>;
 
 fn a_step() -> Step {
@@ -134,7 +134,7 @@ fn rule() {
     report("Values", shown(&f.name("rule").call(numbers(3)).unwrap()));
 }
 
-/// The same function on two lines.
+/// Two copies of one function on different lines.
 fn lines() {
     let x = numbers(3);
     let first = jit(|x: Array| cos(&x) * &x).name("f");

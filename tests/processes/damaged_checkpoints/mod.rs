@@ -17,8 +17,8 @@ mod on_cpu {
 
     /// Damaged files of each kind.
     const FILES: u64 = 400;
-    /// More memory than this, in KiB, means that a length was trusted: all intact files are below 4
-    /// KiB.
+    /// Limit in KiB. More memory than this means that a length was trusted: all intact files are
+    /// below 4 KiB.
     const MAX_KIB: u64 = 32 << 10;
 
     type Arrays = BTreeMap<String, Array>;

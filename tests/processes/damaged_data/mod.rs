@@ -22,8 +22,8 @@ use support::{examples, gzipped, tfrecord_bytes};
 
 /// Damaged files of each intact one.
 const FILES: u64 = 400;
-/// More memory than this, in KiB, means that a length was trusted: all intact files are below 2
-/// KiB.
+/// Limit in KiB. More memory than this means that a length was trusted: all intact files are below
+/// 2 KiB.
 const MAX_KIB: u64 = 16 << 10;
 
 fn fixture(name: &str) -> Vec<u8> {

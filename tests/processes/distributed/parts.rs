@@ -22,7 +22,7 @@ pub(crate) fn config() -> ClusterConfig {
         .shutdown_timeout(PATIENCE)
 }
 
-/// Not a test of its own: runs the part of a process started by another test.
+/// Not itself a test: runs the part of a process started by another test.
 #[test]
 fn play() {
     let Ok(part) = std::env::var(PART) else { return };
@@ -191,7 +191,7 @@ fn large() -> Result<(), Error> {
     let long = "k".repeat(70_000);
     say(&distributed::put(&long, b"").unwrap_err().to_string());
     assert!(distributed::get(&long).is_err());
-    // Refused values take no memory.
+    // Refused values do not take memory.
     let half = vec![1; 20 << 20];
     for _ in 0..5 {
         distributed::put("half", &half)?;
@@ -248,7 +248,7 @@ fn wait_and_call() -> Result<(), Error> {
     Ok(())
 }
 
-/// Reaches a barrier only when told to.
+/// Reaches a barrier only after a signal.
 fn late_barrier() -> Result<(), Error> {
     distributed::initialize(config())?;
     say("joined");

@@ -14,7 +14,7 @@ pub(crate) const PART: &str = "OXIDAX_TEST_PART";
 /// Prefix of a process's lines, which distinguishes them from the harness's.
 const MARK: &str = "@@ ";
 
-/// Far longer than anything takes. A process that is silent for so long fails the test.
+/// Far longer than any step takes. A process that is silent for this long fails the test.
 const HANGS: Duration = Duration::from_secs(120);
 
 /// Returns an unused address on this host.
@@ -92,21 +92,21 @@ impl Actor {
         }
     }
 
-    /// Returns a line if one was printed since the last call.
+    /// Returns the next line if one was printed since the last call.
     pub(crate) fn line_if_any(&mut self) -> Option<String> {
         self.said.try_recv().ok()
     }
 
-    /// Waits for this line.
+    /// Waits until the process prints `text`.
     #[track_caller]
     pub(crate) fn expect(&mut self, text: &str) {
         let line = self.line();
         assert_eq!(line, text, "{}", self.name);
     }
 
-    /// Signals it to continue.
+    /// Signals the process to continue.
     pub(crate) fn go(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         drop(writeln!(self.child.stdin.as_mut().unwrap()));
     }
 
@@ -114,20 +114,20 @@ impl Actor {
         self.child.id()
     }
 
-    /// Stops it with a signal, without ending it.
+    /// Stops the process with a signal, without ending it.
     pub(crate) fn stop(&self) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-STOP", &pid]).status().unwrap();
         assert!(sent.success());
     }
 
-    /// Kills it.
+    /// Kills the process.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Returns the rest of its output, and checks that it ends successfully.
+    /// Returns the rest of the output, and checks that the process ends successfully.
     #[track_caller]
     pub(crate) fn rest(mut self) -> String {
         let mut lines = Vec::new();

@@ -113,7 +113,7 @@ fn enums_visit_their_variant() {
     is_tree::<Never>();
 }
 
-/// The optimizer state of one kind of parameters.
+/// The optimizer state for one kind of parameters.
 trait Rule: Send + Sync + 'static {
     type State;
     type Config;

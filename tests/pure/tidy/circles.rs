@@ -1,10 +1,10 @@
-//! The import graph of `src/core`: circles of files stay small.
+//! The import graph of `src/core`: cycles of files stay small.
 
 use crate::tidy::sources::{Source, rust_below, without_tests, words};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The largest circle of files in `src/core`. Arrays, the backend that evaluates them, primitives,
-/// programs, lowering and binding name each other. Everything else is below them.
+/// The largest cycle of files in `src/core`. Arrays, the backend that evaluates them, primitives,
+/// programs, lowering and binding refer to each other. Everything else is below them.
 const LARGEST_CIRCLE: usize = 9;
 
 #[test]
@@ -63,7 +63,7 @@ impl Graph {
         seen
     }
 
-    /// The largest set of files that all reach each other.
+    /// Returns the largest set of files that all reach each other.
     fn largest_circle(&self) -> Vec<String> {
         let reachable: BTreeMap<&String, BTreeSet<String>> =
             self.imports.keys().map(|file| (file, self.reachable(file))).collect();
@@ -75,12 +75,12 @@ impl Graph {
     }
 }
 
-/// The module path of a file: `src/core/mesh/device.rs` is `core::mesh::device`.
+/// Returns the module path of a file: `src/core/mesh/device.rs` is `core::mesh::device`.
 fn module_of(path: &str) -> String {
     path.trim_start_matches("src/").trim_end_matches(".rs").replace('/', "::")
 }
 
-/// The names of the items that a file defines at its top level.
+/// Returns the names of the items that a file defines at its top level.
 fn definitions_in(code: &str) -> Vec<String> {
     let mut names = Vec::new();
     for line in code.lines().filter(|line| !line.starts_with(char::is_whitespace)) {
@@ -93,7 +93,8 @@ fn definitions_in(code: &str) -> Vec<String> {
     names
 }
 
-/// The paths in a file that begin with `crate` or `super`, as absolute paths without `crate`.
+/// Returns the paths in a file that begin with `crate` or `super`, as absolute paths without
+/// `crate`.
 fn imported_paths(code: &str, file: &str) -> Vec<String> {
     let mut paths = Vec::new();
     for root in ["crate", "super"] {
@@ -151,7 +152,8 @@ fn expand(base: &str, text: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// The files that a path leads to: the module itself, or the file that defines the last name.
+/// Returns the files that a path leads to: the module itself, or the file that defines the last
+/// name.
 fn resolve(
     path: &str,
     files: &[String],

@@ -47,7 +47,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("doctor", &["core", "tree", "passes", "control_flow", "parallel", "jit", "roofline"]),
 ];
 
-/// Folders that import only what a user can: public modules and the re-exports of `lib.rs`.
+/// Folders that import only what users can import: public modules and the re-exports of `lib.rs`.
 const USERS: &[&str] = &["nn", "optim", "data", "checkpoint", "train"];
 
 /// Folders that may use anything: tests, and a list of re-exports. No other folder may use them.
@@ -70,7 +70,7 @@ const SEAMS: &[(&str, &str, &str)] = &[
 /// Uses that the table forbids, each with the reason for the exception.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
-/// A path that begins with `crate::`: its next segment and its line.
+/// A path that begins with `crate::`: its second segment and its line.
 struct Mention {
     name: String,
     line: usize,
@@ -113,8 +113,8 @@ fn the_table_is_in_dependency_order() {
     }
 }
 
-/// Covers the folders outside the table too: `nn`, `optim`, `data`, `checkpoint` and `train` import
-/// one another like users.
+/// Covers also the folders outside the table: `nn`, `optim`, `data`, `checkpoint` and `train`
+/// import one another like users.
 #[test]
 fn folders_form_no_circle() {
     let library = Library::read();
@@ -242,7 +242,7 @@ impl Library {
         }
     }
 
-    /// Why `folder` may not mention `crate::tidy::name`, if it may not.
+    /// Returns the reason why `folder` may not mention `crate::tidy::name`, or `None` if it may.
     fn forbids(&self, folder: &str, name: &str) -> Option<String> {
         if name == folder {
             return None;
@@ -264,7 +264,7 @@ impl Library {
     }
 }
 
-/// Names of the macros that a file defines.
+/// Returns the names of the macros that a file defines.
 fn macros_of(source: &Source) -> Vec<String> {
     words(&source.code, "macro_rules!")
         .map(|at| first_segment(source.code[at + "macro_rules!".len()..].trim_start()))
@@ -302,7 +302,7 @@ fn mentions(source: &Source) -> Vec<Mention> {
     found
 }
 
-/// The first segment of each item of a group: `a, b::{c, d}` gives `a` and `b`.
+/// Returns the first segment of each item of a group: `a` and `b` for `a, b::{c, d}`.
 fn top_level(group: &str) -> impl Iterator<Item = String> {
     let mut items = vec![String::new()];
     let mut depth = 0;

@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 /// A feature as `Cargo.toml` declares it.
 struct Feature {
     name: String,
-    /// The comment above it.
+    /// The comment above the feature.
     description: String,
-    /// The features and dependencies that it enables.
+    /// The features and dependencies that the feature enables.
     enables: Vec<String>,
 }
 

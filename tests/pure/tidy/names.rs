@@ -14,7 +14,7 @@ struct Section {
     absent: usize,
 }
 
-/// The words between backticks.
+/// Returns the text between pairs of backticks.
 fn quoted(text: &str) -> impl Iterator<Item = String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned)
 }

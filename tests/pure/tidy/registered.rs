@@ -1,13 +1,13 @@
-//! Every primitive is in a registry, so that the law tests walk over it.
+//! Every primitive is in a registry, so that the law tests cover it.
 
 use crate::tidy::sources::{Source, closing, rust_below, without_tests, words};
 
-/// Where registries are, and what they are called.
+/// The files and names of the registries.
 const REGISTRIES: &[(&str, &str)] =
     &[("src/primitives", "PRIMITIVES"), ("src/control_flow", "HOLDERS")];
 
-/// Primitives without a value, on which no law can be checked: the tangent of `custom_vjp` has a
-/// transpose only, which tests/cpu/transforms/custom.rs runs.
+/// Primitives without a value, for which no law can be checked. The tangent of `custom_vjp` has
+/// only a transpose, which tests/cpu/transforms/custom.rs runs.
 const WITHOUT_VALUE: &[&str] = &["CustomTangent"];
 
 #[test]
@@ -19,11 +19,12 @@ fn every_primitive_is_registered() {
         let registry = home.map_or("", |source| definition(source, list));
         for source in &sources {
             for name in primitives(&without_tests(&source.code)) {
-                // A name of one letter is the parameter of a blanket impl.
+                // A name of one letter is the type parameter of a blanket impl.
                 if WITHOUT_VALUE.contains(&name.as_str()) || name.len() == 1 {
                     continue;
                 }
-                // Holders of programs are made by a function, so their entry says their name.
+                // Functions create the primitives that hold programs, so their entries contain the
+                // name as a string.
                 let spoken = format!("\"{}\"", snake_case(&name));
                 if words(registry, &name).next().is_none() && !registry.contains(&spoken) {
                     wrong.push(format!("{}: {name} is not in {list} of {folder}", source.path));
@@ -48,7 +49,7 @@ fn primitives_are_defined_in_two_rooms_only() {
     assert!(elsewhere.is_empty(), "no law test sees these:\n{}", elsewhere.join("\n"));
 }
 
-/// The list that `const NAME: … = &[…];` defines; nothing if there is none.
+/// Returns the list that `const NAME: … = &[…];` defines, or an empty string if there is none.
 fn definition<'a>(source: &'a Source, name: &str) -> &'a str {
     let Some(at) = words(&source.code, &format!("const {name}")).next() else { return "" };
     let statement = &source.code[at..];
@@ -69,7 +70,7 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// Names of the types that this code makes primitives.
+/// Returns the names of the types that this code makes primitives.
 fn primitives(code: &str) -> Vec<String> {
     let mut names = Vec::new();
     for implemented in ["Primitive", "Elementwise"] {
@@ -80,7 +81,7 @@ fn primitives(code: &str) -> Vec<String> {
             };
             let is_part = |c: &char| c.is_alphanumeric() || *c == '_';
             let name: String = rest.trim_start().chars().take_while(is_part).collect();
-            // `$name` of a macro and the type parameter of the blanket implementation are no types.
+            // `$name` of a macro and the type parameter of the blanket impl are not types.
             if name.len() > 1 {
                 names.push(name);
             }

@@ -2,9 +2,9 @@
 
 use crate::tidy::sources::{children, relative, root, rust_below, without_tests};
 
-/// Lines of code, tests not counted, from which a file is too long.
+/// Number of lines of code, without tests, from which a file is too long.
 const FAIL: usize = 800;
-/// Lines from which a file is spoken of.
+/// Number of lines from which a file is reported.
 const WARN: usize = 500;
 
 /// Files that may be longer, each with the reason.
@@ -19,7 +19,7 @@ fn no_file_is_too_long() {
             if LONG.iter().any(|(path, _)| *path == source.path) {
                 continue;
             }
-            // Trailing blanks are what is left of the tests.
+            // The blanked tests leave trailing blanks.
             let lines = without_tests(&source.code).trim_end().lines().count();
             let written = source.text.lines().count().min(lines);
             if written > WARN {
@@ -37,7 +37,7 @@ fn no_file_is_too_long() {
 fn long_files_still_exist() {
     for (path, reason) in LONG {
         let folder = path.rsplit_once('/').unwrap().0;
-        // Before its first generation the file is absent, and so is its folder's need.
+        // A generated file may be absent as long as its folder has not been generated either.
         if root().join(path).exists() {
             continue;
         }

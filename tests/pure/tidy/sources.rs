@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Source {
     /// Path from the repository's root, with `/`.
     pub(crate) path: String,
-    /// The text as it is.
+    /// The unchanged text.
     pub(crate) text: String,
     /// `text` with comments, strings and character literals replaced by blanks. Code stays on the
     /// same lines and columns.
@@ -18,7 +18,7 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All Rust files below a folder of the repository, sorted by path.
+/// Returns all Rust files below a folder of the repository, sorted by path.
 pub(crate) fn rust_below(folder: &str) -> Vec<Source> {
     let files = files_below(folder);
     let rust = files.into_iter().filter(|path| path.ends_with(".rs"));
@@ -29,7 +29,8 @@ pub(crate) fn rust_below(folder: &str) -> Vec<Source> {
     .collect()
 }
 
-/// All files below a folder of the repository, sorted, build outputs and git's own left out.
+/// Returns all files below a folder of the repository, sorted, without build outputs and git's
+/// files.
 pub(crate) fn files_below(folder: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![root().join(folder)];
@@ -52,7 +53,7 @@ pub(crate) fn children(folder: &Path) -> Vec<PathBuf> {
     paths.filter(|path| !is_foreign(path)).collect()
 }
 
-/// Folders that are not ours to judge.
+/// Returns true for folders to which the rules do not apply.
 fn is_foreign(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
     ["target", ".git", ".venv", "__pycache__", "shared"].iter().any(|foreign| name == *foreign)
@@ -63,12 +64,13 @@ pub(crate) fn relative(path: &Path) -> String {
     below.components().map(|c| c.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
 }
 
-/// The line, counted from 1, of a byte offset.
+/// Returns the line, counted from 1, of a byte offset.
 pub(crate) fn line_of(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
 
-/// Offsets at which `word` stands by itself, neither after nor before a letter, digit or `_`.
+/// Returns the offsets at which `word` occurs as a whole word, neither after nor before a letter,
+/// digit or `_`.
 pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word).map(|(at, _)| at).filter(move |&at| {
@@ -76,7 +78,7 @@ pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = us
     })
 }
 
-/// The offset just after the bracket that closes the one at `open`.
+/// Returns the offset just after the bracket that closes the one at `open`.
 pub(crate) fn closing(code: &str, open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, c) in code[open..].char_indices() {
@@ -92,7 +94,7 @@ pub(crate) fn closing(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// Code without its unit tests: each `#[cfg(test)] mod … { … }` is blanked out.
+/// Blanks out unit tests: each `#[cfg(test)] mod … { … }`.
 pub(crate) fn without_tests(code: &str) -> String {
     let mut code = code.to_owned();
     let mut from = 0;
@@ -137,7 +139,8 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 128
 }
 
-/// The length of the comment or literal that `rest` begins with; 0 if it begins with code.
+/// Returns the length of the comment or literal at the start of `rest`, or 0 if it begins with
+/// code.
 fn literal_or_comment(rest: &str, fresh: bool) -> usize {
     if rest.starts_with("//") {
         return rest.find('\n').unwrap_or(rest.len());
@@ -180,7 +183,7 @@ fn block_comment(rest: &str) -> usize {
     rest.len()
 }
 
-/// The length of a string whose opening quote is at `open`.
+/// Returns the length of a string whose opening quote is at `open`.
 fn quoted(rest: &str, open: usize) -> usize {
     let bytes = rest.as_bytes();
     let mut at = open + 1;
@@ -194,7 +197,7 @@ fn quoted(rest: &str, open: usize) -> usize {
     rest.len()
 }
 
-/// The length of a character literal; 0 for a lifetime.
+/// Returns the length of a character literal, or 0 for a lifetime.
 fn character(rest: &str) -> usize {
     let mut inside = rest[1..].chars();
     match inside.next() {

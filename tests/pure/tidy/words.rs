@@ -1,4 +1,4 @@
-//! Words that may not appear, or only in certain places.
+//! Words that may not appear, or only in certain files.
 
 use std::fs;
 use std::path::Path;
@@ -115,8 +115,8 @@ fn no_file_is_called_after_nothing() {
 
 #[test]
 fn no_host_of_a_registry_and_no_machine_of_ours_is_named() {
-    // Put together here, so that this file does not name them either. Packages are named; where
-    // they come from is the business of the user's own tools.
+    // Assembled here, so that this file does not contain the words either. Packages are named;
+    // their origin is configured in the user's own tools.
     let banned = [
         ["py", "pi.org"].concat(),
         ["python", "hosted.org"].concat(),

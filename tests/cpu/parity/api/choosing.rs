@@ -1,4 +1,4 @@
-//! Elements chosen by what they hold, with sizes given.
+//! Functions that select elements by value, with static sizes.
 
 use oxidax::prelude::*;
 
@@ -48,7 +48,7 @@ pub(super) fn apply(op: &str, x: &[Array]) -> Option<Vec<Array>> {
     Some(vec![result])
 }
 
-/// In JAX's order.
+/// Returns the results in JAX's order.
 fn listed(found: Unique) -> Vec<Array> {
     vec![found.values, found.indices, found.inverse, found.counts]
 }

@@ -1,4 +1,4 @@
-//! Elementwise functions, and nonlinearities.
+//! Elementwise functions and activation functions.
 
 use oxidax::prelude::*;
 

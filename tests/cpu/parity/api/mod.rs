@@ -1,6 +1,6 @@
-//! The breadth of the array API: every composite function's values, derivatives, and both under
-//! vmap. An operation's name stands for one call with its options; each family's table writes that
-//! call.
+//! The array API compared with JAX: values, derivatives, and both under `vmap` for every composite
+//! function. An operation's name stands for one call with its options, which is in the table of its
+//! family.
 
 mod choosing;
 mod elementwise;
@@ -28,7 +28,7 @@ fn plain(op: &str, x: &[Array]) -> Vec<Array> {
     found.unwrap_or_else(|| panic!("no call is named {op}"))
 }
 
-/// The call on one example or, over the first axes, on a batch.
+/// Applies a call to one example or, over the leading axes, to a batch.
 fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     match params["vmap"] == true {
         true => vmap(|xs: Vec<Array>| plain(op, &xs)).apply(operands.to_vec()),

@@ -1,10 +1,10 @@
-//! Reductions of some elements, and with something to begin with.
+//! Reductions with a mask and with an initial value.
 
 use oxidax::prelude::*;
 
 pub(super) fn apply(op: &str, operands: &[Array]) -> Option<Vec<Array>> {
     let x = operands.first()?;
-    // Where there is no mask, every element counts.
+    // Without a mask every element counts.
     let over = |along: Axes| match operands.get(1) {
         Some(mask) => along.where_(mask),
         None => along.into(),

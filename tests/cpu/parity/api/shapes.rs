@@ -1,4 +1,5 @@
-//! Joining, splitting, turning, diagonals, positions, products of vectors, polynomials and windows.
+//! Concatenation, splitting, rotation, diagonals, indices, products of vectors, polynomials and
+//! windows.
 
 use oxidax::prelude::*;
 

@@ -30,7 +30,7 @@ fn special_function(op: &str, x: &[Array]) -> Option<Array> {
     })
 }
 
-/// Calls `method` of a distribution with the argument `x[0]`, if it is one of those listed.
+/// Calls `method` of a distribution with the argument `x[0]` if the method is listed.
 macro_rules! methods {
     ($distribution:expr, $x:ident, $method:ident: $($name:ident)*) => {
         match $method {
@@ -40,7 +40,7 @@ macro_rules! methods {
     };
 }
 
-/// Calls a method of a distribution with loc and scale as its last operands.
+/// Calls a method of a distribution whose last operands are `loc` and `scale`.
 fn with_loc_and_scale(name: &str, method: &str, x: &[Array]) -> Option<Array> {
     let (loc, scale) = (&x[x.len().checked_sub(2)?], &x[x.len() - 1]);
     macro_rules! located {

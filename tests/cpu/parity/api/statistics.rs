@@ -1,4 +1,4 @@
-//! Averages, quantiles, counts, and numerical calculus.
+//! Averages, quantiles, counts and numerical calculus.
 
 use oxidax::prelude::*;
 

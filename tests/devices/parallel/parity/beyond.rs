@@ -1,5 +1,5 @@
-//! What JAX 0.10.2 does not answer: derivatives that it refuses to make, and choices in which it
-//! waits for ever.
+//! Programs on which JAX 0.10.2 fails: derivatives that it does not support, and conditionals in
+//! which it hangs.
 
 use super::running::{first, partly, row, split};
 use super::{Function, collectives, composed};
@@ -13,8 +13,8 @@ fn dot(x: &Array, y: &Array) -> f32 {
     (x * y).sum().item().unwrap()
 }
 
-/// The derivative along one direction against the difference of values, and both modes against each
-/// other.
+/// Compares the derivative along one direction with a difference of values, and forward mode with
+/// reverse mode.
 fn expect_derivatives(name: &str, f: Function, x: &Array) {
     let v = sin(&(x * 3));
     let one = |x: &Array| f(std::slice::from_ref(x)).remove(0);
@@ -29,7 +29,7 @@ fn expect_derivatives(name: &str, f: Function, x: &Array) {
     assert!((forward - backward).abs() < 1e-3, "{name}: {forward} and {backward}");
 }
 
-/// One of a function's result and its argument, by a condition.
+/// Selects a function's result or its argument by a condition.
 type Choice = fn(&Array, &dyn Fn(Array) -> Array, Array) -> Array;
 
 mod on_cpu {
@@ -53,7 +53,7 @@ mod on_cpu {
         crate::parallel::close(&slope, &expected, 1e-5);
     }
 
-    /// In a branch that not all devices take nobody may wait for the others.
+    /// In a branch that not all devices take, no device may wait for the others.
     #[test]
     fn loops_in_branches_that_differ_are_refused_backward() {
         let x = sin(&crate::parallel::counting(&[8, 2]));

@@ -45,12 +45,12 @@ listed!(
     trees,
 );
 
-/// With an axis more in front.
+/// Adds a leading axis.
 fn in_a_list(x: &Array) -> Array {
     expand_dims(x, &[0])
 }
 
-/// What makes gathered values differ.
+/// Makes the gathered values distinct.
 fn ranked(y: Array) -> Array {
     y * (axis_index("i") + 1)
 }

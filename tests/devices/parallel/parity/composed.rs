@@ -40,7 +40,7 @@ listed!(
     rows_looked_up,
 );
 
-/// The sum of squares times what is squared.
+/// Returns each device's shard times the sum over all devices.
 fn shares(x: &Array) -> Array {
     over(|x| vec![psum(&x[0], "i") * &x[0]], &[p!["i"]], p!["i"], &[x])
 }

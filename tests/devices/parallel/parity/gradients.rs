@@ -40,7 +40,7 @@ listed!(
     own_forward_rule,
 );
 
-/// The gradient of each device's loss by its own rows.
+/// Returns the gradient of each device's loss with respect to its own rows.
 fn inside(x: &[Array], loss: impl Fn(&Array) -> Array + Copy) -> Vec<Array> {
     split(row(), &[p!["i"]], &[p!["i"]], move |x| vec![grad(loss)(&x[0])])(x)
 }
@@ -57,7 +57,7 @@ fn of_a_mean(x: &[Array]) -> Vec<Array> {
     inside(x, |x| integer_pow(&(x - pmean(x, "i")), 3).sum())
 }
 
-/// The sine of gathered rows, of which each device has its own multiple.
+/// The sine of gathered rows, multiplied on each device by a different factor.
 fn weighted_rows(x: &Array) -> Array {
     sin(&(all_gather(x, "i", 0, TILED) * (axis_index("i") + 1))).sum()
 }
@@ -135,7 +135,8 @@ fn reverse_over_reverse_inside(x: &[Array]) -> Vec<Array> {
     inside(x, move |x| square(&grad(f)(x)).sum())
 }
 
-/// The Hessian of `f` times `cos(x)`, once forward over reverse, once reverse over reverse.
+/// Returns the Hessian of `f` times `cos(x)`, computed forward over reverse and reverse over
+/// reverse.
 fn along(x: &Array, f: impl Fn(&Array) -> Array) -> Vec<Array> {
     let (f, v) = (&f, &cos(x));
     let forward = jvp(grad(f), x, v).1;
@@ -239,13 +240,13 @@ fn untyped_over_a_grid(x: &[Array]) -> Vec<Array> {
     untyped(grid(), &[p!["a"]], &[p![], p![], p!["a"]], each)(x)
 }
 
-/// The identity, whose cotangents are summed.
+/// The identity; its cotangents are summed over the axis.
 fn copied_to_all(x: &Array) -> Array {
     let forward = |x: &Array| (x.clone(), ());
     custom_vjp(|x: &Array| x.clone(), forward, |(): &(), ct: &Array| psum(ct, "i"))(x)
 }
 
-/// The sum, whose cotangents are not.
+/// The sum over the axis; its cotangents are not summed.
 fn summed_once(x: &Array) -> Array {
     let forward = |x: &Array| (psum(x, "i"), ());
     custom_vjp(|x: &Array| psum(x, "i"), forward, |(): &(), ct: &Array| ct.clone())(x)
@@ -263,7 +264,7 @@ fn own_rules(x: &[Array]) -> Vec<Array> {
     untyped(row(), &specs, &specs, each)(x)
 }
 
-/// The cube, with a rule that says another derivative.
+/// The cube, with a custom rule that returns a different derivative.
 fn cubed(x: &Array) -> Array {
     let rule = |x: &Array, dx: &Array| (integer_pow(x, 3), x * 5 * dx);
     custom_jvp(|x: &Array| integer_pow(x, 3), rule)(x)

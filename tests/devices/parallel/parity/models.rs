@@ -25,12 +25,12 @@ listed!(
     mixed_precision_step,
 );
 
-/// The matrix product with the second operand's axes exchanged.
+/// The matrix product with the transposed second operand.
 fn matmul_transposed(x: &Array, y: &Array) -> Array {
     x.matmul(&transpose(y, &[1, 0]))
 }
 
-/// A loss, and its gradients by all operands.
+/// Returns a loss, and its gradients with respect to all operands.
 fn gradients(loss: impl Fn(&Vec<Array>) -> Array, operands: &[Array]) -> Vec<Array> {
     let (value, slopes) = value_and_grad(loss)(&operands.to_vec());
     [vec![value], slopes].concat()
@@ -126,7 +126,8 @@ fn attention_with_spread_heads(x: &[Array]) -> Vec<Array> {
     split(row(), &[p![], own.clone(), own.clone(), own.clone(), own], &[p![]], each)(x)
 }
 
-/// Keys and values go around; sums are kept relative to the largest score so far.
+/// Ring attention: keys and values are passed around the ring. Sums are relative to the largest
+/// score so far.
 fn ring_attention(x: &[Array]) -> Array {
     let q = &x[0];
     let step = |carry: Vec<Array>, _: Array| {

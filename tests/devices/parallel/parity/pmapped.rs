@@ -31,12 +31,12 @@ listed!(
     trees_of_examples,
 );
 
-/// One result of one argument, mapped under a name.
+/// Maps a function of one argument and one result over a named axis.
 fn over(x: &Array, f: impl Fn(&Array) -> Array + Send + Sync + 'static) -> Array {
     pmap(move |x: Array| f(&x)).axis_name("i").call(x).unwrap()
 }
 
-/// Every so many rows.
+/// Returns every `stride`-th row.
 fn thinned(all: Vec<Array>, stride: usize) -> Vec<Array> {
     all.iter().map(|y| slice_in_dim(y, 0, y.shape()[0] as isize, stride, 0)).collect()
 }

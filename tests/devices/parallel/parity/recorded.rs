@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// `fixtures/parallel`.
 pub(super) struct Suite {
-    /// What cases belong to.
+    /// The families of cases.
     pub(super) families: Vec<String>,
     cases: Vec<Value>,
     tolerance: Value,
@@ -47,7 +47,7 @@ impl Suite {
         }
     }
 
-    /// The cases of a family.
+    /// Returns the cases of a family.
     pub(super) fn cases(&self, family: &str) -> Vec<Case<'_>> {
         let cases = self.cases.iter().map(|json| Case { suite: self, json });
         cases.filter(|case| case.json["params"]["family"] == family).collect()
@@ -59,24 +59,25 @@ impl<'a> Case<'a> {
         self.json["name"].as_str().unwrap()
     }
 
-    /// Its operands, computed as `recorder/parallel_table.py` computes them.
+    /// Computes the operands as `recorder/parallel_table.py` does.
     pub(super) fn operands(self) -> Vec<Array> {
         let types = texts(&self.json["params"]["operands"]);
         types.iter().enumerate().map(|(seed, text)| formula(text, seed)).collect()
     }
 
-    /// The operands by which it is differentiated, if it is.
+    /// Returns the operands with respect to which the case is differentiated, or `None` if it is
+    /// not.
     pub(super) fn wrt(self) -> Option<Vec<usize>> {
         let list = self.json["params"]["wrt"].as_array()?;
         Some(list.iter().map(|at| at.as_u64().unwrap() as usize).collect())
     }
 
-    /// How JAX's results lie, where that was recorded.
+    /// Returns the shardings that JAX gives the results, if they were recorded.
     pub(super) fn specs(self) -> Option<Vec<Vec<Vec<String>>>> {
         serde_json::from_value(self.json["specs"].clone()).ok()
     }
 
-    /// What is asked of a result of this dtype.
+    /// Returns the tolerance for a result of this dtype.
     pub(super) fn tolerance(self, dtype: DType) -> &'a Value {
         match &self.json["tolerance"] {
             Value::Null => &self.suite.tolerance[dtype.name()],
@@ -102,7 +103,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The operand of a type like `f32[8,2]`.
+/// Returns the operand of a type, such as `f32[8,2]`.
 fn formula(text: &str, seed: usize) -> Array {
     let (dtype, dims) = text.trim_end_matches(']').split_once('[').unwrap();
     let dims = dims.split(',').filter(|size| !size.is_empty());
@@ -110,7 +111,7 @@ fn formula(text: &str, seed: usize) -> Array {
     numbers(DType::from_name(dtype).unwrap(), &dims, seed)
 }
 
-/// Numbers that every dtype has exactly.
+/// Returns numbers that every dtype represents exactly.
 pub(super) fn numbers(dtype: DType, dims: &[usize], seed: usize) -> Array {
     let n: usize = dims.iter().product();
     let step = |at: usize, seed: usize| ((at * 37 + seed * 11) % 101) as i32;

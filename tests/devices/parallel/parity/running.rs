@@ -1,4 +1,4 @@
-//! Running cases and comparing their results.
+//! Runs cases and compares their results.
 
 use super::difference::difference;
 use super::recorded::{Case, Suite, numbers};
@@ -13,28 +13,28 @@ pub(super) fn square(x: &Array) -> Array {
     integer_pow(x, 2)
 }
 
-/// All devices along `i`.
+/// Returns a mesh of all devices along `i`.
 pub(super) fn row() -> Mesh {
     crate::parallel::mesh([("i", 8)])
 }
 
-/// Four by two.
+/// Returns a mesh of four by two devices.
 pub(super) fn grid() -> Mesh {
     crate::parallel::mesh([("a", 4), ("b", 2)])
 }
 
-/// Everybody sends to the next.
+/// Returns the pairs of a ring: each device sends to the next.
 pub(super) fn ring() -> Vec<(usize, usize)> {
     (0..8).map(|k| (k, (k + 1) % 8)).collect()
 }
 
-/// The first row.
+/// Returns the first row.
 pub(super) fn first(x: &Array) -> Array {
     squeeze(&dynamic_index_in_dim(x, 0, 0), &[0])
 }
 
-/// A function of a list mapped over the shards of a mesh; `outs` is one spec for all results, or
-/// one for each.
+/// Maps a function of a list over the shards of a mesh. `outs` is one spec for all results, or one
+/// for each.
 pub(super) fn split<'f>(
     mesh: Mesh,
     ins: &[PartitionSpec],
@@ -45,12 +45,12 @@ pub(super) fn split<'f>(
     move |operands: &[Array]| mapped.apply(operands.to_vec())
 }
 
-/// `f` of each device's rows.
+/// Applies `f` to each device's rows.
 pub(super) fn own(x: &[Array], f: impl Fn(&Array) -> Array) -> Vec<Array> {
     split(row(), &[p!["i"]], &[p!["i"]], |x| vec![f(&x[0])])(x)
 }
 
-/// The same without types that say what varies.
+/// Like [`split`], without the check of varying types.
 pub(super) fn untyped<'f>(
     mesh: Mesh,
     ins: &[PartitionSpec],
@@ -62,7 +62,7 @@ pub(super) fn untyped<'f>(
     move |operands: &[Array]| mapped.apply(operands.to_vec())
 }
 
-/// The same over one axis of the grid, the other left to the compiler.
+/// Like [`split`], mapped over one axis of the grid. The compiler partitions the other axis.
 pub(super) fn partly<'f>(
     axis: &str,
     ins: &[PartitionSpec],
@@ -74,7 +74,7 @@ pub(super) fn partly<'f>(
     move |operands: &[Array]| mapped.apply(operands.to_vec())
 }
 
-/// The one result of a function mapped over the row.
+/// Returns the only result of a function mapped over the row.
 pub(super) fn over(
     f: impl Fn(Vec<Array>) -> Vec<Array>,
     ins: &[PartitionSpec],
@@ -85,12 +85,12 @@ pub(super) fn over(
     split(row(), ins, &[out], f)(&operands).remove(0)
 }
 
-/// The specs of the one argument that is a list.
+/// Returns the specs of a function whose only argument is a list.
 fn listed(specs: &[PartitionSpec]) -> PerArgument<PartitionSpec> {
     PerArgument::Each(vec![PerLeaf::Each(specs.to_vec())])
 }
 
-/// The specs of a list of results.
+/// Returns the specs of a list of results.
 fn results(specs: &[PartitionSpec]) -> PerArgument<PartitionSpec> {
     match specs {
         [one] => PerArgument::All(PerLeaf::All(one.clone())),
@@ -98,7 +98,7 @@ fn results(specs: &[PartitionSpec]) -> PerArgument<PartitionSpec> {
     }
 }
 
-/// Values; then the tangents of inexact results, then the cotangents of the operands.
+/// Returns the values, the tangents of inexact results, and the cotangents of the operands.
 fn with_derivatives(f: Function, wrt: &[usize], operands: &[Array]) -> Vec<Array> {
     let inexact = |chosen: &Vec<Array>| -> Vec<Array> {
         let mut all = operands.to_vec();
@@ -118,7 +118,7 @@ fn with_derivatives(f: Function, wrt: &[usize], operands: &[Array]) -> Vec<Array
     all
 }
 
-/// What the function makes of the case: as one program, unless it makes programs itself.
+/// Computes the results of a case: in one program, unless the function creates its own programs.
 fn run(case: Case<'_>, f: Function, compiled: bool) -> Result<Vec<Array>, String> {
     let wrt = case.wrt();
     let all = move |operands: Vec<Array>| match &wrt {
@@ -132,7 +132,7 @@ fn run(case: Case<'_>, f: Function, compiled: bool) -> Result<Vec<Array>, String
     }
 }
 
-/// What is wrong with the results of a case.
+/// Compares the results of a case with the recorded ones.
 fn compared(case: Case<'_>, results: &[Array]) -> Result<(), String> {
     let expected = case.results();
     if results.len() != expected.len() {
@@ -161,8 +161,8 @@ fn compared(case: Case<'_>, results: &[Array]) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs every recorded case of a family, and fails with those that differ, those that have no
-/// function, and the functions of which nothing is recorded.
+/// Runs every recorded case of a family. Fails for cases that differ, for cases without a function,
+/// and for functions without a case.
 pub(super) fn check(family: &str, table: Table) {
     crate::parallel::eight();
     let suite = Suite::load();

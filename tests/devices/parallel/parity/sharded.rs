@@ -42,21 +42,21 @@ listed!(
     product_of_bf16,
 );
 
-/// A program of a list.
+/// A program of a list of arrays.
 pub(super) type Program = fn(&[Array]) -> Vec<Array>;
 
 pub(super) fn square(x: &Array) -> Array {
     integer_pow(x, 2)
 }
 
-/// The operands, cut so.
+/// Places the operands on the mesh with these shardings.
 pub(super) fn put(mesh: &Mesh, x: &[Array], specs: &[PartitionSpec]) -> Vec<Array> {
     assert_eq!(x.len(), specs.len());
     let each = x.iter().zip(specs);
     each.map(|(x, spec)| device_put(x, mesh.sharding(spec.clone()).unwrap()).unwrap()).collect()
 }
 
-/// The program of arrays that lie so.
+/// Runs a program on arrays with these shardings.
 pub(super) fn follow(x: &[Array], specs: &[PartitionSpec], f: Program) -> Vec<Array> {
     jit(move |x: Vec<Array>| f(&x)).call(put(&grid(), x, specs)).unwrap()
 }
@@ -69,7 +69,7 @@ fn broadcast(x: &[Array]) -> Vec<Array> {
     follow(x, &[p!["a"], p!["b"]], |x| vec![&x[0] + &x[1]])
 }
 
-/// The matrix product of both.
+/// Returns the matrix product of both operands.
 fn product(x: &[Array]) -> Vec<Array> {
     vec![x[0].matmul(&x[1])]
 }
@@ -120,7 +120,8 @@ fn logsumexp_of_rows(x: &[Array]) -> Vec<Array> {
     follow(x, &[p!["a", "b"]], |x| vec![logsumexp(&x[0], -1), logsumexp(&x[0], Axes::all())])
 }
 
-/// `[examples, positions, features]` with `[positions, in, out]`, of the same size.
+/// Convolves `[examples, positions, features]` with `[positions, in, out]`; the size does not
+/// change.
 pub(super) fn same_convolution(x: &[Array]) -> Vec<Array> {
     let how = ConvGeneralDilated {
         window_strides: vec![1],
@@ -143,7 +144,7 @@ fn convolution_of_spread_positions(x: &[Array]) -> Vec<Array> {
     follow(x, &[p![None, "a"], p![]], same_convolution)
 }
 
-/// Rows of the first by the second.
+/// Selects rows of the first operand by the second.
 fn rows(x: &[Array]) -> Vec<Array> {
     vec![take(&x[0], &remainder(abs(&x[1]), 8), 0)]
 }

@@ -21,7 +21,7 @@ listed!(
     training_step,
 );
 
-/// The gradients of the sum of squares.
+/// Returns the gradients of the sum of squares.
 fn slopes(x: &[Array], specs: &[PartitionSpec], f: Program) -> Vec<Array> {
     let loss = move |x: &Vec<Array>| {
         let sums = f(x).into_iter().map(|y| square(&y).sum());
