@@ -71,7 +71,7 @@ impl LabelledImages {
     /// Returns the scaled pixels and the label of one image.
     ///
     /// # Panics
-    /// If `row` is not below [`Labelled::len`].
+    /// If `row` is not below [`LabelledImages::len`].
     pub fn row(&self, row: usize) -> (Vec<f32>, i32) {
         let example = LabelledImage { rows: self.rows.clone(), row: self.order[row] };
         (example.pixels().collect(), example.label())
@@ -79,7 +79,7 @@ impl LabelledImages {
 
     /// Returns a set of these rows in this order. A row may appear repeatedly.
     ///
-    /// Throws `Op` (value) if one is not below [`Labelled::len`].
+    /// Throws `Op` (value) if one is not below [`LabelledImages::len`].
     ///
     /// ```no_run
     /// use oxidax::prelude::*;

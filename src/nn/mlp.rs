@@ -15,7 +15,7 @@ pub enum Activation {
     Relu,
     /// [`gelu`], approximated with `tanh`.
     Gelu,
-    /// [`gelu_exact`], computed with `erf`.
+    /// `gelu` with `approximate: false`, computed with `erf`.
     GeluExact,
     /// [`silu`], also called swish.
     Silu,

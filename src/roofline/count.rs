@@ -249,8 +249,8 @@ impl Roofline {
     }
 
     /// Replaces the exchanges of the program by those of the compiled program, as returned by
-    /// [`Compiled::collectives`](crate::jit::Compiled::collectives), on the mesh that it was
-    /// compiled for.
+    /// [`CompilerReport::collectives`](crate::jit::CompilerReport::collectives), on the mesh that
+    /// it was compiled for.
     ///
     /// Where the compiler does not report the number of runs, it is that of the exchange of the
     /// program with the same kind and axes.

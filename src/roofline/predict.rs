@@ -231,7 +231,7 @@ impl Prediction {
     /// Returns true if arguments and results fit into main memory.
     ///
     /// Intermediate values need more:
-    /// [`Compiled::memory_analysis`](crate::jit::Compiled::memory_analysis) reports it.
+    /// [`CompilerReport::memory_analysis`](crate::jit::CompilerReport::memory_analysis) reports it.
     pub fn fits(&self) -> bool {
         self.least_bytes <= self.device.hbm_bytes as f64
     }
