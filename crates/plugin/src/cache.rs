@@ -4,7 +4,7 @@
 //! CACHE/plugins/.lock                                   the lock held during writes
 //! CACHE/plugins/PACKAGE-VERSION/LIBRARY.so              a pinned plugin
 //! CACHE/plugins/PACKAGE-VERSION/LIBRARY.so.verified     its SHA-256, size and modification time
-//! CACHE/plugins/local-PLATFORM/LIBRARY.so               a plugin that the user installed from a file
+//! CACHE/plugins/local-PLATFORM/LIBRARY.so               a plugin installed from a file
 //! CACHE/plugins/.new-…/                                 an unfinished installation
 //! ```
 //! Invariants:

@@ -103,11 +103,12 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Config::from_env`].
+    /// The errors of [`Config::from_env`].
     ///
     /// ```
     /// use oxidax_plugin::{Config, Platform};
-    /// let config = Config::from_variables(|name| (name == "OXIDAX_PLATFORM").then(|| "tpu".into()))?;
+    /// let config =
+    ///     Config::from_variables(|name| (name == "OXIDAX_PLATFORM").then(|| "tpu".into()))?;
     /// assert_eq!(config.platform, Some(Platform::Tpu));
     /// # Ok::<(), oxidax_plugin::Error>(())
     /// ```

@@ -61,7 +61,7 @@ pub fn install(pin: &Pin, config: &Config, progress: &mut dyn Progress) -> Resul
 ///
 /// # Errors
 ///
-/// As [`install`].
+/// The errors of [`install`].
 pub fn reinstall(
     pin: &Pin,
     config: &Config,
@@ -109,7 +109,7 @@ pub fn install_file(
 ///
 /// # Errors
 ///
-/// As [`install_file`], except [`Error::AlreadyInstalled`].
+/// The errors of [`install_file`], except [`Error::AlreadyInstalled`].
 pub fn reinstall_file(
     file: &Path,
     platform: Option<Platform>,

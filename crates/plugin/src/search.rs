@@ -61,7 +61,9 @@ impl Plugin {
     /// let path = "/usr/lib/libtpu.so".into();
     /// let plugin = Plugin { platform: Platform::Tpu, path, origin, sha256: None };
     /// let help = plugin.replacement();
-    /// assert!(help.starts_with("`oxidax plugin install tpu` installs libtpu==0.0.51 (C API 0.116)"));
+    /// assert!(
+    ///     help.starts_with("`oxidax plugin install tpu` installs libtpu==0.0.51 (C API 0.116)")
+    /// );
     /// assert!(help.ends_with("then unset TPU_LIBRARY_PATH"));
     /// ```
     pub fn replacement(&self) -> String {
@@ -168,7 +170,7 @@ pub fn find_or_install(
 ///
 /// # Errors
 ///
-/// As [`find_or_install`], [`devices::check`] and [`devices::check_plugin`].
+/// The errors of [`find_or_install`], [`devices::check`] and [`devices::check_plugin`].
 pub fn find_usable(
     request: &Request,
     config: &Config,
@@ -192,7 +194,7 @@ pub fn find_usable(
 ///
 /// # Errors
 ///
-/// As for [`find_or_install`], except the errors of installation.
+/// The errors of [`find_or_install`], except those of installation.
 pub fn find(
     platform: Platform,
     config: &Config,
