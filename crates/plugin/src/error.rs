@@ -35,7 +35,10 @@ pub enum Error {
     Unusable(#[from] Unusable),
 
     /// The plugin file selected by the user does not exist. No other location is tried.
-    #[error("{named_by} names the {platform} plugin {path}, which is not a readable file: {source}", path = .path.display())]
+    #[error(
+        "{named_by} names the {platform} plugin {path}, which is not a readable file: {source}",
+        path = .path.display()
+    )]
     MissingPlugin {
         /// The platform.
         platform: Platform,
@@ -48,7 +51,11 @@ pub enum Error {
     },
 
     /// A plugin file was given without its platform, and its name does not contain the platform.
-    #[error("which platform does {path} drive? its name does not say\n  help: name the platform: cpu, tpu or cuda", path = .path.display())]
+    #[error(
+        "which platform does {path} drive? its name does not say\n  \
+         help: name the platform: cpu, tpu or cuda",
+        path = .path.display()
+    )]
     PlatformUnclear {
         /// The file.
         path: PathBuf,
@@ -56,7 +63,10 @@ pub enum Error {
 
     /// This host has no plugin for the platform, and none can be installed without the user's
     /// consent.
-    #[error("no {platform} plugin found; looked at:\n{looked}  help: {help}", looked = bullets(.looked))]
+    #[error(
+        "no {platform} plugin found; looked at:\n{looked}  help: {help}",
+        looked = bullets(.looked)
+    )]
     NotFound {
         /// The platform.
         platform: Platform,
@@ -68,7 +78,9 @@ pub enum Error {
 
     /// There is no pinned plugin for this operating system and processor.
     #[error(
-        "{requirement} is for {wanted}, this host is {host}\n  help: build or get a PJRT plugin for this host, then `oxidax plugin install PATH`, or set {variable} to its path"
+        "{requirement} is for {wanted}, this host is {host}\n  \
+         help: build or get a PJRT plugin for this host, then `oxidax plugin install PATH`, or set \
+         {variable} to its path"
     )]
     WrongHost {
         /// The requested package.
@@ -82,7 +94,12 @@ pub enum Error {
     },
 
     /// Downloads are forbidden.
-    #[error("OXIDAX_OFFLINE forbids fetching {requirement} ({size})\n  help: unset OXIDAX_OFFLINE and run `{command}`, or copy the wheel {wheel} here and run `oxidax plugin install PATH`", size = mib(*.size))]
+    #[error(
+        "OXIDAX_OFFLINE forbids fetching {requirement} ({size})\n  \
+         help: unset OXIDAX_OFFLINE and run `{command}`, or copy the wheel {wheel} here and run \
+         `oxidax plugin install PATH`",
+        size = mib(*.size)
+    )]
     Offline {
         /// The package.
         requirement: String,
@@ -96,7 +113,8 @@ pub enum Error {
 
     /// Neither `HOME` nor another variable gives the cache folder.
     #[error(
-        "no cache folder: OXIDAX_CACHE, XDG_CACHE_HOME and HOME are all unset\n  help: set OXIDAX_CACHE to a folder of your own"
+        "no cache folder: OXIDAX_CACHE, XDG_CACHE_HOME and HOME are all unset\n  \
+         help: set OXIDAX_CACHE to a folder of your own"
     )]
     NoCache,
 
@@ -112,7 +130,11 @@ pub enum Error {
     },
 
     /// The cache cannot be created or written.
-    #[error("cannot write the plugin cache at {path}: {source}\n  help: set OXIDAX_CACHE to a folder that you can write, or {variable} to a plugin file", path = .path.display())]
+    #[error(
+        "cannot write the plugin cache at {path}: {source}\n  \
+         help: set OXIDAX_CACHE to a folder that you can write, or {variable} to a plugin file",
+        path = .path.display()
+    )]
     CacheNotWritable {
         /// The file or folder that could not be written.
         path: PathBuf,
@@ -134,7 +156,12 @@ pub enum Error {
     },
 
     /// This host has neither `pip` nor `uv`.
-    #[error("fetching {requirement} ({size}) needs pip or uv, and neither is on the PATH\n  help: install one of them (on Debian: `apt install python3-pip`), or copy the wheel {wheel} from another machine and run `oxidax plugin install PATH`", size = mib(*.size))]
+    #[error(
+        "fetching {requirement} ({size}) needs pip or uv, and neither is on the PATH\n  \
+         help: install one of them (on Debian: `apt install python3-pip`), or copy the wheel \
+         {wheel} from another machine and run `oxidax plugin install PATH`",
+        size = mib(*.size)
+    )]
     NoTool {
         /// The package.
         requirement: String,
@@ -145,7 +172,12 @@ pub enum Error {
     },
 
     /// Every available tool failed to fetch the package.
-    #[error("could not fetch {requirement} ({size}):\n{attempts}  help: check the network, the proxy and the package index that the tool is set up for, then run `{command}` again", size = mib(*.size), attempts = bullets(.attempts))]
+    #[error(
+        "could not fetch {requirement} ({size}):\n{attempts}  help: check the network, the proxy \
+         and the package index that the tool is set up for, then run `{command}` again",
+        size = mib(*.size),
+        attempts = bullets(.attempts)
+    )]
     Fetch {
         /// The package.
         requirement: String,
@@ -171,7 +203,11 @@ pub enum Error {
     },
 
     /// A file's size differs from the pinned size: the file is truncated, or it is another file.
-    #[error("{path} has {found} bytes, expected {expected}: it is truncated or another file; it was not installed", path = .path.display())]
+    #[error(
+        "{path} has {found} bytes, expected {expected}: it is truncated or another file; it was \
+         not installed",
+        path = .path.display()
+    )]
     WrongSize {
         /// The file.
         path: PathBuf,
@@ -182,7 +218,11 @@ pub enum Error {
     },
 
     /// A file's hash differs from the pinned hash.
-    #[error("{path} has SHA-256 {found}, expected {expected}; it was not installed\n  help: the package index or a proxy served another file; do not use it", path = .path.display())]
+    #[error(
+        "{path} has SHA-256 {found}, expected {expected}; it was not installed\n  \
+         help: the package index or a proxy served another file; do not use it",
+        path = .path.display()
+    )]
     WrongHash {
         /// The file.
         path: PathBuf,
@@ -204,7 +244,12 @@ pub enum Error {
     },
 
     /// The wheel to install is not pinned.
-    #[error("{path} is not a wheel that oxidax knows; known:\n{known}  help: unzip it and install the library inside", path = .path.display(), known = bullets(.known))]
+    #[error(
+        "{path} is not a wheel that oxidax knows; known:\n{known}  help: unzip it and install the \
+         library inside",
+        path = .path.display(),
+        known = bullets(.known)
+    )]
     UnknownWheel {
         /// The wheel.
         path: PathBuf,
@@ -213,7 +258,11 @@ pub enum Error {
     },
 
     /// An installed library has changed since its installation.
-    #[error("the installed plugin {path} is damaged: {reason}\n  help: run `oxidax plugin install {name} --force`", path = .path.display())]
+    #[error(
+        "the installed plugin {path} is damaged: {reason}\n  \
+         help: run `oxidax plugin install {name} --force`",
+        path = .path.display()
+    )]
     Damaged {
         /// The library.
         path: PathBuf,
@@ -244,7 +293,10 @@ pub enum Error {
     },
 
     /// The file is a shared library, but not a PJRT plugin.
-    #[error("{path} is not a PJRT plugin: it does not export GetPjrtApi (it exports {exports} symbols)", path = .path.display())]
+    #[error(
+        "{path} is not a PJRT plugin: it does not export GetPjrtApi (it exports {exports} symbols)",
+        path = .path.display()
+    )]
     NotAPlugin {
         /// The file.
         path: PathBuf,
@@ -262,7 +314,11 @@ pub enum Error {
     },
 
     /// An entry with this name exists. Only a reinstallation replaces it.
-    #[error("{path} is installed already\n  help: add --force to replace it", path = .path.display())]
+    #[error(
+        "{path} is installed already\n  \
+         help: add --force to replace it",
+        path = .path.display()
+    )]
     AlreadyInstalled {
         /// The installed library.
         path: PathBuf,

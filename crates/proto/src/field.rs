@@ -106,10 +106,16 @@ numbers! {
     bool, 0, |value, out| put_varint(u64::from(value), out),
         |value| varint(value).map(|value| value != 0), next_varint;
     f32, 5, |value, out| out.extend(value.to_le_bytes()),
-        |value| if let WireValue::Fixed32(bytes) = value { Some(f32::from_le_bytes(bytes)) } else { None },
+        |value| {
+            let WireValue::Fixed32(bytes) = value else { return None };
+            Some(f32::from_le_bytes(bytes))
+        },
         |packed| packed.array().map(WireValue::Fixed32);
     f64, 1, |value, out| out.extend(value.to_le_bytes()),
-        |value| if let WireValue::Fixed64(bytes) = value { Some(f64::from_le_bytes(bytes)) } else { None },
+        |value| {
+            let WireValue::Fixed64(bytes) = value else { return None };
+            Some(f64::from_le_bytes(bytes))
+        },
         |packed| packed.array().map(WireValue::Fixed64);
 }
 

@@ -41,8 +41,8 @@ fn a_new_user_has_no_programs() {
     let outcome = user.oxidax(&["cache", "stats"]);
     assert!(outcome.succeeded, "{}", outcome.stderr);
     let expected = format!(
-        "folder      {}\nentries     0 entries, 0 B\nlimits      at most 4.0 GiB, unused for at most 30.0 days; kept if \
-         compiling takes 0.05 s and it has 0 B\n",
+        "folder      {}\nentries     0 entries, 0 B\nlimits      at most 4.0 GiB, unused for at \
+         most 30.0 days; kept if compiling takes 0.05 s and it has 0 B\n",
         user.folder().display()
     );
     assert_eq!(outcome.stdout, expected);

@@ -70,7 +70,8 @@ fn a_file_name_without_a_platform_needs_the_option() {
 fn an_unknown_name_lists_the_valid_names() {
     let outcome = User::new().oxidax(&["plugin", "install", "rocm"]);
     assert!(!outcome.succeeded);
-    let expected = "`rocm` is neither a plugin's name (cpu, cpu-aarch64, tpu, cuda, cuda-ptxas, cuda-libdevice, cpu-api-0.106, cpu-api-0.81)";
+    let expected = "`rocm` is neither a plugin's name (cpu, cpu-aarch64, tpu, cuda, cuda-ptxas, \
+                    cuda-libdevice, cpu-api-0.106, cpu-api-0.81)";
     assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
     let outcome = User::new().oxidax(&["plugin", "install", "cpu", "--platform", "tpu"]);
     assert!(outcome.stderr.contains("`cpu` is a plugin for cpu, not tpu"), "{}", outcome.stderr);

@@ -273,7 +273,8 @@ mod tests {
         let error = read(&[hosts, ("TPU_WORKER_ID", "2")]).unwrap_err();
         assert_eq!(
             error,
-            "TPU_WORKER_ID is `2`, expected less than 2, the number of hosts in TPU_WORKER_HOSTNAMES"
+            "TPU_WORKER_ID is `2`, expected less than 2, the number of hosts in \
+             TPU_WORKER_HOSTNAMES"
         );
         let slices = [("MEGASCALE_SLICE_ID", "2"), ("MEGASCALE_NUM_SLICES", "2")];
         assert!(read(&slices).unwrap_err().starts_with("MEGASCALE_SLICE_ID is `2`"));

@@ -270,9 +270,11 @@ fn messages_of_libtpu_are_explained() {
     let unseen = explain(Platform::Tpu, &host.config, complaint).unwrap();
     assert_eq!(
         unseen.to_string(),
-        "the TPU is in use by a process that cannot be seen: the files of 1 processes are closed to this user\n  \
-         help: `sudo lsof -w /dev/accel0 /dev/accel1 /dev/accel2 /dev/accel3 /tmp/libtpu_lockfile` names it; if it \
-         names nobody, a process left the lock behind: `sudo rm /tmp/libtpu_lockfile`"
+        "the TPU is in use by a process that cannot be seen: the files of 1 processes are closed \
+         to this user\n  \
+         help: `sudo lsof -w /dev/accel0 /dev/accel1 /dev/accel2 /dev/accel3 /tmp/libtpu_lockfile` \
+         names it; if it names nobody, a process left the lock behind: `sudo rm \
+         /tmp/libtpu_lockfile`"
     );
     host.lock("815");
     let seen = explain(Platform::Tpu, &host.config, complaint).unwrap().to_string();
@@ -292,7 +294,8 @@ fn gpus_need_a_recent_driver() {
     host.file("dev/nvidia0", "");
     let version = |text: &str| {
         let line = format!(
-            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {text}  Sun Jul 27\nGCC version: 12.2.0\n"
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {text}  Sun Jul 27\nGCC version: \
+             12.2.0\n"
         );
         host.file("proc/driver/nvidia/version", line);
     };

@@ -11,9 +11,10 @@ use super::holders::Holder;
 pub enum Unusable {
     /// There is no chip.
     #[error(
-        "this host has no TPU: none of its {devices} PCI devices is one, and there is no /dev/accelN or /dev/vfio/N of \
-         one\n  help: OXIDAX_PLATFORM=cpu runs on the CPU; compiling for TPUs that are elsewhere needs none here; \
-         docs/cloud-tpu.md says how to get a host with TPUs"
+        "this host has no TPU: none of its {devices} PCI devices is one, and there is no \
+         /dev/accelN or /dev/vfio/N of one\n  \
+         help: OXIDAX_PLATFORM=cpu runs on the CPU; compiling for TPUs that are elsewhere needs \
+         none here; docs/cloud-tpu.md says how to get a host with TPUs"
     )]
     NoTpu {
         /// Number of inspected devices.
@@ -22,9 +23,10 @@ pub enum Unusable {
 
     /// There are chips, but no device files for them.
     #[error(
-        "this host has {chips}, but no device file for them (/dev/accelN or /dev/vfio/N)\n  help: in a container, pass \
-         them in: `docker run --privileged --net=host …`, or `--device=/dev/vfio/N` for each; on the host itself the \
-         driver is missing: make the machine from one of Google's TPU images"
+        "this host has {chips}, but no device file for them (/dev/accelN or /dev/vfio/N)\n  \
+         help: in a container, pass them in: `docker run --privileged --net=host …`, or \
+         `--device=/dev/vfio/N` for each; on the host itself the driver is missing: make the \
+         machine from one of Google's TPU images"
     )]
     NoTpuNodes {
         /// Number and generation of the chips.
@@ -33,7 +35,8 @@ pub enum Unusable {
 
     /// Another user owns the device file.
     #[error(
-        "cannot open {node}: permission denied (mode {mode:04o}, owner {owner}, group {group}; you are user {user})\n  \
+        "cannot open {node}: permission denied (mode {mode:04o}, owner {owner}, group {group}; you \
+         are user {user})\n  \
          help: {help}", node = .node.display()
     )]
     NotPermitted {
@@ -52,8 +55,13 @@ pub enum Unusable {
     },
 
     /// Other processes use the chips. A chip serves one process at a time.
-    #[error("the TPU is in use: {held}\n  help: wait until it ends, or end it: `kill {pids}`; to share the host, give each \
-             process its own chips with TPU_VISIBLE_CHIPS", held = listed(.holders), pids = pids(.holders))]
+    #[error(
+        "the TPU is in use: {held}\n  \
+         help: wait until it ends, or end it: `kill {pids}`; to share the host, give each process \
+         its own chips with TPU_VISIBLE_CHIPS",
+        held = listed(.holders),
+        pids = pids(.holders)
+    )]
     TpuHeld {
         /// The processes.
         holders: Vec<Holder>,
@@ -61,8 +69,10 @@ pub enum Unusable {
 
     /// A process that this user may not see uses the chips.
     #[error(
-        "the TPU is in use by a process that cannot be seen: the files of {hidden} processes are closed to this user\n  \
-         help: `sudo lsof -w {files}` names it; if it names nobody, a process left the lock behind: `sudo rm {lock}`",
+        "the TPU is in use by a process that cannot be seen: the files of {hidden} processes are \
+         closed to this user\n  \
+         help: `sudo lsof -w {files}` names it; if it names nobody, a process left the lock \
+         behind: `sudo rm {lock}`",
         lock = super::holders::LOCK_FILE
     )]
     HeldByUnseen {
@@ -74,9 +84,10 @@ pub enum Unusable {
 
     /// There is no GPU.
     #[error(
-        "this host has no NVIDIA GPU: none of its {devices} PCI devices is one, and there is no /dev/nvidiaN\n  help: \
-         OXIDAX_PLATFORM=cpu runs on the CPU; compiling for GPUs that are elsewhere needs none here; in a container, pass \
-         the GPUs in: `docker run --gpus all …`"
+        "this host has no NVIDIA GPU: none of its {devices} PCI devices is one, and there is no \
+         /dev/nvidiaN\n  \
+         help: OXIDAX_PLATFORM=cpu runs on the CPU; compiling for GPUs that are elsewhere needs \
+         none here; in a container, pass the GPUs in: `docker run --gpus all …`"
     )]
     NoGpu {
         /// Number of inspected devices.
@@ -85,9 +96,10 @@ pub enum Unusable {
 
     /// There are GPUs, but no driver.
     #[error(
-        "this host has {gpus} NVIDIA display devices, but no driver for them (/proc/driver/nvidia, /dev/nvidiaN)\n  help: \
-         install NVIDIA's driver, {needed} or later, then `nvidia-smi` lists them; in a container, pass them in: `docker \
-         run --gpus all …`", needed = super::gpu::NEEDED_DRIVER
+        "this host has {gpus} NVIDIA display devices, but no driver for them (/proc/driver/nvidia, \
+         /dev/nvidiaN)\n  \
+         help: install NVIDIA's driver, {needed} or later, then `nvidia-smi` lists them; in a \
+         container, pass them in: `docker run --gpus all …`", needed = super::gpu::NEEDED_DRIVER
     )]
     NoGpuDriver {
         /// Number of GPUs.
@@ -96,8 +108,8 @@ pub enum Unusable {
 
     /// The driver is older than the plugin's CUDA version.
     #[error(
-        "the NVIDIA driver is {found}, CUDA 13 needs {needed} or later\n  help: install a newer driver, or use a plugin of \
-         the CUDA before: docs/gpu.md"
+        "the NVIDIA driver is {found}, CUDA 13 needs {needed} or later\n  \
+         help: install a newer driver, or use a plugin of the CUDA before: docs/gpu.md"
     )]
     OldGpuDriver {
         /// The host's driver.

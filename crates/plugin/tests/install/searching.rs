@@ -228,7 +228,8 @@ fn device_errors_precede_plugin_errors() {
     fs::write(device.join("device"), "0x005e\n").unwrap();
     let error = usable(&machine, &mut notes).unwrap_err();
     assert!(error.starts_with("no tpu plugin found; looked at:"), "{error}");
-    let help = "`oxidax plugin install tpu` installs libtpu==0.0.51 (195.3 MiB to download, licence: Google Cloud";
+    let help = "`oxidax plugin install tpu` installs libtpu==0.0.51 (195.3 MiB to download, \
+                licence: Google Cloud";
     assert!(error.contains(help), "{error}");
 
     // A detected chip that another process uses does not prevent the use of the CPU if libtpu is
