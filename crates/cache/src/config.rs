@@ -74,7 +74,7 @@ impl Settings {
     /// Reads settings from a source of variables. Empty ones count as unset.
     ///
     /// # Errors
-    /// As [`Settings::from_env`].
+    /// The errors of [`Settings::from_env`].
     ///
     /// ```
     /// use oxidax_cache::Settings;
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_follows_the_more_special_variable() {
+    fn the_more_specific_variable_sets_the_folder() {
         let all = [("OXIDAX_CACHE", "/a"), ("XDG_CACHE_HOME", "/b"), ("HOME", "/c")];
         let folder = |variables| with(variables).unwrap().folder.unwrap();
         assert_eq!(folder(&all), Path::new("/a/programs"));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn off_concerns_programs_and_not_plugins() {
+    fn off_affects_programs_and_not_plugins() {
         for word in ["off", "OFF", "0"] {
             let variables = [("OXIDAX_CACHE", word), ("HOME", "/c")];
             assert!(!with(&variables).unwrap().is_on());
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_read_or_refused() {
+    fn limits_are_parsed_or_refused() {
         let settings = with(&[
             ("HOME", "/c"),
             ("OXIDAX_CACHE_MAX_BYTES", "4G"),

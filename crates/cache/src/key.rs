@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_do_not_run_together() {
+    fn parts_are_separated() {
         let different = [
             key(&[("a", "bc")]),
             key(&[("ab", "c")]),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_between_pieces_make_no_difference() {
+    fn the_division_into_pieces_does_not_matter() {
         let of = |pieces: &[&str]| {
             let mut key = KeyBuilder::new();
             key.pieces("text", pieces.iter().map(|piece| piece.as_bytes()));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_read_back() {
+    fn keys_parse_from_their_text() {
         let key = key(&[("a", "b")]);
         assert_eq!(key.to_string().parse::<Key>().unwrap(), key);
         for wrong in ["", "12", &"g".repeat(64), &"A".repeat(64), &"é".repeat(32)] {

@@ -12,7 +12,7 @@ use crate::error::Error;
 /// Creates a folder and its missing parents with access for the user only.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub fn create_private(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -24,17 +24,17 @@ pub fn create_private(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Why a file or folder of the cache is not to be used.
+/// The reason why a file or folder of the cache must not be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Danger {
-    /// What is unsafe about it, with the numbers, to follow its path: `belongs to user 7, you are
-    /// user 1000`.
+    /// The problem, with the ids. Follows the path in messages: `belongs to user 7, you are user
+    /// 1000`.
     pub reason: String,
-    /// What to do.
+    /// The remedy.
     pub help: String,
 }
 
-/// Whether others own a file or folder, or can write it. What is not there is no danger.
+/// Returns the danger if others own a file or folder or can write to it. A missing file is safe.
 ///
 /// # Errors
 /// The system's error if the file cannot be inspected.

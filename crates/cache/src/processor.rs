@@ -28,7 +28,8 @@ const FIELDS: &[&str] = &[
 /// ```
 /// if cfg!(target_os = "linux") {
 ///     let processor = oxidax_cache::processor().expect("/proc/cpuinfo is there");
-///     assert_eq!(Some(processor), oxidax_cache::processor(), "it does not change from call to call");
+///     let again = oxidax_cache::processor();
+///     assert_eq!(Some(processor), again, "it does not change from call to call");
 /// }
 /// ```
 pub fn processor() -> Option<String> {
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_by_itself_is_left_out() {
+    fn fields_that_change_at_run_time_are_excluded() {
         let text = "processor\t: 0\nmodel name\t: Fast 1\ncpu MHz\t: 2600.1\nflags\t: avx2 fma\n\n\
                     processor\t: 1\nmodel name\t: Fast 1\ncpu MHz\t: 800.0\nflags\t: avx2 fma\n";
         assert_eq!(described(text).unwrap(), "flags:avx2 fma\nmodel name:Fast 1");
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_of_two_kinds_are_both_told() {
+    fn processors_of_two_kinds_are_both_described() {
         let text = "CPU part\t: 0xd05\n\nCPU part\t: 0xd0a\n\nCPU part\t: 0xd05\n";
         assert_eq!(described(text).unwrap(), "CPU part:0xd05\nCPU part:0xd0a");
     }

@@ -33,9 +33,12 @@ pub(crate) fn run(action: Action) -> Result<(), Box<dyn Error>> {
     // A disabled cache can still be inspected and cleared.
     let looked = Settings { max_bytes: settings.max_bytes.max(1), ..settings.clone() };
     let Some(store) = Store::open(&looked)? else {
-        return Err("there is no folder for compiled programs: OXIDAX_CACHE is off, or neither it nor HOME is set\n  \
-                    help: unset OXIDAX_CACHE, or set it to a folder"
-            .into());
+        return Err(
+            "there is no folder for compiled programs: OXIDAX_CACHE is off, or neither it nor HOME \
+             is set\n  \
+             help: unset OXIDAX_CACHE, or set it to a folder"
+                .into(),
+        );
     };
     match action {
         Action::Stats { json: true } => print(&in_json(&settings, &store, &store.summary()?)),

@@ -1,6 +1,6 @@
-//! `oxidax doctor`: builds and runs the program in the user's crate that examines a training step.
+//! `oxidax doctor`: builds and runs a program of the user's crate that examines a training step.
 //!
-//! A step is Rust code, so its own crate has to compile it. The program calls
+//! A training step is Rust code, so its own crate must compile it. The program calls
 //! `oxidax::doctor::main`.
 
 use std::error::Error;
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn cargo_is_told_what_to_run() {
+    fn cargo_gets_the_arguments() {
         assert_eq!(arguments(&[]), "run --quiet --release --example doctor --");
         assert_eq!(
             arguments(&["--dev", "-p", "mine", "--", "--topology", "v5e:2x2"]),

@@ -57,7 +57,8 @@ pub(crate) fn run(action: Action) -> Result<(), Box<dyn Error>> {
                 return Ok(());
             }
             Err(format!(
-                "damaged, and not used: {}\n  help: install them again with --force, or remove them",
+                "damaged, and not used: {}\n  \
+                 help: install them again with --force, or remove them",
                 damaged.join(", ")
             )
             .into())

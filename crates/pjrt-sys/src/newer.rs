@@ -1,33 +1,34 @@
-//! Parts of the C API that are newer than the header `bindings.rs` was generated from.
+//! Parts of the C API that are newer than the header from which `bindings.rs` was generated.
 //!
-//! Layouts are those of C API 0.114. A struct that only grew since 0.90 has a twin here whose name ends in the version
-//! that is described; a caller may pass it to older plugins too, because they accept a struct larger than their own.
+//! Layouts are those of C API 0.114. A struct that only gained fields since 0.90 has a second
+//! definition here. Its name ends in the version that it describes. It may be passed to older
+//! plugins too, because they accept larger structs.
 
 use core::ffi::c_char;
 use core::mem::{offset_of, size_of};
 
 use crate::bindings::*;
 
-/// Extension that tells how a compiled program's parameters and outputs are sharded.
+/// Extension that returns the shardings of a compiled program's parameters and outputs.
 pub const PJRT_Extension_Type_Shardings: PJRT_Extension_Type = 19;
 /// Extension that compares the binary interfaces of runtimes and executables.
 pub const PJRT_Extension_Type_AbiVersion: PJRT_Extension_Type = 20;
-/// Extension with stand-alone collectives.
+/// Extension with standalone collectives.
 pub const PJRT_Extension_Type_Collectives: PJRT_Extension_Type = 21;
-/// Extension that configures programs over several slices.
+/// Extension that configures programs for several slices.
 pub const PJRT_Extension_Type_MultiSlice: PJRT_Extension_Type = 22;
-/// Extension that allocates host memory the device can reach.
+/// Extension that allocates host memory accessible to the device.
 pub const PJRT_Extension_Type_HostMemoryAllocator: PJRT_Extension_Type = 23;
-/// Extension that lets the caller rewrite the module while it is compiled.
+/// Extension that lets the caller rewrite the module during compilation.
 pub const PJRT_Extension_Type_XlaTransform: PJRT_Extension_Type = 24;
 
-/// Signed integer of one bit.
+/// One-bit signed integer.
 pub const PJRT_Buffer_Type_S1: PJRT_Buffer_Type = 30;
-/// Unsigned integer of one bit.
+/// One-bit unsigned integer.
 pub const PJRT_Buffer_Type_U1: PJRT_Buffer_Type = 31;
-/// Six-bit float with two bits of exponent.
+/// Six-bit float with two exponent bits.
 pub const PJRT_Buffer_Type_F6E2M3FN: PJRT_Buffer_Type = 32;
-/// Six-bit float with three bits of exponent.
+/// Six-bit float with three exponent bits.
 pub const PJRT_Buffer_Type_F6E3M2FN: PJRT_Buffer_Type = 33;
 
 /// Arguments of both functions of [`PJRT_Shardings_Extension`].
@@ -38,13 +39,13 @@ pub struct PJRT_Shardings_Args {
     pub struct_size: usize,
     /// Reserved for extensions.
     pub extension_start: *mut PJRT_Extension_Base,
-    /// The executable asked about.
+    /// The executable.
     pub executable: *mut PJRT_Executable,
-    /// Out: how many shardings there are; 0 when the program carries none.
+    /// Out: number of shardings. 0 if the program has none.
     pub num_shardings: usize,
-    /// Out: one serialized `xla.OpSharding` each, owned by the executable.
+    /// Out: serialized `xla.OpSharding` messages, owned by the executable.
     pub shardings: *const *const c_char,
-    /// Out: length in bytes of each.
+    /// Out: their lengths in bytes.
     pub sharding_sizes: *const usize,
 }
 
@@ -52,41 +53,41 @@ pub struct PJRT_Shardings_Args {
 pub type PJRT_Shardings_Function =
     unsafe extern "C" fn(args: *mut PJRT_Shardings_Args) -> *mut PJRT_Error;
 
-/// How a compiled program's parameters and outputs are sharded.
+/// Functions that return the shardings of a compiled program's parameters and outputs.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct PJRT_Shardings_Extension {
-    /// Size, type and successor in the list of extensions.
+    /// Size, type and next extension.
     pub base: PJRT_Extension_Base,
-    /// Shardings of the parameters.
+    /// Returns the shardings of the parameters.
     pub parameter_shardings: Option<PJRT_Shardings_Function>,
-    /// Shardings of the outputs.
+    /// Returns the shardings of the outputs.
     pub output_shardings: Option<PJRT_Shardings_Function>,
 }
 
-/// `PJRT_Executable_GetCompiledMemoryStats_Args` as of 0.114: three more fields at the end.
+/// `PJRT_Executable_GetCompiledMemoryStats_Args` as of 0.114, with three more fields at the end.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct PJRT_Executable_GetCompiledMemoryStats_Args_0_114 {
     /// The struct as of 0.90.
     pub base: PJRT_Executable_GetCompiledMemoryStats_Args,
-    /// Out: bytes of all allocations.
+    /// Out: total bytes of all allocations.
     pub total_allocation_bytes: i64,
-    /// Out: bytes of allocations that live as long as the program.
+    /// Out: bytes of allocations that exist as long as the program.
     pub indefinite_allocations: i64,
-    /// Out: peak of the heap without padding, in bytes.
+    /// Out: peak heap size without padding, in bytes.
     pub peak_unpadded_heap_bytes: i64,
 }
 
-/// `PJRT_Device_MemoryStats_Args` as of 0.114: one more counter at the end.
+/// `PJRT_Device_MemoryStats_Args` as of 0.114, with one more counter at the end.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct PJRT_Device_MemoryStats_Args_0_114 {
     /// The struct as of 0.90.
     pub base: PJRT_Device_MemoryStats_Args,
-    /// Out: peak of allocated bytes.
+    /// Out: peak of the allocated bytes.
     pub peak_allocated_bytes: i64,
-    /// Out: whether `peak_allocated_bytes` is known.
+    /// Out: true if `peak_allocated_bytes` is set.
     pub peak_allocated_bytes_is_set: bool,
 }
 
@@ -96,13 +97,13 @@ pub struct PJRT_Device_MemoryStats_Args_0_114 {
 pub struct PJRT_ExecuteOptions_0_114 {
     /// The struct as of 0.90.
     pub base: PJRT_ExecuteOptions,
-    /// Configuration of a program over several slices, or null.
+    /// Configuration of a program for several slices, or null.
     pub multi_slice_config: *mut core::ffi::c_void,
-    /// Whether host callbacks see row-major data whatever the device layout is.
+    /// True if host callbacks get row-major data, whatever the device layout.
     pub use_major_to_minor_data_layout_for_callbacks: bool,
     /// Callbacks that receive the program's instrumented values, or null.
     pub hlo_output_callbacks: *mut core::ffi::c_void,
-    /// How many of them there are.
+    /// Number of callbacks.
     pub num_hlo_output_callbacks: usize,
 }
 
@@ -119,7 +120,9 @@ assert_layout!(
     PJRT_Shardings_Args, 48, struct_size @ 0, extension_start @ 8, executable @ 16,
     num_shardings @ 24, shardings @ 32, sharding_sizes @ 40
 );
-assert_layout!(PJRT_Shardings_Extension, 40, base @ 0, parameter_shardings @ 24, output_shardings @ 32);
+assert_layout!(
+    PJRT_Shardings_Extension, 40, base @ 0, parameter_shardings @ 24, output_shardings @ 32
+);
 assert_layout!(
     PJRT_Executable_GetCompiledMemoryStats_Args_0_114, 144, base @ 0,
     total_allocation_bytes @ 120, indefinite_allocations @ 128, peak_unpadded_heap_bytes @ 136

@@ -1,16 +1,18 @@
-//! The folder that installed plugins lie in.
+//! The cache folder of installed plugins.
 //!
 //! ```text
-//! CACHE/plugins/.lock                                   held while something is written
+//! CACHE/plugins/.lock                                   the lock held during writes
 //! CACHE/plugins/PACKAGE-VERSION/LIBRARY.so              a pinned plugin
-//! CACHE/plugins/PACKAGE-VERSION/LIBRARY.so.verified     its SHA-256, and the size and time it had then
-//! CACHE/plugins/local-PLATFORM/LIBRARY.so               a plugin that the user installed from a file
-//! CACHE/plugins/.new-…/                                 an installation under way
+//! CACHE/plugins/PACKAGE-VERSION/LIBRARY.so.verified     its SHA-256, size and modification time
+//! CACHE/plugins/local-PLATFORM/LIBRARY.so               a plugin installed from a file
+//! CACHE/plugins/.new-…/                                 an unfinished installation
 //! ```
+//! Invariants:
 //!
-//! Invariants: a library gets its final name by one rename, after its hash was checked and its
-//! bytes were synced, so a half-written file never has that name. A library is handed out only if
-//! its hash is known: from the record if size and time still match, by hashing otherwise.
+//! - A library is renamed to its final name after its hash is checked and its bytes are synced, so
+//!   a half-written file never has that name.
+//! - A library is returned only if its hash is known: from the record if size and modification time
+//!   still match, otherwise by hashing the file.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -25,25 +27,25 @@ use crate::pins::Pin;
 use crate::platform::Platform;
 use crate::progress::{Progress, Silent};
 
-/// Name endings.
+/// File name suffixes.
 const RECORD: &str = "verified";
-/// Beginning of the folders of installations under way.
+/// Name prefix of folders of unfinished installations.
 const STAGING: &str = ".new-";
 
-/// A plugin folder whose owner and mode were found to be safe.
+/// A plugin folder with safe owner and mode.
 #[derive(Debug)]
 pub(crate) struct Cache {
     folder: PathBuf,
 }
 
-/// Held while the cache is being written; released on drop, also when the process dies.
+/// The lock held while the cache is written. Released on drop and when the process ends.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
 }
 
 impl Cache {
-    /// The cache of this configuration, which need not exist yet.
+    /// Opens the cache of a configuration. The folder need not exist.
     pub(crate) fn open(config: &Config) -> Result<Cache, Error> {
         let root = config.cache.as_ref().ok_or(Error::NoCache)?;
         permissions::check(root)?;
@@ -52,12 +54,12 @@ impl Cache {
         Ok(Cache { folder })
     }
 
-    /// The folder of an entry, which need not exist.
+    /// Returns the folder of an entry, which need not exist.
     pub(crate) fn entry(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Names of all entries, sorted.
+    /// Returns the names of all entries, sorted.
     pub(crate) fn entries(&self) -> Result<Vec<String>, Error> {
         let listing = match fs::read_dir(&self.folder) {
             Ok(listing) => listing,
@@ -76,7 +78,7 @@ impl Cache {
         Ok(names)
     }
 
-    /// The library in a `local-…` entry, whatever it is called.
+    /// Returns the library in the `local-…` entry of a platform, whatever its file name.
     pub(crate) fn local_library(&self, platform: Platform) -> Option<PathBuf> {
         let listing = fs::read_dir(self.entry(&local_name(platform))).ok()?;
         let mut files: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).collect();
@@ -86,7 +88,7 @@ impl Cache {
         files.into_iter().next()
     }
 
-    /// Makes the folder and waits for its lock.
+    /// Creates the folder and waits for its lock.
     pub(crate) fn lock(
         &self,
         platform: Platform,
@@ -116,8 +118,8 @@ impl Cache {
         Ok(Lock { _file: file })
     }
 
-    /// An empty folder of our own to prepare an entry in. What earlier installations left behind
-    /// when they were killed goes first: while the lock is held nobody else is using it.
+    /// Creates an empty folder to prepare an entry in. First deletes leftovers of killed
+    /// installations: nobody else uses them while the lock is held.
     pub(crate) fn staging(&self, _: &Lock, platform: Platform) -> Result<Staging, Error> {
         let not_writable = |path: &Path, source| Error::CacheNotWritable {
             path: path.to_owned(),
@@ -135,7 +137,7 @@ impl Cache {
         Ok(Staging { path })
     }
 
-    /// Gives a prepared and verified library its final name and records its hash.
+    /// Renames a prepared and verified library to its final name and records its hash.
     pub(crate) fn publish(
         &self,
         _: &Lock,
@@ -149,7 +151,7 @@ impl Cache {
         let name = prepared.file_name().expect("prepared files are created with a name");
         let library = folder.join(name);
         fs::rename(prepared, &library).map_err(Error::io("rename", prepared))?;
-        // A rename survives a power cut only once its folder was synced.
+        // A rename survives a power failure only after the folder is synced.
         File::open(&folder).and_then(|f| f.sync_all()).map_err(Error::io("sync", &folder))?;
         write_record(&library, sha256).map_err(Error::io("write", &record_path(&library)))?;
         Ok(library)
@@ -170,31 +172,32 @@ pub(crate) struct Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What cannot be deleted now is deleted by the next installation.
+        // The next installation deletes what cannot be deleted now.
         fs::remove_dir_all(&self.path).ok();
     }
 }
 
-/// The entry that holds a plugin which the user installed from a file.
+/// Returns the entry name of a plugin that the user installed from a file.
 pub(crate) fn local_name(platform: Platform) -> String {
     format!("local-{platform}")
 }
 
-/// What is known about an installed library.
+/// The state of an installed library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
     /// Not installed.
     Absent,
     /// Installed and intact.
     Valid,
-    /// Its content is not what was installed; says in which way.
+    /// The content differs from the installed one; the text describes the difference.
     Damaged(String),
 }
 
-/// The state of a library. `expected` is the pinned hash; without one the recorded hash counts.
+/// Returns the state of a library. `expected` is the pinned hash; without it the recorded hash is
+/// used.
 ///
-/// The record spares hashing hundreds of megabytes at every start: it is believed as long as the
-/// library has the size and modification time that it had when it was hashed.
+/// The record avoids hashing hundreds of megabytes at every start. It is valid while the library
+/// has the size and modification time that it had when it was hashed.
 pub(crate) fn state(library: &Path, expected: Option<&str>) -> Result<State, Error> {
     let Some(now) = stamp(library)? else { return Ok(State::Absent) };
     check_trust(library)?;
@@ -209,7 +212,7 @@ pub(crate) fn state(library: &Path, expected: Option<&str>) -> Result<State, Err
     rehash(library, expected)
 }
 
-/// As [`state`], but always reads every byte.
+/// Like [`state`], but always reads every byte.
 pub(crate) fn verify(library: &Path, expected: Option<&str>) -> Result<State, Error> {
     if stamp(library)?.is_none() {
         return Ok(State::Absent);
@@ -229,12 +232,12 @@ fn rehash(library: &Path, expected: Option<&str>) -> Result<State, Error> {
         let reason = format!("its {size} bytes have SHA-256 {found}, expected {expected}");
         return Ok(State::Damaged(reason));
     }
-    // On a read-only cache the record cannot be renewed; then the next start hashes again.
+    // A read-only cache cannot store the new record, so the next start hashes again.
     write_record(library, expected).ok();
     Ok(State::Valid)
 }
 
-/// The library and its folder must be as safe as the cache around them.
+/// Checks that the owner and mode of the library and of its folder are safe.
 fn check_trust(library: &Path) -> Result<(), Error> {
     if let Some(folder) = library.parent() {
         permissions::check(folder)?;
@@ -242,7 +245,7 @@ fn check_trust(library: &Path) -> Result<(), Error> {
     permissions::check(library)
 }
 
-/// The hash that is recorded of a library.
+/// Returns the recorded hash of a library.
 pub(crate) fn recorded(library: &Path) -> Option<String> {
     let record = fs::read_to_string(record_path(library)).ok()?;
     record.split_whitespace().next().map(str::to_owned)
@@ -255,7 +258,8 @@ fn record_path(library: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Size and modification time (nanoseconds since 1970); `None` if there is no such file.
+/// Returns size and modification time (nanoseconds since 1970), or `None` if the file does not
+/// exist.
 fn stamp(library: &Path) -> Result<Option<String>, Error> {
     let meta = match library.metadata() {
         Ok(meta) => meta,
@@ -267,25 +271,25 @@ fn stamp(library: &Path) -> Result<Option<String>, Error> {
     Ok(Some(format!("{} {nanos}", meta.len())))
 }
 
-/// Writes the record beside the library: `SHA256 SIZE NANOSECONDS`.
+/// Writes the record next to the library: `SHA256 SIZE NANOSECONDS`.
 fn write_record(library: &Path, sha256: &str) -> io::Result<()> {
     let stamp = stamp(library).ok().flatten().ok_or(io::ErrorKind::NotFound)?;
     let path = record_path(library);
     let mut new = path.clone().into_os_string();
     new.push(format!(".{}", std::process::id()));
-    // Not writable by others whatever the umask says: the record is believed.
+    // The record is trusted, so others must not be able to write it, whatever the umask.
     let mut options = File::options();
     options.create(true).truncate(true).write(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
     options.open(&new)?.write_all(format!("{sha256} {stamp}\n").as_bytes())?;
     fs::rename(&new, &path).inspect_err(|_| {
-        // The half-made record would otherwise stay; the rename's error is the one to report.
+        // Delete the partial record and return the error of the rename.
         fs::remove_file(&new).ok();
     })
 }
 
-/// Whether the error says that there is no such file.
+/// Returns true if the error means that the file does not exist.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -1,6 +1,6 @@
-//! Everything that this crate wants to know about its surroundings, read once.
+//! Configuration of this crate, read once from the environment.
 //!
-//! Nothing else in the crate looks at the environment, so a test describes a whole machine by
+//! No other code of this crate reads the environment, so a test describes a complete host by
 //! filling in a [`Config`].
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::devices;
 use crate::error::Error;
 use crate::platform::Platform;
 
-/// The surroundings: what the user set, and where to look.
+/// User settings and search locations.
 ///
 /// | field | environment variable |
 /// |-------|----------------------|
@@ -21,8 +21,8 @@ use crate::platform::Platform;
 /// | `plugin_paths` | `OXIDAX_PLUGIN_CPU`, `OXIDAX_PLUGIN_TPU`, `OXIDAX_PLUGIN_CUDA`: a plugin file |
 /// | `tpu_library_path` | `TPU_LIBRARY_PATH`: a plugin file for the TPU |
 /// | `plugin_library_path` | `PJRT_PLUGIN_LIBRARY_PATH`: plugin files, or folders of them |
-/// | `cache` | `OXIDAX_CACHE`, else `XDG_CACHE_HOME`/oxidax, else `HOME`/.cache/oxidax; `off` concerns programs alone |
-/// | `tpu_variables` | `TPU_ACCELERATOR_TYPE`, `TPU_WORKER_ID` and what else describes TPU hosts |
+/// | `cache` | `OXIDAX_CACHE`, else `XDG_CACHE_HOME`/oxidax, else `HOME`/.cache/oxidax; `off` affects compiled programs only |
+/// | `tpu_variables` | `TPU_ACCELERATOR_TYPE`, `TPU_WORKER_ID` and the other variables that describe TPU hosts |
 /// | `offline` | `OXIDAX_OFFLINE`: `1` forbids every download |
 /// | `search_path` | `PATH` |
 /// | `virtual_env` | `VIRTUAL_ENV` |
@@ -37,39 +37,39 @@ use crate::platform::Platform;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The platform that the user asks for, if any.
+    /// The platform selected by the user, if any.
     pub platform: Option<Platform>,
-    /// A plugin file for each platform that the user named one for.
+    /// The plugin files set by the user, by platform.
     pub plugin_paths: BTreeMap<Platform, PathBuf>,
-    /// Where other programs of this machine find libtpu.
+    /// The path of libtpu that other programs on this host use.
     pub tpu_library_path: Option<PathBuf>,
-    /// Files and folders where other programs of this machine find PJRT plugins.
+    /// Files and folders in which other programs on this host find PJRT plugins.
     pub plugin_library_path: Vec<PathBuf>,
-    /// The cache folder. Plugins lie in its subfolder `plugins`.
+    /// The cache folder. Its subfolder `plugins` contains the plugins.
     pub cache: Option<PathBuf>,
-    /// What the environment says about TPUs, by the variables' names: see
+    /// The TPU variables of the environment, by name: see
     /// [`TpuEnvironment`](crate::devices::TpuEnvironment).
     pub tpu_variables: BTreeMap<String, String>,
-    /// Whether downloads are forbidden.
+    /// True if downloads are forbidden.
     pub offline: bool,
-    /// Folders where `python3`, `pip` and `uv` are looked for.
+    /// Folders that are searched for `python3`, `pip` and `uv`.
     pub search_path: Vec<PathBuf>,
     /// The active Python virtual environment.
     pub virtual_env: Option<PathBuf>,
     /// The user's home folder.
     pub home: Option<PathBuf>,
-    /// The root of the file system in which devices and Python packages are looked for: `/`
-    /// outside tests.
+    /// The root of the file system that is searched for devices and Python packages: `/` outside
+    /// tests.
     pub root: PathBuf,
-    /// Operating system and processor, in Rust's words (`linux`, `x86_64`).
+    /// Operating system and processor, with the names of [`std::env::consts`] (`linux`, `x86_64`).
     pub host: (String, String),
-    /// What `python3` said about its package folders: it is asked at most once per `Config`.
+    /// The package folders that `python3` reported. Python runs at most once per `Config`.
     pub(crate) python_folders: OnceLock<Vec<PathBuf>>,
 }
 
 impl Config {
-    /// A machine with nothing on it: no variables set, no cache, no programs, an empty file
-    /// system. The host is the real one.
+    /// Returns the configuration of an empty host: no variables, no cache, no programs and an empty
+    /// file system. The operating system and processor are the real ones.
     pub fn bare() -> Config {
         Config {
             platform: None,
@@ -88,26 +88,27 @@ impl Config {
         }
     }
 
-    /// Reads the environment, once and here only.
+    /// Reads the environment. No other code of this crate does.
     ///
     /// # Errors
     ///
-    /// [`Error::BadVariable`] if `OXIDAX_PLATFORM` or `OXIDAX_OFFLINE` holds a word that means
-    /// nothing: a typing mistake shall not quietly choose another platform or use the network.
+    /// [`Error::BadVariable`] if `OXIDAX_PLATFORM` or `OXIDAX_OFFLINE` has an invalid value, so
+    /// that a typing mistake cannot silently select another platform or use the network.
     pub fn from_env() -> Result<Config, Error> {
         Config::from_variables(|name| env::var_os(name))
     }
 
-    /// Builds a configuration from any source of variables; [`Config::from_env`] passes the
-    /// process's own. Empty variables count as unset.
+    /// Builds a configuration from a source of variables. [`Config::from_env`] passes the process's
+    /// variables. Empty variables count as unset.
     ///
     /// # Errors
     ///
-    /// As [`Config::from_env`].
+    /// The errors of [`Config::from_env`].
     ///
     /// ```
     /// use oxidax_plugin::{Config, Platform};
-    /// let config = Config::from_variables(|name| (name == "OXIDAX_PLATFORM").then(|| "tpu".into()))?;
+    /// let config =
+    ///     Config::from_variables(|name| (name == "OXIDAX_PLATFORM").then(|| "tpu".into()))?;
     /// assert_eq!(config.platform, Some(Platform::Tpu));
     /// # Ok::<(), oxidax_plugin::Error>(())
     /// ```
@@ -169,7 +170,7 @@ impl Config {
         })
     }
 
-    /// The first executable file called `name` on the search path.
+    /// Returns the first executable file named `name` on the search path.
     pub(crate) fn program(&self, name: &str) -> Option<PathBuf> {
         self.search_path.iter().map(|folder| folder.join(name)).find(|path| is_executable(path))
     }
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_is_where_the_programs_are() {
+    fn the_cache_folder_is_shared_with_programs() {
         let cache = |variables| with(variables).unwrap().cache;
         assert_eq!(cache(&[("OXIDAX_CACHE", "/a"), ("HOME", "/c")]).unwrap(), Path::new("/a"));
         let off = [("OXIDAX_CACHE", "off"), ("HOME", "/c")];

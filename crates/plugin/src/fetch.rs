@@ -1,8 +1,8 @@
-//! Fetching a pinned wheel with the machine's own `pip` or `uv`.
+//! Fetches a pinned wheel with the host's `pip` or `uv`.
 //!
-//! Those tools know the user's package index, proxy and certificates. They are told to take a
-//! binary of exact version and tags and nothing else, so no code of any package runs, and every
-//! machine gets the same file. What they bring is checked afterwards as if a stranger had sent it.
+//! These tools use the user's package index, proxy and certificates. They are restricted to binary
+//! wheels with the exact version and tags, so no package code runs and every host gets the same
+//! file. The fetched file is untrusted until its hash is checked.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use crate::permissions;
 use crate::pins::Pin;
 use crate::progress::Progress;
 
-/// How often the size of the growing download is looked at.
+/// Interval between checks of the download's size.
 const POLL: Duration = Duration::from_millis(100);
 
-/// What a tool brought.
+/// The result of a tool.
 #[derive(Debug)]
 pub(crate) enum Fetched {
-    /// The wheel itself, from `pip`; not yet checked.
+    /// The wheel itself, from `pip`. Not yet checked.
     Wheel(PathBuf),
-    /// The library, from `uv`, which unpacks wheels after checking their SHA-256; the library
+    /// The library, from `uv`, which unpacks wheels after checking their SHA-256. The library
     /// itself is not yet checked.
     Library(PathBuf),
 }
@@ -38,7 +38,7 @@ enum Tool {
 }
 
 impl Tool {
-    /// The command as messages show it.
+    /// The command as printed in messages.
     fn name(&self) -> String {
         let words: Vec<String> = match self {
             Tool::Pip(words) => words.iter().map(|w| w.display().to_string()).collect(),
@@ -48,7 +48,7 @@ impl Tool {
     }
 }
 
-/// Fetches the pinned wheel into `staging` with the first tool that manages to.
+/// Fetches the pinned wheel into `staging` with the first tool that succeeds.
 pub(crate) fn fetch(
     pin: &Pin,
     config: &Config,
@@ -84,7 +84,7 @@ pub(crate) fn fetch(
     })
 }
 
-/// The tools on this machine, in the order in which they are tried.
+/// Returns the available tools in the order in which they are tried.
 fn tools(config: &Config) -> Vec<Tool> {
     let module = |python: &str| {
         let python = config.program(python)?;
@@ -95,7 +95,7 @@ fn tools(config: &Config) -> Vec<Tool> {
         let words = vec![config.program(name)?];
         answers(&words).then_some(Tool::Pip(words))
     };
-    // One pip is enough: a second would ask the same index again.
+    // One pip is enough: a second one would use the same index.
     let pip = module("python3")
         .or_else(|| module("python"))
         .or_else(|| script("pip3"))
@@ -103,7 +103,7 @@ fn tools(config: &Config) -> Vec<Tool> {
     pip.into_iter().chain(config.program("uv").map(Tool::Uv)).collect()
 }
 
-/// Whether a command that should be pip is one: Debian's `python3` comes without it.
+/// Returns true if a command is pip. Debian's `python3` comes without it.
 fn answers(words: &[PathBuf]) -> bool {
     Command::new(&words[0])
         .args(&words[1..])
@@ -115,7 +115,7 @@ fn answers(words: &[PathBuf]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Runs the tool inside `folder`; the inner error is what it said when it failed.
+/// Runs the tool inside `folder`. The inner error is the tool's output if it failed.
 fn run(
     tool: &Tool,
     pin: &Pin,
@@ -132,8 +132,8 @@ fn run(
     let out = File::create(&log).map_err(Error::io("write", &log))?;
     let err = out.try_clone().map_err(Error::io("write", &log))?;
     command
-        // Python looks for modules in the current folder first, so it must be one of ours. The
-        // scratch folder is where the growing file shows how far the download is.
+        // Python imports modules from the current folder first, so the folder must be private. The
+        // size of the growing file in the scratch folder shows the download's progress.
         .current_dir(folder)
         .env("TMPDIR", &scratch)
         .stdin(Stdio::null())
@@ -172,7 +172,7 @@ fn pip_command(words: &[PathBuf], pin: &Pin, folder: &Path) -> Command {
         .arg("--dest")
         .arg(folder.join("wheel"))
         .arg(pin.requirement())
-        // Nothing is installed into any environment, so a rule about them must not stop us.
+        // Nothing is installed into an environment, so pip's rules about environments do not apply.
         .env("PIP_REQUIRE_VIRTUALENV", "0");
     command
 }
@@ -184,7 +184,7 @@ fn uv_command(uv: &Path, pin: &Pin, folder: &Path) -> Result<Command, Error> {
     let mut command = Command::new(uv);
     command
         .args(["pip", "install", "--no-deps", "--only-binary", ":all:", "--require-hashes"])
-        // The library is copied into our cache; a second copy in uv's would serve nobody.
+        // The library is copied into this cache, so uv need not cache it too.
         .args(["--no-cache", "--no-progress"])
         .args(["--python-version", pin.tags.python, "--python-platform", pin.tags.uv_platform])
         .arg("--target")
@@ -194,7 +194,7 @@ fn uv_command(uv: &Path, pin: &Pin, folder: &Path) -> Result<Command, Error> {
     Ok(command)
 }
 
-/// The file that the tool left, which for `pip` must be the only one.
+/// Returns the file that the tool wrote, which for `pip` must be the only one.
 fn found(tool: &Tool, pin: &Pin, folder: &Path) -> Result<Fetched, Error> {
     let wrong = |expected: &str, found: String| Error::WrongWheel {
         requirement: pin.requirement(),
@@ -227,7 +227,7 @@ fn found(tool: &Tool, pin: &Pin, folder: &Path) -> Result<Fetched, Error> {
     }
 }
 
-/// Bytes in all files below a folder. Files that vanish meanwhile count nothing.
+/// Returns the total size of all files below a folder. Files that disappear meanwhile are ignored.
 fn folder_size(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -239,7 +239,7 @@ fn folder_size(folder: &Path) -> u64 {
         .sum()
 }
 
-/// The last lines that say something.
+/// Returns the last non-empty lines.
 fn last_lines(text: &str, n: usize) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(n)..].join("\n")

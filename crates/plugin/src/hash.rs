@@ -34,14 +34,14 @@ pub(crate) fn copy(
     Ok((done, digest.iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
-/// SHA-256 of a file.
+/// Returns the SHA-256 of a file.
 pub(crate) fn of_file(path: &Path, progress: &mut dyn Progress) -> Result<String, Error> {
     let mut file = File::open(path).map_err(Error::io("read", path))?;
     let (_, hash) = copy(&mut file, &mut io::sink(), progress).map_err(Error::io("read", path))?;
     Ok(hash)
 }
 
-/// Checks a file's size, then its hash, against what they must be.
+/// Checks a file's size and hash against the expected ones.
 pub(crate) fn check_file(
     path: &Path,
     size: u64,

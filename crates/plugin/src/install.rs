@@ -1,4 +1,4 @@
-//! Putting plugins into the cache, and taking them out.
+//! Installs plugins into the cache.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,20 +14,22 @@ use crate::pins::{self, Pin};
 use crate::platform::Platform;
 use crate::progress::{Progress, Silent};
 
-/// The path of a pinned plugin in the cache, installing it, and what it needs, if it is not there.
+/// Installs a pinned plugin and its dependencies into the cache unless it is there, and returns its
+/// path.
 ///
-/// An intact plugin is returned at once, without network, lock or write access. Otherwise the
-/// wheel is fetched with `pip` or `uv`, checked against the pin, and the library is extracted,
-/// under a lock that makes concurrent calls, also of other processes, wait and then share the
-/// result. A damaged file is replaced.
+/// An intact plugin is returned at once, without network, lock or write access. Otherwise the wheel
+/// is fetched with `pip` or `uv` and checked against the pin, and the library is extracted. A lock
+/// makes concurrent calls, also of other processes, wait and then share the result. A damaged file
+/// is replaced.
 ///
 /// # Errors
 ///
-/// [`Error::WrongHost`], [`Error::Offline`], [`Error::NoTool`] and [`Error::Fetch`] if it cannot
-/// be had; [`Error::WrongWheel`], [`Error::WrongSize`], [`Error::WrongHash`] and
-/// [`Error::BadWheel`] if something else came; [`Error::UnsafeCache`],
-/// [`Error::CacheNotWritable`], [`Error::NoCache`] and [`Error::Io`] if there is no good place for
-/// it.
+/// - [`Error::WrongHost`], [`Error::Offline`], [`Error::NoTool`] and [`Error::Fetch`] if the wheel
+///   cannot be fetched.
+/// - [`Error::WrongWheel`], [`Error::WrongSize`], [`Error::WrongHash`] and [`Error::BadWheel`] if
+///   the fetched file is not the pinned one.
+/// - [`Error::UnsafeCache`], [`Error::CacheNotWritable`], [`Error::NoCache`] and [`Error::Io`] if
+///   the cache cannot be used.
 ///
 /// # Example
 ///
@@ -47,19 +49,19 @@ pub fn install(pin: &Pin, config: &Config, progress: &mut dyn Progress) -> Resul
     }
     may_fetch(pin, config)?;
     let lock = cache.lock(pin.platform, progress)?;
-    // Whoever held the lock before may have installed what we came for.
+    // The previous holder of the lock may have installed this plugin.
     if let Some(path) = intact(pin, &cache, &mut Silent)? {
         return Ok(path);
     }
     fetch_into(pin, config, &cache, &lock, progress)
 }
 
-/// As [`install`], but fetches anew and replaces what is there. The old file stays in place until
-/// the new one is complete.
+/// Like [`install`], but fetches the wheel again and replaces an existing installation. The old
+/// file stays in place until the new one is complete.
 ///
 /// # Errors
 ///
-/// As [`install`].
+/// The errors of [`install`].
 pub fn reinstall(
     pin: &Pin,
     config: &Config,
@@ -74,17 +76,17 @@ pub fn reinstall(
     fetch_into(pin, config, &cache, &lock, progress)
 }
 
-/// Installs a plugin from a file: the pinned wheel, fetched elsewhere, or any PJRT plugin for this
-/// host, which from then on is preferred to the pinned one of its platform.
+/// Installs a plugin from a file: a pinned wheel fetched elsewhere, or any PJRT plugin for this
+/// host, which then takes precedence over the pinned plugin of its platform.
 ///
-/// `platform` may be left out if the file's name says it. An installed file is replaced only by
-/// [`reinstall_file`].
+/// `platform` may be `None` if the file's name contains it. Only [`reinstall_file`] replaces an
+/// installed file.
 ///
 /// # Errors
 ///
-/// [`Error::AlreadyInstalled`]; [`Error::UnknownWheel`], [`Error::NotALibrary`],
-/// [`Error::WrongMachine`], [`Error::NotAPlugin`] and [`Error::PlatformUnclear`] for files that
-/// will not do; and those of [`install`] about wheels and the cache.
+/// [`Error::AlreadyInstalled`]. [`Error::UnknownWheel`], [`Error::NotALibrary`],
+/// [`Error::WrongMachine`], [`Error::NotAPlugin`] and [`Error::PlatformUnclear`] for unsuitable
+/// files. The errors of [`install`] for wheels and the cache.
 pub fn install_file(
     file: &Path,
     platform: Option<Platform>,
@@ -103,11 +105,11 @@ pub fn install_file(
     source.install(&cache, &lock, progress)
 }
 
-/// As [`install_file`], but replaces what is there.
+/// Like [`install_file`], but replaces an existing installation.
 ///
 /// # Errors
 ///
-/// As [`install_file`], except [`Error::AlreadyInstalled`].
+/// The errors of [`install_file`], except [`Error::AlreadyInstalled`].
 pub fn reinstall_file(
     file: &Path,
     platform: Option<Platform>,
@@ -120,7 +122,7 @@ pub fn reinstall_file(
     source.install(&cache, &lock, progress)
 }
 
-/// The file to install from.
+/// A file to install from.
 enum Source<'a> {
     Wheel(&'a Path, &'static Pin),
     Library(&'a Path, Platform),
@@ -192,7 +194,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Whether this host can use the pin and may use the network.
+/// Returns an error if this host cannot use the pin or may not use the network.
 fn may_fetch(pin: &Pin, config: &Config) -> Result<(), Error> {
     let (os, arch) = pin.host();
     if (config.host.0.as_str(), config.host.1.as_str()) != (os, arch) {
@@ -251,7 +253,7 @@ fn check_wheel(wheel: &Path, pin: &Pin, progress: &mut dyn Progress) -> Result<(
     checked
 }
 
-/// Extracts the library, and only it, from a wheel whose hash was checked.
+/// Extracts only the library from a wheel whose hash was checked.
 fn extract(
     wheel: &Path,
     pin: &Pin,
@@ -280,7 +282,7 @@ fn prepare(
 ) -> Result<PathBuf, Error> {
     let prepared = staging.join(pin.file_name());
     progress.begin("extract", pin.library_size);
-    // One byte more than there should be is enough to know that the size is wrong.
+    // One byte more than expected is enough to detect a wrong size.
     let written = write_synced(&mut from.take(pin.library_size + 1), &prepared, progress);
     progress.end();
     let (size, sha256) = written.map_err(Error::io("extract", origin))?;
@@ -310,7 +312,7 @@ fn publish_pinned(
     Ok(path)
 }
 
-/// Writes a file whose bytes are on disk when it returns; gives their number and SHA-256.
+/// Writes a file, syncs it to disk, and returns its size and SHA-256.
 fn write_synced(
     from: &mut dyn Read,
     path: &Path,
@@ -323,14 +325,15 @@ fn write_synced(
     Ok(written)
 }
 
-/// A lenient umask must not make the library writable by others: the cache would refuse it.
+/// Makes the file writable only by the user, whatever the umask: the cache refuses libraries that
+/// others can write.
 #[cfg(unix)]
 fn make_private(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }
 
-/// For everybody, as for what is read.
+/// Makes the file executable by everybody, as files in the cache are readable by everybody.
 #[cfg(unix)]
 fn make_executable(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;

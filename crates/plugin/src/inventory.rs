@@ -1,4 +1,4 @@
-//! What is installed, and what could be.
+//! Lists installed and available plugins, and removes installed ones.
 
 use std::path::PathBuf;
 
@@ -13,43 +13,43 @@ use crate::progress::Progress;
 /// One line of `oxidax plugin list`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What `oxidax plugin remove` calls it: a pin's name, or the folder's for anything else.
+    /// The name for `oxidax plugin remove`: a pin's name, otherwise the folder's name.
     pub name: String,
-    /// The platform, unless the folder is one that this version of oxidax does not know.
+    /// The platform. `None` for a folder that this version of oxidax does not recognize.
     pub platform: Option<Platform>,
-    /// The pin, if it is one.
+    /// The pin. `None` for other plugins.
     pub pin: Option<&'static Pin>,
     /// The library, or the folder of an unknown entry.
     pub path: PathBuf,
-    /// Whether it can be used.
+    /// The state of the entry.
     pub condition: Condition,
 }
 
-/// Whether an [`Entry`] can be used.
+/// The state of an [`Entry`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Condition {
     /// A pin that is not installed.
     NotInstalled,
-    /// Installed, with the SHA-256 that it had then.
+    /// Installed and intact, with the SHA-256 recorded at installation.
     Intact,
-    /// Not what was installed; the text says in which way. It is never loaded.
+    /// Changed since its installation; the text describes the difference. It is never loaded.
     Damaged(String),
-    /// A folder that this version of oxidax does not use, for instance of an older pin.
+    /// A folder that this version of oxidax does not use, for example of an older pin.
     Unused,
 }
 
-/// How much trust [`list`] puts into records.
+/// The thoroughness of [`list`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// Believe the recorded hash of a file whose size and modification time have not changed.
+    /// Trusts the recorded hash of a file whose size and modification time have not changed.
     Records,
-    /// Read every byte of every library.
+    /// Reads every byte of every library.
     EveryByte,
 }
 
-/// All pins, installed or not, then the plugins that the user installed from files, then what else
-/// lies in the cache.
+/// Returns all pins, installed or not, then the plugins that the user installed from files, then
+/// the other folders in the cache.
 ///
 /// # Errors
 ///
@@ -74,7 +74,7 @@ pub fn list(config: &Config, check: Check) -> Result<Vec<Entry>, Error> {
         let condition = look(&path, Some(pin.library_sha256))?;
         let platform = Some(pin.platform);
         let name = pin.name.to_owned();
-        // Of a folder in a folder the cache lists the first.
+        // The cache lists only the first component of a nested folder.
         known.push(pin.folder().split('/').next().unwrap_or_default().to_owned());
         entries.push(Entry { name, platform, pin: Some(pin), path, condition });
     }
@@ -93,12 +93,12 @@ pub fn list(config: &Config, check: Check) -> Result<Vec<Entry>, Error> {
     Ok(entries)
 }
 
-/// Deletes an installed plugin, called as [`list`] calls it or by its folder's name. A process
-/// that has loaded it keeps it.
+/// Deletes an installed plugin. `name` is the name shown by [`list`], or the name of the folder. A
+/// process that has loaded the plugin keeps it.
 ///
 /// # Errors
 ///
-/// [`Error::NoSuchEntry`] with the names of those that are there; [`Error::CacheNotWritable`],
+/// [`Error::NoSuchEntry`] with the existing names; [`Error::CacheNotWritable`],
 /// [`Error::UnsafeCache`], [`Error::NoCache`], [`Error::Io`].
 pub fn remove(name: &str, config: &Config, progress: &mut dyn Progress) -> Result<PathBuf, Error> {
     let cache = Cache::open(config)?;

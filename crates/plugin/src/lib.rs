@@ -1,27 +1,28 @@
-//! Finds PJRT plugins on this machine, and installs pinned ones where there is none.
+//! Finds PJRT plugins on this host, and installs pinned ones if there are none.
 //!
-//! A plugin is a shared library that drives one kind of device. This crate gets as far as its
-//! path: [`find_or_install`] is the whole of it for most callers. Loading the library is the
-//! business of `oxidax-pjrt`, which knows nothing of downloads.
+//! A plugin is a shared library that drives one kind of device. This crate returns its path; most
+//! callers only need [`find_or_install`]. The crate `oxidax-pjrt` loads the library and never
+//! downloads anything.
 //!
-//! | step | where |
+//! | task | items |
 //! |------|-------|
-//! | which platform | [`choose_platform`] |
-//! | whether its devices can be used | [`devices::check`] |
-//! | where a plugin is looked for | [`find_or_install`] lists the places in order |
-//! | what can be installed | [`pins`] |
-//! | fetching and checking it | [`install`] |
-//! | what a user sees meanwhile | [`Progress`] |
+//! | choice of platform | [`choose_platform`] |
+//! | check of its devices | [`devices::check`] |
+//! | search for a plugin | [`find_or_install`] lists the locations in order |
+//! | available plugins | [`pins`] |
+//! | fetching and checking | [`install`] |
+//! | progress messages | [`Progress`] |
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! - A library in the cache has the SHA-256 that its pin names, or, for a user's own, that it had
-//!   when it was installed. A half-written or altered file is never handed out.
-//! - Only the pinned CPU plugin is installed unasked, and nothing is with `OXIDAX_OFFLINE=1`.
+//! - A library in the cache has the SHA-256 of its pin, or, if the user installed it from a file,
+//!   the one that it had at installation. A half-written or changed file is never returned.
+//! - Only the pinned CPU plugin is installed without a request. With `OXIDAX_OFFLINE=1`, nothing is
+//!   downloaded.
 //! - No code of a downloaded package runs during installation.
-//! - The cache belongs to the user (or root), and nobody else can write it; otherwise it is
+//! - The cache is owned by the user or root and nobody else can write to it. Otherwise it is
 //!   refused.
-//! - The environment is read in [`Config::from_env`] and nowhere else; it is never changed.
+//! - The environment is read only in [`Config::from_env`], and never changed.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

@@ -1,7 +1,7 @@
-//! Looks at a shared library's bytes before anybody loads it.
+//! Checks a shared library's bytes before it is loaded.
 //!
-//! `dlopen` runs a library's constructors, so what can be known from the file alone is found out
-//! here: that it is a whole ELF file, for this processor, and that it exports `GetPjrtApi`.
+//! `dlopen` runs a library's constructors, so everything that the file alone shows is checked
+//! first: that it is a complete ELF file for this processor, and that it exports `GetPjrtApi`.
 
 use std::env::consts::ARCH;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// The function that makes a library a PJRT plugin.
+/// The exported function that identifies a PJRT plugin.
 const ENTRY: &[u8] = b"GetPjrtApi";
 
 /// Section type of the dynamic symbol table.
@@ -21,14 +21,14 @@ const ET_DYN: u16 = 3;
 /// Checks that `path` is a shared library for this host that exports `GetPjrtApi`, without loading
 /// it.
 ///
-/// On systems whose libraries are not ELF files only the file's presence is checked, as it is for
-/// the exports of a library that was stripped of its section table.
+/// On systems whose libraries are not ELF files, only the file's existence is checked. A library
+/// that was stripped of its section table passes without a check of its exports.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] if it cannot be read, [`Error::NotALibrary`] if it is something else or cut
-/// short, [`Error::WrongMachine`] if it is for another processor, [`Error::NotAPlugin`] if it does
-/// not export the function.
+/// [`Error::Io`] if the file cannot be read, [`Error::NotALibrary`] if it is truncated or not a
+/// library, [`Error::WrongMachine`] if it is for another processor, [`Error::NotAPlugin`] if it
+/// does not export the function.
 ///
 /// ```
 /// let error = oxidax_plugin::check_library("Cargo.toml".as_ref()).unwrap_err();
@@ -47,14 +47,14 @@ pub fn check_library(path: &Path) -> Result<(), Error> {
     Err(Error::NotAPlugin { path: path.to_owned(), exports: exports.len() })
 }
 
-/// Where the section table lies.
+/// The location of the section table.
 struct Header {
     table: u64,
     entry_size: u64,
     entries: u64,
 }
 
-/// A file that claims to be a 64-bit little-endian ELF library.
+/// A file with the header of a 64-bit little-endian ELF file.
 struct Elf<'a> {
     path: &'a Path,
     file: File,
@@ -76,7 +76,7 @@ impl<'a> Elf<'a> {
         Error::NotALibrary { path: self.path.to_owned(), reason: reason.into() }
     }
 
-    /// `len` bytes at `offset`, which must lie inside the file.
+    /// Reads `len` bytes at `offset`. The range must be inside the file.
     fn bytes(&mut self, offset: u64, len: u64, what: &str) -> Result<Vec<u8>, Error> {
         if offset.checked_add(len).is_none_or(|end| end > self.size) {
             return Err(self.bad(format!(
@@ -123,7 +123,8 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// Names of the symbols that the library defines for others; `None` without a section table.
+    /// Returns the names of the symbols that the library exports, or `None` without a section
+    /// table.
     fn exports(&mut self, header: &Header) -> Result<Option<Vec<Vec<u8>>>, Error> {
         if header.entries == 0 {
             return Ok(None);
@@ -146,7 +147,7 @@ impl<'a> Elf<'a> {
         );
         let exports = symbols
             .chunks_exact(24)
-            // Section 0 means that the symbol is wanted from elsewhere, not defined here.
+            // Section 0 marks an undefined symbol, which is imported.
             .filter(|symbol| u16_at(symbol, 6) != 0)
             .filter_map(|symbol| strings.get(u32_at(symbol, 0) as usize..))
             .map(|rest| rest.split(|&byte| byte == 0).next().unwrap_or_default().to_vec())
@@ -156,7 +157,7 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// Rust's name for an ELF machine number, for the hosts that plugins exist for.
+/// Returns Rust's name for an ELF machine number, for the processors that plugins exist for.
 fn machine_name(machine: u16) -> Option<&'static str> {
     match machine {
         3 => Some("x86"),
@@ -168,7 +169,7 @@ fn machine_name(machine: u16) -> Option<&'static str> {
     }
 }
 
-/// Reads a little-endian number; callers have checked that the slice is long enough.
+/// Reads a little-endian number. Callers have checked the slice's length.
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }

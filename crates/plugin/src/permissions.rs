@@ -1,4 +1,4 @@
-//! Who could exchange a file behind our back: the cache's rules, with this crate's errors.
+//! Checks the permissions of the cache, with this crate's errors.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use oxidax_cache::{Danger, danger};
 
 use crate::error::Error;
 
-/// Refuses a file or folder that others own or can write. What is not there is no danger.
+/// Returns an error for a file or folder that others own or can write. A missing file is safe.
 pub(crate) fn check(path: &Path) -> Result<(), Error> {
     match danger(path).map_err(Error::io("inspect", path))? {
         Some(Danger { reason, help }) => {

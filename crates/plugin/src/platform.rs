@@ -1,4 +1,4 @@
-//! The platforms that oxidax knows, and which of them this host has.
+//! The supported platforms, and the choice among those of this host.
 
 use std::fmt;
 use std::path::Path;
@@ -23,7 +23,7 @@ impl Platform {
     /// All platforms, in the order in which messages list them.
     pub const ALL: [Platform; 3] = [Platform::Cpu, Platform::Tpu, Platform::Cuda];
 
-    /// The name that users write and that messages print: `cpu`, `tpu` or `cuda`.
+    /// Returns the name used in settings and messages: `cpu`, `tpu` or `cuda`.
     ///
     /// ```
     /// assert_eq!(oxidax_plugin::Platform::Tpu.name(), "tpu");
@@ -36,7 +36,7 @@ impl Platform {
         }
     }
 
-    /// The environment variable that names this platform's plugin file.
+    /// Returns the environment variable that sets this platform's plugin file.
     pub fn variable(self) -> &'static str {
         match self {
             Platform::Cpu => "OXIDAX_PLUGIN_CPU",
@@ -45,7 +45,7 @@ impl Platform {
         }
     }
 
-    /// The platform that a plugin's file name speaks of, if it speaks of one.
+    /// Returns the platform contained in a plugin's file name, if any.
     ///
     /// ```
     /// use oxidax_plugin::Platform;
@@ -82,17 +82,17 @@ impl FromStr for Platform {
     }
 }
 
-/// How a platform came to be chosen. What a user named is never exchanged for another platform.
+/// The chosen platform and the reason. A platform selected by the user is never replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// Named by the caller or by `OXIDAX_PLATFORM`.
+    /// Selected by the caller or by `OXIDAX_PLATFORM`.
     Named(Platform),
-    /// Taken because this host has such a device, or, for the CPU, because it has no other.
+    /// Detected: this host has such a device, or, for the CPU, no other device.
     Detected(Platform),
 }
 
 impl Choice {
-    /// The platform, however it was chosen.
+    /// Returns the platform without the reason.
     pub fn platform(self) -> Platform {
         match self {
             Choice::Named(platform) | Choice::Detected(platform) => platform,
@@ -100,8 +100,8 @@ impl Choice {
     }
 }
 
-/// Chooses the platform: the caller's, else `OXIDAX_PLATFORM`, else TPU if this host has one, else
-/// CUDA if it has an NVIDIA GPU, else CPU.
+/// Chooses the platform: the caller's, else that of `OXIDAX_PLATFORM`, else TPU if this host has
+/// one, else CUDA if it has an NVIDIA GPU, else CPU.
 ///
 /// ```
 /// use oxidax_plugin::{Choice, Config, Platform, choose_platform};
@@ -155,8 +155,8 @@ mod tests {
     }
 
     #[test]
-    fn vfio_of_another_device_is_no_tpu() {
-        // Another vendor's, and a network card of Google's as in all of its virtual machines.
+    fn vfio_of_another_device_is_not_a_tpu() {
+        // A device of another vendor, and the network card of every Google VM.
         for (vendor, device) in [("0x8086\n", "0x0063\n"), ("0x1ae0\n", "0x0042\n")] {
             let vendor = ("sys/bus/pci/devices/0000:00:05.0/vendor", vendor);
             let device = ("sys/bus/pci/devices/0000:00:05.0/device", device);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tpu_without_device_files_leaves_the_work_to_others() {
+    fn a_tpu_without_device_files_is_not_chosen() {
         let vendor = ("sys/bus/pci/devices/0000:00:05.0/vendor", "0x1ae0\n");
         let device = ("sys/bus/pci/devices/0000:00:05.0/device", "0x0063\n");
         let (_root, config) = host(&[vendor, device]);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_caller_beats_the_variable_and_the_variable_beats_the_host() {
+    fn the_caller_precedes_the_variable_and_the_variable_precedes_the_host() {
         let (_root, mut config) = host(&[("dev/nvidia0", "")]);
         config.platform = Some(Platform::Cpu);
         assert_eq!(choose_platform(None, &config), Choice::Named(Platform::Cpu));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_lists_the_known_ones() {
+    fn an_unknown_name_lists_the_valid_ones() {
         let error = "rocm".parse::<Platform>().unwrap_err().to_string();
         assert!(error.contains("rocm") && error.contains("cpu, tpu, cuda"), "{error}");
     }

@@ -1,27 +1,28 @@
-//! Telling the user what is going on while tens of megabytes travel.
+//! Progress messages during downloads.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
 use crate::error::mib;
 
-/// Receives what an installation has to say.
+/// Receives the messages and progress of an installation.
 ///
-/// [`Stderr`] prints it, [`Silent`] drops it; implement it to show it elsewhere.
+/// [`Stderr`] prints them and [`Silent`] discards them. Other implementations can show them
+/// elsewhere.
 pub trait Progress {
-    /// A sentence for the user.
+    /// Reports a message for the user.
     fn note(&mut self, text: &str);
 
-    /// A step begins that will handle `total` bytes.
+    /// Reports the start of a step that processes `total` bytes.
     fn begin(&mut self, step: &str, total: u64);
 
-    /// The step has handled `done` bytes so far.
+    /// Reports that the step has processed `done` bytes so far.
     fn advance(&mut self, done: u64);
 
-    /// The step has ended, well or badly.
+    /// Reports the end of the step, successful or not.
     fn end(&mut self);
 }
 
-/// Says nothing.
+/// Discards all messages.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -32,7 +33,7 @@ impl Progress for Silent {
     fn end(&mut self) {}
 }
 
-/// Prints to standard error: a bar where that is a terminal, otherwise a line per quarter.
+/// Prints to standard error: a progress bar on a terminal, otherwise a line per quarter.
 #[derive(Debug, Default)]
 pub struct Stderr {
     step: Option<Step>,
@@ -45,18 +46,19 @@ enum Step {
 }
 
 impl Stderr {
-    /// A printer with no step under way.
+    /// Returns a printer without an active step.
     pub fn new() -> Stderr {
         Stderr::default()
     }
 }
 
-/// Writes a line to standard error. A closed stream is no reason to fail an installation.
+/// Writes a line to standard error. Ignores errors, because a closed stream must not fail an
+/// installation.
 fn print(text: &str) {
     writeln!(io::stderr(), "oxidax: {text}").ok();
 }
 
-/// Replaces the line of the terminal on which the cursor is.
+/// Replaces the current line of the terminal.
 fn draw(line: &str) {
     write!(io::stderr(), "\r\x1b[K{line}").ok();
 }
@@ -64,7 +66,7 @@ fn draw(line: &str) {
 impl Progress for Stderr {
     fn note(&mut self, text: &str) {
         if let Some(Step::Bar { percent, .. }) = &mut self.step {
-            // The bar is drawn again below the note.
+            // The bar is drawn again below the message.
             *percent = None;
             draw("");
         }

@@ -1,4 +1,4 @@
-//! From a wish to a plugin file: the search order, and the one case of installing unasked.
+//! The search for a plugin: its order, and the automatic installation of the CPU plugin.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,36 +15,36 @@ use crate::platform::{Choice, Platform, choose_platform};
 use crate::progress::Progress;
 use crate::site_packages;
 
-/// What the caller asks for. The default asks for nothing and gets what fits this host.
+/// A request for a plugin. The default request selects the platform by this host's devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The platform; chosen by [`choose_platform`] if left out.
+    /// The platform. If `None`, [`choose_platform`] selects it.
     pub platform: Option<Platform>,
-    /// The plugin file. If given, nothing else is looked at.
+    /// The plugin file. If set, no other location is searched.
     pub path: Option<PathBuf>,
 }
 
-/// A plugin that was found. It was not loaded, and only its presence was checked unless it lies
-/// in the cache, where its SHA-256 is known.
+/// A plugin that was found, but not loaded. For a plugin in the cache, the SHA-256 was checked; for
+/// others, only that the file exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plugin {
-    /// The platform that it is to drive.
+    /// The platform of its devices.
     pub platform: Platform,
     /// The library.
     pub path: PathBuf,
-    /// How it was found.
+    /// The location in which it was found.
     pub origin: Origin,
-    /// Its SHA-256 in lower-case hexadecimal, of one in the cache, where it was checked.
+    /// Its checked SHA-256 in lower-case hexadecimal, for a plugin in the cache.
     pub sha256: Option<String>,
 }
 
 impl Plugin {
-    /// One of which nobody has looked at more than the name.
+    /// Creates a plugin whose content was not checked.
     fn unknown(platform: Platform, path: PathBuf, origin: Origin) -> Plugin {
         Plugin { platform, path, origin, sha256: None }
     }
 
-    /// One that has the hash of its pin.
+    /// Creates a plugin with the hash of its pin.
     fn pinned(pin: &Pin, path: PathBuf) -> Plugin {
         let sha256 = Some(pin.library_sha256.to_owned());
         Plugin { sha256, ..Plugin::unknown(pin.platform, path, Origin::Pinned) }
@@ -52,8 +52,8 @@ impl Plugin {
 }
 
 impl Plugin {
-    /// What to do if this file will not do, such as one that speaks a version of the C API that is
-    /// too old.
+    /// Describes how to replace this plugin if it is unsuitable, for example because its version of
+    /// the C API is too old.
     ///
     /// ```
     /// use oxidax_plugin::{Origin, Platform, Plugin};
@@ -61,7 +61,9 @@ impl Plugin {
     /// let path = "/usr/lib/libtpu.so".into();
     /// let plugin = Plugin { platform: Platform::Tpu, path, origin, sha256: None };
     /// let help = plugin.replacement();
-    /// assert!(help.starts_with("`oxidax plugin install tpu` installs libtpu==0.0.51 (C API 0.116)"));
+    /// assert!(
+    ///     help.starts_with("`oxidax plugin install tpu` installs libtpu==0.0.51 (C API 0.116)")
+    /// );
     /// assert!(help.ends_with("then unset TPU_LIBRARY_PATH"));
     /// ```
     pub fn replacement(&self) -> String {
@@ -85,37 +87,45 @@ impl Plugin {
     }
 }
 
-/// Where a [`Plugin`] was found.
+/// The location in which a [`Plugin`] was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
     /// The caller gave its path.
     Caller,
-    /// This environment variable gave its path, or a folder with it.
+    /// This environment variable contains its path or its folder.
     Variable(&'static str),
-    /// Installed in the cache from a file of the user's.
+    /// In the cache, installed by the user from a file.
     Local,
-    /// The pinned one, in the cache.
+    /// The pinned plugin in the cache.
     Pinned,
-    /// A Python package that was there already.
+    /// A Python package on this host.
     SitePackages,
 }
 
-/// Finds the plugin to use, installing the CPU's if there is none.
+/// Finds the plugin to use, and installs the CPU plugin if there is none.
 ///
-/// The platform is the caller's, else `OXIDAX_PLATFORM`, else what this host has. A plugin is
-/// looked for in this order: the caller's path; the variable `OXIDAX_PLUGIN_<PLATFORM>`; for TPUs
-/// `TPU_LIBRARY_PATH`; `PJRT_PLUGIN_LIBRARY_PATH`; the cache, where a plugin that the user
-/// installed from a file comes before the pinned one; Python's site-packages. If there is none,
-/// the platform is CPU and the host is Linux on x86-64, the pinned plugin is installed.
+/// The platform is the caller's, else that of `OXIDAX_PLATFORM`, else the one of this host's
+/// devices. The search order is:
 ///
-/// A platform that was named never falls back to another. A TPU or GPU that was merely detected,
-/// and has no plugin, leaves the work to the CPU, with a note.
+/// - the caller's path
+/// - the variable `OXIDAX_PLUGIN_<PLATFORM>`
+/// - `TPU_LIBRARY_PATH`, for TPUs
+/// - `PJRT_PLUGIN_LIBRARY_PATH`
+/// - the cache: a plugin that the user installed from a file, then the pinned one
+/// - Python's site-packages
+///
+/// If there is no plugin, the platform is CPU and the host is Linux on x86-64, the pinned plugin is
+/// installed.
+///
+/// A selected platform is never replaced by another. If a detected TPU or GPU has no plugin, the
+/// CPU is used instead, and a message says so.
 ///
 /// # Errors
 ///
-/// [`Error::MissingPlugin`] for a path or variable that names no file, [`Error::NotFound`] with
-/// every place that was looked at, [`Error::Damaged`], and those of [`install`].
+/// [`Error::MissingPlugin`] for a path or variable with a file that does not exist,
+/// [`Error::NotFound`] with all searched locations, [`Error::Damaged`], and the errors of
+/// [`install`].
 ///
 /// # Example
 ///
@@ -155,12 +165,12 @@ pub fn find_or_install(
     }
 }
 
-/// As [`find_or_install`], for a program that is going to use this host's devices: makes sure,
-/// before anything is installed or loaded, that they can be used.
+/// Like [`find_or_install`], for a program that uses this host's devices. First checks that they
+/// are usable, before a plugin is installed or loaded.
 ///
 /// # Errors
 ///
-/// As [`find_or_install`], [`devices::check`] and [`devices::check_plugin`].
+/// The errors of [`find_or_install`], [`devices::check`] and [`devices::check_plugin`].
 pub fn find_usable(
     request: &Request,
     config: &Config,
@@ -173,18 +183,18 @@ pub fn find_usable(
     }
     let plugin = find_or_install(request, config, progress)?;
     if !is_named {
-        // A device that was merely detected is of interest only if there is a plugin for it.
+        // The check of a detected device matters only if there is a plugin for it.
         devices::check(plugin.platform, config)?;
     }
     devices::check_plugin(&plugin, config)?;
     Ok(plugin)
 }
 
-/// Finds a plugin for a platform among what is on this machine already; `None` if there is none.
+/// Finds an installed plugin for a platform. Returns `None` if there is none.
 ///
 /// # Errors
 ///
-/// As [`find_or_install`], except those of installing.
+/// The errors of [`find_or_install`], except those of installation.
 pub fn find(
     platform: Platform,
     config: &Config,
@@ -193,7 +203,7 @@ pub fn find(
     Ok(find_or_explain(platform, config, progress)?.ok())
 }
 
-/// Nothing was found: installs the CPU's plugin where that is allowed, else explains.
+/// Handles a failed search: installs the CPU plugin if that is allowed, otherwise returns an error.
 fn last_resort(
     platform: Platform,
     looked: Vec<String>,
@@ -232,7 +242,7 @@ fn last_resort(
     Err(Error::NotFound { platform, looked, help })
 }
 
-/// The search itself. The inner error lists the places that had nothing.
+/// Searches all locations. The inner error lists the locations without a plugin.
 fn find_or_explain(
     platform: Platform,
     config: &Config,
@@ -275,7 +285,7 @@ fn find_or_explain(
     Ok(Err(looked))
 }
 
-/// A file that was named outright: it is there, or that is an error.
+/// Returns the plugin with an explicit path, or an error if the file does not exist.
 fn named_file(
     platform: Platform,
     path: &Path,
@@ -293,9 +303,9 @@ fn named_file(
     }
 }
 
-/// The first file in a list of files and folders that may drive the platform. A file whose name
-/// speaks of no platform was put there on purpose and is taken; inside a folder the name must
-/// say both that it is a PJRT plugin and for which platform.
+/// Returns the first suitable file for the platform in a list of files and folders. A listed file
+/// is suitable unless its name contains another platform. The name of a file in a folder must
+/// identify it as a PJRT plugin and contain the platform.
 fn in_library_path(platform: Platform, entries: &[PathBuf]) -> Option<PathBuf> {
     entries.iter().find_map(|entry| {
         if entry.is_file() {
@@ -314,7 +324,8 @@ fn in_library_path(platform: Platform, entries: &[PathBuf]) -> Option<PathBuf> {
     })
 }
 
-/// The user's own installation, else the pinned one. The inner error says where there was none.
+/// Returns the plugin that the user installed from a file, else the pinned one. The inner error
+/// describes the searched entries.
 fn in_cache(
     platform: Platform,
     config: &Config,
@@ -325,7 +336,7 @@ fn in_cache(
     }
     let cache = Cache::open(config)?;
     if let Some(path) = cache.local_library(platform) {
-        // The user chose this file: going on to another one behind their back would be wrong.
+        // The user selected this file, so it is not silently replaced by another one.
         return match cache::state(&path, None)? {
             State::Damaged(reason) => Err(Error::Damaged { path, reason, name: "PATH".to_owned() }),
             State::Valid | State::Absent => {

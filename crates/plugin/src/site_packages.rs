@@ -1,4 +1,4 @@
-//! Plugins that other Python packages of this machine brought along.
+//! Finds plugins in the Python packages of this host.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use crate::config::Config;
 use crate::pins;
 use crate::platform::Platform;
 
-/// Asks Python for its package folders; one folder a line.
+/// Python code that prints its package folders, one per line.
 const QUESTION: &str = "import site, sysconfig; print(sysconfig.get_path('purelib'), \
 sysconfig.get_path('platlib'), site.getusersitepackages(), sep='\\n')";
 
-/// The first plugin for `platform` in the site-packages folders of this machine.
+/// Returns the first plugin for `platform` in the site-packages folders of this host.
 ///
-/// The virtual environment and the well-known folders are looked at first; `python3` is started
-/// only if they hold none, and at most once per [`Config`].
+/// The virtual environment and the well-known folders are searched first. `python3` runs only if
+/// they contain no plugin, and at most once per [`Config`].
 pub(crate) fn find(platform: Platform, config: &Config) -> Option<PathBuf> {
     let known = well_known(config);
     let in_known = known.iter().find_map(|folder| plugin_in(folder, platform));
@@ -25,12 +25,12 @@ pub(crate) fn find(platform: Platform, config: &Config) -> Option<PathBuf> {
     })
 }
 
-/// The plugin for `platform` inside one site-packages folder.
+/// Returns the plugin for `platform` in a site-packages folder.
 fn plugin_in(folder: &Path, platform: Platform) -> Option<PathBuf> {
     let present = |relative: &str| Some(folder.join(relative)).filter(|path| path.is_file());
     match platform {
-        // Only the pinned build will do for the CPU, where bits are promised to be the same on all
-        // machines; its size tells it from other versions of the same package.
+        // Results on the CPU are guaranteed to be bitwise equal on all hosts, so only the pinned
+        // build is accepted. Its size distinguishes it from other versions of the same package.
         Platform::Cpu => present(pins::CPU.member)
             .filter(|path| path.metadata().is_ok_and(|m| m.len() == pins::CPU.library_size)),
         Platform::Tpu => present("libtpu/libtpu.so"),
@@ -46,14 +46,15 @@ fn plugin_in(folder: &Path, platform: Platform) -> Option<PathBuf> {
     }
 }
 
-/// Folders that need no Python to be known: the virtual environment's, the user's, the system's.
+/// Returns the folders that are found without Python: the virtual environment's, the user's and the
+/// system's.
 fn well_known(config: &Config) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     let mut below = |prefix: &Path, leaf: &str| {
         let lib = prefix.join("lib");
         let mut pythons: Vec<String> =
             children(&lib).filter(|name| name.starts_with("python3")).collect();
-        // Longer names are later versions: python3.9 before python3.13.
+        // Longer names are later versions: python3.9 sorts before python3.13.
         pythons.sort_by_key(|name| (name.len(), name.clone()));
         folders.extend(pythons.iter().rev().map(|python| lib.join(python).join(leaf)));
     };
@@ -70,11 +71,11 @@ fn well_known(config: &Config) -> Vec<PathBuf> {
     folders
 }
 
-/// What `python3` on the search path says; nothing if there is none or it fails.
+/// Returns the folders that `python3` on the search path prints, or none if it is missing or fails.
 fn ask_python(config: &Config) -> Vec<PathBuf> {
     let Some(python) = config.program("python3") else { return Vec::new() };
     let output = Command::new(python)
-        // Isolated: neither the current folder nor PYTHON variables may put code in its way.
+        // Isolated mode: neither the current folder nor PYTHON variables can inject code.
         .args(["-I", "-c", QUESTION])
         .stdin(Stdio::null())
         .stderr(Stdio::null())

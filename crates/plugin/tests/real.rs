@@ -1,4 +1,4 @@
-//! One real installation, into the shared cache that all other tests and programs use.
+//! Installs the real CPU plugin into the cache that all other tests and programs share.
 
 mod on_cpu {
     use oxidax_plugin::{Config, Stderr, check_library, install, pins};

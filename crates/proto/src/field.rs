@@ -106,10 +106,16 @@ numbers! {
     bool, 0, |value, out| put_varint(u64::from(value), out),
         |value| varint(value).map(|value| value != 0), next_varint;
     f32, 5, |value, out| out.extend(value.to_le_bytes()),
-        |value| if let WireValue::Fixed32(bytes) = value { Some(f32::from_le_bytes(bytes)) } else { None },
+        |value| {
+            let WireValue::Fixed32(bytes) = value else { return None };
+            Some(f32::from_le_bytes(bytes))
+        },
         |packed| packed.array().map(WireValue::Fixed32);
     f64, 1, |value, out| out.extend(value.to_le_bytes()),
-        |value| if let WireValue::Fixed64(bytes) = value { Some(f64::from_le_bytes(bytes)) } else { None },
+        |value| {
+            let WireValue::Fixed64(bytes) = value else { return None };
+            Some(f64::from_le_bytes(bytes))
+        },
         |packed| packed.array().map(WireValue::Fixed64);
 }
 
@@ -241,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_read_back() {
+    fn messages_round_trip() {
         let leaf = Leaf { bytes: vec![0, 255], flag: true };
         let child = Node { kind: Some(Kind::Text(String::new())), ..Node::default() };
         let node = Node {
@@ -262,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn repeated_numbers_may_be_unpacked() {
+    fn unpacked_repeated_numbers_are_decoded() {
         let bytes = [0x15, 0, 0, 0, 0x3f, 0x15, 0, 0, 0, 0x40];
         assert_eq!(Node::decode(&bytes).map(|node| node.weights), Ok(vec![0.5, 2.0]));
     }
 
     #[test]
-    fn damaged_bytes_give_errors() {
+    fn damaged_bytes_are_errors() {
         let refused = |bytes: &[u8]| Node::decode(bytes).unwrap_err();
         assert_eq!(refused(&[0x08]), DecodeError("invalid varint"));
         assert_eq!(refused(&[0x0a, 0]), DecodeError("a field has the wrong wire type"));

@@ -1,8 +1,8 @@
 //! Protocol buffer messages declared as Rust structs.
 //!
 //! PJRT's compile options, XLA's programs, TensorFlow's examples and TensorBoard's events are
-//! protocol buffers. Only a few of their fields are needed, so the messages are declared by hand with
-//! [`messages!`], and neither `protoc` nor a derive macro is built.
+//! protocol buffers. Only a few of their fields are needed, so the messages are declared by hand
+//! with [`messages!`], and neither `protoc` nor a derive macro is built.
 //!
 //! Encoding follows proto3: fields with default values are omitted and repeated numbers are packed.
 //! Decoding skips unknown fields, accepts packed and unpacked numbers, and merges a message that

@@ -35,10 +35,10 @@ pub trait Message: Default {
         Ok(message)
     }
 
-    /// Decodes `bytes` into this message, of which at most `depth` levels may be nested.
+    /// Decodes `bytes` into this message, with at most `depth` levels of nested messages.
     ///
     /// # Errors
-    /// As for [`decode`](Self::decode).
+    /// The errors of [`decode`](Self::decode).
     fn merge(&mut self, bytes: &[u8], depth: u32) -> Result<(), DecodeError> {
         let depth = depth.checked_sub(1).ok_or(DecodeError("messages are nested too deeply"))?;
         let mut fields = Fields(bytes);

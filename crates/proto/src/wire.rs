@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// Depth of nested messages beyond which decoding fails.
+/// Maximum depth of nested messages.
 pub(crate) const MAX_DEPTH: u32 = 100;
 
-/// The error of bytes that are not a valid message.
+/// The error for bytes that are not a valid message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError(pub(crate) &'static str);
 

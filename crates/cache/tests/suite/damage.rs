@@ -1,4 +1,4 @@
-//! Entries that are not what was kept.
+//! Tests of damaged entries.
 
 use std::fs;
 
@@ -8,8 +8,8 @@ use crate::scene::{Scene, about, key};
 
 const PAYLOAD: &[u8] = b"\x7fELF and so on, with \0 and \n\n in it";
 
-/// What is said of the entry after its file was given these bytes. It is gone afterwards, and can
-/// be kept anew.
+/// Overwrites the entry with these bytes, looks it up, and returns the reported damage. Checks that
+/// the lookup deletes the entry and that it can be stored again.
 fn damage(scene: &Scene, bytes: &[u8]) -> String {
     let key = key("a");
     let file = scene.store.path(&key);
@@ -32,7 +32,7 @@ fn kept() -> (Scene, Vec<u8>) {
 }
 
 #[test]
-fn what_was_kept_comes_out() {
+fn stored_programs_are_returned() {
     let scene = Scene::new();
     assert_eq!(scene.payload(&key("a")), None);
     for payload in [PAYLOAD, b"", &vec![7; 100_000]] {
@@ -46,7 +46,7 @@ fn what_was_kept_comes_out() {
 }
 
 #[test]
-fn what_is_said_of_it_comes_out_too() {
+fn stored_metadata_is_returned() {
     let scene = Scene::new();
     let long = "é".repeat(1000);
     for (name, shown) in [("step", "step"), ("", ""), ("a\nb", "ab"), (&long, &long[..256])] {
@@ -58,7 +58,7 @@ fn what_is_said_of_it_comes_out_too() {
 }
 
 #[test]
-fn a_bit_that_flips_anywhere_is_noticed() {
+fn a_flipped_bit_anywhere_is_detected() {
     let (scene, bytes) = kept();
     for at in 0..bytes.len() {
         for bit in [0, 3, 7] {
@@ -70,7 +70,7 @@ fn a_bit_that_flips_anywhere_is_noticed() {
 }
 
 #[test]
-fn a_cut_anywhere_and_bytes_behind_are_noticed() {
+fn truncation_anywhere_and_trailing_bytes_are_detected() {
     let (scene, bytes) = kept();
     for end in 0..bytes.len() {
         damage(&scene, &bytes[..end]);
@@ -80,7 +80,7 @@ fn a_cut_anywhere_and_bytes_behind_are_noticed() {
 }
 
 #[test]
-fn other_files_are_told_by_what_they_are() {
+fn other_files_are_reported_by_their_content() {
     let (scene, bytes) = kept();
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let later = text.replace("oxidax program 1", "oxidax program 2");
@@ -94,7 +94,7 @@ fn other_files_are_told_by_what_they_are() {
 }
 
 #[test]
-fn an_entry_of_another_key_is_not_taken() {
+fn an_entry_of_another_key_is_not_used() {
     let (scene, _) = kept();
     scene.put(&key("b"), b"of b");
     let of_b = fs::read(scene.store.path(&key("b"))).unwrap();
@@ -103,7 +103,7 @@ fn an_entry_of_another_key_is_not_taken() {
 }
 
 #[test]
-fn errors_name_the_file() {
+fn errors_contain_the_path() {
     let (scene, _) = kept();
     let path = scene.store.path(&key("b"));
     fs::create_dir(&path).unwrap();

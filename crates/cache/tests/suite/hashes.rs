@@ -1,4 +1,4 @@
-//! Hashes of large files, remembered.
+//! Tests of remembered file hashes.
 
 use std::fs::{self, File};
 use std::time::{Duration, UNIX_EPOCH};
@@ -16,7 +16,7 @@ fn a_hash_is_remembered_and_not_mistaken_for_that_of_a_changed_file() {
     let file = scene.root.path().join("plugin.so");
     let write = |text: &str| {
         fs::write(&file, text).unwrap();
-        // As package managers do: the time says nothing.
+        // Package managers set modification times, so the time shows nothing.
         let file = File::options().append(true).open(&file).unwrap();
         file.set_modified(UNIX_EPOCH + Duration::from_secs(1)).unwrap();
     };
@@ -24,7 +24,7 @@ fn a_hash_is_remembered_and_not_mistaken_for_that_of_a_changed_file() {
     assert_eq!(file_hash(&file, Some(&scene.store)).unwrap(), OF_ABC);
     let record = fs::read_to_string(scene.path(".plugins")).unwrap();
     assert!(record.starts_with(OF_ABC) && record.contains("plugin.so"), "{record}");
-    // What is remembered is believed: a wrong record shows.
+    // A wrong record is returned, which shows that remembered hashes are used.
     fs::write(scene.path(".plugins"), record.replace(OF_ABC, OF_ABD)).unwrap();
     assert_eq!(file_hash(&file, Some(&scene.store)).unwrap(), OF_ABD);
     write("abd");
@@ -36,7 +36,7 @@ fn a_hash_is_remembered_and_not_mistaken_for_that_of_a_changed_file() {
 }
 
 #[test]
-fn several_files_are_remembered_and_a_spoilt_record_is_replaced() {
+fn several_files_are_remembered_and_a_damaged_record_is_replaced() {
     let scene = Scene::new();
     for name in ["a", "b"] {
         fs::write(scene.root.path().join(name), "abc").unwrap();
@@ -51,7 +51,7 @@ fn several_files_are_remembered_and_a_spoilt_record_is_replaced() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn a_missing_file_is_reported() {
     let scene = Scene::new();
     let missing = scene.root.path().join("missing.so");
     let error = file_hash(&missing, Some(&scene.store)).unwrap_err().to_string();

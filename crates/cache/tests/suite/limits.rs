@@ -1,4 +1,4 @@
-//! What goes when there is too much, or it is too old; and what is too small or large to be kept.
+//! Tests of the size and age limits, of the minimum size, and of clearing.
 
 use std::fs;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::scene::{Scene, key};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Room for three entries of 1000 bytes, with their headers.
+/// Creates a store with space for three entries of 1000 bytes and their headers.
 fn small() -> Scene {
     Scene::with(|settings| Settings { max_bytes: 4000, max_age: 10 * DAY, ..settings })
 }
@@ -20,12 +20,12 @@ fn put_aged(scene: &Scene, word: &str, days: u32) {
 }
 
 #[test]
-fn the_entry_longest_unused_goes_first() {
+fn the_least_recently_used_entry_is_evicted_first() {
     let scene = small();
     for (word, days) in [("a", 1), ("b", 3), ("c", 2)] {
         put_aged(&scene, word, days);
     }
-    // Found, it counts as used.
+    // A lookup marks the entry as used.
     assert!(scene.payload(&key("b")).is_some());
     let Put::Kept { bytes, evicted } = scene.put(&key("d"), &[0; 1000]) else { panic!("it fits") };
     assert_eq!(bytes, fs::metadata(scene.store.path(&key("d"))).unwrap().len());
@@ -35,7 +35,7 @@ fn the_entry_longest_unused_goes_first() {
 }
 
 #[test]
-fn as_many_go_as_it_takes() {
+fn as_many_entries_as_needed_are_evicted() {
     let scene = small();
     for (word, days) in [("a", 3), ("b", 2), ("c", 1)] {
         put_aged(&scene, word, days);
@@ -46,7 +46,7 @@ fn as_many_go_as_it_takes() {
 }
 
 #[test]
-fn what_is_too_old_goes() {
+fn old_entries_are_evicted() {
     let scene = small();
     put_aged(&scene, "a", 11);
     put_aged(&scene, "b", 9);
@@ -55,7 +55,7 @@ fn what_is_too_old_goes() {
 }
 
 #[test]
-fn an_old_entry_that_is_used_stays() {
+fn an_old_entry_that_is_used_is_not_evicted() {
     let scene = small();
     put_aged(&scene, "a", 11);
     assert!(scene.payload(&key("a")).is_some());
@@ -64,7 +64,7 @@ fn an_old_entry_that_is_used_stays() {
 }
 
 #[test]
-fn what_is_too_small_or_too_large_is_not_kept() {
+fn programs_outside_the_size_limits_are_not_stored() {
     let scene = Scene::with(|settings| Settings { max_bytes: 4000, min_bytes: 10, ..settings });
     scene.put(&key("a"), &[0; 10]);
     assert_eq!(scene.put(&key("b"), &[0; 9]), Put::TooSmall);
@@ -73,7 +73,7 @@ fn what_is_too_small_or_too_large_is_not_kept() {
 }
 
 #[test]
-fn without_room_there_is_no_store() {
+fn a_limit_of_zero_disables_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let none = Settings { max_bytes: 0, ..Settings::in_folder(folder.path()) };
     assert!(Store::open(&none).unwrap().is_none());
@@ -81,7 +81,7 @@ fn without_room_there_is_no_store() {
 }
 
 #[test]
-fn what_is_there_is_told() {
+fn the_summary_describes_the_contents() {
     let scene = Scene::new();
     let empty = scene.store.summary().unwrap();
     assert_eq!((empty.entries, empty.oldest), (0, None), "the folder need not exist");
@@ -100,7 +100,7 @@ fn what_is_there_is_told() {
 }
 
 #[test]
-fn clearing_takes_everything_or_what_is_old() {
+fn clear_deletes_all_or_old_entries() {
     let scene = Scene::new();
     for (word, days) in [("a", 20), ("b", 8), ("c", 1)] {
         put_aged(&scene, word, days);

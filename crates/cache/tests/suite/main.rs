@@ -1,4 +1,4 @@
-//! What the cache promises: whole entries or none, whatever happens to the files, and private ones.
+//! Tests of the cache's guarantees: entries are complete or absent, and private.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 

@@ -1,4 +1,4 @@
-//! Folders and files that others can write.
+//! Tests of folders and files that others can write.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -54,11 +54,11 @@ fn an_entry_that_others_can_write_is_refused() {
 }
 
 #[test]
-fn a_folder_that_may_only_be_read_still_serves() {
+fn a_read_only_folder_still_works() {
     let scene = Scene::new();
     scene.put(&key("a"), b"x");
     set_mode(scene.store.folder(), 0o500);
-    // Root may write anywhere, which is no failure of ours.
+    // Root may write anywhere, so success is accepted too.
     let written = scene.store.put(&key("b"), &about("b"), b"x");
     assert_eq!(scene.payload(&key("a")).unwrap(), b"x");
     if let Err(error) = written {
@@ -68,7 +68,7 @@ fn a_folder_that_may_only_be_read_still_serves() {
 }
 
 #[test]
-fn a_file_in_the_place_of_the_folder_is_an_error_and_no_panic() {
+fn a_file_at_the_path_of_the_folder_is_an_error_without_a_panic() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("file");
     fs::write(&file, b"").unwrap();

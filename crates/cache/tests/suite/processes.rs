@@ -1,5 +1,5 @@
-//! Several processes at one folder. Each is this very test binary, started again with a variable
-//! that says which part it plays.
+//! Tests of several processes that share a folder. Each process is this test binary, started again
+//! with a variable that selects its part.
 
 use std::env;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use crate::scene::{Scene, about, key};
 const PART: &str = "OXIDAX_TEST_PART";
 const FOLDER: &str = "OXIDAX_TEST_FOLDER";
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
-/// Large enough that a write takes more than one system call's worth.
+/// Large enough that a write takes more than one system call.
 const SIZE: usize = 300_000;
 
 fn start(part: &str, scene: &Scene) -> Child {
@@ -28,19 +28,20 @@ fn start(part: &str, scene: &Scene) -> Child {
         .unwrap()
 }
 
-/// What a process of this number keeps: any mixture of two would be no entry.
+/// Returns the payload of a process. A mixture of two payloads is recognizable.
 fn payload(process: u8) -> Vec<u8> {
     vec![process; SIZE]
 }
 
-/// Not a test by itself: what a started process does.
+/// Runs the part of a started process. Not a test by itself.
 #[test]
 fn play() {
     let Ok(part) = env::var(PART) else { return };
     let settings = Settings::in_folder(env::var_os(FOLDER).unwrap());
     let store = Store::open(&settings).unwrap().unwrap();
     if part == "dies" {
-        // As a process that is killed while it writes: the name of a write, and half of it.
+        // Imitates a process that is killed during a write: a temporary file with half of the
+        // bytes.
         let half = store.folder().join(format!(".new-{}-0", std::process::id()));
         File::create(half).unwrap().write_all(&payload(0)[..SIZE / 2]).unwrap();
         println!("\nhalf");
@@ -67,7 +68,7 @@ fn play() {
 }
 
 #[test]
-fn processes_that_write_and_clear_at_once_see_whole_entries() {
+fn concurrent_writes_and_clears_never_show_partial_entries() {
     let scene = Scene::new();
     let children: Vec<Child> = (1..=4).map(|process| start(&process.to_string(), &scene)).collect();
     for child in children {
@@ -78,7 +79,7 @@ fn processes_that_write_and_clear_at_once_see_whole_entries() {
 }
 
 #[test]
-fn a_process_killed_while_it_writes_leaves_nothing_harmful() {
+fn a_process_killed_during_a_write_leaves_only_a_temporary_file() {
     let scene = Scene::new();
     scene.put(&key("a"), b"whole");
     let mut child = start("dies", &scene);
@@ -90,7 +91,7 @@ fn a_process_killed_while_it_writes_leaves_nothing_harmful() {
     assert_eq!(left.len(), 1);
     assert_eq!(scene.payload(&key("a")).unwrap(), b"whole");
     assert_eq!(scene.store.summary().unwrap().unfinished, 1);
-    // It may belong to one that is still at it, so it goes once that cannot be.
+    // The file may belong to a running process, so it is deleted only when it is old.
     scene.put(&key("b"), b"");
     assert!(scene.path(&left[0]).exists());
     let file = File::options().append(true).open(scene.path(&left[0])).unwrap();

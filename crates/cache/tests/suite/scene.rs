@@ -1,4 +1,4 @@
-//! A cache in a folder of its own.
+//! A cache in a temporary folder.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -23,12 +23,12 @@ impl Scene {
         Scene { store: Store::open(&settings).unwrap().unwrap(), root }
     }
 
-    /// Keeps `payload` under `key`.
+    /// Stores `payload` under `key`.
     pub(crate) fn put(&self, key: &Key, payload: &[u8]) -> Put {
         self.store.put(key, &about("step"), payload).unwrap()
     }
 
-    /// What is found under a key, if it is whole.
+    /// Returns the payload stored under a key. Panics if the entry is damaged.
     pub(crate) fn payload(&self, key: &Key) -> Option<Vec<u8>> {
         match self.store.get(key).unwrap() {
             Lookup::Found(entry) => Some(entry.payload().to_vec()),
@@ -37,13 +37,13 @@ impl Scene {
         }
     }
 
-    /// Lets an entry look as if it had been used last so long ago.
+    /// Sets an entry's last use to this long ago.
     pub(crate) fn age(&self, key: &Key, age: Duration) {
         let file = File::options().append(true).open(self.store.path(key)).unwrap();
         file.set_modified(SystemTime::now() - age).unwrap();
     }
 
-    /// The names of all files, sorted.
+    /// Returns the names of all files, sorted.
     pub(crate) fn files(&self) -> Vec<String> {
         let listing = fs::read_dir(self.store.folder()).unwrap();
         let mut names: Vec<String> =

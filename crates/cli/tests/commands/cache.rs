@@ -1,4 +1,4 @@
-//! `oxidax cache`.
+//! Tests of `oxidax cache`.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ impl User {
         self.path(".cache/oxidax/programs")
     }
 
-    /// Keeps a program that was last used so many days ago.
+    /// Stores a program that was last used this many days ago.
     fn keep(&self, word: &str, platform: &str, days: u32) {
         let settings = Settings { max_age: Duration::MAX, ..Settings::in_folder(self.folder()) };
         let store = Store::open(&settings).unwrap().unwrap();
@@ -36,13 +36,13 @@ impl User {
 }
 
 #[test]
-fn a_fresh_user_has_no_programs() {
+fn a_new_user_has_no_programs() {
     let user = User::new();
     let outcome = user.oxidax(&["cache", "stats"]);
     assert!(outcome.succeeded, "{}", outcome.stderr);
     let expected = format!(
-        "folder      {}\nentries     0 entries, 0 B\nlimits      at most 4.0 GiB, unused for at most 30.0 days; kept if \
-         compiling takes 0.05 s and it has 0 B\n",
+        "folder      {}\nentries     0 entries, 0 B\nlimits      at most 4.0 GiB, unused for at \
+         most 30.0 days; kept if compiling takes 0.05 s and it has 0 B\n",
         user.folder().display()
     );
     assert_eq!(outcome.stdout, expected);
@@ -51,7 +51,7 @@ fn a_fresh_user_has_no_programs() {
 }
 
 #[test]
-fn what_is_there_is_told_in_words_and_in_json() {
+fn stats_are_printed_as_text_and_json() {
     let user = User::new();
     user.keep("a", "cpu", 5);
     user.keep("b", "cpu", 1);
@@ -93,7 +93,7 @@ fn programs_are_cleared_by_age_or_all() {
 }
 
 #[test]
-fn wrong_words_are_refused() {
+fn invalid_arguments_are_refused() {
     let user = User::new();
     for days in ["soon", "-1", "nan"] {
         let outcome = user.oxidax(&["cache", "clear", &format!("--older-than={days}")]);
@@ -109,7 +109,7 @@ fn wrong_words_are_refused() {
 }
 
 #[test]
-fn a_cache_that_is_off_is_said_to_be() {
+fn a_disabled_cache_is_reported() {
     let user = User::new();
     user.keep("a", "cpu", 0);
     let outcome = user.oxidax_with(&["cache", "stats"], &[("OXIDAX_CACHE", "off")]);

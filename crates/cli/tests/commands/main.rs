@@ -1,4 +1,4 @@
-//! Drives the `oxidax` binary as a user would.
+//! Tests of the `oxidax` binary.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 

@@ -1,4 +1,4 @@
-//! `oxidax plugin`.
+//! Tests of `oxidax plugin`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use crate::elf;
 use crate::user::User;
 
-/// The line of the list that begins with this name.
+/// Returns the line of the list that begins with this name.
 fn line<'a>(list: &'a str, name: &str) -> &'a str {
     list.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap()
 }
 
 #[test]
-fn a_fresh_user_sees_what_can_be_installed() {
+fn a_new_user_sees_the_available_plugins() {
     let outcome = User::new().oxidax(&["plugin", "list"]);
     assert!(outcome.succeeded, "{}", outcome.stderr);
     let cpu = line(&outcome.stdout, "cpu");
@@ -56,7 +56,7 @@ fn a_plugin_file_is_installed_listed_verified_replaced_and_removed() {
 }
 
 #[test]
-fn a_name_that_says_no_platform_needs_the_option() {
+fn a_file_name_without_a_platform_needs_the_option() {
     let user = User::new();
     fs::write(user.path("p.so"), elf::plugin_library()).unwrap();
     let outcome = user.oxidax(&["plugin", "install", "p.so"]);
@@ -67,10 +67,11 @@ fn a_name_that_says_no_platform_needs_the_option() {
 }
 
 #[test]
-fn what_is_neither_name_nor_file_lists_the_names() {
+fn an_unknown_name_lists_the_valid_names() {
     let outcome = User::new().oxidax(&["plugin", "install", "rocm"]);
     assert!(!outcome.succeeded);
-    let expected = "`rocm` is neither a plugin's name (cpu, cpu-aarch64, tpu, cuda, cuda-ptxas, cuda-libdevice, cpu-api-0.106, cpu-api-0.81)";
+    let expected = "`rocm` is neither a plugin's name (cpu, cpu-aarch64, tpu, cuda, cuda-ptxas, \
+                    cuda-libdevice, cpu-api-0.106, cpu-api-0.81)";
     assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
     let outcome = User::new().oxidax(&["plugin", "install", "cpu", "--platform", "tpu"]);
     assert!(outcome.stderr.contains("`cpu` is a plugin for cpu, not tpu"), "{}", outcome.stderr);
@@ -78,7 +79,7 @@ fn what_is_neither_name_nor_file_lists_the_names() {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
-fn without_tools_or_offline_the_error_is_one_of_ours() {
+fn without_tools_or_offline_the_error_names_the_cause() {
     let user = User::new();
     let outcome = user.oxidax(&["plugin", "install", "tpu"]);
     assert!(outcome.stderr.contains("needs pip or uv"), "{}", outcome.stderr);
@@ -94,7 +95,7 @@ mod on_cpu {
     use oxidax_plugin::{Config, Silent, install, pins};
 
     #[test]
-    fn the_cpu_plugin_is_there_and_every_byte_is_right() {
+    fn the_cpu_plugin_is_installed_and_intact() {
         let path = install(&pins::CPU, &Config::from_env().unwrap(), &mut Silent).unwrap();
         let oxidax = |arguments: &[&str]| {
             let output = Command::new(env!("CARGO_BIN_EXE_oxidax")).args(arguments).output();

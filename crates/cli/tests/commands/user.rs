@@ -1,16 +1,16 @@
-//! Somebody who has the binary and nothing else.
+//! Runs the binary as a new user.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A user with an empty home and no tools, who is at home.
+/// A user with an empty home folder and no tools on the search path.
 pub(crate) struct User {
     home: TempDir,
 }
 
-/// What a command said.
+/// The result of a command.
 pub(crate) struct Outcome {
     pub(crate) succeeded: bool,
     pub(crate) stdout: String,

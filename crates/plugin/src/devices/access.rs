@@ -1,22 +1,21 @@
-//! Whether this user may open a device file, judged by its mode: opening it to find out would take
-//! the device.
+//! Checks access to a device file by its mode. Opening the file as a test would claim the device.
 
 use std::fs;
 use std::path::Path;
 
 use super::unusable::Unusable;
 
-/// Who asks.
+/// The user that accesses a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct User {
     pub(super) uid: u32,
-    /// All groups, the first among them.
+    /// All group ids, including the effective one.
     pub(super) groups: Vec<u32>,
 }
 
 impl User {
-    /// The user that this process acts for. Where the system has no such numbers, the one who may
-    /// do everything: then the plugin finds out.
+    /// Returns the effective user of this process. On systems without user ids it returns root, and
+    /// the plugin reports missing permissions.
     pub(super) fn current() -> User {
         #[cfg(unix)]
         {
@@ -30,13 +29,13 @@ impl User {
     }
 }
 
-/// Refuses a device file that the user may not read and write. `node` is its path on the host.
+/// Returns an error if the user may not read and write a device file. `node` is its path on the
+/// host.
 #[cfg(unix)]
 pub(super) fn check(root: &Path, node: &Path, user: &User) -> Result<(), Unusable> {
     use std::os::unix::fs::MetadataExt as _;
     let on_host = root.join(node.strip_prefix("/").unwrap_or(node));
-    // What cannot even be looked at lies in a folder that is closed to this user; the plugin says
-    // more.
+    // The file cannot be inspected if its folder is closed to this user. The plugin reports more.
     let Ok(meta) = fs::metadata(on_host) else { return Ok(()) };
     let (mode, gid) = (meta.mode() & 0o777, meta.gid());
     let needed = if meta.uid() == user.uid {
@@ -52,7 +51,7 @@ pub(super) fn check(root: &Path, node: &Path, user: &User) -> Result<(), Unusabl
     let group = group_name(root, gid);
     let opens_to_group = mode & 0o060 == 0o060 && !user.groups.contains(&gid);
     let help = match &group {
-        // Membership in root's own group would open more than the device.
+        // Membership in root's group would grant access to more than the device.
         Some(group) if opens_to_group && gid != 0 => format!(
             "`sudo usermod -aG {group} $USER`, then log in again; or run the program with `sudo -E`"
         ),
@@ -72,13 +71,13 @@ pub(super) fn check(root: &Path, node: &Path, user: &User) -> Result<(), Unusabl
     })
 }
 
-/// Other systems have no such device files.
+/// Other systems do not have these device files.
 #[cfg(not(unix))]
 pub(super) fn check(_: &Path, _: &Path, _: &User) -> Result<(), Unusable> {
     Ok(())
 }
 
-/// The name of a group, from `/etc/group`.
+/// Returns the name of a group from `/etc/group`.
 #[cfg(unix)]
 fn group_name(root: &Path, gid: u32) -> Option<String> {
     let text = fs::read_to_string(root.join("etc/group")).ok()?;

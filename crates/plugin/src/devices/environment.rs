@@ -1,14 +1,14 @@
-//! What the environment of a Cloud TPU or GKE host says about its TPUs.
+//! Environment variables that describe the TPUs of a Cloud TPU or GKE host.
 //!
-//! libtpu reads these variables itself. They are read here to say what is wrong with them before
-//! libtpu waits for hosts that do not exist, or ends the process.
+//! libtpu reads these variables itself. They are checked here to report mistakes before libtpu
+//! waits for hosts that do not exist or aborts the process.
 
 use std::collections::BTreeMap;
 
 use super::tpu::Generation;
 use crate::error::Error;
 
-/// The variables that [`TpuEnvironment`] is made from.
+/// The variables from which [`TpuEnvironment`] is built.
 pub(crate) const VARIABLES: [&str; 14] = [
     "ALLOW_MULTIPLE_LIBTPU_LOAD",
     "MEGASCALE_NUM_SLICES",
@@ -26,26 +26,26 @@ pub(crate) const VARIABLES: [&str; 14] = [
     "TPU_WORKER_ID",
 ];
 
-/// A kind of slice as Google Cloud names it: `v5litepod-16`, `v4-8`.
+/// A slice type as Google Cloud names it: `v5litepod-16`, `v4-8`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceleratorType {
-    /// The name itself.
+    /// The type's name.
     pub name: String,
-    /// The generation, if it is one that is known here.
+    /// The generation, if it is recognized.
     pub generation: Option<Generation>,
-    /// The number behind the name: chips from v5e and v6e, cores (two in a chip) from the others.
+    /// The number in the name: chips for v5e and v6e, cores (two per chip) for the others.
     pub size: Option<usize>,
 }
 
-/// The slice that this host belongs to, as its environment tells it. What is not set is `None` or
+/// The slice that this host belongs to, according to the environment. Unset variables are `None` or
 /// empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TpuEnvironment {
     /// `TPU_ACCELERATOR_TYPE`.
     pub accelerator_type: Option<AcceleratorType>,
-    /// `TPU_WORKER_ID`: which of the slice's hosts this is, from 0.
+    /// `TPU_WORKER_ID`: the index of this host in the slice, from 0.
     pub worker_id: Option<usize>,
-    /// `TPU_WORKER_HOSTNAMES`: all hosts of the slice, separated by commas.
+    /// `TPU_WORKER_HOSTNAMES`: all hosts of the slice, comma-separated.
     pub worker_hostnames: Vec<String>,
     /// `TPU_TOPOLOGY`: chips of the slice along each axis, as in `4x4`.
     pub topology: Option<Vec<usize>>,
@@ -53,18 +53,20 @@ pub struct TpuEnvironment {
     pub chips_per_host: Option<Vec<usize>>,
     /// `TPU_HOST_BOUNDS`: hosts of the slice along each axis.
     pub hosts: Option<Vec<usize>>,
-    /// `TPU_CHIPS_PER_PROCESS_BOUNDS`: chips of a process, where several share a host.
+    /// `TPU_CHIPS_PER_PROCESS_BOUNDS`: chips of a process along each axis, if several processes
+    /// share a host.
     pub chips_per_process: Option<Vec<usize>>,
     /// `TPU_PROCESS_BOUNDS`: processes of the slice along each axis.
     pub processes: Option<Vec<usize>>,
-    /// `TPU_VISIBLE_CHIPS`, or `TPU_VISIBLE_DEVICES` as it was called: the chips that this process
-    /// is to use.
+    /// `TPU_VISIBLE_CHIPS`, or its older name `TPU_VISIBLE_DEVICES`: the chips used by this
+    /// process.
     pub visible_chips: Option<Vec<usize>>,
-    /// Whether `TPU_VISIBLE_DEVICE_PATHS` names the device files to use.
+    /// True if `TPU_VISIBLE_DEVICE_PATHS` selects device files.
     pub names_device_files: bool,
-    /// `MEGASCALE_SLICE_ID` of `MEGASCALE_NUM_SLICES`: which of several slices this one is.
+    /// `MEGASCALE_SLICE_ID` and `MEGASCALE_NUM_SLICES`: the index of this slice and the number of
+    /// slices.
     pub slice: Option<(usize, usize)>,
-    /// `ALLOW_MULTIPLE_LIBTPU_LOAD`: whether libtpu is to take no lock.
+    /// `ALLOW_MULTIPLE_LIBTPU_LOAD`: true if libtpu takes no lock.
     pub without_lock: bool,
 }
 
@@ -73,8 +75,8 @@ impl TpuEnvironment {
     ///
     /// # Errors
     ///
-    /// [`Error::BadVariable`] for one that cannot be read, or that contradicts another: a worker's
-    /// number beyond the list of workers, a slice's beyond the number of slices.
+    /// [`Error::BadVariable`] for a variable that cannot be parsed or that contradicts another: a
+    /// worker id beyond the list of workers, or a slice id beyond the number of slices.
     ///
     /// # Example
     ///
@@ -129,7 +131,8 @@ impl TpuEnvironment {
         Ok(environment)
     }
 
-    /// Whether this process is to use a part of the host's chips, so that others may use the rest.
+    /// Returns true if this process uses only part of the host's chips, so that other processes may
+    /// use the rest.
     pub fn is_partial(&self, chips: usize) -> bool {
         let fewer = |count: usize| count < chips;
         self.names_device_files
@@ -186,14 +189,14 @@ impl Variable<'_> {
         parts.collect::<Result<_, _>>().map_err(|_| self.bad(expected))
     }
 
-    /// Numbers that are all at least 1.
+    /// Parses numbers that are all at least 1.
     fn sizes(self, separator: char, expected: &'static str) -> Result<Vec<usize>, Error> {
         let sizes = self.numbers(separator, expected)?;
         if sizes.contains(&0) { Err(self.bad(expected)) } else { Ok(sizes) }
     }
 }
 
-/// `v5litepod-16` taken apart. New kinds appear, so an unknown one is no error.
+/// Parses a type such as `v5litepod-16`. An unknown type is not an error, because new types appear.
 fn accelerator_type(name: &str) -> AcceleratorType {
     let (kind, size) = name.rsplit_once('-').map_or((name, None), |(k, s)| (k, s.parse().ok()));
     let generation = match kind {
@@ -220,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_gke_is_understood() {
+    fn gke_variables_are_parsed() {
         let environment = read(&[
             ("TPU_ACCELERATOR_TYPE", "v5p-32"),
             ("TPU_WORKER_ID", "1"),
@@ -244,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_from_the_future_is_no_error() {
+    fn an_unknown_type_is_not_an_error() {
         let environment = read(&[("TPU_ACCELERATOR_TYPE", "v11x-4096")]).unwrap();
         let kind = environment.accelerator_type.unwrap();
         assert_eq!((kind.generation, kind.size), (None, Some(4096)));
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn invalid_values_are_reported() {
         for (name, value, expected) in [
             ("TPU_WORKER_ID", "first", "TPU_WORKER_ID is `first`, expected a worker's number"),
             ("TPU_TOPOLOGY", "4by4", "TPU_TOPOLOGY is `4by4`, expected chips along axes"),
@@ -265,12 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_named() {
+    fn contradictions_are_reported() {
         let hosts = ("TPU_WORKER_HOSTNAMES", "a,b");
         let error = read(&[hosts, ("TPU_WORKER_ID", "2")]).unwrap_err();
         assert_eq!(
             error,
-            "TPU_WORKER_ID is `2`, expected less than 2, the number of hosts in TPU_WORKER_HOSTNAMES"
+            "TPU_WORKER_ID is `2`, expected less than 2, the number of hosts in \
+             TPU_WORKER_HOSTNAMES"
         );
         let slices = [("MEGASCALE_SLICE_ID", "2"), ("MEGASCALE_NUM_SLICES", "2")];
         assert!(read(&slices).unwrap_err().starts_with("MEGASCALE_SLICE_ID is `2`"));

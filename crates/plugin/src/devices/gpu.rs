@@ -11,16 +11,16 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::search::{Origin, Plugin};
 
-/// NVIDIA's number on the PCI bus.
+/// NVIDIA's PCI vendor id.
 const NVIDIA: u32 = 0x10de;
-/// The class of display controllers, in the highest byte of three.
+/// The PCI class of display controllers: the highest of three bytes.
 const DISPLAY: u32 = 0x03;
 
-/// The oldest driver that programs of CUDA 13 run with, for which the pinned plugin was built
-/// (NVIDIA's CUDA 13 release notes, "minor version compatibility").
+/// The oldest driver for CUDA 13, the version that the pinned plugin is built for (NVIDIA's CUDA 13
+/// release notes, "minor version compatibility").
 pub const NEEDED_DRIVER: DriverVersion = DriverVersion(580, 0);
 
-/// A driver's version: release and update, as in `580.65`.
+/// A driver version: release and update, as in `580.65`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DriverVersion(pub u32, pub u32);
 
@@ -38,17 +38,17 @@ impl fmt::Display for DriverVersion {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuHost {
-    /// Device files of the GPUs, `/dev/nvidia0` and on; `/dev/dxg` under WSL. The driver makes them
-    /// on demand, so there may be none yet.
+    /// Device files of the GPUs: `/dev/nvidia0` and following, or `/dev/dxg` under WSL. The driver
+    /// creates them on demand, so the list may be empty.
     pub nodes: Vec<PathBuf>,
-    /// GPUs that the driver knows.
+    /// Number of GPUs that the driver lists.
     pub known_to_driver: usize,
-    /// The driver's version; `None` under WSL, where it is that of Windows.
+    /// The driver's version. `None` under WSL, where the driver belongs to Windows.
     pub driver: Option<DriverVersion>,
 }
 
 impl GpuHost {
-    /// Looks for GPUs with a driver; `None` if there are none.
+    /// Detects GPUs with a driver. Returns `None` if there are none.
     pub fn detect(config: &Config) -> Option<GpuHost> {
         let dev = config.root.join("dev");
         let mut nodes: Vec<PathBuf> =
@@ -68,8 +68,8 @@ impl GpuHost {
     }
 }
 
-/// The version in the driver's line: `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06
-/// Sun Jul …`.
+/// Parses the version in the driver's line: `NVRM version: NVIDIA UNIX x86_64 Kernel Module
+/// 580.65.06 Sun Jul …`.
 fn driver_version(text: &str) -> Option<DriverVersion> {
     let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
     line.split_whitespace().find_map(|word| {
@@ -81,7 +81,7 @@ fn driver_version(text: &str) -> Option<DriverVersion> {
     })
 }
 
-/// What keeps a client from being made.
+/// Returns an error if no GPU client can be created.
 pub(super) fn check(config: &Config, user: &User) -> Result<(), Error> {
     let Some(host) = GpuHost::detect(config) else {
         let devices = pci::devices(&config.root);
@@ -101,8 +101,8 @@ pub(super) fn check(config: &Config, user: &User) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the driver is new enough for a plugin that is known to be of CUDA 13: the pinned one,
-/// and JAX's by the name of its folder. Of others it is not known what they need.
+/// Returns an error if the driver is too old for a CUDA 13 plugin. These are the pinned plugin and
+/// JAX's, recognized by its folder. The requirements of other plugins are unknown.
 pub(super) fn check_driver(plugin: &Plugin, config: &Config) -> Result<(), Unusable> {
     let path = plugin.path.to_string_lossy();
     if plugin.origin != Origin::Pinned && !path.contains("xla_cuda13") {

@@ -1,21 +1,21 @@
-//! Who has a device open, from the links in `/proc/PID/fd`; and who holds libtpu's lock, from
-//! `/proc/locks`.
+//! Finds the processes that have a device open, from the links in `/proc/PID/fd`, and the holder of
+//! libtpu's lock, from `/proc/locks`.
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where libtpu (0.0.51) puts its lock, whatever `TMPDIR` says.
+/// The path of libtpu's lock file (0.0.51), independent of `TMPDIR`.
 pub(super) const LOCK_FILE: &str = "/tmp/libtpu_lockfile";
 
-/// A process that holds something.
+/// A process that holds a device or lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number, as `kill` takes it.
+    /// The process id.
     pub pid: u32,
-    /// Its command line, cut after 120 characters; empty if it cannot be read.
+    /// Its command line, truncated to 120 characters. Empty if it cannot be read.
     pub command: String,
-    /// The device file or lock.
+    /// The device file or lock file.
     pub held: PathBuf,
 }
 
@@ -29,16 +29,16 @@ impl fmt::Display for Holder {
     }
 }
 
-/// What was found, and how much could not be looked at.
+/// The holders that were found, and the number of processes that could not be inspected.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) holders: Vec<Holder>,
-    /// Processes of other users, whose files this one may not see.
+    /// Number of processes of other users, whose files this process may not see.
     pub(super) hidden: usize,
 }
 
-/// Looks for processes other than `own` that have one of the files open for writing. Readers, such
-/// as monitors, do not keep anybody from a device.
+/// Finds processes other than `own` that have one of the files open for writing. Readers, such as
+/// monitors, do not block a device.
 pub(super) fn of_files(root: &Path, files: &[PathBuf], own: u32) -> Scan {
     let mut scan = Scan::default();
     for pid in super::pci::numbered(&root.join("proc"), "") {
@@ -48,7 +48,7 @@ pub(super) fn of_files(root: &Path, files: &[PathBuf], own: u32) -> Scan {
             continue;
         }
         let Ok(links) = fs::read_dir(process.join("fd")) else {
-            // Gone meanwhile, or another user's.
+            // The process has ended or belongs to another user.
             scan.hidden += usize::from(process.exists());
             continue;
         };
@@ -64,7 +64,7 @@ pub(super) fn of_files(root: &Path, files: &[PathBuf], own: u32) -> Scan {
     scan
 }
 
-/// Whether `/proc/PID/fdinfo/N` says so; taken for granted if it says nothing.
+/// Returns true if `/proc/PID/fdinfo/N` lists write access, or does not list the access mode.
 fn opened_for_writing(info: &Path) -> bool {
     const ACCESS_MODE: u32 = 0o3;
     let text = fs::read_to_string(info).unwrap_or_default();
@@ -73,36 +73,37 @@ fn opened_for_writing(info: &Path) -> bool {
     flags.is_none_or(|flags| flags & ACCESS_MODE != 0)
 }
 
-/// The process that holds libtpu's lock, of whichever user: everybody may read the list of locks.
+/// Returns the process that holds libtpu's lock. Every user may read the list of locks, so the
+/// holder's user does not matter.
 #[cfg(unix)]
 pub(super) fn of_lock(root: &Path, own: u32) -> Option<Holder> {
     use std::os::unix::fs::MetadataExt as _;
     let lock = fs::metadata(root.join(LOCK_FILE.trim_start_matches('/'))).ok()?;
     let dev = lock.dev();
-    // As the C library takes a device number apart.
+    // Splits a device number as the C library does.
     let (major, minor) =
         ((dev >> 32) & !0xfff | (dev >> 8) & 0xfff, (dev >> 12) & !0xff | dev & 0xff);
     let file = format!("{major:02x}:{minor:02x}:{}", lock.ino());
     let locks = fs::read_to_string(root.join("proc/locks")).ok()?;
     locks.lines().find_map(|line| {
-        // `1: POSIX  ADVISORY  WRITE 4711 08:02:393228 0 EOF`; waiting ones have `->` behind the
-        // number.
+        // `1: POSIX  ADVISORY  WRITE 4711 08:02:393228 0 EOF`. Waiting processes have `->` after
+        // the number.
         let words: Vec<&str> = line.split_whitespace().collect();
         let [_, "POSIX" | "OFDLCK" | "FLOCK", _, _, pid, at, ..] = words[..] else { return None };
-        // A process of another container has no number here.
+        // A process of another container has no process id here.
         let pid = pid.parse::<u32>().ok().filter(|&pid| at == file && pid != 0 && pid != own)?;
         let command = command(&root.join("proc").join(pid.to_string()));
         Some(Holder { pid, command, held: PathBuf::from(LOCK_FILE) })
     })
 }
 
-/// Other systems have no libtpu.
+/// Other systems do not have libtpu.
 #[cfg(not(unix))]
 pub(super) fn of_lock(_: &Path, _: u32) -> Option<Holder> {
     None
 }
 
-/// The command line of a process, in one line of bounded length without control characters.
+/// Returns the command line of a process as one line of limited length without control characters.
 fn command(process: &Path) -> String {
     const LONGEST: usize = 120;
     let words = fs::read(process.join("cmdline")).unwrap_or_default();

@@ -1,8 +1,7 @@
-//! Accelerators of this host: which there are, and what keeps them from being used.
+//! Detects the accelerators of this host and checks that they are usable.
 //!
-//! Nothing is opened and no plugin is loaded: what there is to know lies in `/sys`, `/dev` and
-//! `/proc`. The root of the file system is [`Config::root`](crate::Config), so tests describe hosts
-//! by faked trees.
+//! Detection opens no device and loads no plugin: it reads `/sys`, `/dev` and `/proc`. The root of
+//! the file system is [`Config::root`](crate::Config), so tests use fake file trees.
 
 mod access;
 mod environment;
@@ -26,16 +25,16 @@ use crate::error::Error;
 use crate::platform::Platform;
 use crate::search::Plugin;
 
-/// Whether a client of this platform can be made here, as far as the system tells without trying:
-/// at once, before any plugin is loaded. Compiling for devices that are elsewhere needs none of it.
+/// Checks whether a client of this platform can be created on this host, without loading a plugin.
+/// The check is fast. Compiling for absent devices does not need it.
 ///
-/// The CPU can always be used.
+/// The CPU is always usable.
 ///
 /// # Errors
 ///
-/// [`Error::Unusable`] with the reason: no such device, no device files, no permission, held by
-/// another process (by its number). [`Error::BadVariable`] for variables of TPU hosts that cannot
-/// be read, or that contradict the host.
+/// [`Error::Unusable`] with the reason: no such device, no device files, no permission, or used by
+/// another process (with its id). [`Error::BadVariable`] for variables of TPU hosts that cannot be
+/// parsed or that contradict the host.
 ///
 /// # Example
 ///
@@ -55,8 +54,8 @@ pub fn check(platform: Platform, config: &Config) -> Result<(), Error> {
     }
 }
 
-/// Whether what this host has goes with a plugin: a CUDA 13 plugin needs a driver that knows CUDA
-/// 13.
+/// Checks whether this host meets the requirements of a plugin: a CUDA 13 plugin needs a driver
+/// that supports CUDA 13.
 ///
 /// # Errors
 ///
@@ -68,11 +67,11 @@ pub fn check_plugin(plugin: &Plugin, config: &Config) -> Result<(), Error> {
     }
 }
 
-/// Why a plugin failed that [`check`] had no objection to, from what the plugin said: `None` where
-/// there is nothing to add.
+/// Explains a plugin's failure after [`check`] succeeded, from the plugin's message. Returns `None`
+/// if there is nothing to add.
 ///
-/// Without rights over other users' processes [`check`] cannot see which of them holds the device;
-/// libtpu then says only that somebody does.
+/// Without rights over other users' processes, [`check`] cannot see which of them holds the device,
+/// and libtpu reports only that the device is in use.
 pub fn explain(platform: Platform, config: &Config, message: &str) -> Option<Unusable> {
     match platform {
         Platform::Tpu => tpu::explain(config, message),

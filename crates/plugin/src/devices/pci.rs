@@ -1,34 +1,34 @@
-//! The PCI bus, as the kernel shows it in `/sys/bus/pci/devices`.
+//! Lists PCI devices from `/sys/bus/pci/devices`.
 
 use std::fs;
 use std::path::Path;
 
-/// One function of a device on the bus.
+/// One function of a PCI device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PciDevice {
-    /// `0000:00:05.0`: domain, bus, device, function.
+    /// The address, `0000:00:05.0`: domain, bus, device, function.
     pub(super) address: String,
-    /// Who made it.
+    /// Vendor id.
     pub(super) vendor: u32,
-    /// Which of the vendor's devices it is.
+    /// Device id.
     pub(super) device: u32,
-    /// Which variant of it.
+    /// Subsystem id.
     pub(super) subsystem: Option<u32>,
-    /// What kind of device: the class in the upper two bytes of three.
+    /// The device class: the upper two of three bytes.
     pub(super) class: Option<u32>,
-    /// The group by which it is handed to programs, as in `/dev/vfio/GROUP`.
+    /// The IOMMU group, as in `/dev/vfio/GROUP`.
     pub(super) iommu_group: Option<String>,
 }
 
 impl PciDevice {
-    /// The address without the function: parts of one device share it.
+    /// Returns the address without the function. Functions of one device share it.
     pub(super) fn slot(&self) -> &str {
         self.address.rsplit_once('.').map_or(&self.address, |(slot, _)| slot)
     }
 }
 
-/// All devices, by address. A device that disappears meanwhile, or that says nothing of itself, is
-/// passed over.
+/// Returns all devices, ordered by address. Skips devices that disappear meanwhile or that cannot
+/// be read.
 pub(super) fn devices(root: &Path) -> Vec<PciDevice> {
     let folder = root.join("sys/bus/pci/devices");
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -52,12 +52,13 @@ pub(super) fn devices(root: &Path) -> Vec<PciDevice> {
     found
 }
 
-/// `0x1ae0` and a line's end.
+/// Parses a line such as `0x1ae0`.
 fn hexadecimal(text: &str) -> Option<u32> {
     u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
 }
 
-/// The names in a folder of the host that are `prefix` and then a number, by number.
+/// Returns the names in a folder of the host that consist of `prefix` and a number, ordered by
+/// number.
 pub(super) fn numbered(folder: &Path, prefix: &str) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<(u64, String)> = entries

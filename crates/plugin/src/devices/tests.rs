@@ -1,4 +1,4 @@
-//! Hosts as they look from their file systems, and what is said about them.
+//! Tests of detection and of its error messages with fake file trees.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -11,7 +11,7 @@ use crate::search::Origin;
 
 const ROOT: User = User { uid: 0, groups: Vec::new() };
 
-/// A faked host, deleted on drop.
+/// A fake host, deleted on drop.
 struct Host {
     root: tempfile::TempDir,
     config: Config,
@@ -24,8 +24,8 @@ impl Host {
         Host { root, config }
     }
 
-    /// A TPU VM with four chips that are handed out through VFIO, the network card that each of
-    /// Google's machines has, and its disk.
+    /// A TPU VM with four chips assigned through VFIO. It also has the network card and the disk of
+    /// every Google VM.
     fn v5e() -> Host {
         let host = Host::new();
         host.device("0000:00:03.0", 0x1ae0, 0x0042, &[]);
@@ -42,7 +42,7 @@ impl Host {
         host
     }
 
-    /// An older TPU VM.
+    /// An older TPU VM with `/dev/accelN` device files.
     fn v4() -> Host {
         let host = Host::new();
         for chip in 0..4 {
@@ -78,14 +78,14 @@ impl Host {
         }
     }
 
-    /// A process with one file open, and the flags that it opened it with.
+    /// Adds a process with one open file. `flags` are the flags of its `open` call.
     fn process(&self, pid: u32, command: &str, opened: &str, flags: &str) {
         self.file(&format!("proc/{pid}/cmdline"), command);
         self.file(&format!("proc/{pid}/fdinfo/7"), format!("pos:\t0\nflags:\t{flags}\n"));
         self.link(&format!("proc/{pid}/fd/7"), opened);
     }
 
-    /// An entry of the list of locks for libtpu's.
+    /// Adds libtpu's lock to the list of locks.
     fn lock(&self, pid: &str) {
         self.file("tmp/libtpu_lockfile", "");
         let meta = fs::metadata(self.root.path().join("tmp/libtpu_lockfile")).unwrap();
@@ -126,7 +126,7 @@ fn chips_are_counted_and_named() {
 }
 
 #[test]
-fn the_subsystem_tells_v2_from_v3_and_functions_of_one_device_are_one_chip() {
+fn the_subsystem_distinguishes_v2_from_v3_and_functions_of_one_device_are_one_chip() {
     for (subsystem, generation) in [("0x004e\n", Generation::V2), ("0x004f\n", Generation::V3)] {
         let host = Host::new();
         host.device("0000:00:05.0", 0x1ae0, 0x0027, &[("subsystem_device", subsystem)]);
@@ -141,7 +141,7 @@ fn the_subsystem_tells_v2_from_v3_and_functions_of_one_device_are_one_chip() {
 }
 
 #[test]
-fn a_laptop_is_told_at_once() {
+fn a_laptop_gets_an_error_at_once() {
     let host = Host::new();
     host.device("0000:00:02.0", 0x8086, 0x9a49, &[("class", "0x030000\n")]);
     let error = host.tpu(&ROOT).unwrap_err();
@@ -150,19 +150,19 @@ fn a_laptop_is_told_at_once() {
         error.contains("OXIDAX_PLATFORM=cpu") && error.contains("docs/cloud-tpu.md"),
         "{error}"
     );
-    // The network card that each of Google's machines has is no TPU.
+    // The network card of every Google VM is not a TPU.
     host.device("0000:00:03.0", 0x1ae0, 0x0042, &[]);
     host.file("dev/vfio/3", "");
     assert!(host.tpu(&ROOT).unwrap_err().contains("none of its 2 PCI devices"));
 }
 
 #[test]
-fn what_only_libtpu_can_know_is_left_to_it() {
+fn unknown_devices_are_left_to_libtpu() {
     let newer = Host::new();
     newer.device("0000:00:05.0", 0x1ae0, 0x0099, &[]);
     newer.file("dev/vfio/5", "");
     assert_eq!(newer.tpu(&ROOT), Ok(()));
-    // But it is not chosen unasked.
+    // But the TPU is not chosen by default.
     assert_eq!(choose_platform(None, &newer.config), Choice::Detected(Platform::Cpu));
     let hidden_bus = Host::new();
     hidden_bus.file("dev/accel0", "");
@@ -170,7 +170,7 @@ fn what_only_libtpu_can_know_is_left_to_it() {
 }
 
 #[test]
-fn chips_without_device_files_are_a_matter_of_the_container() {
+fn chips_without_device_files_point_to_the_container() {
     let host = Host::v5e();
     fs::remove_dir_all(host.root.path().join("dev")).unwrap();
     let error = host.tpu(&ROOT).unwrap_err();
@@ -216,7 +216,7 @@ fn the_process_that_holds_a_chip_is_named() {
         "{error}"
     );
     assert!(error.contains("`kill 4711`") && error.contains("TPU_VISIBLE_CHIPS"), "{error}");
-    // This process's own files are no obstacle.
+    // This process's own open files do not count.
     let host = Host::v5e();
     host.process(std::process::id(), "this\0", "/dev/vfio/6", "0100002");
     assert_eq!(host.tpu(&ROOT), Ok(()));
@@ -232,7 +232,7 @@ fn the_lock_names_processes_whose_files_are_closed() {
     assert!(error.starts_with(expected), "{error}");
     host.set("ALLOW_MULTIPLE_LIBTPU_LOAD", "1");
     assert_eq!(host.tpu(&ROOT), Ok(()));
-    // A waiting process, and one of another container, hold nothing that can be named.
+    // A waiting process and a process of another container are not reported as holders.
     for pid in ["-> 815", "0", "-1"] {
         let host = Host::v5e();
         host.lock(pid);
@@ -241,7 +241,7 @@ fn the_lock_names_processes_whose_files_are_closed() {
 }
 
 #[test]
-fn whoever_shares_the_host_is_not_stopped_by_the_others() {
+fn processes_that_share_the_host_ignore_each_other() {
     let mut host = Host::v5e();
     host.process(4711, "python3\0", "/dev/vfio/6", "0100002");
     host.set("TPU_VISIBLE_CHIPS", "2,3");
@@ -252,7 +252,7 @@ fn whoever_shares_the_host_is_not_stopped_by_the_others() {
 }
 
 #[test]
-fn a_kind_that_is_not_this_hosts_is_named() {
+fn a_type_of_another_host_is_reported() {
     let mut host = Host::v4();
     host.set("TPU_ACCELERATOR_TYPE", "v5litepod-4");
     let error = host.tpu(&ROOT).unwrap_err();
@@ -262,17 +262,19 @@ fn a_kind_that_is_not_this_hosts_is_named() {
 }
 
 #[test]
-fn libtpus_complaint_is_explained() {
+fn messages_of_libtpu_are_explained() {
     let host = Host::v4();
-    // Another user's: without its list of files.
+    // A process of another user, whose list of files is not readable.
     host.file("proc/99/cmdline", "secret\0");
     let complaint = "Internal error when accessing libtpu multi-process lockfile.";
     let unseen = explain(Platform::Tpu, &host.config, complaint).unwrap();
     assert_eq!(
         unseen.to_string(),
-        "the TPU is in use by a process that cannot be seen: the files of 1 processes are closed to this user\n  \
-         help: `sudo lsof -w /dev/accel0 /dev/accel1 /dev/accel2 /dev/accel3 /tmp/libtpu_lockfile` names it; if it \
-         names nobody, a process left the lock behind: `sudo rm /tmp/libtpu_lockfile`"
+        "the TPU is in use by a process that cannot be seen: the files of 1 processes are closed \
+         to this user\n  \
+         help: `sudo lsof -w /dev/accel0 /dev/accel1 /dev/accel2 /dev/accel3 /tmp/libtpu_lockfile` \
+         names it; if it names nobody, a process left the lock behind: `sudo rm \
+         /tmp/libtpu_lockfile`"
     );
     host.lock("815");
     let seen = explain(Platform::Tpu, &host.config, complaint).unwrap().to_string();
@@ -281,18 +283,19 @@ fn libtpus_complaint_is_explained() {
 }
 
 #[test]
-fn gpus_need_a_driver_and_a_new_one() {
+fn gpus_need_a_recent_driver() {
     let host = Host::new();
     assert!(host.gpu(&ROOT).unwrap_err().starts_with("this host has no NVIDIA GPU: none of its 0"));
     host.device("0000:01:00.0", 0x10de, 0x2335, &[("class", "0x030200\n")]);
-    // The card's own sound device.
+    // The sound device of the graphics card.
     host.device("0000:01:00.1", 0x10de, 0x22bb, &[("class", "0x040300\n")]);
     let error = host.gpu(&ROOT).unwrap_err();
     assert!(error.starts_with("this host has 1 NVIDIA display devices, but no driver"), "{error}");
     host.file("dev/nvidia0", "");
     let version = |text: &str| {
         let line = format!(
-            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {text}  Sun Jul 27\nGCC version: 12.2.0\n"
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {text}  Sun Jul 27\nGCC version: \
+             12.2.0\n"
         );
         host.file("proc/driver/nvidia/version", line);
     };
@@ -310,7 +313,7 @@ fn gpus_need_a_driver_and_a_new_one() {
         let expected = "the NVIDIA driver is 550.54, CUDA 13 needs 580.00 or later";
         assert!(error.starts_with(expected), "{error}");
     }
-    // It is new enough for the CUDA before.
+    // The driver is recent enough for CUDA 12.
     assert!(check_plugin(&plugin("xla_cuda12", packages), &host.config).is_ok());
     version("580.65.06");
     assert!(check_plugin(&plugin("xla_cuda13", packages), &host.config).is_ok());

@@ -11,13 +11,13 @@ use super::unusable::{Unusable, listed};
 use crate::config::Config;
 use crate::error::Error;
 
-/// Google's number on the PCI bus.
+/// Google's PCI vendor id.
 const GOOGLE: u32 = 0x1ae0;
 
-/// Google's devices that are no TPUs, but in any of their virtual machines: network card and disk.
+/// Device ids of Google's network card and disk, which every Google VM has and which are not TPUs.
 const NOT_TPUS: [u32; 2] = [0x0042, 0x001f];
 
-/// A generation of TPUs.
+/// A TPU generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Generation {
@@ -27,7 +27,7 @@ pub enum Generation {
     V3,
     /// TPU v4.
     V4,
-    /// TPU v5e, `v5litepod` in names of machines.
+    /// TPU v5e, `v5litepod` in machine type names.
     V5e,
     /// TPU v5p.
     V5p,
@@ -38,7 +38,7 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// As topologies spell it: `v5e`, `tpu7x`.
+    /// Returns the name used in topologies: `v5e`, `tpu7x`.
     pub fn name(self) -> &'static str {
         match self {
             Generation::V2 => "v2",
@@ -51,8 +51,8 @@ impl Generation {
         }
     }
 
-    /// The numbers are those that JAX (`jax/_src/hardware_utils.py`) and `tpu-info` look for. The
-    /// first two generations share one, and differ in the subsystem's.
+    /// Returns the generation of a device. The ids are those of JAX (`jax/_src/hardware_utils.py`)
+    /// and `tpu-info`. The first two generations share a device id and differ in the subsystem id.
     fn of(device: &PciDevice) -> Option<Generation> {
         match (device.device, device.subsystem) {
             (0x0027, Some(0x004e)) => Some(Generation::V2),
@@ -81,20 +81,20 @@ impl fmt::Display for Generation {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TpuHost {
-    /// The generation; `None` for one that is newer than this program.
+    /// The generation. `None` for one that is newer than this program.
     pub generation: Option<Generation>,
-    /// Chips on the PCI bus.
+    /// Number of chips on the PCI bus.
     pub chips: usize,
-    /// Their device files: `/dev/accel0`, or `/dev/vfio/17` on newer hosts. Empty where there is no
-    /// driver, or a container was not given them.
+    /// The chips' device files: `/dev/accel0`, or `/dev/vfio/17` on newer hosts. Empty without a
+    /// driver, or in a container that was started without them.
     pub nodes: Vec<PathBuf>,
 }
 
 impl TpuHost {
-    /// Looks for chips; `None` if there are none.
+    /// Detects chips. Returns `None` if there are none.
     ///
-    /// A device of Google's that is not known counts if it has a device file as only TPUs had so
-    /// far, `/dev/accelN`.
+    /// An unknown Google device counts if it has a device file `/dev/accelN`, which only TPUs have
+    /// had so far.
     pub fn detect(config: &Config) -> Option<TpuHost> {
         let google = google_devices(&config.root);
         let known: Vec<&PciDevice> =
@@ -102,7 +102,7 @@ impl TpuHost {
         let accel = numbered(&config.root.join("dev"), "accel");
         let accel: Vec<PathBuf> = accel.iter().map(|name| Path::new("/dev").join(name)).collect();
         if known.is_empty() {
-            // Whichever of Google's devices is a chip: there is one for each file.
+            // Any of the Google devices may be a chip, and each device file belongs to one chip.
             let plausible = !google.is_empty() && !accel.is_empty();
             let host = TpuHost { generation: None, chips: accel.len(), nodes: accel };
             return plausible.then_some(host);
@@ -113,7 +113,7 @@ impl TpuHost {
         Some(TpuHost { generation: Generation::of(known[0]), chips: slots.len(), nodes })
     }
 
-    /// How messages call the chips: `4 TPU v5e chips`.
+    /// Describes the chips in messages: `4 TPU v5e chips`.
     fn describe(&self) -> String {
         let generation = self.generation.map(|g| format!(" {g}")).unwrap_or_default();
         let plural = if self.chips == 1 { "" } else { "s" };
@@ -121,14 +121,15 @@ impl TpuHost {
     }
 }
 
-/// Google's devices on the bus, but for those that are known to be something else.
+/// Returns Google's devices on the bus, without those that are known not to be TPUs.
 fn google_devices(root: &Path) -> Vec<PciDevice> {
     let mut devices = pci::devices(root);
     devices.retain(|d| d.vendor == GOOGLE && !NOT_TPUS.contains(&d.device));
     devices
 }
 
-/// The device files of these devices' groups; all numbered ones if no group is known.
+/// Returns the device files of these devices' IOMMU groups, or all numbered files if no group is
+/// known.
 fn vfio_nodes(root: &Path, devices: &[&PciDevice]) -> Vec<PathBuf> {
     let present = numbered(&root.join("dev/vfio"), "");
     let groups: Vec<&String> = devices.iter().filter_map(|d| d.iommu_group.as_ref()).collect();
@@ -136,7 +137,7 @@ fn vfio_nodes(root: &Path, devices: &[&PciDevice]) -> Vec<PathBuf> {
     ours.map(|name| Path::new("/dev/vfio").join(name)).collect()
 }
 
-/// What keeps a client from being made.
+/// Returns an error if no TPU client can be created.
 pub(super) fn check(config: &Config, user: &User) -> Result<(), Error> {
     let Some(host) = TpuHost::detect(config) else {
         return if libtpu_knows(&config.root) {
@@ -154,7 +155,7 @@ pub(super) fn check(config: &Config, user: &User) -> Result<(), Error> {
         access::check(&config.root, node, user)?;
     }
     if environment.is_partial(host.chips) {
-        // Others may rightly have the rest of the chips; which is which, libtpu finds out.
+        // Other processes may use the remaining chips. libtpu detects conflicts.
         return Ok(());
     }
     let own = std::process::id();
@@ -171,8 +172,8 @@ pub(super) fn check(config: &Config, user: &User) -> Result<(), Error> {
     Err(Unusable::TpuHeld { holders: scan.holders }.into())
 }
 
-/// Whether there may be chips that this program cannot tell: of a generation that is newer, or in a
-/// container that hides the bus.
+/// Returns true if there may be chips that this program cannot recognize: a newer generation, or a
+/// container that hides the PCI bus.
 fn libtpu_knows(root: &Path) -> bool {
     let hidden_bus = pci::devices(root).is_empty();
     let vfio = !numbered(&root.join("dev/vfio"), "").is_empty();
@@ -180,7 +181,7 @@ fn libtpu_knows(root: &Path) -> bool {
         || vfio && (hidden_bus || !google_devices(root).is_empty())
 }
 
-/// Whether what the variables say can be true of this host.
+/// Returns an error if the environment variables contradict this host.
 fn agree(host: &TpuHost, environment: &TpuEnvironment) -> Result<(), Error> {
     if let Some(kind) = &environment.accelerator_type
         && let (Some(said), Some(found)) = (kind.generation, host.generation)
@@ -204,7 +205,7 @@ fn agree(host: &TpuHost, environment: &TpuEnvironment) -> Result<(), Error> {
     Ok(())
 }
 
-/// What libtpu's complaint means, where it does not say who.
+/// Explains libtpu's message about a device in use, which does not name the process.
 pub(super) fn explain(config: &Config, message: &str) -> Option<Unusable> {
     let about_others = ["already in use", "lockfile", "resource busy", "Device or resource"];
     if !about_others.iter().any(|words| message.contains(words)) {

@@ -1,4 +1,4 @@
-//! The cache: what is kept, what is believed, and whom it trusts.
+//! Tests of the cache: contents, recorded hashes and permissions.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -14,7 +14,7 @@ fn chmod(path: &Path, mode: u32) {
 }
 
 #[test]
-fn the_cache_is_made_for_the_user_alone() {
+fn the_cache_is_private() {
     let machine = Machine::new();
     install(&machine.pin, &machine.config, &mut Silent).unwrap();
     for path in ["home/.cache/oxidax", "home/.cache/oxidax/plugins"] {
@@ -24,7 +24,7 @@ fn the_cache_is_made_for_the_user_alone() {
 }
 
 #[test]
-fn a_damaged_library_is_not_used_but_replaced() {
+fn a_damaged_library_is_replaced() {
     let machine = Machine::new();
     let path = install(&machine.pin, &machine.config, &mut Silent).unwrap();
     let mut bytes = machine.library.clone();
@@ -50,7 +50,7 @@ fn a_damaged_library_offline_is_an_error() {
 }
 
 #[test]
-fn a_library_without_its_record_is_hashed_and_kept() {
+fn a_library_without_its_record_is_hashed() {
     let machine = Machine::new();
     let path = install(&machine.pin, &machine.config, &mut Silent).unwrap();
     let record = path.with_extension("so.verified");
@@ -67,7 +67,7 @@ fn a_library_without_its_record_is_hashed_and_kept() {
 }
 
 #[test]
-fn what_a_killed_installation_left_is_cleared_away() {
+fn leftovers_of_a_killed_installation_are_deleted() {
     let machine = Machine::new();
     let half = machine.plugins().join(".new-4711");
     fs::create_dir_all(half.join("fetch-0")).unwrap();
@@ -80,11 +80,11 @@ fn what_a_killed_installation_left_is_cleared_away() {
 }
 
 #[test]
-fn a_read_only_cache_with_the_plugin_serves() {
+fn a_read_only_cache_with_the_plugin_works() {
     let machine = Machine::new();
     let path = install(&machine.pin, &machine.config, &mut Silent).unwrap();
-    // Root may write everywhere, so the record's place is taken by a folder as well: whoever runs
-    // this test, the record cannot be renewed.
+    // Root may write everywhere, so a folder also blocks the path of the record. The record then
+    // cannot be renewed, whichever user runs this test.
     let record = path.with_extension("so.verified");
     fs::remove_file(&record).unwrap();
     fs::create_dir(&record).unwrap();
@@ -100,9 +100,9 @@ fn a_read_only_cache_with_the_plugin_serves() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_made_is_named_with_the_remedy() {
+fn a_cache_that_cannot_be_created_is_reported_with_the_remedy() {
     let mut machine = Machine::new();
-    // Below a file not even root can make a folder.
+    // Not even root can create a folder below a file.
     fs::write(machine.path("file"), "").unwrap();
     machine.config.cache = Some(machine.path("file/oxidax"));
     let error = install(&machine.pin, &machine.config, &mut Silent).unwrap_err();
@@ -114,7 +114,7 @@ fn a_cache_that_cannot_be_made_is_named_with_the_remedy() {
 }
 
 #[test]
-fn without_a_home_the_error_names_the_variables() {
+fn without_a_home_the_error_lists_the_variables() {
     let mut machine = Machine::new();
     machine.config.cache = None;
     let error = install(&machine.pin, &machine.config, &mut Silent).unwrap_err();
@@ -122,7 +122,7 @@ fn without_a_home_the_error_names_the_variables() {
 }
 
 #[test]
-fn what_others_can_write_is_refused_at_every_level() {
+fn files_that_others_can_write_are_refused_at_every_level() {
     let machine = Machine::new();
     let library = install(&machine.pin, &machine.config, &mut Silent).unwrap();
     let cache = machine.config.cache.clone().unwrap();
@@ -143,10 +143,10 @@ fn what_others_can_write_is_refused_at_every_level() {
 }
 
 #[test]
-fn what_belongs_to_another_user_is_refused() {
+fn files_of_another_user_are_refused() {
     let machine = Machine::new();
     let library = install(&machine.pin, &machine.config, &mut Silent).unwrap();
-    // Only root can give a file away; anybody else's files cannot come to belong to others here.
+    // Only root can give a file to another user.
     if chown(&library, Some(54_321), None).is_err() {
         return;
     }
@@ -155,7 +155,7 @@ fn what_belongs_to_another_user_is_refused() {
 }
 
 #[test]
-fn records_are_believed_until_every_byte_is_asked_for() {
+fn records_are_trusted_unless_every_byte_is_verified() {
     let machine = Machine::new();
     let file = machine.path("my_cpu_plugin.so");
     fs::write(&file, plugin_library()).unwrap();
@@ -176,7 +176,7 @@ fn records_are_believed_until_every_byte_is_asked_for() {
 }
 
 #[test]
-fn the_list_shows_pins_own_plugins_and_leftovers() {
+fn the_list_shows_pins_local_plugins_and_leftovers() {
     let machine = Machine::new();
     install(&machine.pin, &machine.config, &mut Silent).unwrap();
     let entries = list(&machine.config, Check::Records).unwrap();
@@ -200,7 +200,7 @@ fn the_list_shows_pins_own_plugins_and_leftovers() {
 }
 
 #[test]
-fn removing_takes_the_folder_and_knows_only_what_is_there() {
+fn remove_deletes_the_folder_and_rejects_unknown_names() {
     let machine = Machine::new();
     install(&machine.pin, &machine.config, &mut Silent).unwrap();
     for wrong in ["cpu", "..", "", ".lock", "fake-plugin-1.0/.."] {

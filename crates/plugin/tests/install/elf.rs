@@ -1,6 +1,6 @@
-//! Libraries made byte by byte; the tests of the `oxidax` command use this file as well.
+//! Builds ELF libraries for tests. The tests of the `oxidax` command include this file too.
 
-/// A small but correct ELF library that exports `symbols`, for the machine with this number.
+/// Returns a minimal valid ELF library that exports `symbols`, for this machine number.
 pub(crate) fn elf(machine: u16, symbols: &[(&str, u16)]) -> Vec<u8> {
     let mut strings = vec![0];
     let mut table = vec![0; 24];
@@ -37,11 +37,11 @@ pub(crate) fn elf(machine: u16, symbols: &[(&str, u16)]) -> Vec<u8> {
     file
 }
 
-/// The ELF number of the machine that runs the tests, and that of another one.
+/// The ELF machine number of the host, and that of another processor.
 pub(crate) const HERE_AND_ELSEWHERE: (u16, u16) =
     if cfg!(target_arch = "x86_64") { (62, 183) } else { (183, 62) };
 
-/// A library that [`oxidax_plugin::check_library`] accepts.
+/// Returns a library that [`oxidax_plugin::check_library`] accepts.
 pub(crate) fn plugin_library() -> Vec<u8> {
     elf(HERE_AND_ELSEWHERE.0, &[("GetPjrtApi", 1), ("another", 1)])
 }

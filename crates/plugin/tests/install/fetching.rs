@@ -1,4 +1,4 @@
-//! From an empty cache to an installed library, and everything that can come between.
+//! Tests of installation into an empty cache, and of its errors.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,7 +9,7 @@ use oxidax_plugin::{Error, Silent, Stderr, install, reinstall};
 
 use crate::machine::{Machine, Notes, wheel_of};
 
-/// Set, to the machine's folder, for the second process of the test that needs two.
+/// Environment variable with the machine's folder, for the second process of the two-process test.
 const CHILD: &str = "OXIDAX_PLUGIN_TEST_CHILD";
 
 fn message(machine: &Machine) -> String {
@@ -17,7 +17,7 @@ fn message(machine: &Machine) -> String {
 }
 
 #[test]
-fn an_empty_cache_is_filled_once_and_the_user_is_told() {
+fn an_empty_cache_is_filled_once_with_progress_messages() {
     let machine = Machine::new();
     let mut notes = Notes::default();
     let path = install(&machine.pin, &machine.config, &mut notes).unwrap();
@@ -38,7 +38,7 @@ fn an_empty_cache_is_filled_once_and_the_user_is_told() {
 }
 
 #[test]
-fn pip_is_told_the_version_the_tags_and_to_run_nothing() {
+fn pip_gets_the_version_and_the_tags_and_runs_no_package_code() {
     let machine = Machine::new();
     install(&machine.pin, &machine.config, &mut Silent).unwrap();
     let call = &machine.calls()[0];
@@ -57,7 +57,7 @@ fn pip_is_told_the_version_the_tags_and_to_run_nothing() {
 }
 
 #[test]
-fn only_the_library_leaves_the_wheel() {
+fn only_the_library_is_extracted_from_the_wheel() {
     let machine = Machine::new();
     let path = install(&machine.pin, &machine.config, &mut Silent).unwrap();
     let mut names: Vec<_> = fs::read_dir(path.parent().unwrap())
@@ -108,7 +108,8 @@ fn two_processes_that_install_at_once_share_one_download() {
             .unwrap()
     };
     let mut first = child();
-    // The first holds the lock once its tool runs; it goes on only when the second is waiting.
+    // The first process holds the lock while its tool runs. It continues only when the second is
+    // waiting.
     assert_eq!(fs::read_to_string(&started).unwrap(), "here\n");
     let mut second = child();
     let mut lines = BufReader::new(second.stderr.take().unwrap()).lines();
@@ -159,7 +160,7 @@ fn a_library_with_another_hash_or_size_is_refused() {
 }
 
 #[test]
-fn a_wheel_without_the_library_and_one_that_is_no_zip_are_refused() {
+fn a_wheel_without_the_library_and_one_that_is_not_a_zip_are_refused() {
     let mut machine = Machine::new();
     for wheel in [wheel_of(&[("other.txt", b"x")]), b"not a zip archive at all".to_vec()] {
         fs::write(machine.path("wheels").join(machine.pin.wheel), &wheel).unwrap();
@@ -181,7 +182,7 @@ fn another_file_than_the_pinned_one_is_refused_by_name() {
 }
 
 #[test]
-fn without_a_network_the_error_repeats_what_each_tool_said() {
+fn without_a_network_the_error_contains_the_output_of_each_tool() {
     let machine = Machine::new();
     machine.tool("uv");
     machine.behave(r#"echo "$name: no route to host" >&2; exit 7"#);
@@ -194,7 +195,7 @@ fn without_a_network_the_error_repeats_what_each_tool_said() {
 }
 
 #[test]
-fn uv_takes_over_where_python_has_no_pip() {
+fn uv_is_used_if_python_has_no_pip() {
     let machine = Machine::without_tools();
     machine.tool("python3");
     machine.tool("uv");
@@ -213,7 +214,7 @@ fn uv_takes_over_where_python_has_no_pip() {
 }
 
 #[test]
-fn what_uv_unpacked_is_checked_too() {
+fn a_library_unpacked_by_uv_is_checked() {
     let machine = Machine::without_tools();
     machine.tool("uv");
     machine.behave(r#"mkdir "$dest/fake_plugin"; echo evil > "$dest/fake_plugin/plugin.so""#);
@@ -223,7 +224,7 @@ fn what_uv_unpacked_is_checked_too() {
 }
 
 #[test]
-fn pip_as_a_script_serves_where_the_module_is_missing() {
+fn the_pip_script_is_used_if_the_module_is_missing() {
     let machine = Machine::new();
     machine.tool("pip3");
     fs::write(machine.path("bin/no-pip-for-python3"), "").unwrap();
@@ -232,7 +233,7 @@ fn pip_as_a_script_serves_where_the_module_is_missing() {
 }
 
 #[test]
-fn with_neither_pip_nor_uv_the_error_says_what_to_install_or_copy() {
+fn without_pip_and_uv_the_error_names_the_remedies() {
     let text = message(&Machine::without_tools());
     assert_eq!(
         text.lines().next().unwrap().replace(char::is_numeric, "N"),
@@ -251,7 +252,7 @@ fn offline_means_no_tool_is_started() {
 }
 
 #[test]
-fn another_host_is_told_what_there_is_and_for_whom() {
+fn another_host_gets_an_error_with_the_supported_one() {
     let mut machine = Machine::new();
     machine.config.host = ("macos".to_owned(), "aarch64".to_owned());
     let text = message(&machine);
@@ -261,7 +262,7 @@ fn another_host_is_told_what_there_is_and_for_whom() {
 }
 
 #[test]
-fn a_failed_reinstallation_leaves_the_old_file_alone() {
+fn a_failed_reinstallation_keeps_the_old_file() {
     let machine = Machine::new();
     let path = install(&machine.pin, &machine.config, &mut Silent).unwrap();
     machine.behave("exit 1");

@@ -1,4 +1,4 @@
-//! Installing from files that the user brings.
+//! Tests of installation from local files.
 
 use std::fs;
 
@@ -8,14 +8,14 @@ use crate::elf::{HERE_AND_ELSEWHERE, elf, plugin_library};
 use crate::machine::Machine;
 
 #[test]
-fn a_users_plugin_is_preferred_from_then_on() {
+fn a_local_plugin_takes_precedence() {
     let machine = Machine::new();
     let file = machine.path("pjrt_c_api_tpu_plugin.so");
     fs::write(&file, plugin_library()).unwrap();
     let path = install_file(&file, None, &machine.config, &mut Silent).unwrap();
     let found = find(Platform::Tpu, &machine.config, &mut Silent).unwrap().unwrap();
     assert_eq!((&found.path, found.origin), (&path, Origin::Local));
-    // Who keeps what it compiles need not read it again.
+    // Callers that cache compiled programs need not hash the file again.
     let record = fs::read_to_string(path.with_extension("so.verified")).unwrap();
     assert_eq!(found.sha256.as_deref(), record.split_whitespace().next());
     assert!(found.sha256.is_some_and(|hash| hash.len() == 64));
@@ -23,7 +23,7 @@ fn a_users_plugin_is_preferred_from_then_on() {
 }
 
 #[test]
-fn it_is_replaced_only_on_demand() {
+fn a_local_plugin_is_replaced_only_by_a_reinstallation() {
     let machine = Machine::new();
     let (first, second) = (machine.path("first_cpu.so"), machine.path("second_cpu.so"));
     for file in [&first, &second] {
@@ -38,7 +38,7 @@ fn it_is_replaced_only_on_demand() {
 }
 
 #[test]
-fn a_damaged_one_is_an_error_and_no_reason_to_take_another() {
+fn a_damaged_local_plugin_is_an_error() {
     let machine = Machine::new();
     let file = machine.path("my_cpu.so");
     fs::write(&file, plugin_library()).unwrap();
@@ -49,7 +49,7 @@ fn a_damaged_one_is_an_error_and_no_reason_to_take_another() {
 }
 
 #[test]
-fn a_name_that_says_no_platform_needs_one_said() {
+fn a_file_name_without_a_platform_needs_an_explicit_one() {
     let machine = Machine::new();
     let file = machine.path("plugin.so");
     fs::write(&file, plugin_library()).unwrap();
@@ -60,7 +60,7 @@ fn a_name_that_says_no_platform_needs_one_said() {
 }
 
 #[test]
-fn what_is_no_plugin_for_this_machine_is_refused_before_the_cache_is_touched() {
+fn unsuitable_files_are_refused_before_the_cache_is_touched() {
     let machine = Machine::new();
     let file = machine.path("my_cpu.so");
     let foreign = elf(HERE_AND_ELSEWHERE.1, &[("GetPjrtApi", 1)]);
@@ -78,7 +78,7 @@ fn what_is_no_plugin_for_this_machine_is_refused_before_the_cache_is_touched() {
 }
 
 #[test]
-fn a_wheel_must_be_a_known_one_and_whole() {
+fn a_wheel_must_be_pinned_and_complete() {
     let machine = Machine::new();
     let unknown = machine.path("wheels/fake_plugin-1.0-py3-none-any.whl");
     let error = install_file(&unknown, None, &machine.config, &mut Silent).unwrap_err();

@@ -1,4 +1,4 @@
-//! Telling plugins from other files by their bytes.
+//! Tests of the check of library files.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn a_library_that_exports_the_entry_point_is_a_plugin() {
 }
 
 #[test]
-fn other_files_are_told_what_they_begin_with() {
+fn other_files_are_reported_with_their_first_bytes() {
     assert!(message(b"").contains("it has 0 bytes"));
     let text = message(&[b'#'; 100]);
     assert!(text.contains("begins with [23, 23, 23, 23], not with ELF"), "{text}");
@@ -33,7 +33,7 @@ fn other_files_are_told_what_they_begin_with() {
 }
 
 #[test]
-fn a_plugin_for_another_machine_is_told_both_machines() {
+fn a_plugin_for_another_machine_is_reported_with_both_machines() {
     let text = message(&elf(HERE_AND_ELSEWHERE.1, &[("GetPjrtApi", 1)]));
     assert!(text.contains("aarch64") && text.contains("x86_64"), "{text}");
     let text = message(&elf(9999, &[("GetPjrtApi", 1)]));
@@ -51,7 +51,7 @@ fn a_32_bit_library_and_a_program_are_refused() {
 }
 
 #[test]
-fn a_library_cut_short_anywhere_is_refused() {
+fn a_library_truncated_anywhere_is_refused() {
     let whole = plugin_library();
     for len in 0..whole.len() {
         let error = check(&whole[..len]).unwrap_err();
@@ -66,14 +66,14 @@ fn no_byte_of_the_file_can_make_the_check_panic() {
         for value in [0, 1, 0x7f, 0xff] {
             let mut bytes = whole.clone();
             bytes[at] = value;
-            // Some of these are still plugins; what counts is that each gets an answer.
+            // Some of these are still plugins. The test requires only that each call returns.
             check(&bytes).map_or_else(|error| error.to_string().len(), |()| 0);
         }
     }
 }
 
 #[test]
-fn asking_for_the_entry_point_is_not_exporting_it() {
+fn importing_the_entry_point_is_not_exporting_it() {
     let text = message(&elf(HERE_AND_ELSEWHERE.0, &[("GetPjrtApi", 0), ("cos", 1), ("sin", 1)]));
     assert!(text.contains("does not export GetPjrtApi (it exports 2 symbols)"), "{text}");
     let text = message(&elf(HERE_AND_ELSEWHERE.0, &[("GetPjrtApiX", 1)]));
@@ -81,8 +81,8 @@ fn asking_for_the_entry_point_is_not_exporting_it() {
 }
 
 #[test]
-fn a_real_library_of_the_system_is_no_plugin() {
-    // The test program itself is position-independent, and so has the form of a library.
+fn a_system_library_is_not_a_plugin() {
+    // The test program itself is position-independent, so it has the format of a library.
     let error = check_library(&std::env::current_exe().unwrap()).unwrap_err();
     assert!(matches!(error, Error::NotAPlugin { .. }), "{error}");
 }

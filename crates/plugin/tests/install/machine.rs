@@ -1,4 +1,4 @@
-//! A machine made of one temporary folder: tools that do what a test says, a cache, a wheel.
+//! A fake host in a temporary folder: scripted tools, a cache and a wheel.
 
 use std::fs;
 use std::io::Write as _;
@@ -9,7 +9,8 @@ use hmac_sha256::Hash as Sha256;
 use oxidax_plugin::{Config, Pin, Platform, Progress, Tags};
 use tempfile::TempDir;
 
-/// What every tool does first: answer `--version`, count the call, find the folder to write to.
+/// The start of every tool's script: answers `--version`, counts the call and finds the output
+/// folder.
 const PROLOGUE: &str = r#"
 case "$*" in *--version) [ -e "$folder/no-pip-for-$name" ] && exit 1; exit 0;; esac
 printf "%s\n" "$name $*" >> "$folder/calls"
@@ -28,7 +29,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// A Linux machine with a `python3` whose pip fetches the pinned wheel.
+    /// Creates a Linux host with a `python3` whose pip fetches the pinned wheel.
     pub(crate) fn new() -> Machine {
         let machine = Machine::without_tools();
         machine.tool("python3");
@@ -52,7 +53,7 @@ impl Machine {
         Machine { folder, config, pin, library }
     }
 
-    /// The same machine as another process sees it.
+    /// Returns the configuration and pin of the same host for another process.
     pub(crate) fn seen_again(root: &Path) -> (Config, Pin) {
         let mut config = Config::bare();
         config.host = ("linux".to_owned(), "x86_64".to_owned());
@@ -67,21 +68,21 @@ impl Machine {
         self.folder.path().canonicalize().unwrap().join(relative)
     }
 
-    /// Puts a tool on the search path.
+    /// Adds a tool to the search path.
     pub(crate) fn tool(&self, name: &str) {
-        // A link to a file that nobody writes: executing a file that was just written fails where
-        // another thread's child still has it open.
+        // A link to a file that no thread writes. Executing a file that was just written fails
+        // while a child of another thread still has it open.
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/install/tool.sh");
         symlink(script, self.path("bin").join(name)).unwrap();
     }
 
-    /// What the tools do; they know `$name`, `$folder`, `$dest` and `$wheel`.
+    /// Sets the tools' script. It can use `$name`, `$folder`, `$dest` and `$wheel`.
     pub(crate) fn behave(&self, script: &str) {
         let text = format!("wheel={}\n{PROLOGUE}\n{script}\n", self.pin.wheel);
         fs::write(self.path("bin/behaviour"), text).unwrap();
     }
 
-    /// The tools' calls so far, one a line.
+    /// Returns the tools' calls so far, one per line.
     pub(crate) fn calls(&self) -> Vec<String> {
         let text = fs::read_to_string(self.path("bin/calls")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -91,7 +92,7 @@ impl Machine {
         self.config.cache.as_ref().unwrap().join("plugins")
     }
 
-    /// Names in the plugin folder, except the lock.
+    /// Returns the names in the plugin folder, except the lock.
     pub(crate) fn left_in_cache(&self) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(self.plugins())
             .into_iter()
@@ -104,7 +105,7 @@ impl Machine {
     }
 }
 
-/// Writes a wheel that holds `library`, and gives the pin that fits it.
+/// Writes a wheel that contains `library`, and returns a matching pin.
 fn fake_pin(root: &Path, library: &[u8]) -> Pin {
     let wheel = wheel_of(&[("fake_plugin/plugin.so", library), ("fake_plugin/code.py", b"evil()")]);
     let name = "fake_plugin-1.0-py3-none-any.whl";
@@ -135,7 +136,7 @@ fn fake_pin(root: &Path, library: &[u8]) -> Pin {
     }
 }
 
-/// A wheel with these members. Its bytes do not depend on the clock.
+/// Returns a wheel with these members. Its bytes do not depend on the time.
 pub(crate) fn wheel_of(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     let options =
@@ -147,13 +148,13 @@ pub(crate) fn wheel_of(members: &[(&str, &[u8])]) -> Vec<u8> {
     zip.finish().unwrap().into_inner()
 }
 
-/// Pins hold constants, so a test's hash lives as long as the test process.
+/// Returns the SHA-256 as a leaked string, because pins hold static strings.
 pub(crate) fn sha256(bytes: &[u8]) -> &'static str {
     let hex: String = Sha256::hash(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     hex.leak()
 }
 
-/// Remembers what was said.
+/// Records all messages.
 #[derive(Default)]
 pub(crate) struct Notes(pub(crate) Vec<String>);
 

@@ -1,4 +1,4 @@
-//! Finding and installing plugins on made-up machines; nothing here uses the network.
+//! Tests of finding and installing plugins on fake hosts. They use no network.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 

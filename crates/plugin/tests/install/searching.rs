@@ -1,4 +1,4 @@
-//! The search order, and when nothing is found.
+//! Tests of the search order, and of the errors if no plugin is found.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn only(platform: Platform) -> Request {
 }
 
 #[test]
-fn each_place_is_asked_after_the_one_before_it() {
+fn locations_are_searched_in_order() {
     let mut machine = Machine::new();
     assert_eq!(found(&machine, Platform::Tpu), None);
 
@@ -62,7 +62,7 @@ fn each_place_is_asked_after_the_one_before_it() {
 }
 
 #[test]
-fn a_wrong_path_is_an_error_that_names_who_gave_it() {
+fn a_wrong_path_is_an_error_that_names_its_origin() {
     let mut machine = Machine::new();
     let wrong = machine.path("no/such/plugin.so");
     let request = Request { platform: Some(Platform::Cpu), path: Some(wrong.clone()) };
@@ -81,7 +81,7 @@ fn a_wrong_path_is_an_error_that_names_who_gave_it() {
 }
 
 #[test]
-fn in_a_listed_folder_the_name_must_say_plugin_and_platform() {
+fn a_file_name_in_a_listed_folder_must_contain_plugin_and_platform() {
     let mut machine = Machine::new();
     for name in ["libcpu.so", "pjrt_notes_cpu.txt", "pjrt_plugin.so"] {
         touch(machine.path("listed").join(name));
@@ -94,7 +94,7 @@ fn in_a_listed_folder_the_name_must_say_plugin_and_platform() {
 }
 
 #[test]
-fn a_listed_file_is_taken_unless_its_name_says_another_platform() {
+fn a_listed_file_is_used_unless_its_name_contains_another_platform() {
     let mut machine = Machine::new();
     let (tpu, plain) = (touch(machine.path("libtpu.so")), touch(machine.path("x.so")));
     machine.config.plugin_library_path = vec![tpu, plain.clone()];
@@ -124,7 +124,7 @@ fn cuda_13_is_preferred_to_cuda_12() {
 }
 
 #[test]
-fn python_is_asked_at_most_once() {
+fn python_runs_at_most_once() {
     let machine = Machine::new();
     let plugin = touch(machine.path("odd/place/libtpu/libtpu.so"));
     machine.behave(r#"echo "$folder/../odd/place""#);
@@ -142,13 +142,13 @@ fn a_cpu_package_counts_only_if_it_is_the_pinned_build() {
     let path = machine.path("root/usr/lib/python3.11/site-packages").join(pins::CPU.member);
     touch(path.clone());
     assert_eq!(found(&machine, Platform::Cpu), None);
-    // A file of that size without content: only the size is looked at.
+    // A sparse file of that size: only the size is checked.
     File::create(&path).unwrap().set_len(pins::CPU.library_size).unwrap();
     assert_eq!(found(&machine, Platform::Cpu).unwrap().0, path);
 }
 
 #[test]
-fn nothing_found_lists_every_place_and_the_command() {
+fn a_failed_search_lists_every_location_and_the_command() {
     let machine = Machine::new();
     let error = find_or_install(&only(Platform::Tpu), &machine.config, &mut Silent).unwrap_err();
     let text = error.to_string();
@@ -170,7 +170,7 @@ fn nothing_found_lists_every_place_and_the_command() {
 }
 
 #[test]
-fn on_another_host_the_error_says_how_to_bring_a_plugin() {
+fn on_another_host_the_error_names_the_plugin_variable() {
     let mut machine = Machine::new();
     machine.config.host = ("macos".to_owned(), "aarch64".to_owned());
     let error = find_or_install(&only(Platform::Cpu), &machine.config, &mut Silent).unwrap_err();
@@ -193,7 +193,7 @@ fn linux_on_aarch64_is_offered_its_own_wheel_but_not_unasked() {
 }
 
 #[test]
-fn only_a_detected_platform_falls_back_and_says_so() {
+fn only_a_detected_platform_falls_back_with_a_message() {
     let mut machine = Machine::new();
     touch(machine.path("root/dev/nvidia0"));
     let cpu = touch(machine.path("cpu.so"));
@@ -210,7 +210,7 @@ fn only_a_detected_platform_falls_back_and_says_so() {
 }
 
 #[test]
-fn whoever_is_to_use_devices_hears_of_them_before_of_plugins() {
+fn device_errors_precede_plugin_errors() {
     let mut machine = Machine::new();
     let usable = |machine: &Machine, notes: &mut Notes| {
         let found = find_usable(&Request::default(), &machine.config, notes);
@@ -228,11 +228,12 @@ fn whoever_is_to_use_devices_hears_of_them_before_of_plugins() {
     fs::write(device.join("device"), "0x005e\n").unwrap();
     let error = usable(&machine, &mut notes).unwrap_err();
     assert!(error.starts_with("no tpu plugin found; looked at:"), "{error}");
-    let help = "`oxidax plugin install tpu` installs libtpu==0.0.51 (195.3 MiB to download, licence: Google Cloud";
+    let help = "`oxidax plugin install tpu` installs libtpu==0.0.51 (195.3 MiB to download, \
+                licence: Google Cloud";
     assert!(error.contains(help), "{error}");
 
-    // A chip that was merely detected, and that another process has, is no reason not to use the
-    // CPU where libtpu is missing.
+    // A detected chip that another process uses does not prevent the use of the CPU if libtpu is
+    // missing.
     let process = machine.path("root/proc/4711");
     fs::create_dir_all(process.join("fd")).unwrap();
     std::os::unix::fs::symlink("/dev/accel0", process.join("fd/3")).unwrap();
@@ -240,16 +241,16 @@ fn whoever_is_to_use_devices_hears_of_them_before_of_plugins() {
     machine.config.plugin_paths.insert(Platform::Cpu, cpu.clone());
     machine.config.platform = None;
     assert_eq!(usable(&machine, &mut notes).unwrap().path, cpu);
-    // With libtpu it is: a busy TPU is not silently exchanged for something slower.
+    // With libtpu installed it is an error: a busy TPU is not silently replaced by the CPU.
     machine.config.tpu_library_path = Some(touch(machine.path("libtpu.so")));
     let error = usable(&machine, &mut notes).unwrap_err();
     assert!(error.starts_with("the TPU is in use: process 4711 holds /dev/accel0"), "{error}");
-    // Compiling for TPUs needs neither.
+    // Compiling for TPUs requires neither.
     assert!(found(&machine, Platform::Tpu).is_some());
 }
 
 #[test]
-fn a_path_alone_takes_its_platform_from_its_name_or_asks() {
+fn a_path_without_a_platform_uses_its_file_name_or_fails() {
     let machine = Machine::new();
     let request = |path: &Path| Request { platform: None, path: Some(path.to_owned()) };
     let cuda = touch(machine.path("xla_cuda_plugin.so"));
