@@ -155,8 +155,8 @@ impl Client {
     /// device ids.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if either number is 0 or too large; [`Error::Status`] if there are too
-    /// few devices.
+    /// [`Error::Invalid`] if either number is 0 or the client has too few devices;
+    /// [`Error::Status`].
     pub fn default_device_assignment(
         &self,
         num_replicas: usize,

@@ -65,7 +65,8 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Returns an index that does not exceed the text, even after an escape at its end.
+/// Clamps `index` to the length of `text` and rounds it down to a character boundary. An escape at
+/// the end of the text can point past it.
 fn floor_boundary(text: &str, mut index: usize) -> usize {
     index = index.min(text.len());
     while !text.is_char_boundary(index) {

@@ -1,4 +1,4 @@
-//! Rust functions called from compiled programs.
+//! Custom calls from compiled programs to Rust functions.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -121,7 +121,7 @@ fn a_handler_may_not_run_programs() {
         .expect("registered");
         let error = run(client, &compile(client, &call("test.nested", ""))).expect_err("refused");
         assert!(error.to_string().contains("may not run programs"), "{error}");
-        // Outside a handler, everything runs as before.
+        // Outside a handler, programs still run.
         run(client, &compile(client, &call("test.scale.none", "").replace("stablehlo.custom_call @test.scale.none(%x) {api_version = 4 : i32, backend_config = {}}\n             : (tensor<4xf32>) -> tensor<4xf32>", "stablehlo.add %x, %x : tensor<4xf32>"))).expect("runs");
     });
 }

@@ -1,4 +1,4 @@
-//! Plugins and clients.
+//! Loading of plugins and creation of clients.
 
 use std::path::Path;
 
@@ -119,6 +119,6 @@ fn wrong_client_options_are_errors() {
         let mistyped = Client::new(plugin(api), &[NamedValue::new("cpu_device_count", "eight")]);
         assert!(mistyped.expect_err("must be refused").code().is_some());
     }
-    // Nothing is broken afterwards.
+    // Existing clients still work.
     assert_eq!(client(Api::V115).devices().len(), 8);
 }

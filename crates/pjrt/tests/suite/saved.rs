@@ -1,4 +1,4 @@
-//! Compiled programs and topologies as bytes, and what they tell about themselves.
+//! Serialization of compiled programs and topologies, and their properties.
 
 use oxidax_pjrt::{Code, CompileOptions, Executable, ExecuteOptions, Program, Topology};
 
@@ -109,7 +109,7 @@ fn a_program_tells_about_itself() {
 fn a_program_in_hlo_runs() {
     use oxidax_proto::{Message, messages};
     messages! {
-        /// The first field of what the plugin returns is the module.
+        /// The message that the plugin returns; its first field is the module.
         struct WithConfig {
             module: Vec<u8> = 1,
         }
@@ -173,15 +173,14 @@ fn an_unsharded_program_says_nothing_of_shardings() {
     });
 }
 
-/// What a cache of programs relies on: a program that was loaded answers as the one that was
-/// compiled.
+/// A loaded program reports the properties of the compiled program. Program caches rely on this.
 #[test]
 fn a_loaded_program_tells_what_the_compiled_one_told() {
     const DONATING: &str = "module @d {
       func.func @main(%x: tensor<64xf32> {jax.buffer_donor = true}) -> tensor<64xf32> {
         %0 = stablehlo.add %x, %x : tensor<64xf32>
         return %0 : tensor<64xf32> } }";
-    // The answer, or with which code there is none.
+    // Returns the value, or the status code of the error.
     fn told<T>(answer: oxidax_pjrt::Result<T>) -> Result<T, Option<Code>> {
         answer.map_err(|error| error.code())
     }

@@ -1,4 +1,4 @@
-//! Programs on several devices.
+//! Execution of programs on several devices.
 
 use oxidax_pjrt::{
     Buffer, Client, CompileOptions, ElementType, ExecuteOptions, LoadedExecutable, Program,
@@ -27,7 +27,7 @@ fn all_reduce(client: &Client) -> LoadedExecutable {
     client.compile(&Program::mlir(ALL_REDUCE).expect("accepted"), &options).expect("compiled")
 }
 
-/// One buffer on each device of the program.
+/// Creates one buffer on each device of the program.
 fn on_devices(
     executable: &LoadedExecutable,
     dims: &[i64],
@@ -77,7 +77,7 @@ fn many_launches_that_nobody_waits_for_do_not_hang() {
             drop(launched.events);
             lists = launched.results;
         }
-        // 8 to the 100th is a power of two too large for f32.
+        // 8 to the 100th is a power of two that exceeds the range of f32.
         assert_eq!(f32_values(&lists[0][0]), [f32::INFINITY, 0.0]);
     });
 }
@@ -114,7 +114,8 @@ fn partitions_take_and_give_their_shares() {
         assert_eq!(executable.results()[0].to_string(), "f32[4,8]");
         assert_eq!(executable.executable().num_partitions().expect("known"), 8);
 
-        // Row i of x is all i, w is all ones: row i of the product is all 16 i.
+        // Every element of row i of x is i, and all elements of w are 1, so row i of the product is
+        // 16 i.
         let x = on_devices(&executable, &[4, 16], |device| {
             (0..4).flat_map(|row| vec![(device / 2 * 4 + row) as f32; 16]).collect()
         });
