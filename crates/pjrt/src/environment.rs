@@ -86,15 +86,15 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     /// Exchanging the whole table is not thread-safe, so the tests take turns.
-    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
     fn variable(name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
 
     #[test]
-    fn variables_are_there_while_the_body_runs() {
-        let _one = ONE.lock().expect("not poisoned");
+    fn variables_are_set_while_the_body_runs() {
+        let _lock = LOCK.lock().expect("not poisoned");
         let path = variable("PATH").expect("tests have a path");
         let variables =
             [("OXIDAX_TEST_LENT", "a=b \u{e9}".to_owned()), ("PATH", "not this".to_owned())];
@@ -108,8 +108,8 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_takes_them_away_too() {
-        let _one = ONE.lock().expect("not poisoned");
+    fn a_panic_removes_the_variables() {
+        let _lock = LOCK.lock().expect("not poisoned");
         let variables = [("OXIDAX_TEST_PANIC", "1".to_owned())];
         let caught = std::panic::catch_unwind(|| lend(&variables, || panic!("on purpose")));
         assert!(caught.is_err());
@@ -117,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn other_threads_read_on() {
-        let _one = ONE.lock().expect("not poisoned");
+    fn other_threads_keep_reading() {
+        let _lock = LOCK.lock().expect("not poisoned");
         let path = variable("PATH");
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {

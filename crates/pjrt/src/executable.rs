@@ -61,7 +61,9 @@ impl Client {
     /// ```no_run
     /// # use oxidax_pjrt::{Client, CompileOptions, Plugin, Program};
     /// # let client = Client::new(Plugin::load("plugin.so".as_ref())?, &[])?;
-    /// let program = Program::mlir("func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")?;
+    /// let program = Program::mlir(
+    ///     "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }",
+    /// )?;
     /// let executable = client.compile(&program, &CompileOptions::default())?;
     /// assert_eq!(executable.parameters().len(), 1);
     /// # Ok::<(), oxidax_pjrt::Error>(())

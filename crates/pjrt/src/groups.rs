@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_written_as_numbers_that_are_transposed() {
+    fn iota_groups_are_transposed() {
         let iota = |groups: i64, each: i64, dims: &[i64], perm: &[i32]| IotaGroups {
             num_replica_groups: groups,
             num_devices_per_group: each,

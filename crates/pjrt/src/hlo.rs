@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scattered_sum_inside_a_fusion_is_one() {
+    fn an_all_reduce_inside_a_scatter_fusion_is_a_reduce_scatter() {
         let raw = RawInstruction {
             opcode: "all-reduce".into(),
             replica_groups: vec![Group { replica_ids: vec![0, 1] }],
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_loop_holds_runs_as_often_as_it_does() {
+    fn operations_in_a_loop_run_once_per_iteration() {
         let raw = |opcode: &str, called: &[i64], config: &str| RawInstruction {
             opcode: opcode.into(),
             called_computation_ids: called.into(),

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn every_callback_reports_errors_and_lets_no_panic_through() {
+    fn callbacks_report_errors_and_catch_panics() {
         let store: Box<Store> = Box::new(Arc::new(Broken));
         let mut create = sys::PJRT_Client_Create_Args::default();
         set_callbacks(&mut create, &store);

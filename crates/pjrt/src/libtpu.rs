@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_chips_speaks_for_itself() {
+    fn only_signal_handling_is_set_on_a_host_with_chips() {
         let google = ("sys/bus/pci/devices/0000:00:05.0/vendor", "0x1ae0\n");
         for node in ["dev/accel0", "dev/vfio/17"] {
             assert_eq!(names(&[(node, ""), google]), ["LIBTPU_INIT_ARGS"]);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_text_ends() {
+    fn scanning_broken_text_terminates() {
         for text in ["\"\\", "\"é", "@", "@\"", "tensor<", "tensor<2xcomplex<", "//", "é"] {
             assert!(Scanner::new(text).count() <= 3, "{text}");
         }

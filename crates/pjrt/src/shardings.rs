@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_add_up_is_refused() {
+    fn inconsistent_shardings_are_refused() {
         assert_eq!(Sharding::decode(&[]).expect("empty"), Sharding::Replicated);
         assert!(Sharding::decode(&[0xff]).is_err());
         let proto =

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_left_to_the_plugin() {
+    fn unparsed_text_is_left_to_the_plugin() {
         assert_eq!(parameters("func.func @main(%x: !alias) { return }"), None);
         assert_eq!(parameters("func.func @main(%x: tensor<4xf32, #enc>) { return }"), None);
         assert_eq!(parameters("func.func @main(%x: tensor<4xi7>) { return }"), None);

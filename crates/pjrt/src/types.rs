@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_cannot_be_are_refused() {
+    fn impossible_sizes_are_refused() {
         assert!(ArrayType::new(ElementType::F32, &[-1]).is_err());
         assert!(ArrayType::new(ElementType::F32, &[i64::MAX, i64::MAX]).is_err());
         let empty =

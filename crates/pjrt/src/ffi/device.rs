@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_driver_refuses_is_said_in_its_words() {
+    fn driver_errors_contain_the_drivers_message() {
         // SAFETY: no copy takes place, because entering the context fails first.
         let refused = unsafe { DOUBLE.read(std::ptr::null(), 3, std::ptr::null_mut()) };
         let words = "entering the stream's context: the driver says 201, invalid device context";

@@ -9,7 +9,7 @@ use crate::execution::DONATE;
 use crate::plugins::{ALL, Api, client, compile, f32_buffer, f32_bytes, f32_values, on_each};
 
 #[test]
-fn every_element_type_comes_back_as_it_went() {
+fn every_element_type_round_trips() {
     on_each(|client, api| {
         let device = &client.addressable_devices()[0];
         for &element in ElementType::ALL {
@@ -39,7 +39,7 @@ fn every_element_type_comes_back_as_it_went() {
 }
 
 #[test]
-fn sizes_are_checked_both_ways() {
+fn sizes_are_checked_in_both_directions() {
     on_each(|client, _| {
         let device = &client.addressable_devices()[0];
         let put = |bytes: &[u8], dims: &[i64]| {
@@ -140,7 +140,7 @@ fn donated_shared_memory_is_not_written_to() {
 }
 
 #[test]
-fn a_forgotten_view_leaks_the_buffer_and_nothing_worse() {
+fn a_forgotten_view_leaks_the_buffer() {
     on_each(|client, _| {
         let x = f32_buffer(client, &[2], &[1.0, 2.0]);
         std::mem::forget(x.host_view().expect("CPU"));
@@ -276,7 +276,7 @@ fn copies_between_devices_and_memories() {
 }
 
 #[test]
-fn small_signed_integers_come_back_with_their_sign() {
+fn small_signed_integers_are_sign_extended() {
     on_each(|client, _| {
         let device = &client.addressable_devices()[0];
         let round_trip = |element_type, values: &[i8]| {
@@ -290,7 +290,7 @@ fn small_signed_integers_come_back_with_their_sign() {
 }
 
 #[test]
-fn raw_bytes_are_as_the_device_has_them() {
+fn raw_bytes_have_the_device_representation() {
     on_each(|client, api| {
         let device = &client.addressable_devices()[0];
         let buffer =
@@ -310,7 +310,7 @@ fn raw_bytes_are_as_the_device_has_them() {
 }
 
 #[test]
-fn too_large_a_buffer_is_an_error() {
+fn an_oversized_buffer_is_an_error() {
     on_each(|client, _| {
         let device = &client.addressable_devices()[0];
         let huge = client.uninitialized_buffer(ElementType::F32, &[1 << 40], device);

@@ -105,7 +105,7 @@ fn errors_and_panics_become_errors_of_the_execution() {
 }
 
 #[test]
-fn a_handler_may_not_run_programs() {
+fn a_handler_cannot_run_programs() {
     on_each(|client, _| {
         let inner = compile(
             client,

@@ -25,7 +25,7 @@ fn callbacks_run_once_with_the_outcome() {
 }
 
 #[test]
-fn a_panic_in_a_callback_goes_no_further() {
+fn a_panic_in_a_callback_is_caught() {
     on_each(|client, _| {
         let (sender, receiver) = mpsc::channel();
         let event = f32_buffer(client, &[2], &[1.0, 2.0]).ready_event().expect("an event");

@@ -83,7 +83,7 @@ fn arguments_are_checked() {
 }
 
 #[test]
-fn donated_arguments_are_gone_unless_kept() {
+fn donated_arguments_are_deleted_unless_kept() {
     on_each(|client, _| {
         let executable = compile(client, DONATE);
         let x = f32_buffer(client, &[2], &[1.0, 2.0]);
@@ -129,7 +129,7 @@ fn a_view_keeps_a_donated_buffer() {
 }
 
 #[test]
-fn compile_errors_carry_the_plugins_words() {
+fn compile_errors_contain_the_plugins_message() {
     on_each(|client, api| {
         let compile = |text: &str| {
             let program = Program::mlir(text).expect("accepted");

@@ -124,7 +124,7 @@ fn programs_compile_for_eight_gpus() {
 /// The plugin rejects unknown options before it searches for a GPU.
 #[test]
 #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
-fn a_client_takes_the_options_and_finds_no_gpu() {
+fn known_options_are_accepted_without_a_gpu() {
     let client = |options: &[NamedValue]| {
         Client::new(cuda(), options).expect_err("there is no GPU here").to_string()
     };

@@ -27,7 +27,7 @@ fn zero_counts_never_reach_the_compiler() {
 }
 
 #[test]
-fn programs_that_crash_compilers_are_not_programs() {
+fn programs_that_crash_compilers_are_refused() {
     let cycle = "func.func @main() { call @f() : () -> () return }
         func.func private @f() { call @f() : () -> () return }";
     assert!(Program::mlir(cycle).is_err());
@@ -36,7 +36,7 @@ fn programs_that_crash_compilers_are_not_programs() {
 }
 
 #[test]
-fn bytes_that_are_no_program_are_errors() {
+fn bytes_that_are_not_a_program_are_errors() {
     on_each(|client, _| {
         for bytes in [&b"\0\0\0"[..], b"ML\xefR", b"HloModule m"] {
             assert!(Program::hlo(bytes).is_err());

@@ -64,7 +64,7 @@ fn replicas_add_up() {
 }
 
 #[test]
-fn many_launches_that_nobody_waits_for_do_not_hang() {
+fn many_launches_in_flight_do_not_hang() {
     on_each(|client, _| {
         let executable = all_reduce(client);
         let start = on_devices(&executable, &[2], |_| vec![1.0, 0.0]);
@@ -83,7 +83,7 @@ fn many_launches_that_nobody_waits_for_do_not_hang() {
 }
 
 #[test]
-fn threads_launch_collectives_side_by_side() {
+fn threads_launch_collectives_concurrently() {
     on_each(|client, _| {
         let executable = all_reduce(client);
         std::thread::scope(|scope| {
@@ -105,7 +105,7 @@ fn threads_launch_collectives_side_by_side() {
 }
 
 #[test]
-fn partitions_take_and_give_their_shares() {
+fn partitions_take_and_return_their_shards() {
     on_each(|client, api| {
         let program = Program::mlir(MATMUL).expect("accepted");
         let executable = client.compile(&program, &CompileOptions::spmd(8)).expect("compiled");
@@ -130,7 +130,7 @@ fn partitions_take_and_give_their_shares() {
         }
 
         if api == Api::V81 {
-            return; // It has no way to tell.
+            return; // This version does not report shardings.
         }
         let shardings =
             executable.executable().parameter_shardings().expect("known").expect("there are some");
@@ -155,7 +155,7 @@ fn partitions_take_and_give_their_shares() {
 }
 
 #[test]
-fn a_whole_array_in_place_of_a_share_is_refused() {
+fn a_whole_array_instead_of_a_shard_is_refused() {
     on_each(|client, _| {
         let program = Program::mlir(MATMUL).expect("accepted");
         let executable = client.compile(&program, &CompileOptions::spmd(8)).expect("compiled");

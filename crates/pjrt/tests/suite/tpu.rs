@@ -69,7 +69,7 @@ fn programs_compile_for_absent_devices() {
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn what_does_not_fit_is_an_error() {
+fn a_program_that_exceeds_the_memory_is_an_error() {
     let topology = Topology::named(libtpu(), "v5e:1x1", &[]).expect("known");
     let compile = |text: &str| {
         topology.compile(&Program::mlir(text).expect("accepted"), &CompileOptions::default())
@@ -157,7 +157,7 @@ fn one_of_two_processes() {
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn the_environment_is_afterwards_what_it_was() {
+fn the_environment_is_restored() {
     libtpu();
     for name in ["TPU_SKIP_MDS_QUERY", "TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES", "LIBTPU_INIT_ARGS"]
     {
