@@ -1,13 +1,13 @@
-//! Host memory that CPU devices can use as it is.
+//! Host memory aligned so that CPU devices can use it without a copy.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Alignment, in bytes, at which the CPU plugins use host memory without a copy.
+/// The alignment, in bytes, at which the CPU plugins use host memory without a copy.
 pub const ALIGNMENT: usize = 64;
 
-/// Bytes on the heap, aligned to 64.
+/// A heap allocation of bytes, aligned to 64 bytes.
 ///
 /// ```
 /// # use oxidax_pjrt::AlignedBytes;
@@ -26,7 +26,7 @@ unsafe impl Send for AlignedBytes {}
 unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
-    /// `len` zero bytes.
+    /// Allocates `len` zero bytes.
     pub fn zeroed(len: usize) -> Self {
         let layout = Self::layout(len);
         // SAFETY: the layout is not empty.
@@ -34,14 +34,15 @@ impl AlignedBytes {
         Self { start: start.unwrap_or_else(|| handle_alloc_error(layout)), len }
     }
 
-    /// A copy of `bytes`.
+    /// Copies `bytes` into a new allocation.
     pub fn copy_of(bytes: &[u8]) -> Self {
         let mut copy = Self::zeroed(bytes.len());
         copy.copy_from_slice(bytes);
         copy
     }
 
-    /// At least one byte, so that even an empty block has an address of its own.
+    /// Returns the layout of a block of `len` bytes. It has at least one byte, so that an empty
+    /// block also has a unique address.
     fn layout(len: usize) -> Layout {
         Layout::from_size_align(len.max(1), ALIGNMENT)
             .expect("a slice's length fits the address space")

@@ -1,4 +1,4 @@
-//! What a compiled program costs, and what became of it.
+//! Cost, memory and optimized code of a compiled program.
 
 use oxidax_pjrt_sys as sys;
 
@@ -8,35 +8,35 @@ use crate::executable::Executable;
 use crate::hlo::{self, Instruction};
 use crate::named_value::NamedValue;
 
-/// The memory that a compiled program takes on one device, in bytes.
+/// Memory use of a compiled program on one device, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompiledMemoryStats {
-    /// The code itself.
+    /// Size of the generated code.
     pub generated_code: i64,
-    /// All arguments.
+    /// Size of all arguments.
     pub arguments: i64,
-    /// All results, those that share memory with arguments included.
+    /// Size of all results, including those that share memory with arguments.
     pub results: i64,
-    /// The part of the results that shares memory with arguments.
+    /// Size of the results that share memory with arguments.
     pub aliased: i64,
-    /// Everything in between.
+    /// Size of all temporaries.
     pub temporaries: i64,
-    /// Arguments in host memory.
+    /// Size of the arguments in host memory.
     pub host_arguments: i64,
-    /// Results in host memory.
+    /// Size of the results in host memory.
     pub host_results: i64,
-    /// Everything in between, in host memory.
+    /// Size of the temporaries in host memory.
     pub host_temporaries: i64,
-    /// The most that is in use at one time; 0 where the plugin does not say.
+    /// Peak memory use; 0 if the plugin does not report it.
     pub peak: i64,
 }
 
 impl Executable {
-    /// What the compiler thinks that the program costs: `flops`, `bytes accessed`, and so on.
+    /// Returns the compiler's cost estimates for the program: `flops`, `bytes accessed`, and so on.
     ///
     /// # Errors
-    /// [`Error::Status`](crate::Error::Status), with `UNIMPLEMENTED` on many plugins.
+    /// [`Error::Status`](crate::Error::Status); many plugins return `UNIMPLEMENTED`.
     pub fn cost_analysis(&self) -> Result<Vec<NamedValue>> {
         let mut args = sys::PJRT_Executable_GetCostAnalysis_Args::new();
         args.executable = self.as_ptr();
@@ -47,7 +47,7 @@ impl Executable {
         }
     }
 
-    /// The memory that the program takes.
+    /// Returns the memory use of the program.
     ///
     /// # Errors
     /// [`Error::Status`](crate::Error::Status).
@@ -70,7 +70,7 @@ impl Executable {
         })
     }
 
-    /// The size of the program's code on the device, in bytes.
+    /// Returns the size of the program's code on the device, in bytes.
     ///
     /// # Errors
     /// [`Error::Status`](crate::Error::Status).
@@ -82,8 +82,8 @@ impl Executable {
         Ok(args.size_in_bytes)
     }
 
-    /// The program after the compiler's own optimizations, and the form that it is in:
-    /// `hlo_with_config` is a message whose first field is an `HloModuleProto`.
+    /// Returns the program after the compiler's optimizations, and the name of its format. In the
+    /// format `hlo_with_config`, the first field of the message is an `HloModuleProto`.
     ///
     /// # Errors
     /// [`Error::Status`](crate::Error::Status).
@@ -93,12 +93,13 @@ impl Executable {
         let mut args = sys::PJRT_Executable_OptimizedProgram_Args::new();
         args.executable = self.as_ptr();
         args.program = &raw mut program;
-        // SAFETY: without a place for the code, only its size and form are written.
+        // SAFETY: if the code pointer is null, the plugin writes only the size and the format.
         unsafe { self.plugin().call(&mut args) }?;
-        // SAFETY: the program is ours and the plugin has written to it through the pointer.
+        // SAFETY: this function owns the program struct, and the plugin has written to it through
+        // the pointer.
         let size = unsafe { (*args.program).code_size };
         let mut code = vec![0_u8; size];
-        // SAFETY: `code` has the size that was asked for, and the form is static text.
+        // SAFETY: `code` has the size that the plugin reported, and the format is static text.
         unsafe {
             (*args.program).code = code.as_mut_ptr().cast();
             self.plugin().call(&mut args)?;
@@ -108,12 +109,12 @@ impl Executable {
         }
     }
 
-    /// The operations of the program after the compiler's own optimizations, those of all its
-    /// computations: what a loop or a fusion does is listed once.
+    /// Returns the operations of all computations of the optimized program. An operation inside a
+    /// loop or a fusion is listed once.
     ///
     /// # Errors
     /// [`Error::Status`](crate::Error::Status); [`Error::Invalid`](crate::Error::Invalid) if the
-    /// plugin returns the program in a form that is not known.
+    /// plugin returns the program in an unknown format.
     pub fn instructions(&self) -> Result<Vec<Instruction>> {
         let (code, format) = self.optimized_program()?;
         Ok(hlo::Module::from_optimized("instructions", &code, &format)?.instructions())

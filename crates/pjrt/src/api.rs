@@ -1,9 +1,8 @@
-//! One uniform way to call the C API: an argument struct knows which function takes it.
+//! Uniform calls into the C API: each argument struct names the function that takes it.
 //!
 //! Every PJRT function takes a pointer to a struct that begins with its own size. [`Args`] ties the
-//! struct to its slot in the table of function pointers, so that [`Plugin::call`](crate::Plugin)
-//! can check that the plugin has the function at all, pass the struct, and turn the error into
-//! ours.
+//! struct to its slot in the table of function pointers. [`Plugin::call`](crate::Plugin) then
+//! checks that the plugin provides the function, passes the struct, and converts the error.
 
 use std::ptr::NonNull;
 
@@ -22,7 +21,7 @@ pub(crate) trait Args: Sized {
     /// The function's slot in the plugin's table.
     fn slot(table: &sys::PJRT_Api) -> Option<Function<Self>>;
 
-    /// An empty struct that already states its size.
+    /// Returns a zeroed struct with its size field set.
     fn new() -> Self;
 }
 
@@ -126,7 +125,7 @@ args! {
     PJRT_Compile_Args => PJRT_Compile,
 }
 
-/// A pointer to one of the plugin's objects that may move between threads.
+/// A pointer to a plugin object that may move between threads.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Handle<T>(NonNull<T>);
 
@@ -138,14 +137,14 @@ impl<T> Clone for Handle<T> {
 
 impl<T> Copy for Handle<T> {}
 
-// SAFETY: PJRT documents its objects as usable from any thread, and a handle is never dereferenced
-// on this side.
+// SAFETY: PJRT documents its objects as usable from any thread, and this crate never dereferences a
+// handle.
 unsafe impl<T> Send for Handle<T> {}
-// SAFETY: as above; concurrent calls on one object are the plugin's to synchronize, and it does.
+// SAFETY: as above; the plugin synchronizes concurrent calls on one object.
 unsafe impl<T> Sync for Handle<T> {}
 
 impl<T> Handle<T> {
-    /// Wraps what the C API returned; `None` for null.
+    /// Wraps a pointer that the C API returned; `None` for null.
     pub(crate) fn new(pointer: *mut T) -> Option<Self> {
         NonNull::new(pointer).map(Self)
     }
@@ -155,16 +154,16 @@ impl<T> Handle<T> {
     }
 }
 
-/// Bytes that the C API returned as pointer and length, copied into a `String`.
+/// Copies bytes that the C API returned as pointer and length into a `String`.
 ///
 /// # Safety
 /// `data` is null or points to `size` readable bytes.
 pub(crate) unsafe fn string(data: *const std::ffi::c_char, size: usize) -> String {
-    // SAFETY: the caller vouches for the range.
+    // SAFETY: the caller guarantees the range.
     String::from_utf8_lossy(unsafe { slice(data.cast::<u8>(), size) }).into_owned()
 }
 
-/// A slice that the C API returned as pointer and length; empty for null.
+/// Returns the slice that the C API described by pointer and length; empty for null.
 ///
 /// # Safety
 /// `data` is null or points to `size` values that stay readable for `'a`.
@@ -172,11 +171,11 @@ pub(crate) unsafe fn slice<'a, T>(data: *const T, size: usize) -> &'a [T] {
     if data.is_null() || size == 0 {
         return &[];
     }
-    // SAFETY: the caller vouches for the range, and it is not null.
+    // SAFETY: the caller guarantees the range, and it is not null.
     unsafe { std::slice::from_raw_parts(data, size) }
 }
 
-/// Wraps what the C API returned, or says what it failed to return.
+/// Wraps a pointer that the C API returned; for null, the error names the missing object.
 pub(crate) fn expect<T>(pointer: *mut T, what: &'static str) -> Result<Handle<T>> {
     Handle::new(pointer).ok_or_else(|| Error::invalid(what, "the plugin returned none"))
 }
@@ -185,8 +184,8 @@ impl Args for sys::PJRT_Device_MemoryStats_Args_0_114 {
     const NAME: &'static str = "PJRT_Device_MemoryStats";
 
     fn slot(table: &sys::PJRT_Api) -> Option<Function<Self>> {
-        // SAFETY: both are pointers to a function of one pointer, and the struct begins with the
-        // one of 0.90.
+        // SAFETY: both are pointers to a function that takes one pointer, and the struct begins
+        // with the fields of its 0.90 version.
         unsafe { std::mem::transmute(table.PJRT_Device_MemoryStats) }
     }
 
@@ -203,8 +202,8 @@ impl Args for sys::PJRT_Executable_GetCompiledMemoryStats_Args_0_114 {
     const NAME: &'static str = "PJRT_Executable_GetCompiledMemoryStats";
 
     fn slot(table: &sys::PJRT_Api) -> Option<Function<Self>> {
-        // SAFETY: both are pointers to a function of one pointer, and the struct begins with the
-        // one of 0.90.
+        // SAFETY: both are pointers to a function that takes one pointer, and the struct begins
+        // with the fields of its 0.90 version.
         unsafe { std::mem::transmute(table.PJRT_Executable_GetCompiledMemoryStats) }
     }
 

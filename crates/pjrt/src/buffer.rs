@@ -15,28 +15,29 @@ use crate::event::Event;
 use crate::memory::Memory;
 use crate::types::{ArrayType, ElementType};
 
-/// An array in one of the client's memories. Clones share it; its memory is freed with the last
-/// one, once no execution uses it any more.
+/// An array in one of the client's memories. Clones share it. Its memory is freed when the last
+/// clone is dropped and no execution uses it any more.
 ///
-/// What can be done with it are the methods of [`UniqueBuffer`].
+/// Its operations are the methods of [`UniqueBuffer`].
 #[derive(Clone)]
 pub struct Buffer(pub(crate) Arc<UniqueBuffer>);
 
-/// A [`Buffer`] with one owner, for those who share it in a way of their own. Its memory is freed
-/// when it is dropped, once no execution uses it any more.
+/// A [`Buffer`] with one owner, for callers that implement their own sharing. Its memory is freed
+/// when it is dropped and no execution uses it any more.
 pub struct UniqueBuffer {
     place: Arc<Place>,
     buffer: Handle<sys::PJRT_Buffer>,
-    /// Set when this side knows that the contents are gone, by deletion or donation.
+    /// Set when this crate knows that the contents were deleted or donated.
     deleted: AtomicBool,
 }
 
-/// What the results of one program have in common from run to run: one reference instead of three.
+/// The fields that the results of a program share between runs. Sharing them costs one reference
+/// count instead of three.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) client: Client,
     pub(crate) array_type: ArrayType,
-    /// Position in the client's list of devices.
+    /// Index in the client's list of devices.
     pub(crate) device: usize,
 }
 
@@ -44,7 +45,7 @@ impl Buffer {
     /// Takes ownership of a buffer that the C API returned.
     ///
     /// # Safety
-    /// As for [`UniqueBuffer::from_raw`].
+    /// The requirements of [`UniqueBuffer::from_raw`] apply.
     pub(crate) unsafe fn from_raw(
         client: &Client,
         buffer: *mut sys::PJRT_Buffer,
@@ -52,17 +53,17 @@ impl Buffer {
         device: usize,
     ) -> Result<Self> {
         let place = Arc::new(Place { client: client.clone(), array_type, device });
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees the requirements.
         unsafe { UniqueBuffer::from_raw(place, buffer) }.map(Self::from)
     }
 
-    /// Whether this is the only handle to the buffer, so that donating it takes it from nobody
-    /// else.
+    /// Returns true if this is the only handle to the buffer. Donating it then affects no other
+    /// handle.
     pub fn is_unique(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
 
-    /// The buffer with its one owner; `None` if there are other handles.
+    /// Returns the buffer with its single owner; `None` if there are other handles.
     pub fn into_unique(self) -> Option<UniqueBuffer> {
         Arc::into_inner(self.0)
     }
@@ -87,8 +88,8 @@ impl UniqueBuffer {
     /// Takes ownership of a buffer that the C API returned.
     ///
     /// # Safety
-    /// `buffer` belongs to the place's client, has its type, is on its device, and nobody else
-    /// destroys it.
+    /// `buffer` belongs to the client of `place`, has its type, is on its device, and is destroyed
+    /// by no other code.
     #[inline]
     pub(crate) unsafe fn from_raw(
         place: Arc<Place>,
@@ -103,32 +104,32 @@ impl UniqueBuffer {
         &self.place
     }
 
-    /// The client that the buffer belongs to.
+    /// Returns the client that the buffer belongs to.
     pub fn client(&self) -> &Client {
         &self.place.client
     }
 
-    /// Element type and dimensions.
+    /// Returns the element type and dimensions.
     pub fn array_type(&self) -> &ArrayType {
         &self.place.array_type
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn element_type(&self) -> ElementType {
         self.place.array_type.element_type()
     }
 
-    /// The sizes of the axes.
+    /// Returns the sizes of the axes.
     pub fn dims(&self) -> &[i64] {
         self.place.array_type.dims()
     }
 
-    /// The device that the buffer is on.
+    /// Returns the device that the buffer is on.
     pub fn device(&self) -> Device {
         Device::new(&self.place.client, self.place.device)
     }
 
-    /// The memory that the buffer is in.
+    /// Returns the memory that the buffer is in.
     ///
     /// # Errors
     /// [`Error::Status`].
@@ -140,10 +141,11 @@ impl UniqueBuffer {
         Ok(Memory::new(&self.place.client, self.place.client.memory_index(args.memory)?))
     }
 
-    /// Bytes that the buffer takes on the device, where small types are packed and layouts may pad.
+    /// Returns the size of the buffer on the device, in bytes. Devices pack small types, and
+    /// layouts may add padding.
     ///
     /// # Errors
-    /// [`Error::Status`], also for a buffer that was deleted.
+    /// [`Error::Status`], also for a deleted buffer.
     pub fn on_device_size(&self) -> Result<usize> {
         self.check_alive("on-device size")?;
         let mut args = sys::PJRT_Buffer_OnDeviceSizeInBytes_Args::new();
@@ -153,16 +155,16 @@ impl UniqueBuffer {
         Ok(args.on_device_size_in_bytes)
     }
 
-    /// How the elements lie on the device.
+    /// Returns the layout of the elements on the device.
     ///
     /// # Errors
-    /// [`Error::Status`], also where a plugin does not tell.
+    /// [`Error::Status`], also if the plugin does not report layouts.
     pub fn layout(&self) -> Result<Layout> {
         self.check_alive("layout")?;
         let mut args = sys::PJRT_Buffer_GetMemoryLayout_Args::new();
         args.layout.struct_size = size_of::<sys::PJRT_Buffer_MemoryLayout>();
         args.buffer = self.as_ptr();
-        // SAFETY: the buffer is alive; `type_` tells which member of the union the plugin wrote,
+        // SAFETY: the buffer is alive; `type_` states which member of the union the plugin wrote,
         // and its arrays live as long as the buffer.
         unsafe {
             self.place.client.plugin().call(&mut args)?;
@@ -188,16 +190,16 @@ impl UniqueBuffer {
         }
     }
 
-    /// An event that happens when the buffer's contents are computed; its error is the
-    /// computation's.
+    /// Returns an event that completes when the buffer's contents are computed. The event carries
+    /// the error of a failed computation.
     ///
     /// # Errors
-    /// [`Error::Status`], also for a buffer that was deleted.
+    /// [`Error::Status`], also for a deleted buffer.
     pub fn ready_event(&self) -> Result<Event> {
         self.check_alive("ready event")?;
         let mut args = sys::PJRT_Buffer_ReadyEvent_Args::new();
         args.buffer = self.as_ptr();
-        // SAFETY: the buffer is alive, and the event is ours.
+        // SAFETY: the buffer is alive, and the caller owns the event.
         unsafe {
             self.place.client.plugin().call(&mut args)?;
             Event::from_raw(&self.place.client, args.event)
@@ -207,20 +209,20 @@ impl UniqueBuffer {
     /// Blocks until the buffer's contents are computed.
     ///
     /// # Errors
-    /// [`Error::Status`]: the computation failed, or the buffer was deleted.
+    /// [`Error::Status`] if the computation failed or the buffer was deleted.
     pub fn wait(&self) -> Result<()> {
         self.ready_event()?.wait()
     }
 
-    /// Whether the contents are gone, because of [`delete`](Self::delete) or because an execution
-    /// took them as donated.
+    /// Returns true if the contents are gone, because of [`delete`](Self::delete) or because they
+    /// were donated to an execution.
     pub fn is_deleted(&self) -> bool {
         if self.deleted.load(Ordering::Acquire) {
             return true;
         }
         let mut args = sys::PJRT_Buffer_IsDeleted_Args::new();
         args.buffer = self.as_ptr();
-        // SAFETY: the buffer's handle is alive, whatever became of its contents.
+        // SAFETY: the buffer's handle is alive, even if its contents were deleted.
         let asked = unsafe { self.place.client.plugin().call(&mut args) };
         if asked.is_ok() && args.is_deleted {
             self.mark_deleted();
@@ -232,7 +234,7 @@ impl UniqueBuffer {
     /// first.
     ///
     /// # Errors
-    /// [`Error::Status`]. Deleting twice is no error.
+    /// [`Error::Status`]. Deleting a buffer twice is not an error.
     pub fn delete(&self) -> Result<()> {
         if self.deleted.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -246,7 +248,7 @@ impl UniqueBuffer {
     /// Copies the buffer to another device of the same client.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a device that is not this client's or another process's;
+    /// [`Error::Invalid`] if the device belongs to another client or another process;
     /// [`Error::Status`].
     pub fn copy_to_device(&self, device: &Device) -> Result<Buffer> {
         self.check_alive("copy to device")?;
@@ -254,7 +256,8 @@ impl UniqueBuffer {
         let mut args = sys::PJRT_Buffer_CopyToDevice_Args::new();
         args.buffer = self.as_ptr();
         args.dst_device = device.as_ptr();
-        // SAFETY: buffer and device are alive and of one client; the new buffer is ours.
+        // SAFETY: buffer and device are alive and belong to one client; the caller owns the new
+        // buffer.
         unsafe {
             self.place.client.plugin().call(&mut args)?;
             let array_type = self.array_type().clone();
@@ -262,11 +265,11 @@ impl UniqueBuffer {
         }
     }
 
-    /// Copies the buffer to a memory of the same client. The copy counts as one on the first device
-    /// that reaches the memory.
+    /// Copies the buffer to a memory of the same client. The device of the copy is the first device
+    /// that can access the memory.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a memory that is not this client's; [`Error::Status`].
+    /// [`Error::Invalid`] for a memory of another client; [`Error::Status`].
     pub fn copy_to_memory(&self, memory: &Memory) -> Result<Buffer> {
         self.check_alive("copy to memory")?;
         let device = memory.devices().into_iter().next();
@@ -277,7 +280,8 @@ impl UniqueBuffer {
         let mut args = sys::PJRT_Buffer_CopyToMemory_Args::new();
         args.buffer = self.as_ptr();
         args.dst_memory = memory.as_ptr();
-        // SAFETY: buffer and memory are alive and of one client; the new buffer is ours.
+        // SAFETY: buffer and memory are alive and belong to one client; the caller owns the new
+        // buffer.
         unsafe {
             self.place.client.plugin().call(&mut args)?;
             let array_type = self.array_type().clone();
@@ -317,7 +321,7 @@ impl UniqueBuffer {
     }
 }
 
-/// Refuses a device that another process drives.
+/// Returns an error for a device that another process drives.
 pub(crate) fn check_addressable(operation: &'static str, device: &Device) -> Result<()> {
     if device.is_addressable() {
         return Ok(());
@@ -326,18 +330,18 @@ pub(crate) fn check_addressable(operation: &'static str, device: &Device) -> Res
     Err(Error::invalid(operation, message))
 }
 
-/// How elements lie in memory.
+/// The layout of an array's elements in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Layout {
-    /// Axes from the fastest to the slowest, then cut into tiles.
+    /// Axes ordered from the fastest to the slowest, then split into tiles.
     Tiled {
         /// The axes, fastest first; row-major order is `[n-1, .., 0]`.
         minor_to_major: Vec<i64>,
         /// The sizes of each level of tiles; empty on CPU.
         tiles: Vec<Vec<i64>>,
     },
-    /// A step for each axis.
+    /// A stride for each axis.
     Strides {
         /// Bytes from one element to the next along each axis.
         byte_strides: Vec<i64>,
@@ -345,7 +349,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Whether the elements lie in row-major order without tiles.
+    /// Returns true if the elements are in row-major order without tiles.
     pub fn is_row_major(&self) -> bool {
         match self {
             Self::Tiled { minor_to_major, tiles } => {
@@ -362,7 +366,7 @@ impl Drop for UniqueBuffer {
     fn drop(&mut self) {
         let mut args = sys::PJRT_Buffer_Destroy_Args::new();
         args.buffer = self.buffer.as_ptr();
-        // SAFETY: this is the owner of the buffer.
+        // SAFETY: `self` owns the buffer.
         unsafe { self.place.client.plugin().release(&mut args) }
     }
 }

@@ -1,4 +1,4 @@
-//! The client: a plugin's view of the devices it drives.
+//! The client: a plugin's handle to the devices it drives.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::named_value::NamedValue;
 use crate::plugin::Plugin;
 use crate::topology::Topology;
 
-/// Devices, memories, and everything made on them. Clones share the client; it ends with its last
-/// buffer or executable.
+/// A client of a plugin: devices, memories, and the objects created on them. Clones share the
+/// client. It is destroyed with its last buffer or executable.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -28,25 +28,26 @@ pub(crate) struct Inner {
     process_index: i32,
     devices: Vec<DeviceData>,
     memories: Vec<MemoryData>,
-    /// Whether the devices are CPU devices: host memory, and launches that need care.
+    /// True if the devices are CPU devices, which use host memory and need serialized launches.
     is_cpu: bool,
-    /// Keeps launches on several CPU devices apart.
+    /// Serializes launches on several CPU devices.
     launch_gate: Arc<LaunchGate>,
-    /// The store that the plugin may call back into until the client is destroyed; boxed, because
-    /// the plugin has its address.
+    /// The store that the plugin may call back into until the client is destroyed. It is boxed
+    /// because the plugin holds its address.
     _store: Option<Box<Arc<dyn KeyValueStore>>>,
 }
 
 impl Client {
-    /// Makes a client. The CPU plugins know the options `cpu_device_count` (4 unless set),
-    /// `asynchronous` and `process_id`; a name that the plugin does not know is an error on all but
-    /// old ones (up to API 0.106), which pass over it.
+    /// Creates a client. The CPU plugins accept the options `cpu_device_count` (default 4),
+    /// `asynchronous` and `process_id`. An unknown option name is an error, except in plugins up to
+    /// API 0.106, which ignore it.
     ///
     /// # Errors
-    /// [`Error::Status`]: the options are wrong, or the hardware is not there. [`Error::Invalid`]:
-    /// the environment variable `XLA_FLAGS` holds a flag that the plugin does not know and would
-    /// abort over. (It would also abort over a wrong value, which cannot be told from here: prefer
-    /// [`CompileOptions::overrides`](crate::CompileOptions::overrides).)
+    /// - [`Error::Status`]: the options are wrong, or the hardware is missing.
+    /// - [`Error::Invalid`]: the environment variable `XLA_FLAGS` contains a flag that the plugin
+    ///   does not know and would abort on. The plugin also aborts on a wrong value, which this
+    ///   crate cannot detect. Prefer
+    ///   [`CompileOptions::overrides`](crate::CompileOptions::overrides).
     ///
     /// # Example
     /// ```no_run
@@ -60,10 +61,10 @@ impl Client {
         Self::create(plugin, options, None)
     }
 
-    /// Makes a client that meets other processes through a key-value store.
+    /// Creates a client that connects to other processes through a key-value store.
     ///
     /// # Errors
-    /// As for [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub fn with_store(
         plugin: Plugin,
         options: &[NamedValue],
@@ -86,8 +87,8 @@ impl Client {
         if let Some(store) = &store {
             key_value::set_callbacks(&mut args, store);
         }
-        // SAFETY: `raw` borrows from `options`, both alive; the store's callbacks outlive the
-        // client.
+        // SAFETY: `raw` borrows from `options`, and both are alive; the store's callbacks outlive
+        // the client.
         unsafe { plugin.call(&mut args) }?;
         let client = Handle::new(args.client)
             .ok_or_else(|| Error::invalid("client", "the plugin returned no client"))?;
@@ -97,50 +98,51 @@ impl Client {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// The plugin behind the client.
+    /// Returns the plugin of the client.
     pub fn plugin(&self) -> Plugin {
         self.0.plugin
     }
 
-    /// The platform: `cpu`, `cuda`, `tpu`.
+    /// Returns the platform name: `cpu`, `cuda`, `tpu`.
     pub fn platform_name(&self) -> &str {
         &self.0.platform_name
     }
 
-    /// The platform's version, as the plugin describes it.
+    /// Returns the platform's version, as the plugin describes it.
     pub fn platform_version(&self) -> &str {
         &self.0.platform_version
     }
 
-    /// This process's number among those that share the devices; 0 if there is only this one.
+    /// Returns the index of this process among the processes that share the devices; 0 for a single
+    /// process.
     pub fn process_index(&self) -> i32 {
         self.0.process_index
     }
 
-    /// Whether the devices are CPU devices.
+    /// Returns true if the devices are CPU devices.
     pub fn is_cpu(&self) -> bool {
         self.0.is_cpu
     }
 
-    /// All devices, other processes' too, in the plugin's order.
+    /// Returns all devices, including those of other processes, in the plugin's order.
     pub fn devices(&self) -> Vec<Device> {
         (0..self.0.devices.len()).map(|index| Device::new(self, index)).collect()
     }
 
-    /// The devices that this process can use.
+    /// Returns the devices that this process can use.
     pub fn addressable_devices(&self) -> Vec<Device> {
         self.devices().into_iter().filter(Device::is_addressable).collect()
     }
 
-    /// The memories that this process can use.
+    /// Returns the memories that this process can use.
     pub fn memories(&self) -> Vec<Memory> {
         (0..self.0.memories.len()).map(|index| Memory::new(self, index)).collect()
     }
 
-    /// The device with this id.
+    /// Returns the device with this id.
     ///
     /// # Errors
-    /// [`Error::Invalid`] lists the ids that exist.
+    /// [`Error::Invalid`] for an unknown id; the message lists the existing ids.
     pub fn device(&self, id: i32) -> Result<Device> {
         let index = self.0.devices.iter().position(|device| device.id == id).ok_or_else(|| {
             let ids: Vec<_> = self.0.devices.iter().map(|device| device.id).collect();
@@ -149,12 +151,12 @@ impl Client {
         Ok(Device::new(self, index))
     }
 
-    /// The assignment of devices that the plugin would choose: `num_replicas` rows of
-    /// `num_partitions` device ids.
+    /// Returns the plugin's default device assignment: `num_replicas` rows of `num_partitions`
+    /// device ids.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if either number is 0 or they do not fit; [`Error::Status`] if there are
-    /// too few devices.
+    /// [`Error::Invalid`] if either number is 0 or the client has too few devices;
+    /// [`Error::Status`].
     pub fn default_device_assignment(
         &self,
         num_replicas: usize,
@@ -184,10 +186,11 @@ impl Client {
         Ok(ids.chunks(num_partitions).map(<[i32]>::to_vec).collect())
     }
 
-    /// The devices as a topology, which programs can be compiled for without being loaded.
+    /// Returns the devices as a topology. Programs can be compiled for a topology without loading
+    /// them.
     ///
     /// # Errors
-    /// [`Error::Status`], with `UNIMPLEMENTED` where the plugin has none.
+    /// [`Error::Status`], with `UNIMPLEMENTED` if the plugin has no topology.
     pub fn topology(&self) -> Result<Topology> {
         let mut args = sys::PJRT_Client_TopologyDescription_Args::new();
         args.client = self.as_ptr();
@@ -219,7 +222,7 @@ impl Client {
         &self.0.launch_gate
     }
 
-    /// The position of a device that the plugin named.
+    /// Returns the index of a device that the plugin returned.
     pub(crate) fn device_index(&self, device: *mut sys::PJRT_Device) -> Result<usize> {
         let found = self.0.devices.iter().position(|data| data.device.as_ptr() == device);
         found.ok_or_else(|| {
@@ -227,7 +230,7 @@ impl Client {
         })
     }
 
-    /// The position of a memory that the plugin named.
+    /// Returns the index of a memory that the plugin returned.
     pub(crate) fn memory_index(&self, memory: *mut sys::PJRT_Memory) -> Result<usize> {
         let found = self.0.memories.iter().position(|data| data.memory.as_ptr() == memory);
         found.ok_or_else(|| {
@@ -237,7 +240,7 @@ impl Client {
 }
 
 impl Inner {
-    /// Asks for everything about the client that never changes.
+    /// Queries all immutable properties of the client.
     fn query(
         plugin: Plugin,
         client: Handle<sys::PJRT_Client>,
@@ -253,8 +256,8 @@ impl Inner {
         process.client = client.as_ptr();
         devices.client = client.as_ptr();
         memories.client = client.as_ptr();
-        // SAFETY: the client is alive, and what it returns lives as long as it does; strings are
-        // copied.
+        // SAFETY: the client is alive, and the values it returns live as long as the client;
+        // strings are copied.
         unsafe {
             plugin.call(&mut name)?;
             plugin.call(&mut version)?;
@@ -290,7 +293,7 @@ impl Inner {
     }
 }
 
-/// Destroys a client that turned out unusable.
+/// Guard that destroys a client if its setup fails.
 struct DestroyOnError {
     plugin: Plugin,
     client: Handle<sys::PJRT_Client>,
@@ -298,17 +301,17 @@ struct DestroyOnError {
 
 impl Drop for DestroyOnError {
     fn drop(&mut self) {
-        // SAFETY: nothing made from the client is left.
+        // SAFETY: no object created from the client is left.
         unsafe { destroy(self.plugin, self.client) }
     }
 }
 
 /// # Safety
-/// Nothing uses the client, or anything made from it, afterwards.
+/// The client and the objects created from it are not used afterwards.
 unsafe fn destroy(plugin: Plugin, client: Handle<sys::PJRT_Client>) {
     let mut args = sys::PJRT_Client_Destroy_Args::new();
     args.client = client.as_ptr();
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { plugin.release(&mut args) }
 }
 
@@ -320,7 +323,7 @@ impl Drop for Inner {
 }
 
 impl PartialEq for Client {
-    /// Whether both are the same client, not merely alike.
+    /// Compares identity: true only if both are the same client.
     fn eq(&self, other: &Self) -> bool {
         self.is_same(other)
     }

@@ -7,7 +7,7 @@ use oxidax_proto::Message;
 use crate::client::Client;
 use crate::error::{Error, Result};
 
-/// How to compile a program.
+/// Options for compiling a program.
 ///
 /// The default is one replica of one partition on the client's first device.
 ///
@@ -19,29 +19,29 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompileOptions {
-    /// Copies of the program that run on different data; at least 1.
+    /// Number of copies of the program that run on different data; at least 1.
     pub num_replicas: usize,
-    /// Devices that each copy is spread over; at least 1.
+    /// Number of devices that each copy is partitioned over; at least 1.
     pub num_partitions: usize,
-    /// Whether the compiler splits the program over the partitions by its sharding annotations.
+    /// If true, the compiler splits the program over the partitions by its sharding annotations.
     pub use_spmd_partitioning: bool,
-    /// Whether the annotations are Shardy's (`sdy`).
+    /// If true, the sharding annotations are Shardy's (`sdy`).
     pub use_shardy: bool,
-    /// Whether the executable has no device of its own and runs wherever
-    /// [`execute_on`](crate::LoadedExecutable::execute_on) says.
+    /// If true, the executable has no assigned device and runs on the device passed to
+    /// [`execute_on`](crate::LoadedExecutable::execute_on).
     pub portable: bool,
-    /// Device ids, one row of `num_partitions` for each replica. `None` takes the first ids,
-    /// partitions fastest.
+    /// Device ids, one row of `num_partitions` for each replica. `None` takes the first ids, with
+    /// partitions varying fastest.
     pub device_assignment: Option<Vec<Vec<i64>>>,
-    /// Compiler flags by name, without leading dashes; as in the environment variable `XLA_FLAGS`,
-    /// but a wrong one is an error instead of the end of the process.
+    /// Compiler flags by name, without leading dashes. They are the flags of the environment
+    /// variable `XLA_FLAGS`, but a wrong flag is an error and does not end the process.
     pub overrides: BTreeMap<String, OptionValue>,
 }
 
-/// The value of a compiler flag. Enums are strings that hold the value's name.
+/// The value of a compiler flag. The value of an enum flag is a string with the variant's name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OptionValue {
-    /// Text, an enum's name, or several joined by commas.
+    /// Text: a string, an enum's name, or several values joined by commas.
     String(String),
     /// True or false.
     Bool(bool),
@@ -66,17 +66,18 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
-    /// One program spread over `num_partitions` devices by its Shardy annotations.
+    /// Returns options for one program partitioned over `num_partitions` devices by its Shardy
+    /// annotations.
     pub fn spmd(num_partitions: usize) -> Self {
         Self { num_partitions, use_spmd_partitioning: true, use_shardy: true, ..Self::default() }
     }
 
-    /// One replica of one partition on the device with this id.
+    /// Returns options for one replica of one partition on the device with this id.
     pub fn on_device(id: i32) -> Self {
         Self { device_assignment: Some(vec![vec![i64::from(id)]]), ..Self::default() }
     }
 
-    /// An executable that runs on any device.
+    /// Returns options for an executable that runs on any device.
     pub fn portable() -> Self {
         Self { portable: true, ..Self::default() }
     }
@@ -88,11 +89,12 @@ impl CompileOptions {
         self
     }
 
-    /// The serialized options, the same bytes for equal options; part of a cache key.
+    /// Serializes the options. Equal options give equal bytes, so the result can be part of a cache
+    /// key.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if a number is 0 or too large, or the device assignment does not fit the
-    /// numbers.
+    /// [`Error::Invalid`] if a number is 0 or too large, or the device assignment does not match
+    /// the numbers.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let count = |name: &str, value: usize| {
             i32::try_from(value).ok().filter(|&value| value > 0).ok_or_else(|| {
@@ -147,7 +149,7 @@ impl CompileOptions {
         })
     }
 
-    /// Refuses more devices than the client has, and ids that it does not know.
+    /// Returns an error for more devices than the client has, and for unknown device ids.
     pub(crate) fn check_devices(&self, client: &Client) -> Result<()> {
         let devices = client.devices();
         let needed = self.num_replicas.saturating_mul(self.num_partitions);
@@ -184,7 +186,8 @@ macro_rules! from {
 
 from!(&str => String, String => String, bool => Bool, i32 => Int, i64 => Int, f64 => Double);
 
-/// The messages, with field numbers as in XLA's `compile_options.proto` and `xla_data.proto`.
+/// The protobuf messages, with field numbers from XLA's `compile_options.proto` and
+/// `xla_data.proto`.
 mod proto {
     use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Devices.
+//! Devices and their descriptions.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use crate::memory::Memory;
 use crate::named_value::NamedValue;
 use crate::plugin::Plugin;
 
-/// One device of a client.
+/// A device of a client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Device {
     client: Client,
     index: usize,
 }
 
-/// What never changes about a device.
+/// The immutable properties of a device.
 pub(crate) struct DeviceData {
     pub(crate) device: Handle<sys::PJRT_Device>,
     description: Handle<sys::PJRT_DeviceDescription>,
@@ -26,7 +26,7 @@ pub(crate) struct DeviceData {
     kind: String,
     process_index: i32,
     local_hardware_id: Option<i32>,
-    /// Positions in the client's list.
+    /// Indices in the client's list of memories.
     memories: Vec<usize>,
     default_memory: Option<usize>,
 }
@@ -40,53 +40,54 @@ impl Device {
         self.client.device_data(self.index)
     }
 
-    /// The client that the device belongs to.
+    /// Returns the client that the device belongs to.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The device's id, unique among all processes.
+    /// Returns the device's id, unique among all processes.
     pub fn id(&self) -> i32 {
         self.data().id
     }
 
-    /// The device's make, for instance `TPU v5 lite`.
+    /// Returns the device's model name, for instance `TPU v5 lite`.
     pub fn kind(&self) -> &str {
         &self.data().kind
     }
 
-    /// The process that can use the device.
+    /// Returns the index of the process that can use the device.
     pub fn process_index(&self) -> i32 {
         self.data().process_index
     }
 
-    /// Whether this process can use the device.
+    /// Returns true if this process can use the device.
     pub fn is_addressable(&self) -> bool {
         self.data().local_hardware_id.is_some()
     }
 
-    /// The device's number among the hardware of this process; `None` for another process's device.
+    /// Returns the index of the device in this process's hardware; `None` for a device of another
+    /// process.
     pub fn local_hardware_id(&self) -> Option<i32> {
         self.data().local_hardware_id
     }
 
-    /// The memories that the device can reach.
+    /// Returns the memories that the device can access.
     pub fn memories(&self) -> Vec<Memory> {
         self.data().memories.iter().map(|&index| Memory::new(&self.client, index)).collect()
     }
 
-    /// The memory where the device's buffers are put unless another is named; `None` for another
-    /// process's device.
+    /// Returns the memory in which the device's buffers are placed by default; `None` for a device
+    /// of another process.
     pub fn default_memory(&self) -> Option<Memory> {
         self.data().default_memory.map(|index| Memory::new(&self.client, index))
     }
 
-    /// The memory of this kind, such as `pinned_host`, that the device can reach.
+    /// Returns the memory of this kind, such as `pinned_host`, that the device can access.
     pub fn memory(&self, kind: &str) -> Option<Memory> {
         self.memories().into_iter().find(|memory| memory.kind() == kind)
     }
 
-    /// What the plugin tells about the device, for instance its coordinates.
+    /// Returns the plugin's attributes of the device, for instance its coordinates.
     ///
     /// # Errors
     /// [`Error::Status`](crate::Error::Status).
@@ -95,7 +96,7 @@ impl Device {
         unsafe { attributes(self.client.plugin(), self.data().description) }
     }
 
-    /// The device in a few words.
+    /// Returns a short description of the device.
     ///
     /// # Errors
     /// [`Error::Status`](crate::Error::Status).
@@ -104,10 +105,11 @@ impl Device {
         unsafe { debug_string(self.client.plugin(), self.data().description) }
     }
 
-    /// How full the device's memory is. The CPU plugins do not count.
+    /// Returns usage statistics of the device's memory. The CPU plugins do not record any.
     ///
     /// # Errors
-    /// [`Error::Status`](crate::Error::Status), with `UNIMPLEMENTED` if the plugin does not count.
+    /// [`Error::Status`](crate::Error::Status), with `UNIMPLEMENTED` if the plugin records no
+    /// statistics.
     pub fn memory_stats(&self) -> Result<MemoryStats> {
         MemoryStats::query(self.client.plugin(), self.as_ptr())
     }
@@ -135,7 +137,7 @@ impl fmt::Display for Device {
 
 impl DeviceData {
     /// # Safety
-    /// `device` is alive, and `memories` are the client's.
+    /// `device` is alive, and `memories` are the client's memories.
     pub(crate) unsafe fn query(
         plugin: Plugin,
         device: *mut sys::PJRT_Device,
@@ -174,7 +176,7 @@ impl DeviceData {
         reachable.device = device;
         default.device = device;
         let position = |memory: *mut sys::PJRT_Memory| memories.iter().position(|&m| m == memory);
-        // SAFETY: the device is alive, and its list of memories lives as long as it does.
+        // SAFETY: the device is alive, and its list of memories lives as long as the device.
         unsafe {
             plugin.call(&mut hardware)?;
             plugin.call(&mut reachable)?;
@@ -188,18 +190,18 @@ impl DeviceData {
     }
 }
 
-/// A device as a topology describes it, whether or not it exists.
+/// A device as described by a topology. The device does not have to exist.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceDescription {
     /// The device's id, unique among all processes.
     pub id: i32,
-    /// The process that would drive the device.
+    /// The index of the process that would drive the device.
     pub process_index: i32,
-    /// The device's make.
+    /// The device's model name.
     pub kind: String,
-    /// The device in a few words.
+    /// A short description of the device.
     pub debug_string: String,
-    /// What else the plugin tells, for instance coordinates.
+    /// The plugin's attributes of the device, for instance its coordinates.
     pub attributes: Vec<NamedValue>,
 }
 
@@ -262,23 +264,24 @@ unsafe fn debug_string(
     }
 }
 
-/// How full a device's memory is. All sizes are in bytes; `None` where the plugin does not say.
+/// Usage statistics of a device's memory. All sizes are in bytes; a value that the plugin does not
+/// report is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// In use now.
+    /// Bytes in use now.
     pub bytes_in_use: i64,
-    /// The most that was in use at one time.
+    /// The largest number of bytes in use at one time.
     pub peak_bytes_in_use: Option<i64>,
-    /// How many allocations were made.
+    /// The number of allocations.
     pub num_allocs: Option<i64>,
-    /// The largest allocation.
+    /// The size of the largest allocation.
     pub largest_alloc_size: Option<i64>,
-    /// The most that may be in use.
+    /// The limit of the bytes in use.
     pub bytes_limit: Option<i64>,
-    /// Set aside.
+    /// Reserved bytes.
     pub bytes_reserved: Option<i64>,
-    /// The largest block that is free.
+    /// The size of the largest free block.
     pub largest_free_block_bytes: Option<i64>,
 }
 

@@ -1,4 +1,5 @@
-//! A look at a file's first bytes, so that a library for another machine gets a clear error.
+//! Checks of a library's ELF header, which give a clear error for a library built for another
+//! machine.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -6,7 +7,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// The machine that this program was built for, by its ELF number and everyday name.
+/// The machine that this program was built for: its ELF number and common name.
 const MACHINE: (u16, &str) = if cfg!(target_arch = "x86_64") {
     (62, "x86-64")
 } else if cfg!(target_arch = "aarch64") {
@@ -21,8 +22,8 @@ const MACHINE: (u16, &str) = if cfg!(target_arch = "x86_64") {
     (0, std::env::consts::ARCH)
 };
 
-/// Checks that `path` is a shared library that this machine can load. Other systems than those with
-/// ELF files leave the check to their loader.
+/// Checks that `path` is a shared library that this machine can load. On systems without ELF files
+/// the loader does the check.
 pub(crate) fn check(path: &Path) -> Result<()> {
     let not_found = |source| Error::PluginNotFound { path: path.to_owned(), source };
     let mut header = Vec::with_capacity(64);
@@ -39,8 +40,8 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     check_extent(path, &mut file, &header)
 }
 
-/// Checks that the file is as long as its own tables say: the loader maps a file that was cut short
-/// all the same, and the process dies when it touches what is not there.
+/// Checks that the file is as long as its own tables state. The loader also maps a truncated file,
+/// and the process dies when it accesses the missing part.
 fn check_extent(path: &Path, file: &mut File, header: &[u8]) -> Result<()> {
     let damaged = |message: String| Error::NotALibrary { path: path.to_owned(), message };
     let read = |source| Error::PluginNotFound { path: path.to_owned(), source };
@@ -58,7 +59,7 @@ fn check_extent(path: &Path, file: &mut File, header: &[u8]) -> Result<()> {
         file.seek(SeekFrom::Start(segments)).map_err(read)?;
         file.take(segment_size * segment_count).read_to_end(&mut table).map_err(read)?;
         for segment in table.chunks_exact(segment_size as usize) {
-            // Offset and size in the file of what the loader maps.
+            // Offset and size, in the file, of a segment that the loader maps.
             end = end.max(long(segment, 8).saturating_add(long(segment, 32)));
         }
     }
@@ -68,8 +69,8 @@ fn check_extent(path: &Path, file: &mut File, header: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The 64-bit number at this offset, in the machine's own byte order, which the header was checked
-/// for.
+/// Reads the 64-bit number at this offset in native byte order. The header was checked for that
+/// order.
 fn long(bytes: &[u8], at: usize) -> u64 {
     let mut number = [0; 8];
     number.copy_from_slice(&bytes[at..at + 8]);
@@ -93,7 +94,7 @@ fn check_header(path: &Path, header: &[u8]) -> Result<()> {
     };
     let machine = number([machine_low, machine_high]);
     let native_order = if cfg!(target_endian = "big") { 2 } else { 1 };
-    // On a machine that is not listed above, the loader's own check has to do.
+    // On a machine that is not listed above, only the loader's check applies.
     if MACHINE.0 != 0 && (machine != MACHINE.0 || class != 2 || order != native_order) {
         return Err(Error::WrongMachine {
             path: path.to_owned(),

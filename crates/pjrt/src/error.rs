@@ -1,4 +1,4 @@
-//! What can go wrong, with the plugin's name and version where a plugin said it.
+//! Errors, with the name and version of the plugin that reported them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,59 +8,59 @@ use oxidax_pjrt_sys as sys;
 use crate::plugin::Plugin;
 use crate::types::ArrayType;
 
-/// The result of an operation of this crate.
+/// The result type of this crate's operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of this crate. Messages begin with the operation and end with what to do about it,
-/// where that is known.
+/// An error of this crate. Messages begin with the operation. They end with a remedy if one is
+/// known.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file could not be read at all.
+    /// The file could not be read.
     #[error("loading plugin {}: {source}", path.display())]
     PluginNotFound {
-        /// The file that was asked for.
+        /// The requested file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// The file is not a shared library, is damaged, or its own dependencies are missing.
+    /// The file is not a shared library, is damaged, or depends on missing libraries.
     #[error("loading plugin {}: {message}", path.display())]
     NotALibrary {
-        /// The file that was asked for.
+        /// The requested file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The loader's message.
         message: String,
     },
     /// The library was built for another kind of machine.
     #[error("loading plugin {}: built for {built_for}, this machine is {machine}", path.display())]
     WrongMachine {
-        /// The file that was asked for.
+        /// The requested file.
         path: PathBuf,
-        /// The machine that the file is for.
+        /// The machine that the library was built for.
         built_for: String,
         /// The machine that this program runs on.
         machine: &'static str,
     },
-    /// A shared library, but it does not export `GetPjrtApi`.
+    /// The file is a shared library, but does not export `GetPjrtApi`.
     #[error("loading plugin {}: not a PJRT plugin: it does not export GetPjrtApi", path.display())]
     NotAPlugin {
-        /// The file that was asked for.
+        /// The requested file.
         path: PathBuf,
     },
-    /// The plugin speaks a version of the C API that this crate does not.
+    /// The plugin uses a version of the C API that this crate does not support.
     #[error("loading plugin {}: C API {major}.{minor} is not supported, need at least 0.{oldest}", path.display())]
     UnsupportedVersion {
-        /// The file that was asked for.
+        /// The requested file.
         path: PathBuf,
         /// Major version of the plugin's C API.
         major: i32,
         /// Minor version of the plugin's C API.
         minor: i32,
-        /// The oldest minor version that works.
+        /// The oldest supported minor version.
         oldest: i32,
     },
-    /// The plugin does not have this function or extension.
+    /// The plugin lacks this function or extension.
     #[error("plugin {plugin} lacks {function}")]
     Missing {
         /// The plugin's file and API version.
@@ -77,29 +77,29 @@ pub enum Error {
         function: &'static str,
         /// The status code.
         code: Code,
-        /// The plugin's own words.
+        /// The plugin's message.
         message: String,
     },
-    /// An argument of an execution has another type than the program's parameter.
+    /// An argument of an execution does not have the type of the program's parameter.
     #[error(
         "execute {executable}: argument {index} has the wrong type: expected {expected}, got {found}"
     )]
     ArgumentType {
         /// Name of the program.
         executable: String,
-        /// Position of the argument.
+        /// Index of the argument.
         index: usize,
         /// The parameter's type.
         expected: Box<ArrayType>,
         /// The argument's type.
         found: Box<ArrayType>,
     },
-    /// A request that this crate refuses, because the plugin would crash or misread it.
+    /// This crate rejected a request that would crash the plugin or be misinterpreted by it.
     #[error("{operation}: {message}")]
     Invalid {
-        /// What was asked for.
+        /// The requested operation.
         operation: &'static str,
-        /// What is wrong, with the numbers.
+        /// The problem, including the numbers involved.
         message: String,
     },
 }
@@ -109,7 +109,7 @@ impl Error {
         Self::Invalid { operation, message: message.into() }
     }
 
-    /// The status code, if a plugin reported this error.
+    /// Returns the status code, if a plugin reported this error.
     ///
     /// ```
     /// # let error = oxidax_pjrt::Plugin::load("/nowhere.so".as_ref()).unwrap_err();
@@ -123,7 +123,7 @@ impl Error {
     }
 }
 
-/// A plugin as errors name it: file name and API version.
+/// The name of a plugin in errors: file name and API version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginName(Plugin);
 
@@ -132,7 +132,7 @@ impl PluginName {
         Self(plugin)
     }
 
-    /// The plugin itself.
+    /// Returns the plugin.
     pub fn plugin(self) -> Plugin {
         self.0
     }
@@ -144,43 +144,43 @@ impl fmt::Display for PluginName {
     }
 }
 
-/// A status code, the same as `absl::StatusCode` and gRPC's.
+/// A status code, equal to the codes of `absl::StatusCode` and gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Code {
     /// The operation was cancelled.
     Cancelled,
-    /// Nothing more specific is known; parse errors of programs arrive like this.
+    /// No specific code applies; plugins report parse errors of programs with it.
     Unknown,
-    /// An argument is wrong, whatever the state of the system.
+    /// An argument is wrong, independently of the state of the system.
     InvalidArgument,
-    /// Time ran out.
+    /// The operation timed out.
     DeadlineExceeded,
-    /// Something asked for does not exist.
+    /// A requested entity does not exist.
     NotFound,
-    /// Something to be created exists already.
+    /// The entity to be created already exists.
     AlreadyExists,
-    /// The caller may not do this.
+    /// The caller lacks the permission.
     PermissionDenied,
-    /// Out of memory, mostly.
+    /// A resource is exhausted; in most cases memory.
     ResourceExhausted,
-    /// The system is not in the state that the operation needs.
+    /// The system is not in the state that the operation requires.
     FailedPrecondition,
-    /// The operation was given up, for instance because something else got in first.
+    /// The operation was aborted, for instance because of a conflict with another operation.
     Aborted,
-    /// Past the end.
+    /// The operation went past the valid range.
     OutOfRange,
-    /// The plugin cannot do this.
+    /// The plugin does not implement the operation.
     Unimplemented,
     /// An invariant of the plugin is broken.
     Internal,
-    /// Not available at the moment.
+    /// The service is currently unavailable.
     Unavailable,
     /// Data is lost or corrupt.
     DataLoss,
     /// The caller has no valid credentials.
     Unauthenticated,
-    /// A code this crate does not know.
+    /// A code unknown to this crate.
     Other(u32),
 }
 

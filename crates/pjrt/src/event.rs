@@ -1,4 +1,4 @@
-//! Events: work that finishes later.
+//! Events: notification of asynchronous work.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -12,12 +12,12 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::plugin::Plugin;
 
-/// Something that will have happened: a copy, an execution. Clones share the event.
+/// The completion of asynchronous work: a copy or an execution. Clones share the event.
 #[derive(Clone)]
 pub struct Event(Arc<Inner>);
 
 struct Inner {
-    /// Keeps the client alive as long as one of its events is.
+    /// Keeps the client alive while one of its events exists.
     client: Client,
     event: Handle<sys::PJRT_Event>,
 }
@@ -26,7 +26,7 @@ impl Event {
     /// Takes ownership of an event that the C API returned.
     ///
     /// # Safety
-    /// `event` is null or an event of this client's plugin that nobody else destroys.
+    /// `event` is null or an event of this client's plugin that no other code destroys.
     pub(crate) unsafe fn from_raw(client: &Client, event: *mut sys::PJRT_Event) -> Result<Self> {
         let event = Handle::new(event)
             .ok_or_else(|| Error::invalid("event", "the plugin returned no event"))?;
@@ -37,10 +37,10 @@ impl Event {
         self.0.client.plugin()
     }
 
-    /// Blocks until the event has happened.
+    /// Blocks until the event completes.
     ///
     /// # Errors
-    /// The error of the work behind the event.
+    /// The error of the work that the event tracks.
     pub fn wait(&self) -> Result<()> {
         let mut args = sys::PJRT_Event_Await_Args::new();
         args.event = self.0.event.as_ptr();
@@ -48,10 +48,10 @@ impl Event {
         unsafe { self.plugin().call(&mut args) }
     }
 
-    /// Whether the event has happened, well or badly.
+    /// Returns true if the event has completed, with or without an error.
     ///
     /// # Errors
-    /// [`Error::Status`] if the plugin cannot tell.
+    /// [`Error::Status`] if the plugin cannot determine it.
     pub fn is_ready(&self) -> Result<bool> {
         let mut args = sys::PJRT_Event_IsReady_Args::new();
         args.event = self.0.event.as_ptr();
@@ -60,28 +60,28 @@ impl Event {
         Ok(args.is_ready)
     }
 
-    /// The error of the work behind the event, once it has happened; `None` while it has not, and
-    /// if all went well.
+    /// Returns the error of the work that the event tracks. The result is `None` if the event has
+    /// not completed or the work succeeded.
     ///
     /// # Errors
-    /// [`Error::Status`] if the plugin cannot tell whether the event has happened.
+    /// [`Error::Status`] if the plugin cannot determine whether the event has completed.
     pub fn error(&self) -> Result<Option<Error>> {
         if !self.is_ready()? {
             return Ok(None);
         }
         let mut args = sys::PJRT_Event_Error_Args::new();
         args.event = self.0.event.as_ptr();
-        // SAFETY: the event is alive and has happened, which this function demands.
+        // SAFETY: the event is alive and has completed, which this function requires.
         Ok(unsafe { self.plugin().call(&mut args) }.err())
     }
 
-    /// Runs `callback` once the event has happened, with the error if there was one. It runs on one
-    /// of the plugin's threads, or on this one if the event has happened already; it must not
-    /// block, nor hold the last handle to a client. If it panics, the panic is printed and goes no
-    /// further.
+    /// Runs `callback` once the event has completed, with the error if there is one. The callback
+    /// runs on one of the plugin's threads, or on the calling thread if the event has already
+    /// completed. It must not block, and it must not hold the last handle to a client. A panic in
+    /// the callback is printed and not propagated.
     ///
     /// # Errors
-    /// [`Error::Status`] if the plugin does not take the callback, which is then dropped without
+    /// [`Error::Status`] if the plugin does not accept the callback, which is then dropped without
     /// being run.
     pub fn on_ready(&self, callback: impl FnOnce(Result<()>) + Send + 'static) -> Result<()> {
         let plugin = self.plugin();
@@ -90,13 +90,13 @@ impl Event {
     }
 }
 
-/// A callback with the plugin whose errors it receives.
+/// A callback together with the plugin whose errors it receives.
 struct Callback<F> {
     plugin: Plugin,
     run: F,
 }
 
-/// Runs `callback` when `event` has happened.
+/// Runs `callback` when `event` has completed.
 ///
 /// # Safety
 /// `event` is alive.
@@ -118,8 +118,9 @@ pub(crate) unsafe fn on_ready<F: FnOnce(Result<()>) + Send + 'static>(
             // SAFETY: the callback owns the error.
             Err(unsafe { plugin.take_error("PJRT_Event_OnReady", error) })
         };
-        // The panic hook has printed the panic; unwinding into the plugin would be undefined. The
-        // panic's payload is forgotten rather than dropped, because dropping it may panic too.
+        // The panic hook has printed the panic. Unwinding into the plugin would be undefined
+        // behavior. The payload is forgotten instead of dropped, because its destructor may panic
+        // too.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| run(result))) {
             std::mem::forget(payload);
         }
@@ -133,7 +134,8 @@ pub(crate) unsafe fn on_ready<F: FnOnce(Result<()>) + Send + 'static>(
     // SAFETY: the event is alive, the trampoline matches the boxed callback, and the box lives
     // until it is called.
     unsafe { plugin.call(&mut args) }.inspect_err(|_| {
-        // SAFETY: the plugin refused the callback and will not call it, so the box is still ours.
+        // SAFETY: the plugin rejected the callback and will not call it, so this function still
+        // owns the box.
         drop(unsafe { Box::from_raw(user_arg) });
     })
 }

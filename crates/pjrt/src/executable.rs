@@ -1,4 +1,4 @@
-//! Compiled programs: what they are called, what they take and give.
+//! Compiled programs: name, parameter and result types, devices.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,14 +17,14 @@ use crate::program::Program;
 use crate::signature::Signature;
 use crate::types::{ArrayType, ElementType};
 
-/// A compiled program that is not tied to devices: what is left of one when it is compiled for a
-/// topology, and what can be asked about one that is loaded. Clones share it.
+/// A compiled program that is not tied to devices. It is the result of compiling for a topology,
+/// and it provides the properties of a loaded program. Clones share it.
 #[derive(Clone)]
 pub struct Executable(Arc<ExecutableInner>);
 
 struct ExecutableInner {
     plugin: Plugin,
-    /// The client that the program was compiled on, which must outlive it.
+    /// The client that the program was compiled on; it must outlive the program.
     _client: Option<Client>,
     executable: Handle<sys::PJRT_Executable>,
 }
@@ -40,17 +40,18 @@ pub(crate) struct LoadedInner {
     pub(crate) name: String,
     pub(crate) parameters: Vec<ArrayType>,
     pub(crate) results: Vec<ArrayType>,
-    /// For each device, where parameters and results are. Empty for a portable executable.
+    /// For each device, the placement and types of parameters and results. Empty for a portable
+    /// executable.
     places: Vec<Places>,
-    /// Positions in the client's list, in the order of execution's argument lists.
+    /// Indices in the client's list, in the order of the argument lists of an execution.
     pub(crate) devices: Vec<usize>,
-    /// Whether the program has no device of its own.
+    /// True if the program has no assigned device.
     pub(crate) portable: bool,
 }
 
 impl Client {
-    /// Compiles a program. The types of its parameters are read from the program, so that arguments
-    /// can be checked.
+    /// Compiles a program. The types of its parameters are read from the program and used to check
+    /// arguments.
     ///
     /// # Errors
     /// [`Error::Status`] with the compiler's message; [`Error::Invalid`] for options that do not
@@ -60,22 +61,24 @@ impl Client {
     /// ```no_run
     /// # use oxidax_pjrt::{Client, CompileOptions, Plugin, Program};
     /// # let client = Client::new(Plugin::load("plugin.so".as_ref())?, &[])?;
-    /// let program = Program::mlir("func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")?;
+    /// let program = Program::mlir(
+    ///     "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }",
+    /// )?;
     /// let executable = client.compile(&program, &CompileOptions::default())?;
     /// assert_eq!(executable.parameters().len(), 1);
     /// # Ok::<(), oxidax_pjrt::Error>(())
     /// ```
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable> {
-        // What the text says is the whole array; a partition's share of it is known only after
+        // The text states the type of the whole array. A partition's share is known only after
         // compiling.
         let signature = if options.num_partitions == 1 { program.signature() } else { None };
         self.compile_inner(program, options, signature)
     }
 
-    /// Compiles a program whose parameter types, as one device sees them, the caller knows.
+    /// Compiles a program whose parameter types, as seen by one device, are passed by the caller.
     ///
     /// # Errors
-    /// As for [`compile`](Self::compile).
+    /// The errors of [`compile`](Self::compile).
     pub fn compile_with_signature(
         &self,
         program: &Program,
@@ -108,7 +111,7 @@ impl Client {
     }
 }
 
-/// The C form of a program, which borrows its code.
+/// Returns the C form of a program, which borrows its code.
 pub(crate) fn raw_program(program: &Program) -> sys::PJRT_Program {
     let format = program.format_name();
     sys::PJRT_Program {
@@ -125,7 +128,7 @@ impl Executable {
     /// Takes ownership of an executable that the C API returned.
     ///
     /// # Safety
-    /// `executable` came from this plugin, from `client` if it came from one, and nobody else
+    /// `executable` came from this plugin and, if `client` is set, from that client. No other code
     /// destroys it.
     pub(crate) unsafe fn from_raw(
         plugin: Plugin,
@@ -144,7 +147,7 @@ impl Executable {
         self.0.executable.as_ptr()
     }
 
-    /// The program's name, that of its module.
+    /// Returns the program's name, which is the name of its module.
     ///
     /// # Errors
     /// [`Error::Status`].
@@ -158,7 +161,7 @@ impl Executable {
         }
     }
 
-    /// How many replicas the program was compiled for.
+    /// Returns the number of replicas that the program was compiled for.
     ///
     /// # Errors
     /// [`Error::Status`].
@@ -170,7 +173,7 @@ impl Executable {
         Ok(args.num_replicas)
     }
 
-    /// How many partitions the program was compiled for.
+    /// Returns the number of partitions that the program was compiled for.
     ///
     /// # Errors
     /// [`Error::Status`].
@@ -182,17 +185,17 @@ impl Executable {
         Ok(args.num_partitions)
     }
 
-    /// The types of the results, as one device gives them.
+    /// Returns the types of the results on one device.
     ///
     /// # Errors
-    /// [`Error::Status`]; [`Error::Invalid`] for an element type that is newer than this crate.
+    /// [`Error::Status`]; [`Error::Invalid`] for an element type that this crate does not support.
     pub fn results(&self) -> Result<Vec<ArrayType>> {
         let mut types = sys::PJRT_Executable_OutputElementTypes_Args::new();
         let mut shapes = sys::PJRT_Executable_OutputDimensions_Args::new();
         types.executable = self.as_ptr();
         shapes.executable = self.as_ptr();
         // SAFETY: the executable is alive, and so are the arrays that it returns: one rank for each
-        // output, and as many dimensions as the ranks add up to.
+        // output, and as many dimensions as the sum of the ranks.
         let (types, ranks, mut dims) = unsafe {
             self.plugin().call(&mut types)?;
             self.plugin().call(&mut shapes)?;
@@ -214,7 +217,7 @@ impl Executable {
         results.collect()
     }
 
-    /// The kind of memory that each result is put in.
+    /// Returns the memory kind of each result.
     ///
     /// # Errors
     /// [`Error::Status`].
@@ -230,11 +233,11 @@ impl Executable {
         }
     }
 
-    /// A text that is the same for the same module, whatever the compile options. Not every plugin
-    /// has one.
+    /// Returns a fingerprint that is equal for equal modules, independently of the compile options.
+    /// Not every plugin provides one.
     ///
     /// # Errors
-    /// [`Error::Status`], with `UNIMPLEMENTED` where there is none.
+    /// [`Error::Status`], with `UNIMPLEMENTED` if the plugin provides none.
     pub fn fingerprint(&self) -> Result<String> {
         let mut args = sys::PJRT_Executable_Fingerprint_Args::new();
         args.executable = self.as_ptr();
@@ -247,10 +250,10 @@ impl Executable {
 }
 
 impl LoadedExecutable {
-    /// Takes ownership of a loaded executable that the C API returned, and learns its types.
+    /// Takes ownership of a loaded executable that the C API returned, and queries its types.
     ///
     /// # Safety
-    /// `loaded` belongs to `client`, and nobody else destroys it.
+    /// `loaded` belongs to `client`, and no other code destroys it.
     pub(crate) unsafe fn from_raw(
         client: &Client,
         loaded: *mut sys::PJRT_LoadedExecutable,
@@ -263,8 +266,8 @@ impl LoadedExecutable {
         let mut addressable = sys::PJRT_LoadedExecutable_AddressableDevices_Args::new();
         get.loaded_executable = loaded.as_ptr();
         addressable.executable = loaded.as_ptr();
-        // SAFETY: the loaded executable is alive; the executable is ours; the list lives as long as
-        // the former.
+        // SAFETY: the loaded executable is alive; this function owns the executable; the list lives
+        // as long as the loaded executable.
         let (executable, devices) = unsafe {
             plugin.call(&mut get)?;
             let executable = Executable::from_raw(plugin, Some(client), get.executable)?;
@@ -293,7 +296,7 @@ impl LoadedExecutable {
             parameters: signature.parameters,
             results: Vec::new(),
             places: Vec::new(),
-            // Only a portable executable is loaded without being put on a device.
+            // Only a portable executable is loaded without devices.
             portable: devices.is_empty(),
             devices,
         };
@@ -305,46 +308,47 @@ impl LoadedExecutable {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// The client that the program runs on.
+    /// Returns the client that the program runs on.
     pub fn client(&self) -> &Client {
         &self.0.client
     }
 
-    /// The program's name, that of its module.
+    /// Returns the program's name, which is the name of its module.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The types of the parameters, as one device takes them.
+    /// Returns the types of the parameters on one device.
     pub fn parameters(&self) -> &[ArrayType] {
         &self.0.parameters
     }
 
-    /// The types of the results, as one device gives them.
+    /// Returns the types of the results on one device.
     pub fn results(&self) -> &[ArrayType] {
         &self.0.results
     }
 
-    /// Where a device's parameters and results are; `None` for a device that the program is not
-    /// tied to.
+    /// Returns the placement and types of a device's parameters and results; `None` for a device
+    /// that the program is not assigned to.
     #[inline]
     pub(crate) fn places(&self, device: usize) -> Option<&Places> {
         let position = self.0.devices.iter().position(|&own| own == device)?;
         Some(&self.0.places[position])
     }
 
-    /// This process's devices that the program runs on, in the order of
-    /// [`execute_sharded`](Self::execute_sharded)'s lists. Empty for a portable executable.
+    /// Returns this process's devices that the program runs on, in the order of the lists of
+    /// [`execute_sharded`](Self::execute_sharded). Empty for a portable executable.
     pub fn devices(&self) -> Vec<Device> {
         self.0.devices.iter().map(|&index| Device::new(&self.0.client, index)).collect()
     }
 
-    /// Whether the program has no device of its own and is run by [`execute_on`](Self::execute_on).
+    /// Returns true if the program has no assigned device and is run by
+    /// [`execute_on`](Self::execute_on).
     pub fn is_portable(&self) -> bool {
         self.0.portable
     }
 
-    /// What can be asked about the program apart from its devices.
+    /// Returns the device-independent part of the program.
     pub fn executable(&self) -> &Executable {
         &self.0.executable
     }
@@ -354,8 +358,9 @@ impl LoadedExecutable {
     }
 }
 
-/// Where one device's parameters and results are. Those of one type share a place, so that a result
-/// which becomes an argument of the next run is known to fit by its address.
+/// Placement and types of one device's parameters and results. Parameters and results of one type
+/// share a `Place`. A result that becomes an argument of the next run is therefore recognized by
+/// the address of its place.
 #[derive(Debug)]
 pub(crate) struct Places {
     pub(crate) parameters: Vec<Arc<Place>>,
@@ -385,7 +390,7 @@ impl Places {
     }
 }
 
-/// Destroys a loaded executable that turned out unusable.
+/// Guard that destroys a loaded executable if its setup fails.
 struct DestroyOnError {
     plugin: Plugin,
     loaded: Handle<sys::PJRT_LoadedExecutable>,
@@ -393,23 +398,23 @@ struct DestroyOnError {
 
 impl Drop for DestroyOnError {
     fn drop(&mut self) {
-        // SAFETY: nobody else knows of the executable.
+        // SAFETY: no other code has a handle to the executable.
         unsafe { destroy_loaded(self.plugin, self.loaded) }
     }
 }
 
 /// # Safety
-/// Nothing uses the executable afterwards.
+/// The executable is not used afterwards.
 unsafe fn destroy_loaded(plugin: Plugin, loaded: Handle<sys::PJRT_LoadedExecutable>) {
     let mut args = sys::PJRT_LoadedExecutable_Destroy_Args::new();
     args.executable = loaded.as_ptr();
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { plugin.release(&mut args) }
 }
 
 impl Drop for LoadedInner {
     fn drop(&mut self) {
-        // SAFETY: this is the last handle; executions in flight hold what they need.
+        // SAFETY: this is the last handle; executions in flight hold the resources they need.
         unsafe { destroy_loaded(self.client.plugin(), self.loaded) }
     }
 }

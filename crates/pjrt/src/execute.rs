@@ -1,4 +1,4 @@
-//! Running programs.
+//! Execution of compiled programs.
 
 use std::sync::Arc;
 
@@ -14,42 +14,42 @@ use crate::executable::{LoadedExecutable, Places};
 use crate::ffi;
 use crate::types::ElementType;
 
-/// How to run a program once.
+/// Options of one execution.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExecuteOptions<'a> {
-    /// Positions of arguments that must survive, though the program would take them as donated.
+    /// Indices of arguments that must not be donated, even if the program donates them.
     pub non_donatable: &'a [i64],
-    /// Positions of arguments that the program takes as donated. After a successful launch these
-    /// buffers count as deleted at once, without a question to the plugin.
+    /// Indices of arguments that the program takes as donated. After a successful launch these
+    /// buffers count as deleted immediately, without a query to the plugin.
     pub donated: &'a [usize],
-    /// A number that processes which run one program together must agree on; 0 if there is only
-    /// one.
+    /// A number on which all processes that run one program together must agree; 0 for a single
+    /// process.
     pub launch_id: i32,
 }
 
-/// The results of a run on several devices.
+/// The results of an execution on several devices.
 #[derive(Debug)]
 pub struct ShardedResults {
-    /// For each device, in the order of [`LoadedExecutable::devices`], its results.
+    /// The results of each device, in the order of [`LoadedExecutable::devices`].
     pub results: Vec<Vec<Buffer>>,
-    /// For each device, an event that happens when it has finished.
+    /// An event for each device, which completes when the device has finished.
     pub events: Vec<Event>,
 }
 
-/// As [`ShardedResults`], each buffer with its only owner.
+/// Like [`ShardedResults`], but each buffer has a single owner.
 #[derive(Debug)]
 pub struct SpreadResults {
-    /// For each device, in the order of [`LoadedExecutable::devices`], its results.
+    /// The results of each device, in the order of [`LoadedExecutable::devices`].
     pub results: Vec<Vec<UniqueBuffer>>,
-    /// For each device, an event that happens when it has finished.
+    /// An event for each device, which completes when the device has finished.
     pub events: Vec<Event>,
 }
 
 pub(crate) type Pointers = SmallVec<[*mut sys::PJRT_Buffer; 16]>;
 
-/// Room for the lists of pointers that an execution takes. Who runs a program again and again keeps
-/// one, because lists of hundreds of arguments, allocated anew each time, cost more than the rest
-/// of the call.
+/// Reusable storage for the pointer lists of an execution. Code that runs a program repeatedly
+/// should reuse one workspace: allocating lists of hundreds of arguments for each call costs more
+/// than the rest of the call.
 ///
 /// See [`LoadedExecutable::execute_in`].
 #[derive(Debug, Default)]
@@ -61,24 +61,25 @@ pub struct Workspace {
 // SAFETY: between executions both lists are empty, and during one the workspace is borrowed.
 unsafe impl Send for Workspace {}
 
-/// The results of an execution, wrapped as they are taken; those that are not are freed.
+/// Iterator over the results of an execution. Each result is wrapped when it is taken; results that
+/// are not taken are freed.
 #[derive(Debug)]
 pub struct Results<'a> {
     executable: &'a LoadedExecutable,
     device: usize,
-    /// `None` where the program is not tied to the device.
+    /// `None` if the program is not assigned to the device.
     places: Option<&'a Places>,
     outputs: &'a mut Pointers,
     taken: usize,
 }
 
 impl LoadedExecutable {
-    /// Runs the program on its device. The call returns when the work is queued or, if it is
-    /// little, done; errors of the work itself may appear only when a result is read.
+    /// Runs the program on its device. The call returns when the work is queued; small work may
+    /// already be done by then. Errors of the computation may appear only when a result is read.
     ///
     /// # Errors
-    /// [`Error::ArgumentType`] and [`Error::Invalid`] name the argument that does not fit, before
-    /// anything is donated; [`Error::Status`] is the plugin's.
+    /// [`Error::ArgumentType`] and [`Error::Invalid`] name the argument that does not match, before
+    /// any buffer is donated; [`Error::Status`] is the plugin's error.
     pub fn execute(
         &self,
         arguments: &[&Buffer],
@@ -88,11 +89,11 @@ impl LoadedExecutable {
         self.run(arguments, options, device, std::ptr::null_mut(), None)
     }
 
-    /// Runs the program like [`execute`](Self::execute) on the `count` arguments that `argument`
-    /// gives by position, without allocating a list of them or of the results.
+    /// Runs the program like [`execute`](Self::execute), without allocating lists of arguments or
+    /// results. The closure `argument` returns the argument at an index below `count`.
     ///
     /// # Errors
-    /// As for [`execute`](Self::execute).
+    /// The errors of [`execute`](Self::execute).
     ///
     /// ```no_run
     /// # use oxidax_pjrt::{LoadedExecutable, Buffer, ExecuteOptions, Workspace};
@@ -119,10 +120,10 @@ impl LoadedExecutable {
     }
 
     /// Runs the program like [`execute_in`](Self::execute_in) and also returns an event that
-    /// happens when it has finished.
+    /// completes when the program has finished.
     ///
     /// # Errors
-    /// As for [`execute`](Self::execute).
+    /// The errors of [`execute`](Self::execute).
     pub fn execute_in_with_event<'a, 'b>(
         &'a self,
         workspace: &'a mut Workspace,
@@ -132,7 +133,7 @@ impl LoadedExecutable {
     ) -> Result<(Results<'a>, Event)> {
         let mut event = std::ptr::null_mut();
         let results = self.run_in(workspace, count, argument, options, Some(&mut event))?;
-        // SAFETY: the plugin made the event for us.
+        // SAFETY: the plugin created the event for this call.
         let event = unsafe { Event::from_raw(self.client(), event) }?;
         Ok((results, event))
     }
@@ -152,7 +153,7 @@ impl LoadedExecutable {
         arguments.clear();
         self.check_arguments(count, &argument, device, options, arguments)?;
         let launched = self.launch(arguments, outputs, options, std::ptr::null_mut(), event);
-        // The pointers are of no use any more.
+        // The pointers are no longer needed.
         arguments.clear();
         launched?;
         for &index in options.donated {
@@ -161,11 +162,11 @@ impl LoadedExecutable {
         self.results_of(outputs, device)
     }
 
-    /// Runs the program like [`execute`](Self::execute) and also returns an event that happens when
-    /// it has finished.
+    /// Runs the program like [`execute`](Self::execute) and also returns an event that completes
+    /// when the program has finished.
     ///
     /// # Errors
-    /// As for [`execute`](Self::execute).
+    /// The errors of [`execute`](Self::execute).
     pub fn execute_with_event(
         &self,
         arguments: &[&Buffer],
@@ -175,7 +176,7 @@ impl LoadedExecutable {
         let mut event = std::ptr::null_mut();
         let results =
             self.run(arguments, options, device, std::ptr::null_mut(), Some(&mut event))?;
-        // SAFETY: the plugin made the event for us.
+        // SAFETY: the plugin created the event for this call.
         let event = unsafe { Event::from_raw(self.client(), event) }?;
         Ok((results, event))
     }
@@ -183,7 +184,7 @@ impl LoadedExecutable {
     /// Runs a portable executable on a device.
     ///
     /// # Errors
-    /// As for [`execute`](Self::execute); also [`Error::Invalid`] if the executable is not
+    /// The errors of [`execute`](Self::execute); also [`Error::Invalid`] if the executable is not
     /// portable.
     pub fn execute_on(
         &self,
@@ -203,14 +204,14 @@ impl LoadedExecutable {
         self.run(arguments, options, device.index(), device.as_ptr(), None)
     }
 
-    /// Runs the program on all its devices at once: one list of arguments for each, in the order of
-    /// [`devices`](Self::devices).
+    /// Runs the program on all its devices at once. `arguments` has one list for each device, in
+    /// the order of [`devices`](Self::devices).
     ///
-    /// On CPU a launch on several devices waits until the one before it has finished, because
-    /// collectives of two launches in flight can block each other for good.
+    /// On CPU, a launch on several devices waits until the previous launch has finished, because
+    /// the collectives of two launches in flight can deadlock.
     ///
     /// # Errors
-    /// As for [`execute`](Self::execute).
+    /// The errors of [`execute`](Self::execute).
     pub fn execute_sharded(
         &self,
         arguments: &[Vec<&Buffer>],
@@ -239,12 +240,13 @@ impl LoadedExecutable {
         })
     }
 
-    /// As [`execute_sharded`](Self::execute_sharded), for arguments that lie anywhere: `argument`
-    /// gives each by its device's place among [`devices`](Self::devices) and its own among `count`.
-    /// Which of them are donated is left to the program and to [`ExecuteOptions::non_donatable`].
+    /// Runs the program like [`execute_sharded`](Self::execute_sharded), without lists of
+    /// arguments. The closure `argument` returns a buffer by the device's index in
+    /// [`devices`](Self::devices) and the argument's index below `count`. The program and
+    /// [`ExecuteOptions::non_donatable`] determine which arguments are donated.
     ///
     /// # Errors
-    /// As for [`execute`](Self::execute).
+    /// The errors of [`execute`](Self::execute).
     pub fn execute_spread<'a>(
         &self,
         count: usize,
@@ -268,7 +270,7 @@ impl LoadedExecutable {
         }
     }
 
-    /// Calls the plugin with checked arguments, one device's behind the other's.
+    /// Calls the plugin with checked arguments, grouped by device.
     fn launch_spread(
         &self,
         pointers: &Pointers,
@@ -295,13 +297,13 @@ impl LoadedExecutable {
         args.output_lists = output_lists.as_ptr();
         args.device_complete_events = events.as_mut_ptr();
         // SAFETY: every list has one entry for each device, argument or result; the buffers are
-        // alive, checked, and of this client.
+        // alive, checked, and belong to this client.
         unsafe { self.client().plugin().call(&mut args) }?;
         let results = outputs
             .iter_mut()
             .zip(devices)
             .map(|(outputs, &device)| Ok(self.results_of(outputs, device)?.collect()));
-        // SAFETY: the plugin made the events for us.
+        // SAFETY: the plugin created the events for this call.
         let events = events.iter().map(|&event| unsafe { Event::from_raw(self.client(), event) });
         Ok(SpreadResults {
             results: results.collect::<Result<_>>()?,
@@ -332,8 +334,7 @@ impl LoadedExecutable {
         Ok(self.results_of(&mut outputs, device)?.map(Buffer::from).collect())
     }
 
-    /// Calls the plugin for one device, with arguments that were checked, and fills the list of
-    /// outputs.
+    /// Calls the plugin for one device with checked arguments and fills the list of outputs.
     #[inline]
     fn launch(
         &self,
@@ -357,18 +358,19 @@ impl LoadedExecutable {
         args.output_lists = &raw const output_list;
         args.device_complete_events = event.map_or(std::ptr::null_mut(), std::ptr::from_mut);
         args.execute_device = execute_device;
-        // SAFETY: there is one list of arguments and one of outputs, each as long as the program
-        // says; the buffers are alive, checked, and of this client; the device is null or alive.
+        // SAFETY: there is one list of arguments and one of outputs, with the lengths that the
+        // program declares; the buffers are alive, checked, and belong to this client; the device
+        // is null or alive.
         let launched = unsafe { self.client().plugin().call(&mut args) };
         if launched.is_err() {
-            // Whatever a failed call wrote there is not ours to free.
+            // Pointers that a failed call wrote here must not be freed.
             outputs.clear();
         }
         launched
     }
 
-    /// Takes ownership of the buffers that an execution returned. A broken plugin may return a
-    /// null; then the others are freed all the same.
+    /// Takes ownership of the buffers that an execution returned. A broken plugin may return a null
+    /// pointer; the other buffers are then still freed.
     #[inline]
     fn results_of<'a>(&'a self, outputs: &'a mut Pointers, device: usize) -> Result<Results<'a>> {
         let missing = outputs.iter().position(|output| output.is_null());
@@ -379,7 +381,7 @@ impl LoadedExecutable {
         })
     }
 
-    /// The pointers of checked arguments for the only device, for [`raw`](crate::raw).
+    /// Returns the pointers of checked arguments for the only device, for [`raw`](crate::raw).
     pub(crate) fn checked_pointers(&self, arguments: &[&Buffer]) -> Result<Pointers> {
         let mut pointers = Pointers::new();
         let (count, device) = (arguments.len(), self.only_device()?);
@@ -399,8 +401,8 @@ impl LoadedExecutable {
         }
     }
 
-    /// Checks number, types, places and fate of the arguments for one device, because the plugin
-    /// does not, and lists them.
+    /// Checks the number, types, devices and liveness of the arguments for one device, and lists
+    /// their pointers. The plugin does not check them.
     #[inline]
     fn check_arguments<'a>(
         &self,
@@ -441,7 +443,7 @@ impl LoadedExecutable {
         Ok(())
     }
 
-    /// Says what is wrong with an argument.
+    /// Returns the error for an argument that does not match.
     #[cold]
     fn explain(&self, index: usize, argument: &UniqueBuffer, device: usize) -> Result<()> {
         if argument.client() != self.client() {
@@ -495,10 +497,11 @@ impl Iterator for Results<'_> {
             }),
         };
         self.taken += 1;
-        // SAFETY: the plugin made the buffer for us, with the type that it stated, and each is
-        // taken once.
+        // SAFETY: the plugin created the buffer for this execution, with the declared type, and
+        // each buffer is taken once.
         let buffer = unsafe { UniqueBuffer::from_raw(place, output) };
-        // Nulls were looked for before, so there is none, or this is the cleaning up after one.
+        // Nulls were rejected before. A null here occurs only while the remaining buffers are
+        // freed.
         buffer.ok()
     }
 

@@ -1,7 +1,7 @@
-//! GPUs to compile for that need not be here.
+//! GPU topologies: compiling for GPUs without having one.
 //!
-//! XLA describes the GPUs that it knows in text protocol buffers, which lie in the CUDA plugin's
-//! own file. The plugin takes such a text as the option `target_config` of a topology.
+//! XLA describes the GPUs that it supports in text protocol buffers, which are embedded in the CUDA
+//! plugin's file. The plugin accepts such a text as the option `target_config` of a topology.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::named_value::NamedValue;
 use crate::plugin::Plugin;
 use crate::topology::Topology;
 
-/// Short names, and what XLA's descriptions call the GPU.
+/// Short names, and the GPU's name in XLA's descriptions.
 const KNOWN: [(&str, &str); 13] = [
     ("p100", "Tesla P100-SXM2-16GB"),
     ("v100", "Tesla V100-SXM2-16GB"),
@@ -28,19 +28,19 @@ const KNOWN: [(&str, &str); 13] = [
 ];
 
 impl Topology {
-    /// One host's GPUs of a kind, by the CUDA plugin: `h100`, `h200`, `a100`, `b200` and others, or
-    /// the name of one as XLA's descriptions have it, `NVIDIA H100 PCIe`. Neither a GPU nor a
-    /// driver needs to be here.
+    /// Returns a topology of `devices` GPUs of one kind in one host, from the CUDA plugin. `kind`
+    /// is a short name such as `h100`, `h200`, `a100` or `b200`, or a name in XLA's descriptions
+    /// such as `NVIDIA H100 PCIe`. Neither a GPU nor a driver is required.
     ///
-    /// Compiling takes `ptxas` and `libdevice` of CUDA: `oxidax plugin install cuda` puts both
-    /// where the plugin finds them, as does `pip` for a plugin in Python's site-packages. Those of
-    /// CUDA elsewhere are named by the compiler option `xla_gpu_cuda_data_dir`.
+    /// Compiling requires `ptxas` and `libdevice` of CUDA. `oxidax plugin install cuda` installs
+    /// both where the plugin finds them, and so does `pip` for a plugin in Python's site-packages.
+    /// For a CUDA installation elsewhere, set the compiler option `xla_gpu_cuda_data_dir`.
     ///
-    /// The first topology takes the time of reading the plugin's file (0.4 GB).
+    /// The first topology takes as long as reading the plugin's file (0.4 GB).
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a kind that the plugin does not describe, with those that it does,
-    /// and for less than one device; [`Error::Status`].
+    /// [`Error::Invalid`] for a kind that the plugin does not describe, with a list of the
+    /// described kinds, and for fewer than one device; [`Error::Status`].
     ///
     /// # Example
     /// ```no_run
@@ -70,7 +70,7 @@ impl Topology {
             )));
         };
         let options = [
-            // Slices, hosts and GPUs of a host.
+            // The number of slices, hosts per slice and GPUs per host.
             NamedValue::new("topology", format!("1x1x{devices}")),
             NamedValue::new("target_config", description.clone()),
         ];
@@ -78,13 +78,14 @@ impl Topology {
     }
 }
 
-/// How a description says which GPU it is of.
+/// The field of a description that names the GPU.
 const NAME: &[u8] = b"device_description_str: \"";
 
-/// GPUs' names and descriptions.
+/// Names and descriptions of GPUs.
 type Descriptions = Arc<[(String, String)]>;
 
-/// What a plugin describes; read once, because that takes a tenth of a second or more.
+/// Returns the GPUs that a plugin describes. The result is cached, because reading the plugin's
+/// file takes at least a tenth of a second.
 fn descriptions(plugin: Plugin) -> std::io::Result<Descriptions> {
     static READ: Mutex<Vec<(Plugin, Descriptions)>> = Mutex::new(Vec::new());
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +97,8 @@ fn descriptions(plugin: Plugin) -> std::io::Result<Descriptions> {
     Ok(found)
 }
 
-/// The GPUs that a file describes, by name: each description is the C string around the name.
+/// Returns the GPUs that a file describes, by name. Each description is the C string that contains
+/// the name.
 fn described_in(file: &[u8]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -117,9 +119,9 @@ fn described_in(file: &[u8]) -> Vec<(String, String)> {
     found
 }
 
-/// Where `needle`, which is not empty, begins.
+/// Returns the index at which `needle`, which is not empty, begins.
 fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
-    // Most bytes of a library are not the first of the needle.
+    // Most bytes of a library differ from the first byte of the needle.
     let last = hay.len().checked_sub(needle.len())?;
     let mut from = 0;
     while from <= last {
@@ -151,7 +153,7 @@ mod tests {
         let expected = [("NVIDIA A", whole), ("NVIDIA A PCIe", short)];
         let expected = expected.map(|(name, text)| (name.to_owned(), text.to_owned()));
         assert_eq!(described_in(FILE), expected);
-        // Cut short within the last string, or within the name of what it describes.
+        // The file is cut short within the last string, or within the name of the described GPU.
         assert_eq!(described_in(&FILE[..FILE.len() - 2]), expected[..1]);
         assert_eq!(described_in(b"device_description_str: \"NVI"), []);
         assert_eq!(described_in(b"device_descr"), []);

@@ -1,11 +1,11 @@
-//! Which devices exchange with each other, in the three forms in which XLA's programs say it. Field
-//! numbers as in `xla_data.proto`, and as libtpu 0.0.51 writes them.
+//! Device groups of collectives, in the three encodings that XLA programs use. Field numbers follow
+//! `xla_data.proto` and the output of libtpu 0.0.51.
 
 use oxidax_proto::messages;
 
 messages! {
-    /// `MeshAxesReplicaGroupListProto`: devices that differ only in their places along axes of a
-    /// grid.
+    /// `MeshAxesReplicaGroupListProto`: groups of devices that differ only in their coordinates
+    /// along some axes of a grid.
     pub(crate) struct MeshAxes {
         mesh: Option<Grid> = 1,
         axes: Vec<AxisRef> = 2,
@@ -29,8 +29,8 @@ messages! {
         sub_axis: Option<SubAxis> = 2,
     }
 
-    /// `AxisRefProto.SubAxis`: an axis seen as `[pre_size, size, rest]`, of which the middle is
-    /// meant.
+    /// `AxisRefProto.SubAxis`: an axis viewed as `[pre_size, size, rest]`, with the middle part
+    /// selected.
     struct SubAxis {
         pre_size: i64 = 1,
         size: i64 = 2,
@@ -47,7 +47,8 @@ messages! {
         pub(crate) iota: Option<IotaGroups> = 2,
     }
 
-    /// `IotaReplicaGroupListProto`: the numbers from 0, reshaped, transposed, and cut into groups.
+    /// `IotaReplicaGroupListProto`: the numbers from 0, reshaped, transposed, and split into
+    /// groups.
     pub(crate) struct IotaGroups {
         num_replica_groups: i64 = 1,
         num_devices_per_group: i64 = 2,
@@ -57,10 +58,10 @@ messages! {
 }
 
 impl MeshAxes {
-    /// The groups written out; `None` if the numbers do not fit together.
+    /// Converts to explicit lists of device ids; `None` if the numbers are inconsistent.
     pub(crate) fn groups(&self) -> Option<Vec<Vec<usize>>> {
         let grid = self.mesh.as_ref()?;
-        // Each axis as one or, where only a part of it is meant, three.
+        // Each axis is one axis, or three if only a part of it is selected.
         let (mut sizes, mut starts) = (Vec::new(), Vec::new());
         for (at, axis) in grid.axes.iter().enumerate() {
             let size = usize::try_from(axis.size).ok().filter(|&size| size > 0)?;
@@ -102,14 +103,14 @@ impl MeshAxes {
     }
 }
 
-/// Groups that are written out.
+/// Converts replica groups to explicit lists of ids.
 pub(crate) fn explicit(groups: &[Group]) -> Vec<Vec<usize>> {
     let index = |&id: &i64| usize::try_from(id).unwrap_or_default();
     groups.iter().map(|group| group.replica_ids.iter().map(index).collect()).collect()
 }
 
 impl IotaGroups {
-    /// The groups written out; none if the numbers do not fit together.
+    /// Converts to explicit lists of device ids; empty if the numbers are inconsistent.
     pub(crate) fn groups(&self) -> Vec<Vec<usize>> {
         let sizes: Option<Vec<usize>> =
             self.reshape_dims.iter().map(|&size| usize::try_from(size).ok()).collect();
@@ -139,7 +140,8 @@ impl IotaGroups {
     }
 }
 
-/// More than any machine has, so that damaged bytes ask for no more memory than there is.
+/// Exceeds the number of devices of any machine. The limit prevents damaged bytes from requesting
+/// more memory than is available.
 const MOST_DEVICES: usize = 1 << 20;
 
 #[cfg(test)]
@@ -147,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_written_as_numbers_that_are_transposed() {
+    fn iota_groups_are_transposed() {
         let iota = |groups: i64, each: i64, dims: &[i64], perm: &[i32]| IotaGroups {
             num_replica_groups: groups,
             num_devices_per_group: each,

@@ -1,5 +1,5 @@
-//! The parts of XLA's `HloModuleProto` that are read here, with field numbers as in `hlo.proto` and
-//! `xla_data.proto`.
+//! The parts of XLA's `HloModuleProto` that this crate reads, with field numbers from `hlo.proto`
+//! and `xla_data.proto`.
 
 use oxidax_proto::{Message, messages};
 use std::collections::HashMap;
@@ -39,13 +39,13 @@ messages! {
         shape: Option<Shape> = 3,
         called_computation_ids: Vec<i64> = 38,
         backend_config: Vec<u8> = 43,
-        /// What older compilers write.
+        /// The encoding that older compilers write.
         replica_groups: Vec<Group> = 49,
         source_target_pairs: Vec<Pair> = 52,
         collective_device_list: Option<DeviceList> = 87,
-        /// What newer compilers write.
+        /// The encoding that newer compilers write.
         iota_groups: Option<IotaGroups> = 92,
-        /// What newer compilers write where they know of axes.
+        /// The encoding that newer compilers write for groups along mesh axes.
         mesh_axes: Option<MeshAxes> = 93,
     }
 
@@ -59,17 +59,19 @@ messages! {
 /// An operation of an optimized program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Its name, unique in its computation: `all-reduce.3`.
+    /// The operation's name, unique in its computation: `all-reduce.3`.
     pub name: String,
-    /// What it does, by XLA's name: `all-reduce`, `fusion`.
+    /// XLA's name of the opcode: `all-reduce`, `fusion`.
     pub opcode: String,
-    /// The size of each array of its result, in bytes; those of tuples one after the other.
+    /// The size of each array of the result, in bytes; arrays in tuples are listed in order.
     pub bytes: Vec<usize>,
-    /// For operations between devices, which of them exchange with each other; empty: all of them.
+    /// For operations between devices, the groups of devices that communicate; empty for a single
+    /// group of all devices.
     pub groups: Vec<Vec<usize>>,
-    /// For permutations between devices, from whom to whom.
+    /// For permutations between devices, pairs of source and target.
     pub pairs: Vec<(usize, usize)>,
-    /// How often it runs; `None` in a loop of which the compiler does not say how often it does.
+    /// The number of times that the operation runs; `None` in a loop whose trip count the compiler
+    /// does not report.
     pub runs: Option<u64>,
 }
 
@@ -89,8 +91,8 @@ messages! {
 }
 
 impl Module {
-    /// Reads a compiled program in the form in which a plugin returns it; `operation` is what it is
-    /// read for.
+    /// Reads a compiled program in the format in which a plugin returns it. `operation` names the
+    /// caller's operation in errors.
     pub(crate) fn from_optimized(
         operation: &'static str,
         code: &[u8],
@@ -114,13 +116,13 @@ impl Module {
         }
     }
 
-    /// The operations of all computations.
+    /// Returns the operations of all computations.
     pub(crate) fn instructions(self) -> Vec<Instruction> {
         let runs = self.runs();
         let raw = self.computations.into_iter().flat_map(|computation| {
             let runs = runs.get(&computation.id).copied().flatten();
-            // TPUs scatter a sum in a fusion of this name, inside of which the compiler leaves a
-            // whole sum.
+            // On TPUs, a reduce-scatter is a fusion with this name, in which the compiler keeps a
+            // full all-reduce.
             let scatters = computation.name.starts_with("all-reduce-scatter");
             let read = move |raw: RawInstruction| {
                 let read = raw.read(runs);
@@ -131,7 +133,8 @@ impl Module {
         raw.collect()
     }
 
-    /// How often each computation runs, by its id, as far as the compiler says how often loops do.
+    /// Returns the number of times that each computation runs, by id; `None` if the compiler does
+    /// not report a loop's trip count.
     fn runs(&self) -> HashMap<i64, Option<u64>> {
         let by_id: HashMap<i64, &Computation> =
             self.computations.iter().map(|computation| (computation.id, computation)).collect();
@@ -139,7 +142,7 @@ impl Module {
             .keys()
             .map(|&id| (id, Some(u64::from(id == self.entry_computation_id))))
             .collect();
-        // Computations stand behind those that they call.
+        // Computations follow the computations that they call.
         for computation in self.computations.iter().rev() {
             let own = runs[&computation.id];
             for raw in &computation.instructions {
@@ -155,7 +158,7 @@ impl Module {
         runs
     }
 
-    /// Refuses bytes that happen to decode but are no module, and dimensions that are not known.
+    /// Returns an error for bytes that decode but are not a module, and for unknown dimensions.
     pub(crate) fn check(&self) -> Result<()> {
         let Some(shape) =
             self.host_program_shape.as_ref().filter(|_| !self.computations.is_empty())
@@ -193,7 +196,7 @@ impl RawInstruction {
         Instruction { name: self.name, opcode: self.opcode, bytes, groups, pairs, runs }
     }
 
-    /// How often a loop's body runs, where the compiler found out: it writes
+    /// Returns a loop's trip count if the compiler determined it. The compiler writes
     /// `"known_trip_count":{"n":"10"}`.
     fn known_trips(&self) -> Option<u64> {
         let config = std::str::from_utf8(&self.backend_config).ok()?;
@@ -205,7 +208,7 @@ impl RawInstruction {
 }
 
 impl Instruction {
-    /// What is left of a whole sum if each device keeps its part.
+    /// Converts an all-reduce to the reduce-scatter in which each device keeps its part.
     fn scattered(self) -> Instruction {
         let Some(parts) = self.groups.first().map(Vec::len).filter(|&n| n > 0) else { return self };
         match self.opcode.as_str() {
@@ -220,8 +223,8 @@ impl Instruction {
 }
 
 impl Shape {
-    /// Adds the size of the array, or those of a tuple's parts; 0 for what is no array, such as a
-    /// token.
+    /// Appends the size of the array, or the sizes of a tuple's elements; 0 for a type that is not
+    /// an array, such as a token.
     fn bytes_into(&self, bytes: &mut Vec<usize>) {
         if self.element_type == TUPLE {
             return self.tuple_shapes.iter().for_each(|part| part.bytes_into(bytes));
@@ -235,7 +238,7 @@ impl Shape {
         bytes.push(elements.and_then(|n| n.checked_mul(bits)).unwrap_or(0).div_ceil(8));
     }
 
-    /// Adds the shape, or a tuple's parts, to a list of parameters.
+    /// Appends the shape, or a tuple's elements, to a list of parameters.
     pub(crate) fn flatten_into(&self, parameters: &mut Vec<ArrayType>) -> Result<()> {
         if self.element_type == TUPLE {
             return self.tuple_shapes.iter().try_for_each(|part| part.flatten_into(parameters));
@@ -256,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scattered_sum_inside_a_fusion_is_one() {
+    fn an_all_reduce_inside_a_scatter_fusion_is_a_reduce_scatter() {
         let raw = RawInstruction {
             opcode: "all-reduce".into(),
             replica_groups: vec![Group { replica_ids: vec![0, 1] }],
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_loop_holds_runs_as_often_as_it_does() {
+    fn operations_in_a_loop_run_once_per_iteration() {
         let raw = |opcode: &str, called: &[i64], config: &str| RawInstruction {
             opcode: opcode.into(),
             called_computation_ids: called.into(),

@@ -1,4 +1,4 @@
-//! From host memory to a device.
+//! Transfers from host memory to a device.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::event::Event;
 use crate::memory::Memory;
 use crate::types::{ArrayType, ElementType};
 
-/// Where a buffer is to be put.
+/// The target of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub enum Placement<'a> {
-    /// In the device's default memory.
+    /// The device's default memory.
     Device(&'a Device),
-    /// In this memory.
+    /// A specific memory.
     Memory(&'a Memory),
 }
 
@@ -36,8 +36,7 @@ impl<'a> From<&'a Memory> for Placement<'a> {
     }
 }
 
-/// A placement in the C API's terms: device, memory, and the device's position in the client's
-/// list.
+/// A placement in the C API's terms: device, memory, and the device's index in the client's list.
 type RawPlacement = (*mut sys::PJRT_Device, *mut sys::PJRT_Memory, usize);
 
 impl Placement<'_> {
@@ -59,7 +58,7 @@ impl Placement<'_> {
     }
 }
 
-/// What a transfer of host memory needs to know.
+/// The arguments of a transfer from host memory.
 struct Source<'a> {
     operation: &'static str,
     data: *const u8,
@@ -70,11 +69,11 @@ struct Source<'a> {
 
 impl Client {
     /// Copies a dense, row-major array from host memory to a device. The bytes may be reused as
-    /// soon as this returns. Types below eight bits take one byte per element.
+    /// soon as the call returns. Types below eight bits take one byte per element.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the number of bytes does not fit the type, the plugin does not know
-    /// the element type, or the placement is another client's; [`Error::Status`].
+    /// [`Error::Invalid`] if the number of bytes does not match the type, the plugin does not know
+    /// the element type, or the placement belongs to another client; [`Error::Status`].
     ///
     /// # Example
     /// ```no_run
@@ -103,17 +102,17 @@ impl Client {
             semantics: sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
         };
         // SAFETY: the bytes are borrowed for the call, and with these semantics the plugin does not
-        // keep them.
+        // retain them.
         unsafe { self.transfer(source, placement.into()) }.map(|(buffer, _)| buffer)
     }
 
-    /// Copies an array with any spacing of its elements, such as a transposed or broadcast view.
-    /// `byte_strides` holds the bytes from one element to the next along each axis, none of them
-    /// negative.
+    /// Copies an array with arbitrary strides, such as a transposed or broadcast view.
+    /// `byte_strides` holds the number of bytes from one element to the next along each axis. No
+    /// stride may be negative.
     ///
     /// # Errors
-    /// As for [`buffer_from_host`](Self::buffer_from_host); also if an element would lie outside
-    /// `bytes`.
+    /// The errors of [`buffer_from_host`](Self::buffer_from_host); also [`Error::Invalid`] if an
+    /// element is outside `bytes`.
     pub fn buffer_from_host_strided<'a>(
         &self,
         bytes: &[u8],
@@ -133,20 +132,20 @@ impl Client {
             semantics: sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
         };
         // SAFETY: the bytes are borrowed for the call, and with these semantics the plugin does not
-        // keep them.
+        // retain them.
         unsafe { self.transfer(source, placement.into()) }.map(|(buffer, _)| buffer)
     }
 
-    /// Makes a buffer that shares host memory where the device can, and copies it otherwise. The
-    /// owner is kept until the plugin needs the bytes no more: at the latest when the buffer is
-    /// freed.
+    /// Creates a buffer that shares host memory if the device supports it, and copies the memory
+    /// otherwise. The owner is held until the plugin no longer needs the bytes, at the latest until
+    /// the buffer is freed.
     ///
-    /// CPU devices share memory that is aligned to 64 bytes, as [`AlignedBytes`] is, and copy
-    /// everything else. The bytes are never written to: an execution that is given the buffer as
+    /// CPU devices share memory that is aligned to 64 bytes, as [`AlignedBytes`] is, and copy all
+    /// other memory. The bytes are never written to: an execution that receives the buffer as
     /// donated copies it first.
     ///
     /// # Errors
-    /// As for [`buffer_from_host`](Self::buffer_from_host).
+    /// The errors of [`buffer_from_host`](Self::buffer_from_host).
     pub fn buffer_from_shared<'a, T: AsRef<[u8]> + Send + Sync + 'static>(
         &self,
         owner: Arc<T>,
@@ -165,26 +164,25 @@ impl Client {
             byte_strides: None,
             semantics: sys::PJRT_HostBufferSemantics_kImmutableZeroCopy,
         };
-        // SAFETY: the owner, and with it the bytes, is kept until the event below says that they
-        // are not needed. While this `Arc` exists nobody can get at the owner mutably, just as if
-        // the slice were still borrowed.
+        // SAFETY: the owner, and with it the bytes, is held until the event below reports that they
+        // are no longer needed. While this `Arc` exists, no code has mutable access to the owner,
+        // as if the slice were still borrowed.
         let (buffer, done) = unsafe { self.transfer(source, placement.into()) }?;
         let keep = Arc::clone(&owner);
         if let Err(error) = done.on_ready(move |_| drop(keep)) {
-            // Without the callback nobody would know when the bytes are free, so they are never
-            // freed.
+            // Without the callback it is unknown when the bytes are free, so they are leaked.
             std::mem::forget(owner);
             return Err(error);
         }
         Ok(buffer)
     }
 
-    /// Makes a buffer out of host memory that it takes over, never with a copy, and frees with it.
-    /// Only CPU devices can do this. An execution that is given the buffer as donated works on a
-    /// copy.
+    /// Creates a buffer that takes ownership of host memory without a copy and frees it with the
+    /// buffer. Only CPU devices support this. An execution that receives the buffer as donated
+    /// works on a copy.
     ///
     /// # Errors
-    /// As for [`buffer_from_host`](Self::buffer_from_host); the bytes are gone then.
+    /// The errors of [`buffer_from_host`](Self::buffer_from_host). The bytes are lost on error.
     pub fn buffer_from_owned(
         &self,
         bytes: AlignedBytes,
@@ -216,7 +214,7 @@ impl Client {
 
         let mut args = sys::PJRT_Client_CreateViewOfDeviceBuffer_Args::new();
         args.client = self.as_ptr();
-        // SAFETY: the box was leaked just now and is not freed before the plugin's callback.
+        // SAFETY: the box was just leaked and is not freed before the plugin's callback.
         args.device_buffer_ptr = unsafe { (*owner).as_mut_ptr() }.cast::<c_void>();
         args.dims = dims.as_ptr();
         args.num_dims = dims.len();
@@ -224,21 +222,21 @@ impl Client {
         args.device = device;
         args.on_delete_callback = Some(free);
         args.on_delete_callback_arg = owner.cast::<c_void>();
-        // SAFETY: the memory is ours alone, aligned, large enough, and lives until the callback;
-        // after an error the plugin has dropped the callback or will run it, so the box is left to
-        // it.
+        // SAFETY: the memory has a single owner, is aligned and large enough, and lives until the
+        // callback. After an error the plugin has dropped the callback or will run it, so the
+        // callback frees the box.
         unsafe {
             self.plugin().call(&mut args)?;
             Buffer::from_raw(self, args.buffer, array_type, index)
         }
     }
 
-    /// Allocates a buffer on a device whose contents are arbitrary until something is copied or
-    /// computed into it. Only its memory is useful: donate it.
+    /// Allocates a buffer on a device with arbitrary contents. The contents stay arbitrary until an
+    /// operation copies or computes data into the buffer. Only its memory is useful: donate it.
     ///
     /// # Errors
     /// [`Error::Invalid`] as for [`buffer_from_host`](Self::buffer_from_host); [`Error::Status`],
-    /// for instance when there is not enough memory; [`Error::Missing`].
+    /// for instance if there is not enough memory; [`Error::Missing`].
     pub fn uninitialized_buffer<'a>(
         &self,
         element_type: ElementType,
@@ -256,7 +254,8 @@ impl Client {
         args.shape_element_type = element_type.to_raw();
         args.device = device;
         args.memory = memory;
-        // SAFETY: client, device and memory are alive and belong together; the new buffer is ours.
+        // SAFETY: client, device and memory are alive and belong together; the caller owns the new
+        // buffer.
         unsafe {
             self.plugin().call(&mut args)?;
             Buffer::from_raw(self, args.buffer, array_type, index)
@@ -264,7 +263,7 @@ impl Client {
     }
 
     /// # Safety
-    /// The source's data is readable in full, for as long as its semantics demand.
+    /// The source's data is fully readable, for as long as its semantics require.
     unsafe fn transfer(
         &self,
         source: Source<'_>,
@@ -286,8 +285,8 @@ impl Client {
         args.host_buffer_semantics = source.semantics;
         args.device = device;
         args.memory = memory;
-        // SAFETY: client and placement are alive and belong together, the type is known to the
-        // plugin, the caller vouches for the data, and buffer and event are ours.
+        // SAFETY: client and placement are alive and belong together, the plugin knows the type,
+        // the caller guarantees the data, and this function owns buffer and event.
         unsafe {
             self.plugin().call(&mut args)?;
             let done = Event::from_raw(self, args.done_with_host_buffer)?;
@@ -296,8 +295,8 @@ impl Client {
         }
     }
 
-    /// Refuses element types that cannot be made on the host, or that the plugin is too old to
-    /// know: a number that it does not know would abort the process.
+    /// Returns an error for element types that cannot be created on the host, and for types newer
+    /// than the plugin. A plugin aborts the process on an unknown type number.
     pub(crate) fn check_element_type(
         &self,
         operation: &'static str,

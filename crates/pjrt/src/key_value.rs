@@ -1,4 +1,4 @@
-//! The key-value store through which the processes of one program find each other.
+//! The key-value store through which the processes of one program connect.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,30 +11,30 @@ use crate::api;
 use crate::error::Code;
 
 /// A store shared by all processes of a program. The plugin calls it from its own threads, while a
-/// client is made and later; it must not call back into PJRT.
+/// client is created and later. The store must not call back into PJRT.
 pub trait KeyValueStore: Send + Sync + 'static {
-    /// The value of `key`, waiting at most `timeout` for another process to set it.
+    /// Returns the value of `key`. Waits at most `timeout` for another process to set it.
     ///
     /// # Errors
-    /// What the plugin should report, most often [`Code::DeadlineExceeded`].
+    /// The error that the plugin should report, in most cases [`Code::DeadlineExceeded`].
     fn get(&self, key: &[u8], timeout: Duration) -> Result<Vec<u8>, (Code, String)>;
 
-    /// The value of `key` if it is set now.
+    /// Returns the value of `key` if it is set now.
     ///
     /// # Errors
-    /// [`Code::NotFound`] if it is not set, or what else the plugin should report.
+    /// [`Code::NotFound`] if it is not set, or another error that the plugin should report.
     fn try_get(&self, key: &[u8]) -> Result<Vec<u8>, (Code, String)>;
 
     /// Sets the value of `key`.
     ///
     /// # Errors
-    /// What the plugin should report.
+    /// The error that the plugin should report.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), (Code, String)>;
 }
 
 type Store = Arc<dyn KeyValueStore>;
 
-/// Hands the store's functions to the plugin. The box must live as long as the client.
+/// Passes the store's functions to the plugin. The box must live as long as the client.
 #[allow(clippy::borrowed_box, reason = "the box's address is what the plugin keeps")]
 pub(crate) fn set_callbacks(args: &mut sys::PJRT_Client_Create_Args, store: &Box<Store>) {
     let user_arg = (&raw const **store).cast_mut().cast::<c_void>();
@@ -46,7 +46,7 @@ pub(crate) fn set_callbacks(args: &mut sys::PJRT_Client_Create_Args, store: &Box
     args.kv_put_user_arg = user_arg;
 }
 
-/// Runs a callback so that no panic reaches the plugin.
+/// Runs a callback and stops panics before they reach the plugin.
 fn guard<T>(run: impl FnOnce() -> Result<T, (Code, String)>) -> Result<T, (Code, String)> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
         std::mem::forget(payload);
@@ -54,10 +54,10 @@ fn guard<T>(run: impl FnOnce() -> Result<T, (Code, String)>) -> Result<T, (Code,
     })
 }
 
-/// Makes the plugin's kind of error.
+/// Creates an error in the plugin's representation.
 ///
 /// # Safety
-/// `callback_error` is the function that came with the callback's arguments, or null.
+/// `callback_error` is the function passed with the callback's arguments, or null.
 unsafe fn raise(
     callback_error: *mut sys::PJRT_CallbackError,
     (code, message): (Code, String),
@@ -69,12 +69,13 @@ unsafe fn raise(
     unsafe { function(code.to_raw(), message.as_ptr().cast::<c_char>(), message.len()) }
 }
 
-/// Leaks a value in the form in which [`delete_value`] frees it: its length lies in front of it.
+/// Leaks a value in the form that [`delete_value`] frees: the length is stored in front of the
+/// value.
 fn leak_value(value: &[u8]) -> *mut c_char {
     let mut block = value.len().to_ne_bytes().to_vec();
     block.extend_from_slice(value);
     let start = Box::into_raw(block.into_boxed_slice()).cast::<u8>();
-    // The block holds at least the length, so the offset stays inside it.
+    // The block holds at least the length, so the offset is inside the block.
     start.wrapping_add(size_of::<usize>()).cast::<c_char>()
 }
 
@@ -82,7 +83,7 @@ unsafe extern "C" fn delete_value(value: *mut c_char) {
     if value.is_null() {
         return;
     }
-    // SAFETY: `leak_value` made the block; the plugin passes it back once.
+    // SAFETY: `leak_value` created the block; the plugin passes it back once.
     unsafe {
         let start = value.cast::<u8>().sub(size_of::<usize>());
         let mut length = [0; size_of::<usize>()];
@@ -95,7 +96,7 @@ unsafe extern "C" fn delete_value(value: *mut c_char) {
 unsafe extern "C" fn get(args: *mut sys::PJRT_KeyValueGetCallback_Args) -> *mut sys::PJRT_Error {
     // SAFETY: the plugin passes a valid struct, whose user argument is the store's address.
     let (args, store) = unsafe { (&mut *args, &*(*args).user_arg.cast::<Store>()) };
-    // SAFETY: the key comes with its length.
+    // SAFETY: the key is passed with its length.
     let key = unsafe { api::slice(args.key.cast::<u8>(), args.key_size) };
     let timeout = Duration::from_millis(c_int::max(args.timeout_in_ms, 0) as u64);
     match guard(|| store.get(key, timeout)) {
@@ -105,7 +106,7 @@ unsafe extern "C" fn get(args: *mut sys::PJRT_KeyValueGetCallback_Args) -> *mut 
             args.value_deleter_callback = Some(delete_value);
             std::ptr::null_mut()
         }
-        // SAFETY: the function came with the arguments.
+        // SAFETY: the function was passed with the arguments.
         Err(error) => unsafe { raise(args.callback_error, error) },
     }
 }
@@ -115,7 +116,7 @@ unsafe extern "C" fn try_get(
 ) -> *mut sys::PJRT_Error {
     // SAFETY: the plugin passes a valid struct, whose user argument is the store's address.
     let (args, store) = unsafe { (&mut *args, &*(*args).user_arg.cast::<Store>()) };
-    // SAFETY: the key comes with its length.
+    // SAFETY: the key is passed with its length.
     let key = unsafe { api::slice(args.key.cast::<u8>(), args.key_size) };
     match guard(|| store.try_get(key)) {
         Ok(value) => {
@@ -124,7 +125,7 @@ unsafe extern "C" fn try_get(
             args.value_deleter_callback = Some(delete_value);
             std::ptr::null_mut()
         }
-        // SAFETY: the function came with the arguments.
+        // SAFETY: the function was passed with the arguments.
         Err(error) => unsafe { raise(args.callback_error, error) },
     }
 }
@@ -132,7 +133,7 @@ unsafe extern "C" fn try_get(
 unsafe extern "C" fn put(args: *mut sys::PJRT_KeyValuePutCallback_Args) -> *mut sys::PJRT_Error {
     // SAFETY: the plugin passes a valid struct, whose user argument is the store's address.
     let (args, store) = unsafe { (&*args, &*(*args).user_arg.cast::<Store>()) };
-    // SAFETY: key and value come with their lengths.
+    // SAFETY: key and value are passed with their lengths.
     let (key, value) = unsafe {
         (
             api::slice(args.key.cast::<u8>(), args.key_size),
@@ -141,7 +142,7 @@ unsafe extern "C" fn put(args: *mut sys::PJRT_KeyValuePutCallback_Args) -> *mut 
     };
     match guard(|| store.put(key, value)) {
         Ok(()) => std::ptr::null_mut(),
-        // SAFETY: the function came with the arguments.
+        // SAFETY: the function was passed with the arguments.
         Err(error) => unsafe { raise(args.callback_error, error) },
     }
 }
@@ -173,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Plays the plugin's part: an "error" is a leaked code.
+    /// Acts as the plugin: an "error" is a leaked code.
     unsafe extern "C" fn record(
         code: sys::PJRT_Error_Code,
         _: *const c_char,
@@ -182,9 +183,9 @@ mod tests {
         Box::into_raw(Box::new(code)).cast::<sys::PJRT_Error>()
     }
 
-    /// The code of an error that `record` made.
+    /// Returns the code of an error that `record` created.
     fn take(error: *mut sys::PJRT_Error) -> Option<Code> {
-        // SAFETY: `record` made the box.
+        // SAFETY: `record` created the box.
         (!error.is_null()).then(|| Code::from_raw(*unsafe { Box::from_raw(error.cast::<u32>()) }))
     }
 
@@ -217,7 +218,7 @@ mod tests {
             ..Default::default()
         };
         let get = create.kv_get_callback.expect("set");
-        // SAFETY: the struct is complete, and the value is freed once, as a plugin does.
+        // SAFETY: the struct is complete, and the value is freed once, as by a plugin.
         unsafe {
             assert_eq!(take(get(&raw mut get_args)), None);
             assert_eq!(api::string(get_args.value, get_args.value_size), "hello");
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(take(unsafe { try_get(&raw mut try_args) }), Some(Code::Internal));
     }
 
-    /// Fails, or panics, at everything.
+    /// A store whose operations all fail or panic.
     struct Broken;
 
     impl KeyValueStore for Broken {
@@ -257,26 +258,26 @@ mod tests {
         }
     }
 
-    /// Plays the plugin's part, and keeps what is said: an "error" is a leaked pair.
+    /// Acts as the plugin and stores the message: an "error" is a leaked pair.
     unsafe extern "C" fn record_words(
         code: sys::PJRT_Error_Code,
         message: *const c_char,
         size: usize,
     ) -> *mut sys::PJRT_Error {
-        // SAFETY: the message comes with its length.
+        // SAFETY: the message is passed with its length.
         let words = unsafe { api::string(message, size) };
         Box::into_raw(Box::new((Code::from_raw(code), words))).cast::<sys::PJRT_Error>()
     }
 
-    /// What `record_words` was told.
+    /// Returns the code and message that `record_words` received.
     fn words(error: *mut sys::PJRT_Error) -> (Code, String) {
         assert!(!error.is_null(), "it must fail");
-        // SAFETY: `record_words` made the box.
+        // SAFETY: `record_words` created the box.
         *unsafe { Box::from_raw(error.cast::<(Code, String)>()) }
     }
 
     #[test]
-    fn every_callback_reports_errors_and_lets_no_panic_through() {
+    fn callbacks_report_errors_and_catch_panics() {
         let store: Box<Store> = Box::new(Arc::new(Broken));
         let mut create = sys::PJRT_Client_Create_Args::default();
         set_callbacks(&mut create, &store);
@@ -285,7 +286,7 @@ mod tests {
             let mut get_args = sys::PJRT_KeyValueGetCallback_Args {
                 key: key.as_ptr(),
                 key_size: 5,
-                // A plugin's way to say that it does not wait.
+                // A plugin passes this value to disable waiting.
                 timeout_in_ms: -1,
                 callback_error: &raw mut callback_error,
                 user_arg: create.kv_get_user_arg,
@@ -294,7 +295,7 @@ mod tests {
             let mut put_args = sys::PJRT_KeyValuePutCallback_Args {
                 key: key.as_ptr(),
                 key_size: 5,
-                // No value at all: a length of 0 comes with any pointer, or none.
+                // An empty value: a length of 0 is valid with any pointer, including null.
                 value: std::ptr::null(),
                 value_size: 0,
                 callback_error: &raw mut callback_error,
@@ -323,13 +324,14 @@ mod tests {
     fn values_of_any_length_are_freed() {
         for value in [Vec::new(), vec![1], vec![7; 100_000]] {
             let leaked = leak_value(&value);
-            // SAFETY: as a plugin does: it reads so many bytes, and frees them once.
+            // SAFETY: like a plugin, this reads exactly the value's length and frees the bytes
+            // once.
             unsafe {
                 assert_eq!(api::slice(leaked.cast::<u8>(), value.len()), value);
                 delete_value(leaked);
             }
         }
-        // SAFETY: null is allowed, and nothing happens.
+        // SAFETY: null is allowed and has no effect.
         unsafe { delete_value(std::ptr::null_mut()) };
     }
 }

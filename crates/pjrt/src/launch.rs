@@ -1,26 +1,26 @@
-//! Launches on several CPU devices, one at a time.
+//! Serialization of launches on several CPU devices.
 //!
 //! A collective on CPU blocks a thread of the client's pool on every device until all devices have
-//! arrived. With enough launches in flight the pool runs out of threads before the last device of
-//! the oldest launch gets one, and everything hangs. So a launch on more than one CPU device waits
-//! until the one before it has finished everywhere.
+//! arrived. With many launches in flight, the pool runs out of threads before the last device of
+//! the oldest launch gets one, and the process deadlocks. For this reason a launch on more than one
+//! CPU device waits until the previous launch has finished on all devices.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Result;
 use crate::event::Event;
 
-/// Lets one launch at a time through.
+/// Admits one launch at a time.
 #[derive(Default)]
 pub(crate) struct LaunchGate {
-    /// Devices that have not finished the last launch.
+    /// Number of devices that have not finished the last launch.
     running: Mutex<usize>,
     finished: Condvar,
 }
 
 impl LaunchGate {
-    /// Waits until the last launch has finished on every device, then starts one that will finish
-    /// `count` events.
+    /// Waits until the last launch has finished on every device, then starts a launch that
+    /// completes `count` events.
     pub(crate) fn launch<T>(
         self: &Arc<Self>,
         count: usize,
@@ -33,13 +33,14 @@ impl LaunchGate {
         }
         let launched = start()?;
         *running = count;
-        // An event that has happened already runs its callback at once, which takes the lock.
+        // An event that has already completed runs its callback immediately, and the callback takes
+        // the lock.
         drop(running);
         for event in events(&launched) {
             let gate = Arc::clone(self);
             if event.on_ready(move |_| gate.finish_one()).is_err() {
-                // A plugin that takes no callbacks can still be waited for; the caller sees the
-                // event's own error.
+                // If a plugin does not support callbacks, wait for the event; the caller receives
+                // the event's error.
                 let waited = event.wait();
                 self.finish_one();
                 waited?;

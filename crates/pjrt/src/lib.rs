@@ -2,21 +2,24 @@
 //! programs, topologies.
 //!
 //! A plugin is a shared library that compiles and runs StableHLO programs on some hardware. It is
-//! chosen when the program runs: [`Plugin::load`] opens it, [`Client::new`] finds its devices,
-//! [`Client::compile`] makes a [`LoadedExecutable`] of a [`Program`], and
-//! [`LoadedExecutable::execute`] runs it on [`Buffer`]s.
+//! selected at run time:
+//! 1. [`Plugin::load`] opens it.
+//! 2. [`Client::new`] finds its devices.
+//! 3. [`Client::compile`] compiles a [`Program`] to a [`LoadedExecutable`].
+//! 4. [`LoadedExecutable::execute`] runs it on [`Buffer`]s.
 //!
-//! What this crate adds to the C API:
-//! - Handles are cheap to clone, may be sent between threads, and keep alive what they depend on.
-//! - Plugins of different ages work: each function is looked for before it is called, and
-//!   [`Error::Missing`] names what a plugin lacks.
-//! - What plugins do not check is checked here: the element types and dimensions of arguments,
-//!   where they are, whether they still are.
-//! - What would end the process is refused with an error: programs whose functions call themselves,
-//!   dimensions that are not known, counts of zero, unknown `XLA_FLAGS`.
+//! This crate adds to the C API:
+//! - Handles are cheap to clone, can be sent between threads, and keep the objects that they depend
+//!   on alive.
+//! - Plugins of different versions work. Each function is looked up before it is called, and
+//!   [`Error::Missing`] names the functions that a plugin lacks.
+//! - Arguments are checked where plugins do not check them: element types, dimensions, devices, and
+//!   deleted buffers.
+//! - Requests that would end the process return an error: recursive functions in programs, unknown
+//!   dimensions, counts of zero, unknown `XLA_FLAGS`.
 //!
-//! It does not look for plugins (`oxidax-plugin` does) and knows nothing of arrays, shapes beyond
-//! their sizes, or differentiation.
+//! The crate does not search for plugins; `oxidax-plugin` does. It has no array operations, no
+//! shapes beyond their sizes, and no differentiation.
 
 #![warn(unreachable_pub)]
 #![deny(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]

@@ -1,31 +1,32 @@
-//! What libtpu needs to be told before it starts.
+//! Environment variables that libtpu needs during initialization.
 //!
-//! All of it goes through the environment, which libtpu reads in `PJRT_Plugin_Initialize` and not
-//! again, so that is how long the variables [are lent](crate::environment::lend). Those that the
-//! user has set stay as they are. Measured with libtpu 0.0.51 on a machine without TPU:
+//! libtpu reads the environment only in `PJRT_Plugin_Initialize`, so the variables [are
+//! set](crate::environment::lend) only during that call. Variables that the user has set are not
+//! changed. Measured with libtpu 0.0.51 on a machine without a TPU:
 //!
-//! | variable | without it |
+//! | variable | without it, libtpu |
 //! |---|---|
-//! | `TPU_SKIP_MDS_QUERY` | asks the cloud's metadata server which machine this is, 30 times a second apart for each of ten facts |
-//! | `TPU_ACCELERATOR_TYPE`, `TPU_WORKER_HOSTNAMES`, `TPU_WORKER_ID` | complains on standard error that it knows none |
+//! | `TPU_SKIP_MDS_QUERY` | queries the cloud's metadata server for the machine type: ten values, with 30 attempts each, one second apart |
+//! | `TPU_ACCELERATOR_TYPE`, `TPU_WORKER_HOSTNAMES`, `TPU_WORKER_ID` | reports missing values on standard error |
 //! | `ALLOW_MULTIPLE_LIBTPU_LOAD` | locks `/tmp/libtpu_lockfile`: a second process ends with `ABORTED` |
-//! | `TPU_LOG_DIR`, `TPU_MIN_LOG_LEVEL` | writes logs to `/tmp/tpu_logs`; with the first alone, to `/tmp` |
-//! | `LIBTPU_INIT_ARGS` | takes `SIGTERM` for itself, prints a stack and ends the process, also where the program watches it |
+//! | `TPU_LOG_DIR`, `TPU_MIN_LOG_LEVEL` | writes logs to `/tmp/tpu_logs`; with only the first set, to `/tmp` |
+//! | `LIBTPU_INIT_ARGS` | installs a `SIGTERM` handler that prints a stack trace and ends the process, even if the program handles the signal |
 //!
-//! Topologies do not depend on what they say: each of `v2` to `tpu7x` can be compiled for.
+//! Topologies do not depend on these values: programs can be compiled for every generation from
+//! `v2` to `tpu7x`.
 
 use std::fs;
 use std::path::Path;
 
 use crate::environment::Variable;
 
-/// libtpu's argument that leaves signals to the program.
+/// The libtpu argument that leaves signal handling to the program.
 const LEAVE_SIGNALS: &str = "--install_signal_handlers=false";
 
-/// A function that only libtpu exports, whatever its file is called.
+/// A function that only libtpu exports. It identifies libtpu under any file name.
 pub(crate) const SYMBOL: &[u8] = b"TfTpu_Initialize\0";
 
-/// What a libtpu is told that has nothing to drive and only compiles.
+/// Variables for a libtpu that has no devices and only compiles.
 const COMPILE_ONLY: [(&str, &str); 7] = [
     ("TPU_SKIP_MDS_QUERY", "1"),
     ("TPU_ACCELERATOR_TYPE", "v5litepod-4"),
@@ -36,7 +37,7 @@ const COMPILE_ONLY: [(&str, &str); 7] = [
     ("TPU_MIN_LOG_LEVEL", "3"),
 ];
 
-/// The variables to lend on this host, whose file system begins at `root`.
+/// Returns the variables to set on this host. `root` is the root of the host's file system.
 pub(crate) fn variables(root: &Path) -> Vec<Variable> {
     let signals = ("LIBTPU_INIT_ARGS", LEAVE_SIGNALS);
     let compile_only = if may_have_chips(root) { &[][..] } else { &COMPILE_ONLY };
@@ -44,9 +45,9 @@ pub(crate) fn variables(root: &Path) -> Vec<Variable> {
     all.map(|&(name, value)| (name, value.to_owned())).collect()
 }
 
-/// Whether libtpu could find a chip here: there is a device file of the kind that chips have, and a
-/// PCI device of Google's. It may be another of their devices; then libtpu finds out by itself.
-/// (`oxidax-plugin` knows the chips' numbers, for messages to users.)
+/// Returns true if this host may have a TPU: a device file of the kind used by TPU chips and a
+/// Google PCI device exist. The PCI device can be something else; libtpu then detects it.
+/// (`oxidax-plugin` knows the chips' PCI ids, for messages to users.)
 fn may_have_chips(root: &Path) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let any = |folder: &str, matches: &dyn Fn(&str) -> bool| {
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_chips_speaks_for_itself() {
+    fn only_signal_handling_is_set_on_a_host_with_chips() {
         let google = ("sys/bus/pci/devices/0000:00:05.0/vendor", "0x1ae0\n");
         for node in ["dev/accel0", "dev/vfio/17"] {
             assert_eq!(names(&[(node, ""), google]), ["LIBTPU_INIT_ARGS"]);
@@ -89,9 +90,9 @@ mod tests {
         let other = ("sys/bus/pci/devices/0000:00:05.0/vendor", "0x8086\n");
         for files in [
             &[][..],
-            // A network card of Google's, on any virtual machine of theirs.
+            // A Google network card, which every Google Cloud virtual machine has.
             &[google, ("dev/vfio/vfio", ""), ("dev/accelerometer", "")],
-            // Somebody else's device that is handed through.
+            // A passed-through device of another vendor.
             &[other, ("dev/vfio/3", "")],
         ] {
             let names = names(files);

@@ -1,4 +1,4 @@
-//! Memories: where buffers can be.
+//! Memories: the places where buffers are allocated.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::plugin::Plugin;
 
-/// One memory of a client, for instance a device's own or the host memory that it can reach.
+/// A memory of a client, for instance a device's own memory or the host memory that it can access.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Memory {
     client: Client,
     index: usize,
 }
 
-/// What never changes about a memory.
+/// The immutable properties of a memory.
 pub(crate) struct MemoryData {
     pub(crate) memory: Handle<sys::PJRT_Memory>,
     id: i32,
@@ -36,32 +36,32 @@ impl Memory {
         self.client.memory_data(self.index)
     }
 
-    /// The client that the memory belongs to.
+    /// Returns the client that the memory belongs to.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The memory's id.
+    /// Returns the memory's id.
     pub fn id(&self) -> i32 {
         self.data().id
     }
 
-    /// The kind: `device`, `pinned_host`, `unpinned_host`, or what else the platform has.
+    /// Returns the kind: `device`, `pinned_host`, `unpinned_host`, or another kind of the platform.
     pub fn kind(&self) -> &str {
         &self.data().kind
     }
 
-    /// The kind as a number that is the same in all processes.
+    /// Returns the kind as a number, which is equal in all processes.
     pub fn kind_id(&self) -> i32 {
         self.data().kind_id
     }
 
-    /// The memory in a few words.
+    /// Returns a short description of the memory.
     pub fn debug_string(&self) -> &str {
         &self.data().debug_string
     }
 
-    /// The devices that can reach the memory.
+    /// Returns the devices that can access the memory.
     pub fn devices(&self) -> Vec<Device> {
         let devices = self.data().devices.iter();
         devices
@@ -90,8 +90,8 @@ impl MemoryData {
         kind_id.memory = memory;
         debug.memory = memory;
         devices.memory = memory;
-        // SAFETY: the memory is alive, and what it returns lives as long; it is copied all the
-        // same.
+        // SAFETY: the memory is alive, and the returned data lives as long as the memory; this
+        // function copies the data.
         unsafe {
             plugin.call(&mut id)?;
             plugin.call(&mut kind)?;

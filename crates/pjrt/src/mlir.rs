@@ -1,21 +1,22 @@
-//! The few words of MLIR text that matter here: names, symbols, strings, tensor types.
+//! A scanner for the parts of MLIR text that this crate needs: names, symbols, strings, tensor
+//! types.
 
-/// A piece of MLIR text.
+/// A token of MLIR text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word<'a> {
-    /// An operation's name, a keyword, an attribute's name.
+    /// The name of an operation, keyword or attribute.
     Name(&'a str),
     /// `@name` or `@"name"`, without the `@`.
     Symbol(&'a str),
-    /// The inside of `"..."`, escapes left as they are.
+    /// The contents of `"..."`, with escapes unchanged.
     String(&'a str),
-    /// The inside of `tensor<...>` up to an encoding.
+    /// The contents of `tensor<...>`, up to an encoding.
     Tensor(&'a str),
     /// Any other character.
     Sign(char),
 }
 
-/// Walks over MLIR text word by word, passing over blanks and comments.
+/// Splits MLIR text into tokens, skipping whitespace and comments.
 #[derive(Clone)]
 pub(crate) struct Scanner<'a> {
     rest: &'a str,
@@ -42,7 +43,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The inside of a string whose opening quote is next; the rest of the text if it does not end.
+    /// Returns the contents of a string whose opening quote is next, or the rest of the text if the
+    /// string is not terminated.
     fn string(&mut self) -> &'a str {
         self.take(1);
         let bytes = self.rest.as_bytes();
@@ -63,7 +65,8 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// An escape at the end of the text must not lead past it.
+/// Clamps `index` to the length of `text` and rounds it down to a character boundary. An escape at
+/// the end of the text can point past it.
 fn floor_boundary(text: &str, mut index: usize) -> usize {
     index = index.min(text.len());
     while !text.is_char_boundary(index) {
@@ -72,8 +75,8 @@ fn floor_boundary(text: &str, mut index: usize) -> usize {
     index
 }
 
-/// Which bytes a name is made of, as a table: a program's text is read byte by byte, and there may
-/// be megabytes of it.
+/// The bytes that a name consists of, as a table. A program's text can have megabytes and is
+/// scanned byte by byte.
 const IS_NAME: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0_u8;
@@ -103,7 +106,7 @@ impl<'a> Iterator for Scanner<'a> {
             if name == "tensor" && self.rest.starts_with('<') {
                 self.take(1);
                 let end = self.rest.find(['>', ',']).unwrap_or(self.rest.len());
-                // `complex<f32>` closes a bracket of its own.
+                // The type `complex<f32>` contains its own closing bracket.
                 let nested = self.rest[..end].contains('<') && self.rest[end..].starts_with('>');
                 return Some(Word::Tensor(self.take(if nested { end + 1 } else { end })));
             }
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_text_ends() {
+    fn scanning_broken_text_terminates() {
         for text in ["\"\\", "\"é", "@", "@\"", "tensor<", "tensor<2xcomplex<", "//", "é"] {
             assert!(Scanner::new(text).count() <= 3, "{text}");
         }

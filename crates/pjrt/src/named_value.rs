@@ -1,4 +1,4 @@
-//! Names with values: client options in, attributes of plugins, devices and topologies out.
+//! Names with values: client options, and the attributes of plugins, devices and topologies.
 
 use std::ffi::c_char;
 
@@ -38,12 +38,12 @@ pub struct NamedValue {
 }
 
 impl NamedValue {
-    /// Pairs a name with a value.
+    /// Creates a name with a value.
     pub fn new(name: impl Into<String>, value: impl Into<Value>) -> Self {
         Self { name: name.into(), value: value.into() }
     }
 
-    /// The C form, which borrows from `self`.
+    /// Returns the C form, which borrows from `self`.
     pub(crate) fn to_raw(&self) -> sys::PJRT_NamedValue {
         let mut raw = sys::PJRT_NamedValue {
             struct_size: size_of::<sys::PJRT_NamedValue>(),
@@ -80,13 +80,13 @@ impl NamedValue {
         raw
     }
 
-    /// Copies what the C API returned, sorted by name: plugins keep them in no order. Values of a
-    /// kind that is newer than this crate are left out.
+    /// Copies an array that the C API returned and sorts it by name, because plugins return it in
+    /// arbitrary order. Values of a kind that this crate does not support are omitted.
     ///
     /// # Safety
     /// `raw` is null or points to `count` valid named values.
     pub(crate) unsafe fn list(raw: *const sys::PJRT_NamedValue, count: usize) -> Vec<Self> {
-        // SAFETY: the caller vouches for the array.
+        // SAFETY: the caller guarantees the array.
         let raw = unsafe { api::slice(raw, count) };
         // SAFETY: each item of the array is valid.
         let mut list: Vec<_> =
@@ -96,11 +96,11 @@ impl NamedValue {
     }
 
     /// # Safety
-    /// The pointers in `raw` are valid and its `type_` tells which member of the union is set.
+    /// The pointers in `raw` are valid, and its `type_` states which member of the union is set.
     unsafe fn from_raw(raw: &sys::PJRT_NamedValue) -> Option<Self> {
         let value = &raw.__bindgen_anon_1;
-        // SAFETY: `type_` selects the member that the plugin wrote, and pointers come with their
-        // length.
+        // SAFETY: `type_` selects the member that the plugin wrote, and pointers are accompanied by
+        // their length.
         let value = unsafe {
             match raw.type_ {
                 sys::PJRT_NamedValue_kString => {
@@ -115,7 +115,7 @@ impl NamedValue {
                 _ => return None,
             }
         };
-        // SAFETY: the name comes with its length.
+        // SAFETY: the name is accompanied by its length.
         let name = unsafe { api::string(raw.name, raw.name_size) };
         Some(Self { name, value })
     }

@@ -1,4 +1,4 @@
-//! Loading a plugin and asking what it is.
+//! Loading plugins and querying their properties.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,15 +15,15 @@ use crate::error::{Code, Error, PluginName, Result};
 use crate::libtpu;
 use crate::named_value::NamedValue;
 
-/// The oldest C API that this crate was tried with.
+/// The oldest minor version of the C API that this crate is tested with.
 const OLDEST_MINOR: i32 = 81;
 
 /// A version of the PJRT C API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ApiVersion {
-    /// 0 so far.
+    /// The major version; currently always 0.
     pub major: i32,
-    /// Counts up with every addition.
+    /// The minor version, incremented with every addition to the API.
     pub minor: i32,
 }
 
@@ -50,9 +50,9 @@ struct Loaded {
     path: PathBuf,
     name: String,
     version: ApiVersion,
-    /// Whether it has habits of its own that loading must know.
+    /// True for libtpu, which needs special treatment while it is loaded.
     is_libtpu: bool,
-    /// The plugin's table, copied as far as the plugin has it; what it lacks is `None`.
+    /// A copy of the plugin's function table. Functions that the plugin lacks are `None`.
     table: sys::PJRT_Api,
 }
 
@@ -65,23 +65,24 @@ unsafe impl Sync for Loaded {}
 static LOADED: Mutex<Option<HashMap<PathBuf, Plugin>>> = Mutex::new(None);
 
 impl Plugin {
-    /// Loads a plugin from a shared library. The same file loaded again gives the same plugin.
+    /// Loads a plugin from a shared library. Loading a file a second time returns the existing
+    /// plugin.
     ///
-    /// While the process has a single thread, `TF_CPP_MIN_LOG_LEVEL` is set to 2 unless it is set
-    /// already, so that the plugin does not greet the user on standard error. With more threads the
-    /// environment is left alone; set the variable yourself before the program starts.
+    /// If the process has a single thread, `TF_CPP_MIN_LOG_LEVEL` is set to 2 unless it is already
+    /// set, which suppresses the plugin's start-up messages on standard error. If the process has
+    /// more threads, the environment is not changed; set the variable before the program starts.
     ///
-    /// libtpu reads more from the environment. While it starts, and no longer, it finds the
-    /// variables there that make it leave signals to the program and, on a host without chips,
-    /// compile for any topology without asking the network, without a lock between processes, and
-    /// without logs. What you set yourself stays as it is.
+    /// libtpu reads further variables from the environment. They are set only during its
+    /// initialization. They make libtpu leave signals to the program. On a host without TPU chips,
+    /// they also make it compile for any topology without network queries, without a lock between
+    /// processes, and without logs. Variables that you have set are not changed.
     ///
     /// Loading runs the library's own code: load only files that you trust.
     ///
     /// # Errors
     /// [`Error::PluginNotFound`], [`Error::NotALibrary`], [`Error::WrongMachine`],
-    /// [`Error::NotAPlugin`], [`Error::UnsupportedVersion`], or [`Error::Status`] when the plugin
-    /// does not initialize.
+    /// [`Error::NotAPlugin`], [`Error::UnsupportedVersion`], or [`Error::Status`] if the plugin
+    /// fails to initialize.
     pub fn load(path: &Path) -> Result<Self> {
         elf::check(path)?;
         let path = path
@@ -93,7 +94,7 @@ impl Plugin {
             return Ok(*plugin);
         }
         let plugin = Self::open(&path)?;
-        // SAFETY: the struct is complete; the plugin was loaded just now and is initialized once.
+        // SAFETY: the struct is complete; the plugin was just loaded and is initialized once.
         let initialize = || unsafe { plugin.call(&mut sys::PJRT_Plugin_Initialize_Args::new()) };
         if plugin.0.is_libtpu {
             environment::lend(&libtpu::variables(Path::new("/")), initialize)?;
@@ -113,17 +114,17 @@ impl Plugin {
             message: error.to_string(),
         })?;
         type GetPjrtApi = unsafe extern "C" fn() -> *const sys::PJRT_Api;
-        // SAFETY: a symbol of this name has this type, by PJRT's convention.
+        // SAFETY: by PJRT's convention, a symbol with this name has this type.
         let get_api = unsafe { library.get::<GetPjrtApi>(b"GetPjrtApi\0") };
         let get_api = get_api.map_err(|_| Error::NotAPlugin { path: path.to_owned() })?;
-        // SAFETY: the function takes nothing and returns a static table.
+        // SAFETY: the function takes no arguments and returns a static table.
         let original = unsafe { get_api() };
         if original.is_null() {
             return Err(Error::NotAPlugin { path: path.to_owned() });
         }
-        // SAFETY: the symbol's address is looked up and not used.
+        // SAFETY: the symbol's address is looked up but not used.
         let is_libtpu = unsafe { library.get::<unsafe extern "C" fn()>(libtpu::SYMBOL) }.is_ok();
-        // Nothing that the plugin handed out may dangle, so the library is never closed.
+        // Objects from the plugin must stay valid, so the library is never closed.
         std::mem::forget(library);
 
         // SAFETY: every version of the table begins with size, extensions and version, and the
@@ -140,8 +141,8 @@ impl Plugin {
         }
         let mut table = sys::PJRT_Api::default();
         let known = size.min(size_of::<sys::PJRT_Api>());
-        // SAFETY: the plugin's table is `size` bytes long and ours at least `known`; the rest of
-        // ours stays zero, which reads as `None`.
+        // SAFETY: the plugin's table is `size` bytes long and this crate's table is at least
+        // `known`; the rest of the copy stays zero, which reads as `None`.
         unsafe {
             original.cast::<u8>().copy_to_nonoverlapping((&raw mut table).cast::<u8>(), known);
         }
@@ -150,22 +151,22 @@ impl Plugin {
         Ok(Self(Box::leak(Box::new(loaded))))
     }
 
-    /// The file that was loaded, with symbolic links resolved.
+    /// Returns the path of the loaded file, with symbolic links resolved.
     pub fn path(self) -> &'static Path {
         &self.0.path
     }
 
-    /// The file's name.
+    /// Returns the file's name.
     pub fn name(self) -> &'static str {
         &self.0.name
     }
 
-    /// The version of the C API that the plugin speaks.
+    /// Returns the version of the C API that the plugin implements.
     pub fn api_version(self) -> ApiVersion {
         self.0.version
     }
 
-    /// What the plugin tells about itself: among others `xla_version`, `stablehlo_current_version`
+    /// Returns the plugin's attributes, which include `xla_version`, `stablehlo_current_version`
     /// and `stablehlo_minimum_version`.
     ///
     /// # Errors
@@ -179,13 +180,12 @@ impl Plugin {
         }
     }
 
-    /// The numbers of the extensions that the plugin offers, as in the C header's
-    /// `PJRT_Extension_Type`.
+    /// Returns the numbers of the plugin's extensions, as in `PJRT_Extension_Type` of the C header.
     pub fn extensions(self) -> Vec<u32> {
         self.extension_list().map(|(kind, _)| kind).collect()
     }
 
-    /// The type and address of every extension.
+    /// Iterates over the type and address of every extension.
     fn extension_list(self) -> impl Iterator<Item = (u32, *mut sys::PJRT_Extension_Base)> {
         let mut next = self.0.table.extension_start;
         std::iter::from_fn(move || {
@@ -197,7 +197,8 @@ impl Plugin {
         })
     }
 
-    /// A copy of an extension's struct, zero where the plugin's is shorter.
+    /// Returns a copy of an extension's struct. If the plugin's struct is shorter, the rest is
+    /// zero.
     ///
     /// # Safety
     /// `T` is the `repr(C)` struct of the extension `kind`, and all zeros are a valid `T`.
@@ -220,7 +221,7 @@ impl Plugin {
         &self.0.table
     }
 
-    /// Whether the plugin has all that a look into a buffer's memory takes.
+    /// Returns true if the plugin provides all functions required for a view of a buffer's memory.
     pub(crate) fn can_view_buffers(self) -> bool {
         let table = self.table();
         table.PJRT_Buffer_OpaqueDeviceMemoryDataPointer.is_some()
@@ -235,31 +236,31 @@ impl Plugin {
     /// Calls the function that takes `A`.
     ///
     /// # Safety
-    /// Every pointer in `args` is valid for what the function does with it.
+    /// Every pointer in `args` is valid for the function's use of it.
     #[inline]
     pub(crate) unsafe fn call<A: Args>(self, args: &mut A) -> Result<()> {
         let function = A::slot(&self.0.table).ok_or_else(|| self.missing(A::NAME))?;
-        // SAFETY: the caller vouches for the pointers, and `args` states its size.
+        // SAFETY: the caller guarantees the pointers, and `args` states its size.
         let error = unsafe { function(args) };
         if error.is_null() {
             return Ok(());
         }
-        // SAFETY: the error came from this plugin just now.
+        // SAFETY: the error was just returned by this plugin.
         Err(unsafe { self.take_error(A::NAME, error) })
     }
 
-    /// Calls a function that releases something. There is nobody to hand an error to: the object is
-    /// gone either way.
+    /// Calls a function that releases an object. Errors are not reported, because the object is
+    /// unusable in either case.
     ///
     /// # Safety
-    /// As for [`call`](Self::call); nothing uses the object afterwards.
+    /// The requirements of [`call`](Self::call) apply, and the object is not used afterwards.
     pub(crate) unsafe fn release<A: Args>(self, args: &mut A) {
-        // SAFETY: the caller vouches for the object.
+        // SAFETY: the caller guarantees the object.
         let result = unsafe { self.call(args) };
         debug_assert!(result.is_ok(), "{result:?}");
     }
 
-    /// Turns the plugin's error into ours and frees it.
+    /// Converts the plugin's error to an [`Error`] and frees it.
     ///
     /// # Safety
     /// `error` is not null, came from this plugin, and is not used afterwards.
@@ -288,7 +289,7 @@ impl Plugin {
         let mut message = String::new();
         code.code = sys::PJRT_Error_Code_UNKNOWN;
         // SAFETY: the error is alive until the last of the three calls; the message is copied
-        // before.
+        // before that.
         unsafe {
             if let Some(get_code) = table.PJRT_Error_GetCode {
                 get_code(&raw mut code);
@@ -326,14 +327,13 @@ impl fmt::Display for Plugin {
     }
 }
 
-/// Silences the plugins' start-up messages, if that is possible without touching the environment
-/// under another thread.
+/// Suppresses the plugins' start-up messages if the environment can be changed safely, which
+/// requires a single-threaded process.
 fn quiet_banners() {
     const VARIABLE: &str = "TF_CPP_MIN_LOG_LEVEL";
     let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     if threads == 1 && std::env::var_os(VARIABLE).is_none() {
-        // SAFETY: this is the process's only thread, so nobody reads the environment at the same
-        // time.
+        // SAFETY: this is the process's only thread, so no other thread reads the environment.
         unsafe { std::env::set_var(VARIABLE, "2") };
     }
 }

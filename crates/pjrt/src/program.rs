@@ -1,4 +1,4 @@
-//! Programs to compile, checked for what makes a compiler crash.
+//! Programs to compile, checked for constructs that crash compilers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,32 +27,34 @@ pub struct Program {
     format: Format,
 }
 
-/// The form that a program's code has.
+/// The format of a program's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
     /// StableHLO as text.
     Mlir,
-    /// StableHLO as MLIR bytecode, also the portable kind.
+    /// StableHLO as MLIR bytecode, including portable artifacts.
     MlirBytecode,
     /// A serialized `HloModuleProto`.
     Hlo,
 }
 
 impl Program {
-    /// A program in StableHLO text, with an entry function `@main`.
+    /// Creates a program from StableHLO text with an entry function `@main`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what would end the process instead of giving an error: functions that
-    /// call themselves, dimensions that are not known (`?`), a custom call to `TopK` (use
-    /// `chlo.top_k`), and functions in MLIR's generic form, whose calls cannot be checked.
+    /// [`Error::Invalid`] for constructs that would end the process instead of returning an error:
+    /// - recursive functions
+    /// - unknown dimensions (`?`)
+    /// - a custom call to `TopK` (use `chlo.top_k`)
+    /// - functions in MLIR's generic form, whose calls cannot be checked
     pub fn mlir(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
         check_text(&text)?;
         Ok(Self { code: text.into_bytes(), format: Format::Mlir })
     }
 
-    /// A program as a serialized `HloModuleProto`.
+    /// Creates a program from a serialized `HloModuleProto`.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the bytes are not such a message.
@@ -65,26 +67,26 @@ impl Program {
         Ok(Self { code, format: Format::Hlo })
     }
 
-    /// A program as MLIR bytecode.
+    /// Creates a program from MLIR bytecode.
     ///
     /// # Safety
-    /// Plugins crash on some programs, and this crate looks for these in text only. No function may
+    /// Plugins crash on some programs, and this crate detects these only in text. No function may
     /// call itself, directly or through others, and every dimension must be known.
     pub unsafe fn mlir_bytecode(code: impl Into<Vec<u8>>) -> Self {
         Self { code: code.into(), format: Format::MlirBytecode }
     }
 
-    /// The program's code.
+    /// Returns the program's code.
     pub fn code(&self) -> &[u8] {
         &self.code
     }
 
-    /// The form of the code.
+    /// Returns the format of the code.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// The name of the form in the C API.
+    /// Returns the C API's name of the format.
     pub(crate) fn format_name(&self) -> &'static str {
         match self.format {
             Format::Mlir | Format::MlirBytecode => "mlir",
@@ -92,7 +94,7 @@ impl Program {
         }
     }
 
-    /// The types of `@main`'s parameters, if they can be read from the code as it is.
+    /// Returns the types of `@main`'s parameters, if they can be read directly from the code.
     pub(crate) fn signature(&self) -> Option<Signature> {
         match self.format {
             Format::Mlir => Signature::from_text(std::str::from_utf8(&self.code).ok()?),
@@ -101,7 +103,7 @@ impl Program {
     }
 }
 
-/// Looks through the text for what makes compilers crash.
+/// Checks the text for constructs that crash compilers.
 fn check_text(text: &str) -> Result<()> {
     let mut calls = BTreeMap::<&str, BTreeSet<&str>>::new();
     let mut current = None;
@@ -157,8 +159,7 @@ fn check_text(text: &str) -> Result<()> {
     }
 }
 
-/// A chain of calls that ends where it began, found without recursion of our own: call chains may
-/// be long.
+/// Returns a cycle in the call graph. The search is not recursive, because call chains may be long.
 fn find_cycle<'a>(calls: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> Option<Vec<&'a str>> {
     let mut done = BTreeSet::new();
     for &start in calls.keys() {

@@ -1,9 +1,9 @@
-//! The C API's own cost, for benchmarks: executions without any check, allocation or handle of this
-//! crate.
+//! The cost of the C API alone, for benchmarks: executions without the checks, allocations and
+//! handles of this crate.
 //!
-//! A [`BareCall`] is prepared once, with all checks, and then runs as a C program would: one
-//! `Execute`, one `Destroy` for each buffer that is no longer needed. Compare
-//! [`LoadedExecutable::execute`] with it; use it for nothing else.
+//! A [`BareCall`] is prepared once, with all checks. It then runs like a C program: one `Execute`,
+//! and one `Destroy` for each buffer that is no longer needed. Use it only for comparison with
+//! [`LoadedExecutable::execute`].
 
 use oxidax_pjrt_sys as sys;
 
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::executable::LoadedExecutable;
 use crate::ffi;
 
-/// A program with its arguments, ready to run again and again.
+/// A program with its arguments, prepared for repeated execution.
 ///
 /// ```no_run
 /// # use oxidax_pjrt::{LoadedExecutable, Buffer, raw::BareCall};
@@ -31,22 +31,22 @@ pub struct BareCall {
     executable: LoadedExecutable,
     arguments: Vec<*mut sys::PJRT_Buffer>,
     outputs: Vec<*mut sys::PJRT_Buffer>,
-    /// Keeps the first arguments alive; `arguments` may have moved on to results.
+    /// Keeps the first arguments alive; `arguments` may have been replaced by results.
     _kept: Vec<Buffer>,
-    /// How many of `arguments` are results that this call owns.
+    /// The number of `arguments` that are results owned by this call.
     owned: usize,
-    /// Positions of arguments that must survive.
+    /// Indices of arguments that must not be donated.
     kept: Vec<i64>,
 }
 
-// SAFETY: the pointers are buffers of the executable's client, usable from any thread.
+// SAFETY: the pointers are buffers of the executable's client, which are usable from any thread.
 unsafe impl Send for BareCall {}
 
 impl BareCall {
     /// Checks the arguments and prepares the call.
     ///
     /// # Errors
-    /// As for [`LoadedExecutable::execute`].
+    /// The errors of [`LoadedExecutable::execute`].
     pub fn new(executable: &LoadedExecutable, arguments: &[&Buffer]) -> Result<Self> {
         Ok(Self {
             arguments: executable.checked_pointers(arguments)?.into_vec(),
@@ -58,8 +58,7 @@ impl BareCall {
         })
     }
 
-    /// The same call, telling the plugin that all arguments must survive, as a caller does whose
-    /// program may take them as donated.
+    /// Marks all arguments as not donatable, for a program that may donate them.
     #[must_use]
     pub fn keeping_arguments(mut self) -> Self {
         self.kept = (0..self.arguments.len() as i64).collect();
@@ -74,17 +73,18 @@ impl BareCall {
     pub fn run(&mut self) -> Result<()> {
         self.execute()?;
         for output in &mut self.outputs {
-            // SAFETY: the execution made the buffer, and nobody else has it.
+            // SAFETY: the execution created the buffer, and no other code uses it.
             unsafe { destroy(&self.executable, std::mem::replace(output, std::ptr::null_mut())) };
         }
         Ok(())
     }
 
-    /// Runs the program and puts its results in the place of its first arguments, as a training
-    /// step does. The arguments that were there are destroyed.
+    /// Runs the program and replaces its first arguments by its results, as in a training step. The
+    /// replaced arguments are destroyed.
     ///
     /// # Errors
-    /// [`Error::Status`]; [`Error::Invalid`] if the results are not of the first parameters' types.
+    /// [`Error::Status`]; [`Error::Invalid`] if the results do not have the types of the first
+    /// parameters.
     #[inline]
     pub fn step(&mut self) -> Result<()> {
         let count = self.outputs.len();
@@ -100,7 +100,7 @@ impl BareCall {
             let output = std::mem::replace(&mut self.outputs[index], std::ptr::null_mut());
             let old = std::mem::replace(&mut self.arguments[index], output);
             if index < self.owned {
-                // SAFETY: the buffer came from an earlier execution, and nobody else has it.
+                // SAFETY: the buffer came from an earlier execution, and no other code uses it.
                 unsafe { destroy(&self.executable, old) };
             }
         }
@@ -126,8 +126,8 @@ impl BareCall {
         args.num_devices = 1;
         args.num_args = self.arguments.len();
         args.output_lists = &raw const output_list;
-        // SAFETY: the arguments were checked when the call was made, or are results of the same
-        // types; the outputs have room for every result.
+        // SAFETY: the arguments were checked when the call was prepared, or are results of equal
+        // types; the list of outputs has space for every result.
         unsafe { self.executable.client().plugin().call(&mut args) }
     }
 }
@@ -135,7 +135,7 @@ impl BareCall {
 impl Drop for BareCall {
     fn drop(&mut self) {
         for &argument in &self.arguments[..self.owned] {
-            // SAFETY: these are results of an execution that nobody else has.
+            // SAFETY: these are results of an execution, and no other code uses them.
             unsafe { destroy(&self.executable, argument) };
         }
     }
@@ -148,11 +148,11 @@ impl std::fmt::Debug for BareCall {
 }
 
 /// # Safety
-/// The buffer is alive and nobody uses it afterwards.
+/// The buffer is alive and not used afterwards.
 #[inline]
 unsafe fn destroy(executable: &LoadedExecutable, buffer: *mut sys::PJRT_Buffer) {
     let mut args = sys::PJRT_Buffer_Destroy_Args::new();
     args.buffer = buffer;
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { executable.client().plugin().release(&mut args) }
 }

@@ -1,4 +1,4 @@
-//! From a device to host memory.
+//! Transfers from a device to host memory.
 
 use std::ffi::c_void;
 use std::ops::Deref;
@@ -13,11 +13,10 @@ use crate::types::{Dims, ElementType};
 
 impl UniqueBuffer {
     /// Copies the contents into `destination`, dense and row-major, once they are computed. Types
-    /// below eight bits take one byte per element, which for the signed ones is the number as an
-    /// `i8`.
+    /// below eight bits take one byte per element; signed ones are sign-extended to an `i8`.
     ///
-    /// On a CPU device the bytes are copied straight from the buffer's memory, which for a scalar
-    /// is two orders of magnitude faster than PJRT's own transfer.
+    /// On a CPU device the bytes are copied directly from the buffer's memory. For a scalar this is
+    /// two orders of magnitude faster than PJRT's own transfer.
     ///
     /// # Errors
     /// [`Error::Invalid`] if `destination` has another size or the buffer was deleted;
@@ -47,18 +46,18 @@ impl UniqueBuffer {
         Ok(())
     }
 
-    /// The contents as [`to_host`](Self::to_host) copies them, in a new vector.
+    /// Copies the contents into a new vector, as [`to_host`](Self::to_host) does.
     ///
     /// # Errors
-    /// As for [`to_host`](Self::to_host).
+    /// The errors of [`to_host`](Self::to_host).
     pub fn to_vec(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.array_type().host_bytes()];
         self.to_host(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Copies `destination.len()` bytes from `offset` on, as they lie on the device: packed, in the
-    /// device's layout. The sizes are those of [`on_device_size`](Self::on_device_size).
+    /// Copies `destination.len()` bytes, starting at `offset`, in the representation of the device:
+    /// packed, in the device's layout. The total size is [`on_device_size`](Self::on_device_size).
     ///
     /// # Errors
     /// [`Error::Invalid`] if the range is not inside the buffer; [`Error::Status`];
@@ -79,7 +78,7 @@ impl UniqueBuffer {
         let mut args = sys::PJRT_Buffer_CopyRawToHost_Args::new();
         args.buffer = self.as_ptr();
         args.dst = destination.as_mut_ptr().cast::<c_void>();
-        // Both are at most the buffer's size, which fits.
+        // Both are at most the buffer's size, which fits into an `i64`.
         args.offset = offset as i64;
         args.transfer_size = destination.len() as i64;
         // SAFETY: the buffer is alive, the range is inside it, and the destination is borrowed
@@ -90,7 +89,7 @@ impl UniqueBuffer {
         }
     }
 
-    /// PJRT's own transfer, in row-major order.
+    /// Copies the contents with PJRT's own transfer, in row-major order.
     fn transfer(&self, destination: &mut [u8]) -> Result<()> {
         let rank = self.dims().len() as i64;
         let minor_to_major: Dims = (0..rank).rev().collect();
@@ -118,7 +117,7 @@ impl UniqueBuffer {
         }
     }
 
-    /// Whether the contents lie in host memory, dense and row-major.
+    /// Returns true if the contents are in host memory, dense and row-major.
     fn is_host_readable(&self) -> bool {
         let element_type = self.element_type();
         self.client().is_cpu()
@@ -129,8 +128,7 @@ impl UniqueBuffer {
     }
 }
 
-/// Makes each byte the number it stands for: plugins leave the bits above a small signed integer's
-/// own at zero.
+/// Sign-extends each byte. Plugins leave the bits above a small signed integer at zero.
 fn extend_signs(element_type: ElementType, bytes: &mut [u8]) {
     if !matches!(element_type, ElementType::S1 | ElementType::S2 | ElementType::S4) {
         return;
@@ -142,12 +140,12 @@ fn extend_signs(element_type: ElementType, bytes: &mut [u8]) {
 }
 
 impl Buffer {
-    /// A look at the contents where they lie, once they are computed. While the view exists, an
-    /// execution that is given the buffer as donated works on a copy. Only CPU devices can do this,
-    /// for types of at least eight bits.
+    /// Returns a view of the contents without a copy, once they are computed. While the view
+    /// exists, an execution that receives the buffer as donated works on a copy. Only CPU devices
+    /// support this, for types of at least eight bits.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the buffer was deleted or its memory is not the host's, or not
+    /// [`Error::Invalid`] if the buffer was deleted, or its memory is not host memory or not
     /// row-major; [`Error::Status`] if the computation failed.
     pub fn host_view(&self) -> Result<HostView<'_>> {
         const OPERATION: &str = "host view";
@@ -163,15 +161,15 @@ impl Buffer {
         let (start, len) = (bytes.as_ptr(), bytes.len());
         // From here on the view holds the reference, and with it the buffer.
         std::mem::forget(hold);
-        // SAFETY: the bytes are readable while the reference is held, which the view does until it
-        // is dropped.
+        // SAFETY: the bytes are readable while the reference is held, and the view holds it until
+        // it is dropped.
         let bytes = unsafe { std::slice::from_raw_parts(start, len) };
         Ok(HostView { buffer: self.clone(), bytes })
     }
 }
 
-/// An external reference to a buffer: as long as it is held, the contents are neither freed nor
-/// handed to an execution.
+/// An external reference to a buffer. While it is held, the contents are neither freed nor passed
+/// to an execution.
 struct Hold<'a>(&'a UniqueBuffer);
 
 impl<'a> Hold<'a> {
@@ -183,7 +181,7 @@ impl<'a> Hold<'a> {
         Ok(Self(buffer))
     }
 
-    /// The contents of a buffer that is host-readable, once they are computed.
+    /// Returns the contents of a host-readable buffer, once they are computed.
     fn bytes(&self, operation: &'static str) -> Result<&[u8]> {
         let Self(buffer) = self;
         buffer.wait()?;
@@ -199,33 +197,33 @@ impl<'a> Hold<'a> {
             return Err(Error::invalid(operation, "the plugin gave no address"));
         }
         let start = args.device_memory_ptr.cast::<u8>();
-        // SAFETY: the memory is the host's, holds the dense array, is computed, and is neither
-        // freed nor handed to another execution while the external reference is held.
+        // SAFETY: the memory is host memory, holds the dense array, is computed, and is neither
+        // freed nor passed to another execution while the external reference is held.
         Ok(unsafe { std::slice::from_raw_parts(start, len) })
     }
 }
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        // SAFETY: the reference was taken when the hold was made.
+        // SAFETY: the reference was taken when the hold was created.
         unsafe { let_go(self.0) }
     }
 }
 
 /// # Safety
-/// An external reference to the buffer was taken, and nobody uses it afterwards.
+/// An external reference to the buffer was taken and is not used afterwards.
 unsafe fn let_go(buffer: &UniqueBuffer) {
     let mut args = sys::PJRT_Buffer_DecreaseExternalReferenceCount_Args::new();
     args.buffer = buffer.as_ptr();
-    // SAFETY: the buffer is alive; the caller vouches for the rest.
+    // SAFETY: the buffer is alive; the caller guarantees the rest.
     unsafe { buffer.client().plugin().release(&mut args) }
 }
 
-/// A buffer's contents, borrowed where they lie. See [`Buffer::host_view`].
+/// A buffer's contents, borrowed without a copy. See [`Buffer::host_view`].
 #[derive(Debug)]
 pub struct HostView<'a> {
-    /// A handle of its own, so that a view which is forgotten instead of dropped leaks the buffer:
-    /// plugins do not bear a buffer that is freed while somebody is said to look at it.
+    /// A separate handle: a view that is forgotten instead of dropped leaks the buffer. Plugins do
+    /// not support freeing a buffer that has external references.
     buffer: Buffer,
     bytes: &'a [u8],
 }
@@ -240,7 +238,7 @@ impl Deref for HostView<'_> {
 
 impl Drop for HostView<'_> {
     fn drop(&mut self) {
-        // SAFETY: the reference was taken when the view was made.
+        // SAFETY: the reference was taken when the view was created.
         unsafe { let_go(&self.buffer) }
     }
 }

@@ -1,4 +1,4 @@
-//! Compiled programs as bytes.
+//! Serialization of compiled programs.
 
 use std::ffi::c_char;
 
@@ -12,11 +12,11 @@ use crate::executable::{Executable, LoadedExecutable};
 use crate::signature::Signature;
 
 impl Executable {
-    /// The compiled program as bytes, which a client of the same plugin on the same kind of machine
-    /// can [load](Client::load). They differ from one compilation to the next.
+    /// Serializes the compiled program. A client of the same plugin on the same kind of machine can
+    /// [load](Client::load) the bytes. The bytes differ from one compilation to the next.
     ///
     /// # Errors
-    /// [`Error::Status`], with `UNIMPLEMENTED` where the plugin cannot.
+    /// [`Error::Status`], with `UNIMPLEMENTED` if the plugin does not support it.
     pub fn serialize(&self) -> Result<Vec<u8>> {
         let mut args = sys::PJRT_Executable_Serialize_Args::new();
         args.executable = self.as_ptr();
@@ -34,16 +34,16 @@ impl Executable {
 
 impl Client {
     /// Loads a compiled program from the bytes of [`Executable::serialize`]. The parameter types
-    /// come from the program itself, unless the caller knows them.
+    /// are read from the program unless the caller passes them.
     ///
-    /// The bytes hold machine code: load only what this program, or one that you trust, has
-    /// written, by this plugin on this kind of machine. Plugins do not check that.
+    /// The bytes contain machine code. Load only bytes written by this program or one that you
+    /// trust, with this plugin, on this kind of machine. Plugins do not check this.
     ///
-    /// `options` take the place of those that it was compiled with, to run it on another device of
-    /// the same kind ([`CompileOptions::on_device`]).
+    /// `options` replace the options that the program was compiled with, for instance to run it on
+    /// another device of the same kind ([`CompileOptions::on_device`]).
     ///
     /// # Errors
-    /// [`Error::Status`] if the bytes are damaged or from a plugin too different.
+    /// [`Error::Status`] if the bytes are damaged or from an incompatible plugin.
     pub fn load(
         &self,
         bytes: &[u8],
@@ -66,8 +66,8 @@ impl Client {
             args.overridden_serialized_compile_options = options.as_ptr().cast();
             args.overridden_serialized_compile_options_size = options.len();
         }
-        // SAFETY: the client is alive, bytes and options are borrowed for the call; the executable
-        // is ours.
+        // SAFETY: the client is alive, bytes and options are borrowed for the call; the caller owns
+        // the executable.
         unsafe {
             self.plugin().call(&mut args)?;
             LoadedExecutable::from_raw(self, args.loaded_executable, signature)
@@ -83,7 +83,7 @@ pub(crate) unsafe fn take_bytes<T>(
     (bytes, size): (*const c_char, usize),
     (owner, deleter): (*mut T, Option<unsafe extern "C" fn(*mut T)>),
 ) -> Vec<u8> {
-    // SAFETY: the caller vouches for the bytes, and the deleter comes after the copy.
+    // SAFETY: the caller guarantees the bytes, and the deleter is called after the copy.
     unsafe {
         let copy = api::slice(bytes.cast::<u8>(), size).to_vec();
         if let Some(deleter) = deleter {

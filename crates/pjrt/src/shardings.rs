@@ -1,4 +1,4 @@
-//! How a compiled program wants its parameters, and gives its results, spread over devices.
+//! Shardings of a compiled program's parameters and results.
 
 use oxidax_pjrt_sys as sys;
 use oxidax_proto::{Message, messages};
@@ -7,36 +7,36 @@ use crate::api;
 use crate::error::{Error, Result};
 use crate::executable::Executable;
 
-/// How one array is spread over the devices of a program.
+/// The sharding of one array over the devices of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Sharding {
-    /// Every device has the whole array.
+    /// Every device holds the whole array.
     Replicated,
-    /// One device has it.
+    /// One device holds the array.
     Maximal {
-        /// The device's position in the program's device assignment.
+        /// The device's index in the program's device assignment.
         device: i64,
     },
-    /// Each device has a tile.
+    /// Each device holds a tile.
     Tiled {
-        /// Into how many tiles each axis is cut. If `replicated` is set, one more number follows:
-        /// how many devices have the same tile.
+        /// The number of tiles along each axis. If `replicated` is set, one more number follows:
+        /// the number of devices that hold each tile.
         tiles: Vec<i64>,
         /// The devices of the tiles, in row-major order of `tiles`.
         devices: Vec<i64>,
-        /// Whether the last number of `tiles` counts devices with the same tile.
+        /// True if the last number of `tiles` counts the devices that hold each tile.
         replicated: bool,
     },
-    /// The program itself decides, in a region of its own.
+    /// The program itself partitions the array, in a manual region.
     Manual,
 }
 
 impl Executable {
-    /// How the parameters are spread; `None` if the program says nothing.
+    /// Returns the shardings of the parameters; `None` if the program does not state them.
     ///
     /// # Errors
-    /// [`Error::Missing`] if the plugin lacks the extension, which came after API 0.90;
+    /// [`Error::Missing`] if the plugin lacks the extension, which was added after API 0.90;
     /// [`Error::Status`].
     pub fn parameter_shardings(&self) -> Result<Option<Vec<Sharding>>> {
         self.shardings("PJRT_Shardings_ParameterShardings", |extension| {
@@ -44,10 +44,10 @@ impl Executable {
         })
     }
 
-    /// How the results are spread; `None` if the program says nothing.
+    /// Returns the shardings of the results; `None` if the program does not state them.
     ///
     /// # Errors
-    /// As for [`parameter_shardings`](Self::parameter_shardings).
+    /// The errors of [`parameter_shardings`](Self::parameter_shardings).
     pub fn result_shardings(&self) -> Result<Option<Vec<Sharding>>> {
         self.shardings("PJRT_Shardings_OutputShardings", |extension| extension.output_shardings)
     }
@@ -58,7 +58,8 @@ impl Executable {
         function: impl FnOnce(&sys::PJRT_Shardings_Extension) -> Option<sys::PJRT_Shardings_Function>,
     ) -> Result<Option<Vec<Sharding>>> {
         let plugin = self.plugin();
-        // SAFETY: the struct is this extension's, and zeros are null pointers and absent functions.
+        // SAFETY: the struct is the one of this extension, and zeros are null pointers and absent
+        // functions.
         let extension: sys::PJRT_Shardings_Extension =
             unsafe { plugin.extension(sys::PJRT_Extension_Type_Shardings, name) }?;
         let function = function(&extension).ok_or_else(|| plugin.missing(name))?;
@@ -70,8 +71,8 @@ impl Executable {
             shardings: std::ptr::null(),
             sharding_sizes: std::ptr::null(),
         };
-        // SAFETY: the executable is alive; an error is ours; the shardings live as long as the
-        // executable.
+        // SAFETY: the executable is alive; this function owns the error; the shardings live as long
+        // as the executable.
         let (shardings, sizes) = unsafe {
             let error = function(&raw mut args);
             if !error.is_null() {
@@ -86,7 +87,7 @@ impl Executable {
             )
         };
         let shardings = shardings.iter().zip(sizes).map(|(&bytes, &size)| {
-            // SAFETY: each sharding comes with its length.
+            // SAFETY: each sharding is accompanied by its length.
             Sharding::decode(unsafe { api::slice(bytes.cast::<u8>(), size) })
         });
         shardings.collect::<Result<_>>().map(Some)
@@ -132,8 +133,8 @@ messages! {
 }
 
 impl OpSharding {
-    /// The devices of the tiles. They are listed, or are the numbers from 0 on, laid out in
-    /// `iota_dims` and transposed.
+    /// Returns the devices of the tiles. They are listed explicitly, or are the numbers from 0,
+    /// arranged in `iota_dims` and transposed.
     fn expand_devices(&self) -> Option<Vec<i64>> {
         let count =
             self.tiles.iter().try_fold(1_i64, |product, &tiles| product.checked_mul(tiles))?;
@@ -157,7 +158,8 @@ impl OpSharding {
             strides[axis - 1] = strides[axis] * dims[axis];
         }
         let device = |mut position: i64| {
-            // The position, read in the transposed dimensions, names an index along each axis.
+            // The position, interpreted in the transposed dimensions, gives an index along each
+            // axis.
             permutation.iter().rev().fold(0, |device, &axis| {
                 let index = position % dims[axis];
                 position /= dims[axis];
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_add_up_is_refused() {
+    fn inconsistent_shardings_are_refused() {
         assert_eq!(Sharding::decode(&[]).expect("empty"), Sharding::Replicated);
         assert!(Sharding::decode(&[0xff]).is_err());
         let proto =

@@ -1,11 +1,11 @@
-//! What types a program takes.
+//! The parameter types of a program.
 
 use crate::error::Result;
 use crate::hlo;
 use crate::mlir::{Scanner, Word};
 use crate::types::{ArrayType, ElementType};
 
-/// The types of a program's parameters, as one device sees them.
+/// The types of a program's parameters on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     /// One type for each parameter, in order.
@@ -13,15 +13,15 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Reads the parameters of `@main` from StableHLO text; `None` where it says them in a way that
-    /// is not read here, such as an alias.
+    /// Reads the parameters of `@main` from StableHLO text; `None` if they are written in a form
+    /// that this crate does not parse, such as a type alias.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut words = Scanner::new(text);
         loop {
             if words.next()? != Word::Name("func.func") {
                 continue;
             }
-            // A visibility may stand in between.
+            // A visibility keyword may precede the name.
             let name = words.find(|word| matches!(word, Word::Symbol(_)))?;
             if name == Word::Symbol("main") {
                 break;
@@ -41,11 +41,11 @@ impl Signature {
                 return Some(Self { parameters });
             }
         }
-        // `@main()` has nothing between its parentheses.
+        // `@main()` has no words between its parentheses.
         parameters.is_empty().then_some(Self { parameters })
     }
 
-    /// Reads the parameters from a compiled program, in the form in which a plugin returns it.
+    /// Reads the parameters from a compiled program, in the format in which a plugin returns it.
     pub(crate) fn from_optimized(code: &[u8], format: &str) -> Result<Self> {
         let module = hlo::Module::from_optimized("signature", code, format)?;
         let shape = module.host_program_shape.unwrap_or_default();
@@ -61,7 +61,7 @@ fn parameter_type(words: &mut Scanner<'_>) -> Option<ArrayType> {
     match words.next()? {
         Word::Tensor(shape) => {
             let parsed = tensor_type(shape)?;
-            // An encoding would follow the shape; its meaning is not known here.
+            // An encoding would follow the shape; encodings are not supported.
             (words.next()? == Word::Sign('>')).then_some(parsed)
         }
         Word::Sign('!') if words.next()? == Word::Name("stablehlo.token") => {
@@ -71,8 +71,8 @@ fn parameter_type(words: &mut Scanner<'_>) -> Option<ArrayType> {
     }
 }
 
-/// Passes over a parameter's attributes and location. True if another parameter follows, false
-/// after the last.
+/// Skips a parameter's attributes and location. Returns true if another parameter follows, and
+/// false after the last.
 fn skip_attributes(words: &mut Scanner<'_>) -> Option<bool> {
     let mut depth = 0_usize;
     for word in words {
@@ -87,7 +87,7 @@ fn skip_attributes(words: &mut Scanner<'_>) -> Option<bool> {
     None
 }
 
-/// Reads `4x8xf32`.
+/// Parses a type such as `4x8xf32`.
 fn tensor_type(mut shape: &str) -> Option<ArrayType> {
     let mut dims = Vec::new();
     shape = shape.trim();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_left_to_the_plugin() {
+    fn unparsed_text_is_left_to_the_plugin() {
         assert_eq!(parameters("func.func @main(%x: !alias) { return }"), None);
         assert_eq!(parameters("func.func @main(%x: tensor<4xf32, #enc>) { return }"), None);
         assert_eq!(parameters("func.func @main(%x: tensor<4xi7>) { return }"), None);

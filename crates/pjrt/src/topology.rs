@@ -1,4 +1,4 @@
-//! Topologies: devices to compile for, whether or not they are there.
+//! Topologies: existing or hypothetical devices to compile for.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ pub struct Topology(Arc<Inner>);
 struct Inner {
     plugin: Plugin,
     topology: Handle<sys::PJRT_TopologyDescription>,
-    /// The client that owns the topology; `None` if it is ours to destroy.
+    /// The client that owns the topology; `None` if this object owns it.
     client: Option<Client>,
 }
 
 impl Topology {
-    /// A topology by its name, such as libtpu's `v5e:4x4`. The CPU plugins have none by name; see
-    /// [`Client::topology`].
+    /// Returns a topology by its name, such as libtpu's `v5e:4x4`. The CPU plugins have no named
+    /// topologies; see [`Client::topology`].
     ///
     /// # Errors
-    /// [`Error::Status`] if the plugin does not know the name, or has no topologies by name.
+    /// [`Error::Status`] if the plugin does not know the name or has no named topologies.
     ///
     /// # Example
     /// ```no_run
@@ -50,14 +50,14 @@ impl Topology {
         args.topology_name_size = name.len();
         args.create_options = raw.as_ptr();
         args.num_options = raw.len();
-        // SAFETY: name and options are borrowed for the call; the topology is ours.
+        // SAFETY: name and options are borrowed for the call; the caller owns the topology.
         unsafe {
             plugin.call(&mut args)?;
             Self::from_owned(plugin, args.topology)
         }
     }
 
-    /// A topology from the bytes of [`serialize`](Self::serialize).
+    /// Creates a topology from the bytes of [`serialize`](Self::serialize).
     ///
     /// # Errors
     /// [`Error::Status`] if the bytes are not a topology; [`Error::Missing`].
@@ -65,7 +65,7 @@ impl Topology {
         let mut args = sys::PJRT_TopologyDescription_Deserialize_Args::new();
         args.serialized_topology = bytes.as_ptr().cast();
         args.serialized_topology_size = bytes.len();
-        // SAFETY: the bytes are borrowed for the call; the topology is ours.
+        // SAFETY: the bytes are borrowed for the call; the caller owns the topology.
         unsafe {
             plugin.call(&mut args)?;
             Self::from_owned(plugin, args.topology)
@@ -73,7 +73,7 @@ impl Topology {
     }
 
     /// # Safety
-    /// `topology` came from this plugin, and nobody else destroys it.
+    /// `topology` came from this plugin, and no other code destroys it.
     unsafe fn from_owned(
         plugin: Plugin,
         topology: *mut sys::PJRT_TopologyDescription,
@@ -93,12 +93,12 @@ impl Topology {
         Ok(Self(Arc::new(Inner { plugin, topology, client: Some(client.clone()) })))
     }
 
-    /// The plugin that knows the topology.
+    /// Returns the plugin of the topology.
     pub fn plugin(&self) -> Plugin {
         self.0.plugin
     }
 
-    /// The platform: `cpu`, `cuda`, `tpu`.
+    /// Returns the platform name: `cpu`, `cuda`, `tpu`.
     ///
     /// # Errors
     /// [`Error::Status`].
@@ -112,7 +112,7 @@ impl Topology {
         }
     }
 
-    /// The platform's version, as the plugin describes it.
+    /// Returns the platform's version, as the plugin describes it.
     ///
     /// # Errors
     /// [`Error::Status`].
@@ -126,7 +126,7 @@ impl Topology {
         }
     }
 
-    /// The devices, in the plugin's order.
+    /// Returns the devices, in the plugin's order.
     ///
     /// # Errors
     /// [`Error::Status`].
@@ -143,14 +143,14 @@ impl Topology {
     fn device_descriptions(&self) -> Result<&[*mut sys::PJRT_DeviceDescription]> {
         let mut args = sys::PJRT_TopologyDescription_GetDeviceDescriptions_Args::new();
         args.topology = self.0.topology.as_ptr();
-        // SAFETY: the topology is alive, and its list lives as long.
+        // SAFETY: the topology is alive, and its list of devices lives as long as the topology.
         unsafe {
             self.plugin().call(&mut args)?;
             Ok(api::slice(args.descriptions, args.num_descriptions))
         }
     }
 
-    /// What else the plugin tells about the topology.
+    /// Returns the plugin's attributes of the topology.
     ///
     /// # Errors
     /// [`Error::Status`].
@@ -164,10 +164,10 @@ impl Topology {
         }
     }
 
-    /// Bytes from which [`deserialize`](Self::deserialize) makes the topology again.
+    /// Serializes the topology. [`deserialize`](Self::deserialize) restores it.
     ///
     /// # Errors
-    /// [`Error::Status`], with `UNIMPLEMENTED` where the plugin cannot.
+    /// [`Error::Status`], with `UNIMPLEMENTED` if the plugin does not support it.
     pub fn serialize(&self) -> Result<Vec<u8>> {
         let mut args = sys::PJRT_TopologyDescription_Serialize_Args::new();
         args.topology = self.0.topology.as_ptr();
@@ -182,8 +182,9 @@ impl Topology {
         }
     }
 
-    /// Compiles a program for these devices, without any of them. The result can be asked about and
-    /// serialized; to run it, a client of such devices [loads](Client::load) the serialized bytes.
+    /// Compiles a program for these devices, without accessing any. The result can be analyzed and
+    /// serialized. To run it, a client with such devices [loads](Client::load) the serialized
+    /// bytes.
     ///
     /// # Errors
     /// [`Error::Status`] with the compiler's message; [`Error::Invalid`] for options that do not
@@ -206,7 +207,7 @@ impl Topology {
         args.compile_options_size = encoded.len();
         args.client = self.0.client.as_ref().map_or(std::ptr::null_mut(), Client::as_ptr);
         // SAFETY: topology, program and options are alive for the call; the client is the
-        // topology's own or null; the executable is ours.
+        // topology's client or null; the caller owns the executable.
         unsafe {
             self.plugin().call(&mut args)?;
             Executable::from_raw(self.plugin(), self.0.client.as_ref(), args.executable)
@@ -234,7 +235,7 @@ impl Drop for Inner {
         }
         let mut args = sys::PJRT_TopologyDescription_Destroy_Args::new();
         args.topology = self.topology.as_ptr();
-        // SAFETY: this is the last handle, and the topology is ours.
+        // SAFETY: this is the last handle, and it owns the topology.
         unsafe { self.plugin.release(&mut args) }
     }
 }

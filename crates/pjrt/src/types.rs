@@ -11,10 +11,10 @@ macro_rules! element_types {
     ($($(#[$doc:meta])* $name:ident, $mlir:literal, $bits:literal, $pjrt:ident, $primitive:literal;)+) => {
         /// The type of an array's elements.
         ///
-        /// The types below eight bits take one byte per element on the host, in
-        /// [`to_host`](crate::UniqueBuffer::to_host) as in
-        /// [`buffer_from_host`](crate::Client::buffer_from_host), the signed ones as an `i8`;
-        /// devices pack them.
+        /// Types below eight bits take one byte per element on the host, both in
+        /// [`to_host`](crate::UniqueBuffer::to_host) and in
+        /// [`buffer_from_host`](crate::Client::buffer_from_host). Signed ones are stored as an
+        /// `i8`. Devices pack them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum ElementType {
@@ -25,7 +25,7 @@ macro_rules! element_types {
             /// Every element type.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// The name in StableHLO text.
+            /// Returns the type's name in StableHLO text.
             ///
             /// ```
             /// # use oxidax_pjrt::ElementType;
@@ -35,7 +35,7 @@ macro_rules! element_types {
                 match self { $(Self::$name => $mlir,)+ }
             }
 
-            /// Bits of one element, not counting padding; 0 for a token.
+            /// Returns the number of bits of one element without padding; 0 for a token.
             pub fn bits(self) -> usize {
                 match self { $(Self::$name => $bits,)+ }
             }
@@ -48,7 +48,8 @@ macro_rules! element_types {
                 Self::ALL.iter().copied().find(|element| element.to_raw() == raw)
             }
 
-            /// The number in XLA's `PrimitiveType`, which HLO protos and FFI call frames use.
+            /// Returns the number in XLA's `PrimitiveType`, which HLO protos and FFI call frames
+            /// use.
             pub(crate) fn to_primitive(self) -> u32 {
                 match self { $(Self::$name => $primitive,)+ }
             }
@@ -106,7 +107,7 @@ element_types! {
     S4, "i4", 4, PJRT_Buffer_Type_S4, 21;
     /// Unsigned integer, 4 bits.
     U4, "ui4", 4, PJRT_Buffer_Type_U4, 22;
-    /// No data; orders side effects.
+    /// No data; a value that orders side effects.
     Token, "token", 0, PJRT_Buffer_Type_TOKEN, 17;
     /// Signed integer, 2 bits.
     S2, "i2", 2, PJRT_Buffer_Type_S2, 26;
@@ -131,7 +132,8 @@ element_types! {
 }
 
 impl ElementType {
-    /// Bytes of one element on the host: one for everything below eight bits, 0 for a token.
+    /// Returns the number of bytes of one element on the host: one for every type below eight bits,
+    /// 0 for a token.
     ///
     /// ```
     /// # use oxidax_pjrt::ElementType;
@@ -142,7 +144,8 @@ impl ElementType {
         self.bits().div_ceil(8)
     }
 
-    /// The minor version of the C API that first had the type, or the oldest supported one.
+    /// Returns the minor version of the C API that introduced the type, or the oldest supported
+    /// version.
     pub(crate) fn first_api_minor(self) -> i32 {
         match self {
             Self::S1 | Self::U1 | Self::F6E2M3FN | Self::F6E3M2FN => 114,
@@ -150,20 +153,20 @@ impl ElementType {
         }
     }
 
-    /// Whether devices pack several elements into one byte.
+    /// Returns true if devices pack several elements into one byte.
     pub fn is_packed(self) -> bool {
         self.bits() < 8 && self != Self::Token
     }
 }
 
 impl fmt::Display for ElementType {
-    /// Writes the short name that XLA's own messages use: `f32`, `s32`, `pred`.
+    /// Writes XLA's short name of the type: `f32`, `s32`, `pred`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 
-/// Sizes of an array's axes; most arrays have at most four.
+/// Sizes of an array's axes. Up to four are stored inline, which covers most arrays.
 pub type Dims = SmallVec<[i64; 4]>;
 
 /// Element type and dimensions of an array.
@@ -183,7 +186,7 @@ pub struct ArrayType {
 }
 
 impl ArrayType {
-    /// An array type.
+    /// Creates an array type.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a negative dimension or a size in bytes that does not fit the address
@@ -210,17 +213,17 @@ impl ArrayType {
         Ok(Self { element_type, dims: Dims::from_slice(dims), host_bytes })
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn element_type(&self) -> ElementType {
         self.element_type
     }
 
-    /// The sizes of the axes.
+    /// Returns the sizes of the axes.
     pub fn dims(&self) -> &[i64] {
         &self.dims
     }
 
-    /// Bytes of the dense array on the host.
+    /// Returns the number of bytes of the dense array on the host.
     pub fn host_bytes(&self) -> usize {
         self.host_bytes
     }
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_cannot_be_are_refused() {
+    fn impossible_sizes_are_refused() {
         assert!(ArrayType::new(ElementType::F32, &[-1]).is_err());
         assert!(ArrayType::new(ElementType::F32, &[i64::MAX, i64::MAX]).is_err());
         let empty =

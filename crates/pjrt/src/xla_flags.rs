@@ -1,5 +1,7 @@
-//! `XLA_FLAGS` in the environment: XLA aborts the process over a flag that it does not know, so
-//! their names are checked first. Their values are not: only the plugin knows what a flag may be.
+//! Checks of the environment variable `XLA_FLAGS`.
+//!
+//! XLA aborts the process on an unknown flag, so the flag names are checked first. The values are
+//! not checked, because only the plugin knows the valid values.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,11 +10,11 @@ use std::sync::Mutex;
 use crate::error::{Error, Result};
 use crate::plugin::Plugin;
 
-/// What was found for each plugin and text, because reading a plugin's file takes a tenth of a
-/// second.
+/// The checked combinations of plugin and text, cached because reading a plugin's file takes a
+/// tenth of a second.
 static CHECKED: Mutex<Vec<(Plugin, String)>> = Mutex::new(Vec::new());
 
-/// Refuses a flag whose name does not occur in the plugin's file.
+/// Returns an error for a flag whose name does not occur in the plugin's file.
 pub(crate) fn check(plugin: Plugin) -> Result<()> {
     let Some(text) = std::env::var_os("XLA_FLAGS") else { return Ok(()) };
     let text = text.to_string_lossy().into_owned();
@@ -42,8 +44,8 @@ pub(crate) fn check(plugin: Plugin) -> Result<()> {
     Err(Error::invalid("client", message))
 }
 
-/// The names in a list of flags. A text that does not begin with a dash is the name of a file with
-/// flags.
+/// Returns the names in a list of flags. A text that does not begin with a dash is the name of a
+/// file with flags.
 fn flag_names(text: &str) -> Result<Vec<String>> {
     let from_file;
     let text = match text.trim() {
@@ -61,14 +63,14 @@ fn flag_names(text: &str) -> Result<Vec<String>> {
     let flags = words(text).into_iter().filter(|word| word.starts_with('-'));
     let names = flags.map(|flag| {
         let flag = flag.split('=').next().unwrap_or_default();
-        // XLA knows flags with two dashes only; one with a single dash keeps it and so is found
-        // nowhere.
+        // XLA accepts only flags with two dashes. A flag with a single dash keeps it here, so its
+        // name is never found.
         flag.strip_prefix("--").unwrap_or(flag).to_owned()
     });
     Ok(names.collect())
 }
 
-/// The words of a list of flags; quotes hold blanks together.
+/// Splits a list of flags into words; quoted text may contain blanks.
 fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -90,7 +92,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The names that do not occur, with a zero byte on either side, in the plugin's file.
+/// Returns the names that do not occur, between two zero bytes, in the plugin's file.
 fn names_not_in(plugin: Plugin, names: &[String]) -> Result<Vec<String>> {
     const CHUNK: usize = 1 << 20;
     let unreadable = |source| Error::PluginNotFound { path: plugin.path().to_owned(), source };
@@ -116,7 +118,7 @@ fn names_not_in(plugin: Plugin, names: &[String]) -> Result<Vec<String>> {
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     let Some((&last, _)) = needle.split_last() else { return true };
     debug_assert_eq!(last, 0);
-    // Each zero byte ends a string; only strings that end like the needle are compared.
+    // Each zero byte ends a string. Only strings that end like the needle are compared.
     haystack.split_inclusive(|&byte| byte == 0).any(|string| string.ends_with(needle))
 }
 

@@ -1,4 +1,4 @@
-//! The constants of a call.
+//! Constant attributes of a custom call.
 
 use std::ffi::c_void;
 
@@ -7,7 +7,7 @@ use oxidax_pjrt_sys as sys;
 use crate::api;
 use crate::types::ElementType;
 
-/// A constant that a call was written with.
+/// A constant attribute of a call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Attribute {
@@ -15,7 +15,7 @@ pub enum Attribute {
     Scalar(Scalar),
     /// Text.
     String(String),
-    /// Several numbers of one type.
+    /// Several numbers of one element type.
     Array(Vec<Scalar>),
     /// Several attributes, sorted by name.
     Dictionary(Vec<(String, Attribute)>),
@@ -33,12 +33,12 @@ pub enum Scalar {
     Uint(u64),
     /// A single- or double-precision number.
     Float(f64),
-    /// Any other type, as its bytes.
+    /// A value of any other type, as its bytes.
     Other(ElementType, [u8; 16]),
 }
 
 impl Attribute {
-    /// The integer, if it is one that fits.
+    /// Returns the integer, if the value is one and fits an `i64`.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Self::Scalar(Scalar::Int(number)) => Some(*number),
@@ -47,7 +47,7 @@ impl Attribute {
         }
     }
 
-    /// The number, if it is a floating-point one.
+    /// Returns the number, if the value is a floating-point number.
     pub fn as_float(&self) -> Option<f64> {
         match self {
             Self::Scalar(Scalar::Float(number)) => Some(*number),
@@ -55,7 +55,7 @@ impl Attribute {
         }
     }
 
-    /// The boolean, if it is one.
+    /// Returns the boolean, if the value is one.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Scalar(Scalar::Bool(flag)) => Some(*flag),
@@ -63,7 +63,7 @@ impl Attribute {
         }
     }
 
-    /// The text, if it is text.
+    /// Returns the text, if the value is text.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -71,14 +71,14 @@ impl Attribute {
         }
     }
 
-    /// Copies the attributes of a frame or a dictionary. Kinds that are newer than this crate are
-    /// left out.
+    /// Copies the attributes of a frame or a dictionary. Attribute kinds that this crate does not
+    /// support are omitted.
     ///
     /// # Safety
     /// The attributes belong to a running call.
     pub(super) unsafe fn list(raw: &sys::XLA_FFI_Attrs) -> Vec<(String, Self)> {
         let count = usize::try_from(raw.size).unwrap_or(0);
-        // SAFETY: there are as many types, names and values as the struct says.
+        // SAFETY: the numbers of types, names and values are those that the struct states.
         let (kinds, names, values) = unsafe {
             (
                 api::slice(raw.types, count),
@@ -87,16 +87,16 @@ impl Attribute {
             )
         };
         let pairs = kinds.iter().zip(names).zip(values).filter_map(|((&kind, &name), &value)| {
-            // SAFETY: names are spans, and the kind tells what the value is.
+            // SAFETY: names are spans, and the kind states the type of the value.
             unsafe { Some((span(&*name), Self::from_raw(kind, value)?)) }
         });
         pairs.collect()
     }
 
     /// # Safety
-    /// `value` points to what `kind` says.
+    /// `value` points to a value of the type that `kind` states.
     unsafe fn from_raw(kind: sys::XLA_FFI_AttrType, value: *mut c_void) -> Option<Self> {
-        // SAFETY: the caller vouches for the kind.
+        // SAFETY: the caller guarantees the kind.
         unsafe {
             match kind {
                 sys::XLA_FFI_AttrType_SCALAR => {
@@ -152,6 +152,6 @@ impl Scalar {
 /// # Safety
 /// The span's bytes are readable.
 unsafe fn span(span: &sys::XLA_FFI_ByteSpan) -> String {
-    // SAFETY: the caller vouches for the span.
+    // SAFETY: the caller guarantees the span.
     unsafe { api::string(span.ptr, span.len) }
 }

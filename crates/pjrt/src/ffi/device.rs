@@ -1,11 +1,11 @@
-//! Copies between a GPU's memory and the host's, for handlers that compute on the host.
+//! Copies between GPU memory and host memory, for handlers that compute on the host.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-/// NVIDIA's driver, which is there wherever its plugin found a device.
+/// NVIDIA's driver, which is present on every machine where the CUDA plugin found a device.
 const LIBRARY: &str = "libcuda.so.1";
 
 type Status = c_int;
@@ -13,9 +13,8 @@ type Address = u64;
 type Stream = *mut c_void;
 type Context = *mut c_void;
 
-/// The functions of the driver API that copies need, as [its
-/// reference](https://docs.nvidia.com/cuda/cuda-driver-api/) declares them. Results of 0 are
-/// success.
+/// The driver API functions required for copies, as declared in [its
+/// reference](https://docs.nvidia.com/cuda/cuda-driver-api/). A result of 0 means success.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Driver {
     context_of: unsafe extern "C" fn(Stream, *mut Context) -> Status,
@@ -28,17 +27,17 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// The driver of this machine, loaded once.
+    /// Returns the driver of this machine, loaded once.
     pub(super) fn get() -> Result<Driver, String> {
         static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
         DRIVER.get_or_init(|| Self::load().map_err(|error| format!("{LIBRARY}: {error}"))).clone()
     }
 
     fn load() -> Result<Driver, libloading::Error> {
-        // SAFETY: the driver's initialisers are those that the plugin has run already.
+        // SAFETY: the plugin has already run the driver's initializers.
         let library = unsafe { Library::open(Some(LIBRARY), RTLD_NOW | RTLD_LOCAL) }?;
-        // SAFETY: each function has the type under which the driver's reference declares it, and
-        // the library is never closed.
+        // SAFETY: each function has the type declared in the driver's reference, and the library is
+        // never closed.
         let driver = unsafe {
             Driver {
                 context_of: *library.get(b"cuStreamGetCtx\0")?,
@@ -54,10 +53,10 @@ impl Driver {
         Ok(driver)
     }
 
-    /// The bytes at an address of the device, as they are when the stream has come this far.
+    /// Reads bytes at a device address, after the work queued on the stream so far.
     ///
     /// # Safety
-    /// So many bytes are there, and the stream is a live one of that device.
+    /// `len` bytes at the address are readable, and the stream is a live stream of that device.
     pub(super) unsafe fn read(
         &self,
         from: *const u8,
@@ -65,8 +64,8 @@ impl Driver {
         stream: Stream,
     ) -> Result<Vec<u8>, String> {
         let mut bytes = vec![0; len];
-        // SAFETY: the caller vouches for the device's side, and the host's is `len` bytes long and
-        // lives until the stream has been waited for.
+        // SAFETY: the caller guarantees the device side. The host side is `len` bytes long and
+        // lives until the stream has been synchronized.
         unsafe {
             self.on(stream, || {
                 self.check("copying from the device", || {
@@ -77,17 +76,17 @@ impl Driver {
         Ok(bytes)
     }
 
-    /// Writes bytes to an address of the device, before the stream goes on.
+    /// Writes bytes to a device address, before any work queued on the stream later.
     ///
     /// # Safety
-    /// There is room for them, and the stream is a live one of that device.
+    /// The bytes at the address are writable, and the stream is a live stream of that device.
     pub(super) unsafe fn write(
         &self,
         to: *mut u8,
         bytes: &[u8],
         stream: Stream,
     ) -> Result<(), String> {
-        // SAFETY: as in `read`, the other way round.
+        // SAFETY: as in `read`, in the other direction.
         unsafe {
             self.on(stream, || {
                 self.check("copying to the device", || {
@@ -97,17 +96,17 @@ impl Driver {
         }
     }
 
-    /// Does what `f` does in the context of the stream, and waits for the stream.
+    /// Runs `f` in the context of the stream, then waits for the stream.
     ///
     /// # Safety
-    /// The stream is a live one.
+    /// The stream is live.
     unsafe fn on(
         &self,
         stream: Stream,
         f: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
         let mut context: Context = std::ptr::null_mut();
-        // SAFETY: the caller vouches for the stream, and the place for the context is ours.
+        // SAFETY: the caller guarantees the stream, and the context variable is local.
         unsafe {
             self.check("asking for the stream's context", || {
                 (self.context_of)(stream, &raw mut context)
@@ -115,8 +114,8 @@ impl Driver {
             self.check("entering the stream's context", || (self.push)(context))?;
         }
         let done = f();
-        // SAFETY: as above. It is waited for even after a failure, so that nothing is under way
-        // when the host's memory goes.
+        // SAFETY: as above. The stream is synchronized even after a failure, so that no copy is in
+        // progress when the host memory is freed.
         let waited = unsafe { self.check("waiting for the stream", || (self.wait)(stream)) };
         // SAFETY: the context was pushed above.
         let left =
@@ -125,14 +124,14 @@ impl Driver {
     }
 
     /// # Safety
-    /// `call` calls a function of the driver as its reference demands.
+    /// `call` calls a function of the driver as its reference requires.
     unsafe fn check(&self, doing: &str, call: impl FnOnce() -> Status) -> Result<(), String> {
         let status = call();
         if status == 0 {
             return Ok(());
         }
         let mut text: *const c_char = std::ptr::null();
-        // SAFETY: the text is a constant of the driver's, or stays null.
+        // SAFETY: the text is a constant of the driver, or stays null.
         let words = unsafe {
             (self.say)(status, &raw mut text);
             text.is_null()
@@ -157,10 +156,11 @@ mod tests {
         0
     }
 
-    /// The host's memory in the place of a device's; a null stream's context cannot be entered.
+    /// A test double that uses host memory as device memory. It cannot enter the context of a null
+    /// stream.
     const DOUBLE: Driver = {
         unsafe extern "C" fn context_of(stream: Stream, context: *mut Context) -> Status {
-            // SAFETY: the place is the caller's.
+            // SAFETY: the caller provides the variable.
             unsafe { *context = stream };
             note("context")
         }
@@ -176,7 +176,7 @@ mod tests {
             n: usize,
             _: Stream,
         ) -> Status {
-            // SAFETY: the tests give addresses of the host.
+            // SAFETY: the tests pass host addresses.
             unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to.cast(), n) };
             note("to host")
         }
@@ -194,7 +194,7 @@ mod tests {
             note("wait")
         }
         unsafe extern "C" fn say(_: Status, text: *mut *const c_char) -> Status {
-            // SAFETY: the place is the caller's.
+            // SAFETY: the caller provides the variable.
             unsafe { *text = c"invalid device context".as_ptr() };
             0
         }
@@ -205,7 +205,7 @@ mod tests {
     fn copies_are_made_in_the_streams_context_and_waited_for() {
         let device = [1_u8, 2, 3];
         let stream: Stream = std::ptr::dangling_mut::<u8>().cast();
-        // SAFETY: the double copies within the host.
+        // SAFETY: the test double copies within host memory.
         let read = unsafe { DOUBLE.read(device.as_ptr(), 3, stream) };
         assert_eq!(read.as_deref(), Ok(&device[..]));
         assert_eq!(DONE.take(), ["context", "push", "to host", "wait", "pop"]);
@@ -217,8 +217,8 @@ mod tests {
     }
 
     #[test]
-    fn what_the_driver_refuses_is_said_in_its_words() {
-        // SAFETY: nothing is copied, as the context is refused first.
+    fn driver_errors_contain_the_drivers_message() {
+        // SAFETY: no copy takes place, because entering the context fails first.
         let refused = unsafe { DOUBLE.read(std::ptr::null(), 3, std::ptr::null_mut()) };
         let words = "entering the stream's context: the driver says 201, invalid device context";
         assert_eq!(refused, Err(words.to_owned()));

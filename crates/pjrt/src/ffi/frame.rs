@@ -1,4 +1,4 @@
-//! What a handler sees of a call.
+//! The call frame: arguments, results and attributes that a handler receives.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -12,14 +12,14 @@ use crate::types::ElementType;
 
 const OUT_OF_REACH: &str = "the call's buffers lie in memory of a device that is out of reach";
 
-/// Whose memory arguments and results lie in.
+/// The memory in which arguments and results are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
-    /// The host's: they can be looked at.
+    /// Host memory, which is directly accessible.
     Host,
-    /// That of an NVIDIA GPU: they can be copied.
+    /// Memory of an NVIDIA GPU, which can be copied.
     Cuda,
-    /// Another device's.
+    /// Memory of another device.
     Unknown,
 }
 
@@ -38,7 +38,7 @@ pub struct Argument<'a> {
     bytes: &'a [u8],
 }
 
-/// A result of a call, to be written.
+/// A result of a call, to be written by the handler.
 #[derive(Debug)]
 pub struct ResultBuffer<'a> {
     element_type: ElementType,
@@ -47,17 +47,17 @@ pub struct ResultBuffer<'a> {
 }
 
 impl<'a> Argument<'a> {
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn element_type(&self) -> ElementType {
         self.element_type
     }
 
-    /// The sizes of the axes.
+    /// Returns the sizes of the axes.
     pub fn dims(&self) -> &'a [i64] {
         self.dims
     }
 
-    /// The elements in row-major order. Types below eight bits are packed, as they are on the
+    /// Returns the elements in row-major order. Types below eight bits are packed, as on the
     /// device.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -65,29 +65,29 @@ impl<'a> Argument<'a> {
 }
 
 impl ResultBuffer<'_> {
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn element_type(&self) -> ElementType {
         self.element_type
     }
 
-    /// The sizes of the axes.
+    /// Returns the sizes of the axes.
     pub fn dims(&self) -> &[i64] {
         self.dims
     }
 
-    /// The elements in row-major order, as for [`Argument::bytes`].
+    /// Returns the elements in row-major order, packed as in [`Argument::bytes`].
     pub fn bytes(&self) -> &[u8] {
         self.bytes
     }
 
-    /// The elements in row-major order, as for [`Argument::bytes`]. What is not written is
-    /// arbitrary.
+    /// Returns the elements for writing, in row-major order and packed as in [`Argument::bytes`].
+    /// Elements that are not written have arbitrary values.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes
     }
 }
 
-/// The place of an argument or a result.
+/// The type and memory of an argument or a result.
 struct Place<'a> {
     element_type: ElementType,
     dims: &'a [i64],
@@ -100,13 +100,13 @@ impl<'a> Place<'a> {
     /// # Safety
     /// `buffer` is null or a buffer of a running call.
     unsafe fn new(buffer: *mut std::ffi::c_void) -> Result<Self, String> {
-        // SAFETY: the caller vouches for the buffer.
+        // SAFETY: the caller guarantees the buffer.
         let buffer = unsafe { buffer.cast::<sys::XLA_FFI_Buffer>().as_ref() };
         let buffer = buffer.ok_or("the call has an absent buffer")?;
         let element_type = ElementType::from_primitive(buffer.dtype)
             .ok_or_else(|| format!("the call has a buffer of XLA type {}", buffer.dtype))?;
         let rank = usize::try_from(buffer.rank).map_err(|error| error.to_string())?;
-        // SAFETY: a buffer has as many dimensions as its rank says.
+        // SAFETY: the number of dimensions equals the buffer's rank.
         let dims = unsafe { api::slice(buffer.dims, rank) };
         let elements = dims
             .iter()
@@ -129,18 +129,18 @@ impl<'a> Place<'a> {
     }
 
     /// # Safety
-    /// Nobody writes to the place while the argument exists.
+    /// The memory is not written to while the argument exists.
     unsafe fn as_argument<'b>(&self) -> Argument<'b>
     where
         'a: 'b,
     {
-        // SAFETY: the place holds `len` bytes for the call.
+        // SAFETY: the memory holds `len` bytes for the duration of the call.
         let bytes = unsafe { api::slice(self.start.cast_const(), self.len) };
         Argument { element_type: self.element_type, dims: self.dims, bytes }
     }
 
     /// # Safety
-    /// Nobody else reads or writes the place while the result exists.
+    /// No other code reads or writes the memory while the result exists.
     unsafe fn as_result<'b>(&self) -> ResultBuffer<'b>
     where
         'a: 'b,
@@ -148,7 +148,8 @@ impl<'a> Place<'a> {
         let bytes: &mut [u8] = if self.len == 0 {
             &mut []
         } else {
-            // SAFETY: the place holds `len` bytes for the call, which XLA leaves to the handler.
+            // SAFETY: the memory holds `len` bytes for the duration of the call, and XLA leaves it
+            // to the handler.
             unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
         };
         ResultBuffer { element_type: self.element_type, dims: self.dims, bytes }
@@ -157,28 +158,30 @@ impl<'a> Place<'a> {
 
 impl<'a> CallFrame<'a> {
     /// # Safety
-    /// The frame is that of a running call, in its execution stage, with buffers in that memory.
+    /// The frame belongs to a running call, in its execution stage, and its buffers are in
+    /// `memory`.
     pub(super) unsafe fn new(raw: &'a sys::XLA_FFI_CallFrame, memory: Memory) -> Self {
         Self { raw, memory }
     }
 
-    /// How many arguments the call has.
+    /// Returns the number of arguments.
     pub fn argument_count(&self) -> usize {
         self.raw.args.size as usize
     }
 
-    /// How many results the call has.
+    /// Returns the number of results.
     pub fn result_count(&self) -> usize {
         self.raw.rets.size as usize
     }
 
-    /// All arguments and all results.
+    /// Returns all arguments and all results.
     ///
     /// # Errors
-    /// A text if they lie in a device's memory, from and to which [`read`](Self::read) and
-    /// [`write`](Self::write) copy, or if a result shares memory with an argument, because the call
-    /// was written with `output_operand_aliases`; take them one by one then, with
-    /// [`argument`](Self::argument) and [`result`](Self::result).
+    /// A text in two cases:
+    /// - The buffers are in device memory. Use [`read`](Self::read) and [`write`](Self::write),
+    ///   which copy.
+    /// - A result shares memory with an argument, because the call has `output_operand_aliases`.
+    ///   Use [`argument`](Self::argument) and [`result`](Self::result) one at a time.
     pub fn buffers(&mut self) -> Result<(Vec<Argument<'_>>, Vec<ResultBuffer<'_>>), String> {
         self.expect_host()?;
         let arguments = self.argument_places()?;
@@ -198,30 +201,30 @@ impl<'a> CallFrame<'a> {
         Ok((arguments, results))
     }
 
-    /// One argument.
+    /// Returns an argument.
     ///
     /// # Errors
-    /// A text if there is no such argument, or if it lies in a device's memory.
+    /// A text if there is no such argument, or if it is in device memory.
     pub fn argument(&self, index: usize) -> Result<Argument<'_>, String> {
         self.expect_host()?;
         let place = self.argument_place(index)?;
-        // SAFETY: results can be written only through a mutable borrow of the frame, which this one
-        // excludes.
+        // SAFETY: results can be written only through a mutable borrow of the frame, which this
+        // borrow excludes.
         Ok(unsafe { place.as_argument() })
     }
 
-    /// One result, to be written.
+    /// Returns a result, to be written by the handler.
     ///
     /// # Errors
-    /// A text if there is no such result, or if it lies in a device's memory.
+    /// A text if there is no such result, or if it is in device memory.
     pub fn result(&mut self, index: usize) -> Result<ResultBuffer<'_>, String> {
         self.expect_host()?;
         let place = self.result_place(index)?;
-        // SAFETY: the frame is borrowed mutably, so no other slice of it exists.
+        // SAFETY: the frame is borrowed mutably, so no other slice of its buffers exists.
         Ok(unsafe { place.as_result() })
     }
 
-    /// The type of an argument's elements, and the sizes of its axes, wherever it lies.
+    /// Returns the element type and the axis sizes of an argument in any memory.
     ///
     /// # Errors
     /// A text if there is no such argument.
@@ -229,7 +232,7 @@ impl<'a> CallFrame<'a> {
         self.argument_place(index).map(|place| (place.element_type, place.dims))
     }
 
-    /// The type of a result's elements, and the sizes of its axes, wherever it lies.
+    /// Returns the element type and the axis sizes of a result in any memory.
     ///
     /// # Errors
     /// A text if there is no such result.
@@ -237,18 +240,18 @@ impl<'a> CallFrame<'a> {
         self.result_place(index).map(|place| (place.element_type, place.dims))
     }
 
-    /// A copy of an argument's elements in row-major order, on the host; waits for the device if it
-    /// lies there.
+    /// Copies an argument's elements to the host, in row-major order. Waits for the device if the
+    /// argument is in device memory.
     ///
     /// # Errors
-    /// A text if there is no such argument, or what the device's driver says.
+    /// A text if there is no such argument, or the error of the device's driver.
     pub fn read(&self, index: usize) -> Result<Vec<u8>, String> {
         let place = self.argument_place(index)?;
         match self.memory {
             // SAFETY: as in `argument`.
             Memory::Host => Ok(unsafe { place.as_argument() }.bytes.to_vec()),
             _ if place.len == 0 => Ok(Vec::new()),
-            // SAFETY: the place holds so many bytes of the device whose stream this call is on.
+            // SAFETY: the memory holds `len` bytes on the device of this call's stream.
             Memory::Cuda => unsafe {
                 Driver::get()?.read(place.start.cast_const(), place.len, self.stream()?)
             },
@@ -256,12 +259,12 @@ impl<'a> CallFrame<'a> {
         }
     }
 
-    /// Writes all of a result's elements, given in row-major order on the host; waits for the
-    /// device if it lies there.
+    /// Writes all elements of a result from host bytes in row-major order. Waits for the device if
+    /// the result is in device memory.
     ///
     /// # Errors
-    /// A text if there is no such result, if it has another number of bytes, or what the device's
-    /// driver says.
+    /// A text if there is no such result or it has another number of bytes, or the error of the
+    /// device's driver.
     pub fn write(&mut self, index: usize, bytes: &[u8]) -> Result<(), String> {
         let place = self.result_place(index)?;
         if place.len != bytes.len() {
@@ -274,8 +277,7 @@ impl<'a> CallFrame<'a> {
                 Ok(())
             }
             _ if bytes.is_empty() => Ok(()),
-            // SAFETY: the place has room for so many bytes of the device whose stream this call is
-            // on.
+            // SAFETY: the memory has space for these bytes on the device of this call's stream.
             Memory::Cuda => unsafe { Driver::get()?.write(place.start, bytes, self.stream()?) },
             Memory::Unknown => Err(OUT_OF_REACH.to_owned()),
         }
@@ -291,7 +293,7 @@ impl<'a> CallFrame<'a> {
         }
     }
 
-    /// The stream that the call is on.
+    /// Returns the stream of the call.
     fn stream(&self) -> Result<*mut c_void, String> {
         let mut args = sys::XLA_FFI_Stream_Get_Args {
             struct_size: size_of::<sys::XLA_FFI_Stream_Get_Args>(),
@@ -299,10 +301,10 @@ impl<'a> CallFrame<'a> {
             ctx: self.raw.ctx,
             stream: std::ptr::null_mut(),
         };
-        // SAFETY: the table is valid, and the function is in its oldest version.
+        // SAFETY: the table is valid, and the function exists in its oldest version.
         let get = unsafe { (*self.raw.api).XLA_FFI_Stream_Get };
         let get = get.ok_or("XLA does not tell which stream the call is on")?;
-        // SAFETY: the context is the call's.
+        // SAFETY: the context belongs to the call.
         let error = unsafe { get(&raw mut args) };
         if self.dropped(error) {
             return Err("XLA does not tell which stream the call is on".to_owned());
@@ -310,7 +312,7 @@ impl<'a> CallFrame<'a> {
         Ok(args.stream)
     }
 
-    /// Frees an error of XLA's; whether there was one.
+    /// Frees an error of XLA. Returns true if there was one.
     fn dropped(&self, error: *mut sys::XLA_FFI_Error) -> bool {
         if error.is_null() {
             return false;
@@ -320,7 +322,7 @@ impl<'a> CallFrame<'a> {
             extension_start: std::ptr::null_mut(),
             error,
         };
-        // SAFETY: the table is valid, and the error was given to us.
+        // SAFETY: the table is valid, and XLA passed ownership of the error.
         unsafe {
             if let Some(function) = (*self.raw.api).XLA_FFI_Error_Destroy {
                 function(&raw mut destroy);
@@ -329,19 +331,19 @@ impl<'a> CallFrame<'a> {
         true
     }
 
-    /// The attribute of this name in the call's `backend_config`.
+    /// Returns the attribute with this name in the call's `backend_config`.
     pub fn attribute(&self, name: &str) -> Option<Attribute> {
         self.attributes().into_iter().find(|(found, _)| found == name).map(|(_, value)| value)
     }
 
-    /// The attributes in the call's `backend_config`, sorted by name.
+    /// Returns the attributes in the call's `backend_config`, sorted by name.
     pub fn attributes(&self) -> Vec<(String, Attribute)> {
         // SAFETY: the attributes are valid for the call.
         unsafe { Attribute::list(&self.raw.attrs) }
     }
 
-    /// The device that the program runs on, counted among the client's; `None` if XLA is too old to
-    /// tell.
+    /// Returns the index of the device that the program runs on, among the client's devices; `None`
+    /// if XLA is too old to report it.
     pub fn device_ordinal(&self) -> Option<i32> {
         let end =
             std::mem::offset_of!(sys::XLA_FFI_Api, XLA_FFI_DeviceOrdinal_Get) + size_of::<usize>();
@@ -356,7 +358,7 @@ impl<'a> CallFrame<'a> {
             ctx: self.raw.ctx,
             device_ordinal: 0,
         };
-        // SAFETY: the table reaches as far as this function, and the context is the call's.
+        // SAFETY: the table includes this function, and the context belongs to the call.
         let error = unsafe { api.XLA_FFI_DeviceOrdinal_Get?(&raw mut args) };
         (!self.dropped(error)).then_some(args.device_ordinal)
     }
@@ -375,7 +377,7 @@ impl<'a> CallFrame<'a> {
     }
 
     fn argument_places(&self) -> Result<Vec<Place<'_>>, String> {
-        // SAFETY: the frame holds as many types and addresses as it says.
+        // SAFETY: the frame holds as many types and addresses as it states.
         let (kinds, places) = unsafe {
             (
                 api::slice(self.raw.args.types, self.argument_count()),
@@ -385,12 +387,12 @@ impl<'a> CallFrame<'a> {
         if kinds.iter().any(|&kind| kind != sys::XLA_FFI_ArgType_BUFFER) {
             return Err("the call has an argument that is not a buffer".to_owned());
         }
-        // SAFETY: each is a buffer.
+        // SAFETY: each address is that of a buffer.
         places.iter().map(|&place| unsafe { Place::new(place) }).collect()
     }
 
     fn result_places(&self) -> Result<Vec<Place<'_>>, String> {
-        // SAFETY: the frame holds as many types and addresses as it says.
+        // SAFETY: the frame holds as many types and addresses as it states.
         let (kinds, places) = unsafe {
             (
                 api::slice(self.raw.rets.types, self.result_count()),
@@ -400,7 +402,7 @@ impl<'a> CallFrame<'a> {
         if kinds.iter().any(|&kind| kind != sys::XLA_FFI_RetType_BUFFER) {
             return Err("the call has a result that is not a buffer".to_owned());
         }
-        // SAFETY: each is a buffer.
+        // SAFETY: each address is that of a buffer.
         places.iter().map(|&place| unsafe { Place::new(place) }).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! Custom calls: Rust functions that compiled programs call, through XLA's foreign function
+//! Custom calls: Rust functions that compiled programs call through XLA's foreign function
 //! interface.
 //!
 //! ```no_run
@@ -18,13 +18,13 @@
 //! A program calls it with `stablehlo.custom_call @example.double(%x) {api_version = 4 : i32} :
 //! (tensor<4xf32>) -> tensor<4xf32>`.
 //!
-//! On a GPU the buffers lie in the device's memory: [`CallFrame::read`] and [`CallFrame::write`]
-//! copy them, there and on the CPU alike.
+//! On a GPU the buffers are in device memory. [`CallFrame::read`] and [`CallFrame::write`] copy
+//! them, on GPU and CPU.
 //!
-//! Register a handler before a program that calls it is compiled. Calls without `has_side_effect =
-//! true` may be dropped or repeated, and calls with it run in any order unless a token ties them
-//! together. A handler may run on any thread, several at once, and must not run programs: that is
-//! refused.
+//! Register a handler before compiling a program that calls it. Calls without `has_side_effect =
+//! true` may be dropped or repeated. Calls with it run in any order unless a token orders them. A
+//! handler may run on any thread, and several may run at once. A handler that launches a program
+//! receives an error.
 
 mod attribute;
 mod device;

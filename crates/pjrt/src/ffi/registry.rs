@@ -1,4 +1,4 @@
-//! Which handler a plugin's call reaches, and the C function that it calls.
+//! The registry of handlers and the C functions through which plugins call them.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -15,20 +15,20 @@ use crate::plugin::Plugin;
 
 type Handler = Box<dyn Fn(&mut CallFrame<'_>) -> Result<(), String> + Send + Sync>;
 
-/// The version of XLA's FFI that handlers state: the oldest, because a plugin drops a handler that
-/// is newer than itself without a word, and nothing newer is used.
+/// The version of XLA's FFI that handlers report. It is the oldest version, because a plugin
+/// silently drops a handler that is newer than itself, and no newer feature is used.
 const FFI_VERSION: (i32, i32) = (0, 1);
 
-/// A handler is a bare C function, without room for data of its own, so each gets a C function of
-/// its own, which knows its place in this table.
+/// The table of handlers. XLA accepts only a plain C function without user data, so each handler
+/// gets its own C function, which knows its index in this table.
 static HANDLERS: [OnceLock<(Handler, Memory)>; TRAMPOLINES.len()] =
     [const { OnceLock::new() }; TRAMPOLINES.len()];
 
-/// What is registered where, by plugin, platform and name.
+/// The registered handlers, by plugin, platform and name.
 static REGISTERED: Mutex<Registered> = Mutex::new(Registered { count: 0, names: None });
 
 struct Registered {
-    /// How many places of the table are taken.
+    /// The number of used table entries.
     count: usize,
     names: Option<HashSet<(&'static str, String, String)>>,
 }
@@ -45,12 +45,12 @@ static TRAMPOLINES: [Trampoline; 64] = trampolines!(
 );
 
 thread_local! {
-    /// How many handlers are running on this thread.
+    /// The number of handlers running on this thread.
     static RUNNING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Refuses to launch a program from inside a handler: the handler may hold the very thread that the
-/// launch needs.
+/// Returns an error for launching a program inside a handler. The handler may occupy the thread
+/// that the launch needs.
 #[inline]
 pub(crate) fn refuse_inside_handler(operation: &'static str) -> Result<()> {
     if RUNNING.get() == 0 {
@@ -60,16 +60,15 @@ pub(crate) fn refuse_inside_handler(operation: &'static str) -> Result<()> {
     Err(Error::invalid(operation, message))
 }
 
-/// Makes `handler` what programs reach by a custom call of this name, on the client's plugin and
-/// platform. It stays until the process ends; a process has room for 64 handlers, so tell many
-/// callbacks apart by an attribute.
+/// Registers `handler` for custom calls of this name, on the client's plugin and platform. The
+/// registration lasts until the process ends. A process supports 64 handlers, so use an attribute
+/// to distinguish a larger number of callbacks.
 ///
-/// An error of the handler becomes the error of the execution, and so does a panic.
+/// An error of the handler becomes the error of the execution. A panic also becomes an error.
 ///
 /// # Errors
-/// [`Error::Invalid`] if the name is taken or there is no more room, or if the platform has no
-/// custom calls of this kind (TPUs do not); [`Error::Missing`] if the plugin has no FFI;
-/// [`Error::Status`].
+/// [`Error::Invalid`] if the name is taken, the table is full, or the platform does not support
+/// such custom calls (TPUs do not); [`Error::Missing`] if the plugin has no FFI; [`Error::Status`].
 pub fn register(
     client: &Client,
     name: &str,
@@ -101,7 +100,7 @@ pub fn register(
         );
         return Err(Error::invalid(OPERATION, message));
     };
-    // The plugin probes the handler while it is registered, but does not run it.
+    // The plugin probes the handler during registration, but does not run it.
     register_function(plugin, name, platform, *trampoline)?;
     registered.count += 1;
     registered.names.get_or_insert_default().insert(key);
@@ -117,7 +116,8 @@ fn register_function(
     trampoline: Trampoline,
 ) -> Result<()> {
     const FUNCTION: &str = "PJRT_FFI_Register_Handler";
-    // SAFETY: the struct is this extension's, and zeros are null pointers and absent functions.
+    // SAFETY: the struct is the one of this extension, and zeros are null pointers and absent
+    // functions.
     let extension: sys::PJRT_FFI_Extension =
         unsafe { plugin.extension(sys::PJRT_Extension_Type_FFI, FUNCTION) }?;
     let function = extension.register_handler.ok_or_else(|| plugin.missing(FUNCTION))?;
@@ -130,21 +130,21 @@ fn register_function(
         platform_name_size: platform.len(),
         ..Default::default()
     };
-    // SAFETY: the names are borrowed for the call, and the handler is a function of the type that
-    // XLA calls.
+    // SAFETY: the names are borrowed for the call, and the handler has the function type that XLA
+    // calls.
     let error = unsafe { function(&raw mut args) };
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: the error came from this plugin just now.
+    // SAFETY: the error was just returned by this plugin.
     Err(unsafe { plugin.take_error(FUNCTION, error) })
 }
 
-/// What XLA calls in the place of handler `INDEX`.
+/// The C function that XLA calls for handler `INDEX`.
 unsafe extern "C" fn trampoline<const INDEX: usize>(
     frame: *mut sys::XLA_FFI_CallFrame,
 ) -> *mut sys::XLA_FFI_Error {
-    // SAFETY: XLA passes a valid frame, which is ours for the call.
+    // SAFETY: XLA passes a valid frame, which this function may use during the call.
     let frame = unsafe { &*frame };
     // SAFETY: as above.
     if unsafe { answer_probe(frame) } || frame.stage != sys::XLA_FFI_ExecutionStage_EXECUTE {
@@ -153,8 +153,8 @@ unsafe extern "C" fn trampoline<const INDEX: usize>(
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let (handler, memory) = HANDLERS[INDEX].get().ok_or("the handler is not there yet")?;
         let _running = Running::new();
-        // SAFETY: the frame's buffers and attributes are valid for the call, and in the platform's
-        // memory.
+        // SAFETY: the frame's buffers and attributes are valid for the call, and the buffers are in
+        // the platform's memory.
         handler(&mut unsafe { CallFrame::new(frame, *memory) })
     }));
     let message = match outcome {
@@ -164,16 +164,16 @@ unsafe extern "C" fn trampoline<const INDEX: usize>(
             let text = payload.downcast_ref::<&str>().copied();
             let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
             let message = format!("the handler panicked: {}", text.unwrap_or("no message"));
-            // Dropping a payload may panic again, and nothing may unwind from here.
+            // Dropping a payload may panic again, and a panic must not unwind from here.
             std::mem::forget(payload);
             message
         }
     };
-    // SAFETY: the frame's functions are XLA's own.
+    // SAFETY: the frame's functions are provided by XLA.
     unsafe { raise(frame, message) }
 }
 
-/// Counts a running handler for as long as it lives.
+/// Counts a running handler until dropped.
 struct Running;
 
 impl Running {
@@ -189,8 +189,8 @@ impl Drop for Running {
     }
 }
 
-/// While a handler is registered, XLA asks for its version instead of running it. True if that was
-/// so.
+/// During the registration of a handler, XLA queries its version instead of running it. Returns
+/// true for such a query.
 ///
 /// # Safety
 /// The frame's list of extensions is valid.
@@ -199,9 +199,9 @@ unsafe fn answer_probe(frame: &sys::XLA_FFI_CallFrame) -> bool {
     // SAFETY: the list ends with null.
     while let Some(extension) = unsafe { next.as_ref() } {
         if extension.type_ == sys::XLA_FFI_Extension_Metadata {
-            // SAFETY: an extension of this type is the metadata's, which is writable.
+            // SAFETY: an extension of this type is the metadata extension, which is writable.
             let metadata = unsafe { (*next.cast::<sys::XLA_FFI_Metadata_Extension>()).metadata };
-            // SAFETY: as above; version and traits are where they were in the oldest version.
+            // SAFETY: as above; version and traits have the offsets of the oldest version.
             unsafe {
                 (*metadata).api_version.major_version = FFI_VERSION.0;
                 (*metadata).api_version.minor_version = FFI_VERSION.1;
@@ -214,12 +214,12 @@ unsafe fn answer_probe(frame: &sys::XLA_FFI_CallFrame) -> bool {
     false
 }
 
-/// Makes XLA's kind of error.
+/// Creates an error in XLA's representation.
 ///
 /// # Safety
 /// The frame's table of functions is valid.
 unsafe fn raise(frame: &sys::XLA_FFI_CallFrame, message: String) -> *mut sys::XLA_FFI_Error {
-    // The message is a C string, which ends at the first zero.
+    // The message is a C string, which ends at the first zero byte.
     let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
     let mut args = sys::XLA_FFI_Error_Create_Args {
         struct_size: size_of::<sys::XLA_FFI_Error_Create_Args>(),
@@ -227,7 +227,7 @@ unsafe fn raise(frame: &sys::XLA_FFI_CallFrame, message: String) -> *mut sys::XL
         message: message.as_ptr().cast::<c_char>(),
         errc: sys::XLA_FFI_Error_Code_INTERNAL,
     };
-    // SAFETY: the table's first function is this one in every version; the message is copied.
+    // SAFETY: this is the table's first function in every version; the message is copied.
     unsafe {
         match (*frame.api).XLA_FFI_Error_Create {
             Some(create) => create(&raw mut args),

@@ -1,4 +1,4 @@
-//! Host memory to device and back.
+//! Transfers between host memory and devices.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,12 +9,12 @@ use crate::execution::DONATE;
 use crate::plugins::{ALL, Api, client, compile, f32_buffer, f32_bytes, f32_values, on_each};
 
 #[test]
-fn every_element_type_comes_back_as_it_went() {
+fn every_element_type_round_trips() {
     on_each(|client, api| {
         let device = &client.addressable_devices()[0];
         for &element in ElementType::ALL {
             let dims = [3, 2];
-            // Values that fit the smallest types, different from one another where there is room.
+            // Values that fit the smallest types, distinct where the type permits.
             let mask = if element.bits() >= 8 { 0x3f } else { (1_u8 << element.bits()) - 1 };
             let mask = if element == ElementType::Pred { 1 } else { mask };
             let bytes: Vec<u8> =
@@ -39,7 +39,7 @@ fn every_element_type_comes_back_as_it_went() {
 }
 
 #[test]
-fn sizes_are_checked_both_ways() {
+fn sizes_are_checked_in_both_directions() {
     on_each(|client, _| {
         let device = &client.addressable_devices()[0];
         let put = |bytes: &[u8], dims: &[i64]| {
@@ -85,7 +85,7 @@ fn strides_transpose_and_broadcast() {
     });
 }
 
-/// Counts how many of its kind are alive.
+/// Counts its live instances.
 struct Owner(AlignedBytes, Arc<AtomicUsize>);
 
 impl AsRef<[u8]> for Owner {
@@ -130,7 +130,7 @@ fn donated_shared_memory_is_not_written_to() {
         assert_eq!(f32_values(&result[0]), [2.0, 4.0]);
         assert_eq!(owner[..], f32_bytes(&[1.0, 2.0]));
 
-        // The same holds for memory that a buffer has taken over.
+        // The same applies to memory that a buffer owns.
         let owned = AlignedBytes::copy_of(&f32_bytes(&[1.0, 2.0]));
         let x = client.buffer_from_owned(owned, ElementType::F32, &[2], device).expect("adopted");
         let result = executable.execute(&[&x], &ExecuteOptions::default()).expect("runs");
@@ -140,7 +140,7 @@ fn donated_shared_memory_is_not_written_to() {
 }
 
 #[test]
-fn a_forgotten_view_leaks_the_buffer_and_nothing_worse() {
+fn a_forgotten_view_leaks_the_buffer() {
     on_each(|client, _| {
         let x = f32_buffer(client, &[2], &[1.0, 2.0]);
         std::mem::forget(x.host_view().expect("CPU"));
@@ -148,7 +148,7 @@ fn a_forgotten_view_leaks_the_buffer_and_nothing_worse() {
     });
 }
 
-/// Memory is counted for the whole process, so this test runs itself again in one of its own.
+/// Memory use is measured for the whole process, so this test runs itself in a separate process.
 #[test]
 fn buffers_that_are_dropped_are_freed() {
     const CASE: &str = "OXIDAX_TEST_MEMORY_CASE";
@@ -261,7 +261,7 @@ fn copies_between_devices_and_memories() {
             let put = client.buffer_from_host(&f32_bytes(&[3.0]), ElementType::F32, &[1], &memory);
             assert_eq!(f32_values(&put.expect("put")), [3.0]);
         }
-        // A device of another client is refused by name.
+        // A device of another client is rejected, and the error names it.
         let foreign = crate::plugins::client(if api == Api::V81 { Api::V106 } else { Api::V81 });
         let device = &foreign.addressable_devices()[0];
         assert!(
@@ -276,7 +276,7 @@ fn copies_between_devices_and_memories() {
 }
 
 #[test]
-fn small_signed_integers_come_back_with_their_sign() {
+fn small_signed_integers_are_sign_extended() {
     on_each(|client, _| {
         let device = &client.addressable_devices()[0];
         let round_trip = |element_type, values: &[i8]| {
@@ -290,7 +290,7 @@ fn small_signed_integers_come_back_with_their_sign() {
 }
 
 #[test]
-fn raw_bytes_are_as_the_device_has_them() {
+fn raw_bytes_have_the_device_representation() {
     on_each(|client, api| {
         let device = &client.addressable_devices()[0];
         let buffer =
@@ -310,7 +310,7 @@ fn raw_bytes_are_as_the_device_has_them() {
 }
 
 #[test]
-fn too_large_a_buffer_is_an_error() {
+fn an_oversized_buffer_is_an_error() {
     on_each(|client, _| {
         let device = &client.addressable_devices()[0];
         let huge = client.uninitialized_buffer(ElementType::F32, &[1 << 40], device);

@@ -1,4 +1,4 @@
-//! Rust functions called from compiled programs.
+//! Custom calls from compiled programs to Rust functions.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -105,7 +105,7 @@ fn errors_and_panics_become_errors_of_the_execution() {
 }
 
 #[test]
-fn a_handler_may_not_run_programs() {
+fn a_handler_cannot_run_programs() {
     on_each(|client, _| {
         let inner = compile(
             client,
@@ -121,7 +121,7 @@ fn a_handler_may_not_run_programs() {
         .expect("registered");
         let error = run(client, &compile(client, &call("test.nested", ""))).expect_err("refused");
         assert!(error.to_string().contains("may not run programs"), "{error}");
-        // Outside a handler, everything runs as before.
+        // Outside a handler, programs still run.
         run(client, &compile(client, &call("test.scale.none", "").replace("stablehlo.custom_call @test.scale.none(%x) {api_version = 4 : i32, backend_config = {}}\n             : (tensor<4xf32>) -> tensor<4xf32>", "stablehlo.add %x, %x : tensor<4xf32>"))).expect("runs");
     });
 }

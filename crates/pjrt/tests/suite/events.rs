@@ -1,4 +1,4 @@
-//! Work that finishes later.
+//! Events of asynchronous work.
 
 use std::sync::mpsc;
 
@@ -25,7 +25,7 @@ fn callbacks_run_once_with_the_outcome() {
 }
 
 #[test]
-fn a_panic_in_a_callback_goes_no_further() {
+fn a_panic_in_a_callback_is_caught() {
     on_each(|client, _| {
         let (sender, receiver) = mpsc::channel();
         let event = f32_buffer(client, &[2], &[1.0, 2.0]).ready_event().expect("an event");
@@ -55,7 +55,7 @@ fn an_event_may_outlive_its_buffer() {
 fn errors_of_work_reach_every_reader() {
     on_each(|client, _| {
         ffi::register(client, "test.late_failure", |_| Err("late".to_owned())).expect("registered");
-        // The product is large enough that the call comes back before the handler has run.
+        // The product is large enough that the call returns before the handler has run.
         let text = "func.func @main(%x: tensor<700x700xf32>) -> (tensor<700x700xf32>, tensor<700x700xf32>) {
             %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<700x700xf32>, tensor<700x700xf32>) -> tensor<700x700xf32>
             %1 = stablehlo.custom_call @test.late_failure(%0) {api_version = 4 : i32} : (tensor<700x700xf32>) -> tensor<700x700xf32>
@@ -79,7 +79,7 @@ fn errors_of_work_reach_every_reader() {
                         .expect("taken");
                     assert!(receiver.recv().expect("ran"));
                 }
-                // A program that takes a poisoned result fails too.
+                // A program that takes a failed result fails too.
                 assert!(
                     executable
                         .execute_with_event(&[&results[0]], &ExecuteOptions::default())

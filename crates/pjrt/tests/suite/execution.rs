@@ -1,4 +1,4 @@
-//! Running programs on one device.
+//! Execution of programs on one device.
 
 use oxidax_pjrt::{CompileOptions, ElementType, Error, ExecuteOptions, Program, Signature};
 
@@ -77,13 +77,13 @@ fn arguments_are_checked() {
         assert!(executable.execute(&[&x, &x], &wild).is_err());
         let wild = ExecuteOptions { donated: &[2], ..ExecuteOptions::default() };
         assert!(executable.execute(&[&x, &x], &wild).is_err());
-        // And after all these errors it still runs.
+        // After all these errors the program still runs.
         executable.execute(&[&x, &x], &ExecuteOptions::default()).expect("runs");
     });
 }
 
 #[test]
-fn donated_arguments_are_gone_unless_kept() {
+fn donated_arguments_are_deleted_unless_kept() {
     on_each(|client, _| {
         let executable = compile(client, DONATE);
         let x = f32_buffer(client, &[2], &[1.0, 2.0]);
@@ -102,7 +102,7 @@ fn donated_arguments_are_gone_unless_kept() {
         );
         assert!(x.to_vec().is_err());
 
-        // A donation that the caller did not announce is noticed when it matters.
+        // A donation that the caller did not announce is detected when the buffer is used.
         let y = f32_buffer(client, &[2], &[1.0, 2.0]);
         executable.execute(&[&y], &ExecuteOptions::default()).expect("runs");
         assert!(y.is_deleted());
@@ -129,7 +129,7 @@ fn a_view_keeps_a_donated_buffer() {
 }
 
 #[test]
-fn compile_errors_carry_the_plugins_words() {
+fn compile_errors_contain_the_plugins_message() {
     on_each(|client, api| {
         let compile = |text: &str| {
             let program = Program::mlir(text).expect("accepted");
@@ -208,7 +208,7 @@ fn a_portable_program_runs_on_any_device() {
 #[test]
 fn the_compiled_program_knows_its_parameters() {
     on_each(|client, _| {
-        // An alias is not read from the text, so the types come from the compiled program.
+        // An alias is not read from the text, so the types are read from the compiled program.
         let text = "!t = tensor<2x3xbf16>
             func.func @main(%x: !t, %y: tensor<i1>) -> (tensor<i1>, !t) { return %y, %x : tensor<i1>, !t }";
         let executable = compile(client, text);

@@ -1,5 +1,5 @@
-//! Programs for GPUs, compiled without one. Needs the CUDA plugin and what it compiles with:
-//! `oxidax plugin install cuda`.
+//! Compilation of programs for GPUs, without a GPU. Requires the CUDA plugin and its compiler
+//! tools: `oxidax plugin install cuda`.
 
 use oxidax_pjrt::{Client, CompileOptions, NamedValue, Plugin, Program, Topology, Value};
 use oxidax_plugin::{Config, Platform, Silent, find};
@@ -11,8 +11,8 @@ fn cuda() -> Plugin {
     Plugin::load(&found.path).expect("loads")
 }
 
-/// A step of a perceptron: two layers, a softmax, gradients of both layers' weights, an update in
-/// place.
+/// A training step of a perceptron: two layers, a softmax, gradients of both layers' weights, and
+/// an in-place update.
 const MLP: &str = "func.func public @main(
       %x: tensor<128x784xf32>, %y: tensor<128x10xf32>,
       %w: tensor<784x512xf32> {tf.aliasing_output = 0 : i32}, %v: tensor<512x10xf32> {tf.aliasing_output = 1 : i32})
@@ -59,7 +59,7 @@ const OTHERS: &str = "func.func public @main(%x: tensor<8x32x32x16xbf16>, %k: te
     %d = stablehlo.dot_general %q, %q, contracting_dims = [1] x [0] : (tensor<32x32xf8E4M3FN>, tensor<32x32xf8E4M3FN>) -> tensor<32x32xf32>
     return %c, %sorted, %d, %new : tensor<8x32x32x32xbf16>, tensor<1024xf32>, tensor<32x32xf32>, tensor<2xui64> }";
 
-/// Spread over eight devices, with a collective of its own.
+/// A program partitioned over eight devices, with an explicit collective.
 const SPREAD: &str = "module @spread attributes {mhlo.num_partitions = 8 : i32} {
     sdy.mesh @mesh = <[\"data\"=8]>
     func.func public @main(%x: tensor<64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"data\"}, {}]>},
@@ -121,10 +121,10 @@ fn programs_compile_for_eight_gpus() {
     assert_eq!(spread.results().expect("known")[0].to_string(), "f32[8,256]");
 }
 
-/// The plugin refuses options that it does not know before it looks for a GPU.
+/// The plugin rejects unknown options before it searches for a GPU.
 #[test]
 #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
-fn a_client_takes_the_options_and_finds_no_gpu() {
+fn known_options_are_accepted_without_a_gpu() {
     let client = |options: &[NamedValue]| {
         Client::new(cuda(), options).expect_err("there is no GPU here").to_string()
     };

@@ -1,4 +1,4 @@
-//! Plugins and clients.
+//! Loading of plugins and creation of clients.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ fn the_same_file_gives_the_same_plugin() {
 }
 
 #[test]
-fn what_is_no_plugin_is_refused() {
+fn files_that_are_not_plugins_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -110,7 +110,7 @@ fn a_client_lists_devices_and_memories() {
 fn wrong_client_options_are_errors() {
     for api in ALL {
         if api != Api::V115 {
-            continue; // Older plugins pass over what they do not know.
+            continue; // Older plugins ignore unknown options.
         }
         let unknown = Client::new(plugin(api), &[NamedValue::new("no_such_option", 1)]);
         let unknown = unknown.expect_err("must be refused");
@@ -119,6 +119,6 @@ fn wrong_client_options_are_errors() {
         let mistyped = Client::new(plugin(api), &[NamedValue::new("cpu_device_count", "eight")]);
         assert!(mistyped.expect_err("must be refused").code().is_some());
     }
-    // Nothing is broken afterwards.
+    // Existing clients still work.
     assert_eq!(client(Api::V115).devices().len(), 8);
 }

@@ -1,4 +1,4 @@
-//! What this crate promises, tried on CPU plugins of three ages.
+//! Tests of this crate's guarantees, with CPU plugins of three API versions.
 
 mod buffers;
 mod custom_calls;

@@ -1,4 +1,4 @@
-//! Where the plugins under test are, and a client for each.
+//! The plugins under test, and a client for each.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -28,7 +28,7 @@ impl Api {
     }
 }
 
-/// The one place that knows where plugins are: installed from their pins on the first use.
+/// Returns the path of a plugin, which is installed at its pinned version on first use.
 pub(crate) fn plugin_path(api: Api) -> PathBuf {
     let pin = match api {
         Api::V81 => &pins::CPU_API_0_81,
@@ -43,7 +43,7 @@ pub(crate) fn plugin(api: Api) -> Plugin {
     Plugin::load(&plugin_path(api)).expect("the plugin loads")
 }
 
-/// A client with eight devices, shared by all tests of one plugin.
+/// Returns a client with eight devices, shared by all tests of one plugin.
 pub(crate) fn client(api: Api) -> &'static Client {
     static CLIENTS: [OnceLock<Client>; 3] = [const { OnceLock::new() }; 3];
     let index = ALL.iter().position(|&other| other == api).expect("listed");

@@ -1,8 +1,8 @@
-//! Everything that is known to end the process or to go wrong silently, tried from safe code.
+//! Tests from safe code of inputs that end the process or fail silently in plugins.
 //!
-//! `notes` of what plugins do on bad input list each of these; the rest of the list is in `buffers`
-//! (unknown element types, other clients' devices), `execution` (wrong types, handles in any order,
-//! deleted buffers) and `custom_calls` (nested runs, panics).
+//! The notes on plugin behavior for bad input list each of these cases. The remaining cases are in
+//! `buffers` (unknown element types, other clients' devices), `execution` (wrong types, handles in
+//! any order, deleted buffers) and `custom_calls` (nested runs, panics).
 
 use oxidax_pjrt::{Client, CompileOptions, ElementType, Error, ExecuteOptions, Program};
 
@@ -27,7 +27,7 @@ fn zero_counts_never_reach_the_compiler() {
 }
 
 #[test]
-fn programs_that_crash_compilers_are_not_programs() {
+fn programs_that_crash_compilers_are_refused() {
     let cycle = "func.func @main() { call @f() : () -> () return }
         func.func private @f() { call @f() : () -> () return }";
     assert!(Program::mlir(cycle).is_err());
@@ -36,7 +36,7 @@ fn programs_that_crash_compilers_are_not_programs() {
 }
 
 #[test]
-fn bytes_that_are_no_program_are_errors() {
+fn bytes_that_are_not_a_program_are_errors() {
     on_each(|client, _| {
         for bytes in [&b"\0\0\0"[..], b"ML\xefR", b"HloModule m"] {
             assert!(Program::hlo(bytes).is_err());
@@ -121,8 +121,8 @@ fn a_deleted_buffer_under_a_view_stays_readable() {
         let view = x.host_view().expect("CPU");
         let before = view.to_vec();
         std::thread::scope(|scope| {
-            // Some plugins let go of the memory only once the view is gone, and make `delete` wait
-            // for that.
+            // Some plugins release the memory only after the view is dropped, and `delete` then
+            // waits for it.
             let deleting = scope.spawn(|| x.delete());
             assert_eq!(*view, before);
             drop(view);
@@ -132,8 +132,8 @@ fn a_deleted_buffer_under_a_view_stays_readable() {
     });
 }
 
-/// `XLA_FLAGS` is read once for a process, so each case needs one of its own: this test runs itself
-/// again.
+/// `XLA_FLAGS` is read once per process, so this test runs itself in a separate process for each
+/// case.
 #[test]
 fn unknown_xla_flags_do_not_abort() {
     const CASE: &str = "OXIDAX_TEST_XLA_FLAGS_CASE";

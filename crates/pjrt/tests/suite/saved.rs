@@ -1,4 +1,4 @@
-//! Compiled programs and topologies as bytes, and what they tell about themselves.
+//! Serialization of compiled programs and topologies, and their properties.
 
 use oxidax_pjrt::{Code, CompileOptions, Executable, ExecuteOptions, Program, Topology};
 
@@ -70,7 +70,7 @@ fn damaged_bytes_are_errors() {
 }
 
 #[test]
-fn a_program_tells_about_itself() {
+fn a_program_reports_its_properties() {
     on_each(|client, api| {
         let loaded = compile(client, ADD);
         let executable = loaded.executable();
@@ -109,7 +109,7 @@ fn a_program_tells_about_itself() {
 fn a_program_in_hlo_runs() {
     use oxidax_proto::{Message, messages};
     messages! {
-        /// The first field of what the plugin returns is the module.
+        /// The message that the plugin returns; its first field is the module.
         struct WithConfig {
             module: Vec<u8> = 1,
         }
@@ -158,7 +158,7 @@ fn cpu_topologies_have_no_names() {
 }
 
 #[test]
-fn an_unsharded_program_says_nothing_of_shardings() {
+fn an_unsharded_program_reports_no_shardings() {
     on_each(|client, api| {
         let loaded = compile(client, ADD);
         match loaded.executable().parameter_shardings() {
@@ -173,16 +173,15 @@ fn an_unsharded_program_says_nothing_of_shardings() {
     });
 }
 
-/// What a cache of programs relies on: a program that was loaded answers as the one that was
-/// compiled.
+/// A loaded program reports the properties of the compiled program. Program caches rely on this.
 #[test]
-fn a_loaded_program_tells_what_the_compiled_one_told() {
+fn a_loaded_program_reports_the_properties_of_the_compiled_one() {
     const DONATING: &str = "module @d {
       func.func @main(%x: tensor<64xf32> {jax.buffer_donor = true}) -> tensor<64xf32> {
         %0 = stablehlo.add %x, %x : tensor<64xf32>
         return %0 : tensor<64xf32> } }";
-    // The answer, or with which code there is none.
-    fn told<T>(answer: oxidax_pjrt::Result<T>) -> Result<T, Option<Code>> {
+    // Returns the value, or the status code of the error.
+    fn outcome<T>(answer: oxidax_pjrt::Result<T>) -> Result<T, Option<Code>> {
         answer.map_err(|error| error.code())
     }
     on_each(|client, api| {
@@ -197,12 +196,12 @@ fn a_loaded_program_tells_what_the_compiled_one_told() {
             assert_eq!(loaded.parameters(), compiled.parameters());
             assert_eq!(loaded.results(), compiled.results());
             assert_eq!(loaded.devices(), compiled.devices());
-            assert_eq!(told(after.result_shardings()), told(before.result_shardings()));
-            assert_eq!(told(after.result_memory_kinds()), told(before.result_memory_kinds()));
+            assert_eq!(outcome(after.result_shardings()), outcome(before.result_shardings()));
+            assert_eq!(outcome(after.result_memory_kinds()), outcome(before.result_memory_kinds()));
             let stats = after.memory_stats().expect("known");
             assert_eq!(stats, before.memory_stats().expect("known"));
             assert_eq!(stats.aliased, aliased, "{api:?}: {stats:?}");
-            let costs = |executable: &Executable| told(executable.cost_analysis());
+            let costs = |executable: &Executable| outcome(executable.cost_analysis());
             assert_eq!(costs(after), costs(before));
             let opcodes = |executable: &Executable| -> Vec<String> {
                 let found = executable.instructions().expect("known");

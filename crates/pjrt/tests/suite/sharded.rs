@@ -1,4 +1,4 @@
-//! Programs on several devices.
+//! Execution of programs on several devices.
 
 use oxidax_pjrt::{
     Buffer, Client, CompileOptions, ElementType, ExecuteOptions, LoadedExecutable, Program,
@@ -27,7 +27,7 @@ fn all_reduce(client: &Client) -> LoadedExecutable {
     client.compile(&Program::mlir(ALL_REDUCE).expect("accepted"), &options).expect("compiled")
 }
 
-/// One buffer on each device of the program.
+/// Creates one buffer on each device of the program.
 fn on_devices(
     executable: &LoadedExecutable,
     dims: &[i64],
@@ -64,7 +64,7 @@ fn replicas_add_up() {
 }
 
 #[test]
-fn many_launches_that_nobody_waits_for_do_not_hang() {
+fn many_launches_in_flight_do_not_hang() {
     on_each(|client, _| {
         let executable = all_reduce(client);
         let start = on_devices(&executable, &[2], |_| vec![1.0, 0.0]);
@@ -77,13 +77,13 @@ fn many_launches_that_nobody_waits_for_do_not_hang() {
             drop(launched.events);
             lists = launched.results;
         }
-        // 8 to the 100th is a power of two too large for f32.
+        // 8 to the 100th is a power of two that exceeds the range of f32.
         assert_eq!(f32_values(&lists[0][0]), [f32::INFINITY, 0.0]);
     });
 }
 
 #[test]
-fn threads_launch_collectives_side_by_side() {
+fn threads_launch_collectives_concurrently() {
     on_each(|client, _| {
         let executable = all_reduce(client);
         std::thread::scope(|scope| {
@@ -105,7 +105,7 @@ fn threads_launch_collectives_side_by_side() {
 }
 
 #[test]
-fn partitions_take_and_give_their_shares() {
+fn partitions_take_and_return_their_shards() {
     on_each(|client, api| {
         let program = Program::mlir(MATMUL).expect("accepted");
         let executable = client.compile(&program, &CompileOptions::spmd(8)).expect("compiled");
@@ -114,7 +114,8 @@ fn partitions_take_and_give_their_shares() {
         assert_eq!(executable.results()[0].to_string(), "f32[4,8]");
         assert_eq!(executable.executable().num_partitions().expect("known"), 8);
 
-        // Row i of x is all i, w is all ones: row i of the product is all 16 i.
+        // Every element of row i of x is i, and all elements of w are 1, so row i of the product is
+        // 16 i.
         let x = on_devices(&executable, &[4, 16], |device| {
             (0..4).flat_map(|row| vec![(device / 2 * 4 + row) as f32; 16]).collect()
         });
@@ -129,7 +130,7 @@ fn partitions_take_and_give_their_shares() {
         }
 
         if api == Api::V81 {
-            return; // It has no way to tell.
+            return; // This version does not report shardings.
         }
         let shardings =
             executable.executable().parameter_shardings().expect("known").expect("there are some");
@@ -154,7 +155,7 @@ fn partitions_take_and_give_their_shares() {
 }
 
 #[test]
-fn a_whole_array_in_place_of_a_share_is_refused() {
+fn a_whole_array_instead_of_a_shard_is_refused() {
     on_each(|client, _| {
         let program = Program::mlir(MATMUL).expect("accepted");
         let executable = client.compile(&program, &CompileOptions::spmd(8)).expect("compiled");

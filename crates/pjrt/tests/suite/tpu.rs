@@ -1,4 +1,4 @@
-//! Programs for TPUs, compiled without one. Needs libtpu: `oxidax plugin install tpu`.
+//! Compilation of programs for TPUs, without a TPU. Requires libtpu: `oxidax plugin install tpu`.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -69,7 +69,7 @@ fn programs_compile_for_absent_devices() {
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn what_does_not_fit_is_an_error() {
+fn a_program_that_exceeds_the_memory_is_an_error() {
     let topology = Topology::named(libtpu(), "v5e:1x1", &[]).expect("known");
     let compile = |text: &str| {
         topology.compile(&Program::mlir(text).expect("accepted"), &CompileOptions::default())
@@ -88,10 +88,11 @@ fn what_does_not_fit_is_an_error() {
     assert!(client.is_err(), "there is no TPU here");
 }
 
-/// The folder in which two processes meet: set for those that [`start`] starts from this binary.
+/// The folder in which two processes synchronize. It is set for the processes that [`start`] starts
+/// from this binary.
 const MEETING: &str = "OXIDAX_TEST_TPU_MEETING";
 
-/// Runs one of the tests below in a process of its own.
+/// Runs one of the tests below in a separate process.
 fn start(test: &str, meeting: &Path) -> std::process::Child {
     let this = std::env::current_exe().expect("this program");
     let mut command = Command::new(this);
@@ -102,7 +103,7 @@ fn start(test: &str, meeting: &Path) -> std::process::Child {
     command.spawn().expect("started")
 }
 
-/// Nothing but what the test harness prints itself came out.
+/// Asserts that the output contains only lines of the test harness.
 fn assert_quiet(output: &Output) {
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|o| String::from_utf8_lossy(o));
     assert!(output.status.success(), "{}\n{stdout}\n{stderr}", output.status);
@@ -134,7 +135,7 @@ fn two_processes_compile_at_the_same_time() {
     }
 }
 
-/// Loads libtpu, waits until the other has loaded it, and compiles.
+/// Loads libtpu, waits until the other process has loaded it, and compiles.
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn one_of_two_processes() {
@@ -143,7 +144,7 @@ fn one_of_two_processes() {
     let mine = Path::new(&meeting).join(std::process::id().to_string());
     std::fs::write(mine, "").expect("written");
     let present = || std::fs::read_dir(&meeting).expect("readable").count();
-    // A minute at most: the other may have failed.
+    // Waits at most one minute, because the other process may have failed.
     let met = (0..6000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         present() == 2
@@ -156,7 +157,7 @@ fn one_of_two_processes() {
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
-fn the_environment_is_afterwards_what_it_was() {
+fn the_environment_is_restored() {
     libtpu();
     for name in ["TPU_SKIP_MDS_QUERY", "TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES", "LIBTPU_INIT_ARGS"]
     {
@@ -168,14 +169,14 @@ fn the_environment_is_afterwards_what_it_was() {
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn signals_stay_with_the_program() {
     libtpu();
-    // Fields of the kernel's account of this process: bit 14 of the masks is SIGTERM.
+    // Fields of the kernel's status of this process: bit 14 of the masks is SIGTERM.
     let status = std::fs::read_to_string("/proc/self/status").expect("readable");
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("listed");
     let caught = u64::from_str_radix(caught.trim(), 16).expect("hexadecimal");
     assert_eq!(caught & (1 << 14), 0, "libtpu catches SIGTERM: {caught:x}");
 }
 
-/// Up to v4, and in tpu7x, each of a chip's two cores is a device.
+/// Up to v4 and in tpu7x, each of a chip's two cores is a device.
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn every_generation_has_topologies() {
