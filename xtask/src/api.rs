@@ -1,5 +1,6 @@
 //! `cargo xtask api`: compares the public API of `oxidax` with `docs/api.txt`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
@@ -35,9 +36,10 @@ pub(crate) fn run(update: bool) -> Result<()> {
         return fs::write(&path, items.join("\n") + "\n").with_context(|| SNAPSHOT);
     }
     let snapshot = fs::read_to_string(&path).with_context(|| SNAPSHOT)?;
-    let recorded: Vec<&str> = snapshot.lines().collect();
-    let added = items.iter().filter(|item| !recorded.contains(&item.as_str()));
-    let removed = recorded.iter().filter(|item| !items.iter().any(|known| known == **item));
+    let recorded: BTreeSet<&str> = snapshot.lines().collect();
+    let current: BTreeSet<&str> = items.iter().map(String::as_str).collect();
+    let added = current.difference(&recorded);
+    let removed = recorded.difference(&current);
     let changes: Vec<String> = added
         .map(|item| format!("+ {item}"))
         .chain(removed.map(|item| format!("- {item}")))
