@@ -20,8 +20,8 @@
 //! in a process; JAX's caches are emptied for it. Times are lower quartiles over rounds in
 //! milliseconds; ratios are medians over rounds.
 //!
-//! Budgets: trace and lower of the GPT-2 step at most 1/40 of JAX's, its text no larger; the first
-//! step under half of JAX's.
+//! Budgets for the GPT-2 step: trace and lower take at most 1/40 of the time in JAX, the text is
+//! not larger, and the first step takes under half of the time in JAX.
 
 #[path = "support/figures.rs"]
 mod figures;

@@ -31,7 +31,7 @@ use turns::{Times, bare_client, plus_one, take_turns};
 
 const LEAVES: [usize; 4] = [1, 10, 148, 450];
 
-/// Whether arguments are moved or kept.
+/// Ownership of the arguments of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arguments {
     Moved,

@@ -3,7 +3,8 @@
 //! ```text
 //! cargo bench --bench models                    OXIDAX_BENCH_PYTHON=… adds JAX,
 //!                                               OXIDAX_BENCH_FRAMEWORKS=… candle and burn
-//! cargo bench --bench models -- mlp resnet50    some of: mlp, gpt2, gpt2-bf16, resnet50, bert, precision
+//! cargo bench --bench models -- mlp resnet50    some of: mlp, gpt2, gpt2-bf16, resnet50, bert,
+//!                                               precision
 //! cargo bench --bench models -- --quick         small sizes, fewer rounds, ResNet only if named
 //! ```
 //!
@@ -197,7 +198,8 @@ impl Other {
         let apart = apart(values, rest);
         ensure!(
             apart <= entry.apart,
-            "{title}: the first numbers are {values:?}, {name} has {rest:?}: {apart:.1e} apart, at most {:.0e}",
+            "{title}: the first numbers are {values:?}, {name} has {rest:?}: {apart:.1e} apart, at \
+            most {:.0e}",
             entry.apart
         );
         self.first = Some((*seconds, apart));

@@ -11,7 +11,7 @@
 //! plugin is another build of the same compiler. Times are lower quartiles over rounds, in
 //! microseconds per call; differences are medians over rounds.
 //!
-//! Goal: our own part under half of JAX's.
+//! Goal: our part is under half of the part that JAX adds.
 
 #[path = "support/figures.rs"]
 mod figures;

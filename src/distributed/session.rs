@@ -230,7 +230,7 @@ pub struct BarrierOptions {
 ///
 /// # Errors
 /// As [`barrier`], `Mismatch` if others pass other processes, `Refused` if this process is not
-/// among them, or one does not exist.
+/// among them or a listed process does not exist.
 pub fn barrier_with(name: &str, options: BarrierOptions) -> Result<(), Error> {
     let BarrierOptions { processes, timeout } = options;
     if let Some(processes) = &processes {

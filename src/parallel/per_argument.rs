@@ -11,9 +11,9 @@ pub enum PerLeaf<T> {
     /// For a spec of [`shard_map`](super::shard_map()): replicated.
     #[default]
     Unspecified,
-    /// The same for all leaves.
+    /// One value for all leaves.
     All(T),
-    /// One for each leaf.
+    /// One value for each leaf.
     Each(Vec<T>),
 }
 
@@ -24,9 +24,9 @@ pub enum PerLeaf<T> {
 /// [`PartitionSpec`]), a [`TreeSharding`], or `None::<NamedSharding>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PerArgument<T> {
-    /// The same for all arguments.
+    /// One value for all arguments.
     All(PerLeaf<T>),
-    /// One for each argument.
+    /// One value for each argument.
     Each(Vec<PerLeaf<T>>),
 }
 

@@ -14,7 +14,7 @@ pub(super) enum Layout<'m> {
 
 /// The number of parts on different devices of the steps and values of a region.
 pub(super) enum DeviceParts {
-    /// The same number for everything.
+    /// One number for everything.
     Even(u64),
     /// For each step the parts of its work and of its operands as read, and for each value its
     /// parts.

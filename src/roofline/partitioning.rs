@@ -43,7 +43,7 @@ pub(super) fn all(cut: &[Axes]) -> Axes {
     cut.iter().fold(0, |all, axes| all | axes)
 }
 
-/// The partitioning of the values of a region, an estimate of the compiler's.
+/// The partitioning of the values of a region, an estimate of the compiler's result.
 ///
 /// It starts from the shardings of the arguments, propagates them forwards along [sharding
 /// rules](crate::core::ShardingRule), then backwards to values that are not partitioned yet.

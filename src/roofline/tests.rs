@@ -175,7 +175,7 @@ mod counts {
             (bf16([1024, 1024]), bf16([1024, 1024]), bf16([1024])),
         );
         assert_eq!(Roofline::of(&layer.unwrap()).fused_bytes(), (3 << 21) + 2048);
-        // What lies on both sides of a product is no single fusion.
+        // Operations before and after a product are separate fusions.
         let around = make_program(
             |x: Array, w: Array| {
                 let h = tanh(&x);

@@ -22,9 +22,9 @@ pub(crate) struct Scratch {
 /// memory a result can use; nothing else may hold their buffers.
 #[derive(Clone, Copy)]
 pub(crate) enum NonDonatable<'a> {
-    /// Those listed in the [`Scratch`].
+    /// The indices listed in the [`Scratch`].
     InScratch,
-    /// Those with these indices.
+    /// These indices.
     Indices(&'a [i64]),
 }
 

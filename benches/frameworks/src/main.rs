@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! cd benches/frameworks && cargo build --release
-//! OXIDAX_BENCH_FRAMEWORKS=benches/frameworks/target/release/oxidax-frameworks cargo bench --bench models -- mlp bert
+//! OXIDAX_BENCH_FRAMEWORKS=benches/frameworks/target/release/oxidax-frameworks \
+//!     cargo bench --bench models -- mlp bert
 //! ```
 //!
 //! Started with `candle` or `burn`, it answers each line of standard input, a request in JSON, by a
@@ -51,7 +52,7 @@ struct Bert {
 }
 
 const EPSILON: f64 = 1e-12;
-/// How many numbers of the first embedding are compared.
+/// The number of elements of the first embedding that are compared.
 const COMPARED: usize = 8;
 
 /// Computes once, waits for it, and gives some of the numbers that came out.

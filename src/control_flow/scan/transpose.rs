@@ -15,7 +15,7 @@ use crate::transforms::staging::trace_rules;
 ///
 /// Inside the body every carry is linear, including one whose initial value is known. The
 /// cotangents of linear constants are summed in additional carries. If known operands determine a
-/// carry, it is computed first, by a scan of its own.
+/// carry, it is computed first, by a separate scan.
 pub(super) fn transpose(
     scan: &Scan,
     cts: &[Tangent],

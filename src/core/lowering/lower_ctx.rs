@@ -110,7 +110,7 @@ impl<'a> LowerCtx<'a> {
     /// Writes the program's equations in place. Returns the values of its outputs.
     ///
     /// # Errors
-    /// Those of the `lower` rules.
+    /// Errors of the `lower` rules.
     pub fn inline(&mut self, program: &Program, inputs: &[Value]) -> RuleResult<Vec<Value>> {
         let outer = self.writer.location();
         let outputs = program.try_interpret(inputs.iter().cloned(), |eqn, operands| {
@@ -138,7 +138,7 @@ impl<'a> LowerCtx<'a> {
     /// ordered side effects is inlined, because it uses the token.
     ///
     /// # Errors
-    /// Those of the `lower` rules.
+    /// Errors of the `lower` rules.
     pub fn call(
         &mut self,
         program: &Program,
@@ -180,7 +180,7 @@ impl<'a> LowerCtx<'a> {
     /// operand types share one function, so `body` must not depend on anything else.
     ///
     /// # Errors
-    /// Those of `body`.
+    /// Errors of `body`.
     pub fn routine(
         &mut self,
         stem: &str,
@@ -208,7 +208,7 @@ impl<'a> LowerCtx<'a> {
     /// Writes the program as the function `@name`.
     ///
     /// # Errors
-    /// Those of the `lower` rules.
+    /// Errors of the `lower` rules.
     pub fn function(&mut self, program: &Program, name: &str) -> RuleResult<()> {
         self.function_with(program, name, |_| String::new(), |_| String::new())
     }
@@ -217,7 +217,7 @@ impl<'a> LowerCtx<'a> {
     /// the text for each index, empty for none.
     ///
     /// # Errors
-    /// Those of the `lower` rules.
+    /// Errors of the `lower` rules.
     pub fn function_with(
         &mut self,
         program: &Program,

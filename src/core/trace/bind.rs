@@ -140,7 +140,7 @@ fn bind_split(depth: usize, split: Split, operands: &[&Array], loc: Loc) -> Vec<
 /// mesh axes that they vary over filled in.
 ///
 /// # Errors
-/// Those of `abstract_eval`.
+/// Errors of `abstract_eval`.
 pub(crate) fn result_avals(primitive: &dyn Primitive, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
     let mut results = primitive.abstract_eval(operands)?;
     primitive.set_result_varying(operands, &mut results);
