@@ -157,8 +157,8 @@ impl<O: Tree> Specialization<O> {
         Ok(())
     }
 
-    /// Runs the program on gathered arguments. `owned` says which arguments were passed by value;
-    /// of those, the leaves that nothing else holds are donated.
+    /// Runs the program on gathered arguments. `owned` is true for each argument that was passed by
+    /// value; of those, the leaves that nothing else holds are donated.
     pub(super) fn execute<A: Args>(
         &self,
         arguments: A::Refs<'_>,

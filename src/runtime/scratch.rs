@@ -42,7 +42,7 @@ impl Scratch {
     }
 
     /// Releases the arguments after a call that donated some. The allocation of a donated argument
-    /// that the plugin consumed is kept for a result: its owner gave it away.
+    /// that the plugin consumed is kept for a result, because its owner passed it by value.
     pub(crate) fn clear_donated(&mut self, is_consumed: impl Fn(usize, &Arc<dyn Buffer>) -> bool) {
         self.spare.clear();
         let mut non_donatable = self.non_donatable.drain(..).peekable();

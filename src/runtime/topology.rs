@@ -283,7 +283,7 @@ impl Topology {
     /// Compiles a module for the first device, or for a mesh of the topology's devices.
     ///
     /// # Errors
-    /// The compiler's.
+    /// Errors of the compiler.
     pub(crate) fn compile(
         &self,
         text: &str,
