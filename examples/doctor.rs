@@ -44,7 +44,7 @@ impl Mlp {
 type Batch = (Array, Array);
 type Step = Lowered<(Mlp, optim::State, Batch), (Mlp, optim::State, Array)>;
 
-/// The step for the batch, the mesh and the policy that are asked for.
+/// The step for the requested batch, mesh and policy.
 fn step(case: &Case) -> Result<Step, Error> {
     let optimizer = optim::adamw(1e-3);
     // Types are enough: nothing is drawn.

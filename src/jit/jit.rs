@@ -271,8 +271,8 @@ impl<A: Args, O: Tree> Jit<A, O> {
         Ok(specialization)
     }
 
-    /// Calls the function, or under a trace makes it part of that program. `owned` is true
-    /// for each argument that was passed by value.
+    /// Calls the function, or under a trace makes it part of that program. `owned` is true for
+    /// each argument that was passed by value.
     #[track_caller]
     fn run(&self, arguments: A::Refs<'_>, owned: &[bool]) -> Result<O, Failure> {
         if trace::is_tracing() {

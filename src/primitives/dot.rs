@@ -509,7 +509,7 @@ impl Registered for DotGeneral {
             matrix(U8, U8, I32),
             matrix(U8, I8, I32),
             matrix(I4, I4, I32),
-            // With eight bits, differences in the operands cannot be told from rounding.
+            // With eight bits, differences in the operands are indistinguishable from rounding.
             matrix(F8E4M3FN, F8E4M3FN, F32).without_derivative(),
             matrix(F8E5M2, F8E4M3FN, F32).without_derivative(),
         ]

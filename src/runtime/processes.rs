@@ -134,8 +134,8 @@ pub(super) fn create_client(
 
 #[cfg(feature = "distributed")]
 impl Joined {
-    /// Returns the client options that pass the process index to the plugin. libtpu reads it from the
-    /// machine, and only uses the store.
+    /// Returns the client options that pass the process index to the plugin. libtpu reads the index
+    /// from the machine, and only uses the store.
     fn options(&self, platform: Platform) -> Vec<NamedValue> {
         let (index, count) = (i64::from(self.index), i64::from(self.count));
         match platform {

@@ -1,6 +1,6 @@
 //! Generates `crates/pjrt-sys/src/bindings.rs` from a PJRT C header.
 //!
-//! The generated file is committed, so nobody needs this to build oxidax. To run it:
+//! The generated file is committed, so building oxidax does not need this command. To run it:
 //!
 //! 1. Unpack the headers of a registry package. The committed file comes from the PyPI wheel
 //!    `tensorflow-cpu 2.21.0` (PJRT C API 0.90): `pip download --no-deps tensorflow-cpu==2.21.0`,

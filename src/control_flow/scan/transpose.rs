@@ -87,7 +87,7 @@ pub(super) fn transpose(
     let mut operand_cts = Vec::with_capacity(operands.len());
     for (operand, is_known) in operands.iter().zip(known.iter()) {
         let ct = if is_known { None } else { cts.next() };
-        // A known initial carry has a cotangent that nobody asks for.
+        // The cotangent of a known initial carry is not needed.
         operand_cts.push(ct.filter(|_| operand.is_linear()));
     }
     Ok(operand_cts)

@@ -186,7 +186,7 @@ fn rounds(x: &Array) -> i32 {
 }
 
 /// One step: orthogonalizes each column of the left half and the column at the same index in the
-/// right half. Then all but the first move by one index in a circle.
+/// right half. Then all except the first move by one index in a circle.
 pub(super) fn sweep_step(state: &[Array]) -> Vec<Array> {
     let [counts, x, v] = state else { unreachable!("three arrays") };
     let half = (sizes(x).1 / 2) as isize;
