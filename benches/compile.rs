@@ -91,7 +91,7 @@ fn mlp_phases(arguments: &mlp::Arguments) -> Result<[f64; 3]> {
     let start = Instant::now();
     lowered.as_text("cpu")?;
     let written = millis(start);
-    // Compiling writes the text once more.
+    // Compilation also writes the text.
     let start = Instant::now();
     lowered.compile()?;
     Ok([traced, written, millis(start) - written])
@@ -236,13 +236,12 @@ fn main() -> Result<()> {
         oxidax::Array::from_slice(&[1.0f32], [1])?;
         return Ok(());
     }
-    // `cargo bench` passes it; `cargo test --all-targets` does not, and has nothing to do here.
+    // `cargo bench` passes this flag. `cargo test --all-targets` does not, and measures nothing.
     if !said("--bench") {
         return Ok(());
     }
     let rounds = |n: usize| if said("--quick") { n.div_ceil(4) } else { n };
-    // What an earlier run has kept would be found otherwise, if this binary is started without
-    // cargo.
+    // Without cargo's environment, the cache of an earlier run would be used.
     set_disk(Settings::off())?;
     if said("--warm-start") {
         print_heading("Warm start; milliseconds");
