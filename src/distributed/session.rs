@@ -55,7 +55,7 @@ pub(super) struct Session {
 ///
 /// ```
 /// use oxidax::distributed::{self, ClusterConfig};
-/// // One process by itself. Port 0 is any that is free.
+/// // A single process. Port 0 selects any free port.
 /// distributed::initialize(
 ///     ClusterConfig::new().coordinator_address("127.0.0.1:0").num_processes(1).process_id(0),
 /// )?;

@@ -7,8 +7,8 @@ use crate::tree::for_each_arity;
 /// Shardings, or specs, for the leaves of one tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PerLeaf<T> {
-    /// None is requested: a leaf keeps its placement, and the compiler chooses that of a result.
-    /// For a spec of [`shard_map`](super::shard_map()): replicated.
+    /// No sharding is requested: a leaf keeps its placement, and the compiler chooses that of a
+    /// result. For a spec of [`shard_map`](super::shard_map()): replicated.
     #[default]
     Unspecified,
     /// One value for all leaves.

@@ -28,11 +28,11 @@ pub struct LowerCtx<'a> {
 /// Facts about a module, recorded while it is lowered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ModuleFacts {
-    /// It calls host functions.
+    /// The module calls host functions.
     pub(crate) calls_host: bool,
-    /// It calls them through transfers between device and host.
+    /// The calls are transfers between device and host.
     pub(crate) transfers_to_host: bool,
-    /// It exchanges data between devices.
+    /// The module exchanges data between devices.
     pub(crate) communicates: bool,
 }
 

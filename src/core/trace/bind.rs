@@ -148,7 +148,7 @@ pub(crate) fn result_avals(primitive: &dyn Primitive, operands: &[Aval]) -> Rule
 }
 
 /// Makes each operand vary over the mesh axes that the primitive requires. Returns `None` if no
-/// operand changes, which is always so outside of `shard_map`.
+/// operand changes, as is always the case outside of `shard_map`.
 fn match_varying(
     primitive: &dyn Primitive,
     operands: &[&Array],
