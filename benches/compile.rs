@@ -20,8 +20,8 @@
 //! in a process; JAX's caches are emptied for it. Times are lower quartiles over rounds in
 //! milliseconds; ratios are medians over rounds.
 //!
-//! Budgets: trace and lower of the GPT-2 step at most 1/40 of JAX's, its text no larger; the first
-//! step under half of JAX's.
+//! Budgets for the GPT-2 step: trace and lower take at most 1/40 of the time in JAX, the text is
+//! not larger, and the first step takes under half of the time in JAX.
 
 #[path = "support/figures.rs"]
 mod figures;
@@ -91,7 +91,7 @@ fn mlp_phases(arguments: &mlp::Arguments) -> Result<[f64; 3]> {
     let start = Instant::now();
     lowered.as_text("cpu")?;
     let written = millis(start);
-    // Compiling writes the text once more.
+    // Compilation also writes the text.
     let start = Instant::now();
     lowered.compile()?;
     Ok([traced, written, millis(start) - written])
@@ -236,13 +236,12 @@ fn main() -> Result<()> {
         oxidax::Array::from_slice(&[1.0f32], [1])?;
         return Ok(());
     }
-    // `cargo bench` passes it; `cargo test --all-targets` does not, and has nothing to do here.
+    // `cargo bench` passes this flag. `cargo test --all-targets` does not, and measures nothing.
     if !said("--bench") {
         return Ok(());
     }
     let rounds = |n: usize| if said("--quick") { n.div_ceil(4) } else { n };
-    // What an earlier run has kept would be found otherwise, if this binary is started without
-    // cargo.
+    // Without cargo's environment, the cache of an earlier run would be used.
     set_disk(Settings::off())?;
     if said("--warm-start") {
         print_heading("Warm start; milliseconds");

@@ -120,7 +120,7 @@ fn main() -> Result<()> {
     let mut table = Vec::new();
     for (name, our_work, of_tf_data, of_grain) in rows {
         let (mut us, mut tf_data, mut grain) = (Vec::new(), Vec::new(), Vec::new());
-        // The first round fills caches and traces what tf.data traces.
+        // The first round fills caches and includes tf.data's tracing.
         for round in 0..=rounds {
             let times = [(&mut tf_data, "tf.data", of_tf_data), (&mut grain, "grain", of_grain)];
             let time = ours(&files, our_work, workers)?;
@@ -140,7 +140,7 @@ fn main() -> Result<()> {
             true => String::new(),
             false => format!("{:.0}", RECORDS / lower_quartile(times) / 1e3),
         };
-        // How many times as fast we are.
+        // Throughput relative to the others.
         let times_as_fast = |times: &[f64]| match times.len() == us.len() {
             true => format!("{:.2}", ratio(times, &us)),
             false => String::new(),
@@ -157,7 +157,7 @@ fn main() -> Result<()> {
     let headings = ["pass", "oxidax", "tf.data", "oxidax / tf.data", "grain", "oxidax / grain"];
     print_table(&headings, &table);
 
-    // What the clocks say of a program that only sums each batch.
+    // The report of a program that only sums each batch.
     let batches = records(&files).shuffle(BUFFER, 1).parallel_map(workers, decode).batch(BATCH);
     let batches = batches.prefetch(2);
     let instruments = batches.instruments();

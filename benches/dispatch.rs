@@ -31,7 +31,7 @@ use turns::{Times, bare_client, plus_one, take_turns};
 
 const LEAVES: [usize; 4] = [1, 10, 148, 450];
 
-/// Whether arguments are moved or kept.
+/// Ownership of the arguments of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arguments {
     Moved,
@@ -121,7 +121,7 @@ fn row(leaves: usize, times: &Times) -> Vec<String> {
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo bench` passes it; `cargo test --all-targets` does not, and has nothing to do here.
+    // `cargo bench` passes this flag. `cargo test --all-targets` does not, and measures nothing.
     if !words.iter().any(|word| word == "--bench") {
         return Ok(());
     }

@@ -3,7 +3,8 @@
 //! ```text
 //! cargo bench --bench models                    OXIDAX_BENCH_PYTHON=… adds JAX,
 //!                                               OXIDAX_BENCH_FRAMEWORKS=… candle and burn
-//! cargo bench --bench models -- mlp resnet50    some of: mlp, gpt2, gpt2-bf16, resnet50, bert, precision
+//! cargo bench --bench models -- mlp resnet50    some of: mlp, gpt2, gpt2-bf16, resnet50, bert,
+//!                                               precision
 //! cargo bench --bench models -- --quick         small sizes, fewer rounds, ResNet only if named
 //! ```
 //!
@@ -197,7 +198,8 @@ impl Other {
         let apart = apart(values, rest);
         ensure!(
             apart <= entry.apart,
-            "{title}: the first numbers are {values:?}, {name} has {rest:?}: {apart:.1e} apart, at most {:.0e}",
+            "{title}: the first numbers are {values:?}, {name} has {rest:?}: {apart:.1e} apart, at \
+            most {:.0e}",
             entry.apart
         );
         self.first = Some((*seconds, apart));
@@ -248,7 +250,7 @@ fn rows(entry: &Entry, extent: Extent, others: &mut [Other]) -> Result<Vec<Vec<S
     ensure!(values.iter().all(|x| x.is_finite()), "{}: {values:?}", entry.title);
     others.iter_mut().try_for_each(|other| other.start(entry, parameters, &values))?;
     let mut ours = Vec::new();
-    // The first round warms caches up.
+    // The first round warms up caches.
     for round in 0..=entry.rounds {
         ours.push(timed(&mut call, entry.calls)?);
         others.iter_mut().try_for_each(|other| other.turn(entry.calls))?;
@@ -296,7 +298,7 @@ fn precision(extent: Extent) -> Result<Vec<Vec<String>>> {
         for round in 0..=rounds {
             for (call, times) in [&mut full, &mut half].into_iter().zip(&mut times) {
                 let time = timed(call, 1)?.wall;
-                // The first compiles.
+                // The first call compiles.
                 if round > 0 {
                     times.push(time);
                 }
@@ -362,11 +364,11 @@ fn features() -> String {
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo bench` passes it; `cargo test --all-targets` does not, and has nothing to do here.
+    // `cargo bench` passes this flag. `cargo test --all-targets` does not, and measures nothing.
     if !words.iter().any(|word| word == "--bench") {
         return Ok(());
     }
-    // First calls are to compile, also when this binary is started without cargo.
+    // First calls must compile, also when this binary is started without cargo.
     oxidax::jit::cache::set_disk(oxidax::jit::cache::Settings::off())?;
     let quick = words.iter().any(|word| word == "--quick");
     let extent = if quick { Extent::Quick } else { Extent::Full };

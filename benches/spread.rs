@@ -11,7 +11,7 @@
 //! plugin is another build of the same compiler. Times are lower quartiles over rounds, in
 //! microseconds per call; differences are medians over rounds.
 //!
-//! Goal: our own part under half of JAX's.
+//! Goal: our part is under half of the part that JAX adds.
 
 #[path = "support/figures.rs"]
 mod figures;
@@ -102,7 +102,7 @@ fn row(leaves: usize, times: &Times) -> Vec<String> {
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    // `cargo bench` passes it; `cargo test --all-targets` does not, and has nothing to do here.
+    // `cargo bench` passes this flag. `cargo test --all-targets` does not, and measures nothing.
     if !words.iter().any(|word| word == "--bench") {
         return Ok(());
     }

@@ -1,12 +1,12 @@
-//! Says what a training step of a perceptron does on TPUs that need not be here.
+//! Examines a perceptron's training step for TPU topologies, without a TPU.
 //!
 //! ```text
 //! oxidax doctor -- --topology v5e:2x2 --mesh data=4 --batch 4096
 //! cargo run --release --example doctor -- --topology v5p:2x2x1 --fit 1024,4096,16384,65536
 //! ```
 //!
-//! It needs libtpu (`oxidax plugin install tpu`), and no TPU. Your own crate's looks the same: a
-//! step, lowered for what the command line asks.
+//! It needs libtpu (`oxidax plugin install tpu`). An example of this form in your own crate lowers
+//! its step for the options of the command line.
 
 use oxidax::doctor::{self, Case};
 use oxidax::jit::Lowered;
@@ -44,7 +44,7 @@ impl Mlp {
 type Batch = (Array, Array);
 type Step = Lowered<(Mlp, optim::State, Batch), (Mlp, optim::State, Array)>;
 
-/// The step for the batch, the mesh and the policy that are asked for.
+/// The step for the requested batch, mesh and policy.
 fn step(case: &Case) -> Result<Step, Error> {
     let optimizer = optim::adamw(1e-3);
     // Types are enough: nothing is drawn.

@@ -89,16 +89,17 @@
 //!
 //! # Devices
 //!
-//! Programs run through a PJRT plugin, a shared library found when the first array is made. On
-//! Linux x86-64 the CPU's is installed if there is none; the README says how, and which environment
-//! variables have a say. Tracing, transforms and printing need no plugin.
+//! Programs run through a PJRT plugin, a shared library that is loaded when the first array is
+//! created. On Linux x86-64 the CPU plugin is installed if there is none; the README describes how,
+//! and which environment variables configure it. Tracing, transforms and printing do not need a
+//! plugin.
 //!
 //! **Several devices.** [`Mesh`](core::Mesh) and [`parallel`] place arrays, [`jit`](jit::jit)
-//! partitions programs, [`shard_map`](parallel::shard_map()) is what one device computes;
+//! partitions programs, [`shard_map`](parallel::shard_map()) runs one program per device;
 //! `docs/parallel.md` is the guide.
 //!
-//! **Compiled before.** Programs that took long to compile are kept on [disk](jit::cache), and
-//! found there by later processes.
+//! **Compile cache.** Programs that took long to compile are stored on [disk](jit::cache), and
+//! later processes load them from there.
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 

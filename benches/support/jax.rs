@@ -85,7 +85,7 @@ impl Jax {
 
 impl Drop for Jax {
     fn drop(&mut self) {
-        // It waits for its next request, and a process that has ended already is no matter.
+        // It waits for its next request. A process that has ended already needs no signal.
         if self.process.kill().is_ok() && self.process.wait().is_err() {
             eprintln!("{}'s process could not be waited for", self.name);
         }

@@ -27,7 +27,7 @@ pub struct Config {
     pub pooler: bool,
 }
 
-/// How the vectors of a text's tokens become one vector.
+/// Reduction of the vectors of a text's tokens to one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pooling {
     /// Their mean.

@@ -1,8 +1,8 @@
 //! Trains a diffusion model that draws handwritten digits by removing noise step by step.
 //!
 //! ```text
-//! cargo run --release -p diffusion                   trains on ../mlp/data, draws target/diffusion.png
-//! cargo run --release -p diffusion -- --data DIR     a folder of idx files
+//! cargo run --release -p diffusion                train on ../mlp/data, draw target/diffusion.png
+//! cargo run --release -p diffusion -- --data DIR  a folder of idx files
 //! ```
 //!
 //! Ho, Jain, Abbeel: Denoising diffusion probabilistic models (2020), with linear layers instead of

@@ -5,7 +5,7 @@ use super::model::Gpt2;
 use anyhow::{bail, ensure};
 use oxidax::prelude::*;
 
-/// How the next token is chosen.
+/// Options for choosing the next token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
     /// Divides the logits. 0 chooses the most likely token.

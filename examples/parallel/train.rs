@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// The mean loss of a batch.
 pub type Loss<P> = Arc<dyn Fn(&P, &Batch) -> Array + Send + Sync>;
 
-/// How a training run is split over a mesh.
+/// Division of a training run over a mesh.
 pub struct Recipe<P> {
     pub mesh: Mesh,
     /// Shardings of parameters and optimizer state.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! oxidax plugin install tpu
-//! cargo run --release -p plans                               # all steps and generations: 90 minutes
+//! cargo run --release -p plans                               # all steps and generations: 1.5 h
 //! cargo run --release -p plans -- --only gpt2 --on v5e,v6e   # some of them
 //! cargo run --release -p plans -- --page docs/tpu-plans.md   # update the table of that page
 //! ```

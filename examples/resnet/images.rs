@@ -57,7 +57,8 @@ impl Sets {
         let is_idx = |name: &str| folder.join(name).exists();
         if !is_idx("train-images-idx3-ubyte") && !is_idx("train-images-idx3-ubyte.gz") {
             bail!(
-                "{} has neither idx files (train-images-idx3-ubyte …) nor folders `train` and `val`",
+                "{} has neither idx files (train-images-idx3-ubyte …) nor folders `train` and \
+                `val`",
                 folder.display()
             );
         }
@@ -79,7 +80,7 @@ impl Sets {
     }
 }
 
-/// How images are batched.
+/// Batching of images.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
     /// Side length of the images, in pixels.

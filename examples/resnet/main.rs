@@ -93,7 +93,10 @@ fn main() -> anyhow::Result<()> {
     ensure!(size > 0 && batch > 0 && workers > 0, "size, batch and workers must not be 0");
     let published = Config::published(depth, classes);
     let config = published.with_context(|| {
-        format!("no network of {depth} layers was published; published depths are 18, 34, 50, 101 and 152")
+        format!(
+            "no network of {depth} layers was published; published depths are 18, 34, 50, 101 \
+            and 152"
+        )
     })?;
     let config = Config { zero_init: options.zero_init, ..config };
     let mut run = options.initial_run(&config)?;

@@ -1,5 +1,5 @@
-//! Completeness of checkpoints: before a save, every shard is on a local device; after it, the files
-//! hold every leaf.
+//! Completeness of checkpoints: before a save, every shard is on a local device; after it, the
+//! files hold every leaf.
 //!
 //! An array sharded over several processes is written from the shards on local devices. If only
 //! another process holds a shard, the file would be incomplete, so the save is refused.

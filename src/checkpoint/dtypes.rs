@@ -1,4 +1,4 @@
-//! How dtypes are stored in a safetensors file.
+//! Encoding of dtypes in safetensors files.
 //!
 //! The format has names for twenty of our dtypes. The other eight are stored as a type with the
 //! same bits (`i4` as `I8`, `c128` as pairs of `F64`), and the file's metadata records the dtype.

@@ -232,7 +232,10 @@ mod tests {
             0,
             expect!["array `a`: bytes 0 to 0, behind byte 0, for F32[4294967296,4294967296]"],
         );
-        let recorded = r#"{"__metadata__":{"oxidax.dtypes":"{\"a\":\"i4\"}"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
+        let recorded = concat!(
+            r#"{"__metadata__":{"oxidax.dtypes":"{\"a\":\"i4\"}"},"#,
+            r#""a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#
+        );
         refused(recorded, 4, expect!["array `a`: the metadata says i4, the header F32[1]"]);
         let absent = r#"{"__metadata__":{"oxidax.dtypes":"{\"a\":\"i4\"}"}}"#;
         refused(absent, 0, expect!["the metadata names `a`, which is missing"]);

@@ -130,7 +130,8 @@ impl Manifest {
         let found = crc32c::crc32c(first);
         if found != last.crc32c {
             let message = format!(
-                "it was changed: its first line has the CRC-32C {found:08x}, {:08x} when it was written",
+                "it was changed: its first line has the CRC-32C {found:08x}, {:08x} when it was \
+                written",
                 last.crc32c
             );
             return Err(damaged(&path, message));

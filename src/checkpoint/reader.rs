@@ -23,7 +23,7 @@ use std::path::Path;
 /// sufficient.
 ///
 /// # Errors
-/// Those of [`open`] and [`Reader::load`].
+/// Errors of [`open`] and [`Reader::load`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -39,7 +39,7 @@ pub fn load<T: Tree>(path: impl AsRef<Path>, template: &T) -> Result<T, Error> {
 /// structure.
 ///
 /// # Errors
-/// Those of [`open`] and [`Reader::arrays`].
+/// Errors of [`open`] and [`Reader::arrays`].
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -100,7 +100,7 @@ pub struct Reader {
     invalid_rules: Vec<String>,
 }
 
-/// Where a leaf's elements come from.
+/// Source of a leaf's elements.
 enum LeafSource<'a> {
     /// The template's elements are kept.
     Template,
@@ -399,7 +399,8 @@ impl Reader {
         }
     }
 
-    /// Reads an array and converts it to a leaf of type `template_aval`. All elements reach a device here.
+    /// Reads an array and converts it to a leaf of type `template_aval`. All elements reach a
+    /// device here.
     fn array(&self, path: &str, stored: &str, entry: &Entry, template_aval: &Aval) -> Read<Array> {
         let found = entry.aval().expect("types were compared");
         let bytes = self.contents.read(stored)?;

@@ -15,7 +15,8 @@ impl Rename {
         let stars = |text: &str| text.matches('*').count();
         if stars(replacement) > stars(pattern) {
             return Err(format!(
-                "rename `{pattern}` to `{replacement}`: {} stars in the new name, {} in the pattern",
+                "rename `{pattern}` to `{replacement}`: {} stars in the new name, {} in the \
+                pattern",
                 stars(replacement),
                 stars(pattern)
             ));

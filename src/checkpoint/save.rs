@@ -22,7 +22,7 @@ pub(super) struct HostArray {
     bytes: Vec<u8>,
 }
 
-/// How arrays sharded over a mesh are written.
+/// Layout of sharded arrays in a file.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum ShardLayout {
     /// One array, joined from its shards.
@@ -54,14 +54,14 @@ pub(super) struct FileSummary {
 ///
 /// Dtypes without a name in the format (`c128`, two- and four-bit integers, some small floats) are
 /// written as integers or pairs with the same bits, and noted in the file's metadata.
-/// [`load`](super::load) restores the dtype, other programs see the bits. To save a training run with
-/// its step, without waiting for the disk, use [`Folder`](super::Folder).
+/// [`load`](super::load) restores the dtype, other programs see the bits. To save a training run
+/// with its step, without waiting for the disk, use [`Folder`](super::Folder).
 ///
 /// Throws `Tracer` if a leaf is traced.
 ///
 /// # Errors
-/// [`Error::Checkpoint`] naming the leaf if two leaves share a path, or if a leaf has shards that are
-/// only on devices of other processes (not supported yet). [`Error::Io`] if the file cannot be
+/// [`Error::Checkpoint`] naming the leaf if two leaves share a path, or if a leaf has shards that
+/// are only on devices of other processes (not supported yet). [`Error::Io`] if the file cannot be
 /// written. `Runtime` if the computation of a leaf failed.
 ///
 /// ```no_run
@@ -171,7 +171,8 @@ pub(super) fn write(path: &Path, arrays: Vec<HostArray>) -> io::Result<FileSumma
     let header = header::write(types);
     if header.len() as u64 > MAX_HEADER_BYTES {
         let message = format!(
-            "the names and shapes of {} leaves take {} bytes, and the format reads {MAX_HEADER_BYTES}",
+            "the names and shapes of {} leaves take {} bytes, and the format reads \
+            {MAX_HEADER_BYTES}",
             arrays.len(),
             header.len()
         );
@@ -226,10 +227,15 @@ mod tests {
         let state = BTreeMap::from([("w".to_string(), half_local())]);
         let error = save(&path, &state).unwrap_err().to_string();
         let error = error.replace(&dir.path().display().to_string(), "DIR");
-        expect_test::expect![[r#"
-            error[checkpoint]: DIR/model.safetensors: saving leaf `w`, f32[4,3] with sharding p!["data"] on Mesh(data=2): 1 of 2 shards are not on devices of this process:
-              [2..4, 0..3] on cpu:1000 of process 1
-              help: replicate the leaf first, for example with `device_put(&state, mesh.replicated())`; saving arrays of which no process holds every shard is not supported yet"#]].assert_eq(&error);
+        expect_test::expect![[
+            "error[checkpoint]: DIR/model.safetensors: saving leaf `w`, f32[4,3] with sharding \
+             p![\"data\"] on Mesh(data=2): 1 of 2 shards are not on devices of this process:\n  \
+             [2..4, 0..3] on cpu:1000 of process 1\n  \
+             help: replicate the leaf first, for example with `device_put(&state, \
+             mesh.replicated())`; saving arrays of which no process holds every shard is not \
+             supported yet"
+        ]]
+        .assert_eq(&error);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 

@@ -87,7 +87,8 @@ impl JoinedShards {
     }
 }
 
-/// Returns the range of a shard along each axis, or `None` if it is not inside an array of this shape.
+/// Returns the range of a shard along each axis, or `None` if it is not inside an array of this
+/// shape.
 fn index_of(shape: &[usize], entry: &Entry, start: &[usize]) -> Option<Vec<Range<usize>>> {
     if entry.shape.rank() != shape.len() || start.len() != shape.len() {
         return None;

@@ -170,7 +170,7 @@ fn publish(folder: &Path, temporary: &Path, place: &Path, step: u64) -> Result<(
     delete(&replaced)
 }
 
-/// Which checkpoints are kept after a save.
+/// Retention policy: the checkpoints that are kept after a save.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retention {
     /// The number of newest checkpoints to keep.

@@ -61,9 +61,9 @@ pub(super) fn jvp_of(
 /// Positions of the batch axes of a batched program's outputs.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum OutputAxes {
-    /// Wherever the rules leave them.
+    /// At the positions where the rules leave them.
     Any,
-    /// In front. The marked outputs have one even if they do not depend on the batch.
+    /// At the front. The marked outputs have a batch axis even if they do not depend on the batch.
     Front(Marks<Mapped>),
 }
 

@@ -12,7 +12,7 @@ use crate::tree::{Arg, Tree, Visitor};
 /// Bounds are Rust numbers or integer scalars. If both are known while tracing, the loop is a
 /// [`scan`](super::scan()), which supports forward and reverse derivatives. Otherwise it is a
 /// [`while_loop`](super::while_loop()), which supports forward ones only. The index is weakly typed
-/// if a bound is a Rust number and neither bound has a dtype of its own.
+/// if a bound is a Rust number and the dtype of neither bound is fixed.
 ///
 /// Throws `Op` (dtype) if the bounds are not integers of one dtype, `Tree`, naming the leaf, if the
 /// carried value changes its type, and whatever `body_fun` throws.

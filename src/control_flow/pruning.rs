@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// A program without the code that only unused outputs need.
 pub(super) struct Live {
-    /// Has the used outputs and all inputs of the original.
+    /// The program with the used outputs and all inputs of the original.
     pub(super) program: Program,
     /// The inputs that the program uses.
     pub(super) inputs: Marks<Used>,

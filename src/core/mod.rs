@@ -1,8 +1,8 @@
 //! The types that every other folder uses: dtypes, shapes, arrays, errors, primitives, programs.
 //!
-//! Does no IO and knows no plugin. Concrete arrays are evaluated by the [`Backend`] that `runtime`
-//! installs. Read `trace` for how an operation reaches the program it belongs to, and `program` for
-//! the [`Primitive`] trait.
+//! Does not perform IO and does not depend on plugins. Concrete arrays are evaluated by the
+//! [`Backend`] that `runtime` installs. Read `trace` for how an operation reaches the program it
+//! belongs to, and `program` for the [`Primitive`] trait.
 
 mod array;
 mod cache;

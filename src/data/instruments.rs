@@ -311,11 +311,11 @@ mod tests {
     fn table_names_the_bottleneck() {
         let report = instruments(500, 250).report();
         expect![[r#"
-            stage         work      workers      items  busy/s  skipped
-            tfrecord      source          1       1000    0.50        0
-            map           decode          4        998    1.60        2
-            batch         batch           1         10    0.05        0
-            2 items: 0.50 s stepping, 1.00 s waiting for data (67 %); the bottleneck is the source"#]]
+        stage         work      workers      items  busy/s  skipped
+        tfrecord      source          1       1000    0.50        0
+        map           decode          4        998    1.60        2
+        batch         batch           1         10    0.05        0
+        2 items: 0.50 s stepping, 1.00 s waiting for data (67 %); the bottleneck is the source"#]]
         .assert_eq(&report.to_string());
         assert_eq!(report.skipped(), 2);
     }

@@ -81,7 +81,7 @@ pub fn process_allgather<T: Tree>(tree: &T, tiling: Tiling) -> Result<T, Error> 
 /// ```no_run
 /// use oxidax::distributed::broadcast_one_to_all;
 /// use oxidax::prelude::*;
-/// // Each process drew a seed of its own; process 0's is everybody's.
+/// // Each process drew its own seed; all use the seed of process 0.
 /// let seed = Array::from_slice(&[std::process::id()], [])?;
 /// let seed = broadcast_one_to_all(&seed, 0)?.item::<u32>()?;
 /// # let _ = seed;

@@ -23,7 +23,8 @@ fn place(key: &str) -> Vec<u8> {
 ///
 /// ```
 /// # use oxidax::distributed::{self, ClusterConfig};
-/// # let one = ClusterConfig::new().coordinator_address("127.0.0.1:0").num_processes(1).process_id(0);
+/// # let one = ClusterConfig::new().coordinator_address("127.0.0.1:0");
+/// # let one = one.num_processes(1).process_id(0);
 /// # distributed::initialize(one)?;
 /// distributed::put("best/learning rate", b"0.003")?;
 /// assert_eq!(distributed::get("best/learning rate")?, b"0.003");

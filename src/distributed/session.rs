@@ -55,7 +55,7 @@ pub(super) struct Session {
 ///
 /// ```
 /// use oxidax::distributed::{self, ClusterConfig};
-/// // One process by itself. Port 0 is any that is free.
+/// // A single process. Port 0 selects any free port.
 /// distributed::initialize(
 ///     ClusterConfig::new().coordinator_address("127.0.0.1:0").num_processes(1).process_id(0),
 /// )?;
@@ -230,7 +230,7 @@ pub struct BarrierOptions {
 ///
 /// # Errors
 /// As [`barrier`], `Mismatch` if others pass other processes, `Refused` if this process is not
-/// among them, or one does not exist.
+/// among them or a listed process does not exist.
 pub fn barrier_with(name: &str, options: BarrierOptions) -> Result<(), Error> {
     let BarrierOptions { processes, timeout } = options;
     if let Some(processes) = &processes {

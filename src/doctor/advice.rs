@@ -193,8 +193,10 @@ fn tiles(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
             format!("{name} = {size} is padded to {}", size.next_multiple_of(spec.mxu))
         };
         let off: Vec<String> = off.map(padded).collect();
-        let sizes =
-            if off.is_empty() { format!("m = {} is padded to 8", product.m) } else { off.join(", ") };
+        let sizes = match off.is_empty() {
+            true => format!("m = {} is padded to 8", product.m),
+            false => off.join(", "),
+        };
         let message = format!(
             "{} of {} (m = {}, n = {}, k = {}): {sizes}; {:.0} % of the work of the matrix unit is \
              padding; use multiples of {}",
@@ -222,7 +224,8 @@ fn small_batch(costs: &Roofline, spec: &DeviceSpec) -> Vec<Advice> {
         let product = operation.product?;
         let dtype = operation.dtype.unwrap_or(DType::BF16);
         let critical = spec.peak_of(dtype) / spec.hbm_bandwidth;
-        let intensity = operation.per_device.flops as f64 / operation.per_device.fused_bytes.max(1) as f64;
+        let bytes = operation.per_device.fused_bytes.max(1);
+        let intensity = operation.per_device.flops as f64 / bytes as f64;
         let message = format!(
             "{} of {} is bound by memory: {intensity:.0} FLOPs per byte, {} needs {critical:.0}; its \
              smallest size is {}: use a larger batch on each device",

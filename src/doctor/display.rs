@@ -80,7 +80,8 @@ impl Report {
         let times = &prediction.times;
         writeln!(
             f,
-            "  products {}, vectors {}, memory {}, wires {}, data centre {}; one after the other {}",
+            "  products {}, vectors {}, memory {}, wires {}, data centre {}; one after the other \
+            {}",
             time(times.products),
             time(times.vectors),
             time(times.memory),

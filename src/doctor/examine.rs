@@ -22,7 +22,7 @@ const LINES: usize = 5;
 /// that does not fit, the report says by how much.
 ///
 /// # Errors
-/// Those of [`Lowered::compile_for`] except [`Error::TooLarge`].
+/// Errors of [`Lowered::compile_for`] except [`Error::TooLarge`].
 pub fn examine<A: Args, O: Tree>(
     lowered: &Lowered<A, O>,
     topology: &Topology,

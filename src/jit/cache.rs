@@ -75,7 +75,7 @@ pub fn disk() -> Result<Settings, Error> {
 /// ```
 /// use oxidax::jit::cache::{Settings, disk, set_disk};
 /// use std::time::Duration;
-/// // Store every program, in a folder of its own.
+/// // Store every program, in a separate folder.
 /// let folder = tempfile::tempdir()?;
 /// set_disk(Settings { min_compile: Duration::ZERO, ..Settings::in_folder(folder.path()) })?;
 /// assert!(disk()?.is_on());

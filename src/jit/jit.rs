@@ -271,8 +271,8 @@ impl<A: Args, O: Tree> Jit<A, O> {
         Ok(specialization)
     }
 
-    /// Calls the function, or under a trace makes it part of that program. `owned` says which
-    /// arguments were passed by value.
+    /// Calls the function, or under a trace makes it part of that program. `owned` is true for
+    /// each argument that was passed by value.
     #[track_caller]
     fn run(&self, arguments: A::Refs<'_>, owned: &[bool]) -> Result<O, Failure> {
         if trace::is_tracing() {
@@ -297,8 +297,8 @@ impl<A: Args, O: Tree> Jit<A, O> {
         Ok(result)
     }
 
-    /// Looks for the program of the previous call, by far the most frequent. Its signature is
-    /// checked in the same walk that gathers the arguments.
+    /// Looks for the program of the previous call, which is by far the most frequent case. Its
+    /// signature is checked in the same walk that gathers the arguments.
     #[track_caller]
     fn lookup(&self, arguments: A::Refs<'_>, scope: CallScope) -> Result<Option<Hit<O>>, Error> {
         let view = Arguments::<A>(arguments);

@@ -32,7 +32,7 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     }
 
     /// Returns the text of the StableHLO module for `platform`: `cpu`, `cuda` or `tpu`. Operations
-    /// carry the file and line of the user's code.
+    /// carry the file and line of user code.
     ///
     /// # Errors
     /// [`Error::Op`] if a primitive refuses the platform.
@@ -58,7 +58,8 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// use oxidax::prelude::*;
     /// let mesh = Mesh::without_devices([("data", 8)])?;
     /// let rows = mesh.sharding(p!["data"])?;
-    /// let layer = jit(|w: Array, x: Array| x.matmul(&w)).in_shardings((None::<NamedSharding>, &rows));
+    /// let layer = jit(|w: Array, x: Array| x.matmul(&w));
+    /// let layer = layer.in_shardings((None::<NamedSharding>, &rows));
     /// let (w, x) = (Aval::new(DType::F32, [64, 8]), Aval::new(DType::F32, [32, 64]));
     /// let arguments = layer.lower((w, x))?.arguments();
     /// assert_eq!((arguments[1].path.as_str(), arguments[1].position), ("$[1]", 1));

@@ -23,7 +23,7 @@ pub(super) struct Specialization<O> {
     argument_of: Vec<usize>,
     /// The indices of all leaves and captures.
     all: Vec<i64>,
-    /// For each leaf, whether the plugin consumes it when it is donated.
+    /// State of each leaf: unknown, or the plugin consumes or keeps it when it is donated.
     consumption: Vec<AtomicU8>,
     /// The types of the arguments' leaves.
     avals: Vec<Aval>,
@@ -157,8 +157,8 @@ impl<O: Tree> Specialization<O> {
         Ok(())
     }
 
-    /// Runs the program on gathered arguments. `owned` says which arguments were passed by value;
-    /// of those, the leaves that nothing else holds are donated.
+    /// Runs the program on gathered arguments. `owned` is true for each argument that was passed by
+    /// value; of those, the leaves that nothing else holds are donated.
     pub(super) fn execute<A: Args>(
         &self,
         arguments: A::Refs<'_>,

@@ -42,7 +42,7 @@ pub struct Conv {
     /// The dilation of the kernel along each axis. Empty means 1.
     #[tree(static)]
     pub dilation: Vec<usize>,
-    /// The number of channel groups. An output depends on the inputs of its own group only.
+    /// The number of channel groups. An output depends on the inputs of its group only.
     #[tree(static)]
     pub groups: usize,
 }

@@ -9,7 +9,7 @@ use crate::tree::{self, Tree};
 /// Layers of the same type, applied one after the other.
 ///
 /// An unrolled program contains the operations of every layer. A stacked program contains those of
-/// one layer in a [`scan`], so it compiles in a fraction of the time whatever the depth is.
+/// one layer in a [`scan`], so it compiles in a fraction of the time at any depth.
 ///
 /// Values that belong to the layers, such as caches or random keys, are `Layers` too.
 /// [`Layers::scan`] passes its own to each layer.

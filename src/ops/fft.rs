@@ -15,10 +15,10 @@ use crate::primitives::{
 /// Normalization of a transform and its inverse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FftNorm {
-    /// The inverse is scaled by `1/n`.
+    /// The inverse transform is scaled by `1/n`.
     #[default]
     Backward,
-    /// Both are scaled by `1/√n`.
+    /// Both transforms are scaled by `1/√n`.
     Ortho,
     /// The forward transform is scaled by `1/n`.
     Forward,

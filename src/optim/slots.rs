@@ -14,7 +14,8 @@ pub(super) trait Transformation: fmt::Debug + Send + Sync {
     /// Creates its slots, with [`Slots::create`].
     fn init(&self, _leaves: &[Leaf], _memory: &mut Slots<'_>) {}
 
-    /// Changes the updates. Takes the slots that `init` created, in that order, and puts as many.
+    /// Changes the updates. Takes the slots that `init` created, in that order, and puts the same
+    /// number of slots.
     fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], slots: &mut Slots<'_>);
 
     /// Visits its schedules, including those of inner transformations.

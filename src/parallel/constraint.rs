@@ -18,7 +18,9 @@ use crate::tree::{Tree, leaves_of, rebuild};
 /// use oxidax::prelude::*;
 /// let mesh = Mesh::new(devices()?, [("data", 4), ("model", 2)])?;
 /// let hidden = mesh.sharding(p!["data", "model"])?;
-/// let layer = jit(move |x: Array, w: Array| with_sharding_constraint(&relu(&x.matmul(&w)), &hidden));
+/// let layer = jit(move |x: Array, w: Array| {
+///     with_sharding_constraint(&relu(&x.matmul(&w)), &hidden)
+/// });
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "lax.with_sharding_constraint")]

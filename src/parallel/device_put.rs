@@ -204,7 +204,7 @@ pub fn make_array_from_process_local_data(
 
 /// Runs `f` with this sharding for arrays copied from the host on this thread:
 /// [`Array::from_slice`], batches of a [`data`](crate::data) pipeline, checkpoints. With several
-/// processes each copies the block of its own devices, as in
+/// processes each copies the block of its devices, as in
 /// [`make_array_from_process_local_data`].
 ///
 /// ```no_run

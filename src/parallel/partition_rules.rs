@@ -99,7 +99,7 @@ pub struct TreeSharding {
 }
 
 impl TreeSharding {
-    /// Returns the same sharding for all leaves of a tree.
+    /// Creates shardings that assign one sharding to all leaves of a tree.
     ///
     /// # Errors
     /// [`Error::Op`] (shape) names the first leaf that the sharding does not divide.

@@ -7,13 +7,13 @@ use crate::tree::for_each_arity;
 /// Shardings, or specs, for the leaves of one tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PerLeaf<T> {
-    /// None is requested: a leaf keeps its placement, and the compiler chooses that of a result.
-    /// For a spec of [`shard_map`](super::shard_map()): replicated.
+    /// No sharding is requested: a leaf keeps its placement, and the compiler chooses that of a
+    /// result. For a spec of [`shard_map`](super::shard_map()): replicated.
     #[default]
     Unspecified,
-    /// The same for all leaves.
+    /// One value for all leaves.
     All(T),
-    /// One for each leaf.
+    /// One value for each leaf.
     Each(Vec<T>),
 }
 
@@ -24,9 +24,9 @@ pub enum PerLeaf<T> {
 /// [`PartitionSpec`]), a [`TreeSharding`], or `None::<NamedSharding>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PerArgument<T> {
-    /// The same for all arguments.
+    /// One value for all arguments.
     All(PerLeaf<T>),
-    /// One for each argument.
+    /// One value for each argument.
     Each(Vec<PerLeaf<T>>),
 }
 

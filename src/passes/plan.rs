@@ -10,7 +10,7 @@ use crate::core::{
 /// shardings requested for them. Lowering and compiling follow it. Deciding needs no plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Plan {
-    /// Placement of values without a sharding of their own: a device, or replication over the mesh
+    /// Placement of values without a sharding: a device, or replication over the mesh
     /// that the program runs on. `None` is the default device of the process that compiles.
     pub(crate) target: Option<Placement>,
     /// The sharding of each input; empty on one device.

@@ -213,14 +213,14 @@ impl DotGeneral {
     }
 }
 
-/// Returns the dtype that operands are converted to before they are multiplied, `None` if the target
-/// accepts them as they are, and the dtype of the product. `along_rows`: whether the sums run along
-/// the last axes of `lhs`.
+/// Returns the dtype that operands are converted to before they are multiplied, `None` if the
+/// target accepts them as they are, and the dtype of the product. `along_rows`: whether the sums
+/// run along the last axes of `lhs`.
 ///
-/// XLA leaves `bf16` products on CPUs to a library, including products that the library then rejects
-/// and that are computed one by one: all of them without `bf16` instructions, and with these where
-/// sums run along columns of `lhs`, as for gradients of weights. That made a training step ten times
-/// slower. Products in `f32` are summed and rounded alike.
+/// XLA leaves `bf16` products on CPUs to a library, including products that the library then
+/// rejects and that are computed one by one: all of them without `bf16` instructions, and with
+/// these where sums run along columns of `lhs`, as for gradients of weights. That made a training
+/// step ten times slower. Products in `f32` are summed and rounded alike.
 pub(super) fn multiplied(
     target: LoweringTarget<'_>,
     along_rows: bool,
@@ -331,7 +331,10 @@ impl Primitive for DotGeneral {
         let list =
             |axes: &[usize]| axes.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         let attributes = format!(
-            "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [{}], rhs_batching_dimensions = [{}], lhs_contracting_dimensions = [{}], rhs_contracting_dimensions = [{}]>, precision_config = [#stablehlo<precision {}>, #stablehlo<precision {}>]",
+            "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [{}], \
+            rhs_batching_dimensions = [{}], lhs_contracting_dimensions = [{}], \
+            rhs_contracting_dimensions = [{}]>, precision_config = [#stablehlo<precision {}>, \
+            #stablehlo<precision {}>]",
             list(&self.lhs_batch),
             list(&self.rhs_batch),
             list(&self.lhs_contracting),
@@ -506,7 +509,7 @@ impl Registered for DotGeneral {
             matrix(U8, U8, I32),
             matrix(U8, I8, I32),
             matrix(I4, I4, I32),
-            // With eight bits, differences in the operands cannot be told from rounding.
+            // With eight bits, differences in the operands are indistinguishable from rounding.
             matrix(F8E4M3FN, F8E4M3FN, F32).without_derivative(),
             matrix(F8E5M2, F8E4M3FN, F32).without_derivative(),
         ]

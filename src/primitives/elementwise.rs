@@ -28,7 +28,8 @@ use std::sync::Arc;
 ///
 /// ```
 /// use oxidax::core::{Array, DType, Exemplar, Sample, bind1};
-/// use oxidax::primitives::{CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule, abs, mul};
+/// use oxidax::primitives::{CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule};
+/// use oxidax::primitives::{abs, mul};
 /// use serde::{Deserialize, Serialize};
 ///
 /// /// `x · |x|`

@@ -95,8 +95,9 @@ pub fn broadcasted_iota(dtype: DType, shape: impl Into<Shape>, dimension: usize)
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let aval = eval_shape(|| (arange_step(2, 11, 3), arange_step(0.0, 1.0, 0.25)), ())?;
-/// assert_eq!((aval.0.aval().to_string(), aval.1.aval().to_string()), ("i32[3]".into(), "f32[4]".into()));
+/// let (x, y) = eval_shape(|| (arange_step(2, 11, 3), arange_step(0.0, 1.0, 0.25)), ())?;
+/// assert_eq!(x.aval().to_string(), "i32[3]");
+/// assert_eq!(y.aval().to_string(), "f32[4]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

@@ -41,7 +41,8 @@ pub(super) fn lower_logaddexp(ctx: &mut LowerCtx<'_>, pair: &[Value]) -> Value {
     let bool = pair[0].ty().with_element("i1");
     let larger = ctx.op("maximum", pair);
     let distance = ctx.op("subtract", pair);
-    let not_equal = "comparison_direction = #stablehlo<comparison_direction NE>, compare_type = #stablehlo<comparison_type FLOAT>";
+    let not_equal = "comparison_direction = #stablehlo<comparison_direction NE>, compare_type = \
+        #stablehlo<comparison_type FLOAT>";
     // For infinities of one sign and for NaN the plain sum is right.
     let special = ctx.op_as("compare", &[distance.clone(), distance.clone()], not_equal, &bool);
     let distance = ctx.op("abs", &[distance]);

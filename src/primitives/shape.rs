@@ -50,7 +50,8 @@ impl Primitive for BroadcastInDim {
         for (axis, (&size, &to)) in x.shape.iter().zip(axes).enumerate() {
             ensure_shape!(
                 size == 1 || size == self.shape[to],
-                "operand axis {axis} of size {size} does not broadcast to result axis {to} of size {}",
+                "operand axis {axis} of size {size} does not broadcast to result axis {to} of size \
+                {}",
                 self.shape[to]
             );
         }

@@ -15,10 +15,10 @@ use crate::primitives::{
 /// Number of random bits per element, for samplers in which rare events matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RandomMode {
-    /// As many as the fraction of the dtype.
+    /// As many bits as the fraction of the dtype has.
     #[default]
     Low,
-    /// Twice as many, so that small probabilities are exact.
+    /// Twice as many bits, so that small probabilities are exact.
     High,
     /// For `f32`, twice its width, without gaps in either tail; [`RandomMode::High`] for other
     /// dtypes.

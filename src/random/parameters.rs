@@ -38,7 +38,7 @@ impl SampleShape for RangeFull {
     }
 }
 
-/// `None` stands for `..`, if the choice is made at run time.
+/// `None` is equivalent to `..`, for choices made at run time.
 impl SampleShape for Option<Shape> {
     fn shape(self) -> Option<Shape> {
         self

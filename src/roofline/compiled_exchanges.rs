@@ -97,7 +97,7 @@ mod tests {
             convert(&collective, &mesh, std::slice::from_ref(&traced)).times
         };
         assert_eq!(times(kind, &[(4, 5)]), 7);
-        // Along another axis, and of another kind.
+        // Another axis and another kind.
         assert_eq!(times(kind, &[(0, 4)]), 1);
         assert_eq!(times(Collective::AllReduce, &[]), 1);
     }

@@ -63,9 +63,9 @@ pub struct DeviceCost {
     pub flops: u64,
     /// Transcendental operations, as in [`OpCost::transcendentals`].
     pub transcendentals: u64,
-    /// Bytes of its memory read and written if nothing is fused.
+    /// Bytes that it reads and writes in its memory if nothing is fused.
     pub bytes: u64,
-    /// Bytes of its memory read and written after fusion.
+    /// Bytes that it reads and writes in its memory after fusion.
     pub fused_bytes: u64,
 }
 
@@ -252,8 +252,8 @@ impl Roofline {
     /// [`CompilerReport::collectives`](crate::jit::CompilerReport::collectives), on the mesh that
     /// it was compiled for.
     ///
-    /// Where the compiler does not report the number of runs, it is that of the exchange of the
-    /// program with the same kind and axes.
+    /// If the compiler does not report the number of runs of an exchange, it is taken from the
+    /// exchange of the program with the same kind and axes.
     #[must_use]
     pub fn with_exchanges(mut self, collectives: &Collectives, mesh: &Mesh) -> Roofline {
         if self.mesh.is_empty() {

@@ -14,7 +14,7 @@ pub(super) enum Layout<'m> {
 
 /// The number of parts on different devices of the steps and values of a region.
 pub(super) enum DeviceParts {
-    /// The same number for everything.
+    /// One number for everything.
     Even(u64),
     /// For each step the parts of its work and of its operands as read, and for each value its
     /// parts.
@@ -208,11 +208,11 @@ mod tests {
             &w - slopes * 0.1
         };
         let costs = costs(step, [f32s(W), f32s(X)], [p![], p!["data"]]);
-        // Forwards by rows, and for the gradient each device's own rows.
+        // By rows in the forward pass; for the gradient, the rows of each device.
         assert_eq!(parts(&costs, "dot_general"), [4, 4]);
-        // Tanh's derivative, and the update.
+        // The derivative of tanh, and the update.
         assert_eq!(parts(&costs, "sub"), [4, 1]);
-        // All of the weights are read on each device, and a part of the rows.
+        // Each device reads all weights and a part of the rows.
         let forwards = named(&costs, "dot_general")[0];
         assert_eq!(forwards.per_device.bytes, 4 * (128 * 256 + 64 * (128 + 256) / 4));
         assert_eq!(costs.held_bytes, 4 * (2 * 128 * 256 + 64 * 128 / 4));
@@ -286,8 +286,8 @@ mod tests {
         };
         let costs = costs(again, [f32s([]), f32s(X)], [p![], p!["data"]]);
         assert_eq!(parts(&costs, "add"), [2]);
-        // Nothing but its use says how the noise lies: by rows as its factor, by columns as what is
-        // made of it.
+        // The sharding of the noise follows from its uses only: by rows from its factor, by columns
+        // from the values computed from it.
         assert_eq!(parts(&costs, "mul"), [8, 8]);
     }
 

@@ -39,7 +39,7 @@ impl DeviceSpec {
     /// are not published. For accelerators the table is better.
     ///
     /// # Errors
-    /// `Plugin`, `Compile`, `Runtime`: those of running a program.
+    /// `Plugin`, `Compile` and `Runtime`, as for running a program.
     ///
     /// ```no_run
     /// use oxidax::roofline::{DeviceSpec, Effort};

@@ -43,7 +43,7 @@ pub(super) fn all(cut: &[Axes]) -> Axes {
     cut.iter().fold(0, |all, axes| all | axes)
 }
 
-/// The partitioning of the values of a region, an estimate of the compiler's.
+/// The partitioning of the values of a region, an estimate of the compiler's result.
 ///
 /// It starts from the shardings of the arguments, propagates them forwards along [sharding
 /// rules](crate::core::ShardingRule), then backwards to values that are not partitioned yet.
@@ -79,8 +79,8 @@ impl<'m> Partitioning<'m> {
         &self.of[value]
     }
 
-    /// Partitioning a dimension along more axes: of those that no other dimension has, as far as
-    /// its size divides.
+    /// Partitions a dimension along more axes: those that no other dimension uses, as long as its
+    /// size is divisible.
     fn add(&mut self, region: &Region, value: usize, dim: usize, axes: Axes) {
         if self.pinned[value] {
             return;
@@ -247,7 +247,7 @@ pub(super) fn held<'r>(region: &Region, step: &'r Step) -> Vec<Option<HeldProgra
             vec![None, place(*run, body, n_cond, inputs.saturating_sub(n_carry)..inputs)]
         }
         [(run @ RunCount::Times(_), body)] => {
-            // What it stacks and what it goes over has a dimension more outside.
+            // Stacked results and scanned operands have an additional dimension outside.
             let (outputs, results) = (ranks(&body.outputs, body), ranks(&step.results, region));
             let n_carry = outputs.iter().zip(&results).filter(|(inner, outer)| inner == outer);
             let (inputs, operands) = (ranks(&body.inputs, body), ranks(&step.operands, region));

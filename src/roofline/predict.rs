@@ -76,43 +76,43 @@ pub struct ExchangeTime {
     pub time: CommunicationTime,
 }
 
-/// How long one step of a program takes on devices of one kind, and what it waits for. Prints as a
-/// table.
+/// Predicted time and bottleneck of one step of a program on one kind of device. Prints as a table.
 ///
-/// A lower bound, [`Prediction::seconds`], overlaps everything with everything; an upper one does
-/// one thing after the other. The truth lies between, if the peaks were reached.
+/// The lower bound, [`Prediction::seconds`], assumes that compute, memory traffic and communication
+/// overlap fully. The upper bound, [`Prediction::serial_seconds`], assumes that none does. The real
+/// time is between the two if the device reaches its peak rates.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
-    /// On what.
+    /// The kind of device.
     pub device: DeviceSpec,
-    /// On how many.
+    /// The number of devices.
     pub devices: usize,
-    /// FLOPs of one device; what several devices do alike counts for each.
+    /// FLOPs of one device. Work that several devices duplicate counts for each.
     pub flops: f64,
     /// Fused bytes of one device.
     pub bytes: f64,
     /// Bytes of arguments and results on one device.
     pub least_bytes: f64,
-    /// How long each part of the machine is busy.
+    /// The time that each part of the machine is busy.
     pub times: Seconds,
     /// Seconds for a step if everything overlaps: the longest of the times.
     pub seconds: f64,
-    /// Seconds for a step if nothing does: their sum.
+    /// Seconds for a step if nothing overlaps: the sum of the times.
     pub serial_seconds: f64,
-    /// What takes longest.
+    /// The part of the machine with the longest time.
     pub bound: Bound,
-    /// FLOPs of the program over those that the device could do in [`Prediction::seconds`] in
-    /// `bf16`, from 0 to 1: what the utilization can be at most. Work that `remat` does again
-    /// counts, what several devices do alike counts once.
+    /// The highest possible utilization, from 0 to 1: FLOPs of the program, divided by the FLOPs
+    /// of the devices in [`Prediction::seconds`] at their `bf16` peak. Work that `remat` repeats
+    /// counts again, work that several devices duplicate counts once.
     pub mfu: f64,
     /// FLOPs per fused byte.
     pub intensity: f64,
-    /// From which intensity on products are the bound, at the rate of this program's types: from
-    /// main memory.
+    /// The intensity, in FLOPs per byte of main memory, from which on products are the bound, at
+    /// the rate of this program's dtypes.
     pub critical_intensity: f64,
-    /// The same from fast memory.
+    /// The critical intensity per byte of fast memory.
     pub critical_intensity_from_vmem: f64,
-    /// Whether products would be the bound if everything lay in fast memory.
+    /// True if products would be the bound with all values in fast memory.
     pub bound_by_products_from_vmem: bool,
     /// The exchanges, the longest first.
     pub exchanges: Vec<ExchangeTime>,

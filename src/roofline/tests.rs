@@ -74,7 +74,7 @@ mod counts {
         assert_eq!(count(10, 1), (10, 0));
         assert_eq!(count(10, 3), (4, 0));
         assert_eq!(count(0, 1), (0, 0));
-        // Nobody knows when it ends.
+        // The number of iterations is unknown.
         assert_eq!(count(10, 0), (1, 1));
     }
 
@@ -102,7 +102,7 @@ mod counts {
             |p: Array, x: Array| cond(&p, |x: Array| x.matmul(&x), |x: Array| &x + 1.0, x),
             (Aval::new(DType::Bool, []), f32s([16, 16])),
         );
-        // One more to make a number of the predicate.
+        // One more to convert the predicate to a number.
         assert_eq!(Roofline::of(&program.unwrap()).flops(), 2 * 16 * 16 * 16 + 1);
     }
 
@@ -139,7 +139,7 @@ mod counts {
         let padded = |x: Array, k: Array| conv(&x, &k, &[1, 1], Padding::Same);
         let shapes = (f32s([8, 64, 32, 32]), f32s([128, 64, 3, 3]));
         let program = make_program(padded, shapes).unwrap();
-        // Along an axis 32 places of 3 taps, of which the first and the last miss one.
+        // 32 positions of 3 taps along an axis; the first and the last position have 2.
         let expected = 94 * 94 * 64 * 128 * 8 * 2;
         assert_eq!(Roofline::of(&program).flops(), expected);
     }
@@ -169,13 +169,13 @@ mod counts {
         assert_eq!(chain.fused_bytes(), 3 << 22);
         assert_eq!(chain.bytes(), 8 << 22);
         assert_eq!(chain.least_bytes(), 3 << 22);
-        // A product with bias and activation behind it is one fusion.
+        // A product followed by bias and activation is one fusion.
         let layer = make_program(
             |x: Array, w: Array, b: Array| relu(&(x.matmul(&w) + b)),
             (bf16([1024, 1024]), bf16([1024, 1024]), bf16([1024])),
         );
         assert_eq!(Roofline::of(&layer.unwrap()).fused_bytes(), (3 << 21) + 2048);
-        // What lies on both sides of a product is no single fusion.
+        // Operations before and after a product are separate fusions.
         let around = make_program(
             |x: Array, w: Array| {
                 let h = tanh(&x);
@@ -235,8 +235,8 @@ mod chapter_1 {
 
     #[test]
     fn two_chips_that_share_a_contraction_need_d_above_8755() {
-        // Question of the section on networks: each way 4.5e10 B/s, [B, D/2] times [D/2, F] on
-        // each, partial sums sent.
+        // From the section on networks: 4.5e10 B/s each way. Each device computes [B, D/2] times
+        // [D/2, F] and sends partial sums.
         let spec = spec("v5e");
         let crossover = |d: f64| (d / 2.0) / (spec.peak.bf16 / 4.5e10);
         assert!(crossover(8750.0) < 1.0 && crossover(8760.0) > 1.0);
@@ -276,7 +276,7 @@ mod chapter_2 {
         let times = Roofline::of(&product(bf16([8, 131_072]), bf16([131_072, 131_072])))
             .on(&spec("v5e"))
             .times;
-        // There the matrix is int8: half the bytes.
+        // The matrix of the book is int8: half the bytes.
         near(times.memory / 2.0, 19e-3 * 17.18 / 16.0, 0.05);
         near(times.products, 1.3e-3, 0.1);
     }
@@ -297,7 +297,7 @@ mod chapter_3 {
         let network = cube("v5e", [8, 4, 1]);
         let bytes = 2048.0 * 8192.0 * 2.0;
         near(network.seconds(Collective::AllGather, bytes, &["y"]), 560e-6, 0.01);
-        // Were it a ring, 377 us.
+        // A ring would take 377 us.
         let ring = network.clone().along("y", Route::Rings(1));
         near(ring.seconds(Collective::AllGather, bytes, &["y"]), 377e-6, 0.02);
         // Three hops of 1 us.
@@ -311,7 +311,7 @@ mod chapter_3 {
         let whole = 2.0 * 1024.0 * 4096.0;
         near(network.seconds(Collective::AllGather, whole / 4.0, &["x"]), 23e-6, 0.02);
         near(network.seconds(Collective::AllGather, whole, &["x", "y"]), 46e-6, 0.02);
-        // The book takes the whole array here.
+        // The book counts the whole array here.
         near(network.seconds(Collective::AllReduce, whole, &["z"]), 190e-6, 0.02);
     }
 
@@ -351,7 +351,8 @@ mod chapter_3 {
         near(shift(8, 1, true), 1.0, 1e-9);
         near(shift(8, 3, true), 3.0, 1e-9);
         near(shift(8, 7, true), 1.0, 1e-9);
-        // On a line what leaves the end goes all the way back, on links that nothing else uses.
+        // On a line, data that leaves one end returns to the other over links that are otherwise
+        // unused.
         near(shift(8, 1, false), 1.0, 1e-9);
     }
 }
@@ -390,7 +391,7 @@ mod chapters_5_and_6 {
             Exchange { kind, axes, size: 32, bytes, times: 1, pairs: vec![], place: None };
         let time = network.time(&exchange);
         near(time.wires, 2.0 * 16e9 / 1.8e11, 1e-9);
-        // Each device sends and gets half of its sixteenth twice.
+        // Each device sends and receives half of its sixteenth twice.
         near(time.data_centre, 2.0 * 1e9 * 0.5 / 6.25e9, 1e-9);
     }
 }
@@ -422,8 +423,8 @@ mod table {
 
     #[test]
     fn peaks_follow_from_clocks() {
-        // Tiles of 128 by 128, a product and a sum each, four of them at 1.5 GHz; the 1.05 GHz that
-        // is often quoted for v5e is v4's clock, with eight.
+        // Four tiles of 128 by 128 at 1.5 GHz, with a product and a sum per element. The 1.05 GHz
+        // often quoted for v5e is the clock of v4, which has eight tiles.
         near(spec("v5e").peak.bf16, 4.0 * 2.0 * 128.0 * 128.0 * 1.5e9, 0.01);
         near(spec("v4").peak.bf16, 8.0 * 2.0 * 128.0 * 128.0 * 1.05e9, 0.01);
         near(spec("v5p").peak.bf16, 8.0 * 2.0 * 128.0 * 128.0 * 1.75e9, 0.01);

@@ -53,8 +53,8 @@ impl CacheKeyPrefix {
         let sha256 = self.plugin_hash(Some(store)).map_err(|error| error.to_string())?;
         let mut key = KeyBuilder::new();
         key.part("version", VERSION.as_bytes());
-        // Neither a version number nor a modification time tells two builds apart as surely as the
-        // file does.
+        // Version numbers and modification times do not always distinguish two builds; the digest
+        // of the file does.
         key.part("plugin", sha256.as_bytes());
         key.part("platform", client.platform_name().as_bytes());
         key.part("platform version", client.platform_version().as_bytes());

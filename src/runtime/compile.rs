@@ -170,7 +170,7 @@ fn with_platform_overrides(platform: &str, options: CompileOptions) -> CompileOp
     }
 }
 
-/// Compiles a program, or loads it from the disk cache. Returns true beside it if it was loaded.
+/// Compiles a program, or loads it from the disk cache. The flag is true if it was loaded.
 fn compile_or_load(
     runtime: &Runtime,
     name: &str,

@@ -108,7 +108,8 @@ mod tests {
     use crate::prelude::*;
 
     const MESSAGE: &str = "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on \
-        HBM, the total memory required for HLO temporaries (38.19G) exceeds available HBM (15.75G). HLO module: fn.";
+        HBM, the total memory required for HLO temporaries (38.19G) exceeds available HBM (15.75G). \
+        HLO module: fn.";
 
     #[test]
     fn too_large_message_lists_values_and_lines() {

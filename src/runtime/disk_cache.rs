@@ -252,11 +252,11 @@ impl Disk {
     }
 }
 
-/// Loads a program from disk, or compiles it and, if that took long enough, stores it. Returns true
-/// beside it if it was loaded.
+/// Loads a program from disk, or compiles it and, if that took long enough, stores it. The flag
+/// is true if it was loaded.
 ///
 /// # Errors
-/// The compiler's.
+/// Errors of the compiler.
 pub(super) fn compile_or_load(
     runtime: &Runtime,
     request: Request<'_>,

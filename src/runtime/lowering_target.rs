@@ -12,8 +12,8 @@ pub(crate) fn lowering_target(platform: &str) -> LoweringTarget<'_> {
     }
 }
 
-/// Returns true if this host's processor has instructions for products in `bf16`. Processors with AMX
-/// also have those of AVX-512.
+/// Returns true if this host's processor has instructions for products in `bf16`. Processors with
+/// AMX also have those of AVX-512.
 fn host_multiplies_bf16() -> bool {
     #[cfg(target_arch = "x86_64")]
     let has_instructions = std::arch::is_x86_feature_detected!("avx512bf16");

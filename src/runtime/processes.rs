@@ -107,7 +107,7 @@ pub(super) fn create_client(
         #[cfg(feature = "distributed")]
         Membership::Joined(joined) => {
             let joined = joined.clone();
-            // The plugin may wait for other processes, while this one reads its index.
+            // The plugin may wait for other processes while this process reads its index.
             drop(membership);
             let options = [options, joined.options(platform)].concat();
             let store = Arc::new(Store(joined.exchange));
@@ -134,8 +134,8 @@ pub(super) fn create_client(
 
 #[cfg(feature = "distributed")]
 impl Joined {
-    /// Returns the client options that tell the plugin its process index. libtpu reads it from the
-    /// machine, and only uses the store.
+    /// Returns the client options that pass the process index to the plugin. libtpu reads the index
+    /// from the machine, and only uses the store.
     fn options(&self, platform: Platform) -> Vec<NamedValue> {
         let (index, count) = (i64::from(self.index), i64::from(self.count));
         match platform {

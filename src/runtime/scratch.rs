@@ -22,9 +22,9 @@ pub(crate) struct Scratch {
 /// memory a result can use; nothing else may hold their buffers.
 #[derive(Clone, Copy)]
 pub(crate) enum NonDonatable<'a> {
-    /// Those listed in the [`Scratch`].
+    /// The indices listed in the [`Scratch`].
     InScratch,
-    /// Those with these indices.
+    /// These indices.
     Indices(&'a [i64]),
 }
 
@@ -42,7 +42,7 @@ impl Scratch {
     }
 
     /// Releases the arguments after a call that donated some. The allocation of a donated argument
-    /// that the plugin consumed is kept for a result: its owner gave it away.
+    /// that the plugin consumed is kept for a result, because its owner passed it by value.
     pub(crate) fn clear_donated(&mut self, is_consumed: impl Fn(usize, &Arc<dyn Buffer>) -> bool) {
         self.spare.clear();
         let mut non_donatable = self.non_donatable.drain(..).peekable();

@@ -144,7 +144,8 @@ impl Topology {
         let megacore = name.starts_with("v4:");
         let megacore = megacore.then(|| NamedValue::new("chip_config_name", "megacore"));
         let options: Vec<_> = options.into_iter().chain(megacore).collect();
-        let topology = oxidax_pjrt::Topology::named(plugin, &libtpu_name, &options).map_err(|error| {
+        let topology = oxidax_pjrt::Topology::named(plugin, &libtpu_name, &options);
+        let topology = topology.map_err(|error| {
             Error::Plugin(format!(
                 "`{name}` is not a topology of libtpu: {error}\n  help: a name is a generation and \
                  the chips along each axis, as `v5e:4x4`, `v6e:2x4`, `v4:2x2x4`, `v5p:2x2x1` or `7x:2x2x1`"
@@ -282,7 +283,7 @@ impl Topology {
     /// Compiles a module for the first device, or for a mesh of the topology's devices.
     ///
     /// # Errors
-    /// The compiler's.
+    /// Errors of the compiler.
     pub(crate) fn compile(
         &self,
         text: &str,

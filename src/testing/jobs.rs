@@ -1,4 +1,4 @@
-//! ProgramResults many small programs as one module, because compilation dominates the time of the laws.
+//! Runs many small programs as one module, because compilation dominates the time of the laws.
 
 use crate::core::{Array, Error, Program, backend};
 use crate::passes;
@@ -43,7 +43,7 @@ impl Jobs {
         Job { program: position, run: queued.len() - 1 }
     }
 
-    /// ProgramResults all programs. A program that cannot be compiled does not affect the others.
+    /// Runs all programs. A program that cannot be compiled does not affect the others.
     pub(super) fn run(self) -> Results {
         let all: Vec<&QueuedProgram> = self.programs.iter().collect();
         if all.is_empty() {
@@ -57,13 +57,13 @@ impl Jobs {
     }
 }
 
-/// ProgramResults one program alone.
+/// Runs one program alone.
 fn run_alone(queued: &QueuedProgram) -> ProgramResults {
     let runs = run_as_module(&[queued]).map_err(|error| error.to_string())?;
     Ok(runs.into_iter().next().unwrap_or_default())
 }
 
-/// ProgramResults programs as one module and returns, for each, the results on each list of arguments.
+/// Runs programs as one module and returns, for each, the results on each list of arguments.
 fn run_as_module(all: &[&QueuedProgram]) -> Result<Vec<Vec<Vec<Array>>>, Error> {
     let joined = join(all);
     let rounds = all.iter().map(|queued| queued.arguments.len()).max().unwrap_or(0);

@@ -179,7 +179,7 @@ struct Range {
 }
 
 impl Range {
-    /// Returns the range of the numbers. A single number is put in the middle, no numbers give 0 to
+    /// Returns the range of the numbers. A single number is centred, an empty range becomes 0 to
     /// 1.
     fn of(numbers: impl Iterator<Item = f64>) -> Range {
         let ends = numbers.fold(None, |ends: Option<(f64, f64)>, x| match ends {

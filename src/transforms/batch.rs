@@ -25,9 +25,7 @@ pub(crate) fn batch_program(
             }
             match eqn.primitive.batch(&operands, &axes, axis) {
                 Ok(batched) => (batched.outputs, batched.axes),
-                Err(error) => {
-                    throw_rule_error(eqn.primitive.name(), error, &operands, eqn.loc)
-                }
+                Err(error) => throw_rule_error(eqn.primitive.name(), error, &operands, eqn.loc),
             }
         });
         let results: Vec<(Array, Option<usize>)> = outputs.into_iter().zip(axes).collect();
@@ -35,7 +33,8 @@ pub(crate) fn batch_program(
             debug_assert!(
                 without_batch_axis(output, *batch_axis).same_type(program.aval(var))
                     && batch_axis.is_none_or(|position| output.shape()[position] == axis.size),
-                "`{}`, rule `batch`: expected {} with a batch axis of {} at {batch_axis:?}, found {}",
+                "`{}`, rule `batch`: expected {} with a batch axis of {} at {batch_axis:?}, found \
+                {}",
                 eqn.primitive.name(),
                 program.aval(var),
                 axis.size,

@@ -125,7 +125,7 @@ pub(crate) fn template_of<T: Tree>(tree: &T) -> T {
     rebuild(tree, leaves.iter().map(|leaf| Array::of_type(leaf.aval().clone())).collect())
 }
 
-/// Runs `f` with every program evaluated one equation at a time, each as an executable of its own.
+/// Runs `f` with every program evaluated one equation at a time, each as a separate executable.
 ///
 /// This includes the programs of `jit`, of transforms and of control flow. For debugging; slow.
 ///

@@ -213,7 +213,8 @@ impl VMapOptions {
         }
         if let Some((index, axis, other)) = mapped.find(|(_, _, other)| *other != size) {
             let message = format!(
-                "vmap: batch sizes differ: axis {axis} is {other}, axis {first_axis} of {} is {size}",
+                "vmap: batch sizes differ: axis {axis} is {other}, axis {first_axis} of {} is \
+                {size}",
                 rooted(&paths.paths[first])
             );
             paths.throw(index, message);
@@ -246,7 +247,8 @@ impl VMapOptions {
             let Some(out_axis) = out_axis else {
                 if axis.is_some() {
                     let message = format!(
-                        "out_axes says that an output does not depend on the batch, but it does: {}",
+                        "out_axes says that an output does not depend on the batch, but it does: \
+                        {}",
                         output.aval()
                     );
                     throw_value(message, loc);

@@ -32,8 +32,10 @@ impl<A: Args> Walk for Arguments<'_, A> {
 /// A function from trees to a tree, which `jit` and `vmap` accept.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a function from trees of arrays to a tree of arrays",
-    note = "`jit` and `vmap` pass their arguments by value: write `|x: Array| …`, not `|x: &Array| …`",
-    note = "every argument and the result must be a `Tree`: numbers that vary go in as an `Array`, fixed ones as `Static`",
+    note = "`jit` and `vmap` pass their arguments by value: write `|x: Array| …`, not `|x: &Array| \
+            …`",
+    note = "every argument and the result must be a `Tree`: numbers that vary go in as an `Array`, \
+            fixed ones as `Static`",
     note = "annotate the closure's parameters; up to eight are supported"
 )]
 pub trait Function<A: Args> {

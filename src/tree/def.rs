@@ -10,7 +10,8 @@ use std::hash::Hash;
 /// Equality, hashing, cloning and printing of static values through `dyn`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be static",
-    note = "a static value is part of the key by which `jit` finds a compiled program, so it needs `Clone + Eq + Hash + Debug + Send + Sync + 'static`",
+    note = "a static value is part of the key by which `jit` finds a compiled program, so it needs \
+            `Clone + Eq + Hash + Debug + Send + Sync + 'static`",
     note = "a number that varies belongs in an `Array`; a fixed `f32` can be kept as `Static(x.to_bits())`"
 )]
 pub trait StaticKey: Any + Debug + Send + Sync {

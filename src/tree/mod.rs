@@ -58,7 +58,10 @@ use std::fmt::Display;
 ///     name: "dense".into(),
 /// };
 /// let mlp = eval_shape(
-///     move |x: Array| Mlp { hidden: vec![linear(&x, true), linear(&x, false)], head: linear(&x, false) },
+///     move |x: Array| Mlp {
+///         hidden: vec![linear(&x, true), linear(&x, false)],
+///         head: linear(&x, false),
+///     },
 ///     Aval::new(DType::F32, [2, 3]),
 /// )?;
 /// assert_eq!(
@@ -73,8 +76,10 @@ use std::fmt::Display;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tree of arrays",
     label = "not a tree of arrays",
-    note = "numbers that vary between calls must be passed as an `Array`: a static `f32` would recompile at every new value",
-    note = "derive it for your own types with `#[derive(Tree)]`; functions under `jit` and `vmap` take their arguments by value, those under `grad` by reference",
+    note = "numbers that vary between calls must be passed as an `Array`: a static `f32` would \
+            recompile at every new value",
+    note = "derive it for your own types with `#[derive(Tree)]`; functions under `jit` and `vmap` \
+            take their arguments by value, those under `grad` by reference",
     note = "wrap configuration in `Static(…)`, or mark the field `#[tree(static)]`"
 )]
 pub trait Tree: Sized + Send + Sync + 'static {

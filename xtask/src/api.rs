@@ -13,8 +13,8 @@ const SNAPSHOT: &str = "docs/api.txt";
 /// Compares the snapshot with the public API of all features, or writes it.
 pub(crate) fn run(update: bool) -> Result<()> {
     let target = root().join("target/api");
-    // rustdoc's JSON output is unstable, so the stable compiler needs this variable. A target
-    // folder of its own keeps the variable from rebuilding the dependencies of other commands.
+    // The JSON output of rustdoc is unstable, so the stable compiler needs this variable. A
+    // separate target folder keeps the variable from rebuilding the dependencies of other commands.
     let status = Command::new("cargo")
         .args(["rustdoc", "--quiet", "--package=oxidax", "--lib", "--features=full"])
         .args(["--", "-Zunstable-options", "--output-format=json", "--cap-lints=allow"])

@@ -1,17 +1,17 @@
 //! Generates `crates/pjrt-sys/src/bindings.rs` from a PJRT C header.
 //!
-//! The generated file is committed, so nobody needs this to build oxidax. To run it:
+//! The generated file is committed, so building oxidax does not need this command. To run it:
 //!
 //! 1. Unpack the headers of a registry package. The committed file comes from the PyPI wheel
 //!    `tensorflow-cpu 2.21.0` (PJRT C API 0.90): `pip download --no-deps tensorflow-cpu==2.21.0`,
 //!    then `unzip tensorflow_cpu-*.whl 'tensorflow/include/xla/*' -d DIR`.
-//! 2. Install libclang 18.1.1, for instance from the PyPI package of that name and version, and point
-//!    `LIBCLANG_PATH` at the folder that holds `libclang.so`.
+//! 2. Install libclang 18.1.1, for instance from the PyPI package of that name and version, and
+//!    point `LIBCLANG_PATH` at the folder that holds `libclang.so`.
 //! 3. `cargo xtask bindings --header DIR/tensorflow/include/xla/pjrt/c/pjrt_c_api.h`
 //!
 //! PyPI's libclang lacks the compiler's headers (`stddef.h`, `stdbool.h`), so the include folder of
-//! the installed `gcc` is passed to it. Comments are removed and `prettyplease` formats the file, so
-//! the result does not depend on the machine's paths or `rustfmt`.
+//! the installed `gcc` is passed to it. Comments are removed and `prettyplease` formats the file,
+//! so the result does not depend on the machine's paths or `rustfmt`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,18 +1,21 @@
-//! The sides of candle and burn in `benches/models.rs`.
+//! Measures candle and burn for `benches/models.rs`.
 //!
 //! ```text
 //! cd benches/frameworks && cargo build --release
-//! OXIDAX_BENCH_FRAMEWORKS=benches/frameworks/target/release/oxidax-frameworks cargo bench --bench models -- mlp bert
+//! OXIDAX_BENCH_FRAMEWORKS=benches/frameworks/target/release/oxidax-frameworks \
+//!     cargo bench --bench models -- mlp bert
 //! ```
 //!
-//! Started with `candle` or `burn`, it answers each line of standard input, a request in JSON, by a
-//! line of numbers, as `python-compat/models_bench.py` does: `start` makes a model and calls it
-//! once (how many parameters it has, the seconds of that call, what came out), or answers nothing
-//! if it does not have the model; `run` calls it so often (milliseconds a call, by the clock and of
-//! processors).
+//! The argument is `candle` or `burn`. Each line of standard input is a request in JSON, answered
+//! by a line of numbers, as in `python-compat/models_bench.py`:
 //!
-//! Both have a step of the MLP and BERT's answers, written as their users write them: with their
-//! own layers, optimizers and losses, on the processor.
+//! - `start` creates a model and calls it once. The answer is the number of parameters, the seconds
+//!   of that call and some results. It is empty if the model is not implemented.
+//! - `run` repeats the call. The answer is the milliseconds per call, as wall time and as processor
+//!   time.
+//!
+//! Both frameworks have the step of the MLP and the embeddings of BERT. They use their own layers,
+//! optimizers and losses, as their users do, and run on the processor.
 
 #![forbid(unsafe_code)]
 
@@ -30,14 +33,14 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, Write as _};
 use std::time::Instant;
 
-/// The sizes of the MLP, and how many images a batch has.
+/// The sizes of the MLP and of its batch.
 const MLP: [usize; 4] = [784, 1024, 1024, 10];
 const MLP_BATCH: usize = 128;
 const CLASSES: usize = 10;
 const LEARNING_RATE: f64 = 1e-3;
 const WEIGHT_DECAY: f64 = 1e-4;
 
-/// BERT's, as `support/models/bert.rs` has them.
+/// The sizes of BERT, as in `support/models/bert.rs`.
 #[derive(Clone, Copy, Deserialize)]
 struct Bert {
     layers: usize,
@@ -51,10 +54,10 @@ struct Bert {
 }
 
 const EPSILON: f64 = 1e-12;
-/// How many numbers of the first embedding are compared.
+/// The number of elements of the first embedding that are compared.
 const COMPARED: usize = 8;
 
-/// Computes once, waits for it, and gives some of the numbers that came out.
+/// Computes once, waits for the end, and returns some of the results.
 type Call = Box<dyn FnMut() -> Result<Vec<f64>>>;
 
 /// A model that is ready to run.
@@ -76,7 +79,7 @@ struct Start {
     sizes: Value,
 }
 
-/// Images `[MLP_BATCH, 784]` and their classes, as `support/mlp.rs` has them.
+/// Images `[MLP_BATCH, 784]` and their classes, as in `support/mlp.rs`.
 fn images() -> (Vec<f32>, Vec<u8>) {
     let pixels = (0..MLP_BATCH * MLP[0]).map(|at| (at % 255) as f32 / 255.0);
     (pixels.collect(), (0..MLP_BATCH).map(|at| (at % CLASSES) as u8).collect())

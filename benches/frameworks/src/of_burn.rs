@@ -1,4 +1,4 @@
-//! The models in burn, on its backend for processors, `flex`.
+//! The models in burn, on `flex`, its backend for CPUs.
 
 use crate::numbers::{leaf, lengths};
 use crate::{Bert, COMPARED, EPSILON, LEARNING_RATE, MLP, MLP_BATCH, Model, WEIGHT_DECAY, images};
@@ -12,7 +12,7 @@ use burn::optim::{AdamWConfig, GradientsParams};
 use burn::tensor::activation::gelu_approximate;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
-/// Gives each parameter the numbers that it has on the other sides.
+/// Sets each parameter to the values that the other frameworks use.
 struct Fill {
     name: String,
 }
@@ -47,7 +47,7 @@ struct Mlp {
     layers: Vec<Linear>,
 }
 
-/// A step of the MLP: loss, gradient, AdamW.
+/// The training step of the MLP: loss, gradient, AdamW.
 pub(crate) fn mlp() -> Model {
     let device = Device::flex().autodiff();
     let layer = |sizes: &[usize]| LinearConfig::new(sizes[0], sizes[1]).init(&device);
@@ -76,7 +76,7 @@ pub(crate) fn mlp() -> Model {
     Model { parameters, call }
 }
 
-/// burn's encoder under embeddings of words, positions and kinds of sentences.
+/// burn's encoder, after embeddings of words, positions and segments.
 #[derive(Module, Debug)]
 struct Encoder {
     words: Embedding,

@@ -8,13 +8,13 @@ use candle_nn::{
     AdamW, Embedding, LayerNorm, Linear, Module as _, Optimizer as _, ParamsAdamW, loss, ops,
 };
 
-/// The weights of a linear layer, `[in, out]` on the other sides and `[out, in]` here.
+/// The weights of a linear layer: `[in, out]` in the other frameworks, `[out, in]` in candle.
 fn weight(n_in: usize, n_out: usize) -> Result<Tensor> {
     let weight = Tensor::from_vec(leaf("weight", &[n_in, n_out]), (n_in, n_out), &Device::Cpu)?;
     Ok(weight.t()?.contiguous()?)
 }
 
-/// A step of the MLP: loss, gradient, AdamW.
+/// The training step of the MLP: loss, gradient, AdamW.
 pub(crate) fn mlp() -> Result<Model> {
     let (mut layers, mut variables) = (Vec::new(), Vec::new());
     for sizes in MLP.windows(2) {
@@ -38,7 +38,7 @@ pub(crate) fn mlp() -> Result<Model> {
     let call = Box::new(move || {
         let mut x = images.clone();
         for (at, layer) in layers.iter().enumerate() {
-            // The approximation with tanh.
+            // The approximation of GELU with tanh.
             x = if at == 0 { layer.forward(&x)? } else { layer.forward(&x.gelu()?)? };
         }
         let loss = loss::cross_entropy(&x, &labels)?;
@@ -88,7 +88,7 @@ impl Layer {
         })
     }
 
-    /// As `candle-transformers` writes it; `mask` is added to the scores.
+    /// Attention as in `candle-transformers`; `mask` is added to the scores.
     fn forward(&self, x: &Tensor, mask: &Tensor, heads: usize) -> Result<Tensor> {
         let (b, t, width) = x.dims3()?;
         let parted = |linear: &Linear| -> Result<Tensor> {

@@ -22,7 +22,7 @@ pub enum TransposeSolve<'a, T> {
     Unknown,
     /// The solver of the system itself, which is symmetric.
     Symmetric,
-    /// This function. The linear function that it receives is the transpose.
+    /// A function for the transposed system. The linear function that it receives is the transpose.
     By(Solver<'a, T>),
 }
 

@@ -15,7 +15,7 @@ use crate::transforms::staging::trace_rules;
 ///
 /// Inside the body every carry is linear, including one whose initial value is known. The
 /// cotangents of linear constants are summed in additional carries. If known operands determine a
-/// carry, it is computed first, by a scan of its own.
+/// carry, it is computed first, by a separate scan.
 pub(super) fn transpose(
     scan: &Scan,
     cts: &[Tangent],
@@ -87,7 +87,7 @@ pub(super) fn transpose(
     let mut operand_cts = Vec::with_capacity(operands.len());
     for (operand, is_known) in operands.iter().zip(known.iter()) {
         let ct = if is_known { None } else { cts.next() };
-        // A known initial carry has a cotangent that nobody asks for.
+        // The cotangent of a known initial carry is not needed.
         operand_cts.push(ct.filter(|_| operand.is_linear()));
     }
     Ok(operand_cts)

@@ -22,7 +22,7 @@ pub enum OpErrorKind {
     Unsupported,
     /// The program was rejected or failed on the device.
     Runtime,
-    /// oxidax violated one of its own invariants.
+    /// oxidax violated one of its invariants.
     Bug,
 }
 
@@ -204,7 +204,8 @@ pub enum Error {
     ///
     /// ```
     /// use oxidax::prelude::*;
-    /// let error = make_program(|x: Array| x.reshape([4]), Aval::new(DType::F32, [3])).unwrap_err();
+    /// let x = Aval::new(DType::F32, [3]);
+    /// let error = make_program(|x: Array| x.reshape([4]), x).unwrap_err();
     /// assert!(error.to_string().starts_with("error[shape]: reshape: "));
     /// ```
     /// Why: shapes, dtypes or parameters do not match. Fix: change the operand at the reported

@@ -34,7 +34,8 @@ pub fn throw(error: Error) -> ! {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let outcome = oxidax::catch(|| eval_shape(|x: Array| x.reshape([5]), Aval::new(DType::F32, [2])));
+/// let x = Aval::new(DType::F32, [2]);
+/// let outcome = oxidax::catch(|| eval_shape(|x: Array| x.reshape([5]), x));
 /// assert!(outcome.and_then(|inner| inner).is_err());
 /// ```
 pub fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Error> {

@@ -28,11 +28,11 @@ pub struct LowerCtx<'a> {
 /// Facts about a module, recorded while it is lowered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ModuleFacts {
-    /// It calls host functions.
+    /// The module calls host functions.
     pub(crate) calls_host: bool,
-    /// It calls them through transfers between device and host.
+    /// The calls are transfers between device and host.
     pub(crate) transfers_to_host: bool,
-    /// It exchanges data between devices.
+    /// The module exchanges data between devices.
     pub(crate) communicates: bool,
 }
 
@@ -110,7 +110,7 @@ impl<'a> LowerCtx<'a> {
     /// Writes the program's equations in place. Returns the values of its outputs.
     ///
     /// # Errors
-    /// Those of the `lower` rules.
+    /// Errors of the `lower` rules.
     pub fn inline(&mut self, program: &Program, inputs: &[Value]) -> RuleResult<Vec<Value>> {
         let outer = self.writer.location();
         let outputs = program.try_interpret(inputs.iter().cloned(), |eqn, operands| {
@@ -138,7 +138,7 @@ impl<'a> LowerCtx<'a> {
     /// ordered side effects is inlined, because it uses the token.
     ///
     /// # Errors
-    /// Those of the `lower` rules.
+    /// Errors of the `lower` rules.
     pub fn call(
         &mut self,
         program: &Program,
@@ -180,7 +180,7 @@ impl<'a> LowerCtx<'a> {
     /// operand types share one function, so `body` must not depend on anything else.
     ///
     /// # Errors
-    /// Those of `body`.
+    /// Errors of `body`.
     pub fn routine(
         &mut self,
         stem: &str,
@@ -208,7 +208,7 @@ impl<'a> LowerCtx<'a> {
     /// Writes the program as the function `@name`.
     ///
     /// # Errors
-    /// Those of the `lower` rules.
+    /// Errors of the `lower` rules.
     pub fn function(&mut self, program: &Program, name: &str) -> RuleResult<()> {
         self.function_with(program, name, |_| String::new(), |_| String::new())
     }
@@ -217,7 +217,7 @@ impl<'a> LowerCtx<'a> {
     /// the text for each index, empty for none.
     ///
     /// # Errors
-    /// Those of the `lower` rules.
+    /// Errors of the `lower` rules.
     pub fn function_with(
         &mut self,
         program: &Program,

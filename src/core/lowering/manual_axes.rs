@@ -6,7 +6,7 @@ use crate::core::mesh::mesh::Mesh;
 use crate::core::mesh::partition::{NamedSharding, PartitionSpec};
 use crate::stablehlo::{TensorType, Value};
 
-/// Says whether the compiler may shard the axes of an array further.
+/// The compiler's freedom to shard the axes of an array further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DimSharding {
     /// The compiler may add mesh axes.

@@ -130,7 +130,8 @@ impl Mesh {
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
-    /// let mesh = Mesh::across_slices(devices()?, [("replica", 2)], [("data", 16), ("model", 16)])?;
+    /// let within_slice = [("data", 16), ("model", 16)];
+    /// let mesh = Mesh::across_slices(devices()?, [("replica", 2)], within_slice)?;
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[doc(alias = "create_hybrid_device_mesh")]

@@ -109,7 +109,7 @@ impl HostFunction {
     /// Calls the closure.
     ///
     /// # Errors
-    /// Those of the closure.
+    /// Errors of the closure.
     pub(crate) fn run(&self, operands: &[HostArray]) -> Result<Vec<HostArray>, Error> {
         (self.0.run)(operands)
     }

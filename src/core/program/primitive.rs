@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Equality and hashing through `dyn Primitive`, so that programs can be compared and cached.
 ///
 /// Implemented for every `Eq + Hash` type. On an `Arc<dyn Primitive>` call it on the inner value,
-/// `(**arc)`: the `Arc` is a key of its own.
+/// `(**arc)`: the `Arc` itself is a different key.
 pub trait DynKey: Any {
     /// Returns the value for downcasts.
     fn as_any(&self) -> &dyn Any;
@@ -182,7 +182,7 @@ pub enum SaveHint<'a> {
     Named(&'a str),
 }
 
-/// How often a held program runs each time its equation does.
+/// Number of runs of a held program for each run of its equation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunCount {
     /// A fixed number of times.
@@ -384,7 +384,7 @@ pub trait HigherOrder {
     /// `disable_jit` requires.
     ///
     /// # Errors
-    /// Those of evaluation.
+    /// Errors of evaluation.
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error>;
 }
 

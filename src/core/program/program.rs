@@ -209,7 +209,7 @@ impl Program {
         }
     }
 
-    /// Does what [`Program::interpret`] does with an `apply` that may fail.
+    /// Interprets the program like [`Program::interpret`], with an `apply` that may fail.
     ///
     /// # Errors
     /// The first error that `apply` returns.

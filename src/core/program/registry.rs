@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Reads a primitive from its printed parameters and the programs that it holds.
 pub type ReadPrimitive = fn(Value, Vec<Program>) -> RuleResult<Arc<dyn Primitive>>;
 
-/// A primitive that stands in the list under its name.
+/// A primitive that is listed under its name.
 ///
 /// Elementwise primitives are registered by their `Elementwise` implementation.
 pub trait Registered: Primitive + FromParameters {

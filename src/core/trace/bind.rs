@@ -140,7 +140,7 @@ fn bind_split(depth: usize, split: Split, operands: &[&Array], loc: Loc) -> Vec<
 /// mesh axes that they vary over filled in.
 ///
 /// # Errors
-/// Those of `abstract_eval`.
+/// Errors of `abstract_eval`.
 pub(crate) fn result_avals(primitive: &dyn Primitive, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
     let mut results = primitive.abstract_eval(operands)?;
     primitive.set_result_varying(operands, &mut results);
@@ -148,7 +148,7 @@ pub(crate) fn result_avals(primitive: &dyn Primitive, operands: &[Aval]) -> Rule
 }
 
 /// Makes each operand vary over the mesh axes that the primitive requires. Returns `None` if no
-/// operand changes, which is always so outside of `shard_map`.
+/// operand changes, as is always the case outside of `shard_map`.
 fn match_varying(
     primitive: &dyn Primitive,
     operands: &[&Array],

@@ -1,7 +1,7 @@
 //! The stack of programs under construction.
 //!
 //! Only programs are traced. A transform records the user's function into a program and then
-//! interprets that program with each primitive's rules, under whatever trace is current. A traced
+//! interprets that program with each primitive's rules, under the current trace. A traced
 //! array is plain data: a variable number and the id of its trace.
 
 use super::rebinding;

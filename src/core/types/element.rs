@@ -24,7 +24,7 @@ pub trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
     /// Returns `count` elements whose bytes `fill` writes.
     ///
     /// # Errors
-    /// Those of `fill`.
+    /// Errors of `fill`.
     fn read<E>(count: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>)
     -> Result<Vec<Self>, E>;
 }
@@ -37,7 +37,10 @@ macro_rules! elements {
             fn as_bytes(elements: &[Self]) -> &[u8] {
                 bytemuck::cast_slice(elements)
             }
-            fn read<E>(count: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Vec<Self>, E> {
+            fn read<E>(
+                count: usize,
+                fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+            ) -> Result<Vec<Self>, E> {
                 let mut elements = vec![bytemuck::Zeroable::zeroed(); count];
                 fill(bytemuck::cast_slice_mut::<Self, u8>(&mut elements))?;
                 Ok(elements)

@@ -1,8 +1,8 @@
 //! Implicit type promotion.
 //!
-//! Implements the lattice of JAX's "standard" mode. Two dtypes promote to their least upper bound.
-//! Weakly typed operands, such as Rust scalars, are at the bottom of their category, so `x * 2.0`
-//! keeps the dtype of `x`.
+//! Implements the lattice of the "standard" mode of JAX. Two dtypes promote to their least upper
+//! bound. Weakly typed operands, such as Rust scalars, are at the bottom of their category, so
+//! `x * 2.0` keeps the dtype of `x`.
 //!
 //! Reference: "Type promotion semantics", JAX documentation.
 

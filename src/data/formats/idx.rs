@@ -281,6 +281,10 @@ mod tests {
         let error =
             idx_with(folder.path(), IdxOptions { split: Split::Test }).unwrap_err().to_string();
         let place = folder.path().display().to_string();
-        expect!["error[io]: DIR: the folder has none of t10k-images-idx3-ubyte, t10k-images-idx3-ubyte.gz, t10k-images.idx3-ubyte, t10k-images.idx3-ubyte.gz"].assert_eq(&error.replace(&place, "DIR"));
+        expect![
+            "error[io]: DIR: the folder has none of t10k-images-idx3-ubyte, \
+             t10k-images-idx3-ubyte.gz, t10k-images.idx3-ubyte, t10k-images.idx3-ubyte.gz"
+        ]
+        .assert_eq(&error.replace(&place, "DIR"));
     }
 }

@@ -20,7 +20,8 @@ use std::marker::PhantomData;
 /// struct Document {
 ///     text: String,
 /// }
-/// let file = File::in_memory("texts.jsonl", b"{\"text\": \"one\"}\n{\"text\": \"two\"}".as_slice());
+/// let lines = b"{\"text\": \"one\"}\n{\"text\": \"two\"}".as_slice();
+/// let file = File::in_memory("texts.jsonl", lines);
 /// let texts = data::jsonl(file).map(|document: Document| Ok(document.text));
 /// assert_eq!(texts.collect::<Result<Vec<_>, _>>()?, ["one", "two"]);
 /// # Ok::<(), oxidax::Error>(())

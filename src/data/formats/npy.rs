@@ -188,7 +188,8 @@ impl Npy {
         };
         if header.fortran && header.shape.len() > 1 {
             let message = "the array is stored in Fortran order, so its rows are not contiguous; \
-                           `data::npy` reads it completely, or call `np.ascontiguousarray` before saving";
+                           `data::npy` reads it completely, or call `np.ascontiguousarray` before \
+                           saving";
             return Err(file.damaged(start, message));
         }
         let row = size.checked_div(rows as u64).unwrap_or(0);

@@ -73,7 +73,10 @@ pub(super) async fn join(
                 failure::name(identity.index, &identity.host, std::process::id()),
             ))
             .of(&[0])
-            .help("process 0 is the coordinator: see whether it runs, and whether others can reach that address"));
+            .help(
+                "process 0 is the coordinator: see whether it runs, and whether others can reach \
+                that address",
+            ));
         }
         sleep(pause).await;
         pause = (pause * 2).min(PAUSE);

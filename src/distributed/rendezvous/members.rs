@@ -20,9 +20,9 @@ struct Member {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Here,
-    /// It has left regularly.
+    /// The process has left regularly.
     Left,
-    /// Its connection ended, or it was silent.
+    /// The connection of the process ended, or the process was silent.
     Lost,
 }
 

@@ -4,8 +4,10 @@
 //!
 //! ```text
 //! service Rendezvous {
-//!   rpc Attend(stream ProcessMessage) returns (stream CoordinatorMessage);     // one per process, open until it ends
-//!   rpc Meet(stream MeetRequest) returns (stream Chunk);  // wait for each other, exchange bytes
+//!   // One per process, open until the process ends.
+//!   rpc Attend(stream ProcessMessage) returns (stream CoordinatorMessage);
+//!   // Waits for all participants and exchanges bytes.
+//!   rpc Meet(stream MeetRequest) returns (stream Chunk);
 //!   rpc Put(stream PutRequest) returns (stream Empty);
 //!   rpc Get(KeyRequest) returns (stream Chunk);
 //!   rpc Delete(KeyRequest) returns (stream Keys);
@@ -189,7 +191,7 @@ pub(super) struct KeyRequest {
     pub(super) caller: Option<Caller>,
     #[prost(bytes = "vec", tag = "2")]
     pub(super) key: Vec<u8>,
-    /// How long to wait for a value. 0 does not wait.
+    /// Time to wait for a value, in milliseconds. 0 does not wait.
     #[prost(uint64, tag = "3")]
     pub(super) wait_ms: u64,
 }

@@ -188,7 +188,8 @@ pub(super) fn exchange(
     in_dtype(ctx, x, dtype, travelling(dtype), |ctx, x| {
         let n = groups.size();
         let attributes = format!(
-            "{}, concat_dimension = {concat} : i64, split_count = {n} : i64, split_dimension = {split} : i64",
+            "{}, concat_dimension = {concat} : i64, split_count = {n} : i64, split_dimension = \
+            {split} : i64",
             groups.attributes(ctx, false)
         );
         let mut shape = dims(x);

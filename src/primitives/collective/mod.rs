@@ -39,7 +39,10 @@ fn unbound_axes<T>(name: &str, axes: &[String]) -> RuleResult<T> {
         "`{name}` over {} stands outside of any axis of that name",
         quoted.join(", ")
     ))
-    .help(format!("it belongs inside `vmap(f).axis_name(\"{first}\")`, or `shard_map` over a mesh with that axis")))
+    .help(format!(
+        "it belongs inside `vmap(f).axis_name(\"{first}\")`, or `shard_map` over a mesh \
+        with that axis"
+    )))
 }
 
 /// Batches a collective over an axis that it does not refer to, with the batch axis in front.

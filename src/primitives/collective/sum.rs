@@ -31,8 +31,8 @@ pub struct PSum {
     pub axis_names: Vec<String>,
 }
 
-/// Returns the sum along batch axis `axis`. If `x` is equal for the whole batch, returns its product
-/// with `size`.
+/// Returns the sum along batch axis `axis`. If `x` is equal for the whole batch, returns its
+/// product with `size`.
 pub(super) fn total(x: &Array, axis: Option<usize>, size: usize) -> Array {
     match axis {
         Some(axis) => reduce_sum(x, &[axis as isize]),

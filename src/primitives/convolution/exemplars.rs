@@ -88,7 +88,7 @@ impl Registered for ConvGeneralDilated {
             typed(DType::I64, None),
             typed(DType::I4, Some(DType::I8)),
         ];
-        // With eight bits, differences in the operands cannot be told from rounding.
+        // With eight bits, differences in the operands are indistinguishable from rounding.
         all.push(typed(DType::F8E4M3FN, Some(DType::F32)).without_derivative());
         all.push(typed(DType::F8E5M2, None).without_derivative());
         all

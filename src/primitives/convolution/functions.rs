@@ -25,7 +25,8 @@ use crate::primitives::window::{Padding, dilated};
 ///     dimension_numbers: ConvDimensionNumbers::of("NHWC", "HWIO", "NHWC"),
 ///     ..Default::default()
 /// };
-/// let (images, kernel) = (Aval::new(DType::F32, [8, 28, 28, 1]), Aval::new(DType::F32, [3, 3, 1, 16]));
+/// let images = Aval::new(DType::F32, [8, 28, 28, 1]);
+/// let kernel = Aval::new(DType::F32, [3, 3, 1, 16]);
 /// let y = eval_shape(
 ///     move |x: Array, k: Array| conv_general_dilated(&x, &k, how.clone()),
 ///     (images, kernel),
@@ -214,7 +215,8 @@ fn channels_last(rank: usize) -> ConvDimensionNumbers {
 /// ```
 /// use oxidax::prelude::*;
 /// use oxidax::primitives::ConvGeneralDilated;
-/// let patches = |x: Array| conv_general_dilated_patches(&x, &[2, 2], &ConvGeneralDilated::default());
+/// let options = ConvGeneralDilated::default();
+/// let patches = |x: Array| conv_general_dilated_patches(&x, &[2, 2], &options);
 /// let y = eval_shape(patches, Aval::new(DType::F32, [8, 3, 5, 5]))?;
 /// assert_eq!(y.aval().to_string(), "f32[8,12,4,4]");
 /// # Ok::<(), oxidax::Error>(())

@@ -226,7 +226,8 @@ mod tests {
             error[shape]: conv_general_dilated: window_strides has 1 entries, there are 2 spatial axes
               lhs: f32[8,5,6,3]
               rhs: f32[3,3,3,4]
-              axes: #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>"#]].assert_eq(&error_of(strides, avals([3, 3, 3, 4])));
+              axes: #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>"#]]
+        .assert_eq(&error_of(strides, avals([3, 3, 3, 4])));
     }
 
     /// 2 operations per product of an element and a tap, without padding.

@@ -59,7 +59,8 @@ impl ConvGeneralDilated {
                 space.iter().map(|axis| format!("[{}, {}]", axis.low, axis.high)).collect();
             let ty = TensorType::new("i64", &[space.len(), 2]);
             attributes = format!(
-                "window_strides = {}, padding = dense<[{}]> : {ty}, lhs_dilation = {}, rhs_dilation = {}, ",
+                "window_strides = {}, padding = dense<[{}]> : {ty}, lhs_dilation = {}, \
+                rhs_dilation = {}, ",
                 i64_array(space.iter().map(|axis| axis.stride)),
                 pairs.join(", "),
                 i64_array(space.iter().map(|axis| axis.lhs_dilation)),
@@ -67,7 +68,8 @@ impl ConvGeneralDilated {
             );
         }
         attributes += &format!(
-            "dimension_numbers = {}, feature_group_count = {} : i64, batch_group_count = {} : i64, precision_config = [#stablehlo<precision {}>, #stablehlo<precision {}>]",
+            "dimension_numbers = {}, feature_group_count = {} : i64, batch_group_count = {} : i64, \
+            precision_config = [#stablehlo<precision {}>, #stablehlo<precision {}>]",
             numbers.stablehlo(),
             self.feature_group_count,
             self.batch_group_count,

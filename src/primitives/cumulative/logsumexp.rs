@@ -87,7 +87,9 @@ impl Primitive for Cumlogsumexp {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let y = eval_shape(|x: Array| cumlogsumexp_with(&x, 0, RunningTotalOptions { reverse: true }), Aval::new(DType::F32, [5]))?;
+/// let options = RunningTotalOptions { reverse: true };
+/// let f = |x: Array| cumlogsumexp_with(&x, 0, options);
+/// let y = eval_shape(f, Aval::new(DType::F32, [5]))?;
 /// assert_eq!(y.aval().to_string(), "f32[5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```

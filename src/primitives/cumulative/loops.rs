@@ -105,7 +105,8 @@ pub(super) fn lower_loop(
     let types: Vec<TensorType> = state.iter().map(|value| value.ty().clone()).collect();
 
     let (outside, arguments) = ctx.open_region(&types);
-    let less = "comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type SIGNED>";
+    let less = "comparison_direction = #stablehlo<comparison_direction LT>, compare_type = \
+        #stablehlo<comparison_type SIGNED>";
     let pair = [arguments[0].clone(), end];
     let has_open_terms = ctx.op_as("compare", &pair, less, &index.with_element("i1"));
     let condition = ctx.close_region(outside, &[has_open_terms]);

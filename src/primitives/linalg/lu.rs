@@ -193,7 +193,8 @@ fn step(state: &[Array]) -> Vec<Array> {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let (packed, pivots, permutation) = eval_shape(|a: Array| lu(&a), Aval::new(DType::F32, [8, 3, 2]))?;
+/// let a = Aval::new(DType::F32, [8, 3, 2]);
+/// let (packed, pivots, permutation) = eval_shape(|a: Array| lu(&a), a)?;
 /// assert_eq!(packed.shape().dims(), [8, 3, 2]);
 /// assert_eq!((pivots.shape().dims(), permutation.shape().dims()), (&[8, 2][..], &[8, 3][..]));
 /// # Ok::<(), oxidax::Error>(())

@@ -73,7 +73,10 @@ impl Primitive for Qr {
                 "the QR decomposition of {m} by {n} matrices{} has no derivative",
                 if self.full_matrices { " with full_matrices" } else { "" }
             ))
-            .help("it has one where there are at least as many rows as columns, without full_matrices"));
+            .help(
+                "it has one where there are at least as many rows as columns, without \
+                full_matrices",
+            ));
         }
         let outputs = bind(self.clone(), &[&primals[0]]);
         let (q, r) = (&outputs[0], &outputs[1]);
@@ -151,7 +154,8 @@ fn identity_like(aval: &Aval) -> Array {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let (q, r) = eval_shape(|a: Array| qr_with(&a, QrOptions { full_matrices: false }), Aval::new(DType::F32, [8, 3, 2]))?;
+/// let factors = |a: Array| qr_with(&a, QrOptions { full_matrices: false });
+/// let (q, r) = eval_shape(factors, Aval::new(DType::F32, [8, 3, 2]))?;
 /// assert_eq!((q.shape().dims(), r.shape().dims()), (&[8, 3, 2][..], &[8, 2, 2][..]));
 /// # Ok::<(), oxidax::Error>(())
 /// ```

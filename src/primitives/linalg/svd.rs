@@ -77,7 +77,8 @@ impl Primitive for Svd {
         let (m, n) = sizes(&primals[0]);
         if self.full_matrices && m != n {
             return Err(RuleError::unsupported(
-                "singular vectors of a matrix that is not square have no derivative with full_matrices",
+                "singular vectors of a matrix that is not square have no derivative with \
+                full_matrices",
             )
             .help("use full_matrices = false"));
         }
@@ -185,7 +186,7 @@ fn rounds(x: &Array) -> i32 {
 }
 
 /// One step: orthogonalizes each column of the left half and the column at the same index in the
-/// right half. Then all but the first move by one index in a circle.
+/// right half. Then all except the first move by one index in a circle.
 pub(super) fn sweep_step(state: &[Array]) -> Vec<Array> {
     let [counts, x, v] = state else { unreachable!("three arrays") };
     let half = (sizes(x).1 / 2) as isize;
@@ -295,8 +296,10 @@ fn square_over(x: &Array) -> Array {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let (u, s, vh) = eval_shape(|a: Array| svd_with(&a, SvdOptions { full_matrices: false }), Aval::new(DType::F32, [3, 2]))?;
-/// assert_eq!((u.shape().dims(), s.shape().dims(), vh.shape().dims()), (&[3, 2][..], &[2][..], &[2, 2][..]));
+/// let factors = |a: Array| svd_with(&a, SvdOptions { full_matrices: false });
+/// let (u, s, vh) = eval_shape(factors, Aval::new(DType::F32, [3, 2]))?;
+/// assert_eq!((u.shape().dims(), s.shape().dims()), (&[3, 2][..], &[2][..]));
+/// assert_eq!(vh.shape().dims(), [2, 2]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

@@ -93,7 +93,8 @@ pub(super) fn compare(
     y: &Value,
 ) -> Value {
     let attributes = format!(
-        "comparison_direction = #stablehlo<comparison_direction {direction}>, compare_type = #stablehlo<comparison_type {}>",
+        "comparison_direction = #stablehlo<comparison_direction {direction}>, compare_type = \
+        #stablehlo<comparison_type {}>",
         compare_type(dtype)
     );
     let ty = x.ty().with_element("i1");

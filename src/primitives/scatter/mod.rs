@@ -356,7 +356,8 @@ mod tests {
             error[shape]: scatter: the updates' axes outside of windows have sizes [2], the indices [3,1]
               operand 0: f32[4]
               operand 1: i32[3,1]
-              operand 2: f32[2]"#]].assert_eq(&error_of(add.clone(), [floats(4), indices.clone(), floats(2)]));
+              operand 2: f32[2]"#]]
+        .assert_eq(&error_of(add.clone(), [floats(4), indices.clone(), floats(2)]));
         let integers = Aval::new(DType::I32, [3]);
         expect![[r#"
             error[dtype]: scatter: the operand is f32 and the updates i32

@@ -130,7 +130,8 @@ impl Primitive for DynamicSlice {
 /// use oxidax::prelude::*;
 /// let x = Aval::new(DType::F32, [8, 3]);
 /// let i = Aval::new(DType::I32, []);
-/// let y = eval_shape(|x: Array, i: Array| dynamic_slice(&x, &[&i, &zeros_like(&i)], &[2, 3]), (x, i))?;
+/// let rows = |x: Array, i: Array| dynamic_slice(&x, &[&i, &zeros_like(&i)], &[2, 3]);
+/// let y = eval_shape(rows, (x, i))?;
 /// assert_eq!(y.aval().to_string(), "f32[2,3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
@@ -265,8 +266,11 @@ mod tests {
             error.to_string().lines().next().unwrap_or_default().to_string()
         };
         let error = catch(|| dynamic_slice(&x, &[1], &[1, 1])).unwrap_err();
-        expect!["error[value]: dynamic_slice: takes one start index per axis of f32[4,2], 2 in all, got 1"]
-            .assert_eq(&first(error));
+        expect![
+            "error[value]: dynamic_slice: takes one start index per axis of f32[4,2], 2 in all, \
+             got 1"
+        ]
+        .assert_eq(&first(error));
         let error = catch(|| dynamic_slice(&x, &[1.5, 0.0], &[1, 1])).unwrap_err();
         expect!["error[dtype]: dynamic_slice: start indices must be integers, got 1.5"]
             .assert_eq(&first(error));

@@ -111,7 +111,8 @@ impl Primitive for Slice {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let y = eval_shape(|x: Array| slice(&x, &[1, 0], &[3, 5], &[1, 2]), Aval::new(DType::F32, [4, 5]))?;
+/// let part = |x: Array| slice(&x, &[1, 0], &[3, 5], &[1, 2]);
+/// let y = eval_shape(part, Aval::new(DType::F32, [4, 5]))?;
 /// assert_eq!(y.aval().to_string(), "f32[2,3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```

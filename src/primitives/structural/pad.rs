@@ -170,7 +170,8 @@ pub(crate) fn resize_axis(x: &Array, axis: usize, size: usize) -> Array {
 /// use oxidax::prelude::*;
 /// use oxidax::primitives::{PaddingDim, lax_pad};
 /// let border = PaddingDim { low: 1, high: 1, interior: 0 };
-/// let y = eval_shape(move |x: Array| lax_pad(&x, 0.0, &[border, border]), Aval::new(DType::F32, [2, 3]))?;
+/// let padded = move |x: Array| lax_pad(&x, 0.0, &[border, border]);
+/// let y = eval_shape(padded, Aval::new(DType::F32, [2, 3]))?;
 /// assert_eq!(y.aval().to_string(), "f32[4,5]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```

@@ -61,8 +61,10 @@ impl Padding {
 /// use oxidax::prelude::*;
 /// use oxidax::primitives::Window;
 /// // 2 × 2 windows that do not overlap, over the middle axes of [n, h, w, c].
-/// let two = Window { dimensions: vec![1, 2, 2, 1], strides: vec![1, 2, 2, 1], ..Default::default() };
-/// let y = eval_shape(move |x: Array| reduce_window_max(&x, &two), Aval::new(DType::F32, [8, 28, 28, 3]))?;
+/// let sizes = vec![1, 2, 2, 1];
+/// let two = Window { dimensions: sizes.clone(), strides: sizes, ..Default::default() };
+/// let x = Aval::new(DType::F32, [8, 28, 28, 3]);
+/// let y = eval_shape(move |x: Array| reduce_window_max(&x, &two), x)?;
 /// assert_eq!(y.aval().to_string(), "f32[8,14,14,3]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```

@@ -18,9 +18,8 @@ use std::slice::from_ref;
 /// `combine` is called about `log2` of the window's size times per axis, on many elements at once,
 /// with earlier elements on its left. Every transform applies to it. [`reduce_window_sum`],
 /// [`reduce_window_max`], [`reduce_window_min`] and [`reduce_window_prod`] are faster under
-/// differentiation and on accelerators.
-/// [`reduce_window_max`], [`reduce_window_min`] and [`reduce_window_prod`] do less work for gradients and on
-/// accelerators.
+/// differentiation and on accelerators. [`reduce_window_max`], [`reduce_window_min`] and
+/// [`reduce_window_prod`] do less work for gradients and on accelerators.
 ///
 /// Throws `Op` (shape) if the window does not fit, or if `init` is not a scalar.
 ///

@@ -70,7 +70,8 @@ impl Monoid {
         let region = ctx.close_region(outside, &[combined]);
         let list = |entry: fn(&WindowAxis) -> usize| i64_array(axes.iter().map(entry));
         let attributes = format!(
-            "window_dimensions = {}, window_strides = {}, base_dilations = {}, window_dilations = {}{}",
+            "window_dimensions = {}, window_strides = {}, base_dilations = {}, window_dilations = \
+            {}{}",
             list(|axis| axis.window),
             list(|axis| axis.stride),
             list(|axis| axis.base_dilation),

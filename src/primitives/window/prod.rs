@@ -93,7 +93,8 @@ impl Primitive for ReduceWindowProd {
 /// use oxidax::prelude::*;
 /// use oxidax::primitives::Window;
 /// let pairs = Window { dimensions: vec![2], ..Default::default() };
-/// let y = eval_shape(move |x: Array| reduce_window_prod(&x, &pairs), Aval::new(DType::F32, [10]))?;
+/// let x = Aval::new(DType::F32, [10]);
+/// let y = eval_shape(move |x: Array| reduce_window_prod(&x, &pairs), x)?;
 /// assert_eq!(y.aval().to_string(), "f32[9]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```

@@ -22,8 +22,9 @@ Generated from `Cargo.toml` by `UPDATE_EXPECT=1 cargo test --test pure features`
 oxidax = { version = \"0.1\", default-features = false, features = [\"install\"] }
 ```
 
-`core`, `primitives`, `transforms`, `control_flow`, `parallel`, `jit`, `ops`, `random`, `nn`, `optim`
-and `debug` are always compiled. `cargo xtask features` checks that each feature compiles alone.
+`core`, `primitives`, `transforms`, `control_flow`, `parallel`, `jit`, `ops`, `random`, `nn`,
+`optim` and `debug` are always compiled. `cargo xtask features` checks that each feature compiles
+alone.
 
 | feature | default | description | also enables |
 |---|---|---|---|

@@ -4,58 +4,7 @@ use super::sources::{Source, files_below, line_of, root, rust_below, words};
 use std::collections::BTreeMap;
 
 /// Folders and files whose prose is not revised yet. To be empty.
-const UNREVISED: &[&str] = &[
-    "crates/cache/",
-    "crates/cli/",
-    "crates/macros/",
-    "crates/pjrt/",
-    "crates/plugin/",
-    "examples/bert/",
-    "examples/diffusion/",
-    "examples/exercises/",
-    "examples/gpt2/",
-    "examples/mlp/",
-    "examples/parallel/",
-    "examples/plans/",
-    "examples/resnet/",
-    "src/checkpoint/",
-    "src/control_flow/",
-    "src/core/",
-    "src/data/",
-    "src/debug/",
-    "src/distributed/",
-    "src/doctor/",
-    "src/jit/",
-    "src/nn/",
-    "src/optim/",
-    "src/parallel/",
-    "src/passes/",
-    "src/primitives/",
-    "src/roofline/",
-    "src/runtime/",
-    "src/stablehlo/",
-    "src/testing/",
-    "src/train/",
-    "src/transforms/",
-    "src/tree/",
-    "tests/cpu/checkpoint/",
-    "tests/cpu/control_flow/",
-    "tests/cpu/data/",
-    "tests/cpu/errors/",
-    "tests/cpu/training/",
-    "tests/cpu/transforms/",
-    "benches/",
-    "xtask/",
-    "docs/",
-    "python-compat/",
-    "src/lib.rs",
-    "examples/doctor.rs",
-    "ARCHITECTURE.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "README.md",
-    "TERMINOLOGY.md",
-];
+const UNREVISED: &[&str] = &[];
 
 /// Columns at which a line ends.
 const COLUMNS: usize = 100;
@@ -166,7 +115,9 @@ fn lines_end_at_100_columns() {
             // String literals are blank in `code`: what programs print may be longer.
             let written = if line.trim_start().starts_with("//") { line } else { code.trim_end() };
             let text = doc_text(line).unwrap_or(line.trim_start());
-            let is_exempt = text.starts_with('|') || text.contains("://");
+            // rustfmt does not wrap snapshots.
+            let is_snapshot = line.contains("expect![") || line.contains("\"#]]");
+            let is_exempt = text.starts_with('|') || text.contains("://") || is_snapshot;
             if written.chars().count() > COLUMNS && !is_exempt {
                 wrong.push(format!("{}:{}: {}", source.path, number + 1, written.chars().count()));
             }

@@ -102,9 +102,9 @@ fn none() -> PaddingDim {
     PaddingDim { low: 0, high: 0, interior: 0 }
 }
 
-/// From matrices, window ends and sweep counts: the window of the batch, the matrices, shifts,
-/// start and end of each window, and sweep counts. All but the last are the state of the inner
-/// loop.
+/// Prepares the inner loop from matrices, window ends and sweep counts. Returns the window of the
+/// batch, the matrices, shifts, start and end of each window, and sweep counts. All except the last
+/// are the state of the inner loop.
 fn prepare(state: &[Array]) -> Vec<Array> {
     let [m, before, stays] = state else { unreachable!("three arrays") };
     let (b, n) = (m.shape()[0], m.shape()[2]);
