@@ -1,4 +1,4 @@
-//! `oxidax doctor`: builds and runs a program of the user's crate that examines a training step.
+//! `oxidax doctor`: builds and runs a program in the user's crate that examines a training step.
 //!
 //! A training step is Rust code, so its own crate must compile it. The program calls
 //! `oxidax::doctor::main`.

@@ -118,7 +118,8 @@ args! {
     PJRT_TopologyDescription_Destroy_Args => PJRT_TopologyDescription_Destroy,
     PJRT_TopologyDescription_PlatformName_Args => PJRT_TopologyDescription_PlatformName,
     PJRT_TopologyDescription_PlatformVersion_Args => PJRT_TopologyDescription_PlatformVersion,
-    PJRT_TopologyDescription_GetDeviceDescriptions_Args => PJRT_TopologyDescription_GetDeviceDescriptions,
+    PJRT_TopologyDescription_GetDeviceDescriptions_Args =>
+        PJRT_TopologyDescription_GetDeviceDescriptions,
     PJRT_TopologyDescription_Attributes_Args => PJRT_TopologyDescription_Attributes,
     PJRT_TopologyDescription_Serialize_Args => PJRT_TopologyDescription_Serialize,
     PJRT_TopologyDescription_Deserialize_Args => PJRT_TopologyDescription_Deserialize,

@@ -131,7 +131,8 @@ macro_rules! from {
     };
 }
 
-from!(i32 => Int64, i64 => Int64, Vec<i64> => Int64List, f32 => Float, bool => Bool, &str => String, String => String);
+from!(i32 => Int64, i64 => Int64, Vec<i64> => Int64List);
+from!(f32 => Float, bool => Bool, &str => String, String => String);
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 //! handles of this crate.
 //!
 //! A [`BareCall`] is prepared once, with all checks. It then runs like a C program: one `Execute`,
-//! and one `Destroy` for each buffer that is no longer needed. Use it only for comparison with
+//! and one `Destroy` for each buffer after its last use. Use it only for comparison with
 //! [`LoadedExecutable::execute`].
 
 use oxidax_pjrt_sys as sys;

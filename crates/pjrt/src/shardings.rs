@@ -1,6 +1,7 @@
 //! Shardings of a compiled program's parameters and results.
 
 use oxidax_pjrt_sys as sys;
+use oxidax_pjrt_sys::PJRT_Shardings_Extension as Extension;
 use oxidax_proto::{Message, messages};
 
 use crate::api;
@@ -55,12 +56,12 @@ impl Executable {
     fn shardings(
         &self,
         name: &'static str,
-        function: impl FnOnce(&sys::PJRT_Shardings_Extension) -> Option<sys::PJRT_Shardings_Function>,
+        function: impl FnOnce(&Extension) -> Option<sys::PJRT_Shardings_Function>,
     ) -> Result<Option<Vec<Sharding>>> {
         let plugin = self.plugin();
         // SAFETY: the struct is the one of this extension, and zeros are null pointers and absent
         // functions.
-        let extension: sys::PJRT_Shardings_Extension =
+        let extension: Extension =
             unsafe { plugin.extension(sys::PJRT_Extension_Type_Shardings, name) }?;
         let function = function(&extension).ok_or_else(|| plugin.missing(name))?;
         let mut args = sys::PJRT_Shardings_Args {

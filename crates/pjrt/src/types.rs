@@ -8,7 +8,10 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result};
 
 macro_rules! element_types {
-    ($($(#[$doc:meta])* $name:ident, $mlir:literal, $bits:literal, $pjrt:ident, $primitive:literal;)+) => {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident, $mlir:literal, $bits:literal, $pjrt:ident, $primitive:literal;
+    )+) => {
         /// The type of an array's elements.
         ///
         /// Types below eight bits take one byte per element on the host, both in

@@ -168,7 +168,8 @@ pub enum CounterOp {
     GreaterOrEqual,
 }
 
-/// The property by which policies of [`remat`](crate::control_flow::remat()) select results to save.
+/// The property by which policies of [`remat`](crate::control_flow::remat()) select results to
+/// save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SaveHint<'a> {
     /// The operation has none.
