@@ -207,7 +207,7 @@ fn pad_to_square(pixels: &[u8], side: usize) -> Result<Vec<u8>, Error> {
     let own = pixels.len().isqrt();
     if own * own != pixels.len() || own > side {
         let n = pixels.len();
-        let message = format!("{n} pixels do not form a square of at limit {side} pixels per side");
+        let message = format!("{n} pixels do not form a square of at most {side} pixels per side");
         return Err(Error::data("frame an image", message));
     }
     let before = (side - own) / 2;

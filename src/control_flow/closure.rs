@@ -2,13 +2,15 @@
 //! are checked.
 
 use super::derive::avals_of;
+use super::remat::Remat;
 use crate::core::{
-    Array, Aval, Error, Loc, OpErrorKind, Program, TreeError, Varying, promote, trace,
+    Array, Aval, Error, Loc, OpErrorKind, Program, TreeError, Varying, bind, promote, trace,
 };
 use crate::passes;
 use crate::primitives::{convert_to, vary};
 use crate::transforms::staging::{short_name, trace_function, trace_rules};
 use crate::tree::{Difference, Tree, TreeDef, leaves_of, rooted};
+use std::sync::Arc;
 
 /// A user's call of a control-flow function, for errors.
 pub(super) struct CallSite {
@@ -93,7 +95,23 @@ pub(super) fn vary_inputs(program: Program, axes: &Varying) -> Program {
         let varying = aval.varying.and(axes);
         aval.with_varying(varying)
     });
-    trace_rules(varying, |inputs| passes::eval_flat(&program, inputs))
+    trace_rules(varying, |inputs| eval_varying(&program, inputs))
+}
+
+/// Applies the program to arguments that may vary over more mesh axes than its inputs. Calls are
+/// inlined, and recomputed programs are traced again for their operands.
+fn eval_varying(program: &Program, arguments: &[Array]) -> Vec<Array> {
+    program.interpret(arguments.iter().cloned(), |eqn, operands| {
+        let arrays = || operands.iter().map(|&operand| operand.clone()).collect::<Vec<Array>>();
+        if let Some(inner) = passes::inlined(eqn) {
+            return eval_varying(inner, &arrays());
+        }
+        let Some(remat) = (*eqn.primitive).as_any().downcast_ref::<Remat>() else {
+            return passes::bind(eqn, operands);
+        };
+        let inner = trace_rules(avals_of(&arrays()), |inputs| eval_varying(&remat.program, inputs));
+        eqn.loc.scope(|| bind(remat.with_program(Arc::new(inner)), operands))
+    })
 }
 
 /// Checks programs through which devices take different paths, because the choice varies over

@@ -55,7 +55,10 @@ fn cuts_shift_and_turn() {
     // and is flipped.
     assert_eq!((at(1, 5), at(1, 2), at(4, 2)), (16, 19, 31));
     let error = Crop::centre(2).example(only(folder.path()), 2).unwrap_err().to_string();
-    assert!(error.contains("16 pixels are no square that fits into one of 2 a side"), "{error}");
+    assert!(
+        error.contains("16 pixels do not form a square of at most 2 pixels per side"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -212,7 +212,7 @@ mod on_cpu {
         });
         let read = || -> Result<Vec<f32>, Error> { other.call(&x)?.to_vec::<f32>() };
         let text = read().unwrap_err().to_string();
-        expect!["error[runtime]: callback: result 0 is to be f32[1], got i32[1]"].assert_eq(&text);
+        expect!["error[runtime]: callback: result 0 must be f32[1], got i32[1]"].assert_eq(&text);
 
         // The next calls work.
         assert_eq!(doubled(&x).to_vec::<f32>().unwrap(), [2.0]);

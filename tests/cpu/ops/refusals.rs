@@ -42,7 +42,7 @@ fn invalid_shapes_are_rejected() {
     );
     assert_rejected(
         |x| array_split(x, 0, 0).swap_remove(0),
-        &["array_split: takes at least one part"],
+        &["array_split: takes at least one section"],
     );
     assert_rejected(|x| linalg::solve(x, x), &["solve: ", "square", "f32[3,4]"]);
     assert_rejected(

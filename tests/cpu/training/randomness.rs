@@ -49,7 +49,7 @@ fn samplers_reject_invalid_arguments() {
             )
         },
         expect![[r#"
-            error[shape]: permute: axis 2 is out of range for an array of rank 2
+            error[shape]: permutation: axis 2 is out of range for an array of rank 2
               operand: f32[3,4]"#]],
     );
     refused(

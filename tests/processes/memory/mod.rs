@@ -18,7 +18,7 @@ mod on_cpu {
 
     #[test]
     fn memory_does_not_grow_over_many_calls() {
-        alone("memory::on_cpu::memory_does_not_grow_over_many_calls_and_arrays", call_many_times);
+        alone("memory::on_cpu::memory_does_not_grow_over_many_calls", call_many_times);
     }
 
     fn call_many_times() {
