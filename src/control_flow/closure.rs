@@ -1,16 +1,14 @@
 //! Conversion of closures to programs. Captured values become inputs, and the types of loop carries
 //! are checked.
 
-use super::derive::avals_of;
-use super::remat::Remat;
+use super::derive::{avals_of, retrace_varying};
 use crate::core::{
-    Array, Aval, Error, Loc, OpErrorKind, Program, TreeError, Varying, bind, promote, trace,
+    Array, Aval, Error, Loc, OpErrorKind, Program, TreeError, Varying, promote, trace,
 };
 use crate::passes;
 use crate::primitives::{convert_to, vary};
 use crate::transforms::staging::{short_name, trace_function, trace_rules};
 use crate::tree::{Difference, Tree, TreeDef, leaves_of, rooted};
-use std::sync::Arc;
 
 /// A user's call of a control-flow function, for errors.
 pub(super) struct CallSite {
@@ -91,27 +89,7 @@ pub(super) fn vary_inputs(program: Program, axes: &Varying) -> Program {
     if inputs.iter().all(|aval| aval.varying.covers(axes)) {
         return program;
     }
-    let varying = inputs.into_iter().map(|aval| {
-        let varying = aval.varying.and(axes);
-        aval.with_varying(varying)
-    });
-    trace_rules(varying, |inputs| eval_varying(&program, inputs))
-}
-
-/// Applies the program to arguments that may vary over more mesh axes than its inputs. Calls are
-/// inlined, and recomputed programs are traced again for their operands.
-fn eval_varying(program: &Program, arguments: &[Array]) -> Vec<Array> {
-    program.interpret(arguments.iter().cloned(), |eqn, operands| {
-        let arrays = || operands.iter().map(|&operand| operand.clone()).collect::<Vec<Array>>();
-        if let Some(inner) = passes::inlined(eqn) {
-            return eval_varying(inner, &arrays());
-        }
-        let Some(remat) = (*eqn.primitive).as_any().downcast_ref::<Remat>() else {
-            return passes::bind(eqn, operands);
-        };
-        let inner = trace_rules(avals_of(&arrays()), |inputs| eval_varying(&remat.program, inputs));
-        eqn.loc.scope(|| bind(remat.with_program(Arc::new(inner)), operands))
-    })
+    retrace_varying(&program, inputs.iter().map(|aval| aval.varying.and(axes)))
 }
 
 /// Checks programs through which devices take different paths, because the choice varies over

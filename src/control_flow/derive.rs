@@ -5,8 +5,9 @@ use super::memo::Memo;
 use super::partial_eval::{PartialEval, partial_eval};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Dense, Known, Mapped, Marks, Operand, Primitive, Program,
-    Tangent, bind,
+    Tangent, Varying, bind,
 };
+use crate::passes;
 use crate::primitives::rules::batch_at;
 use crate::transforms::batch::batch_program;
 use crate::transforms::jvp::jvp_program;
@@ -174,6 +175,32 @@ pub(super) fn transpose_of(
     })
 }
 
+/// Traces a program again for inputs that vary over the given mesh axes. Calls are inlined.
+pub(super) fn retrace_varying(
+    program: &Program,
+    varying: impl IntoIterator<Item = Varying>,
+) -> Program {
+    let inputs = program.avals_in().into_iter().zip(varying);
+    let inputs = inputs.map(|(aval, varying)| aval.with_varying(varying));
+    trace_rules(inputs, |inputs| passes::eval_flat(program, inputs))
+}
+
+/// Returns the program for inputs that vary over the same mesh axes as the operands.
+///
+/// Operands may vary over more axes than the inputs. The tangents of such an input vary too, and
+/// the transpose must not sum their cotangents.
+fn vary_like(program: &Arc<Program>, operands: &[Array]) -> Arc<Program> {
+    static CACHE: Memo<Vec<Varying>, Arc<Program>> = Memo::new();
+    let mut pairs = program.inputs().iter().zip(operands);
+    if pairs.all(|(&var, operand)| program.aval(var).varying == operand.aval().varying) {
+        return program.clone();
+    }
+    let varying = operands.iter().map(|operand| operand.aval().varying.clone()).collect();
+    CACHE.get_or_derive(program, varying, |program, varying| {
+        Arc::new(retrace_varying(program, varying.iter().cloned()))
+    })
+}
+
 /// Implements `jvp` for a primitive that applies a program. `wrap` creates the primitive that
 /// applies the program's derivative.
 pub(super) fn jvp_call<P: Primitive>(
@@ -184,7 +211,7 @@ pub(super) fn jvp_call<P: Primitive>(
 ) -> (Vec<Array>, Vec<Tangent>) {
     let varying = Marks::of_tangents(tangents);
     let Derived { program: derivative, results } =
-        jvp_of(program, &varying, &Marks::none(program.outputs().len()));
+        jvp_of(&vary_like(program, primals), &varying, &Marks::none(program.outputs().len()));
     let dense = tangents.iter().filter_map(Tangent::array);
     let operands: Vec<&Array> = primals.iter().chain(dense).collect();
     let mut outputs = bind(wrap(derivative), &operands);

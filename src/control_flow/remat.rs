@@ -41,7 +41,7 @@ pub struct Remat {
 }
 
 impl Remat {
-    pub(super) fn with_program(&self, program: Arc<Program>) -> Remat {
+    fn with_program(&self, program: Arc<Program>) -> Remat {
         Remat { program, ..self.clone() }
     }
 }
