@@ -212,9 +212,20 @@ pub(super) fn jvp_call<P: Primitive>(
     let varying = Marks::of_tangents(tangents);
     let Derived { program: derivative, results } =
         jvp_of(&vary_like(program, primals), &varying, &Marks::none(program.outputs().len()));
+    bind_derivative(wrap(derivative), primals, tangents, &results)
+}
+
+/// Applies a derivative to the primals and the dense tangents. Returns its outputs and their
+/// tangents, of which `results` marks the dense ones.
+pub(super) fn bind_derivative(
+    derivative: impl Primitive,
+    primals: &[Array],
+    tangents: &[Tangent],
+    results: &Marks<Dense>,
+) -> (Vec<Array>, Vec<Tangent>) {
     let dense = tangents.iter().filter_map(Tangent::array);
     let operands: Vec<&Array> = primals.iter().chain(dense).collect();
-    let mut outputs = bind(wrap(derivative), &operands);
+    let mut outputs = bind(derivative, &operands);
     let dense = outputs.split_off(results.len());
     let tangents = results.tangents(avals_of(&outputs), dense);
     (outputs, tangents)

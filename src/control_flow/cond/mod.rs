@@ -8,7 +8,7 @@ pub(super) use exemplars::exemplars;
 pub use function::{cond, switch};
 
 use super::derive::{
-    Derived, avals_of, batch_front, front_axes, jvp_of, mapped_of, operand_cotangents,
+    Derived, batch_front, bind_derivative, front_axes, jvp_of, mapped_of, operand_cotangents,
     transpose_of, with_front_axes,
 };
 use super::pruning::Live;
@@ -154,12 +154,7 @@ impl Primitive for Cond {
         let varying = Marks::of_tangents(&tangents[1..]);
         let (derivative, results) =
             self.derive(self.n_outputs(), |branch, required| jvp_of(branch, &varying, required));
-        let dense = tangents.iter().filter_map(Tangent::array);
-        let operands: Vec<&Array> = primals.iter().chain(dense).collect();
-        let mut outputs = bind(derivative, &operands);
-        let dense = outputs.split_off(self.n_outputs());
-        let tangents = results.tangents(avals_of(&outputs), dense);
-        Ok((outputs, tangents))
+        Ok(bind_derivative(derivative, primals, tangents, &results))
     }
 
     fn batch(

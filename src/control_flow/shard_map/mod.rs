@@ -7,8 +7,8 @@ pub(super) use exemplars::exemplars;
 
 use crate::control_flow::closure::vary_outputs;
 use crate::control_flow::derive::{
-    Derived, avals_of, batch_front, front_axes, jvp_of, mapped_of, operand_cotangents,
-    split_program, transpose_of, with_front_axes,
+    Derived, avals_of, batch_front, bind_derivative, front_axes, jvp_of, mapped_of,
+    operand_cotangents, split_program, transpose_of, with_front_axes,
 };
 use crate::control_flow::parse;
 use crate::control_flow::pruning::prune_call;
@@ -215,11 +215,7 @@ impl Primitive for ShardMap {
         let derivative_out_specs = [&out_specs[..], &derivative.results.select(out_specs)].concat();
         let mapped =
             self.with_program(derivative.program, derivative_in_specs, derivative_out_specs);
-        let dense = tangents.iter().filter_map(Tangent::array);
-        let mut outputs = bind(mapped, &primals.iter().chain(dense).collect::<Vec<_>>());
-        let dense = outputs.split_off(out_specs.len());
-        let tangents = derivative.results.tangents(avals_of(&outputs), dense);
-        Ok((outputs, tangents))
+        Ok(bind_derivative(mapped, primals, tangents, &derivative.results))
     }
 
     fn batch(

@@ -73,7 +73,7 @@ fn step_on_a_mesh() {
     assert!(report.collectives.as_ref().unwrap().contains("all-reduce"), "{report}");
     assert!(!report.prediction.as_ref().unwrap().exchanges.is_empty(), "{report}");
     let replicated = report.advice.iter().find(|advice| advice.topic == Topic::Replicated);
-    assert!(replicated.unwrap().message.contains("each of 4 devices holds"), "{report}");
+    assert!(replicated.unwrap().message.contains("are replicated on 4 devices"), "{report}");
 }
 
 #[test]
