@@ -1,6 +1,7 @@
 //! Tests on one CPU device. Modules named `on_cpu` need the CPU plugin; the other tests only trace.
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 
+mod arrays;
 mod checkpoint;
 mod control_flow;
 mod data;

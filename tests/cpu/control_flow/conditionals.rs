@@ -1,6 +1,7 @@
 //! `cond` and `switch`, compared with Rust's `if` and `match`.
 
-use crate::control_flow::support::{close, f64s, row, scattered};
+use crate::arrays::scattered;
+use crate::control_flow::support::{close, f64s, row};
 use oxidax::prelude::*;
 
 fn i32s(elements: &[i32], shape: &[usize]) -> Array {

@@ -1,6 +1,7 @@
 //! Loops, compared with Rust loops.
 
-use crate::control_flow::support::{all_close, close, f64s, row, scattered, steps};
+use crate::arrays::scattered;
+use crate::control_flow::support::{all_close, close, f64s, row, steps};
 use oxidax::prelude::*;
 
 type Pair = (Array, Array);

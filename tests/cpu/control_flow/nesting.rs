@@ -1,6 +1,7 @@
 //! Callbacks, `remat`, custom derivatives and NaN checks inside loops and conditionals.
 
-use crate::control_flow::support::{close, f64s, results_of, row, scattered, steps};
+use crate::arrays::scattered;
+use crate::control_flow::support::{close, f64s, results_of, row, steps};
 use oxidax::passes::dce;
 use oxidax::prelude::*;
 use std::sync::{Arc, Mutex};

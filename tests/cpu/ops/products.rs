@@ -1,6 +1,7 @@
 //! Matrix products and `einsum` compared with sums over all indices.
 
-use crate::ops::support::{assert_close, f64s, place, positions, scattered};
+use crate::arrays::scattered;
+use crate::ops::support::{assert_close, f64s, place, positions};
 use expect_test::expect;
 use oxidax::prelude::*;
 use std::collections::BTreeMap;

@@ -9,21 +9,6 @@ pub(crate) fn counting(shape: &[usize]) -> Array {
     Array::from_slice(&elements, shape).expect("as many elements as the shape has")
 }
 
-/// Returns fixed pseudorandom numbers between -1 and 1, `f64`.
-pub(crate) fn scattered(shape: &[usize], seed: u64) -> Array {
-    let n: usize = shape.iter().product();
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let elements: Vec<f64> = (0..n)
-        .map(|_| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-        })
-        .collect();
-    Array::from_slice(&elements, shape).expect("as many elements as the shape has")
-}
-
 pub(crate) fn f32s(x: &Array) -> Vec<f32> {
     x.to_vec().expect("the elements are there and of this dtype")
 }

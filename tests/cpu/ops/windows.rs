@@ -1,6 +1,7 @@
 //! Pooling, windows and convolution of vectors compared with plain loops.
 
-use crate::ops::support::{assert_close, counting, f32s, f64s, scattered, vector};
+use crate::arrays::scattered;
+use crate::ops::support::{assert_close, counting, f32s, f64s, vector};
 use oxidax::prelude::*;
 use oxidax::primitives::Window;
 

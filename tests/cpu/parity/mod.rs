@@ -1,5 +1,16 @@
 //! Values compared with those recorded from JAX (`python-compat/`), within each case's tolerance.
 
+/// Declares one test for each family of a suite's operations, which `family` and `apply` of the
+/// module group and compute.
+macro_rules! families {
+    ($suite:expr; $($name:ident),*) => {
+        $(#[test]
+        fn $name() {
+            $suite.check_ops(|op| family(op) == stringify!($name), apply);
+        })*
+    };
+}
+
 mod api;
 mod collective_functions;
 mod collectives;

@@ -1,5 +1,6 @@
 //! Interprets recipes: computes the values of a random function, eagerly or in a trace.
 
+use crate::arrays::Numbers;
 use crate::random_programs::recipe::{
     Along, Binary, Inner, Join, Move, Op, Recipe, SHAPES, Step, Unary, has_forward, has_reverse,
 };
@@ -12,20 +13,8 @@ type Values = Vec<Array>;
 impl Recipe {
     /// Returns inputs with distinct elements in `-1..1`, which depend on `draw`.
     pub(crate) fn inputs(&self, draw: u64) -> Values {
-        let mut state =
-            (u64::from(self.elements) << 8 | draw).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        let mut element = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-        };
-        let each = self.inputs.iter().map(|&at| {
-            let n: usize = SHAPES[at].iter().product();
-            let elements: Vec<f64> = (0..n).map(|_| element()).collect();
-            Array::from_slice(&elements, SHAPES[at]).unwrap()
-        });
-        each.collect()
+        let mut numbers = Numbers::new(u64::from(self.elements) << 8 | draw);
+        self.inputs.iter().map(|&at| numbers.array(SHAPES[at])).collect()
     }
 
     /// Evaluates the function. Its results are the last two values.
