@@ -26,7 +26,7 @@ use figures::{difference, lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
 use oxidax::prelude::*;
 use oxidax_pjrt::raw::BareCall;
-use oxidax_pjrt::{Buffer, Client, CompileOptions, ElementType, LoadedExecutable};
+use oxidax_pjrt::{Client, CompileOptions, ElementType, LoadedExecutable, PjrtBuffer};
 use turns::{Times, bare_client, plus_one, take_turns};
 
 const LEAVES: [usize; 4] = [1, 10, 148, 450];
@@ -48,11 +48,11 @@ fn bare_executable(client: &Client, leaves: usize) -> Result<LoadedExecutable> {
     let types = vec![Array::of_type(Aval::new(DType::F32, [4])); leaves];
     let program = make_program(plus_one, types)?;
     let text = oxidax::passes::lower(&program, "bare", "cpu", true)?.text;
-    let text = oxidax_pjrt::Program::mlir(text)?;
+    let text = oxidax_pjrt::PjrtProgram::mlir(text)?;
     Ok(client.compile(&text, &CompileOptions::default())?)
 }
 
-fn bare_buffers(client: &Client, leaves: usize) -> Result<Vec<Buffer>> {
+fn bare_buffers(client: &Client, leaves: usize) -> Result<Vec<PjrtBuffer>> {
     let device = client.addressable_devices().into_iter().next().context("a device")?;
     let put = |index: usize| {
         let bytes: Vec<u8> = [index as f32; 4].iter().flat_map(|x| x.to_ne_bytes()).collect();

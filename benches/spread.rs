@@ -25,7 +25,8 @@ use figures::{difference, lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
 use oxidax::prelude::*;
 use oxidax_pjrt::{
-    ArrayType, Buffer, Client, CompileOptions, ElementType, LoadedExecutable, Signature,
+    ArrayType, Client, CompileOptions, ElementType, ExecutableSignature, LoadedExecutable,
+    PjrtBuffer,
 };
 use turns::{Times, bare_client, plus_one, take_turns};
 
@@ -34,15 +35,15 @@ const DEVICES: usize = 8;
 
 /// Compiles the text that `jit` lowers to.
 fn bare_executable(client: &Client, text: &str, leaves: usize) -> Result<LoadedExecutable> {
-    let program = oxidax_pjrt::Program::mlir(text)?;
+    let program = oxidax_pjrt::PjrtProgram::mlir(text)?;
     let shard = ArrayType::new(ElementType::F32, &[1, 4])?;
-    let signature = Signature { parameters: vec![shard; leaves] };
+    let signature = ExecutableSignature { parameters: vec![shard; leaves] };
     Ok(client.compile_with_signature(&program, &CompileOptions::spmd(DEVICES), signature)?)
 }
 
-fn bare_buffers(client: &Client, leaves: usize) -> Result<Vec<Vec<Buffer>>> {
+fn bare_buffers(client: &Client, leaves: usize) -> Result<Vec<Vec<PjrtBuffer>>> {
     let bytes: Vec<u8> = [0.5f32; 4].iter().flat_map(|x| x.to_ne_bytes()).collect();
-    let on = |device| -> Result<Vec<Buffer>> {
+    let on = |device| -> Result<Vec<PjrtBuffer>> {
         let put = |_| client.buffer_from_host(&bytes, ElementType::F32, &[1, 4], device);
         Ok((0..leaves).map(put).collect::<Result<_, _>>()?)
     };
@@ -60,7 +61,7 @@ fn measure(client: &Client, jax: &mut Option<Jax>, leaves: usize, rounds: usize)
     let text = ours.lower(&tree)?.as_text("cpu")?;
     let executable = bare_executable(client, &text, leaves)?;
     let buffers = bare_buffers(client, leaves)?;
-    let lists: Vec<Vec<&Buffer>> = buffers.iter().map(|list| list.iter().collect()).collect();
+    let lists: Vec<Vec<&PjrtBuffer>> = buffers.iter().map(|list| list.iter().collect()).collect();
     let keep: Vec<i64> = (0..leaves as i64).collect();
     let options = oxidax_pjrt::ExecuteOptions { non_donatable: &keep, ..Default::default() };
     let request = serde_json::json!({ "what": "spread", "leaves": leaves, "calls": calls });

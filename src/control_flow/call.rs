@@ -6,7 +6,7 @@ use super::pruning::prune_call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
     Known, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,
-    Sample, Split, Tangent, Used,
+    Sample, SplitEqn, Tangent, Used,
 };
 use crate::ensure_shape;
 use crate::passes;
@@ -132,9 +132,9 @@ impl HigherOrder for Call {
         Some(&self.program)
     }
 
-    fn split(&self, known: &Marks<Known>) -> Option<Split> {
+    fn split(&self, known: &Marks<Known>) -> Option<SplitEqn> {
         let halves = split_program(&self.program, known)?;
-        Some(Split {
+        Some(SplitEqn {
             known: Arc::new(self.with_program(halves.known.clone())),
             known_operands: known.positions(),
             unknown: Arc::new(self.with_program(halves.unknown.clone())),

@@ -40,22 +40,22 @@ pub(crate) use shard_map::map_shards;
 pub use shard_map::{ShardMap, ShardMapping};
 pub use while_loop::{WhileLoop, while_loop};
 
-use crate::core::{Entry, Error, Program};
+use crate::core::{Error, Program, RegistryEntry};
 use crate::passes;
 use crate::primitives::PRIMITIVES;
 
 /// The primitives that hold programs, sorted by name.
-pub const HOLDERS: &[Entry] = &[
-    Entry::new("call", call::make, call::exemplars),
-    Entry::new("cond", cond::make, cond::exemplars),
-    Entry::new("custom_jvp", custom::jvp::make, custom::jvp::exemplars),
-    Entry::new("custom_vjp", custom::vjp::make, custom::vjp::exemplars),
-    Entry::new("linear_solve", linear_solve::make, linear_solve::exemplars),
-    Entry::new("reduce", reduce::make, reduce::exemplars),
-    Entry::new("remat", remat::make, remat::exemplars),
-    Entry::new("scan", scan::make, scan::exemplars),
-    Entry::new("shard_map", shard_map::make, shard_map::exemplars),
-    Entry::new("while_loop", while_loop::make, while_loop::exemplars),
+pub const HOLDERS: &[RegistryEntry] = &[
+    RegistryEntry::new("call", call::make, call::exemplars),
+    RegistryEntry::new("cond", cond::make, cond::exemplars),
+    RegistryEntry::new("custom_jvp", custom::jvp::make, custom::jvp::exemplars),
+    RegistryEntry::new("custom_vjp", custom::vjp::make, custom::vjp::exemplars),
+    RegistryEntry::new("linear_solve", linear_solve::make, linear_solve::exemplars),
+    RegistryEntry::new("reduce", reduce::make, reduce::exemplars),
+    RegistryEntry::new("remat", remat::make, remat::exemplars),
+    RegistryEntry::new("scan", scan::make, scan::exemplars),
+    RegistryEntry::new("shard_map", shard_map::make, shard_map::exemplars),
+    RegistryEntry::new("while_loop", while_loop::make, while_loop::exemplars),
 ];
 
 /// Parses a program from its printed form.

@@ -8,7 +8,7 @@ use super::pruning::prune_call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
     Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleResult, RunCount, Sample,
-    Split, SplitOperand, Tangent, Used, bind, trace,
+    SplitEqn, SplitOperand, Tangent, Used, bind, trace,
 };
 use crate::passes;
 use crate::stablehlo::Value;
@@ -114,7 +114,7 @@ impl HigherOrder for Remat {
 
     /// The known half is the plain computation, which also returns the values to store. The unknown
     /// half repeats the work from the operands and the stored values.
-    fn split(&self, known: &Marks<Known>) -> Option<Split> {
+    fn split(&self, known: &Marks<Known>) -> Option<SplitEqn> {
         let halves = split_program(&self.program, known)?;
         let known_operands = known.positions();
         let recomputed = recompute_unsaved(&halves, &self.policy);
@@ -124,7 +124,7 @@ impl HigherOrder for Remat {
         let stored = (recomputed.n_results..recomputed.n_results + recomputed.n_stored)
             .map(SplitOperand::Known);
         let unknown_operands = own.copied().chain(inputs).chain(stored).collect();
-        Some(Split {
+        Some(SplitEqn {
             known: Arc::new(Call { name: self.name.clone(), program: Arc::new(recomputed.known) }),
             known_operands,
             unknown: Arc::new(self.with_program(Arc::new(recomputed.unknown))),

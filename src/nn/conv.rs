@@ -4,8 +4,8 @@ use super::check::{expect_features, promoted_dtype};
 use super::init;
 use crate::core::{Array, DType, RuleError, Shape, throw_operands};
 use crate::primitives::{
-    ConvDimensionNumbers, ConvGeneralDilated, ConvTranspose as Transposed, Padding,
-    conv_general_dilated, conv_transpose, convert_element_type, reshape, zeros,
+    ConvDimensionNumbers, ConvGeneralDilated, ConvTransposeOptions, Padding, conv_general_dilated,
+    conv_transpose, convert_element_type, reshape, zeros,
 };
 use crate::random::Key;
 use crate::tree::Tree;
@@ -191,12 +191,12 @@ impl ConvTranspose {
         expect_features("ConvTranspose", x, "weight", &self.weight, n_in);
         expect_entries("ConvTranspose", "strides", &self.strides, n);
         expect_entries("ConvTranspose", "dilation", &self.dilation, n);
-        let options = Transposed {
+        let options = ConvTransposeOptions {
             strides: self.strides.clone(),
             padding: self.padding.clone(),
             rhs_dilation: self.dilation.clone(),
             transpose_kernel: self.transpose_kernel,
-            ..Transposed::default()
+            ..ConvTransposeOptions::default()
         };
         flatten_batch("ConvTranspose", x, &self.weight, &self.bias, |x, weight| {
             conv_transpose(x, weight, &options)

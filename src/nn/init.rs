@@ -178,16 +178,16 @@ pub fn variance_scaling_with(
 
 /// Options of [`orthogonal_with`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OrthogonalOptions {
+pub struct OrthogonalInitOptions {
     /// A factor of the weights. 1 by default.
     pub scale: f64,
     /// The axis of the columns. Negative axes count from the end. -1 by default.
     pub column_axis: isize,
 }
 
-impl Default for OrthogonalOptions {
-    fn default() -> OrthogonalOptions {
-        OrthogonalOptions { scale: 1.0, column_axis: -1 }
+impl Default for OrthogonalInitOptions {
+    fn default() -> OrthogonalInitOptions {
+        OrthogonalInitOptions { scale: 1.0, column_axis: -1 }
     }
 }
 
@@ -203,7 +203,7 @@ impl Default for OrthogonalOptions {
 /// neural networks (2013).
 #[track_caller]
 pub fn orthogonal(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
-    orthogonal_with(key, shape, dtype, OrthogonalOptions::default())
+    orthogonal_with(key, shape, dtype, OrthogonalInitOptions::default())
 }
 
 /// Draws a scaled matrix with orthonormal columns along an axis, or orthonormal rows.
@@ -215,9 +215,9 @@ pub fn orthogonal_with(
     key: Key,
     shape: impl Into<Shape>,
     dtype: DType,
-    options: OrthogonalOptions,
+    options: OrthogonalInitOptions,
 ) -> Array {
-    let OrthogonalOptions { scale, column_axis } = options;
+    let OrthogonalInitOptions { scale, column_axis } = options;
     let shape = shape.into();
     let rank = shape.rank() as isize;
     let axis = if column_axis < 0 { column_axis + rank } else { column_axis };
@@ -263,7 +263,7 @@ pub fn delta_orthogonal(key: Key, shape: impl Into<Shape>, dtype: DType, scale: 
         throw_operands("delta_orthogonal", RuleError::shape(message), &[]);
     }
     let n = shape.rank() - 2;
-    let options = OrthogonalOptions { scale, ..OrthogonalOptions::default() };
+    let options = OrthogonalInitOptions { scale, ..OrthogonalInitOptions::default() };
     let centre = orthogonal_with(key, &shape[n..], dtype, options);
     let start: Vec<i32> = shape[..n].iter().map(|&k| (k as i32 - 1) / 2).chain([0, 0]).collect();
     let centre = reshape(&centre, [&vec![1; n][..], &shape[n..]].concat());

@@ -2,7 +2,7 @@
 
 use super::state::Paths;
 use crate::core::{Array, Error, Loc, TreeError, throw};
-use crate::tree::{self, Key, Tag, Tree, Visitor};
+use crate::tree::{self, PathKey, Tag, Tree, Visitor};
 
 /// A trained leaf of a model with its update, which is the gradient at the start of a chain.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl Tree for Leaves {
     fn flatten(&self, visitor: &mut dyn Visitor) {
         visitor.tag(Tag::Static(&self.paths));
         for leaf in &self.list {
-            visitor.enter(Key::Entry(&leaf.path));
+            visitor.enter(PathKey::Entry(&leaf.path));
             visitor.leaf(&leaf.parameter);
             visitor.leaf(&leaf.update);
             visitor.exit();

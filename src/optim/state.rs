@@ -3,7 +3,7 @@
 use super::leaves::{Leaf, throw_tree};
 use crate::core::{Array, DType, Loc};
 use crate::primitives::{convert_element_type, full};
-use crate::tree::{self, Key, Tag, Tree, Visitor};
+use crate::tree::{self, PathKey, Tag, Tree, Visitor};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -170,15 +170,15 @@ pub(super) fn number(value: f64) -> Array {
 impl Tree for State {
     fn flatten(&self, visitor: &mut dyn Visitor) {
         visitor.tag(Tag::Name("State"));
-        visitor.enter(Key::Field("count"));
+        visitor.enter(PathKey::Field("count"));
         visitor.leaf(&self.count);
         visitor.exit();
         visitor.tag(Tag::Len(self.hyperparams.len()));
         if !self.hyperparams.is_empty() {
-            visitor.enter(Key::Field("hyperparams"));
+            visitor.enter(PathKey::Field("hyperparams"));
             for (name, value) in &self.hyperparams {
                 visitor.tag(Tag::Static(name));
-                visitor.enter(Key::Entry(name));
+                visitor.enter(PathKey::Entry(name));
                 visitor.leaf(value);
                 visitor.exit();
             }
@@ -187,7 +187,7 @@ impl Tree for State {
         visitor.tag(Tag::Len(self.slots.len()));
         for slot in &self.slots {
             visitor.tag(Tag::Static(&slot.header));
-            visitor.enter(Key::Entry(&slot.header.name));
+            visitor.enter(PathKey::Entry(&slot.header.name));
             match &slot.header.paths {
                 None => slot.values.iter().for_each(|value| visitor.leaf(value)),
                 Some(paths) => {
@@ -197,7 +197,7 @@ impl Tree for State {
                             visitor.leaf(value);
                             continue;
                         }
-                        visitor.enter(Key::Entry(path));
+                        visitor.enter(PathKey::Entry(path));
                         visitor.leaf(value);
                         visitor.exit();
                     }

@@ -2,7 +2,7 @@
 
 use crate::core::trace::result_avals;
 use crate::core::{
-    Aval, DType, Entry, Eqn, Error, Loc, OpError, OpErrorKind, Program, Var, Varying,
+    Aval, DType, Eqn, Error, Loc, OpError, OpErrorKind, Program, RegistryEntry, Var, Varying,
 };
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// # Errors
 /// [`Error::Op`] with line and column of the first invalid text. This includes primitives that are
 /// missing from `entries` or reject their operands.
-pub fn parse(text: &str, entries: &[&[Entry]]) -> Result<Program, Error> {
+pub fn parse(text: &str, entries: &[&[RegistryEntry]]) -> Result<Program, Error> {
     let mut parser = Parser { text, position: 0, depth: 0, entries };
     let program = parser.program().and_then(|program| {
         parser.space();
@@ -31,7 +31,7 @@ struct Parser<'a> {
     text: &'a str,
     position: usize,
     depth: usize,
-    entries: &'a [&'a [Entry]],
+    entries: &'a [&'a [RegistryEntry]],
 }
 
 /// The maximum nesting depth of programs, which protects the stack.

@@ -1,7 +1,7 @@
 //! [`CacheKeyPrefix`]: the part of a disk cache key that is common to all programs of a client.
 
 use super::config::CompilerVariables;
-use oxidax_cache::{KeyBuilder, Store, file_hash, processor};
+use oxidax_cache::{CacheKeyBuilder, Store, file_hash, processor};
 use oxidax_pjrt::{Client, NamedValue};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -17,12 +17,12 @@ pub(super) struct CacheKeyPrefix {
     pub(super) options: Vec<NamedValue>,
     pub(super) variables: CompilerVariables,
     /// The hashed prefix, or the reason why programs cannot be cached.
-    prefix: OnceLock<Result<KeyBuilder, String>>,
+    prefix: OnceLock<Result<CacheKeyBuilder, String>>,
 }
 
 impl CacheKeyPrefix {
     pub(super) fn new(
-        plugin: &oxidax_plugin::Plugin,
+        plugin: &oxidax_plugin::PluginFile,
         options: Vec<NamedValue>,
         variables: CompilerVariables,
     ) -> CacheKeyPrefix {
@@ -34,7 +34,11 @@ impl CacheKeyPrefix {
     ///
     /// # Errors
     /// The reason why programs cannot be cached.
-    pub(super) fn builder(&self, client: &Client, store: &Store) -> Result<KeyBuilder, String> {
+    pub(super) fn builder(
+        &self,
+        client: &Client,
+        store: &Store,
+    ) -> Result<CacheKeyBuilder, String> {
         self.prefix.get_or_init(|| self.hash(client, store)).clone()
     }
 
@@ -46,12 +50,12 @@ impl CacheKeyPrefix {
         }
     }
 
-    fn hash(&self, client: &Client, store: &Store) -> Result<KeyBuilder, String> {
+    fn hash(&self, client: &Client, store: &Store) -> Result<CacheKeyBuilder, String> {
         if self.variables.request_dumps() {
             return Err("XLA_FLAGS requests dumps, which only a compilation writes".into());
         }
         let sha256 = self.plugin_hash(Some(store)).map_err(|error| error.to_string())?;
-        let mut key = KeyBuilder::new();
+        let mut key = CacheKeyBuilder::new();
         key.part("version", VERSION.as_bytes());
         // Version numbers and modification times do not always distinguish two builds; the digest
         // of the file does.

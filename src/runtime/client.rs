@@ -5,7 +5,7 @@ use super::config::{CompilerVariables, RuntimeConfig};
 use super::cuda::{self, CudaOptions};
 use crate::core::host_function::take_failure;
 use crate::core::{DeviceId, Error};
-use oxidax_pjrt::{Client, Code, Device, NamedValue, Plugin};
+use oxidax_pjrt::{Client, Code, NamedValue, PjrtDevice, Plugin};
 use oxidax_plugin::{Config, Platform, Request, Stderr, devices, find_usable};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 pub(super) struct Runtime {
     pub(super) client: Client,
     /// Devices of this process. The first one is the default device.
-    pub(super) local: Vec<Device>,
+    pub(super) local: Vec<PjrtDevice>,
     /// Devices of all processes, as users see them.
     pub(super) devices: Vec<crate::core::Device>,
     /// The platform: `cpu`, `cuda` or `tpu`.
@@ -33,14 +33,14 @@ impl Runtime {
     ///
     /// # Errors
     /// `Plugin` if this process has no device with this id.
-    pub(super) fn device(&self, id: DeviceId) -> Result<&Device, Error> {
+    pub(super) fn device(&self, id: DeviceId) -> Result<&PjrtDevice, Error> {
         let DeviceId(id) = id;
         // The ids of local devices are usually consecutive.
         let index = usize::try_from(id - self.local[0].id()).ok();
         let guess = index.and_then(|index| self.local.get(index));
         let device = guess.filter(|device| device.id() == id);
         device.or_else(|| self.local.iter().find(|device| device.id() == id)).ok_or_else(|| {
-            let local: Vec<i32> = self.local.iter().map(Device::id).collect();
+            let local: Vec<i32> = self.local.iter().map(PjrtDevice::id).collect();
             Error::Plugin(format!("device {id} is not among those of this process, {local:?}"))
         })
     }
@@ -158,7 +158,7 @@ fn create() -> Result<Runtime, Error> {
 
 /// Explains why a plugin cannot be loaded, with a remedy if one is known.
 fn load_error(
-    located: &oxidax_plugin::Plugin,
+    located: &oxidax_plugin::PluginFile,
     config: &Config,
     error: &oxidax_pjrt::Error,
 ) -> Error {
@@ -172,7 +172,7 @@ fn load_error(
 
 /// Explains why client creation failed: the plugin's message plus hints from the host (drivers,
 /// device files).
-fn client_error(located: &oxidax_plugin::Plugin, config: &Config, error: Error) -> Error {
+fn client_error(located: &oxidax_plugin::PluginFile, config: &Config, error: Error) -> Error {
     match devices::explain(located.platform, config, &error.to_string()) {
         Some(reason) => Error::Plugin(format!("{reason}\n  {error}")),
         None => error,
@@ -183,7 +183,7 @@ fn client_error(located: &oxidax_plugin::Plugin, config: &Config, error: Error) 
 pub(super) fn slice_index(attributes: &[NamedValue]) -> i64 {
     let slice = attributes.iter().find(|attribute| attribute.name == "slice_index");
     match slice.map(|attribute| &attribute.value) {
-        Some(oxidax_pjrt::Value::Int64(slice)) => *slice,
+        Some(oxidax_pjrt::PjrtValue::Int64(slice)) => *slice,
         _ => 0,
     }
 }

@@ -10,7 +10,7 @@ use super::lowering_target::lowering_target;
 use super::placement::default_device;
 use crate::core::{Aval, DeviceId, Effects, Error, Mesh, NamedSharding, Placement, Program};
 use crate::passes::{self, Plan, StableHloModule};
-use oxidax_pjrt::{CompileOptions, LoadedExecutable, Signature};
+use oxidax_pjrt::{CompileOptions, ExecutableSignature, LoadedExecutable};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl Executable {
         let parameters = device_avals.iter().map(array_type).collect::<Result<_, _>>();
         let (loaded, from_disk) = parameters
             .and_then(|parameters| {
-                compile_or_load(runtime, name, module, Signature { parameters }, &target)
+                compile_or_load(runtime, name, module, ExecutableSignature { parameters }, &target)
             })
             .map_err(|error| {
                 let devices = target.mesh().map_or(1, |mesh| mesh.devices().len());
@@ -175,7 +175,7 @@ fn compile_or_load(
     runtime: &Runtime,
     name: &str,
     module: &StableHloModule,
-    signature: Signature,
+    signature: ExecutableSignature,
     target: &Placement,
 ) -> oxidax_pjrt::Result<(LoadedExecutable, bool)> {
     let (options, is_local) = match target {

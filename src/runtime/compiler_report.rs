@@ -3,7 +3,7 @@
 use super::client::runtime_error;
 use super::collectives::Collectives;
 use crate::core::Error;
-use oxidax_pjrt::Value;
+use oxidax_pjrt::PjrtValue;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -99,8 +99,8 @@ impl CompilerReport {
         let costs = self.executable.cost_analysis();
         let costs = costs.map_err(|error| self.error("the cost", &error))?;
         let numbers = costs.into_iter().filter_map(|cost| match cost.value {
-            Value::Float(number) => Some((cost.name, f64::from(number))),
-            Value::Int64(number) => Some((cost.name, number as f64)),
+            PjrtValue::Float(number) => Some((cost.name, f64::from(number))),
+            PjrtValue::Int64(number) => Some((cost.name, number as f64)),
             _ => None,
         });
         Ok(numbers.collect())

@@ -1,7 +1,7 @@
 //! Options of the CUDA client.
 
 use crate::core::Error;
-use oxidax_pjrt::{NamedValue, Value};
+use oxidax_pjrt::{NamedValue, PjrtValue};
 use std::sync::OnceLock;
 
 /// Allocator of GPU memory.
@@ -109,7 +109,7 @@ impl CudaOptions {
         values.extend(self.allocator.map(|kind| NamedValue::new("allocator", kind.name())));
         values.extend(self.visible_devices.as_ref().map(|devices| {
             let list = devices.iter().copied().map(i64::from).collect();
-            NamedValue::new("visible_devices", Value::Int64List(list))
+            NamedValue::new("visible_devices", PjrtValue::Int64List(list))
         }));
         values
     }

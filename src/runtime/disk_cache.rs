@@ -5,8 +5,8 @@
 use super::client::Runtime;
 use crate::core::Error;
 use crate::stablehlo::without_locations;
-use oxidax_cache::{About, Key, Lookup, Put, Settings, Store};
-use oxidax_pjrt::{CompileOptions, LoadedExecutable, Program, Signature};
+use oxidax_cache::{About, CacheKey, Lookup, Put, Settings, Store};
+use oxidax_pjrt::{CompileOptions, ExecutableSignature, LoadedExecutable, PjrtProgram};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub(super) struct Request<'a> {
     pub(super) name: &'a str,
     pub(super) text: &'a str,
     pub(super) options: CompileOptions,
-    pub(super) signature: Signature,
+    pub(super) signature: ExecutableSignature,
     /// True if the compiled program may be stored.
     pub(super) cacheable: bool,
 }
@@ -174,7 +174,7 @@ impl Disk {
     }
 
     /// Returns the key of a program; `None` if it cannot be cached.
-    fn key(&self, runtime: &Runtime, store: &Store, request: &Request<'_>) -> Option<Key> {
+    fn key(&self, runtime: &Runtime, store: &Store, request: &Request<'_>) -> Option<CacheKey> {
         let start = runtime.cache_key.builder(&runtime.client, store);
         let mut key = start.inspect_err(|error| self.warn(error)).ok()?;
         key.part("compile options", &request.options.encode().ok()?);
@@ -188,7 +188,7 @@ impl Disk {
         &self,
         runtime: &Runtime,
         store: &Store,
-        key: &Key,
+        key: &CacheKey,
         request: &Request<'_>,
         start: Instant,
     ) -> Option<LoadedExecutable> {
@@ -231,7 +231,13 @@ impl Disk {
     }
 
     /// Stores a compiled program.
-    fn store_program(&self, store: &Store, key: &Key, compiled: &LoadedExecutable, about: &About) {
+    fn store_program(
+        &self,
+        store: &Store,
+        key: &CacheKey,
+        compiled: &LoadedExecutable,
+        about: &About,
+    ) {
         let function = &about.name;
         let payload = match compiled.executable().serialize() {
             Ok(payload) => payload,
@@ -262,7 +268,7 @@ pub(super) fn compile_or_load(
     request: Request<'_>,
 ) -> oxidax_pjrt::Result<(LoadedExecutable, bool)> {
     let compile = |request: &Request<'_>| {
-        let program = Program::mlir(request.text)?;
+        let program = PjrtProgram::mlir(request.text)?;
         let signature = request.signature.clone();
         runtime.client.compile_with_signature(&program, &request.options, signature)
     };

@@ -1,7 +1,7 @@
 //! Conversion of the compiler's shardings to named shardings.
 
 use crate::core::{AxisSpec, Mesh, NamedSharding, PartitionSpec};
-use oxidax_pjrt::Sharding;
+use oxidax_pjrt::HloSharding;
 
 /// Converts the HLO sharding of an array with `rank` axes to a sharding over `mesh`.
 ///
@@ -10,12 +10,12 @@ use oxidax_pjrt::Sharding;
 /// equivalent.
 pub(super) fn from_hlo_sharding(
     mesh: &Mesh,
-    sharding: &Sharding,
+    sharding: &HloSharding,
     rank: usize,
 ) -> Option<NamedSharding> {
     match sharding {
-        Sharding::Replicated => Some(mesh.replicated()),
-        Sharding::Tiled { tiles, devices, .. } => {
+        HloSharding::Replicated => Some(mesh.replicated()),
+        HloSharding::Tiled { tiles, devices, .. } => {
             let count = mesh.devices().len();
             if tiles.len() < rank || devices.len() != count {
                 return None;
@@ -116,15 +116,15 @@ mod tests {
         Mesh::new(devices, axes.iter().copied()).unwrap()
     }
 
-    fn tiled(tiles: &[i64], devices: &[i64], replicated: bool) -> Sharding {
-        Sharding::Tiled { tiles: tiles.to_vec(), devices: devices.to_vec(), replicated }
+    fn tiled(tiles: &[i64], devices: &[i64], replicated: bool) -> HloSharding {
+        HloSharding::Tiled { tiles: tiles.to_vec(), devices: devices.to_vec(), replicated }
     }
 
     #[test]
     fn tiles_match_mesh_axes() {
         let mesh = mesh(&[("a", 4), ("b", 2)]);
         let in_order: Vec<i64> = (0..8).collect();
-        let spec = |sharding: &Sharding, rank| {
+        let spec = |sharding: &HloSharding, rank| {
             from_hlo_sharding(&mesh, sharding, rank).unwrap().spec().clone()
         };
         assert_eq!(spec(&tiled(&[4, 2], &in_order, false), 2), p!["a", "b"]);
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(spec(&tiled(&[4, 1, 2], &in_order, true), 2), p!["a"]);
         let other = [0, 2, 4, 6, 1, 3, 5, 7];
         assert_eq!(spec(&tiled(&[2, 4], &other, false), 2), p!["b", "a"]);
-        assert_eq!(spec(&Sharding::Replicated, 2), p![]);
+        assert_eq!(spec(&HloSharding::Replicated, 2), p![]);
     }
 
     #[test]

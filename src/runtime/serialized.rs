@@ -9,8 +9,8 @@ use super::placement::default_device;
 use super::topology::Topology;
 use super::topology_executable::TopologyExecutable;
 use crate::core::{Aval, DeviceId, Error, Mesh, NamedSharding, PartitionSpec, Placement};
-use oxidax_cache::{KeyBuilder, file_hash, processor};
-use oxidax_pjrt::{CompileOptions, Signature};
+use oxidax_cache::{CacheKeyBuilder, file_hash, processor};
+use oxidax_pjrt::{CompileOptions, ExecutableSignature};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -182,7 +182,7 @@ impl Executable {
         let device_avals = Executable::device_avals(avals, &inputs)?;
         let parameters = device_avals.iter().map(array_type).collect::<Result<_, _>>();
         let loaded = parameters.and_then(|parameters| {
-            let signature = Some(Signature { parameters });
+            let signature = Some(ExecutableSignature { parameters });
             runtime.client.load(&serialized.code, signature, options.as_ref())
         });
         let loaded = loaded.map_err(|error| runtime_error(format!("loading {name}"), &error))?;
@@ -270,7 +270,7 @@ fn attached_mesh(runtime: &Runtime, name: &str, mesh: &Mesh) -> Result<Mesh, Err
 
 /// Returns the SHA-256 digest of bytes.
 pub(crate) fn digest(bytes: &[u8]) -> [u8; 32] {
-    let mut key = KeyBuilder::new();
+    let mut key = CacheKeyBuilder::new();
     key.part("bytes", bytes);
     *key.finish().as_bytes()
 }

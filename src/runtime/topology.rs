@@ -3,7 +3,7 @@
 use super::client::{runtime_error, slice_index};
 use super::compile::{first_device_options, mesh_options};
 use crate::core::{Device, Error, Mesh};
-use oxidax_pjrt::{NamedValue, Plugin, Value};
+use oxidax_pjrt::{NamedValue, PjrtValue, Plugin};
 use oxidax_plugin::{Config, Platform, Request, Stderr, find_or_install};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ use std::sync::Arc;
 pub struct Topology(Arc<Description>);
 
 struct Description {
-    topology: oxidax_pjrt::Topology,
+    topology: oxidax_pjrt::TopologyDescription,
     plugin: PathBuf,
     name: String,
     platform: Platform,
@@ -65,14 +65,14 @@ fn parse_gpus(name: &str) -> Option<(&str, usize)> {
     Some((kind, count.parse().ok().filter(|_| !is_tpu)?))
 }
 
-fn attribute<'a>(attributes: &'a [NamedValue], name: &str) -> Option<&'a Value> {
+fn attribute<'a>(attributes: &'a [NamedValue], name: &str) -> Option<&'a PjrtValue> {
     let attribute = attributes.iter().find(|attribute| attribute.name == name);
     attribute.map(|attribute| &attribute.value)
 }
 
 fn integer(attributes: &[NamedValue], name: &str) -> Option<i64> {
     match attribute(attributes, name) {
-        Some(Value::Int64(number)) => Some(*number),
+        Some(PjrtValue::Int64(number)) => Some(*number),
         _ => None,
     }
 }
@@ -101,7 +101,7 @@ impl Topology {
 
     fn of_gpus(name: &str, (kind, count): (&str, usize)) -> Result<Topology, Error> {
         let (plugin, file) = plugin_of(Platform::Cuda)?;
-        let topology = oxidax_pjrt::Topology::of_gpus(plugin, kind, count);
+        let topology = oxidax_pjrt::TopologyDescription::of_gpus(plugin, kind, count);
         let topology = topology.map_err(|error| {
             Error::Plugin(format!(
                 "`{name}` is not a topology: {error}\n  help: TPUs are called `v5e:4x4`, GPUs \
@@ -144,7 +144,7 @@ impl Topology {
         let megacore = name.starts_with("v4:");
         let megacore = megacore.then(|| NamedValue::new("chip_config_name", "megacore"));
         let options: Vec<_> = options.into_iter().chain(megacore).collect();
-        let topology = oxidax_pjrt::Topology::named(plugin, &libtpu_name, &options);
+        let topology = oxidax_pjrt::TopologyDescription::named(plugin, &libtpu_name, &options);
         let topology = topology.map_err(|error| {
             Error::Plugin(format!(
                 "`{name}` is not a topology of libtpu: {error}\n  help: a name is a generation and \
@@ -155,7 +155,7 @@ impl Topology {
     }
 
     fn described(
-        topology: oxidax_pjrt::Topology,
+        topology: oxidax_pjrt::TopologyDescription,
         plugin: PathBuf,
         name: String,
         platform: Platform,
@@ -164,7 +164,7 @@ impl Topology {
         let descriptions = topology.devices().map_err(failed)?;
         let coordinates =
             descriptions.iter().map(|device| match attribute(&device.attributes, "coords") {
-                Some(Value::Int64List(coordinates)) => coordinates.clone(),
+                Some(PjrtValue::Int64List(coordinates)) => coordinates.clone(),
                 _ => Vec::new(),
             });
         let coordinates = coordinates.collect();
@@ -289,7 +289,7 @@ impl Topology {
         text: &str,
         mesh: Option<&Mesh>,
     ) -> oxidax_pjrt::Result<oxidax_pjrt::Executable> {
-        let program = oxidax_pjrt::Program::mlir(text)?;
+        let program = oxidax_pjrt::PjrtProgram::mlir(text)?;
         let options = match mesh {
             Some(mesh) => mesh_options(self.platform(), mesh),
             None => first_device_options(self.platform()),

@@ -3,7 +3,9 @@
 use super::axes::{Axes, close, sample_of_all};
 use super::jobs::{Job, Jobs, Results};
 use super::numbers::{array, numbers, sample};
-use crate::core::{Array, DType, Entry, Error, Exemplar, Program, Sample, bind_shared, catch};
+use crate::core::{
+    Array, DType, Error, Exemplar, Program, RegistryEntry, Sample, bind_shared, catch,
+};
 use crate::passes;
 use crate::transforms::staging::trace_rules;
 use num_complex::Complex64;
@@ -49,7 +51,7 @@ pub struct Variant {
 /// let variants = oxidax::testing::variants(floor);
 /// assert!(variants.iter().all(|variant| variant.dtype.is_float()));
 /// ```
-pub fn variants(entry: &Entry) -> Vec<Variant> {
+pub fn variants(entry: &RegistryEntry) -> Vec<Variant> {
     let mut variants: Vec<Variant> = Vec::new();
     let mut add = |variant: Option<Variant>| {
         let new = variant.filter(|new| !variants.iter().any(|other| other.dtype == new.dtype));
@@ -93,7 +95,7 @@ pub fn joined(variants: &[Variant]) -> Program {
 /// Runs all variants as one module, and compares each with the same operation on the same numbers
 /// in `f64`, `c128`, `i64` or `u64`. Returns, for each dtype, the compiler's error or the
 /// difference.
-pub fn check_dtypes(entry: &Entry) -> Vec<(DType, Result<(), String>)> {
+pub fn check_dtypes(entry: &RegistryEntry) -> Vec<(DType, Result<(), String>)> {
     let variants = variants(entry);
     let mut jobs = Jobs::default();
     let queued: Vec<_> = variants
@@ -168,7 +170,7 @@ impl Variant {
         Some(Variant { dtype: shown, program, exemplar, instead_of: dtype })
     }
 
-    fn queue(&self, entry: &Entry, jobs: &mut Jobs) -> Result<QueuedRuns, Error> {
+    fn queue(&self, entry: &RegistryEntry, jobs: &mut Jobs) -> Result<QueuedRuns, Error> {
         let samples = &self.exemplar.operands;
         let operands: Vec<Array> = samples
             .iter()

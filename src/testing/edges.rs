@@ -2,7 +2,7 @@
 
 use super::laws::{Laws, examine_all};
 use super::subject::Subject;
-use crate::core::{Aval, Entry, Exemplar, Sample, Shape};
+use crate::core::{Aval, Exemplar, RegistryEntry, Sample, Shape};
 
 /// Shapes with no elements, no axes, and axes of size one.
 const SHAPES: [&[usize]; 3] = [&[0, 2], &[], &[1, 3, 1]];
@@ -40,7 +40,7 @@ fn in_shape(exemplar: &Exemplar, shape: &[usize]) -> Option<Vec<Sample>> {
 }
 
 /// Checks the laws of every exemplar on an elementwise primitive in all of these shapes.
-pub(super) fn check(entry: &Entry, exemplars: &[Exemplar], laws: &Laws) -> Vec<String> {
+pub(super) fn check(entry: &RegistryEntry, exemplars: &[Exemplar], laws: &Laws) -> Vec<String> {
     let Some(exemplar) = exemplars.iter().find(|exemplar| is_elementwise(exemplar)) else {
         return Vec::new();
     };

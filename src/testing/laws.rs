@@ -3,7 +3,7 @@
 use super::jobs::{Jobs, Results};
 use super::subject::Subject;
 use super::{derivatives, edges, narrow, structure};
-use crate::core::{DType, Entry, Error, Exemplar, Sample, catch};
+use crate::core::{DType, Error, Exemplar, RegistryEntry, Sample, catch};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The comparison of a law, which is called with the results of its programs.
@@ -48,7 +48,7 @@ const OF_REVERSE: &Laws = &[("3 transpose is the adjoint", derivatives::transpos
 /// check_primitive(sin.expect("it is listed"))?;
 /// # Ok::<(), String>(())
 /// ```
-pub fn check_primitive(entry: &Entry) -> Result<(), String> {
+pub fn check_primitive(entry: &RegistryEntry) -> Result<(), String> {
     let exemplars = (entry.exemplars)();
     if exemplars.is_empty() {
         return Err(format!("{}: has no exemplars", entry.name));
@@ -69,7 +69,7 @@ pub fn check_primitive(entry: &Entry) -> Result<(), String> {
 }
 
 /// Checks every law on one exemplar of the primitive of `entry`. Returns the failures.
-pub fn check_exemplar(entry: &Entry, exemplar: &Exemplar) -> Vec<String> {
+pub fn check_exemplar(entry: &RegistryEntry, exemplar: &Exemplar) -> Vec<String> {
     let subject = match attempt(|| Subject::new(entry, exemplar, &exemplar.operands)) {
         Ok(subject) => subject,
         Err(message) => return vec![format!("does not apply to its exemplar: {message}")],

@@ -7,7 +7,7 @@ use super::laws::{Check, attempt};
 use super::numbers::{array, numbers};
 use super::structure;
 use super::subject::{Subject, fail, with_directions};
-use crate::core::{Array, DType, Entry, Error, Exemplar, Sample, Tangent};
+use crate::core::{Array, DType, Error, Exemplar, RegistryEntry, Sample, Tangent};
 
 /// Tolerance of a derivative in units in the last place of the largest element. Derivatives have
 /// intermediate roundings, including those of sums whose terms cancel.
@@ -19,7 +19,7 @@ const AMPLIFYING: &[(&str, f64)] = &[];
 /// Checks laws 2, 3 and 4 on all exemplars of a primitive with `bf16` in place of other floats:
 /// derivatives equal the rounded derivatives of the same numbers in `f64`, and a batch equals its
 /// examples. All programs run as one module.
-pub(super) fn check(entry: &Entry, exemplars: &[Exemplar]) -> Vec<String> {
+pub(super) fn check(entry: &RegistryEntry, exemplars: &[Exemplar]) -> Vec<String> {
     let pairs: Vec<Pair> = exemplars
         .iter()
         .enumerate()
@@ -66,7 +66,7 @@ type Law = for<'a> fn(&'a Pair, &mut Jobs) -> Result<Check<'a>, Error>;
 
 impl Pair {
     /// Returns `None` if the primitive rejects such operands.
-    fn new(entry: &Entry, position: usize, exemplar: &Exemplar) -> Option<Pair> {
+    fn new(entry: &RegistryEntry, position: usize, exemplar: &Exemplar) -> Option<Pair> {
         let subject_of = |dtype: DType| {
             let samples = exemplar.operands.iter().map(|one| {
                 if one.aval.dtype.is_float() {

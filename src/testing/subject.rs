@@ -4,8 +4,8 @@ use super::axes::{Axes, close, sample_of_all};
 use super::jobs::{Job, Jobs};
 use super::numbers::{array, numbers, sample};
 use crate::core::{
-    Array, Aval, DType, Entry, Error, Exemplar, Primitive, Program, Sample, Tangent, bind_shared,
-    catch,
+    Array, Aval, DType, Error, Exemplar, Primitive, Program, RegistryEntry, Sample, Tangent,
+    bind_shared, catch,
 };
 use crate::transforms::jvp::jvp_program;
 use crate::transforms::staging::trace_rules;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Inside named axes the program is that of one example, and concrete values are those of all
 /// examples together. [`Subject::run`] combines both.
 pub(super) struct Subject {
-    pub(super) entry: Entry,
+    pub(super) entry: RegistryEntry,
     pub(super) primitive: Arc<dyn Primitive>,
     pub(super) samples: Vec<Sample>,
     pub(super) operands: Vec<Array>,
@@ -70,7 +70,7 @@ pub(super) fn with_directions(operands: &[Array], directions: &[Tangent]) -> Vec
 
 impl Subject {
     pub(super) fn new(
-        entry: &Entry,
+        entry: &RegistryEntry,
         exemplar: &Exemplar,
         samples: &[Sample],
     ) -> Result<Subject, Error> {

@@ -1,6 +1,6 @@
 //! Arguments of traced functions: tuples of trees, each passed by value or by reference.
 
-use super::{Key, Tag, Tree, Visitor, Walk, count_leaves, for_each_arity, leaves_of, rebuild};
+use super::{PathKey, Tag, Tree, Visitor, Walk, count_leaves, for_each_arity, leaves_of, rebuild};
 use crate::core::{Array, Aval};
 
 /// The arguments of a function, as a tuple of trees.
@@ -133,7 +133,7 @@ macro_rules! arguments {
             fn flatten(arguments: Self::Refs<'_>, visitor: &mut dyn Visitor) {
                 visitor.tag(Tag::Len(<[usize]>::len(&[$($index),*])));
                 $(
-                    visitor.enter(Key::Index($index));
+                    visitor.enter(PathKey::Index($index));
                     arguments.$index.flatten(visitor);
                     visitor.exit();
                 )*

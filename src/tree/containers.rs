@@ -1,6 +1,6 @@
 //! Implementations for arrays, tuples, vectors, options, maps and static values.
 
-use super::{Key, Static, Tag, Tree, Visitor, for_each_arity};
+use super::{PathKey, Static, Tag, Tree, Visitor, for_each_arity};
 use crate::core::Array;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{Debug, Display};
@@ -94,7 +94,7 @@ fn flatten_items<'a, T: Tree>(
 ) {
     visitor.tag(Tag::Len(items.len()));
     for (index, item) in items.enumerate() {
-        visitor.enter(Key::Index(index));
+        visitor.enter(PathKey::Index(index));
         item.flatten(visitor);
         visitor.exit();
     }
@@ -129,7 +129,7 @@ fn flatten_entries<'a, K: MapKey, V: Tree>(
     visitor.tag(Tag::Len(entries.len()));
     for (key, value) in entries {
         visitor.tag(Tag::Static(key));
-        visitor.enter(Key::Entry(key));
+        visitor.enter(PathKey::Entry(key));
         value.flatten(visitor);
         visitor.exit();
     }
@@ -180,7 +180,11 @@ macro_rules! tuple_trees {
         impl<$($name: Tree),*> Tree for ($($name,)*) {
             fn flatten(&self, visitor: &mut dyn Visitor) {
                 visitor.tag(Tag::Len([$($index),*].len()));
-                $(visitor.enter(Key::Index($index)); self.$index.flatten(visitor); visitor.exit();)*
+                $(
+                    visitor.enter(PathKey::Index($index));
+                    self.$index.flatten(visitor);
+                    visitor.exit();
+                )*
             }
             fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
                 ($(self.$index.unflatten(leaves),)*)

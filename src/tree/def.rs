@@ -1,6 +1,6 @@
 //! [`TreeDef`]: the structure of a tree as a value.
 
-use super::{Key, Tag, Tree, Visitor, Walk};
+use super::{PathKey, Tag, Tree, Visitor, Walk};
 use crate::core::{Array, Error, Loc, TreeError, trace};
 use rustc_hash::FxHasher;
 use std::any::Any;
@@ -193,13 +193,13 @@ pub(crate) struct Difference {
 struct Path(String, Vec<usize>);
 
 impl Path {
-    fn enter(&mut self, key: Key<'_>) {
+    fn enter(&mut self, key: PathKey<'_>) {
         self.1.push(self.0.len());
         let dot = if self.0.is_empty() { "" } else { "." };
         match key {
-            Key::Field(name) => write!(self.0, "{dot}{name}"),
-            Key::Index(index) => write!(self.0, "[{index}]"),
-            Key::Entry(key) => write!(self.0, "{dot}{key}"),
+            PathKey::Field(name) => write!(self.0, "{dot}{name}"),
+            PathKey::Index(index) => write!(self.0, "[{index}]"),
+            PathKey::Entry(key) => write!(self.0, "{dot}{key}"),
         }
         .expect("writing to a String does not fail");
     }
@@ -231,7 +231,7 @@ impl Visitor for Recorder {
     fn tag(&mut self, tag: Tag<'_>) {
         self.push(Node::of(tag));
     }
-    fn enter(&mut self, key: Key<'_>) {
+    fn enter(&mut self, key: PathKey<'_>) {
         self.path.enter(key);
     }
     fn exit(&mut self) {
@@ -249,7 +249,7 @@ impl Visitor for Nodes {
     fn tag(&mut self, tag: Tag<'_>) {
         self.0.push(Node::of(tag));
     }
-    fn enter(&mut self, _: Key<'_>) {}
+    fn enter(&mut self, _: PathKey<'_>) {}
     fn exit(&mut self) {}
 }
 
@@ -261,7 +261,7 @@ impl Visitor for Collector {
         self.0.push(leaf.clone());
     }
     fn tag(&mut self, _: Tag<'_>) {}
-    fn enter(&mut self, _: Key<'_>) {}
+    fn enter(&mut self, _: PathKey<'_>) {}
     fn exit(&mut self) {}
 }
 
@@ -278,7 +278,7 @@ impl Visitor for Counter {
         self.0 += 1;
     }
     fn tag(&mut self, _: Tag<'_>) {}
-    fn enter(&mut self, _: Key<'_>) {}
+    fn enter(&mut self, _: PathKey<'_>) {}
     fn exit(&mut self) {}
 }
 

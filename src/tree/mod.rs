@@ -112,7 +112,7 @@ pub trait Visitor {
     /// Visits a fact about the structure at this node.
     fn tag(&mut self, tag: Tag<'_>);
     /// Enters a child.
-    fn enter(&mut self, key: Key<'_>);
+    fn enter(&mut self, key: PathKey<'_>);
     /// Leaves a child.
     fn exit(&mut self);
 }
@@ -137,7 +137,7 @@ impl<'a> Tag<'a> {
 
 /// A step in a leaf's path.
 #[derive(Clone, Copy)]
-pub enum Key<'a> {
+pub enum PathKey<'a> {
     /// A field of a struct, printed as `.weight`.
     Field(&'static str),
     /// An index in a tuple, vector or array, printed as `[3]`.

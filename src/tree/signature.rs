@@ -1,7 +1,7 @@
 //! [`Signature`]: the key by which `jit` looks up a compiled program.
 
 use super::def::{Difference, Node, rooted};
-use super::{Key, Tag, TreeDef, Visitor, Walk, leaves_of};
+use super::{PathKey, Tag, TreeDef, Visitor, Walk, leaves_of};
 use crate::core::{Array, Aval, Buffer, Kind};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -132,7 +132,7 @@ impl<F: FnMut(&Array)> Visitor for Comparer<'_, F> {
             && self.signature.structure.nodes.get(self.node).is_some_and(|node| node.is(tag));
         self.node += 1;
     }
-    fn enter(&mut self, _: Key<'_>) {}
+    fn enter(&mut self, _: PathKey<'_>) {}
     fn exit(&mut self) {}
 }
 
@@ -151,6 +151,6 @@ impl Visitor for SignatureHasher<'_> {
             Tag::Static(value) => value.static_hash(self.0),
         }
     }
-    fn enter(&mut self, _: Key<'_>) {}
+    fn enter(&mut self, _: PathKey<'_>) {}
     fn exit(&mut self) {}
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use hmac_sha256::Hash as Sha256;
 
-use crate::key::Key;
+use crate::key::CacheKey;
 
 const MAGIC: &str = "oxidax program 1";
 /// Size of the hash at the end.
@@ -45,14 +45,14 @@ pub struct About {
 
 /// An intact compiled program from the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct CacheEntry {
     /// Its metadata.
     pub about: About,
     bytes: Vec<u8>,
     start: usize,
 }
 
-impl Entry {
+impl CacheEntry {
     /// Returns the stored program.
     pub fn payload(&self) -> &[u8] {
         &self.bytes[self.start..self.bytes.len() - DIGEST as usize]
@@ -62,7 +62,7 @@ impl Entry {
 /// The header of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
-    pub(crate) key: Key,
+    pub(crate) key: CacheKey,
     pub(crate) about: About,
     payload: u64,
     /// Length of the header in bytes.
@@ -70,7 +70,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    fn text(key: &Key, about: &About, payload: u64) -> String {
+    fn text(key: &CacheKey, about: &About, payload: u64) -> String {
         let word = |text: &str, longest: usize| -> String {
             text.chars().filter(|c| !c.is_control()).take(longest).collect()
         };
@@ -137,7 +137,7 @@ impl Header {
 }
 
 /// Reads an entry. The outer error is the system's; the inner one describes the damage.
-pub(crate) fn read(file: &mut File, key: &Key) -> io::Result<Result<Entry, String>> {
+pub(crate) fn read(file: &mut File, key: &CacheKey) -> io::Result<Result<CacheEntry, String>> {
     let (header, mut bytes) = match Header::read(file)? {
         Ok(read) => read,
         Err(reason) => return Ok(Err(reason)),
@@ -157,13 +157,13 @@ pub(crate) fn read(file: &mut File, key: &Key) -> io::Result<Result<Entry, Strin
     if Sha256::hash(content)[..] != *digest {
         return Ok(Err("its SHA-256 is not the one that it had".to_owned()));
     }
-    Ok(Ok(Entry { about: header.about, bytes, start: header.length }))
+    Ok(Ok(CacheEntry { about: header.about, bytes, start: header.length }))
 }
 
 /// Writes an entry and returns its size in bytes.
 pub(crate) fn write(
     to: &mut impl Write,
-    key: &Key,
+    key: &CacheKey,
     about: &About,
     payload: &[u8],
 ) -> io::Result<u64> {
@@ -178,11 +178,11 @@ pub(crate) fn write(
 }
 
 /// Returns the file name of an entry.
-pub(crate) fn file_name(key: &Key) -> String {
+pub(crate) fn file_name(key: &CacheKey) -> String {
     format!("{key}.program")
 }
 
 /// Returns true if a file name is that of an entry.
-pub(crate) fn key_of(path: &Path) -> Option<Key> {
+pub(crate) fn key_of(path: &Path) -> Option<CacheKey> {
     path.file_name()?.to_str()?.strip_suffix(".program")?.parse().ok()
 }

@@ -10,7 +10,7 @@ use crate::store::{Store, is_absent, remove};
 
 /// The contents of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct CacheSummary {
     /// Number of entries.
     pub entries: usize,
     /// Total size in bytes.
@@ -52,9 +52,9 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn summary(&self) -> Result<Summary, Error> {
+    pub fn summary(&self) -> Result<CacheSummary, Error> {
         let (entries, unfinished) = self.list()?;
-        let mut summary = Summary { unfinished: unfinished.len(), ..Summary::default() };
+        let mut summary = CacheSummary { unfinished: unfinished.len(), ..CacheSummary::default() };
         for entry in entries {
             let header = match File::open(&entry.path) {
                 Ok(mut file) => Header::read(&mut file).map_err(Error::io("read", &entry.path))?,

@@ -8,9 +8,9 @@ use hmac_sha256::Hash as Sha256;
 /// The SHA-256 of everything that affects compilation. Prints as 64 hexadecimal digits.
 ///
 /// ```
-/// use oxidax_cache::KeyBuilder;
+/// use oxidax_cache::CacheKeyBuilder;
 /// let key = |text: &str| {
-///     let mut key = KeyBuilder::new();
+///     let mut key = CacheKeyBuilder::new();
 ///     key.part("program", text.as_bytes());
 ///     key.finish()
 /// };
@@ -18,22 +18,22 @@ use hmac_sha256::Hash as Sha256;
 /// assert_ne!(key("a"), key("b"));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key([u8; 32]);
+pub struct CacheKey([u8; 32]);
 
-/// Builds a [`Key`] from named parts.
+/// Builds a [`CacheKey`] from named parts.
 #[derive(Clone, Default)]
-pub struct KeyBuilder(Sha256);
+pub struct CacheKeyBuilder(Sha256);
 
-impl fmt::Debug for KeyBuilder {
+impl fmt::Debug for CacheKeyBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeyBuilder")
+        f.write_str("CacheKeyBuilder")
     }
 }
 
-impl KeyBuilder {
+impl CacheKeyBuilder {
     /// Creates a builder without parts.
-    pub fn new() -> KeyBuilder {
-        KeyBuilder::default()
+    pub fn new() -> CacheKeyBuilder {
+        CacheKeyBuilder::default()
     }
 
     /// Adds a part. Names and lengths are hashed too, so different lists of parts give different
@@ -53,25 +53,25 @@ impl KeyBuilder {
     }
 
     /// Returns the key.
-    pub fn finish(self) -> Key {
-        Key(self.0.finalize())
+    pub fn finish(self) -> CacheKey {
+        CacheKey(self.0.finalize())
     }
 }
 
-impl Key {
+impl CacheKey {
     /// Returns the bytes of the key.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for CacheKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for CacheKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -80,20 +80,20 @@ impl fmt::Debug for Key {
 /// The error for text that is not 64 lower-case hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a key is 64 hexadecimal digits in lower case")]
-pub struct NotAKey;
+pub struct ParseCacheKeyError;
 
-impl FromStr for Key {
-    type Err = NotAKey;
+impl FromStr for CacheKey {
+    type Err = ParseCacheKeyError;
 
-    fn from_str(text: &str) -> Result<Key, NotAKey> {
+    fn from_str(text: &str) -> Result<CacheKey, ParseCacheKeyError> {
         let mut key = [0; 32];
         if text.len() != 64 || !text.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')) {
-            return Err(NotAKey);
+            return Err(ParseCacheKeyError);
         }
         for (byte, at) in key.iter_mut().zip((0..64).step_by(2)) {
-            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| NotAKey)?;
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| ParseCacheKeyError)?;
         }
-        Ok(Key(key))
+        Ok(CacheKey(key))
     }
 }
 
@@ -102,8 +102,8 @@ impl FromStr for Key {
 mod tests {
     use super::*;
 
-    fn key(parts: &[(&str, &str)]) -> Key {
-        let mut key = KeyBuilder::new();
+    fn key(parts: &[(&str, &str)]) -> CacheKey {
+        let mut key = CacheKeyBuilder::new();
         parts.iter().for_each(|(name, text)| key.part(name, text.as_bytes()));
         key.finish()
     }
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn the_division_into_pieces_does_not_matter() {
         let of = |pieces: &[&str]| {
-            let mut key = KeyBuilder::new();
+            let mut key = CacheKeyBuilder::new();
             key.pieces("text", pieces.iter().map(|piece| piece.as_bytes()));
             key.finish()
         };
@@ -136,9 +136,9 @@ mod tests {
     #[test]
     fn keys_parse_from_their_text() {
         let key = key(&[("a", "b")]);
-        assert_eq!(key.to_string().parse::<Key>().unwrap(), key);
+        assert_eq!(key.to_string().parse::<CacheKey>().unwrap(), key);
         for wrong in ["", "12", &"g".repeat(64), &"A".repeat(64), &"é".repeat(32)] {
-            assert!(wrong.parse::<Key>().is_err(), "{wrong}");
+            assert!(wrong.parse::<CacheKey>().is_err(), "{wrong}");
         }
     }
 }

@@ -10,7 +10,7 @@
 //! | task | items |
 //! |------|-------|
 //! | folder and limits | [`Settings`] |
-//! | cache keys | [`Key`], [`file_hash`], [`processor`] |
+//! | cache keys | [`CacheKey`], [`file_hash`], [`processor`] |
 //! | lookup and storage | [`Store::get`], [`Store::put`] |
 //! | summary and deletion | [`Store::summary`], [`Store::clear`] |
 //! | permissions | [`danger`], [`create_private`] |
@@ -39,11 +39,11 @@ mod processor;
 mod store;
 
 pub use config::{Settings, folder};
-pub use entry::{About, Entry};
+pub use entry::{About, CacheEntry};
 pub use error::Error;
 pub use hash::file_hash;
-pub use inventory::{Cleared, Share, Summary};
-pub use key::{Key, KeyBuilder, NotAKey};
+pub use inventory::{CacheSummary, Cleared, Share};
+pub use key::{CacheKey, CacheKeyBuilder, ParseCacheKeyError};
 pub use permissions::{Danger, create_private, danger};
 pub use processor::processor;
 pub use store::{Lookup, Put, Store};

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::config::Settings;
-use crate::entry::{self, About, Entry};
+use crate::entry::{self, About, CacheEntry};
 use crate::error::Error;
-use crate::key::Key;
+use crate::key::CacheKey;
 use crate::permissions::{check, create_private, danger_of, refuse};
 
 /// Name prefix of entries being written.
@@ -28,7 +28,7 @@ pub struct Store {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
     /// The stored program.
-    Found(Entry),
+    Found(CacheEntry),
     /// No entry.
     Absent,
     /// A damaged entry. It was deleted if possible.
@@ -71,10 +71,10 @@ impl Store {
     /// [`Error::Unsafe`] for a folder that others own or can write; [`Error::Io`].
     ///
     /// ```
-    /// use oxidax_cache::{About, KeyBuilder, Lookup, Settings, Store};
+    /// use oxidax_cache::{About, CacheKeyBuilder, Lookup, Settings, Store};
     /// let folder = tempfile::tempdir()?;
     /// let store = Store::open(&Settings::in_folder(folder.path()))?.expect("a folder was given");
-    /// let key = KeyBuilder::new().finish();
+    /// let key = CacheKeyBuilder::new().finish();
     /// assert_eq!(store.get(&key)?, Lookup::Absent);
     /// let took = std::time::Duration::from_secs(3);
     /// let about = About { name: "step".into(), platform: "cpu".into(), compile_time: took };
@@ -102,7 +102,7 @@ impl Store {
     }
 
     /// Returns the path of a key's entry, whether it exists or not.
-    pub fn path(&self, key: &Key) -> PathBuf {
+    pub fn path(&self, key: &CacheKey) -> PathBuf {
         self.folder.join(entry::file_name(key))
     }
 
@@ -111,7 +111,7 @@ impl Store {
     /// # Errors
     /// [`Error::Unsafe`] for an entry that others own or can write; [`Error::Io`] if it cannot be
     /// read.
-    pub fn get(&self, key: &Key) -> Result<Lookup, Error> {
+    pub fn get(&self, key: &CacheKey) -> Result<Lookup, Error> {
         let path = self.path(key);
         let mut file = match File::open(&path) {
             Ok(file) => file,
@@ -143,7 +143,7 @@ impl Store {
     /// # Errors
     /// [`Error::Io`] with the file, for example on a full disk or a read-only folder;
     /// [`Error::Unsafe`].
-    pub fn put(&self, key: &Key, about: &About, payload: &[u8]) -> Result<Put, Error> {
+    pub fn put(&self, key: &CacheKey, about: &About, payload: &[u8]) -> Result<Put, Error> {
         if (payload.len() as u64) < self.settings.min_bytes {
             return Ok(Put::TooSmall);
         }
@@ -160,7 +160,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn remove(&self, key: &Key) -> Result<(), Error> {
+    pub fn remove(&self, key: &CacheKey) -> Result<(), Error> {
         remove(&self.path(key)).map(drop)
     }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
-use oxidax_cache::{Settings, Share, Store, Summary};
+use oxidax_cache::{CacheSummary, Settings, Share, Store};
 use serde_json::json;
 
 const DAY: f64 = 86_400.0;
@@ -59,7 +59,7 @@ fn days(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn in_words(settings: &Settings, store: &Store, summary: &Summary) -> String {
+fn in_words(settings: &Settings, store: &Store, summary: &CacheSummary) -> String {
     let state = if settings.is_on() { "" } else { " (off: OXIDAX_CACHE_MAX_BYTES is 0)" };
     let mut lines = vec![
         ("folder", format!("{}{state}", store.folder().display())),
@@ -94,7 +94,7 @@ fn in_words(settings: &Settings, store: &Store, summary: &Summary) -> String {
     lines.into_iter().map(|(name, text)| format!("{name:<11} {text}\n")).collect()
 }
 
-fn in_json(settings: &Settings, store: &Store, summary: &Summary) -> String {
+fn in_json(settings: &Settings, store: &Store, summary: &CacheSummary) -> String {
     let since_1970 = |time: Option<SystemTime>| {
         time.and_then(|time| Some(time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs_f64()))
     };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use oxidax_plugin::{
-    Check, Condition, Config, Entry, Platform, Stderr, install, install_file, list, pins,
+    Check, Condition, Config, InventoryEntry, Platform, Stderr, install, install_file, list, pins,
     reinstall, reinstall_file, remove,
 };
 
@@ -98,7 +98,7 @@ fn install_target(
     Ok(installed(file, platform, config, progress)?)
 }
 
-fn print_table(entries: &[Entry]) -> Result<(), Box<dyn Error>> {
+fn print_table(entries: &[InventoryEntry]) -> Result<(), Box<dyn Error>> {
     let heading = ["NAME", "PLATFORM", "PACKAGE", "API", "STATE", "PATH"].map(str::to_owned);
     let rows: Vec<[String; 6]> = std::iter::once(heading).chain(entries.iter().map(row)).collect();
     let widths: Vec<usize> = (0..6)
@@ -112,7 +112,7 @@ fn print_table(entries: &[Entry]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn row(entry: &Entry) -> [String; 6] {
+fn row(entry: &InventoryEntry) -> [String; 6] {
     let none = || "-".to_owned();
     let (state, path) = match &entry.condition {
         Condition::NotInstalled => ("not installed".to_owned(), none()),

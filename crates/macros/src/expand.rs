@@ -87,11 +87,11 @@ fn key(field: &Field<'_>) -> TokenStream {
     match &field.member {
         Member::Named(name) => {
             let name = name.unraw().to_string();
-            quote!(::oxidax::tree::Key::Field(#name))
+            quote!(::oxidax::tree::PathKey::Field(#name))
         }
         Member::Unnamed(index) => {
             let index = index.index as usize;
-            quote!(::oxidax::tree::Key::Index(#index))
+            quote!(::oxidax::tree::PathKey::Index(#index))
         }
     }
 }
@@ -136,7 +136,7 @@ mod tests {
                             ::oxidax::tree::Visitor::tag(
                                 visitor, ::oxidax::tree::Tag::Name("Layer"));
                             ::oxidax::tree::Visitor::enter(
-                                visitor, ::oxidax::tree::Key::Field("w"));
+                                visitor, ::oxidax::tree::PathKey::Field("w"));
                             <T as ::oxidax::tree::Tree>::flatten(__tree_0, visitor);
                             ::oxidax::tree::Visitor::exit(visitor);
                             ::oxidax::tree::Visitor::tag(
@@ -172,7 +172,7 @@ mod tests {
         ));
         assert!(found.contains(&quote!(Self::Relu {} => Self::Relu {},).to_string()), "{found}");
         assert!(found.contains(&quote!(Tag::Name("Act::Scaled")).to_string()), "{found}");
-        assert!(found.contains(&quote!(Key::Index(0usize)).to_string()), "{found}");
+        assert!(found.contains(&quote!(PathKey::Index(0usize)).to_string()), "{found}");
     }
 
     #[test]

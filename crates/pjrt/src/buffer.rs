@@ -9,7 +9,7 @@ use oxidax_pjrt_sys as sys;
 
 use crate::api::{self, Args, Handle};
 use crate::client::Client;
-use crate::device::Device;
+use crate::device::PjrtDevice;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::memory::Memory;
@@ -20,10 +20,10 @@ use crate::types::{ArrayType, ElementType};
 ///
 /// Its operations are the methods of [`UniqueBuffer`].
 #[derive(Clone)]
-pub struct Buffer(pub(crate) Arc<UniqueBuffer>);
+pub struct PjrtBuffer(pub(crate) Arc<UniqueBuffer>);
 
-/// A [`Buffer`] with one owner, for callers that implement their own sharing. Its memory is freed
-/// when it is dropped and no execution uses it any more.
+/// A [`PjrtBuffer`] with one owner, for callers that implement their own sharing. Its memory is
+/// freed when it is dropped and no execution uses it any more.
 pub struct UniqueBuffer {
     place: Arc<Place>,
     buffer: Handle<sys::PJRT_Buffer>,
@@ -41,7 +41,7 @@ pub(crate) struct Place {
     pub(crate) device: usize,
 }
 
-impl Buffer {
+impl PjrtBuffer {
     /// Takes ownership of a buffer that the C API returned.
     ///
     /// # Safety
@@ -69,13 +69,13 @@ impl Buffer {
     }
 }
 
-impl From<UniqueBuffer> for Buffer {
+impl From<UniqueBuffer> for PjrtBuffer {
     fn from(buffer: UniqueBuffer) -> Self {
         Self(Arc::new(buffer))
     }
 }
 
-impl Deref for Buffer {
+impl Deref for PjrtBuffer {
     type Target = UniqueBuffer;
 
     #[inline]
@@ -125,8 +125,8 @@ impl UniqueBuffer {
     }
 
     /// Returns the device that the buffer is on.
-    pub fn device(&self) -> Device {
-        Device::new(&self.place.client, self.place.device)
+    pub fn device(&self) -> PjrtDevice {
+        PjrtDevice::new(&self.place.client, self.place.device)
     }
 
     /// Returns the memory that the buffer is in.
@@ -250,7 +250,7 @@ impl UniqueBuffer {
     /// # Errors
     /// [`Error::Invalid`] if the device belongs to another client or another process;
     /// [`Error::Status`].
-    pub fn copy_to_device(&self, device: &Device) -> Result<Buffer> {
+    pub fn copy_to_device(&self, device: &PjrtDevice) -> Result<PjrtBuffer> {
         self.check_alive("copy to device")?;
         self.check_target("copy to device", device)?;
         let mut args = sys::PJRT_Buffer_CopyToDevice_Args::new();
@@ -261,7 +261,7 @@ impl UniqueBuffer {
         unsafe {
             self.place.client.plugin().call(&mut args)?;
             let array_type = self.array_type().clone();
-            Buffer::from_raw(&self.place.client, args.dst_buffer, array_type, device.index())
+            PjrtBuffer::from_raw(&self.place.client, args.dst_buffer, array_type, device.index())
         }
     }
 
@@ -270,7 +270,7 @@ impl UniqueBuffer {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a memory of another client; [`Error::Status`].
-    pub fn copy_to_memory(&self, memory: &Memory) -> Result<Buffer> {
+    pub fn copy_to_memory(&self, memory: &Memory) -> Result<PjrtBuffer> {
         self.check_alive("copy to memory")?;
         let device = memory.devices().into_iter().next();
         let device = device.ok_or_else(|| {
@@ -285,11 +285,11 @@ impl UniqueBuffer {
         unsafe {
             self.place.client.plugin().call(&mut args)?;
             let array_type = self.array_type().clone();
-            Buffer::from_raw(&self.place.client, args.dst_buffer, array_type, device.index())
+            PjrtBuffer::from_raw(&self.place.client, args.dst_buffer, array_type, device.index())
         }
     }
 
-    fn check_target(&self, operation: &'static str, device: &Device) -> Result<()> {
+    fn check_target(&self, operation: &'static str, device: &PjrtDevice) -> Result<()> {
         if device.client() != &self.place.client {
             let message = format!("{device} belongs to another client than the buffer");
             return Err(Error::invalid(operation, message));
@@ -322,7 +322,7 @@ impl UniqueBuffer {
 }
 
 /// Returns an error for a device that another process drives.
-pub(crate) fn check_addressable(operation: &'static str, device: &Device) -> Result<()> {
+pub(crate) fn check_addressable(operation: &'static str, device: &PjrtDevice) -> Result<()> {
     if device.is_addressable() {
         return Ok(());
     }
@@ -371,7 +371,7 @@ impl Drop for UniqueBuffer {
     }
 }
 
-impl fmt::Debug for Buffer {
+impl fmt::Debug for PjrtBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
@@ -379,6 +379,6 @@ impl fmt::Debug for Buffer {
 
 impl fmt::Debug for UniqueBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({} on {})", self.array_type(), self.device())
+        write!(f, "PjrtBuffer({} on {})", self.array_type(), self.device())
     }
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use oxidax_pjrt_sys as sys;
 
 use crate::api::{self, Args, Handle};
-use crate::device::{Device, DeviceData};
+use crate::device::{DeviceData, PjrtDevice};
 use crate::error::{Error, Result};
 use crate::key_value::{self, KeyValueStore};
 use crate::launch::LaunchGate;
 use crate::memory::{Memory, MemoryData};
 use crate::named_value::NamedValue;
 use crate::plugin::Plugin;
-use crate::topology::Topology;
+use crate::topology::TopologyDescription;
 
 /// A client of a plugin: devices, memories, and the objects created on them. Clones share the
 /// client. It is destroyed with its last buffer or executable.
@@ -125,13 +125,13 @@ impl Client {
     }
 
     /// Returns all devices, including those of other processes, in the plugin's order.
-    pub fn devices(&self) -> Vec<Device> {
-        (0..self.0.devices.len()).map(|index| Device::new(self, index)).collect()
+    pub fn devices(&self) -> Vec<PjrtDevice> {
+        (0..self.0.devices.len()).map(|index| PjrtDevice::new(self, index)).collect()
     }
 
     /// Returns the devices that this process can use.
-    pub fn addressable_devices(&self) -> Vec<Device> {
-        self.devices().into_iter().filter(Device::is_addressable).collect()
+    pub fn addressable_devices(&self) -> Vec<PjrtDevice> {
+        self.devices().into_iter().filter(PjrtDevice::is_addressable).collect()
     }
 
     /// Returns the memories that this process can use.
@@ -143,12 +143,12 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown id; the message lists the existing ids.
-    pub fn device(&self, id: i32) -> Result<Device> {
+    pub fn device(&self, id: i32) -> Result<PjrtDevice> {
         let index = self.0.devices.iter().position(|device| device.id == id).ok_or_else(|| {
             let ids: Vec<_> = self.0.devices.iter().map(|device| device.id).collect();
             Error::invalid("device", format!("no device has id {id}; there are {ids:?}"))
         })?;
-        Ok(Device::new(self, index))
+        Ok(PjrtDevice::new(self, index))
     }
 
     /// Returns the plugin's default device assignment: `num_replicas` rows of `num_partitions`
@@ -191,13 +191,13 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Status`], with `UNIMPLEMENTED` if the plugin has no topology.
-    pub fn topology(&self) -> Result<Topology> {
+    pub fn topology(&self) -> Result<TopologyDescription> {
         let mut args = sys::PJRT_Client_TopologyDescription_Args::new();
         args.client = self.as_ptr();
         // SAFETY: the client is alive, and the topology belongs to it.
         unsafe {
             self.plugin().call(&mut args)?;
-            Topology::from_client(self, args.topology)
+            TopologyDescription::from_client(self, args.topology)
         }
     }
 

@@ -13,7 +13,7 @@ use crate::plugin::Plugin;
 
 /// A device of a client.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Device {
+pub struct PjrtDevice {
     client: Client,
     index: usize,
 }
@@ -31,7 +31,7 @@ pub(crate) struct DeviceData {
     default_memory: Option<usize>,
 }
 
-impl Device {
+impl PjrtDevice {
     pub(crate) fn new(client: &Client, index: usize) -> Self {
         Self { client: client.clone(), index }
     }
@@ -123,13 +123,13 @@ impl Device {
     }
 }
 
-impl fmt::Debug for Device {
+impl fmt::Debug for PjrtDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Device").field("id", &self.id()).field("kind", &self.kind()).finish()
+        f.debug_struct("PjrtDevice").field("id", &self.id()).field("kind", &self.kind()).finish()
     }
 }
 
-impl fmt::Display for Device {
+impl fmt::Display for PjrtDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.client.platform_name(), self.id())
     }

@@ -10,11 +10,11 @@ use crate::api::{self, Args, Handle};
 use crate::buffer::Place;
 use crate::client::Client;
 use crate::compile_options::CompileOptions;
-use crate::device::Device;
+use crate::device::PjrtDevice;
 use crate::error::{Error, Result};
 use crate::plugin::Plugin;
-use crate::program::Program;
-use crate::signature::Signature;
+use crate::program::PjrtProgram;
+use crate::signature::ExecutableSignature;
 use crate::types::{ArrayType, ElementType};
 
 /// A compiled program that is not tied to devices. It is the result of compiling for a topology,
@@ -59,16 +59,20 @@ impl Client {
     ///
     /// # Example
     /// ```no_run
-    /// # use oxidax_pjrt::{Client, CompileOptions, Plugin, Program};
+    /// # use oxidax_pjrt::{Client, CompileOptions, PjrtProgram, Plugin};
     /// # let client = Client::new(Plugin::load("plugin.so".as_ref())?, &[])?;
-    /// let program = Program::mlir(
+    /// let program = PjrtProgram::mlir(
     ///     "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }",
     /// )?;
     /// let executable = client.compile(&program, &CompileOptions::default())?;
     /// assert_eq!(executable.parameters().len(), 1);
     /// # Ok::<(), oxidax_pjrt::Error>(())
     /// ```
-    pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable> {
+    pub fn compile(
+        &self,
+        program: &PjrtProgram,
+        options: &CompileOptions,
+    ) -> Result<LoadedExecutable> {
         // The text states the type of the whole array. A partition's share is known only after
         // compiling.
         let signature = if options.num_partitions == 1 { program.signature() } else { None };
@@ -81,18 +85,18 @@ impl Client {
     /// The errors of [`compile`](Self::compile).
     pub fn compile_with_signature(
         &self,
-        program: &Program,
+        program: &PjrtProgram,
         options: &CompileOptions,
-        signature: Signature,
+        signature: ExecutableSignature,
     ) -> Result<LoadedExecutable> {
         self.compile_inner(program, options, Some(signature))
     }
 
     fn compile_inner(
         &self,
-        program: &Program,
+        program: &PjrtProgram,
         options: &CompileOptions,
-        signature: Option<Signature>,
+        signature: Option<ExecutableSignature>,
     ) -> Result<LoadedExecutable> {
         options.check_devices(self)?;
         let encoded = options.encode()?;
@@ -112,7 +116,7 @@ impl Client {
 }
 
 /// Returns the C form of a program, which borrows its code.
-pub(crate) fn raw_program(program: &Program) -> sys::PJRT_Program {
+pub(crate) fn raw_program(program: &PjrtProgram) -> sys::PJRT_Program {
     let format = program.format_name();
     sys::PJRT_Program {
         struct_size: size_of::<sys::PJRT_Program>(),
@@ -257,7 +261,7 @@ impl LoadedExecutable {
     pub(crate) unsafe fn from_raw(
         client: &Client,
         loaded: *mut sys::PJRT_LoadedExecutable,
-        signature: Option<Signature>,
+        signature: Option<ExecutableSignature>,
     ) -> Result<Self> {
         let plugin = client.plugin();
         let loaded = api::expect(loaded, "executable")?;
@@ -282,7 +286,7 @@ impl LoadedExecutable {
             Some(signature) => signature,
             None => {
                 let (code, format) = executable.optimized_program()?;
-                Signature::from_optimized(&code, &format)?
+                ExecutableSignature::from_optimized(&code, &format)?
             }
         };
         std::mem::forget(guard);
@@ -338,8 +342,8 @@ impl LoadedExecutable {
 
     /// Returns this process's devices that the program runs on, in the order of the lists of
     /// [`execute_sharded`](Self::execute_sharded). Empty for a portable executable.
-    pub fn devices(&self) -> Vec<Device> {
-        self.0.devices.iter().map(|&index| Device::new(&self.0.client, index)).collect()
+    pub fn devices(&self) -> Vec<PjrtDevice> {
+        self.0.devices.iter().map(|&index| PjrtDevice::new(&self.0.client, index)).collect()
     }
 
     /// Returns true if the program has no assigned device and is run by

@@ -6,8 +6,8 @@ use oxidax_pjrt_sys as sys;
 use smallvec::SmallVec;
 
 use crate::api::Args;
-use crate::buffer::{Buffer, Place, UniqueBuffer};
-use crate::device::Device;
+use crate::buffer::{PjrtBuffer, Place, UniqueBuffer};
+use crate::device::PjrtDevice;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::executable::{LoadedExecutable, Places};
@@ -31,7 +31,7 @@ pub struct ExecuteOptions<'a> {
 #[derive(Debug)]
 pub struct ShardedResults {
     /// The results of each device, in the order of [`LoadedExecutable::devices`].
-    pub results: Vec<Vec<Buffer>>,
+    pub results: Vec<Vec<PjrtBuffer>>,
     /// An event for each device, which completes when the device has finished.
     pub events: Vec<Event>,
 }
@@ -82,9 +82,9 @@ impl LoadedExecutable {
     /// any buffer is donated; [`Error::Status`] is the plugin's error.
     pub fn execute(
         &self,
-        arguments: &[&Buffer],
+        arguments: &[&PjrtBuffer],
         options: &ExecuteOptions<'_>,
-    ) -> Result<Vec<Buffer>> {
+    ) -> Result<Vec<PjrtBuffer>> {
         let device = self.only_device()?;
         self.run(arguments, options, device, std::ptr::null_mut(), None)
     }
@@ -96,13 +96,13 @@ impl LoadedExecutable {
     /// The errors of [`execute`](Self::execute).
     ///
     /// ```no_run
-    /// # use oxidax_pjrt::{LoadedExecutable, Buffer, ExecuteOptions, Workspace};
-    /// # fn train(step: &LoadedExecutable, mut state: Vec<Buffer>) -> oxidax_pjrt::Result<()> {
+    /// # use oxidax_pjrt::{LoadedExecutable, PjrtBuffer, ExecuteOptions, Workspace};
+    /// # fn train(step: &LoadedExecutable, mut state: Vec<PjrtBuffer>) -> oxidax_pjrt::Result<()> {
     /// let mut workspace = Workspace::default();
     /// for _ in 0..1000 {
     ///     let options = ExecuteOptions::default();
     ///     let results = step.execute_in(&mut workspace, state.len(), |at| &state[at], &options)?;
-    ///     let results: Vec<Buffer> = results.map(Buffer::from).collect();
+    ///     let results: Vec<PjrtBuffer> = results.map(PjrtBuffer::from).collect();
     ///     state = results;
     /// }
     /// # Ok(())
@@ -169,9 +169,9 @@ impl LoadedExecutable {
     /// The errors of [`execute`](Self::execute).
     pub fn execute_with_event(
         &self,
-        arguments: &[&Buffer],
+        arguments: &[&PjrtBuffer],
         options: &ExecuteOptions<'_>,
-    ) -> Result<(Vec<Buffer>, Event)> {
+    ) -> Result<(Vec<PjrtBuffer>, Event)> {
         let device = self.only_device()?;
         let mut event = std::ptr::null_mut();
         let results =
@@ -188,10 +188,10 @@ impl LoadedExecutable {
     /// portable.
     pub fn execute_on(
         &self,
-        device: &Device,
-        arguments: &[&Buffer],
+        device: &PjrtDevice,
+        arguments: &[&PjrtBuffer],
         options: &ExecuteOptions<'_>,
-    ) -> Result<Vec<Buffer>> {
+    ) -> Result<Vec<PjrtBuffer>> {
         if !self.0.portable {
             return Err(
                 self.refuse("it is not portable; compile it with CompileOptions::portable()")
@@ -214,7 +214,7 @@ impl LoadedExecutable {
     /// The errors of [`execute`](Self::execute).
     pub fn execute_sharded(
         &self,
-        arguments: &[Vec<&Buffer>],
+        arguments: &[Vec<&PjrtBuffer>],
         options: &ExecuteOptions<'_>,
     ) -> Result<ShardedResults> {
         let devices = &self.0.devices;
@@ -235,7 +235,7 @@ impl LoadedExecutable {
         }
         let results = launched.results.into_iter();
         Ok(ShardedResults {
-            results: results.map(|list| list.into_iter().map(Buffer::from).collect()).collect(),
+            results: results.map(|list| list.into_iter().map(PjrtBuffer::from).collect()).collect(),
             events: launched.events,
         })
     }
@@ -314,12 +314,12 @@ impl LoadedExecutable {
     /// Runs the program on one device.
     fn run(
         &self,
-        arguments: &[&Buffer],
+        arguments: &[&PjrtBuffer],
         options: &ExecuteOptions<'_>,
         device: usize,
         execute_device: *mut sys::PJRT_Device,
         event: Option<&mut *mut sys::PJRT_Event>,
-    ) -> Result<Vec<Buffer>> {
+    ) -> Result<Vec<PjrtBuffer>> {
         ffi::refuse_inside_handler("execute")?;
         let [mut pointers, mut outputs] = [Pointers::new(), Pointers::new()];
         self.check_arguments(
@@ -331,7 +331,7 @@ impl LoadedExecutable {
         )?;
         self.launch(&pointers, &mut outputs, options, execute_device, event)?;
         mark_donated(arguments, options);
-        Ok(self.results_of(&mut outputs, device)?.map(Buffer::from).collect())
+        Ok(self.results_of(&mut outputs, device)?.map(PjrtBuffer::from).collect())
     }
 
     /// Calls the plugin for one device with checked arguments and fills the list of outputs.
@@ -382,7 +382,7 @@ impl LoadedExecutable {
     }
 
     /// Returns the pointers of checked arguments for the only device, for [`raw`](crate::raw).
-    pub(crate) fn checked_pointers(&self, arguments: &[&Buffer]) -> Result<Pointers> {
+    pub(crate) fn checked_pointers(&self, arguments: &[&PjrtBuffer]) -> Result<Pointers> {
         let mut pointers = Pointers::new();
         let (count, device) = (arguments.len(), self.only_device()?);
         let options = ExecuteOptions::default();
@@ -469,7 +469,7 @@ impl LoadedExecutable {
             let message = format!(
                 "argument {index} ({parameter}) is on {}, the program runs on {}",
                 argument.device(),
-                Device::new(self.client(), device)
+                PjrtDevice::new(self.client(), device)
             );
             return Err(self.refuse(message));
         }
@@ -522,7 +522,7 @@ impl Drop for Results<'_> {
     }
 }
 
-fn mark_donated(arguments: &[&Buffer], options: &ExecuteOptions<'_>) {
+fn mark_donated(arguments: &[&PjrtBuffer], options: &ExecuteOptions<'_>) {
     for &index in options.donated {
         arguments[index].mark_deleted();
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::{Error, Result};
 use crate::named_value::NamedValue;
 use crate::plugin::Plugin;
-use crate::topology::Topology;
+use crate::topology::TopologyDescription;
 
 /// Short names, and the GPU's name in XLA's descriptions.
 const KNOWN: [(&str, &str); 13] = [
@@ -27,7 +27,7 @@ const KNOWN: [(&str, &str); 13] = [
     ("gb300", "NVIDIA GB300"),
 ];
 
-impl Topology {
+impl TopologyDescription {
     /// Returns a topology of `devices` GPUs of one kind in one host, from the CUDA plugin. `kind`
     /// is a short name such as `h100`, `h200`, `a100` or `b200`, or a name in XLA's descriptions
     /// such as `NVIDIA H100 PCIe`. Neither a GPU nor a driver is required.
@@ -44,9 +44,9 @@ impl Topology {
     ///
     /// # Example
     /// ```no_run
-    /// # use oxidax_pjrt::{Plugin, Topology};
+    /// # use oxidax_pjrt::{Plugin, TopologyDescription};
     /// let cuda = Plugin::load("xla_cuda_plugin.so".as_ref())?;
-    /// let topology = Topology::of_gpus(cuda, "h100", 8)?;
+    /// let topology = TopologyDescription::of_gpus(cuda, "h100", 8)?;
     /// assert_eq!(topology.devices()?[7].kind, "NVIDIA H100 80GB HBM3");
     /// # Ok::<(), oxidax_pjrt::Error>(())
     /// ```

@@ -7,30 +7,30 @@ use oxidax_pjrt_sys as sys;
 
 use crate::aligned::AlignedBytes;
 use crate::api::Args;
-use crate::buffer::{Buffer, check_addressable};
+use crate::buffer::{PjrtBuffer, check_addressable};
 use crate::client::Client;
-use crate::device::Device;
+use crate::device::PjrtDevice;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::memory::Memory;
 use crate::types::{ArrayType, ElementType};
 
-/// The target of a transfer.
+/// The memory in which a new buffer is stored.
 #[derive(Clone, Copy, Debug)]
-pub enum Placement<'a> {
+pub enum BufferPlacement<'a> {
     /// The device's default memory.
-    Device(&'a Device),
+    Device(&'a PjrtDevice),
     /// A specific memory.
     Memory(&'a Memory),
 }
 
-impl<'a> From<&'a Device> for Placement<'a> {
-    fn from(device: &'a Device) -> Self {
+impl<'a> From<&'a PjrtDevice> for BufferPlacement<'a> {
+    fn from(device: &'a PjrtDevice) -> Self {
         Self::Device(device)
     }
 }
 
-impl<'a> From<&'a Memory> for Placement<'a> {
+impl<'a> From<&'a Memory> for BufferPlacement<'a> {
     fn from(memory: &'a Memory) -> Self {
         Self::Memory(memory)
     }
@@ -39,7 +39,7 @@ impl<'a> From<&'a Memory> for Placement<'a> {
 /// A placement in the C API's terms: device, memory, and the device's index in the client's list.
 type RawPlacement = (*mut sys::PJRT_Device, *mut sys::PJRT_Memory, usize);
 
-impl Placement<'_> {
+impl BufferPlacement<'_> {
     fn resolve(self, operation: &'static str, client: &Client) -> Result<RawPlacement> {
         let (owner, device) = match self {
             Self::Device(device) => (device.client(), Some(device.clone())),
@@ -89,8 +89,8 @@ impl Client {
         bytes: &[u8],
         element_type: ElementType,
         dims: &[i64],
-        placement: impl Into<Placement<'a>>,
-    ) -> Result<Buffer> {
+        placement: impl Into<BufferPlacement<'a>>,
+    ) -> Result<PjrtBuffer> {
         const OPERATION: &str = "buffer from host";
         let array_type = ArrayType::new(element_type, dims)?;
         check_size(OPERATION, bytes.len(), &array_type)?;
@@ -119,8 +119,8 @@ impl Client {
         element_type: ElementType,
         dims: &[i64],
         byte_strides: &[i64],
-        placement: impl Into<Placement<'a>>,
-    ) -> Result<Buffer> {
+        placement: impl Into<BufferPlacement<'a>>,
+    ) -> Result<PjrtBuffer> {
         const OPERATION: &str = "strided buffer from host";
         let array_type = ArrayType::new(element_type, dims)?;
         check_strides(OPERATION, bytes.len(), &array_type, byte_strides)?;
@@ -151,8 +151,8 @@ impl Client {
         owner: Arc<T>,
         element_type: ElementType,
         dims: &[i64],
-        placement: impl Into<Placement<'a>>,
-    ) -> Result<Buffer> {
+        placement: impl Into<BufferPlacement<'a>>,
+    ) -> Result<PjrtBuffer> {
         const OPERATION: &str = "buffer from shared memory";
         let bytes: &[u8] = (*owner).as_ref();
         let array_type = ArrayType::new(element_type, dims)?;
@@ -188,8 +188,8 @@ impl Client {
         bytes: AlignedBytes,
         element_type: ElementType,
         dims: &[i64],
-        device: &Device,
-    ) -> Result<Buffer> {
+        device: &PjrtDevice,
+    ) -> Result<PjrtBuffer> {
         const OPERATION: &str = "buffer from owned memory";
         let array_type = ArrayType::new(element_type, dims)?;
         check_size(OPERATION, bytes.len(), &array_type)?;
@@ -204,7 +204,7 @@ impl Client {
                 format!("a {} device cannot use host memory; copy it", self.platform_name());
             return Err(Error::invalid(OPERATION, message));
         }
-        let (device, _, index) = Placement::Device(device).resolve(OPERATION, self)?;
+        let (device, _, index) = BufferPlacement::Device(device).resolve(OPERATION, self)?;
         let owner = Box::into_raw(Box::new(bytes));
 
         unsafe extern "C" fn free(_: *mut c_void, owner: *mut c_void) {
@@ -227,7 +227,7 @@ impl Client {
         // callback frees the box.
         unsafe {
             self.plugin().call(&mut args)?;
-            Buffer::from_raw(self, args.buffer, array_type, index)
+            PjrtBuffer::from_raw(self, args.buffer, array_type, index)
         }
     }
 
@@ -241,8 +241,8 @@ impl Client {
         &self,
         element_type: ElementType,
         dims: &[i64],
-        placement: impl Into<Placement<'a>>,
-    ) -> Result<Buffer> {
+        placement: impl Into<BufferPlacement<'a>>,
+    ) -> Result<PjrtBuffer> {
         const OPERATION: &str = "uninitialized buffer";
         let array_type = ArrayType::new(element_type, dims)?;
         self.check_element_type(OPERATION, element_type)?;
@@ -258,7 +258,7 @@ impl Client {
         // buffer.
         unsafe {
             self.plugin().call(&mut args)?;
-            Buffer::from_raw(self, args.buffer, array_type, index)
+            PjrtBuffer::from_raw(self, args.buffer, array_type, index)
         }
     }
 
@@ -267,8 +267,8 @@ impl Client {
     unsafe fn transfer(
         &self,
         source: Source<'_>,
-        placement: Placement<'_>,
-    ) -> Result<(Buffer, Event)> {
+        placement: BufferPlacement<'_>,
+    ) -> Result<(PjrtBuffer, Event)> {
         let element_type = source.array_type.element_type();
         self.check_element_type(source.operation, element_type)?;
         let (device, memory, index) = placement.resolve(source.operation, self)?;
@@ -290,7 +290,7 @@ impl Client {
         unsafe {
             self.plugin().call(&mut args)?;
             let done = Event::from_raw(self, args.done_with_host_buffer)?;
-            let buffer = Buffer::from_raw(self, args.buffer, source.array_type, index)?;
+            let buffer = PjrtBuffer::from_raw(self, args.buffer, source.array_type, index)?;
             Ok((buffer, done))
         }
     }

@@ -5,8 +5,8 @@
 //! selected at run time:
 //! 1. [`Plugin::load`] opens it.
 //! 2. [`Client::new`] finds its devices.
-//! 3. [`Client::compile`] compiles a [`Program`] to a [`LoadedExecutable`].
-//! 4. [`LoadedExecutable::execute`] runs it on [`Buffer`]s.
+//! 3. [`Client::compile`] compiles a [`PjrtProgram`] to a [`LoadedExecutable`].
+//! 4. [`LoadedExecutable::execute`] runs it on [`PjrtBuffer`]s.
 //!
 //! This crate adds to the C API:
 //! - Handles are cheap to clone, can be sent between threads, and keep the objects that they depend
@@ -61,23 +61,23 @@ mod xla_flags;
 
 pub use aligned::{ALIGNMENT, AlignedBytes};
 pub use analysis::CompiledMemoryStats;
-pub use buffer::{Buffer, Layout, UniqueBuffer};
+pub use buffer::{Layout, PjrtBuffer, UniqueBuffer};
 pub use client::Client;
 pub use compile_options::{CompileOptions, OptionValue};
-pub use device::{Device, DeviceDescription, MemoryStats};
+pub use device::{DeviceDescription, MemoryStats, PjrtDevice};
 pub use error::{Code, Error, PluginName, Result};
 pub use event::Event;
 pub use executable::{Executable, LoadedExecutable};
 pub use execute::{ExecuteOptions, Results, ShardedResults, SpreadResults, Workspace};
 pub use hlo::Instruction;
-pub use host::Placement;
+pub use host::BufferPlacement;
 pub use key_value::KeyValueStore;
 pub use memory::Memory;
-pub use named_value::{NamedValue, Value};
+pub use named_value::{NamedValue, PjrtValue};
 pub use plugin::{ApiVersion, Plugin};
-pub use program::{Format, Program};
+pub use program::{Format, PjrtProgram};
 pub use read::HostView;
-pub use shardings::Sharding;
-pub use signature::Signature;
-pub use topology::Topology;
+pub use shardings::HloSharding;
+pub use signature::ExecutableSignature;
+pub use topology::TopologyDescription;
 pub use types::{ArrayType, Dims, ElementType};

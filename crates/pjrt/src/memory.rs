@@ -6,7 +6,7 @@ use oxidax_pjrt_sys as sys;
 
 use crate::api::{self, Args, Handle};
 use crate::client::Client;
-use crate::device::Device;
+use crate::device::PjrtDevice;
 use crate::error::Result;
 use crate::plugin::Plugin;
 
@@ -62,11 +62,11 @@ impl Memory {
     }
 
     /// Returns the devices that can access the memory.
-    pub fn devices(&self) -> Vec<Device> {
+    pub fn devices(&self) -> Vec<PjrtDevice> {
         let devices = self.data().devices.iter();
         devices
             .filter_map(|device| self.client.device_index(device.as_ptr()).ok())
-            .map(|index| Device::new(&self.client, index))
+            .map(|index| PjrtDevice::new(&self.client, index))
             .collect()
     }
 

@@ -9,7 +9,7 @@ use crate::api;
 /// A value of a client option or an attribute.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Value {
+pub enum PjrtValue {
     /// Text.
     String(String),
     /// An integer.
@@ -25,21 +25,21 @@ pub enum Value {
 /// A name with its value.
 ///
 /// ```
-/// # use oxidax_pjrt::{NamedValue, Value};
+/// # use oxidax_pjrt::{NamedValue, PjrtValue};
 /// let option = NamedValue::new("cpu_device_count", 8);
-/// assert_eq!(option.value, Value::Int64(8));
+/// assert_eq!(option.value, PjrtValue::Int64(8));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedValue {
     /// The name.
     pub name: String,
     /// The value.
-    pub value: Value,
+    pub value: PjrtValue,
 }
 
 impl NamedValue {
     /// Creates a name with a value.
-    pub fn new(name: impl Into<String>, value: impl Into<Value>) -> Self {
+    pub fn new(name: impl Into<String>, value: impl Into<PjrtValue>) -> Self {
         Self { name: name.into(), value: value.into() }
     }
 
@@ -54,25 +54,25 @@ impl NamedValue {
         };
         let value = &mut raw.__bindgen_anon_1;
         match &self.value {
-            Value::String(text) => {
+            PjrtValue::String(text) => {
                 raw.type_ = sys::PJRT_NamedValue_kString;
                 raw.value_size = text.len();
                 value.string_value = text.as_ptr().cast::<c_char>();
             }
-            Value::Int64(number) => {
+            PjrtValue::Int64(number) => {
                 raw.type_ = sys::PJRT_NamedValue_kInt64;
                 value.int64_value = *number;
             }
-            Value::Int64List(list) => {
+            PjrtValue::Int64List(list) => {
                 raw.type_ = sys::PJRT_NamedValue_kInt64List;
                 raw.value_size = list.len();
                 value.int64_array_value = list.as_ptr();
             }
-            Value::Float(number) => {
+            PjrtValue::Float(number) => {
                 raw.type_ = sys::PJRT_NamedValue_kFloat;
                 value.float_value = *number;
             }
-            Value::Bool(flag) => {
+            PjrtValue::Bool(flag) => {
                 raw.type_ = sys::PJRT_NamedValue_kBool;
                 value.bool_value = *flag;
             }
@@ -104,14 +104,14 @@ impl NamedValue {
         let value = unsafe {
             match raw.type_ {
                 sys::PJRT_NamedValue_kString => {
-                    Value::String(api::string(value.string_value, raw.value_size))
+                    PjrtValue::String(api::string(value.string_value, raw.value_size))
                 }
-                sys::PJRT_NamedValue_kInt64 => Value::Int64(value.int64_value),
-                sys::PJRT_NamedValue_kInt64List => {
-                    Value::Int64List(api::slice(value.int64_array_value, raw.value_size).to_vec())
-                }
-                sys::PJRT_NamedValue_kFloat => Value::Float(value.float_value),
-                sys::PJRT_NamedValue_kBool => Value::Bool(value.bool_value),
+                sys::PJRT_NamedValue_kInt64 => PjrtValue::Int64(value.int64_value),
+                sys::PJRT_NamedValue_kInt64List => PjrtValue::Int64List(
+                    api::slice(value.int64_array_value, raw.value_size).to_vec(),
+                ),
+                sys::PJRT_NamedValue_kFloat => PjrtValue::Float(value.float_value),
+                sys::PJRT_NamedValue_kBool => PjrtValue::Bool(value.bool_value),
                 _ => return None,
             }
         };
@@ -123,7 +123,7 @@ impl NamedValue {
 
 macro_rules! from {
     ($($from:ty => $variant:ident),+) => {
-        $(impl From<$from> for Value {
+        $(impl From<$from> for PjrtValue {
             fn from(value: $from) -> Self {
                 Self::$variant(value.into())
             }

@@ -7,13 +7,13 @@ use oxidax_proto::Message;
 use crate::error::{Error, Result};
 use crate::hlo;
 use crate::mlir::{Scanner, Word};
-use crate::signature::Signature;
+use crate::signature::ExecutableSignature;
 
 /// A program that a plugin can compile.
 ///
 /// ```
-/// # use oxidax_pjrt::Program;
-/// let program = Program::mlir(
+/// # use oxidax_pjrt::PjrtProgram;
+/// let program = PjrtProgram::mlir(
 ///     "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 ///        %0 = stablehlo.add %x, %x : tensor<4xf32>
 ///        return %0 : tensor<4xf32>
@@ -22,7 +22,7 @@ use crate::signature::Signature;
 /// # Ok::<(), oxidax_pjrt::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Program {
+pub struct PjrtProgram {
     code: Vec<u8>,
     format: Format,
 }
@@ -39,7 +39,7 @@ pub enum Format {
     Hlo,
 }
 
-impl Program {
+impl PjrtProgram {
     /// Creates a program from StableHLO text with an entry function `@main`.
     ///
     /// # Errors
@@ -95,9 +95,9 @@ impl Program {
     }
 
     /// Returns the types of `@main`'s parameters, if they can be read directly from the code.
-    pub(crate) fn signature(&self) -> Option<Signature> {
+    pub(crate) fn signature(&self) -> Option<ExecutableSignature> {
         match self.format {
-            Format::Mlir => Signature::from_text(std::str::from_utf8(&self.code).ok()?),
+            Format::Mlir => ExecutableSignature::from_text(std::str::from_utf8(&self.code).ok()?),
             Format::MlirBytecode | Format::Hlo => None,
         }
     }
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     fn refusal(text: &str) -> String {
-        Program::mlir(text).expect_err("must be refused").to_string()
+        PjrtProgram::mlir(text).expect_err("must be refused").to_string()
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
               func.func private @b() { call @c() : () -> () return }
               func.func private @c() { return }
             }"#;
-        Program::mlir(text).expect("no function calls itself");
+        PjrtProgram::mlir(text).expect("no function calls itself");
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
         );
         assert!(refusal("func.func @main(%x: tensor<*xf32>) { return }").contains("tensor<*xf32>"));
         let open = r#"func.func @main(%x: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{"a", ?}]>}) { return }"#;
-        Program::mlir(open).expect("an open sharding is not a dimension");
+        PjrtProgram::mlir(open).expect("an open sharding is not a dimension");
         assert!(refusal("stablehlo.custom_call @TopK(%a)").contains("chlo.top_k"));
         assert!(
             refusal(r#""stablehlo.custom_call"(%a) <{a = "b", call_target_name = "TopK"}>"#)
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn hlo_bytes_must_be_a_module() {
-        assert!(Program::hlo(*b"HloModule jit_f, entry_computation_layout={}").is_err());
-        assert!(Program::hlo(*b"").is_err());
+        assert!(PjrtProgram::hlo(*b"HloModule jit_f, entry_computation_layout={}").is_err());
+        assert!(PjrtProgram::hlo(*b"").is_err());
     }
 }

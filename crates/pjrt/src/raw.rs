@@ -8,7 +8,7 @@
 use oxidax_pjrt_sys as sys;
 
 use crate::api::Args;
-use crate::buffer::Buffer;
+use crate::buffer::PjrtBuffer;
 use crate::error::{Error, Result};
 use crate::executable::LoadedExecutable;
 use crate::ffi;
@@ -16,8 +16,8 @@ use crate::ffi;
 /// A program with its arguments, prepared for repeated execution.
 ///
 /// ```no_run
-/// # use oxidax_pjrt::{LoadedExecutable, Buffer, raw::BareCall};
-/// # fn bench(executable: &LoadedExecutable, x: &Buffer) -> oxidax_pjrt::Result<()> {
+/// # use oxidax_pjrt::{LoadedExecutable, PjrtBuffer, raw::BareCall};
+/// # fn bench(executable: &LoadedExecutable, x: &PjrtBuffer) -> oxidax_pjrt::Result<()> {
 /// let mut call = BareCall::new(executable, &[x])?;
 /// let start = std::time::Instant::now();
 /// for _ in 0..1000 {
@@ -32,7 +32,7 @@ pub struct BareCall {
     arguments: Vec<*mut sys::PJRT_Buffer>,
     outputs: Vec<*mut sys::PJRT_Buffer>,
     /// Keeps the first arguments alive; `arguments` may have been replaced by results.
-    _kept: Vec<Buffer>,
+    _kept: Vec<PjrtBuffer>,
     /// The number of `arguments` that are results owned by this call.
     owned: usize,
     /// Indices of arguments that must not be donated.
@@ -47,7 +47,7 @@ impl BareCall {
     ///
     /// # Errors
     /// The errors of [`LoadedExecutable::execute`].
-    pub fn new(executable: &LoadedExecutable, arguments: &[&Buffer]) -> Result<Self> {
+    pub fn new(executable: &LoadedExecutable, arguments: &[&PjrtBuffer]) -> Result<Self> {
         Ok(Self {
             arguments: executable.checked_pointers(arguments)?.into_vec(),
             outputs: vec![std::ptr::null_mut(); executable.results().len()],

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use oxidax_pjrt_sys as sys;
 
 use crate::api::Args;
-use crate::buffer::{Buffer, UniqueBuffer};
+use crate::buffer::{PjrtBuffer, UniqueBuffer};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::types::{Dims, ElementType};
@@ -139,7 +139,7 @@ fn extend_signs(element_type: ElementType, bytes: &mut [u8]) {
     }
 }
 
-impl Buffer {
+impl PjrtBuffer {
     /// Returns a view of the contents without a copy, once they are computed. While the view
     /// exists, an execution that receives the buffer as donated works on a copy. Only CPU devices
     /// support this, for types of at least eight bits.
@@ -219,12 +219,12 @@ unsafe fn let_go(buffer: &UniqueBuffer) {
     unsafe { buffer.client().plugin().release(&mut args) }
 }
 
-/// A buffer's contents, borrowed without a copy. See [`Buffer::host_view`].
+/// A buffer's contents, borrowed without a copy. See [`PjrtBuffer::host_view`].
 #[derive(Debug)]
 pub struct HostView<'a> {
     /// A separate handle: a view that is forgotten instead of dropped leaks the buffer. Plugins do
     /// not support freeing a buffer that has external references.
-    buffer: Buffer,
+    buffer: PjrtBuffer,
     bytes: &'a [u8],
 }
 

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::compile_options::CompileOptions;
 use crate::error::{Error, Result};
 use crate::executable::{Executable, LoadedExecutable};
-use crate::signature::Signature;
+use crate::signature::ExecutableSignature;
 
 impl Executable {
     /// Serializes the compiled program. A client of the same plugin on the same kind of machine can
@@ -47,7 +47,7 @@ impl Client {
     pub fn load(
         &self,
         bytes: &[u8],
-        signature: Option<Signature>,
+        signature: Option<ExecutableSignature>,
         options: Option<&CompileOptions>,
     ) -> Result<LoadedExecutable> {
         if bytes.is_empty() {

@@ -11,7 +11,7 @@ use crate::executable::Executable;
 /// The sharding of one array over the devices of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Sharding {
+pub enum HloSharding {
     /// Every device holds the whole array.
     Replicated,
     /// One device holds the array.
@@ -39,7 +39,7 @@ impl Executable {
     /// # Errors
     /// [`Error::Missing`] if the plugin lacks the extension, which was added after API 0.90;
     /// [`Error::Status`].
-    pub fn parameter_shardings(&self) -> Result<Option<Vec<Sharding>>> {
+    pub fn parameter_shardings(&self) -> Result<Option<Vec<HloSharding>>> {
         self.shardings("PJRT_Shardings_ParameterShardings", |extension| {
             extension.parameter_shardings
         })
@@ -49,7 +49,7 @@ impl Executable {
     ///
     /// # Errors
     /// The errors of [`parameter_shardings`](Self::parameter_shardings).
-    pub fn result_shardings(&self) -> Result<Option<Vec<Sharding>>> {
+    pub fn result_shardings(&self) -> Result<Option<Vec<HloSharding>>> {
         self.shardings("PJRT_Shardings_OutputShardings", |extension| extension.output_shardings)
     }
 
@@ -57,7 +57,7 @@ impl Executable {
         &self,
         name: &'static str,
         function: impl FnOnce(&Extension) -> Option<sys::PJRT_Shardings_Function>,
-    ) -> Result<Option<Vec<Sharding>>> {
+    ) -> Result<Option<Vec<HloSharding>>> {
         let plugin = self.plugin();
         // SAFETY: the struct is the one of this extension, and zeros are null pointers and absent
         // functions.
@@ -89,13 +89,13 @@ impl Executable {
         };
         let shardings = shardings.iter().zip(sizes).map(|(&bytes, &size)| {
             // SAFETY: each sharding is accompanied by its length.
-            Sharding::decode(unsafe { api::slice(bytes.cast::<u8>(), size) })
+            HloSharding::decode(unsafe { api::slice(bytes.cast::<u8>(), size) })
         });
         shardings.collect::<Result<_>>().map(Some)
     }
 }
 
-impl Sharding {
+impl HloSharding {
     /// Reads a serialized `xla.OpSharding`.
     fn decode(bytes: &[u8]) -> Result<Self> {
         const REPLICATED: i32 = 0;
@@ -175,8 +175,8 @@ impl OpSharding {
 mod tests {
     use super::*;
 
-    fn decode(proto: &OpSharding) -> Result<Sharding> {
-        Sharding::decode(&proto.encode_to_vec())
+    fn decode(proto: &OpSharding) -> Result<HloSharding> {
+        HloSharding::decode(&proto.encode_to_vec())
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
             iota_permutation: vec![1, 0],
             ..OpSharding::default()
         };
-        let expected = Sharding::Tiled {
+        let expected = HloSharding::Tiled {
             tiles: vec![2, 4],
             devices: vec![0, 2, 4, 6, 1, 3, 5, 7],
             replicated: false,
@@ -199,8 +199,8 @@ mod tests {
 
     #[test]
     fn inconsistent_shardings_are_refused() {
-        assert_eq!(Sharding::decode(&[]).expect("empty"), Sharding::Replicated);
-        assert!(Sharding::decode(&[0xff]).is_err());
+        assert_eq!(HloSharding::decode(&[]).expect("empty"), HloSharding::Replicated);
+        assert!(HloSharding::decode(&[0xff]).is_err());
         let proto =
             OpSharding { kind: 3, tiles: vec![3], devices: vec![0, 1], ..OpSharding::default() };
         assert!(decode(&proto).is_err());

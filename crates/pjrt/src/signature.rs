@@ -7,12 +7,12 @@ use crate::types::{ArrayType, ElementType};
 
 /// The types of a program's parameters on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signature {
+pub struct ExecutableSignature {
     /// One type for each parameter, in order.
     pub parameters: Vec<ArrayType>,
 }
 
-impl Signature {
+impl ExecutableSignature {
     /// Reads the parameters of `@main` from StableHLO text; `None` if they are written in a form
     /// that this crate does not parse, such as a type alias.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn parameters(text: &str) -> Option<String> {
-        let types = Signature::from_text(text)?.parameters;
+        let types = ExecutableSignature::from_text(text)?.parameters;
         Some(types.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
     }
 

@@ -13,12 +13,12 @@ use crate::error::{Error, Result};
 use crate::executable::{Executable, raw_program};
 use crate::named_value::NamedValue;
 use crate::plugin::Plugin;
-use crate::program::Program;
+use crate::program::PjrtProgram;
 use crate::serialize::take_bytes;
 
 /// A set of devices that programs can be compiled for. Clones share it.
 #[derive(Clone)]
-pub struct Topology(Arc<Inner>);
+pub struct TopologyDescription(Arc<Inner>);
 
 struct Inner {
     plugin: Plugin,
@@ -27,7 +27,7 @@ struct Inner {
     client: Option<Client>,
 }
 
-impl Topology {
+impl TopologyDescription {
     /// Returns a topology by its name, such as libtpu's `v5e:4x4`. The CPU plugins have no named
     /// topologies; see [`Client::topology`].
     ///
@@ -36,9 +36,9 @@ impl Topology {
     ///
     /// # Example
     /// ```no_run
-    /// # use oxidax_pjrt::{Plugin, Topology};
+    /// # use oxidax_pjrt::{Plugin, TopologyDescription};
     /// let libtpu = Plugin::load("libtpu.so".as_ref())?;
-    /// let topology = Topology::named(libtpu, "v5e:4x4", &[])?;
+    /// let topology = TopologyDescription::named(libtpu, "v5e:4x4", &[])?;
     /// assert_eq!(topology.devices()?.len(), 16);
     /// # Ok::<(), oxidax_pjrt::Error>(())
     /// ```
@@ -189,7 +189,7 @@ impl Topology {
     /// # Errors
     /// [`Error::Status`] with the compiler's message; [`Error::Invalid`] for options that do not
     /// fit the topology.
-    pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Executable> {
+    pub fn compile(&self, program: &PjrtProgram, options: &CompileOptions) -> Result<Executable> {
         let available = self.device_descriptions()?.len();
         let needed = options.num_replicas.saturating_mul(options.num_partitions);
         if needed > available {
@@ -240,9 +240,9 @@ impl Drop for Inner {
     }
 }
 
-impl fmt::Debug for Topology {
+impl fmt::Debug for TopologyDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Topology")
+        f.debug_struct("TopologyDescription")
             .field("platform", &self.platform_name().ok())
             .field("devices", &self.device_descriptions().map(<[_]>::len).ok())
             .finish_non_exhaustive()

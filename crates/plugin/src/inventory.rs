@@ -12,7 +12,7 @@ use crate::progress::Progress;
 
 /// One line of `oxidax plugin list`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct InventoryEntry {
     /// The name for `oxidax plugin remove`: a pin's name, otherwise the folder's name.
     pub name: String,
     /// The platform. `None` for a folder that this version of oxidax does not recognize.
@@ -25,7 +25,7 @@ pub struct Entry {
     pub condition: Condition,
 }
 
-/// The state of an [`Entry`].
+/// The state of an [`InventoryEntry`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Condition {
@@ -54,7 +54,7 @@ pub enum Check {
 /// # Errors
 ///
 /// [`Error::NoCache`], [`Error::UnsafeCache`], [`Error::Io`].
-pub fn list(config: &Config, check: Check) -> Result<Vec<Entry>, Error> {
+pub fn list(config: &Config, check: Check) -> Result<Vec<InventoryEntry>, Error> {
     let cache = Cache::open(config)?;
     let look = |path: &PathBuf, hash: Option<&str>| {
         let state = match check {
@@ -76,19 +76,31 @@ pub fn list(config: &Config, check: Check) -> Result<Vec<Entry>, Error> {
         let name = pin.name.to_owned();
         // The cache lists only the first component of a nested folder.
         known.push(pin.folder().split('/').next().unwrap_or_default().to_owned());
-        entries.push(Entry { name, platform, pin: Some(pin), path, condition });
+        entries.push(InventoryEntry { name, platform, pin: Some(pin), path, condition });
     }
     for platform in Platform::ALL {
         if let Some(path) = cache.local_library(platform) {
             let name = cache::local_name(platform);
             let condition = look(&path, None)?;
             known.push(name.clone());
-            entries.push(Entry { name, platform: Some(platform), pin: None, path, condition });
+            entries.push(InventoryEntry {
+                name,
+                platform: Some(platform),
+                pin: None,
+                path,
+                condition,
+            });
         }
     }
     for name in cache.entries()?.into_iter().filter(|name| !known.contains(name)) {
         let path = cache.entry(&name);
-        entries.push(Entry { name, platform: None, pin: None, path, condition: Condition::Unused });
+        entries.push(InventoryEntry {
+            name,
+            platform: None,
+            pin: None,
+            path,
+            condition: Condition::Unused,
+        });
     }
     Ok(entries)
 }

@@ -51,9 +51,9 @@ pub use config::Config;
 pub use error::Error;
 #[cfg(feature = "install")]
 pub use install::{install, install_file, reinstall, reinstall_file};
-pub use inventory::{Check, Condition, Entry, list, remove};
+pub use inventory::{Check, Condition, InventoryEntry, list, remove};
 pub use library::check_library;
 pub use pins::{Pin, Tags};
 pub use platform::{Choice, Platform, choose_platform};
 pub use progress::{Progress, Silent, Stderr};
-pub use search::{Origin, Plugin, Request, find, find_or_install, find_usable};
+pub use search::{Origin, PluginFile, Request, find, find_or_install, find_usable};

@@ -24,10 +24,10 @@ pub struct Request {
     pub path: Option<PathBuf>,
 }
 
-/// A plugin that was found, but not loaded. For a plugin in the cache, the SHA-256 was checked; for
-/// others, only that the file exists.
+/// The file of a plugin that was found, but not loaded. For a plugin in the cache, the SHA-256 was
+/// checked; for others, only that the file exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plugin {
+pub struct PluginFile {
     /// The platform of its devices.
     pub platform: Platform,
     /// The library.
@@ -38,28 +38,28 @@ pub struct Plugin {
     pub sha256: Option<String>,
 }
 
-impl Plugin {
+impl PluginFile {
     /// Creates a plugin whose content was not checked.
-    fn unknown(platform: Platform, path: PathBuf, origin: Origin) -> Plugin {
-        Plugin { platform, path, origin, sha256: None }
+    fn unknown(platform: Platform, path: PathBuf, origin: Origin) -> PluginFile {
+        PluginFile { platform, path, origin, sha256: None }
     }
 
     /// Creates a plugin with the hash of its pin.
-    fn pinned(pin: &Pin, path: PathBuf) -> Plugin {
+    fn pinned(pin: &Pin, path: PathBuf) -> PluginFile {
         let sha256 = Some(pin.library_sha256.to_owned());
-        Plugin { sha256, ..Plugin::unknown(pin.platform, path, Origin::Pinned) }
+        PluginFile { sha256, ..PluginFile::unknown(pin.platform, path, Origin::Pinned) }
     }
 }
 
-impl Plugin {
+impl PluginFile {
     /// Describes how to replace this plugin if it is unsuitable, for example because its version of
     /// the C API is too old.
     ///
     /// ```
-    /// use oxidax_plugin::{Origin, Platform, Plugin};
+    /// use oxidax_plugin::{Origin, Platform, PluginFile};
     /// let origin = Origin::Variable("TPU_LIBRARY_PATH");
     /// let path = "/usr/lib/libtpu.so".into();
-    /// let plugin = Plugin { platform: Platform::Tpu, path, origin, sha256: None };
+    /// let plugin = PluginFile { platform: Platform::Tpu, path, origin, sha256: None };
     /// let help = plugin.replacement();
     /// assert!(
     ///     help.starts_with("`oxidax plugin install tpu` installs libtpu==0.0.51 (C API 0.116)")
@@ -87,7 +87,7 @@ impl Plugin {
     }
 }
 
-/// The location in which a [`Plugin`] was found.
+/// The location in which a [`PluginFile`] was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
@@ -140,7 +140,7 @@ pub fn find_or_install(
     request: &Request,
     config: &Config,
     progress: &mut dyn Progress,
-) -> Result<Plugin, Error> {
+) -> Result<PluginFile, Error> {
     if let Some(path) = &request.path {
         let platform = request
             .platform
@@ -175,7 +175,7 @@ pub fn find_usable(
     request: &Request,
     config: &Config,
     progress: &mut dyn Progress,
-) -> Result<Plugin, Error> {
+) -> Result<PluginFile, Error> {
     let choice = choose_platform(request.platform, config);
     let is_named = request.path.is_none() && matches!(choice, Choice::Named(_));
     if is_named {
@@ -199,7 +199,7 @@ pub fn find(
     platform: Platform,
     config: &Config,
     progress: &mut dyn Progress,
-) -> Result<Option<Plugin>, Error> {
+) -> Result<Option<PluginFile>, Error> {
     Ok(find_or_explain(platform, config, progress)?.ok())
 }
 
@@ -209,13 +209,13 @@ fn last_resort(
     looked: Vec<String>,
     config: &Config,
     progress: &mut dyn Progress,
-) -> Result<Plugin, Error> {
+) -> Result<PluginFile, Error> {
     let pin = pins::for_host(platform, &config.host.0, &config.host.1);
     let on_pinned_host = (config.host.0.as_str(), config.host.1.as_str()) == pin.host();
     #[cfg(feature = "install")]
     if platform == Platform::Cpu && on_pinned_host && pin.is_tested() {
         let path = install(pin, config, progress)?;
-        return Ok(Plugin::pinned(pin, path));
+        return Ok(PluginFile::pinned(pin, path));
     }
     #[cfg(not(feature = "install"))]
     let _: &mut dyn Progress = progress;
@@ -247,7 +247,7 @@ fn find_or_explain(
     platform: Platform,
     config: &Config,
     progress: &mut dyn Progress,
-) -> Result<Result<Plugin, Vec<String>>, Error> {
+) -> Result<Result<PluginFile, Vec<String>>, Error> {
     let mut looked = Vec::new();
 
     let variable = platform.variable();
@@ -266,7 +266,7 @@ fn find_or_explain(
 
     const LIST: &str = "PJRT_PLUGIN_LIBRARY_PATH";
     if let Some(path) = in_library_path(platform, &config.plugin_library_path) {
-        return Ok(Ok(Plugin::unknown(platform, path, Origin::Variable(LIST))));
+        return Ok(Ok(PluginFile::unknown(platform, path, Origin::Variable(LIST))));
     }
     looked.push(match config.plugin_library_path.len() {
         0 => format!("{LIST}: not set"),
@@ -279,7 +279,7 @@ fn find_or_explain(
     }
 
     if let Some(path) = site_packages::find(platform, config) {
-        return Ok(Ok(Plugin::unknown(platform, path, Origin::SitePackages)));
+        return Ok(Ok(PluginFile::unknown(platform, path, Origin::SitePackages)));
     }
     looked.push("Python's site-packages (jax_plugins, libtpu): none".to_owned());
     Ok(Err(looked))
@@ -291,9 +291,9 @@ fn named_file(
     path: &Path,
     named_by: &str,
     origin: Origin,
-) -> Result<Plugin, Error> {
+) -> Result<PluginFile, Error> {
     match fs::File::open(path).and_then(|file| file.metadata()) {
-        Ok(meta) if meta.is_file() => Ok(Plugin::unknown(platform, path.to_owned(), origin)),
+        Ok(meta) if meta.is_file() => Ok(PluginFile::unknown(platform, path.to_owned(), origin)),
         outcome => Err(Error::MissingPlugin {
             platform,
             named_by: named_by.to_owned(),
@@ -330,7 +330,7 @@ fn in_cache(
     platform: Platform,
     config: &Config,
     progress: &mut dyn Progress,
-) -> Result<Result<Plugin, String>, Error> {
+) -> Result<Result<PluginFile, String>, Error> {
     if config.cache.is_none() {
         return Ok(Err("the cache: no folder for it (HOME is not set)".to_owned()));
     }
@@ -341,13 +341,13 @@ fn in_cache(
             State::Damaged(reason) => Err(Error::Damaged { path, reason, name: "PATH".to_owned() }),
             State::Valid | State::Absent => {
                 let sha256 = cache::recorded(&path);
-                Ok(Ok(Plugin { sha256, ..Plugin::unknown(platform, path, Origin::Local) }))
+                Ok(Ok(PluginFile { sha256, ..PluginFile::unknown(platform, path, Origin::Local) }))
             }
         };
     }
     let pin = pins::for_host(platform, &config.host.0, &config.host.1);
     Ok(match intact(pin, &cache, progress)? {
-        Some(path) => Ok(Plugin::pinned(pin, path)),
+        Some(path) => Ok(PluginFile::pinned(pin, path)),
         None => Err(format!("the cache: no intact {}", library_path(pin, &cache).display())),
     })
 }

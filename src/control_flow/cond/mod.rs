@@ -15,8 +15,8 @@ use super::pruning::Live;
 use crate::core::varying::joint;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, JvpResult, Known,
-    LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Split,
-    Spmd, Tangent, Used, Varying, bind,
+    LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,
+    SplitEqn, Spmd, Tangent, Used, Varying, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at_front, move_axis};
@@ -307,7 +307,7 @@ impl HigherOrder for Cond {
         vec![RunCount::Choice; self.branches.len()]
     }
 
-    fn split(&self, known: &Marks<Known>) -> Option<Split> {
+    fn split(&self, known: &Marks<Known>) -> Option<SplitEqn> {
         split::split(self, known)
     }
 

@@ -2,7 +2,7 @@
 
 use super::Cond;
 use crate::control_flow::partial_eval::{PartialEval, partial_eval};
-use crate::core::{Aval, Known, Marks, Program, ProgramInput, Split, SplitOperand, Used};
+use crate::core::{Aval, Known, Marks, Program, ProgramInput, SplitEqn, SplitOperand, Used};
 use crate::passes;
 use crate::primitives::zeros_of;
 use crate::transforms::staging::trace_rules;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Implements `split`. A result is known if it is known in every branch. Residuals of different
 /// branches with equal types share a result of the known half; a branch without one returns zeros.
-pub(super) fn split(cond: &Cond, known: &Marks<Known>) -> Option<Split> {
+pub(super) fn split(cond: &Cond, known: &Marks<Known>) -> Option<SplitEqn> {
     if !known[0] {
         return None;
     }
@@ -149,7 +149,7 @@ impl<'a> CondHalves<'a> {
         positions
     }
 
-    fn split(&self) -> Split {
+    fn split(&self) -> SplitEqn {
         let sources = self.all_sources();
         let branches = || self.halves.iter().zip(&self.residuals);
         let positions: Vec<Vec<usize>> = branches()
@@ -184,7 +184,7 @@ impl<'a> CondHalves<'a> {
                 SplitOperand::Known(index) => SplitOperand::Known(index),
             });
         }
-        Split {
+        SplitEqn {
             known: Arc::new(Cond::new(known)),
             known_operands: Marks::all(1).concat(self.known).positions(),
             unknown: Arc::new(unknown),

@@ -9,7 +9,7 @@ use crate::control_flow::derive::avals_of;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
     Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult,
-    RunCount, Sample, Split, Spmd, Tangent, Used, bind, trace,
+    RunCount, Sample, SplitEqn, Spmd, Tangent, Used, bind, trace,
 };
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
@@ -139,7 +139,7 @@ impl HigherOrder for CustomJvp {
 
     /// Splits the plain program. Inside a rule of another function, the function may be applied to
     /// a tangent, in which it is linear.
-    fn split(&self, known: &Marks<Known>) -> Option<Split> {
+    fn split(&self, known: &Marks<Known>) -> Option<SplitEqn> {
         self.function.split(&known.slice(0..n_own(&self.function, known.len())))
     }
 

@@ -12,7 +12,7 @@ use super::derive::{batch_front, mapped_of};
 use crate::core::varying::joint;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, Effects, Error, HigherOrder, JvpResult, Known, LowerCtx,
-    Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Split, Spmd,
+    Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, SplitEqn, Spmd,
     Tangent, Used, Varying, bind,
 };
 use crate::passes;
@@ -262,7 +262,7 @@ impl HigherOrder for LinearSolve {
     }
 
     /// Returns `None`: every part of `x` depends on all of `b`.
-    fn split(&self, _: &Marks<Known>) -> Option<Split> {
+    fn split(&self, _: &Marks<Known>) -> Option<SplitEqn> {
         None
     }
 

@@ -10,8 +10,8 @@ use super::parse;
 use crate::core::varying::joint;
 use crate::core::{
     Access, Array, Aval, BatchAxis, Batched, Cost, DType, Error, Exemplar, HigherOrder, JvpResult,
-    Known, LowerCtx, Marks, Primitive, Program, Pruned, RuleResult, RunCount, Sample, Shape, Split,
-    Spmd, Tangent, Used, Varying, bind,
+    Known, LowerCtx, Marks, Primitive, Program, Pruned, RuleResult, RunCount, Sample, Shape,
+    SplitEqn, Spmd, Tangent, Used, Varying, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at_front, without_axes};
@@ -186,7 +186,7 @@ impl HigherOrder for Reduce {
         vec![RunCount::Counted]
     }
 
-    fn split(&self, _: &Marks<Known>) -> Option<Split> {
+    fn split(&self, _: &Marks<Known>) -> Option<SplitEqn> {
         None
     }
 

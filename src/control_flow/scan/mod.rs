@@ -16,7 +16,8 @@ use super::groups::{Inputs, List, Outputs};
 use super::parse;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, Effects, Error, HigherOrder, JvpResult, Known, LowerCtx,
-    Marks, Operand, Primitive, Program, Pruned, RuleResult, RunCount, Split, Tangent, Used, bind,
+    Marks, Operand, Primitive, Program, Pruned, RuleResult, RunCount, SplitEqn, Tangent, Used,
+    bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at, move_axis};
@@ -224,7 +225,7 @@ impl HigherOrder for Scan {
         vec![RunCount::Times(self.length)]
     }
 
-    fn split(&self, known: &Marks<Known>) -> Option<Split> {
+    fn split(&self, known: &Marks<Known>) -> Option<SplitEqn> {
         split::split(self, known)
     }
 

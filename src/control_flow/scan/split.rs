@@ -6,7 +6,7 @@ use crate::control_flow::groups::{Inputs, Outputs};
 use crate::control_flow::partial_eval::{PartialEval, partial_eval};
 use crate::control_flow::pruning::{Live, dependent_variables, without_effects};
 use crate::core::{
-    Array, Aval, Known, Marks, Primitive, Program, Pruned, Split, SplitOperand, Used, Var, bind,
+    Array, Aval, Known, Marks, Primitive, Program, Pruned, SplitEqn, SplitOperand, Used, Var, bind,
 };
 use crate::passes;
 use crate::transforms::staging::trace_rules;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Values that the unknown half needs of the known one are stacked, one per step. Three kinds are
 /// not: constants and scanned arrays are passed on as they are, and values that depend on constants
 /// only are computed once, outside the loop.
-pub(super) fn split(scan: &Scan, known: &Marks<Known>) -> Option<Split> {
+pub(super) fn split(scan: &Scan, known: &Marks<Known>) -> Option<SplitEqn> {
     if !known.any() {
         return None;
     }
@@ -123,7 +123,7 @@ impl<'a> ScanHalves<'a> {
         self.inputs.consts.push((position, Origin::Constant(index)));
     }
 
-    fn split(self) -> Split {
+    fn split(self) -> SplitEqn {
         let ScanHalves { scan, known, halves, stacked, constants, inputs } = self;
         let (n_consts, n_carry) = (known.consts.count(), known.carry.count());
         let body = &halves.known;
@@ -146,7 +146,7 @@ impl<'a> ScanHalves<'a> {
         let (order, origins): (Vec<usize>, Vec<Origin>) = inputs.join().into_iter().unzip();
         let unknown_body = halves.unknown.permute_inputs(&order);
         let unknown_scan = scan.with_body(unknown_body, n_unknown_consts, n_unknown_carry);
-        Split {
+        SplitEqn {
             known: known_half,
             known_operands: known.clone().join().positions(),
             unknown: Arc::new(unknown_scan),

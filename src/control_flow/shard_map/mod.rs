@@ -16,7 +16,7 @@ use crate::core::manual_axes::{DimSharding, Manual};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, Dense, Effects, Eqn, Error, HigherOrder, JvpResult,
     Known, Loc, LowerCtx, Mapped, Marks, Mesh, Operand, PartitionSpec, Primitive, Program, Pruned,
-    RuleError, RuleResult, RunCount, Shape, Split, Spmd, Tangent, Used, Varying, backend, bind,
+    RuleError, RuleResult, RunCount, Shape, SplitEqn, Spmd, Tangent, Used, Varying, backend, bind,
     bind1,
 };
 use crate::passes;
@@ -357,7 +357,7 @@ impl HigherOrder for ShardMap {
         vec![RunCount::Devices(self.mapping.mesh.count(&self.mapping.axes))]
     }
 
-    fn split(&self, known: &Marks<Known>) -> Option<Split> {
+    fn split(&self, known: &Marks<Known>) -> Option<SplitEqn> {
         let halves = split_program(&self.program, known)?;
         Some(self.map_halves(&halves, known))
     }

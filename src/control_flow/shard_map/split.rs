@@ -2,7 +2,7 @@
 
 use super::{ShardMap, ShardMapping};
 use crate::control_flow::partial_eval::PartialEval;
-use crate::core::{Aval, AxisSpec, Half, Known, Marks, PartitionSpec, Split, SplitOperand};
+use crate::core::{Aval, AxisSpec, Half, Known, Marks, PartitionSpec, SplitEqn, SplitOperand};
 use crate::passes;
 use crate::primitives::reshape;
 use crate::transforms::staging::trace_rules;
@@ -38,7 +38,7 @@ impl Residual {
 
 impl ShardMap {
     /// Maps both halves of the program.
-    pub(super) fn map_halves(&self, halves: &PartialEval, known: &Marks<Known>) -> Split {
+    pub(super) fn map_halves(&self, halves: &PartialEval, known: &Marks<Known>) -> SplitEqn {
         let ShardMapping { in_specs, out_specs, .. } = &self.mapping;
         let n_known = halves.known_outputs().count();
         let residuals: Vec<Residual> = halves.known.avals_out()[n_known..]
@@ -83,7 +83,7 @@ impl ShardMap {
                 SplitOperand::Known(output) => known_out_specs[output].clone(),
             });
         }
-        Split {
+        SplitEqn {
             known: Arc::new(self.with_program(
                 Arc::new(known_program),
                 known.select(in_specs),

@@ -16,7 +16,7 @@ use super::parse;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, JvpResult, Known,
     LowerCtx, Marks, Operand, Primitive, Program, ProgramInput, Pruned, RuleError, RuleResult,
-    RunCount, Split, Spmd, Tangent, Used, Varying, bind,
+    RunCount, SplitEqn, Spmd, Tangent, Used, Varying, bind,
 };
 use crate::passes;
 use crate::stablehlo::Value;
@@ -255,7 +255,7 @@ impl HigherOrder for WhileLoop {
         vec![RunCount::Unknown, RunCount::Unknown]
     }
 
-    fn split(&self, known: &Marks<Known>) -> Option<Split> {
+    fn split(&self, known: &Marks<Known>) -> Option<SplitEqn> {
         split::split(self, known)
     }
 

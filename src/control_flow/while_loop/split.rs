@@ -4,12 +4,12 @@ use super::{LoopInputs, WhileLoop};
 use crate::control_flow::groups::List;
 use crate::control_flow::partial_eval::partial_eval;
 use crate::control_flow::pruning::{Live, dependent_variables, without_effects};
-use crate::core::{Half, Known, Marks, Pruned, Split, SplitOperand, Used};
+use crate::core::{Half, Known, Marks, Pruned, SplitEqn, SplitOperand, Used};
 use std::sync::Arc;
 
 /// Implements `split`. The known half is a loop over the carries that known operands determine. The
 /// unknown half is the whole loop, because values of every step cannot be stored.
-pub(super) fn split(whole: &WhileLoop, known: &Marks<Known>) -> Option<Split> {
+pub(super) fn split(whole: &WhileLoop, known: &Marks<Known>) -> Option<SplitEqn> {
     let mut known = whole.inputs(known.clone());
     loop {
         let halves = partial_eval(&whole.body, &known.body(), &known.carry);
@@ -31,7 +31,7 @@ pub(super) fn split(whole: &WhileLoop, known: &Marks<Known>) -> Option<Split> {
             Half::Unknown(index)
         });
     }
-    Some(Split {
+    Some(SplitEqn {
         known: pruned.primitive,
         known_operands: pruned.operands,
         outputs,

@@ -14,10 +14,10 @@ pub use host_function::HostFunction;
 pub use marks::{Dense, Known, Mapped, Marks, Used};
 pub use primitive::{
     Analysis, BatchAxis, Batched, CounterOp, DynKey, Effects, FromParameters, Half, HigherOrder,
-    JvpResult, Operand, Parameters, Primitive, Pruned, RunCount, SaveHint, Split, SplitOperand,
+    JvpResult, Operand, Parameters, Primitive, Pruned, RunCount, SaveHint, SplitEqn, SplitOperand,
 };
 pub(crate) use program::ProgramInput;
 pub use program::{Eqn, Program, Var};
-pub use registry::{Elements, Entry, Exemplar, ReadPrimitive, Registered, Sample};
+pub use registry::{Elements, Exemplar, ReadPrimitive, Registered, RegistryEntry, Sample};
 pub use spmd::Spmd;
 pub use tangent::Tangent;

@@ -375,7 +375,7 @@ pub trait HigherOrder {
 
     /// Splits an equation into the part that the known operands determine and the rest. Returns
     /// `None` if the known operands determine nothing.
-    fn split(&self, known: &Marks<Known>) -> Option<Split>;
+    fn split(&self, known: &Marks<Known>) -> Option<SplitEqn>;
 
     /// Removes equations, operands and loop carries that no used result needs. Returns `None` if
     /// everything is needed.
@@ -432,7 +432,7 @@ impl Half {
 
 /// The two halves of a split equation.
 #[derive(Debug)]
-pub struct Split {
+pub struct SplitEqn {
     /// Computes the known results and the residuals.
     pub known: Arc<dyn Primitive>,
     /// Indices of the original operands that the known half takes.

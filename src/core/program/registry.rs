@@ -25,7 +25,7 @@ pub trait Registered: Primitive + FromParameters {
 
 /// One primitive in the list.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct RegistryEntry {
     /// The primitive's name.
     pub name: &'static str,
     /// Reads the primitive from its printed parameters.
@@ -35,17 +35,17 @@ pub struct Entry {
     pub exemplars: fn() -> Vec<Exemplar>,
 }
 
-impl Entry {
+impl RegistryEntry {
     /// Builds the entry of a primitive. Exemplars are kept with the feature `testing`; without it
     /// they are not compiled.
     pub const fn new(
         name: &'static str,
         read: ReadPrimitive,
         exemplars: fn() -> Vec<Exemplar>,
-    ) -> Entry {
+    ) -> RegistryEntry {
         #[cfg(not(feature = "testing"))]
         let _ = exemplars;
-        Entry {
+        RegistryEntry {
             name,
             read,
             #[cfg(feature = "testing")]
@@ -54,8 +54,8 @@ impl Entry {
     }
 
     /// Returns the entry of a primitive whose parameters are plain fields.
-    pub const fn of<P: Registered>() -> Entry {
-        Entry::new(P::NAME, read::<P>, P::exemplars)
+    pub const fn of<P: Registered>() -> RegistryEntry {
+        RegistryEntry::new(P::NAME, read::<P>, P::exemplars)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::core::error::loc::Loc;
 use crate::core::error::throw::{throw, throw_rule};
 use crate::core::error::{RuleError, RuleResult};
 use crate::core::program::marks::{Known, Marks};
-use crate::core::program::primitive::{Half, Primitive, Split, SplitOperand};
+use crate::core::program::primitive::{Half, Primitive, SplitEqn, SplitOperand};
 use crate::core::types::aval::Aval;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ fn bind_in(
     }
 }
 
-fn bind_split(depth: usize, split: Split, operands: &[&Array], loc: Loc) -> Vec<Array> {
+fn bind_split(depth: usize, split: SplitEqn, operands: &[&Array], loc: Loc) -> Vec<Array> {
     let known_operands: Vec<&Array> =
         split.known_operands.iter().map(|&index| operands[index]).collect();
     let known = bind_at(&split.known, &known_operands, loc);

@@ -109,7 +109,7 @@ pub fn conv_with_general_padding(
 
 /// Options of [`conv_transpose`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct ConvTranspose {
+pub struct ConvTransposeOptions {
     /// The factor by which each spatial axis grows; empty for ones.
     pub strides: Vec<usize>,
     /// The padding of the convolution that is transposed. Explicit padding applies to the dilated
@@ -134,15 +134,19 @@ pub struct ConvTranspose {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// use oxidax::primitives::ConvTranspose;
-/// let twice = ConvTranspose { strides: vec![2, 2], padding: Padding::Same, ..Default::default() };
+/// use oxidax::primitives::ConvTransposeOptions;
+/// let twice = ConvTransposeOptions {
+///     strides: vec![2, 2],
+///     padding: Padding::Same,
+///     ..Default::default()
+/// };
 /// let (x, k) = (Aval::new(DType::F32, [8, 7, 7, 32]), Aval::new(DType::F32, [3, 3, 32, 16]));
 /// let y = eval_shape(move |x: Array, k: Array| conv_transpose(&x, &k, &twice), (x, k))?;
 /// assert_eq!(y.aval().to_string(), "f32[8,14,14,16]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn conv_transpose(lhs: &Array, rhs: &Array, how: &ConvTranspose) -> Array {
+pub fn conv_transpose(lhs: &Array, rhs: &Array, how: &ConvTransposeOptions) -> Array {
     let rank = lhs.rank();
     let numbers = how.dimension_numbers.clone().unwrap_or_else(|| channels_last(rank));
     let fits = numbers.resolved(rank).and_then(|numbers| {

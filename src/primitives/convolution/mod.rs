@@ -10,7 +10,7 @@ mod numbers;
 mod transposition;
 
 pub use functions::{
-    ConvTranspose, conv, conv_general_dilated, conv_general_dilated_local,
+    ConvTransposeOptions, conv, conv_general_dilated, conv_general_dilated_local,
     conv_general_dilated_patches, conv_transpose, conv_with_general_padding,
 };
 pub use general::ConvGeneralDilated;

@@ -4,7 +4,7 @@ use crate::parity::fixtures::Suite;
 use crate::parity::ops::{dtype, list, whole};
 use oxidax::prelude::*;
 use oxidax::primitives::{
-    ConvDimensionNumbers, ConvGeneralDilated, ConvTranspose, Window, igamma_grad_a,
+    ConvDimensionNumbers, ConvGeneralDilated, ConvTransposeOptions, Window, igamma_grad_a,
     random_gamma_grad,
 };
 use serde_json::Value;
@@ -162,12 +162,12 @@ fn plain(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
         ("select_n", [which, cases @ ..]) => select_n(which, cases),
         ("conv_general_dilated", [x, y]) => conv_general_dilated(x, y, convolution(params)),
         ("conv_transpose", [x, y]) => {
-            let how = ConvTranspose {
+            let how = ConvTransposeOptions {
                 strides: list(&params["strides"]),
                 padding: padding(&params["padding"]),
                 rhs_dilation: list(&params["rhs_dilation"]),
                 transpose_kernel: params["transpose_kernel"].as_bool().unwrap(),
-                ..ConvTranspose::default()
+                ..ConvTransposeOptions::default()
             };
             conv_transpose(x, y, &how)
         }

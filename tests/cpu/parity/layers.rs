@@ -200,9 +200,9 @@ fn initial(case: Case<'_>) -> Array {
     let (shape, dtype) = (case.dims("shape"), case.dtype());
     match case.op() {
         "init_orthogonal" => {
-            let options = init::OrthogonalOptions {
+            let options = init::OrthogonalInitOptions {
                 scale: case.number("scale"),
-                ..init::OrthogonalOptions::default()
+                ..init::OrthogonalInitOptions::default()
             };
             init::orthogonal_with(key, shape, dtype, options)
         }

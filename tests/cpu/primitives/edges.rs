@@ -3,7 +3,7 @@
 //! whose names end in `_edges`).
 
 use oxidax::control_flow::HOLDERS;
-use oxidax::core::{Aval, Entry};
+use oxidax::core::{Aval, RegistryEntry};
 use oxidax::primitives::PRIMITIVES;
 use oxidax::testing::is_elementwise;
 
@@ -55,7 +55,7 @@ const HOLD_PROGRAMS: &[&str] =
 const PASSED_ON: &str = "what it holds looks at the operands";
 
 /// Returns the edges that no operand and no result of any exemplar shows.
-fn lacking(entry: &Entry) -> Vec<&'static str> {
+fn lacking(entry: &RegistryEntry) -> Vec<&'static str> {
     let exemplars = (entry.exemplars)();
     if exemplars.iter().any(is_elementwise) {
         return Vec::new();

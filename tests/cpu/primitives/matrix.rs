@@ -3,8 +3,8 @@
 use expect_test::expect_file;
 use oxidax::control_flow::{Call, HOLDERS};
 use oxidax::core::{
-    Array, Aval, BatchAxis, DType, Entry, Eqn, Error, Exemplar, Operand, Program, RuleError,
-    RuleResult, Tangent, bind, catch,
+    Array, Aval, BatchAxis, DType, Eqn, Error, Exemplar, Operand, Program, RegistryEntry,
+    RuleError, RuleResult, Tangent, bind, catch,
 };
 use oxidax::passes;
 use oxidax::primitives::PRIMITIVES;
@@ -112,7 +112,7 @@ struct Row {
 }
 
 impl Row {
-    fn of(entry: &Entry) -> Row {
+    fn of(entry: &RegistryEntry) -> Row {
         let cases: Vec<Case> = (entry.exemplars)().iter().map(Case::new).collect();
         let cell = |rule: fn(&Case) -> Outcome| summary(cases.iter().map(rule));
         let mut transpose: Vec<usize> = cases.iter().flat_map(Case::linear_operands).collect();

@@ -3,15 +3,15 @@
 
 use expect_test::expect_file;
 use oxidax::control_flow::HOLDERS;
-use oxidax::core::{DType, Entry};
+use oxidax::core::{DType, RegistryEntry};
 use oxidax::primitives::PRIMITIVES;
 use oxidax::testing::{Variant, check_dtypes, joined, variants};
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
 /// Writes a line for each primitive: the dtypes that `check` accepts, then its errors.
-fn outcomes(check: impl Fn(&Entry) -> Vec<(DType, Result<(), String>)> + Sync) -> String {
-    let entries: Vec<&Entry> = PRIMITIVES.iter().chain(HOLDERS).collect();
+fn outcomes(check: impl Fn(&RegistryEntry) -> Vec<(DType, Result<(), String>)> + Sync) -> String {
+    let entries: Vec<&RegistryEntry> = PRIMITIVES.iter().chain(HOLDERS).collect();
     let lines = Mutex::new(vec![String::new(); entries.len()]);
     let queue = Mutex::new(entries.iter().enumerate());
     std::thread::scope(|scope| {
@@ -29,7 +29,7 @@ fn outcomes(check: impl Fn(&Entry) -> Vec<(DType, Result<(), String>)> + Sync) -
     lines.concat()
 }
 
-fn line(entry: &Entry, outcomes: Vec<(DType, Result<(), String>)>) -> String {
+fn line(entry: &RegistryEntry, outcomes: Vec<(DType, Result<(), String>)>) -> String {
     let mut line = format!("{}:", entry.name);
     for (dtype, _) in outcomes.iter().filter(|(_, outcome)| outcome.is_ok()) {
         write!(line, " {dtype}").unwrap();
@@ -56,7 +56,7 @@ mod on_cpu {
 mod tpu {
     use super::*;
     use oxidax::passes::lower;
-    use oxidax_pjrt::{CompileOptions, Plugin, Program, Topology};
+    use oxidax_pjrt::{CompileOptions, PjrtProgram, Plugin, TopologyDescription};
 
     /// The native dtypes of a TPU. Most others are expanded into these, or libtpu takes minutes for
     /// them.
@@ -69,10 +69,11 @@ mod tpu {
     fn every_dtype_compiles() {
         let path = std::env::var_os("OXIDAX_TEST_LIBTPU").expect("set it to libtpu.so");
         let topology =
-            Topology::named(Plugin::load(path.as_ref()).unwrap(), "v5e:1x1", &[]).unwrap();
+            TopologyDescription::named(Plugin::load(path.as_ref()).unwrap(), "v5e:1x1", &[])
+                .unwrap();
         let compiles = |program: &oxidax::core::Program| -> Result<(), String> {
             let text = lower(program, "f", "tpu", false).map_err(|e| e.to_string())?.text;
-            let program = Program::mlir(&text).map_err(|e| e.to_string())?;
+            let program = PjrtProgram::mlir(&text).map_err(|e| e.to_string())?;
             // Operations with a mesh need the partitioner, even for one device.
             let options = if text.contains("sdy.") {
                 CompileOptions::spmd(1)
@@ -82,7 +83,7 @@ mod tpu {
             let compiled = topology.compile(&program, &options);
             compiled.map(|_| ()).map_err(|e| e.to_string())
         };
-        let check = |entry: &Entry| {
+        let check = |entry: &RegistryEntry| {
             let (usual, other): (Vec<Variant>, Vec<Variant>) =
                 variants(entry).into_iter().partition(|variant| OF_TPUS.contains(&variant.dtype));
             let variants = if usual.is_empty() { other } else { usual };

@@ -1,8 +1,8 @@
 //! Planted faults: each faulty rule is reported by the law that covers it.
 
 use oxidax::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Entry, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, Registered, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, Registered, RegistryEntry, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use oxidax::primitives::{mul, rev, stop_gradient};
 use oxidax::stablehlo::Value;
@@ -172,7 +172,8 @@ impl Registered for Product {
 
 /// Returns the numbers of the laws that a report names, each once, and the report.
 fn report(name: &'static str, exemplars: fn() -> Vec<Exemplar>) -> (Vec<String>, String) {
-    let report = check_primitive(&Entry { name, exemplars, ..Entry::of::<Product>() });
+    let report =
+        check_primitive(&RegistryEntry { name, exemplars, ..RegistryEntry::of::<Product>() });
     let report = report.err().unwrap_or_default();
     let mut laws: Vec<String> = report
         .match_indices(": law ")

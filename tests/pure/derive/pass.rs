@@ -3,7 +3,7 @@
 #![deny(warnings, reason = "a derive must not make its user's code warn")]
 
 use oxidax::core::Array;
-use oxidax::tree::{self, Key, Static, Tag, Visitor};
+use oxidax::tree::{self, PathKey, Static, Tag, Visitor};
 use oxidax::{Tree, tree::Signature};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -25,11 +25,11 @@ impl Visitor for Events {
             Tag::Static(value) => format!("={value:?}"),
         });
     }
-    fn enter(&mut self, key: Key<'_>) {
+    fn enter(&mut self, key: PathKey<'_>) {
         self.0.push(match key {
-            Key::Field(name) => format!(".{name}("),
-            Key::Index(index) => format!("[{index}]("),
-            Key::Entry(key) => format!("{{{key}}}("),
+            PathKey::Field(name) => format!(".{name}("),
+            PathKey::Index(index) => format!("[{index}]("),
+            PathKey::Entry(key) => format!("{{{key}}}("),
         });
     }
     fn exit(&mut self) {

@@ -146,35 +146,6 @@ const SHARED_NAMES: &[(&str, &str)] = &[
     ("Result", "each crate has one alias of this name"),
 ];
 
-/// Names that several public types still have. To be empty.
-const UNREVISED_NAMES: &[&str] = &[
-    "OrthogonalOptions",
-    "Split",
-    "Argument",
-    "Buffer",
-    "Config",
-    "ConvTranspose",
-    "Device",
-    "Entry",
-    "Example",
-    "Key",
-    "Origin",
-    "Pad",
-    "Padding",
-    "Placement",
-    "Plugin",
-    "Program",
-    "Progress",
-    "Report",
-    "Scalar",
-    "Sharding",
-    "Share",
-    "Signature",
-    "Summary",
-    "Topology",
-    "Value",
-];
-
 #[test]
 fn public_types_have_distinct_names() {
     let mut types: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -197,8 +168,7 @@ fn public_types_have_distinct_names() {
         .iter()
         .filter(|(name, places)| {
             // A macro writes `pub struct $name`.
-            let is_shared = SHARED_NAMES.iter().any(|(shared, _)| shared == name)
-                || UNREVISED_NAMES.contains(&name.as_str());
+            let is_shared = SHARED_NAMES.iter().any(|(shared, _)| shared == name);
             places.len() > 1 && !is_shared && !name.is_empty()
         })
         .map(|(name, places)| format!("{name}: {}", places.join(", ")))

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use oxidax_cache::{About, Key, KeyBuilder, Lookup, Put, Settings, Store};
+use oxidax_cache::{About, CacheKey, CacheKeyBuilder, Lookup, Put, Settings, Store};
 use tempfile::TempDir;
 
 pub(crate) struct Scene {
@@ -24,12 +24,12 @@ impl Scene {
     }
 
     /// Stores `payload` under `key`.
-    pub(crate) fn put(&self, key: &Key, payload: &[u8]) -> Put {
+    pub(crate) fn put(&self, key: &CacheKey, payload: &[u8]) -> Put {
         self.store.put(key, &about("step"), payload).unwrap()
     }
 
     /// Returns the payload stored under a key. Panics if the entry is damaged.
-    pub(crate) fn payload(&self, key: &Key) -> Option<Vec<u8>> {
+    pub(crate) fn payload(&self, key: &CacheKey) -> Option<Vec<u8>> {
         match self.store.get(key).unwrap() {
             Lookup::Found(entry) => Some(entry.payload().to_vec()),
             Lookup::Absent => None,
@@ -38,7 +38,7 @@ impl Scene {
     }
 
     /// Sets an entry's last use to this long ago.
-    pub(crate) fn age(&self, key: &Key, age: Duration) {
+    pub(crate) fn age(&self, key: &CacheKey, age: Duration) {
         let file = File::options().append(true).open(self.store.path(key)).unwrap();
         file.set_modified(SystemTime::now() - age).unwrap();
     }
@@ -57,8 +57,8 @@ impl Scene {
     }
 }
 
-pub(crate) fn key(word: &str) -> Key {
-    let mut key = KeyBuilder::new();
+pub(crate) fn key(word: &str) -> CacheKey {
+    let mut key = CacheKeyBuilder::new();
     key.part("program", word.as_bytes());
     key.finish()
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use oxidax_cache::{About, KeyBuilder, Settings, Store};
+use oxidax_cache::{About, CacheKeyBuilder, Settings, Store};
 use serde_json::Value;
 
 use crate::user::User;
@@ -18,7 +18,7 @@ impl User {
     fn keep(&self, word: &str, platform: &str, days: u32) {
         let settings = Settings { max_age: Duration::MAX, ..Settings::in_folder(self.folder()) };
         let store = Store::open(&settings).unwrap().unwrap();
-        let mut key = KeyBuilder::new();
+        let mut key = CacheKeyBuilder::new();
         key.part("program", word.as_bytes());
         let key = key.finish();
         let compile_time = Duration::from_millis(1500);

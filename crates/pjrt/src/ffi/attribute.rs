@@ -12,11 +12,11 @@ use crate::types::ElementType;
 #[non_exhaustive]
 pub enum Attribute {
     /// A number or a boolean.
-    Scalar(Scalar),
+    Scalar(AttributeScalar),
     /// Text.
     String(String),
     /// Several numbers of one element type.
-    Array(Vec<Scalar>),
+    Array(Vec<AttributeScalar>),
     /// Several attributes, sorted by name.
     Dictionary(Vec<(String, Attribute)>),
 }
@@ -24,7 +24,7 @@ pub enum Attribute {
 /// A number or a boolean of some element type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Scalar {
+pub enum AttributeScalar {
     /// A boolean.
     Bool(bool),
     /// A signed integer of any width.
@@ -41,8 +41,8 @@ impl Attribute {
     /// Returns the integer, if the value is one and fits an `i64`.
     pub fn as_int(&self) -> Option<i64> {
         match self {
-            Self::Scalar(Scalar::Int(number)) => Some(*number),
-            Self::Scalar(Scalar::Uint(number)) => i64::try_from(*number).ok(),
+            Self::Scalar(AttributeScalar::Int(number)) => Some(*number),
+            Self::Scalar(AttributeScalar::Uint(number)) => i64::try_from(*number).ok(),
             _ => None,
         }
     }
@@ -50,7 +50,7 @@ impl Attribute {
     /// Returns the number, if the value is a floating-point number.
     pub fn as_float(&self) -> Option<f64> {
         match self {
-            Self::Scalar(Scalar::Float(number)) => Some(*number),
+            Self::Scalar(AttributeScalar::Float(number)) => Some(*number),
             _ => None,
         }
     }
@@ -58,7 +58,7 @@ impl Attribute {
     /// Returns the boolean, if the value is one.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
-            Self::Scalar(Scalar::Bool(flag)) => Some(*flag),
+            Self::Scalar(AttributeScalar::Bool(flag)) => Some(*flag),
             _ => None,
         }
     }
@@ -102,7 +102,7 @@ impl Attribute {
                 sys::XLA_FFI_AttrType_SCALAR => {
                     let scalar = &*value.cast::<sys::XLA_FFI_Scalar>();
                     let element = ElementType::from_primitive(scalar.dtype)?;
-                    Scalar::read(element, scalar.value.cast::<u8>()).map(Self::Scalar)
+                    AttributeScalar::read(element, scalar.value.cast::<u8>()).map(Self::Scalar)
                 }
                 sys::XLA_FFI_AttrType_STRING => {
                     Some(Self::String(span(&*value.cast::<sys::XLA_FFI_ByteSpan>())))
@@ -111,8 +111,9 @@ impl Attribute {
                     let array = &*value.cast::<sys::XLA_FFI_Array>();
                     let element = ElementType::from_primitive(array.dtype)?;
                     let start = array.data.cast::<u8>();
-                    let items = (0..array.size)
-                        .map(|i| Scalar::read(element, start.add(i * element.host_size())));
+                    let items = (0..array.size).map(|i| {
+                        AttributeScalar::read(element, start.add(i * element.host_size()))
+                    });
                     items.collect::<Option<_>>().map(Self::Array)
                 }
                 sys::XLA_FFI_AttrType_DICTIONARY => {
@@ -124,7 +125,7 @@ impl Attribute {
     }
 }
 
-impl Scalar {
+impl AttributeScalar {
     /// # Safety
     /// `start` points to a value of the type.
     unsafe fn read(element: ElementType, start: *const u8) -> Option<Self> {

@@ -32,7 +32,7 @@ pub struct CallFrame<'a> {
 
 /// An argument of a call.
 #[derive(Clone, Copy, Debug)]
-pub struct Argument<'a> {
+pub struct ArgumentBuffer<'a> {
     element_type: ElementType,
     dims: &'a [i64],
     bytes: &'a [u8],
@@ -46,7 +46,7 @@ pub struct ResultBuffer<'a> {
     bytes: &'a mut [u8],
 }
 
-impl<'a> Argument<'a> {
+impl<'a> ArgumentBuffer<'a> {
     /// Returns the type of the elements.
     pub fn element_type(&self) -> ElementType {
         self.element_type
@@ -75,12 +75,13 @@ impl ResultBuffer<'_> {
         self.dims
     }
 
-    /// Returns the elements in row-major order, packed as in [`Argument::bytes`].
+    /// Returns the elements in row-major order, packed as in [`ArgumentBuffer::bytes`].
     pub fn bytes(&self) -> &[u8] {
         self.bytes
     }
 
-    /// Returns the elements for writing, in row-major order and packed as in [`Argument::bytes`].
+    /// Returns the elements for writing, in row-major order and packed as in
+    /// [`ArgumentBuffer::bytes`].
     /// Elements that are not written have arbitrary values.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes
@@ -130,13 +131,13 @@ impl<'a> Place<'a> {
 
     /// # Safety
     /// The memory is not written to while the argument exists.
-    unsafe fn as_argument<'b>(&self) -> Argument<'b>
+    unsafe fn as_argument<'b>(&self) -> ArgumentBuffer<'b>
     where
         'a: 'b,
     {
         // SAFETY: the memory holds `len` bytes for the duration of the call.
         let bytes = unsafe { api::slice(self.start.cast_const(), self.len) };
-        Argument { element_type: self.element_type, dims: self.dims, bytes }
+        ArgumentBuffer { element_type: self.element_type, dims: self.dims, bytes }
     }
 
     /// # Safety
@@ -182,7 +183,7 @@ impl<'a> CallFrame<'a> {
     ///   which copy.
     /// - A result shares memory with an argument, because the call has `output_operand_aliases`.
     ///   Use [`argument`](Self::argument) and [`result`](Self::result) one at a time.
-    pub fn buffers(&mut self) -> Result<(Vec<Argument<'_>>, Vec<ResultBuffer<'_>>), String> {
+    pub fn buffers(&mut self) -> Result<(Vec<ArgumentBuffer<'_>>, Vec<ResultBuffer<'_>>), String> {
         self.expect_host()?;
         let arguments = self.argument_places()?;
         let results = self.result_places()?;
@@ -205,7 +206,7 @@ impl<'a> CallFrame<'a> {
     ///
     /// # Errors
     /// A text if there is no such argument, or if it is in device memory.
-    pub fn argument(&self, index: usize) -> Result<Argument<'_>, String> {
+    pub fn argument(&self, index: usize) -> Result<ArgumentBuffer<'_>, String> {
         self.expect_host()?;
         let place = self.argument_place(index)?;
         // SAFETY: results can be written only through a mutable borrow of the frame, which this

@@ -31,7 +31,7 @@ mod device;
 mod frame;
 mod registry;
 
-pub use attribute::{Attribute, Scalar};
-pub use frame::{Argument, CallFrame, ResultBuffer};
+pub use attribute::{Attribute, AttributeScalar};
+pub use frame::{ArgumentBuffer, CallFrame, ResultBuffer};
 pub(crate) use registry::refuse_inside_handler;
 pub use registry::register;

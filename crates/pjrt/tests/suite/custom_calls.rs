@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use oxidax_pjrt::ffi::{self, Attribute, Scalar};
+use oxidax_pjrt::ffi::{self, Attribute, AttributeScalar};
 use oxidax_pjrt::{Client, ElementType, Error, ExecuteOptions, LoadedExecutable};
 
 use crate::plugins::{Api, client, compile, f32_buffer, f32_values, on_each};
@@ -72,11 +72,11 @@ fn attributes_arrive_with_their_types() {
         let scalar = |value| Attribute::Scalar(value);
         let named = |name: &str, value: Attribute| (name.to_owned(), value);
         let expected = [
-            named("a", Attribute::Array(vec![Scalar::Int(5), Scalar::Int(-6)])),
-            named("b", scalar(Scalar::Bool(true))),
-            named("d", Attribute::Dictionary(vec![named("z", scalar(Scalar::Int(-1)))])),
-            named("f", scalar(Scalar::Float(2.5))),
-            named("n", scalar(Scalar::Int(7))),
+            named("a", Attribute::Array(vec![AttributeScalar::Int(5), AttributeScalar::Int(-6)])),
+            named("b", scalar(AttributeScalar::Bool(true))),
+            named("d", Attribute::Dictionary(vec![named("z", scalar(AttributeScalar::Int(-1)))])),
+            named("f", scalar(AttributeScalar::Float(2.5))),
+            named("n", scalar(AttributeScalar::Int(7))),
             named("s", Attribute::String("hey".to_owned())),
         ];
         assert_eq!(*SEEN.lock().expect("not poisoned"), expected, "{api:?}");
@@ -199,7 +199,7 @@ fn a_token_parameter_takes_an_empty_pred() {
 #[test]
 fn an_unregistered_name_is_a_compile_error() {
     on_each(|client, _| {
-        let program = oxidax_pjrt::Program::mlir(call("test.nobody", "")).expect("accepted");
+        let program = oxidax_pjrt::PjrtProgram::mlir(call("test.nobody", "")).expect("accepted");
         let error = client.compile(&program, &oxidax_pjrt::CompileOptions::default());
         let outcome = error.and_then(|executable| run(client, &executable));
         assert!(outcome.expect_err("nobody is there").to_string().contains("test.nobody"));

@@ -1,6 +1,8 @@
 //! Execution of programs on one device.
 
-use oxidax_pjrt::{CompileOptions, ElementType, Error, ExecuteOptions, Program, Signature};
+use oxidax_pjrt::{
+    CompileOptions, ElementType, Error, ExecutableSignature, ExecuteOptions, PjrtProgram,
+};
 
 use crate::plugins::{ALL, client, compile, f32_buffer, f32_values, on_each};
 
@@ -132,7 +134,7 @@ fn a_view_keeps_a_donated_buffer() {
 fn compile_errors_contain_the_plugins_message() {
     on_each(|client, api| {
         let compile = |text: &str| {
-            let program = Program::mlir(text).expect("accepted");
+            let program = PjrtProgram::mlir(text).expect("accepted");
             client
                 .compile(&program, &CompileOptions::default())
                 .map(|_| ())
@@ -151,7 +153,7 @@ fn compile_errors_contain_the_plugins_message() {
 #[test]
 fn compile_options_are_checked_before_the_plugin_sees_them() {
     on_each(|client, _| {
-        let program = Program::mlir(ADD).expect("accepted");
+        let program = PjrtProgram::mlir(ADD).expect("accepted");
         let refusal = |options: &CompileOptions| {
             client.compile(&program, options).map(|_| ()).expect_err("refused").to_string()
         };
@@ -170,7 +172,7 @@ fn compile_options_are_checked_before_the_plugin_sees_them() {
 #[test]
 fn a_program_runs_on_the_device_that_it_was_compiled_for() {
     on_each(|client, _| {
-        let program = Program::mlir(ADD).expect("accepted");
+        let program = PjrtProgram::mlir(ADD).expect("accepted");
         let executable = client.compile(&program, &CompileOptions::on_device(6)).expect("compiled");
         let device = client.device(6).expect("exists");
         assert_eq!(executable.devices(), std::slice::from_ref(&device));
@@ -184,7 +186,7 @@ fn a_program_runs_on_the_device_that_it_was_compiled_for() {
 #[test]
 fn a_portable_program_runs_on_any_device() {
     on_each(|client, _| {
-        let program = Program::mlir(ADD).expect("accepted");
+        let program = PjrtProgram::mlir(ADD).expect("accepted");
         let executable = client.compile(&program, &CompileOptions::portable()).expect("compiled");
         assert!(executable.is_portable());
         let x = f32_buffer(client, &[2], &[1.0, 2.0]);
@@ -217,8 +219,8 @@ fn the_compiled_program_knows_its_parameters() {
         let types: Vec<_> = executable.results().iter().map(ToString::to_string).collect();
         assert_eq!(types, ["pred[]", "bf16[2,3]"]);
 
-        let known = Signature { parameters: executable.parameters().to_vec() };
-        let program = Program::mlir(text).expect("accepted");
+        let known = ExecutableSignature { parameters: executable.parameters().to_vec() };
+        let program = PjrtProgram::mlir(text).expect("accepted");
         let again = client.compile_with_signature(&program, &CompileOptions::default(), known);
         assert_eq!(again.expect("compiled").parameters(), executable.parameters());
     });

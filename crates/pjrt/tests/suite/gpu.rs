@@ -1,7 +1,9 @@
 //! Compilation of programs for GPUs, without a GPU. Requires the CUDA plugin and its compiler
 //! tools: `oxidax plugin install cuda`.
 
-use oxidax_pjrt::{Client, CompileOptions, NamedValue, Plugin, Program, Topology, Value};
+use oxidax_pjrt::{
+    Client, CompileOptions, NamedValue, PjrtProgram, PjrtValue, Plugin, TopologyDescription,
+};
 use oxidax_plugin::{Config, Platform, Silent, find};
 
 fn cuda() -> Plugin {
@@ -69,8 +71,12 @@ const SPREAD: &str = "module @spread attributes {mhlo.num_partitions = 8 : i32} 
       %1 = stablehlo.tanh %0 : tensor<64x256xf32>
       return %1 : tensor<64x256xf32> } }";
 
-fn compile(topology: &Topology, text: &str, options: &CompileOptions) -> oxidax_pjrt::Executable {
-    let program = Program::mlir(text).expect("accepted");
+fn compile(
+    topology: &TopologyDescription,
+    text: &str,
+    options: &CompileOptions,
+) -> oxidax_pjrt::Executable {
+    let program = PjrtProgram::mlir(text).expect("accepted");
     topology.compile(&program, options).expect("compiled")
 }
 
@@ -83,25 +89,26 @@ fn gpus_have_short_names() {
         ("a100", "NVIDIA A100-SXM4-80GB", "8.0"),
         ("NVIDIA B200", "NVIDIA B200", "10.0"),
     ] {
-        let topology = Topology::of_gpus(cuda(), kind, 2).expect(kind);
+        let topology = TopologyDescription::of_gpus(cuda(), kind, 2).expect(kind);
         assert_eq!(topology.platform_name().expect("known"), "cuda");
         let devices = topology.devices().expect("known");
         assert_eq!(devices.len(), 2);
         assert_eq!(devices[1].kind, name);
         let capability = devices[0].attributes.iter().find(|a| a.name == "compute_capability");
-        assert_eq!(capability.map(|c| &c.value), Some(&Value::String(compute.to_owned())));
+        assert_eq!(capability.map(|c| &c.value), Some(&PjrtValue::String(compute.to_owned())));
     }
-    let error = Topology::of_gpus(cuda(), "h300", 1).expect_err("not there yet").to_string();
+    let error =
+        TopologyDescription::of_gpus(cuda(), "h300", 1).expect_err("not there yet").to_string();
     assert!(error.contains("describes no GPU `h300`; short names"), "{error}");
     assert!(error.contains("h100, ") && error.contains("NVIDIA H100 PCIe"), "{error}");
-    assert!(Topology::of_gpus(cuda(), "h100", 0).is_err());
+    assert!(TopologyDescription::of_gpus(cuda(), "h100", 0).is_err());
 }
 
 #[test]
 #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
 fn programs_compile_for_absent_gpus() {
     for kind in ["h100", "h200"] {
-        let one = Topology::of_gpus(cuda(), kind, 1).expect("described");
+        let one = TopologyDescription::of_gpus(cuda(), kind, 1).expect("described");
         let mlp = compile(&one, MLP, &CompileOptions::default());
         assert_eq!(mlp.results().expect("known").len(), 3);
         let memory = mlp.memory_stats().expect("known");
@@ -115,7 +122,7 @@ fn programs_compile_for_absent_gpus() {
 #[test]
 #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
 fn programs_compile_for_eight_gpus() {
-    let eight = Topology::of_gpus(cuda(), "h100", 8).expect("described");
+    let eight = TopologyDescription::of_gpus(cuda(), "h100", 8).expect("described");
     let spread = compile(&eight, SPREAD, &CompileOptions::spmd(8));
     assert_eq!(spread.num_partitions().expect("known"), 8);
     assert_eq!(spread.results().expect("known")[0].to_string(), "f32[8,256]");
@@ -132,7 +139,7 @@ fn known_options_are_accepted_without_a_gpu() {
         NamedValue::new("preallocate", false),
         NamedValue::new("memory_fraction", 0.5f32),
         NamedValue::new("allocator", "cuda_async"),
-        NamedValue::new("visible_devices", Value::Int64List(vec![0])),
+        NamedValue::new("visible_devices", PjrtValue::Int64List(vec![0])),
     ]);
     assert!(error.contains("No visible GPU devices"), "{error}");
     let error = client(&[NamedValue::new("allocator", "nonsense")]);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use oxidax_pjrt::{Client, Code, Error, NamedValue, Plugin, Value};
+use oxidax_pjrt::{Client, Code, Error, NamedValue, PjrtValue, Plugin};
 
 use crate::plugins::{ALL, Api, client, on_each, plugin, plugin_path};
 
@@ -16,7 +16,7 @@ fn a_plugin_states_its_version_and_attributes() {
         let version = attributes.iter().find(|a| a.name == "stablehlo_current_version");
         let version = version.expect("every plugin tells its StableHLO version");
         assert!(
-            matches!(&version.value, Value::Int64List(v) if v.len() == 3 && v[0] == 1),
+            matches!(&version.value, PjrtValue::Int64List(v) if v.len() == 3 && v[0] == 1),
             "{version:?}"
         );
         assert!(plugin.extensions().contains(&5), "FFI: {:?}", plugin.extensions());

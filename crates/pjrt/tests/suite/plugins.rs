@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use oxidax_pjrt::{
-    Buffer, Client, CompileOptions, ElementType, LoadedExecutable, NamedValue, Plugin, Program,
+    Client, CompileOptions, ElementType, LoadedExecutable, NamedValue, PjrtBuffer, PjrtProgram,
+    Plugin,
 };
 use oxidax_plugin::{Config, Stderr, install, pins};
 
@@ -60,11 +61,11 @@ pub(crate) fn on_each(test: impl Fn(&Client, Api)) {
 }
 
 pub(crate) fn compile(client: &Client, text: &str) -> LoadedExecutable {
-    let program = Program::mlir(text).expect("accepted");
+    let program = PjrtProgram::mlir(text).expect("accepted");
     client.compile(&program, &CompileOptions::default()).expect("compiled")
 }
 
-pub(crate) fn f32_buffer(client: &Client, dims: &[i64], values: &[f32]) -> Buffer {
+pub(crate) fn f32_buffer(client: &Client, dims: &[i64], values: &[f32]) -> PjrtBuffer {
     let device = &client.addressable_devices()[0];
     client.buffer_from_host(&f32_bytes(values), ElementType::F32, dims, device).expect("put")
 }
@@ -73,7 +74,7 @@ pub(crate) fn f32_bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_ne_bytes()).collect()
 }
 
-pub(crate) fn f32_values(buffer: &Buffer) -> Vec<f32> {
+pub(crate) fn f32_values(buffer: &PjrtBuffer) -> Vec<f32> {
     assert_eq!(buffer.element_type(), ElementType::F32);
     let bytes = buffer.to_vec().expect("read");
     bytes.as_chunks().0.iter().map(|chunk| f32::from_ne_bytes(*chunk)).collect()

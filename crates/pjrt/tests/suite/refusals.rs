@@ -4,14 +4,14 @@
 //! `buffers` (unknown element types, other clients' devices), `execution` (wrong types, handles in
 //! any order, deleted buffers) and `custom_calls` (nested runs, panics).
 
-use oxidax_pjrt::{Client, CompileOptions, ElementType, Error, ExecuteOptions, Program};
+use oxidax_pjrt::{Client, CompileOptions, ElementType, Error, ExecuteOptions, PjrtProgram};
 
 use crate::plugins::{Api, client, compile, f32_buffer, on_each, plugin};
 
 #[test]
 fn zero_counts_never_reach_the_compiler() {
     on_each(|client, _| {
-        let program = Program::mlir("func.func @main() { return }").expect("accepted");
+        let program = PjrtProgram::mlir("func.func @main() { return }").expect("accepted");
         for options in [
             CompileOptions { num_replicas: 0, ..CompileOptions::default() },
             CompileOptions { num_partitions: 0, ..CompileOptions::default() },
@@ -30,16 +30,16 @@ fn zero_counts_never_reach_the_compiler() {
 fn programs_that_crash_compilers_are_refused() {
     let cycle = "func.func @main() { call @f() : () -> () return }
         func.func private @f() { call @f() : () -> () return }";
-    assert!(Program::mlir(cycle).is_err());
-    assert!(Program::mlir("func.func @main(%x: tensor<?xf32>) { return }").is_err());
-    assert!(Program::mlir("func.func @main(%x: tensor<4xf32>) { %0:2 = stablehlo.custom_call @TopK(%x) : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>) return }").is_err());
+    assert!(PjrtProgram::mlir(cycle).is_err());
+    assert!(PjrtProgram::mlir("func.func @main(%x: tensor<?xf32>) { return }").is_err());
+    assert!(PjrtProgram::mlir("func.func @main(%x: tensor<4xf32>) { %0:2 = stablehlo.custom_call @TopK(%x) : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>) return }").is_err());
 }
 
 #[test]
 fn bytes_that_are_not_a_program_are_errors() {
     on_each(|client, _| {
         for bytes in [&b"\0\0\0"[..], b"ML\xefR", b"HloModule m"] {
-            assert!(Program::hlo(bytes).is_err());
+            assert!(PjrtProgram::hlo(bytes).is_err());
             assert!(client.load(bytes, None, None).is_err());
         }
         assert!(client.load(&[], None, None).is_err());
@@ -62,8 +62,9 @@ fn a_wrong_count_of_devices_is_refused() {
                 .ends_with("it runs on 1 devices, got 2 lists")
         );
         let replicas = CompileOptions { num_replicas: 2, ..CompileOptions::default() };
-        let two =
-            client.compile(&Program::mlir(text).expect("accepted"), &replicas).expect("compiled");
+        let two = client
+            .compile(&PjrtProgram::mlir(text).expect("accepted"), &replicas)
+            .expect("compiled");
         assert!(
             two.execute(&[&x], &ExecuteOptions::default())
                 .expect_err("two devices")

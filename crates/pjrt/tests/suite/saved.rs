@@ -1,6 +1,8 @@
 //! Serialization of compiled programs and topologies, and their properties.
 
-use oxidax_pjrt::{Code, CompileOptions, Executable, ExecuteOptions, Program, Topology};
+use oxidax_pjrt::{
+    Code, CompileOptions, Executable, ExecuteOptions, PjrtProgram, TopologyDescription,
+};
 
 use crate::execution::ADD;
 use crate::plugins::{Api, client, compile, f32_buffer, f32_values, on_each};
@@ -42,7 +44,7 @@ fn a_program_is_loaded_for_another_device() {
 #[test]
 fn a_portable_program_stays_portable() {
     on_each(|client, _| {
-        let program = Program::mlir(ADD).expect("accepted");
+        let program = PjrtProgram::mlir(ADD).expect("accepted");
         let executable = client.compile(&program, &CompileOptions::portable()).expect("compiled");
         let bytes = executable.executable().serialize().expect("serialized");
         let loaded = client.load(&bytes, None, None).expect("loaded");
@@ -117,7 +119,7 @@ fn a_program_in_hlo_runs() {
     on_each(|client, _| {
         let (code, _) = compile(client, ADD).executable().optimized_program().expect("known");
         let module = WithConfig::decode(code.as_slice()).expect("a message").module;
-        let program = Program::hlo(module).expect("a module");
+        let program = PjrtProgram::hlo(module).expect("a module");
         let executable = client.compile(&program, &CompileOptions::default()).expect("compiled");
         let x = f32_buffer(client, &[2], &[1.0, 2.0]);
         let results = executable.execute(&[&x, &x], &ExecuteOptions::default()).expect("runs");
@@ -133,7 +135,7 @@ fn the_clients_own_topology_compiles() {
     assert_eq!(topology.devices().expect("known").len(), 8);
     assert!(!topology.platform_version().expect("known").is_empty());
     topology.attributes().expect("a list, even if empty");
-    let program = Program::mlir(ADD).expect("accepted");
+    let program = PjrtProgram::mlir(ADD).expect("accepted");
     let executable = topology.compile(&program, &CompileOptions::default()).expect("compiled");
     let loaded =
         client.load(&executable.serialize().expect("serialized"), None, None).expect("loaded");
@@ -152,8 +154,8 @@ fn the_clients_own_topology_compiles() {
 #[test]
 fn cpu_topologies_have_no_names() {
     on_each(|client, _| {
-        assert!(Topology::named(client.plugin(), "v5e:4x4", &[]).is_err());
-        assert!(Topology::deserialize(client.plugin(), b"no topology").is_err());
+        assert!(TopologyDescription::named(client.plugin(), "v5e:4x4", &[]).is_err());
+        assert!(TopologyDescription::deserialize(client.plugin(), b"no topology").is_err());
     });
 }
 
@@ -188,7 +190,7 @@ fn a_loaded_program_reports_the_properties_of_the_compiled_one() {
         let programs =
             [(DONATING, CompileOptions::default(), 256), (MATMUL, CompileOptions::spmd(8), 0)];
         for (text, options, aliased) in programs {
-            let program = Program::mlir(text).expect("accepted");
+            let program = PjrtProgram::mlir(text).expect("accepted");
             let compiled = client.compile(&program, &options).expect("compiled");
             let bytes = compiled.executable().serialize().expect("serialized");
             let loaded = client.load(&bytes, None, None).expect("loaded");

@@ -1,8 +1,8 @@
 //! Execution of programs on several devices.
 
 use oxidax_pjrt::{
-    Buffer, Client, CompileOptions, ElementType, ExecuteOptions, LoadedExecutable, Program,
-    Sharding,
+    Client, CompileOptions, ElementType, ExecuteOptions, HloSharding, LoadedExecutable, PjrtBuffer,
+    PjrtProgram,
 };
 
 use crate::plugins::{Api, f32_bytes, f32_values, on_each};
@@ -24,7 +24,7 @@ pub(crate) const MATMUL: &str = r#"module @matmul attributes {mhlo.num_partition
 
 fn all_reduce(client: &Client) -> LoadedExecutable {
     let options = CompileOptions { num_replicas: 8, ..CompileOptions::default() };
-    client.compile(&Program::mlir(ALL_REDUCE).expect("accepted"), &options).expect("compiled")
+    client.compile(&PjrtProgram::mlir(ALL_REDUCE).expect("accepted"), &options).expect("compiled")
 }
 
 /// Creates one buffer on each device of the program.
@@ -32,7 +32,7 @@ fn on_devices(
     executable: &LoadedExecutable,
     dims: &[i64],
     values: impl Fn(usize) -> Vec<f32>,
-) -> Vec<Buffer> {
+) -> Vec<PjrtBuffer> {
     let devices = executable.devices();
     let put = |(index, device)| {
         executable
@@ -68,9 +68,9 @@ fn many_launches_in_flight_do_not_hang() {
     on_each(|client, _| {
         let executable = all_reduce(client);
         let start = on_devices(&executable, &[2], |_| vec![1.0, 0.0]);
-        let mut lists: Vec<Vec<Buffer>> = start.into_iter().map(|x| vec![x]).collect();
+        let mut lists: Vec<Vec<PjrtBuffer>> = start.into_iter().map(|x| vec![x]).collect();
         for _ in 0..100 {
-            let borrowed: Vec<Vec<&Buffer>> =
+            let borrowed: Vec<Vec<&PjrtBuffer>> =
                 lists.iter().map(|list| list.iter().collect()).collect();
             let launched =
                 executable.execute_sharded(&borrowed, &ExecuteOptions::default()).expect("runs");
@@ -107,7 +107,7 @@ fn threads_launch_collectives_concurrently() {
 #[test]
 fn partitions_take_and_return_their_shards() {
     on_each(|client, api| {
-        let program = Program::mlir(MATMUL).expect("accepted");
+        let program = PjrtProgram::mlir(MATMUL).expect("accepted");
         let executable = client.compile(&program, &CompileOptions::spmd(8)).expect("compiled");
         let types: Vec<_> = executable.parameters().iter().map(ToString::to_string).collect();
         assert_eq!(types, ["f32[4,16]", "f32[16,8]"], "shares, not whole arrays");
@@ -134,7 +134,7 @@ fn partitions_take_and_return_their_shards() {
         }
         let shardings =
             executable.executable().parameter_shardings().expect("known").expect("there are some");
-        let tiled = |tiles: &[i64], devices: &[i64]| Sharding::Tiled {
+        let tiled = |tiles: &[i64], devices: &[i64]| HloSharding::Tiled {
             tiles: tiles.to_vec(),
             devices: devices.to_vec(),
             replicated: true,
@@ -149,7 +149,7 @@ fn partitions_take_and_return_their_shards() {
         let results =
             executable.executable().result_shardings().expect("known").expect("there are some");
         let expected =
-            Sharding::Tiled { tiles: vec![4, 2], devices: (0..8).collect(), replicated: false };
+            HloSharding::Tiled { tiles: vec![4, 2], devices: (0..8).collect(), replicated: false };
         assert_eq!(results, [expected]);
     });
 }
@@ -157,7 +157,7 @@ fn partitions_take_and_return_their_shards() {
 #[test]
 fn a_whole_array_instead_of_a_shard_is_refused() {
     on_each(|client, _| {
-        let program = Program::mlir(MATMUL).expect("accepted");
+        let program = PjrtProgram::mlir(MATMUL).expect("accepted");
         let executable = client.compile(&program, &CompileOptions::spmd(8)).expect("compiled");
         let whole = on_devices(&executable, &[16, 16], |_| vec![1.0; 256]);
         let lists: Vec<_> = whole.iter().map(|x| vec![x, x]).collect();
@@ -182,8 +182,9 @@ fn donation_works_on_every_device() {
             device_assignment: Some(vec![vec![5], vec![2]]),
             ..CompileOptions::default()
         };
-        let executable =
-            client.compile(&Program::mlir(text).expect("accepted"), &options).expect("compiled");
+        let executable = client
+            .compile(&PjrtProgram::mlir(text).expect("accepted"), &options)
+            .expect("compiled");
         let ids: Vec<_> = executable.devices().iter().map(|device| device.id()).collect();
         assert_eq!(ids, [5, 2]);
         let xs = on_devices(&executable, &[2], |index| vec![index as f32, 1.0]);

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use oxidax_pjrt::{CompileOptions, NamedValue, Plugin, Program, Sharding, Topology, Value};
+use oxidax_pjrt::{
+    CompileOptions, HloSharding, NamedValue, PjrtProgram, PjrtValue, Plugin, TopologyDescription,
+};
 use oxidax_plugin::{Config, Platform, Silent, find};
 
 fn libtpu() -> Plugin {
@@ -17,33 +19,33 @@ fn libtpu() -> Plugin {
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn topologies_have_names() {
-    let topology = Topology::named(libtpu(), "v5e:4x4", &[]).expect("known");
+    let topology = TopologyDescription::named(libtpu(), "v5e:4x4", &[]).expect("known");
     assert_eq!(topology.platform_name().expect("known"), "tpu");
     let devices = topology.devices().expect("known");
     assert_eq!(devices.len(), 16);
     assert!(devices.iter().all(|device| device.kind == "TPU v5 lite"), "{:?}", devices[0]);
     let coordinates = devices[0].attributes.iter().find(|attribute| attribute.name == "coords");
     assert!(
-        matches!(coordinates.map(|c| &c.value), Some(Value::Int64List(list)) if list.len() == 3)
+        matches!(coordinates.map(|c| &c.value), Some(PjrtValue::Int64List(list)) if list.len() == 3)
     );
 
     let bytes = topology.serialize().expect("serialized");
-    let again = Topology::deserialize(libtpu(), &bytes).expect("the same");
+    let again = TopologyDescription::deserialize(libtpu(), &bytes).expect("the same");
     assert_eq!(again.devices().expect("known"), devices);
 
     let slices = [NamedValue::new("num_slices", 2)];
-    let two = Topology::named(libtpu(), "v5e:2x2", &slices).expect("known");
+    let two = TopologyDescription::named(libtpu(), "v5e:2x2", &slices).expect("known");
     assert_eq!(two.devices().expect("known").len(), 8);
     for name in ["v99:2x2", "v5e:2x", "v5e:3x5"] {
-        assert!(Topology::named(libtpu(), name, &[]).is_err(), "{name}");
+        assert!(TopologyDescription::named(libtpu(), name, &[]).is_err(), "{name}");
     }
-    assert!(Topology::deserialize(libtpu(), b"no topology").is_err());
+    assert!(TopologyDescription::deserialize(libtpu(), b"no topology").is_err());
 }
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn programs_compile_for_absent_devices() {
-    let topology = Topology::named(libtpu(), "v5e:2x2", &[]).expect("known");
+    let topology = TopologyDescription::named(libtpu(), "v5e:2x2", &[]).expect("known");
     let text = r#"module @matmul attributes {mhlo.num_partitions = 4 : i32} {
       sdy.mesh @mesh = <["data"=4]>
       func.func public @main(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>},
@@ -51,7 +53,7 @@ fn programs_compile_for_absent_devices() {
           -> (tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) {
         %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x16xf32>, tensor<16x16xf32>) -> tensor<64x16xf32>
         return %0 : tensor<64x16xf32> } }"#;
-    let program = Program::mlir(text).expect("accepted");
+    let program = PjrtProgram::mlir(text).expect("accepted");
     let executable = topology.compile(&program, &CompileOptions::spmd(4)).expect("compiled");
     assert_eq!(executable.num_partitions().expect("known"), 4);
     assert_eq!(executable.results().expect("known")[0].to_string(), "f32[16,16]");
@@ -61,18 +63,18 @@ fn programs_compile_for_absent_devices() {
     assert!(!executable.serialize().expect("serialized").is_empty());
     let shardings = executable.parameter_shardings().expect("known").expect("there are some");
     assert!(
-        matches!(&shardings[0], Sharding::Tiled { tiles, .. } if tiles == &[4, 1]),
+        matches!(&shardings[0], HloSharding::Tiled { tiles, .. } if tiles == &[4, 1]),
         "{shardings:?}"
     );
-    assert_eq!(shardings[1], Sharding::Replicated);
+    assert_eq!(shardings[1], HloSharding::Replicated);
 }
 
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn a_program_that_exceeds_the_memory_is_an_error() {
-    let topology = Topology::named(libtpu(), "v5e:1x1", &[]).expect("known");
+    let topology = TopologyDescription::named(libtpu(), "v5e:1x1", &[]).expect("known");
     let compile = |text: &str| {
-        topology.compile(&Program::mlir(text).expect("accepted"), &CompileOptions::default())
+        topology.compile(&PjrtProgram::mlir(text).expect("accepted"), &CompileOptions::default())
     };
     let big = "func.func @main(%x: tensor<100000x100000xf32>) -> tensor<100000x100000xf32> {
         %0 = stablehlo.tanh %x : tensor<100000x100000xf32>
@@ -80,7 +82,7 @@ fn a_program_that_exceeds_the_memory_is_an_error() {
     let error = compile(big).expect_err("80 GB do not fit in 16");
     assert_eq!(error.code(), Some(oxidax_pjrt::Code::ResourceExhausted), "{error}");
     assert!(compile("func.func @main() { return %x }").is_err());
-    let program = Program::mlir("func.func @main() { return }").expect("accepted");
+    let program = PjrtProgram::mlir("func.func @main() { return }").expect("accepted");
     let options = CompileOptions { num_partitions: 2, ..CompileOptions::default() };
     let error = topology.compile(&program, &options).expect_err("one device");
     assert!(error.to_string().contains("the topology has 1"), "{error}");
@@ -150,8 +152,8 @@ fn one_of_two_processes() {
         present() == 2
     });
     assert!(met, "the other process did not load libtpu");
-    let topology = Topology::named(plugin, "v6e:2x4", &[]).expect("known");
-    let program = Program::mlir("func.func @main() { return }").expect("accepted");
+    let topology = TopologyDescription::named(plugin, "v6e:2x4", &[]).expect("known");
+    let program = PjrtProgram::mlir("func.func @main() { return }").expect("accepted");
     topology.compile(&program, &CompileOptions::default()).expect("compiled");
 }
 
@@ -189,7 +191,7 @@ fn every_generation_has_topologies() {
         ("v6e:16x16", 256),
         ("tpu7x:2x2x1", 8),
     ] {
-        let topology = Topology::named(libtpu(), name, &[]).expect(name);
+        let topology = TopologyDescription::named(libtpu(), name, &[]).expect(name);
         assert_eq!(topology.devices().expect("known").len(), devices, "{name}");
     }
 }

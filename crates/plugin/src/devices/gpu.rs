@@ -9,7 +9,7 @@ use super::pci::{self, numbered};
 use super::unusable::Unusable;
 use crate::config::Config;
 use crate::error::Error;
-use crate::search::{Origin, Plugin};
+use crate::search::{Origin, PluginFile};
 
 /// NVIDIA's PCI vendor id.
 const NVIDIA: u32 = 0x10de;
@@ -103,7 +103,7 @@ pub(super) fn check(config: &Config, user: &User) -> Result<(), Error> {
 
 /// Returns an error if the driver is too old for a CUDA 13 plugin. These are the pinned plugin and
 /// JAX's, recognized by its folder. The requirements of other plugins are unknown.
-pub(super) fn check_driver(plugin: &Plugin, config: &Config) -> Result<(), Unusable> {
+pub(super) fn check_driver(plugin: &PluginFile, config: &Config) -> Result<(), Unusable> {
     let path = plugin.path.to_string_lossy();
     if plugin.origin != Origin::Pinned && !path.contains("xla_cuda13") {
         return Ok(());

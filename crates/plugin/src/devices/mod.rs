@@ -23,7 +23,7 @@ pub use unusable::Unusable;
 use crate::config::Config;
 use crate::error::Error;
 use crate::platform::Platform;
-use crate::search::Plugin;
+use crate::search::PluginFile;
 
 /// Checks whether a client of this platform can be created on this host, without loading a plugin.
 /// The check is fast. Compiling for absent devices does not need it.
@@ -60,7 +60,7 @@ pub fn check(platform: Platform, config: &Config) -> Result<(), Error> {
 /// # Errors
 ///
 /// [`Error::Unusable`].
-pub fn check_plugin(plugin: &Plugin, config: &Config) -> Result<(), Error> {
+pub fn check_plugin(plugin: &PluginFile, config: &Config) -> Result<(), Error> {
     match plugin.platform {
         Platform::Cuda => Ok(gpu::check_driver(plugin, config)?),
         Platform::Cpu | Platform::Tpu => Ok(()),

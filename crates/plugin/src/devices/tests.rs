@@ -301,7 +301,7 @@ fn gpus_need_a_recent_driver() {
     };
     version("550.54.15");
     assert_eq!(host.gpu(&ROOT), Ok(()));
-    let plugin = |folder: &str, origin| Plugin {
+    let plugin = |folder: &str, origin| PluginFile {
         sha256: None,
         platform: Platform::Cuda,
         path: format!("/env/jax_plugins/{folder}/xla_cuda_plugin.so").into(),
