@@ -164,7 +164,8 @@ impl Executable {
                 let inputs = vec![target.clone(); avals.len()];
                 let shardings = Vec::new();
                 let outputs = OutputPlacement { target, committed: *committed, shardings };
-                let is_other = device != *compiled_for;
+                // On the CPU the code may be from before a load that changed the device.
+                let is_other = device != *compiled_for || runtime.client.is_cpu();
                 (inputs, outputs, is_other.then(|| CompileOptions::on_device(device.0)))
             }
             Placement::Mesh(sharding) => {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use oxidax_pjrt_sys as sys;
 
@@ -20,13 +20,16 @@ use crate::types::{ArrayType, ElementType};
 /// A compiled program that is not tied to devices. It is the result of compiling for a topology,
 /// and it provides the properties of a loaded program. Clones share it.
 #[derive(Clone)]
-pub struct Executable(Arc<ExecutableInner>);
+pub struct Executable(pub(crate) Arc<ExecutableInner>);
 
-struct ExecutableInner {
+pub(crate) struct ExecutableInner {
     plugin: Plugin,
     /// The client that the program was compiled on; it must outlive the program.
     _client: Option<Client>,
     executable: Handle<sys::PJRT_Executable>,
+    /// The bytes that the program was loaded from, if they replace those that the plugin would
+    /// serialize.
+    pub(crate) loaded_from: OnceLock<Box<[u8]>>,
 }
 
 /// A compiled program, ready to run on its devices. Clones share it.
@@ -140,7 +143,8 @@ impl Executable {
         executable: *mut sys::PJRT_Executable,
     ) -> Result<Self> {
         let executable = api::expect(executable, "executable")?;
-        Ok(Self(Arc::new(ExecutableInner { plugin, _client: client.cloned(), executable })))
+        let (client, loaded_from) = (client.cloned(), OnceLock::new());
+        Ok(Self(Arc::new(ExecutableInner { plugin, _client: client, executable, loaded_from })))
     }
 
     pub(crate) fn plugin(&self) -> Plugin {

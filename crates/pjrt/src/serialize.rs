@@ -18,6 +18,9 @@ impl Executable {
     /// # Errors
     /// [`Error::Status`], with `UNIMPLEMENTED` if the plugin does not support it.
     pub fn serialize(&self) -> Result<Vec<u8>> {
+        if let Some(bytes) = self.0.loaded_from.get() {
+            return Ok(bytes.to_vec());
+        }
         let mut args = sys::PJRT_Executable_Serialize_Args::new();
         args.executable = self.as_ptr();
         // SAFETY: the executable is alive; the bytes are copied before their owner is deleted,
@@ -70,7 +73,13 @@ impl Client {
         // the executable.
         unsafe {
             self.plugin().call(&mut args)?;
-            LoadedExecutable::from_raw(self, args.loaded_executable, signature)
+            let loaded = LoadedExecutable::from_raw(self, args.loaded_executable, signature)?;
+            if self.is_cpu() {
+                // The CPU plugin serializes a program that it loaded without some of its
+                // functions: the bytes load, and the program fails when it runs.
+                let _ = loaded.executable().0.loaded_from.set(bytes.into());
+            }
+            Ok(loaded)
         }
     }
 }

@@ -61,7 +61,10 @@ fn step_on_a_mesh_round_trips_with_its_captures() {
     assert_eq!(again.report().collectives().unwrap(), first.report().collectives().unwrap());
     assert_eq!(state.weight.sharding(), expected.weight.sharding());
     // A loaded function can be serialized again.
-    assert!(read(&again.serialize().unwrap()).is_ok());
+    let third = read(&again.serialize().unwrap()).unwrap();
+    let (state, found) = third.call(model("tanh"), &x).unwrap();
+    close(&state.weight, &expected.weight, 0.0);
+    assert_eq!(values(&found), values(&loss));
 }
 
 #[test]
@@ -76,9 +79,20 @@ fn step_of_one_device_runs_on_the_default_device() {
         let again = with_default_device(device, || {
             Compiled::<(Array,), Array>::deserialize(&bytes, &x, &x)
         });
-        let y = again.unwrap().unwrap().call(device_put(&x, device).unwrap()).unwrap();
+        let again = again.unwrap().unwrap();
+        let y = again.call(device_put(&x, device).unwrap()).unwrap();
         assert_eq!(y.device().unwrap().as_ref(), Some(device));
         assert_eq!(values(&y), values(&(&x * 3.0)));
+        // Serialized again, it runs on each device.
+        let bytes = again.serialize().unwrap();
+        for device in [&devices[0], device, &devices[6]] {
+            let third = with_default_device(device, || {
+                Compiled::<(Array,), Array>::deserialize(&bytes, &x, &x)
+            });
+            let y = third.unwrap().unwrap().call(device_put(&x, device).unwrap()).unwrap();
+            assert_eq!(y.device().unwrap().as_ref(), Some(device));
+            assert_eq!(values(&y), values(&(&x * 3.0)));
+        }
     }
     // Compiled on another device than the default one of the loading process.
     let bytes = with_default_device(&devices[6], || {

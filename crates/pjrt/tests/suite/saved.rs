@@ -22,6 +22,11 @@ fn a_serialized_program_runs_again() {
         let x = f32_buffer(client, &[2], &[1.0, 2.0]);
         let results = loaded.execute(&[&x, &x], &ExecuteOptions::default()).expect("runs");
         assert_eq!(f32_values(&results[0]), [2.0, 4.0]);
+        // A loaded program can be serialized again.
+        let again = loaded.executable().serialize().expect("serialized");
+        let again = client.load(&again, None, None).expect("loaded");
+        let results = again.execute(&[&x, &x], &ExecuteOptions::default()).expect("runs");
+        assert_eq!(f32_values(&results[0]), [2.0, 4.0]);
     });
 }
 
