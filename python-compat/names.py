@@ -35,8 +35,8 @@ Does oxidax have a function that JAX has, and under which name? Paths are relati
 `use oxidax::prelude::*;`. [for-jax-users.md](for-jax-users.md) explains differences in behaviour.
 
 `python-compat/names.py` writes this page. A percentage is the share of names with a counterpart,
-under JAX's name or another one. It excludes deprecated names, Python objects and names for particular
-devices; these are listed as left out.
+under JAX's name or another one. It excludes deprecated names, Python objects and names for
+particular devices; these are listed as left out.
 """
 
 
@@ -59,7 +59,7 @@ def functions(folder: str) -> dict[str, Path]:
 def methods() -> set[str]:
     """Public methods of `Array`, those that macros write included."""
     found = set()
-    for path in [*sources("ops"), ROOT / "src/core/array.rs"]:
+    for path in [*sources("ops"), *sources("core/array")]:
         text = path.read_text()
         for block in re.findall(r"^impl Array \{(.*?)^\}", text, re.M | re.S):
             found |= set(re.findall(r"^    pub fn (\w+)", block, re.M))

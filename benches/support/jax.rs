@@ -8,10 +8,16 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../python-compat");
+
+/// Returns a path of an environment variable, which is relative to the root of the repository.
+/// Cargo runs benchmarks in the folder of their package.
+fn from_root(path: &Path) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
 
 /// A process that measures on request.
 pub struct Jax {
@@ -37,7 +43,7 @@ impl Jax {
             );
             return Ok(None);
         };
-        let mut command = Command::new(&python);
+        let mut command = Command::new(from_root(&python));
         command.args([&format!("{SCRIPTS}/{script}"), "--serve"]);
         command.envs(variables.iter().copied());
         Jax::spawn("JAX", &mut command).map(Some)
@@ -48,12 +54,13 @@ impl Jax {
     pub fn framework(name: &'static str) -> Result<Option<Jax>> {
         let Some(program) = std::env::var_os("OXIDAX_BENCH_FRAMEWORKS").map(PathBuf::from) else {
             eprintln!(
-                "OXIDAX_BENCH_FRAMEWORKS is not set, so {name}'s columns are missing; `cargo build --release` in \
-                 benches/frameworks makes target/release/oxidax-frameworks there"
+                "OXIDAX_BENCH_FRAMEWORKS is not set, so {name}'s columns are missing; \
+                 `cargo build --release` in benches/frameworks makes \
+                 target/release/oxidax-frameworks there"
             );
             return Ok(None);
         };
-        Jax::spawn(name, Command::new(program).arg(name)).map(Some)
+        Jax::spawn(name, Command::new(from_root(&program)).arg(name)).map(Some)
     }
 
     fn spawn(name: &'static str, command: &mut Command) -> Result<Jax> {

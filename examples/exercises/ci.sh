@@ -5,8 +5,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 # The whole workspace is selected, as `cargo xtask ci` does: fewer packages have other features, with
 # which the library would be built again.
-cargo build --release --workspace --bin exercises
-example=$(realpath -m "${CARGO_TARGET_DIR:-target}")/release/exercises
+cargo build --workspace --bin exercises
+example=$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug/exercises
 # As `.cargo/config.toml` sets it for what cargo runs.
 export OXIDAX_CACHE_MAX_BYTES="${OXIDAX_CACHE_MAX_BYTES:-0}"
 folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")

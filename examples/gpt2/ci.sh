@@ -7,8 +7,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 # The whole workspace is selected, as `cargo xtask ci` does: fewer packages have other features, with
 # which the library would be built again.
-cargo build --release --workspace --bin gpt2
-example=$(realpath -m "${CARGO_TARGET_DIR:-target}")/release/gpt2
+cargo build --workspace --bin gpt2
+example=$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug/gpt2
 # As `.cargo/config.toml` sets it for what cargo runs.
 export OXIDAX_CACHE_MAX_BYTES="${OXIDAX_CACHE_MAX_BYTES:-0}"
 folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")/gpt2

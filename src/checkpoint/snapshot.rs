@@ -94,8 +94,15 @@ pub struct Restored<T> {
 
 impl<T> Restored<T> {
     pub(super) fn with_state<U>(self, state: impl FnOnce(T) -> U) -> Restored<U> {
-        let Restored { step, state: old, position, skipped, path, notes } = self;
-        Restored { step, state: state(old), position, skipped, path, notes }
+        Restored {
+            step: self.step,
+            state: state(self.state),
+            #[cfg(feature = "data")]
+            position: self.position,
+            skipped: self.skipped,
+            path: self.path,
+            notes: self.notes,
+        }
     }
 
     /// Returns a value saved with [`Snapshot::note`].

@@ -1,6 +1,7 @@
 //! Caching of derived programs: an inner `jit` that is called twelve times is differentiated once.
 
-use crate::core::{Cache, Precision, Primitive, Program, matmul_precision};
+use crate::core::trace::TraceScope;
+use crate::core::{Cache, Primitive, Program};
 use rustc_hash::FxHasher;
 use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
@@ -17,8 +18,8 @@ pub(super) struct Memo<K, R> {
 struct Key<K> {
     program: Arc<Program>,
     parameters: K,
-    /// The precision under which the rule was traced.
-    precision: Precision,
+    /// The settings under which the rule was traced.
+    scope: TraceScope,
 }
 
 impl<K: Clone + Eq + Hash, R: Clone> Memo<K, R> {
@@ -42,17 +43,17 @@ impl<K: Clone + Eq + Hash, R: Clone> Memo<K, R> {
         let mut hasher = FxHasher::default();
         program.hash(&mut hasher);
         parameters.hash(&mut hasher);
-        let precision = matmul_precision();
-        precision.hash(&mut hasher);
+        let scope = TraceScope::current();
+        scope.hash(&mut hasher);
         let results = self.results.get_or_init(|| Cache::new(CAPACITY));
         let slot = results.get_or_make::<Infallible>(
             hasher.finish(),
             |key| {
                 key.parameters == parameters
-                    && key.precision == precision
+                    && key.scope == scope
                     && is_same_program(&key.program, program)
             },
-            || Key { program: program.clone(), parameters: parameters.clone(), precision },
+            || Key { program: program.clone(), parameters: parameters.clone(), scope },
             |key| Ok(derive(&key.program, &key.parameters)),
         );
         match slot {

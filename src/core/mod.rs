@@ -39,5 +39,4 @@ pub use program::{
 };
 pub use trace::{AxisNames, axis_size, bind, bind1, throw_operands};
 pub(crate) use trace::{bind_shared, named_axes, nan_check, rebinding};
-pub(crate) use types::matmul_precision;
 pub use types::{Aval, DType, Element, Precision, Scalar, Shape, promote, with_matmul_precision};

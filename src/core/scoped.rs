@@ -7,7 +7,15 @@ use std::thread::LocalKey;
 ///
 /// Declared with [`scoped!`](crate::core::scoped::scoped). The previous value is restored when the
 /// closure returns or unwinds.
-pub(crate) struct Scoped<T: 'static>(&'static LocalKey<RefCell<T>>);
+///
+/// A setting that traced or compiled programs depend on is declared `keyed`. Caches of programs
+/// take its value from [`Scoped::key`]: `TraceScope` for traced programs, and `CallScope` in `jit`
+/// for compiled ones. All other settings change where arrays are placed, how errors are located, or
+/// hold only while a function is traced, which no cache does across calls.
+pub(crate) struct Scoped<T: 'static> {
+    cell: &'static LocalKey<RefCell<T>>,
+    keyed: bool,
+}
 
 /// Restores the previous value of a [`Scoped`] when dropped.
 struct Restore<T: 'static> {
@@ -25,36 +33,42 @@ impl<T> Drop for Restore<T> {
 
 impl<T> Scoped<T> {
     /// Wraps the cell that [`scoped!`](crate::core::scoped::scoped) declares.
-    pub(crate) const fn new(cell: &'static LocalKey<RefCell<T>>) -> Scoped<T> {
-        Scoped(cell)
+    pub(crate) const fn new(cell: &'static LocalKey<RefCell<T>>, keyed: bool) -> Scoped<T> {
+        Scoped { cell, keyed }
     }
 
     /// Runs `f` with `value` in force on this thread.
     pub(crate) fn scope<R>(&self, value: T, f: impl FnOnce() -> R) -> R {
-        let _restore = Restore { setting: self.0, previous: Some(self.0.replace(value)) };
+        let _restore = Restore { setting: self.cell, previous: Some(self.cell.replace(value)) };
         f()
     }
 
     /// Replaces the value without restoring it later.
     pub(crate) fn replace(&self, value: T) -> T {
-        self.0.replace(value)
+        self.cell.replace(value)
     }
 
     /// Changes the value without restoring it later.
     pub(crate) fn modify<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
-        self.0.with_borrow_mut(change)
+        self.cell.with_borrow_mut(change)
     }
 
     /// Reads the value without cloning it.
     pub(crate) fn with<R>(&self, read: impl FnOnce(&T) -> R) -> R {
-        self.0.with_borrow(read)
+        self.cell.with_borrow(read)
     }
 }
 
 impl<T: Clone> Scoped<T> {
     /// Returns the value in force on this thread.
     pub(crate) fn get(&self) -> T {
-        self.0.with_borrow(T::clone)
+        self.cell.with_borrow(T::clone)
+    }
+
+    /// Returns the value in force of a `keyed` setting, for the key of a cache.
+    pub(crate) fn key(&self) -> T {
+        debug_assert!(self.keyed, "declare the setting `keyed`");
+        self.get()
     }
 
     /// Runs `f` with the value that `change` makes of the present one.
@@ -65,16 +79,23 @@ impl<T: Clone> Scoped<T> {
     }
 }
 
-/// Declares a [`Scoped`] setting: `scoped!(static NAME: Type = default);`.
+/// Declares a [`Scoped`] setting: `scoped!(static NAME: Type = default);`, or
+/// `scoped!(keyed static NAME: Type = default);` if it is part of the keys of caches.
 macro_rules! scoped {
-    ($(#[$meta:meta])* $vis:vis static $name:ident: $type:ty = $default:expr) => {
+    ($(#[$meta:meta])* keyed $($rest:tt)*) => {
+        $crate::core::scoped::scoped!(@ true, $(#[$meta])* $($rest)*);
+    };
+    ($(#[$meta:meta])* $vis:vis static $($rest:tt)*) => {
+        $crate::core::scoped::scoped!(@ false, $(#[$meta])* $vis static $($rest)*);
+    };
+    (@ $keyed:literal, $(#[$meta:meta])* $vis:vis static $name:ident: $type:ty = $default:expr) => {
         $(#[$meta])*
         $vis static $name: $crate::core::scoped::Scoped<$type> = {
             ::std::thread_local! {
                 static CELL: ::std::cell::RefCell<$type> =
                     const { ::std::cell::RefCell::new($default) };
             }
-            $crate::core::scoped::Scoped::new(&CELL)
+            $crate::core::scoped::Scoped::new(&CELL, $keyed)
         };
     };
 }

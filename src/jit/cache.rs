@@ -46,7 +46,7 @@ pub fn stats() -> CacheStats {
     }
 }
 
-/// Sets the number of single operations (4096 by default) and programs of transforms (1024) that
+/// Sets the number of single operations (4096 by default) and programs of transforms (256) that
 /// are kept compiled in memory. The least recently used ones are dropped at once; 0 counts as 1.
 ///
 /// ```

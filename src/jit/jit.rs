@@ -6,9 +6,10 @@ use super::specialization::{Failure, Gather, Specialization};
 use super::stats::{Counters, JitStats};
 use super::traced::Traced;
 use crate::control_flow::Call;
+use crate::core::trace::TraceScope;
 use crate::core::{
-    Array, Cache, DeviceId, Error, NamedSharding, Placement, Precision, Program, Slot, bind, bind1,
-    catch, matmul_precision, named_axes, trace,
+    Array, Cache, DeviceId, Error, NamedSharding, Placement, Program, Slot, bind, bind1, catch,
+    named_axes, trace,
 };
 use crate::parallel::PerArgument;
 use crate::passes::{self, Plan, PlanInput};
@@ -73,10 +74,10 @@ pub fn jit<A: Args, F: Function<A> + Send + Sync + 'static>(f: F) -> Jit<A, F::O
     }
 }
 
-/// The scopes of a call that its compiled program depends on.
+/// The scoped settings that the compiled program of a call depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct CallScope {
-    precision: Precision,
+    trace: TraceScope,
     default_device: DeviceId,
 }
 
@@ -284,7 +285,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
         if trace::jit_disabled() {
             return Ok(self.interpret(arguments)?);
         }
-        let scope = CallScope { precision: matmul_precision(), default_device: default_device()? };
+        let scope = CallScope { trace: TraceScope::current(), default_device: default_device()? };
         let hit = match self.lookup(arguments, scope)? {
             Some(hit) => hit,
             None => self.lookup_or_compile(arguments, scope)?,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 scoped!(
     /// The device chosen by `with_default_device`.
-    static DEFAULT_DEVICE: Option<DeviceId> = None
+    keyed static DEFAULT_DEVICE: Option<DeviceId> = None
 );
 
 /// Returns the buffer if it is on a single device.
@@ -69,7 +69,7 @@ pub(crate) fn committed_placement(array: &Array) -> Option<Placement> {
 /// # Errors
 /// `Plugin` if there is no usable plugin.
 pub(crate) fn default_device() -> Result<DeviceId, Error> {
-    match DEFAULT_DEVICE.get() {
+    match DEFAULT_DEVICE.key() {
         Some(id) => Ok(id),
         None => Ok(runtime()?.first_device()),
     }

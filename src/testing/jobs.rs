@@ -1,8 +1,8 @@
 //! Runs many small programs as one module, because compilation dominates the time of the laws.
 
-use crate::core::{Array, Error, Program, backend};
+use crate::core::{Array, Error, Program};
+use crate::jit::jit;
 use crate::passes;
-use crate::transforms::staging::trace_rules;
 
 /// Programs and lists of arguments to run them on. Equal programs are compiled once, and all of
 /// them as one module.
@@ -63,9 +63,11 @@ fn run_alone(queued: &QueuedProgram) -> ProgramResults {
     Ok(runs.into_iter().next().unwrap_or_default())
 }
 
-/// Runs programs as one module and returns, for each, the results on each list of arguments.
+/// Runs programs as one module and returns, for each, the results on each list of arguments. The
+/// module is dropped at the end: thousands of them would fill the memory of a process.
 fn run_as_module(all: &[&QueuedProgram]) -> Result<Vec<Vec<Vec<Array>>>, Error> {
-    let joined = join(all);
+    let programs: Vec<Program> = all.iter().map(|queued| queued.program.clone()).collect();
+    let joined = jit(move |inputs: Vec<Array>| evaluate_all(&programs, &inputs));
     let rounds = all.iter().map(|queued| queued.arguments.len()).max().unwrap_or(0);
     let mut runs = vec![Vec::new(); all.len()];
     for round in 0..rounds {
@@ -74,7 +76,7 @@ fn run_as_module(all: &[&QueuedProgram]) -> Result<Vec<Vec<Vec<Array>>>, Error> 
             queued.arguments[round.min(queued.arguments.len() - 1)].clone()
         };
         let arguments: Vec<Array> = all.iter().flat_map(|queued| of(queued)).collect();
-        let mut results = backend().run(&joined, &arguments)?.into_iter();
+        let mut results = joined.call(&arguments)?.into_iter();
         for (queued, runs) in all.iter().zip(&mut runs) {
             let own: Vec<Array> = results.by_ref().take(queued.program.outputs().len()).collect();
             if round < queued.arguments.len() {
@@ -85,18 +87,15 @@ fn run_as_module(all: &[&QueuedProgram]) -> Result<Vec<Vec<Vec<Array>>>, Error> 
     Ok(runs)
 }
 
-/// Returns a program with the inputs and outputs of all programs.
-fn join(all: &[&QueuedProgram]) -> Program {
-    let avals = all.iter().flat_map(|queued| queued.program.avals_in());
-    trace_rules(avals, |mut inputs| {
-        let mut outputs = Vec::new();
-        for queued in all {
-            let (own, rest) = inputs.split_at(queued.program.inputs().len());
-            outputs.extend(passes::eval(&queued.program, own));
-            inputs = rest;
-        }
-        outputs
-    })
+/// Evaluates all programs, each on its part of the inputs, and joins their outputs.
+fn evaluate_all(programs: &[Program], mut inputs: &[Array]) -> Vec<Array> {
+    let mut outputs = Vec::new();
+    for program in programs {
+        let (own, rest) = inputs.split_at(program.inputs().len());
+        outputs.extend(passes::eval(program, own));
+        inputs = rest;
+    }
+    outputs
 }
 
 impl Results {

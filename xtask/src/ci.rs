@@ -11,10 +11,10 @@ const WITH_JAX: &[(&str, &str)] = &[("OXIDAX_BENCH_PYTHON", "python-compat/.venv
 
 /// The checks in order.
 ///
-/// Dependencies are built once for the tests and once, in release, for the examples: commands that
+/// Dependencies are built once, in the dev profile with all features of the workspace: commands that
 /// select other packages would enable other features. `cargo test --workspace` is the command of
 /// the README and enables all features of the library. Benchmarks are smoke tests here: they run
-/// briefly and without optimization, share the build of the tests, and no figure passes or fails.
+/// briefly and without optimization, and no figure passes or fails.
 const STEPS: &[Step] = &[
     FORMAT,
     Step { name: "licences", action: Action::Call(licences::check) },
@@ -39,7 +39,7 @@ const STEPS: &[Step] = &[
     // The scripts below run these binaries.
     Step {
         name: "examples",
-        action: Action::Run(&["cargo", "build", "--release", "--workspace", "--bins"], &[]),
+        action: Action::Run(&["cargo", "build", "--workspace", "--bins"], &[]),
     },
     Step {
         name: "mlp on Fashion-MNIST",

@@ -65,8 +65,12 @@ pub trait FromParameters: Sized {
 
 impl<T: serde::de::DeserializeOwned> FromParameters for T {
     fn from_parameters(parameters: serde_json::Value) -> RuleResult<T> {
-        serde_json::from_value(parameters).map_err(|error| RuleError::value(error.to_string()))
+        serde_json::from_value(parameters).map_err(unreadable)
     }
+}
+
+fn unreadable(error: serde_json::Error) -> RuleError {
+    RuleError::value(error.to_string())
 }
 
 /// Side effects of an equation.

@@ -37,7 +37,7 @@ pub struct RegistryEntry {
 
 impl RegistryEntry {
     /// Builds the entry of a primitive. Exemplars are kept with the feature `testing`; without it
-    /// they are not compiled.
+    /// no program contains them.
     pub const fn new(
         name: &'static str,
         read: ReadPrimitive,
@@ -85,9 +85,13 @@ pub struct Exemplar {
 impl Exemplar {
     /// Creates an exemplar of `primitive` with these operands.
     pub fn new(primitive: impl Primitive, operands: impl IntoIterator<Item = Sample>) -> Exemplar {
+        Exemplar::shared(Arc::new(primitive), operands.into_iter().collect())
+    }
+
+    fn shared(primitive: Arc<dyn Primitive>, operands: Vec<Sample>) -> Exemplar {
         Exemplar {
-            primitive: Arc::new(primitive),
-            operands: operands.into_iter().collect(),
+            primitive,
+            operands,
             axes: Vec::new(),
             differentiable: true,
             reverse: true,

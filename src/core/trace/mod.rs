@@ -4,6 +4,7 @@ mod bind;
 pub(crate) mod named_axes;
 pub(crate) mod nan_check;
 pub(crate) mod rebinding;
+mod trace_scope;
 mod tracing;
 
 pub(crate) use super::error::loc::path;
@@ -11,6 +12,7 @@ pub(crate) use super::error::throw::{op_error, rule_error, throw, throw_op, thro
 pub use bind::{bind, bind1, throw_operands};
 pub(crate) use bind::{bind_at, bind_shared, result_avals};
 pub use named_axes::{AxisNames, axis_size};
+pub(crate) use trace_scope::TraceScope;
 pub(crate) use tracing::{
     Mode, Tracing, escaped_error, is_tracing, jit_disabled, same_value, same_variable,
     with_jit_disabled,

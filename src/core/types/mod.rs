@@ -12,7 +12,6 @@ pub(crate) mod small_float;
 pub use aval::Aval;
 pub use dtype::DType;
 pub use element::Element;
-pub(crate) use precision::matmul_precision;
 pub use precision::{Precision, with_matmul_precision};
 pub use promotion::promote;
 pub use scalar::Scalar;

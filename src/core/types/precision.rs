@@ -28,18 +28,16 @@ impl Precision {
     /// Returns `precisions`, or the precision in force if both are the default.
     pub(crate) fn or_scoped(precisions: [Precision; 2]) -> [Precision; 2] {
         match precisions {
-            [Precision::Default, Precision::Default] => [matmul_precision(); 2],
+            [Precision::Default, Precision::Default] => [MATMUL_PRECISION.get(); 2],
             precisions => precisions,
         }
     }
 }
 
-scoped!(static MATMUL_PRECISION: Precision = Precision::Default);
-
-/// Returns the default precision of matrix products on this thread.
-pub(crate) fn matmul_precision() -> Precision {
-    MATMUL_PRECISION.get()
-}
+scoped!(
+    /// The default precision of matrix products on this thread.
+    keyed pub(in crate::core) static MATMUL_PRECISION: Precision = Precision::Default
+);
 
 /// Runs `f` with `precision` as the default of matrix products and convolutions on this thread.
 ///

@@ -34,7 +34,7 @@ mod gpu {
     #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
     fn unknown_kind_is_an_error() {
         let error = Topology::named("rtx:1").unwrap_err().to_string();
-        assert!(error.contains("`rtx:1` is no topology"), "{error}");
+        assert!(error.contains("`rtx:1` is not a topology"), "{error}");
         assert!(error.contains("describes no GPU `rtx`") && error.contains("h100"), "{error}");
     }
 }
