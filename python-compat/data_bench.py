@@ -1,10 +1,10 @@
-"""Times of tf.data and grain for the pipeline that `benches/data.rs` measures.
+"""Measures tf.data and grain on the pipeline of `benches/data.rs`.
 
     python -m venv DIR && DIR/bin/pip install grain==0.2.18 tensorflow-cpu==2.21.0
     OXIDAX_BENCH_PYTHON=DIR/bin/python cargo bench --bench data
 
-With `--serve` it answers each line of standard input, a request in JSON, by a line of numbers: the seconds
-that one pass over the files takes in tf.data and in grain, or nothing for what is not installed.
+With `--serve`, reads one JSON request per line from standard input and answers each with a line of
+numbers: the seconds of one pass over the files. The list is empty if the library is not installed.
 """
 
 import glob
@@ -30,17 +30,17 @@ try:
     from grain import experimental
 except ImportError:
     grain = None
-# grain has no parser of examples: its users take TensorFlow's protocol buffers.
+# grain cannot parse `tf.train.Example`, so its users call TensorFlow's protocol buffers.
 EXAMPLE = tf.train.Example if tf else None
 
 
-def tf_data(files, work):
-    """A pass in tf.data, in the form that its guide on performance recommends."""
+def tf_data_pipeline(files, work):
+    """Returns the pipeline in tf.data, as its performance guide recommends."""
     records = tf.data.Dataset.from_tensor_slices(files).interleave(
         tf.data.TFRecordDataset, cycle_length=4, block_length=16
     )
     if work == "read":
-        # Counted inside tf.data: handing each record to Python would take longer than reading it.
+        # Counts inside tf.data, because passing each record to Python takes longer than reading it.
         return [records.reduce(np.int64(0), lambda count, _: count + 1).numpy()]
     features = {
         "image": tf.io.FixedLenFeature([], tf.string),
@@ -65,8 +65,8 @@ def tf_data(files, work):
     return batches.prefetch(2)
 
 
-def of_grain(files, work):
-    """A pass in grain, in one process: its worker processes need more cores than this has."""
+def grain_pipeline(files, work):
+    """Returns the pipeline in grain, in one process. Worker processes would need more cores."""
     records = experimental.InterleaveIterDataset(
         [experimental.TFRecordIterDataset(path) for path in files], cycle_length=4
     )
@@ -84,6 +84,7 @@ def of_grain(files, work):
 
 
 def seconds(make, files, work):
+    """Returns the duration of one pass."""
     start = time.perf_counter()
     count = sum(1 for _ in make(files, work))
     assert count > 0
@@ -91,15 +92,16 @@ def seconds(make, files, work):
 
 
 def serve():
+    """Answers requests until standard input ends."""
     for line in sys.stdin:
         request = json.loads(line)
         files = sorted(glob.glob(request["files"]))
         work = request["work"]
         answer = []
         if request["with"] == "tf.data" and tf:
-            answer = [seconds(tf_data, files, work)]
+            answer = [seconds(tf_data_pipeline, files, work)]
         if request["with"] == "grain" and grain and (EXAMPLE or work == "read"):
-            answer = [seconds(of_grain, files, work)]
+            answer = [seconds(grain_pipeline, files, work)]
         print(json.dumps(answer), flush=True)
 
 

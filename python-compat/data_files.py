@@ -1,9 +1,10 @@
-"""Writes the files that tests/cpu/data reads, with the programs whose formats they are in.
+"""Writes the files that tests/cpu/data reads, with NumPy, TensorFlow and safetensors.
 
-    python -m venv DIR && DIR/bin/pip install numpy==2.4.6 tensorflow-cpu==2.21.0 safetensors==0.8.0
+    python -m venv DIR
+    DIR/bin/pip install numpy==2.4.6 tensorflow-cpu==2.21.0 safetensors==0.8.0
     DIR/bin/python python-compat/data_files.py
 
-Every array counts up from 0, so that the tests can say what must be in it.
+The tests can compute every array: its elements count up from 0.
 """
 
 import pathlib
@@ -13,7 +14,7 @@ import tensorflow as tf
 from numpy.lib import format as npy
 from safetensors.numpy import save_file
 
-HERE = pathlib.Path(__file__).resolve().parent.parent / "tests" / "data" / "files"
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "tests" / "data" / "files"
 
 
 def counting(dtype, *shape, order="C"):
@@ -21,7 +22,7 @@ def counting(dtype, *shape, order="C"):
 
 
 def write_npy(name, array, version=None):
-    with open(HERE / name, "wb") as file:
+    with open(FOLDER / name, "wb") as file:
         npy.write_array(file, array, version=version)
 
 
@@ -36,9 +37,9 @@ def main():
     write_npy("bool.npy", np.array([True, False, True]))
     write_npy("empty.npy", counting("<f4", 0, 3))
     write_npy("text.npy", np.array(["a", "bc"]))
-    np.savez(HERE / "stored.npz", x=counting("f4", 2, 3), y=counting("i8", 2))
-    np.savez_compressed(HERE / "deflated.npz", x=counting("f4", 2, 3), y=counting("i8", 2))
-    save_file({"x": counting("f4", 2, 3), "y": counting("i8", 2)}, HERE / "two.safetensors")
+    np.savez(FOLDER / "stored.npz", x=counting("f4", 2, 3), y=counting("i8", 2))
+    np.savez_compressed(FOLDER / "deflated.npz", x=counting("f4", 2, 3), y=counting("i8", 2))
+    save_file({"x": counting("f4", 2, 3), "y": counting("i8", 2)}, FOLDER / "two.safetensors")
 
     def example(number):
         def bytes_list(*values):
@@ -56,7 +57,7 @@ def main():
         ).SerializeToString(deterministic=True)
 
     for name, compression in [("examples.tfrecord", ""), ("examples.tfrecord.gz", "GZIP")]:
-        with tf.io.TFRecordWriter(str(HERE / name), compression) as writer:
+        with tf.io.TFRecordWriter(str(FOLDER / name), compression) as writer:
             for number in range(3):
                 writer.write(example(number))
 
@@ -64,9 +65,9 @@ def main():
     image = np.zeros((8, 16, 3), np.uint8)
     image[:, :8, 0] = 255
     image[:, 8:, 2] = 255
-    (HERE / "halves.png").write_bytes(tf.io.encode_png(image).numpy())
-    (HERE / "halves.jpg").write_bytes(tf.io.encode_jpeg(image, quality=100).numpy())
-    (HERE / "grey.png").write_bytes(tf.io.encode_png(np.full((2, 2, 1), 7, np.uint8)).numpy())
+    (FOLDER / "halves.png").write_bytes(tf.io.encode_png(image).numpy())
+    (FOLDER / "halves.jpg").write_bytes(tf.io.encode_jpeg(image, quality=100).numpy())
+    (FOLDER / "grey.png").write_bytes(tf.io.encode_png(np.full((2, 2, 1), 7, np.uint8)).numpy())
 
 
 if __name__ == "__main__":

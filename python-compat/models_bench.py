@@ -1,12 +1,17 @@
-"""JAX's side of `benches/models.rs`: the same models under Optax, with the same numbers in them.
+"""Runs the models of `benches/models.rs` in JAX, with the same initial numbers.
 
     OXIDAX_BENCH_PYTHON=python-compat/.venv/bin/python cargo bench --bench models
 
-With `--serve` it answers each line of standard input, a request in JSON, by a line of numbers. `start` makes a model and calls it once:
-how many parameters it has, the seconds of that call, and what came out first. `run` calls it so often: milliseconds a call, by the clock and of
-processors.
+With `--serve`, reads one JSON request per line from standard input and answers each with a line of
+numbers:
 
-The MLP and GPT-2 are those of `recorder`, written with `jax.numpy`; ResNet-50 and BERT are modules of Flax.
+- `start` creates a model and calls it once. The answer is the number of parameters, the seconds of
+  the call and the first results.
+- `run` repeats the call. The answer is the milliseconds per call in wall time and in processor
+  time.
+
+The MLP and GPT-2 are those of `recorder` and use only `jax.numpy`. ResNet-50 and BERT are Flax
+modules. The optimizers are Optax's.
 """
 
 import functools
@@ -28,42 +33,42 @@ from recorder import gpt2_suite, training
 COMPARED = 8
 
 
-def hashed(n):
-    """The last stage of MurmurHash3, of 0 to n - 1."""
+def murmur_mix(n):
+    """Returns the final mix of MurmurHash3 for 0 to n - 1."""
     h = np.arange(n, dtype=np.uint32)
     h = (h ^ (h >> 16)) * np.uint32(0x85EBCA6B)
     h = (h ^ (h >> 13)) * np.uint32(0xC2B2AE35)
     return h ^ (h >> 16)
 
 
-def drawn_numbers(n):
-    """`numbers::numbers`: evenly spread over -1..1."""
-    return (hashed(n) >> 8).astype(np.float32) / np.float32(1 << 23) - np.float32(1)
+def draw_numbers(n):
+    """Returns `n` numbers between -1 and 1, as `numbers::numbers` does."""
+    return (murmur_mix(n) >> 8).astype(np.float32) / np.float32(1 << 23) - np.float32(1)
 
 
-def drawn_integers(n, end):
-    """`numbers::integers`."""
-    return (hashed(n) % np.uint32(end)).astype(np.int32)
+def draw_integers(n, end):
+    """Returns `n` integers below `end`, as `numbers::integers` does."""
+    return (murmur_mix(n) % np.uint32(end)).astype(np.int32)
 
 
-def drawn(types):
-    """`drawn::tree`: the leaves of a tree of types by their names and shapes."""
+def draw_tree(types):
+    """Fills a tree of types by the names and shapes of its leaves, as `drawn::tree` does."""
 
-    def leaf(path, of_type):
+    def leaf(path, leaf_type):
         name = path[-1].key
         if name in ("scale", "var"):
-            return jnp.ones(of_type.shape)
+            return jnp.ones(leaf_type.shape)
         if name in ("bias", "mean"):
-            return jnp.zeros(of_type.shape)
-        n = int(np.prod(of_type.shape))
-        most = np.float32(np.sqrt(3.0 / (n // of_type.shape[-1])))
-        return jnp.asarray((drawn_numbers(n) * most).reshape(of_type.shape))
+            return jnp.zeros(leaf_type.shape)
+        n = int(np.prod(leaf_type.shape))
+        limit = np.float32(np.sqrt(3.0 / (n // leaf_type.shape[-1])))
+        return jnp.asarray((draw_numbers(n) * limit).reshape(leaf_type.shape))
 
     return jax.tree_util.tree_map_with_path(leaf, types)
 
 
-def trained(step, state):
-    """A step over and over; the first results are the next call's arguments."""
+def training_loop(step, state):
+    """Returns a function that repeats a step on its results. It returns the loss of each step."""
 
     def call():
         nonlocal state
@@ -74,40 +79,56 @@ def trained(step, state):
 
 
 def mlp(_sizes, _bf16):
-    """`support/mlp.rs`."""
+    """Builds the model of `support/mlp.rs`."""
     sizes, batch = [784, 1024, 1024, 10], 128
-    params = drawn(jax.eval_shape(lambda key: training.init(key, sizes), jax.random.key(0)))
-    images = jnp.asarray((np.arange(batch * sizes[0]) % 255).astype(np.float32).reshape(batch, -1) / np.float32(255))
+    params = draw_tree(jax.eval_shape(lambda key: training.init(key, sizes), jax.random.key(0)))
+    images = jnp.asarray(
+        (np.arange(batch * sizes[0]) % 255).astype(np.float32).reshape(batch, -1) / np.float32(255)
+    )
     labels = jnp.asarray(np.arange(batch, dtype=np.int32) % 10)
     step = training.make_step("gelu")
-    return params, trained(lambda *state: step(*state, images, labels), (params, training.optimizer().init(params)))
+    return params, training_loop(
+        lambda *state: step(*state, images, labels), (params, training.optimizer().init(params))
+    )
 
 
 def gpt2(sizes, bf16):
-    """`examples/gpt2`, with its recipe."""
+    """Builds the model of `examples/gpt2` with its training recipe."""
     recipe = gpt2_suite.RECIPE | {"steps": 2000, "warmup": 100}
     sizes = sizes | {"epsilon": 1e-5}
-    rule = gpt2_suite.optimizer(recipe)
-    params = drawn(jax.eval_shape(lambda key: gpt2_suite.init(key, sizes["vocabulary"], sizes), jax.random.key(0)))
-    text = drawn_integers(sizes["batch"] * (sizes["context"] + 1), sizes["vocabulary"]).reshape(sizes["batch"], -1)
-    tokens, following = jnp.asarray(text[:, :-1]), jnp.asarray(text[:, 1:])
+    optimizer = gpt2_suite.optimizer(recipe)
+    params = draw_tree(
+        jax.eval_shape(
+            lambda key: gpt2_suite.init(key, sizes["vocabulary"], sizes), jax.random.key(0)
+        )
+    )
+    text = draw_integers(sizes["batch"] * (sizes["context"] + 1), sizes["vocabulary"]).reshape(
+        sizes["batch"], -1
+    )
+    tokens, targets = jnp.asarray(text[:, :-1]), jnp.asarray(text[:, 1:])
     compute = jnp.bfloat16 if bf16 else jnp.float32
 
-    def loss(params, tokens, following):
-        logits = gpt2_suite.forward(jax.tree.map(lambda leaf: leaf.astype(compute), params), tokens, sizes)
-        return optax.softmax_cross_entropy_with_integer_labels(logits.astype(jnp.float32), following).mean()
+    def loss(params, tokens, targets):
+        logits = gpt2_suite.forward(
+            jax.tree.map(lambda leaf: leaf.astype(compute), params), tokens, sizes
+        )
+        return optax.softmax_cross_entropy_with_integer_labels(
+            logits.astype(jnp.float32), targets
+        ).mean()
 
     @functools.partial(jax.jit, donate_argnums=(0, 1))
-    def step(params, state, tokens, following):
-        value, grads = jax.value_and_grad(loss)(params, tokens, following)
-        updates, state = rule.update(grads, state, params)
+    def step(params, state, tokens, targets):
+        value, grads = jax.value_and_grad(loss)(params, tokens, targets)
+        updates, state = optimizer.update(grads, state, params)
         return optax.apply_updates(params, updates), state, value
 
-    return params, trained(lambda *state: step(*state, tokens, following), (params, rule.init(params)))
+    return params, training_loop(
+        lambda *state: step(*state, tokens, targets), (params, optimizer.init(params))
+    )
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3, 1x1 beside a shortcut."""
+    """Convolutions 1x1, 3x3 and 1x1 with a shortcut."""
 
     features: int
     stride: int
@@ -123,7 +144,7 @@ class Bottleneck(nn.Module):
 
 
 class ConvNorm(nn.Module):
-    """A convolution, and the normalization of what comes out."""
+    """A convolution followed by batch normalization."""
 
     features: int
     window: int
@@ -132,12 +153,14 @@ class ConvNorm(nn.Module):
     @nn.compact
     def __call__(self, x):
         padding = ((self.window // 2,) * 2,) * 2
-        y = nn.Conv(self.features, (self.window,) * 2, strides=self.stride, padding=padding, use_bias=False)(x)
+        y = nn.Conv(
+            self.features, (self.window,) * 2, strides=self.stride, padding=padding, use_bias=False
+        )(x)
         return nn.BatchNorm(use_running_average=False, momentum=0.9, epsilon=1e-5)(y)
 
 
 class ResNet50(nn.Module):
-    """Strides in the 3x3 convolutions, as torchvision and Flax's own example have it."""
+    """ResNet-50 with strides in the 3x3 convolutions, as in torchvision and Flax's example."""
 
     @nn.compact
     def __call__(self, x):
@@ -150,25 +173,33 @@ class ResNet50(nn.Module):
 
 
 def resnet50(sizes, _bf16):
-    """`support/models/resnet.rs`."""
+    """Builds the model of `support/models/resnet.rs`."""
     batch, side = sizes["batch"], sizes["side"]
-    images = jnp.asarray(drawn_numbers(batch * side * side * 3).reshape(batch, side, side, 3))
-    labels = jnp.asarray(drawn_integers(batch, 1000))
-    model, rule = ResNet50(), optax.sgd(0.1, momentum=0.9)
-    variables = drawn(jax.eval_shape(model.init, jax.random.key(0), images))
+    images = jnp.asarray(draw_numbers(batch * side * side * 3).reshape(batch, side, side, 3))
+    labels = jnp.asarray(draw_integers(batch, 1000))
+    model, optimizer = ResNet50(), optax.sgd(0.1, momentum=0.9)
+    variables = draw_tree(jax.eval_shape(model.init, jax.random.key(0), images))
     params, stats = variables["params"], variables["batch_stats"]
 
     def loss(params, stats, images, labels):
-        logits, changed = model.apply({"params": params, "batch_stats": stats}, images, mutable=["batch_stats"])
-        return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean(), changed["batch_stats"]
+        logits, new_stats = model.apply(
+            {"params": params, "batch_stats": stats}, images, mutable=["batch_stats"]
+        )
+        return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean(), new_stats[
+            "batch_stats"
+        ]
 
     @functools.partial(jax.jit, donate_argnums=(0, 1, 2))
     def step(params, stats, state, images, labels):
-        (value, stats), grads = jax.value_and_grad(loss, has_aux=True)(params, stats, images, labels)
-        updates, state = rule.update(grads, state, params)
+        (value, stats), grads = jax.value_and_grad(loss, has_aux=True)(
+            params, stats, images, labels
+        )
+        updates, state = optimizer.update(grads, state, params)
         return optax.apply_updates(params, updates), stats, state, value
 
-    return params, trained(lambda *state: step(*state, images, labels), (params, stats, rule.init(params)))
+    return params, training_loop(
+        lambda *state: step(*state, images, labels), (params, stats, optimizer.init(params))
+    )
 
 
 class Encoder(nn.Module):
@@ -182,52 +213,58 @@ class Encoder(nn.Module):
         norm = functools.partial(nn.LayerNorm, epsilon=1e-12)
         b, t, width = x.shape
         query, key, value = (nn.Dense(width)(x).reshape(b, t, self.heads, -1) for _ in range(3))
-        found = nn.dot_product_attention(query, key, value, mask=mask)
-        x = norm()(x + nn.Dense(width)(found.reshape(b, t, width)))
+        attended = nn.dot_product_attention(query, key, value, mask=mask)
+        x = norm()(x + nn.Dense(width)(attended.reshape(b, t, width)))
         return norm()(x + nn.Dense(width)(nn.gelu(nn.Dense(self.inner)(x), approximate=False)))
 
 
 class Bert(nn.Module):
-    """Embeddings of sentences: the mean of their tokens, of length 1."""
+    """Sentence embeddings: the mean of the token vectors, normalized to length 1."""
 
     sizes: dict
 
     @nn.compact
-    def __call__(self, tokens, seen):
+    def __call__(self, tokens, mask):
         sizes = self.sizes
         table = lambda n: nn.Embed(n, sizes["width"])
-        x = table(sizes["vocabulary"])(tokens) + table(sizes["positions"])(jnp.arange(tokens.shape[1])) + table(2)(jnp.zeros_like(tokens))
+        x = (
+            table(sizes["vocabulary"])(tokens)
+            + table(sizes["positions"])(jnp.arange(tokens.shape[1]))
+            + table(2)(jnp.zeros_like(tokens))
+        )
         x = nn.LayerNorm(epsilon=1e-12)(x)
         for _ in range(sizes["layers"]):
-            x = Encoder(sizes["heads"], sizes["inner"])(x, seen[:, None, None, :])
-        counted = seen[:, :, None].astype(x.dtype)
-        mean = (x * counted).sum(1) / counted.sum(1)
+            x = Encoder(sizes["heads"], sizes["inner"])(x, mask[:, None, None, :])
+        weights = mask[:, :, None].astype(x.dtype)
+        mean = (x * weights).sum(1) / weights.sum(1)
         return mean / jnp.sqrt((mean * mean).sum(-1, keepdims=True))
 
 
 def bert(sizes, _bf16):
-    """`support/models/bert.rs`."""
+    """Builds the model of `support/models/bert.rs`."""
     batch, context = sizes["batch"], sizes["context"]
-    tokens = jnp.asarray(drawn_integers(batch * context, sizes["vocabulary"]).reshape(batch, context))
-    lengths = np.array([context - at * (context // 2) // batch for at in range(batch)])
-    seen = jnp.asarray(np.arange(context)[None, :] < lengths[:, None])
+    tokens = jnp.asarray(
+        draw_integers(batch * context, sizes["vocabulary"]).reshape(batch, context)
+    )
+    lengths = np.array([context - row * (context // 2) // batch for row in range(batch)])
+    mask = jnp.asarray(np.arange(context)[None, :] < lengths[:, None])
     model = Bert(sizes)
-    params = drawn(jax.eval_shape(model.init, jax.random.key(0), tokens, seen))
+    params = draw_tree(jax.eval_shape(model.init, jax.random.key(0), tokens, mask))
     embed = jax.jit(model.apply)
-    return params, lambda: np.asarray(embed(params, tokens, seen)).ravel()[:COMPARED].tolist()
+    return params, lambda: np.asarray(embed(params, tokens, mask)).ravel()[:COMPARED].tolist()
 
 
 MODELS = {"mlp": mlp, "gpt2": gpt2, "resnet50": resnet50, "bert": bert}
 
 
 def serve():
-    """Answers requests until there are no more."""
+    """Answers requests until standard input ends."""
     call = None
     for line in sys.stdin:
         request = json.loads(line)
         if request["what"] == "start":
-            wanted, call = request["start"], None
-            params, call = MODELS[wanted["model"]](wanted["sizes"], wanted.get("bf16", False))
+            settings, call = request["start"], None
+            params, call = MODELS[settings["model"]](settings["sizes"], settings.get("bf16", False))
             parameters = sum(leaf.size for leaf in jax.tree.leaves(params))
             del params
             start = time.perf_counter()
@@ -238,7 +275,9 @@ def serve():
             start = [clock() for clock in clocks]
             for _ in range(request["calls"]):
                 call()
-            answer = [(clock() - begin) * 1000 / request["calls"] for clock, begin in zip(clocks, start)]
+            answer = [
+                (clock() - begin) * 1000 / request["calls"] for clock, begin in zip(clocks, start)
+            ]
         print(json.dumps(answer), flush=True)
 
 

@@ -1,7 +1,7 @@
 """Writes `docs/jax-names.md`: the public names of JAX and their counterparts in oxidax.
 
-`names.py --check` compares the page with a new one. Needs JAX. A test checks the page against the
-sources without JAX.
+`names.py --check` compares the committed page with a newly generated one. Requires JAX. A test
+checks the page against the sources without JAX.
 """
 
 import argparse
@@ -17,17 +17,25 @@ from names_of_jax import LEFT_OUT, OTHER, REFUSED
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "jax-names.md"
 ARRAYS = ["ops", "primitives", "control_flow", "transforms"]
-# JAX's module, and the folders of `src` in which its functions are looked for, in this order.
+# Folders of `src` that contain the counterparts of each module of JAX, in the order of the search.
 MODULES = {
-    "jax.numpy": ARRAYS, "jax.lax": ["parallel", "primitives", "control_flow", "ops", "core"], "jax.nn": ["ops", "primitives"], "jax.random": ["random"],
-    "jax.scipy.special": ["ops/special", "primitives", "ops"], "jax.scipy.stats": ["ops/stats"], "jax.numpy.linalg": ["ops/linalg", "ops/linalg.rs"],
+    "jax.numpy": ARRAYS,
+    "jax.lax": ["parallel", "primitives", "control_flow", "ops", "core"],
+    "jax.nn": ["ops", "primitives"],
+    "jax.random": ["random"],
+    "jax.scipy.special": ["ops/special", "primitives", "ops"],
+    "jax.scipy.stats": ["ops/stats"],
+    "jax.numpy.linalg": ["ops/linalg", "ops/linalg.rs"],
     "jax.numpy.fft": ["ops/fft", "ops/fft.rs"],
-}  # fmt: skip
-# How a function of these modules is written.
+}
+# Prefix of the paths to a module's functions.
 PREFIX = {
-    "jax.random": "random::", "jax.scipy.stats": "stats::", "jax.numpy.linalg": "linalg::", "jax.numpy.fft": "fft::",
+    "jax.random": "random::",
+    "jax.scipy.stats": "stats::",
+    "jax.numpy.linalg": "linalg::",
+    "jax.numpy.fft": "fft::",
     "jax.scipy.special": "special::",
-}  # fmt: skip
+}
 ABOUT = """\
 # JAX's names
 
@@ -41,35 +49,35 @@ particular devices; these are listed as left out.
 
 
 def sources(folder: str) -> list[Path]:
-    """The Rust files of a folder of `src`, or the one file."""
+    """Returns the Rust files of a folder of `src`, or the single file."""
     path = ROOT / "src" / folder
     return sorted(path.rglob("*.rs")) if path.is_dir() else [path] if path.exists() else []
 
 
 def functions(folder: str) -> dict[str, Path]:
-    """Public functions of a folder that are no methods, and public types."""
-    found = {}
+    """Returns the public functions (without methods) and types of a folder, with their files."""
+    files = {}
     for path in sources(folder):
         text = path.read_text().split("#[cfg(test)]")[0]
         for name in re.findall(r"^pub (?:const )?(?:fn|struct|enum|trait) (\w+)", text, re.M):
-            found.setdefault(name, path)
-    return found
+            files.setdefault(name, path)
+    return files
 
 
 def methods() -> set[str]:
-    """Public methods of `Array`, those that macros write included."""
-    found = set()
+    """Returns the public methods of `Array`, including those that macros generate."""
+    names = set()
     for path in [*sources("ops"), *sources("core/array")]:
         text = path.read_text()
         for block in re.findall(r"^impl Array \{(.*?)^\}", text, re.M | re.S):
-            found |= set(re.findall(r"^    pub fn (\w+)", block, re.M))
+            names |= set(re.findall(r"^    pub fn (\w+)", block, re.M))
         for block in re.findall(r"^(?:unary|compare)!\((.*?)^\);", text, re.M | re.S):
-            found |= set(re.findall(r"^    (\w+)(?: = \w+)?;", block, re.M))
-    return found
+            names |= set(re.findall(r"^    (\w+)(?: = \w+)?;", block, re.M))
+    return names
 
 
 def distribution_methods() -> dict[str, str]:
-    """Methods of distributions by their name in `jax.scipy.stats`, from the aliases in the sources."""
+    """Returns the methods of distributions by name in `jax.scipy.stats`, from doc aliases."""
     methods = {}
     for path in sources("ops/stats"):
         owner = ""
@@ -81,16 +89,20 @@ def distribution_methods() -> dict[str, str]:
     return methods
 
 
-def path_of(module: str, name: str, where: Path) -> str:
-    """How the function is written."""
+def path_of(module: str, name: str, file: Path) -> str:
+    """Returns the path of a function relative to the prelude."""
     prefix = PREFIX.get(module, "")
-    if prefix == "special::" and "special" not in where.parts[-2]:
+    if prefix == "special::" and "special" not in file.parts[-2]:
         prefix = ""
     return prefix + name
 
 
-def public(module: str) -> list[str]:
-    """JAX's public names; of `jax.scipy.stats` also the functions of its distributions. Primitives (`…_p`) are objects, not functions."""
+def public_names(module: str) -> list[str]:
+    """Returns JAX's public names.
+
+    For `jax.scipy.stats`, includes the functions of its distributions. Omits primitives (`…_p`),
+    which are objects and not functions.
+    """
     loaded = importlib.import_module(module)
     names = []
     for name in dir(loaded):
@@ -105,45 +117,62 @@ def public(module: str) -> list[str]:
 
 
 def section(module: str) -> str:
-    """The module's part of the page."""
-    left_out = {name: reason for reason, names in LEFT_OUT.get(module, {}).items() for name in names.split()}
-    found = [(folder, functions(folder)) for folder in MODULES[module]]
-    of_array = methods() if module in ("jax.numpy", "jax.lax", "jax.nn") else set()
-    same, other, missing = [], {}, []
+    """Returns the page's section on a module."""
+    left_out = {
+        name: reason for reason, names in LEFT_OUT.get(module, {}).items() for name in names.split()
+    }
+    candidates = [(folder, functions(folder)) for folder in MODULES[module]]
+    array_methods = methods() if module in ("jax.numpy", "jax.lax", "jax.nn") else set()
+    same_name, other_name, missing = [], {}, []
     distributions = distribution_methods()
     refused = REFUSED.get(module, {})
-    stale = set(left_out) | set(refused) | set(OTHER.get(module, {}))
-    names = public(module)
-    unknown = stale - set(names)
+    listed = set(left_out) | set(refused) | set(OTHER.get(module, {}))
+    names = public_names(module)
+    unknown = listed - set(names)
     if unknown:
-        sys.exit(f"names_of_jax.py speaks of {sorted(unknown)}, which are not in {module}")
+        sys.exit(f"names_of_jax.py lists {sorted(unknown)}, which {module} does not have")
     for name in names:
         if name in left_out or name in refused:
             continue
-        inner = name.split(".")
-        if len(inner) == 2:
+        parts = name.split(".")
+        if len(parts) == 2:
             if name in distributions:
-                other[name] = distributions[name]
+                other_name[name] = distributions[name]
             else:
                 missing.append(name)
             continue
-        written = OTHER.get(module, {}).get(name)
-        place = next((where[name] for _, where in found if name in where), None)
-        exists = written is None or written.startswith(("std::", "DType", "i")) or known(written)
-        if place is not None and (written is None or written == name):
-            same.append(path_of(module, name, place))
-        elif written is not None and exists:
-            other[name] = written
-        elif name in of_array:
-            same.append(f"Array::{name}")
+        counterpart = OTHER.get(module, {}).get(name)
+        file = next((files[name] for _, files in candidates if name in files), None)
+        exists = (
+            counterpart is None
+            or counterpart.startswith(("std::", "DType", "i"))
+            or is_defined(counterpart)
+        )
+        if file is not None and (counterpart is None or counterpart == name):
+            same_name.append(path_of(module, name, file))
+        elif counterpart is not None and exists:
+            other_name[name] = counterpart
+        elif name in array_methods:
+            same_name.append(f"Array::{name}")
         else:
             missing.append(name)
-    there, counted = len(same) + len(other), len(same) + len(other) + len(refused) + len(missing)
-    share = 100 * there / counted if counted else 100.0
-    lines = [f"## `{module}`", "", f"{there} of {counted} names are there: {share:.1f} %.", ""]
-    lines += paragraph("Under the same name", same)
-    if other:
-        lines += ["| JAX | oxidax |", "|---|---|", *(f"| `{name}` | `{written}` |" for name, written in sorted(other.items())), ""]
+    covered, total = (
+        len(same_name) + len(other_name),
+        len(same_name) + len(other_name) + len(refused) + len(missing),
+    )
+    percentage = 100 * covered / total if total else 100.0
+    lines = [f"## `{module}`", "", f"{covered} of {total} names are there: {percentage:.1f} %.", ""]
+    lines += paragraph("Under the same name", same_name)
+    if other_name:
+        lines += [
+            "| JAX | oxidax |",
+            "|---|---|",
+            *(
+                f"| `{name}` | `{counterpart}` |"
+                for name, counterpart in sorted(other_name.items())
+            ),
+            "",
+        ]
     for name, reason in sorted(refused.items()):
         lines += [f"- Refused: `{name}`: {reason}."]
     lines += [""] if refused else []
@@ -156,10 +185,14 @@ def section(module: str) -> str:
     return "\n".join(lines)
 
 
-def known(path: str) -> bool:
-    """Whether the last part of a path is defined somewhere in the sources."""
+def is_defined(path: str) -> bool:
+    """Returns true if the sources define the last segment of a path."""
     last = path.split("::")[-1]
-    pattern = re.compile(rf"pub (?:const )?(?:fn|struct|enum|trait|mod) {last}\b|^    {last}(?: = \w+)?;|^    {last},$|macro_rules! {last}\b", re.M)
+    pattern = re.compile(
+        rf"pub (?:const )?(?:fn|struct|enum|trait|mod) {last}\b"
+        rf"|^    {last}(?: = \w+)?;|^    {last},$|macro_rules! {last}\b",
+        re.M,
+    )
     return any(pattern.search(path.read_text()) for path in sources("."))
 
 
@@ -172,18 +205,24 @@ def paragraph(title: str, names: list[str]) -> list[str]:
 
 
 def main() -> int:
-    """Writes the page, or compares it."""
+    """Writes the page, or compares it with the committed one."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    parser.add_argument(
+        "--check", action="store_true", help="compare the page instead of writing it"
+    )
     args = parser.parse_args()
     page = ABOUT + "\n" + "\n".join(section(module) for module in MODULES).rstrip() + "\n"
     if args.check:
-        same = PAGE.exists() and PAGE.read_text() == page
-        print("docs/jax-names.md is up to date" if same else "docs/jax-names.md is stale: run python-compat/names.py")
-        return 0 if same else 1
+        is_current = PAGE.exists() and PAGE.read_text() == page
+        print(
+            "docs/jax-names.md is up to date"
+            if is_current
+            else "docs/jax-names.md is stale: run python-compat/names.py"
+        )
+        return 0 if is_current else 1
     PAGE.write_text(page)
-    for module, share in re.findall(r"## `([\w.]+)`\n\n.*?: ([\d.]+) %", page):
-        print(f"{module}: {share} %")
+    for module, percentage in re.findall(r"## `([\w.]+)`\n\n.*?: ([\d.]+) %", page):
+        print(f"{module}: {percentage} %")
     return 0
 
 

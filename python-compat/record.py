@@ -1,4 +1,8 @@
-"""Records the fixtures: `record.py [SUITE …]`; `record.py --check` recomputes a sample and compares it with what is committed."""
+"""Records the fixtures.
+
+`record.py [SUITE …]` writes suites. `record.py --check [SUITE …]` recomputes a sample and compares
+it with the committed fixtures.
+"""
 
 import argparse
 import importlib
@@ -7,24 +11,64 @@ import subprocess
 import sys
 import time
 
-# One thread and one instruction set give the same roundings on any two x86-64 machines with AVX2.
+# With one thread and one instruction set, rounding is the same on all x86-64 machines with AVX2.
 os.environ["XLA_FLAGS"] = "--xla_cpu_max_isa=AVX2 --xla_cpu_multi_thread_eigen=false"
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_ENABLE_X64"] = "1"
 os.environ["JAX_THREEFRY_PARTITIONABLE"] = "1"
 
-SUITES = ["promotion", "random", "samplers", "mlp", "fashion", "gpt2", "resnet", "ops", "lax", "special", "numpy", "linalg", "transforms", "control_flow", "collectives", "parallel", "nn", "layers", "optim", "api"]
-# One case in so many is recomputed by `--check`; 1 takes every case.
+SUITES = [
+    "promotion",
+    "random",
+    "samplers",
+    "mlp",
+    "fashion",
+    "gpt2",
+    "resnet",
+    "ops",
+    "lax",
+    "special",
+    "numpy",
+    "linalg",
+    "transforms",
+    "control_flow",
+    "collectives",
+    "parallel",
+    "nn",
+    "layers",
+    "optim",
+    "api",
+]
+# `--check` recomputes one in this many cases of a suite. 1 selects every case.
 STRIDE = {
-    "random": 20, "samplers": 24, "mlp": 1, "gpt2": 1, "resnet": 3, "ops": 24, "lax": 24, "special": 8, "numpy": 16, "linalg": 24, "transforms": 12, "control_flow": 8, "collectives": 6, "parallel": 6, "nn": 5, "layers": 8, "optim": 4, "api": 20,
-}  # fmt: skip
+    "random": 20,
+    "samplers": 24,
+    "mlp": 1,
+    "gpt2": 1,
+    "resnet": 3,
+    "ops": 24,
+    "lax": 24,
+    "special": 8,
+    "numpy": 16,
+    "linalg": 24,
+    "transforms": 12,
+    "control_flow": 8,
+    "collectives": 6,
+    "parallel": 6,
+    "nn": 5,
+    "layers": 8,
+    "optim": 4,
+    "api": 20,
+}
 
 
 def main() -> int:
-    """Runs the suites asked for."""
+    """Records or checks the selected suites."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suites", nargs="*", choices=[[], *SUITES], help="default: all")
-    parser.add_argument("--check", action="store_true", help="compare a sample instead of writing")
+    parser.add_argument(
+        "--check", action="store_true", help="compare a sample instead of recording"
+    )
     args = parser.parse_args()
     names = args.suites or [name for name in SUITES if not (args.check and name == "fashion")]
     problems, failed = [], 0
@@ -32,8 +76,11 @@ def main() -> int:
         os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=8"
     for name in names:
         if name == "parallel" and len(names) > 1:
-            # A process has so many devices once and for all, and the roundings of others depend on their number.
-            failed = subprocess.call([sys.executable, __file__, *(["--check"] if args.check else []), name])
+            # The number of devices is fixed for a process, and the rounding of other suites depends
+            # on it.
+            failed = subprocess.call(
+                [sys.executable, __file__, *(["--check"] if args.check else []), name]
+            )
             continue
         start = time.perf_counter()
         module = importlib.import_module(f"recorder.{name}_suite")

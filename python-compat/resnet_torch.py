@@ -1,9 +1,11 @@
-"""A small ResNet in PyTorch under torchvision's names, saved as safetensors, and the logits it computes: `fixtures/resnet_torch/`.
+"""Saves a small PyTorch ResNet and its logits: `fixtures/resnet_torch/`.
 
-`model.safetensors` is what `--weights FILE` of `examples/resnet` takes, and `examples/resnet/tests` compares with. Weights and statistics are random; the
-network is one of torchvision's (v1.5) with one bottleneck in each stage and width 4.
+`model.safetensors` has torchvision's names. `examples/resnet` reads it with `--weights FILE`, and
+its tests compare with `recorded.safetensors`. Weights and statistics are random. The network is
+torchvision's (v1.5), with one bottleneck per stage and width 4.
 
-Needs CPython 3.11 with `torch`, `numpy` and `safetensors` of `requirements-gpt2.txt`. CI does not run it: recorded numbers last.
+Requires CPython 3.11 with `torch`, `numpy` and `safetensors` of `requirements-gpt2.txt`. CI does
+not run this script, because recorded numbers do not change.
 """
 
 from pathlib import Path
@@ -18,7 +20,7 @@ MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 with the stride, 1x1; names as torchvision has them."""
+    """Convolutions 1x1, 3x3 with the stride, and 1x1, with torchvision's names."""
 
     def __init__(self, n_in, n, stride):
         super().__init__()
@@ -35,6 +37,8 @@ class Bottleneck(nn.Module):
 
 
 class Net(nn.Module):
+    """A ResNet with one bottleneck per stage."""
+
     def __init__(self):
         super().__init__()
         self.conv1, self.bn1 = nn.Conv2d(3, WIDTH, 7, 2, 3, bias=False), nn.BatchNorm2d(WIDTH)
@@ -42,7 +46,11 @@ class Net(nn.Module):
         n_in = WIDTH
         for stage in range(4):
             n = WIDTH * 2**stage
-            setattr(self, f"layer{stage + 1}", nn.Sequential(Bottleneck(n_in, n, 1 if stage == 0 else 2)))
+            setattr(
+                self,
+                f"layer{stage + 1}",
+                nn.Sequential(Bottleneck(n_in, n, 1 if stage == 0 else 2)),
+            )
             n_in = 4 * n
         self.fc = nn.Linear(n_in, CLASSES)
 
@@ -53,12 +61,15 @@ class Net(nn.Module):
 
 
 def main():
+    """Writes the fixtures."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model = Net().eval()
     with torch.no_grad():
         for name, leaf in model.state_dict().items():
-            if name.endswith(("running_var", "bn1.weight", "bn2.weight", "bn3.weight", "downsample.1.weight")):
+            if name.endswith(
+                ("running_var", "bn1.weight", "bn2.weight", "bn3.weight", "downsample.1.weight")
+            ):
                 leaf.uniform_(0.5, 1.5)
             elif name.endswith(("running_mean", "bias")):
                 leaf.uniform_(-0.5, 0.5)
@@ -66,7 +77,10 @@ def main():
         x = (images.float() / 255 - torch.tensor(MEAN)) / torch.tensor(DEVIATION)
         logits = model(x.permute(0, 3, 1, 2))
     FOLDER.mkdir(exist_ok=True)
-    save_file({name: leaf.contiguous() for name, leaf in model.state_dict().items()}, FOLDER / "model.safetensors")
+    save_file(
+        {name: leaf.contiguous() for name, leaf in model.state_dict().items()},
+        FOLDER / "model.safetensors",
+    )
     save_file({"images": images, "logits": logits.contiguous()}, FOLDER / "recorded.safetensors")
     print(logits)
 

@@ -1,32 +1,42 @@
 #!/usr/bin/env bash
-# Every recipe with every model it is for, on eight CPU devices: 20 steps must see the losses of one device (the
-# example compares them), lower in the end, through the collectives that are meant.
+# Runs every recipe with each of its models on eight CPU devices for 20 steps. Checks that the loss
+# falls and that the program contains the intended collectives. The example itself compares the
+# losses with those of one device.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-# The whole workspace is selected, as `cargo xtask ci` does: fewer packages have other features, with
-# which the library would be built again.
+# Selects the whole workspace, as `cargo xtask ci` does. Fewer packages would enable other features,
+# for which cargo would build the library again.
 cargo build --workspace --bin parallel
 example=$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug/parallel
-# As `.cargo/config.toml` sets it for what cargo runs.
+# Disables the compile cache, like `.cargo/config.toml` for programs that cargo runs.
 export OXIDAX_CACHE_MAX_BYTES="${OXIDAX_CACHE_MAX_BYTES:-0}"
 log=$(realpath -m "${CARGO_TARGET_DIR:-target}")/parallel.log
 
 check() { # collectives recipe [option…]
-    local wanted=$1
+    local expected=$1
     shift
     "$example" "$@" --steps 20 | tee "$log"
-    grep -qE "^collectives    $wanted$" "$log" || { echo "parallel: $* has other collectives" >&2; exit 1; }
-    awk -v run="$*" '/^ +[0-9]+ / { if ($1 == 0) first = $2; last = $2 }
-        END { if (!(last < 0.95 * first)) { print "parallel: " run ": " first " to " last > "/dev/stderr"; exit 1 } }' "$log"
+    grep -qE "^collectives    $expected$" "$log" || {
+        echo "parallel: $*: the collectives are not $expected" >&2
+        exit 1
+    }
+    awk -v run="$*" '
+        /^ +[0-9]+ / { if ($1 == 0) first = $2; last = $2 }
+        END {
+            if (!(last < 0.95 * first)) {
+                print "parallel: " run ": loss " first " to " last > "/dev/stderr"
+                exit 1
+            }
+        }' "$log"
 }
-sum='[0-9]+ all-reduce'
+all_reduce='[0-9]+ all-reduce'
 for model in mlp gpt; do
-    check "$sum" data --model "$model"
-    check "$sum, [0-9]+ all-gather" fsdp --model "$model"
-    check "$sum" tensor --model "$model"
-    check "$sum" data-tensor --model "$model"
-    check "$sum, [0-9]+ collective-permute" pipeline --model "$model"
+    check "$all_reduce" data --model "$model"
+    check "$all_reduce, [0-9]+ all-gather" fsdp --model "$model"
+    check "$all_reduce" tensor --model "$model"
+    check "$all_reduce" data-tensor --model "$model"
+    check "$all_reduce, [0-9]+ collective-permute" pipeline --model "$model"
 done
-check "$sum, [0-9]+ collective-permute" sequence
-check "$sum, [0-9]+ all-to-all" experts
+check "$all_reduce, [0-9]+ collective-permute" sequence
+check "$all_reduce, [0-9]+ all-to-all" experts

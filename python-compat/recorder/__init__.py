@@ -1,1 +1,1 @@
-"""Records from JAX what oxidax must reproduce; README.md beside this package says how to run it."""
+"""Records results of JAX that oxidax must reproduce. See README.md in the parent folder."""

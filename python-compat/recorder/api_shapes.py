@@ -1,4 +1,4 @@
-"""Joining, splitting, turning, diagonals, positions, products of vectors, polynomials and windows."""
+"""Joining, splitting, flipping, diagonals, indices, vector products, polynomials and windows."""
 
 import jax.numpy as jnp
 
@@ -8,48 +8,60 @@ BOTH = ("f32", "f64")
 _M = R((3, 4))
 
 
-def _moved(op, operands, function, **more):
-    """Moves elements and computes nothing: exact, also the derivatives' dtype-wise tolerance."""
+def _rearrangement(op, operands, function, **more):
+    """Returns an exact row of a function that moves elements, differentiable by all operands."""
     return Row(op, operands, function, tuple(range(len(operands))), exact=True, **more)
 
 
 ROWS = [
-    _moved("atleast_1d", [R(())], jnp.atleast_1d),
-    _moved("atleast_2d", [R((3,))], jnp.atleast_2d),
-    _moved("atleast_3d", [R((3,))], jnp.atleast_3d),
-    _moved("atleast_3d_matrix", [_M], jnp.atleast_3d),
-    _moved("append", [_M, R((1, 4))], lambda x, y: jnp.append(x, y, axis=0)),
-    _moved("hstack", [_M, R((3, 1))], lambda x, y: jnp.hstack([x, y])),
-    _moved("hstack_vectors", [R((3,)), R((2,))], lambda x, y: jnp.hstack([x, y])),
-    _moved("vstack", [R((3,)), R((3,))], lambda x, y: jnp.vstack([x, y])),
-    _moved("dstack", [R((3,)), R((3,))], lambda x, y: jnp.dstack([x, y])),
-    _moved("column_stack", [R((3,)), R((3, 2))], lambda x, y: jnp.column_stack([x, y])),
-    _moved("block", [R((2, 2)), R((2, 3)), R((1, 5))], lambda a, b, c: jnp.block([[a, b], [c]])),
-    _moved("broadcast_arrays", [R((3, 1)), R((4,))], lambda x, y: jnp.broadcast_arrays(x, y)),
-    _moved("array_split", [R((7, 2))], lambda x: jnp.array_split(x, 3)),
-    _moved("hsplit", [R((2, 4))], lambda x: jnp.hsplit(x, 2)),
-    _moved("vsplit", [R((4, 2))], lambda x: jnp.vsplit(x, 2)),
-    _moved("dsplit", [R((1, 2, 4))], lambda x: jnp.dsplit(x, 2)),
-    _moved("unstack", [_M], lambda x: jnp.unstack(x, axis=1)),
-    _moved("rot90", [_M], jnp.rot90),
-    _moved("rot90_2", [_M], lambda x: jnp.rot90(x, 2)),
-    _moved("rot90_back", [R((2, 3, 4))], lambda x: jnp.rot90(x, -1, axes=(1, 2))),
-    _moved("fliplr", [_M], jnp.fliplr),
-    _moved("flipud", [_M], jnp.flipud),
-    _moved("rollaxis", [R((2, 3, 4))], lambda x: jnp.rollaxis(x, 2)),
-    _moved("rollaxis_1_3", [R((2, 3, 4))], lambda x: jnp.rollaxis(x, 1, 3)),
-    _moved("matrix_transpose", [R((2, 3, 4))], jnp.matrix_transpose),
-    _moved("resize", [_M], lambda x: jnp.resize(x, (5, 3))),
-    _moved("delete", [_M], lambda x: jnp.delete(x, jnp.array([0, -1]), axis=1, assume_unique_indices=True)),
-    _moved("insert", [_M, R((3, 1))], lambda x, v: jnp.insert(x, jnp.array([1, 4]), v, axis=1)),
+    _rearrangement("atleast_1d", [R(())], jnp.atleast_1d),
+    _rearrangement("atleast_2d", [R((3,))], jnp.atleast_2d),
+    _rearrangement("atleast_3d", [R((3,))], jnp.atleast_3d),
+    _rearrangement("atleast_3d_matrix", [_M], jnp.atleast_3d),
+    _rearrangement("append", [_M, R((1, 4))], lambda x, y: jnp.append(x, y, axis=0)),
+    _rearrangement("hstack", [_M, R((3, 1))], lambda x, y: jnp.hstack([x, y])),
+    _rearrangement("hstack_vectors", [R((3,)), R((2,))], lambda x, y: jnp.hstack([x, y])),
+    _rearrangement("vstack", [R((3,)), R((3,))], lambda x, y: jnp.vstack([x, y])),
+    _rearrangement("dstack", [R((3,)), R((3,))], lambda x, y: jnp.dstack([x, y])),
+    _rearrangement("column_stack", [R((3,)), R((3, 2))], lambda x, y: jnp.column_stack([x, y])),
+    _rearrangement(
+        "block", [R((2, 2)), R((2, 3)), R((1, 5))], lambda a, b, c: jnp.block([[a, b], [c]])
+    ),
+    _rearrangement(
+        "broadcast_arrays", [R((3, 1)), R((4,))], lambda x, y: jnp.broadcast_arrays(x, y)
+    ),
+    _rearrangement("array_split", [R((7, 2))], lambda x: jnp.array_split(x, 3)),
+    _rearrangement("hsplit", [R((2, 4))], lambda x: jnp.hsplit(x, 2)),
+    _rearrangement("vsplit", [R((4, 2))], lambda x: jnp.vsplit(x, 2)),
+    _rearrangement("dsplit", [R((1, 2, 4))], lambda x: jnp.dsplit(x, 2)),
+    _rearrangement("unstack", [_M], lambda x: jnp.unstack(x, axis=1)),
+    _rearrangement("rot90", [_M], jnp.rot90),
+    _rearrangement("rot90_2", [_M], lambda x: jnp.rot90(x, 2)),
+    _rearrangement("rot90_back", [R((2, 3, 4))], lambda x: jnp.rot90(x, -1, axes=(1, 2))),
+    _rearrangement("fliplr", [_M], jnp.fliplr),
+    _rearrangement("flipud", [_M], jnp.flipud),
+    _rearrangement("rollaxis", [R((2, 3, 4))], lambda x: jnp.rollaxis(x, 2)),
+    _rearrangement("rollaxis_1_3", [R((2, 3, 4))], lambda x: jnp.rollaxis(x, 1, 3)),
+    _rearrangement("matrix_transpose", [R((2, 3, 4))], jnp.matrix_transpose),
+    _rearrangement("resize", [_M], lambda x: jnp.resize(x, (5, 3))),
+    _rearrangement(
+        "delete",
+        [_M],
+        lambda x: jnp.delete(x, jnp.array([0, -1]), axis=1, assume_unique_indices=True),
+    ),
+    _rearrangement(
+        "insert", [_M, R((3, 1))], lambda x, v: jnp.insert(x, jnp.array([1, 4]), v, axis=1)
+    ),
     Row("diff", [_M], lambda x: jnp.diff(x, 2, axis=1), (0,), BOTH),
     Row("ediff1d", [_M], jnp.ediff1d, (0,)),
-    _moved("diag_vector", [R((3,))], jnp.diag),
-    _moved("diag_above", [R((3,))], lambda x: jnp.diag(x, 2)),
-    _moved("diag_below", [R((3,))], lambda x: jnp.diag(x, -1)),
-    _moved("diag_matrix", [_M], lambda x: jnp.diag(x, 1)),
-    _moved("diagflat", [R((2, 2))], lambda x: jnp.diagflat(x, 1)),
-    _moved("fill_diagonal", [_M, R((3,))], lambda x, v: jnp.fill_diagonal(x, v, inplace=False)),
+    _rearrangement("diag_vector", [R((3,))], jnp.diag),
+    _rearrangement("diag_above", [R((3,))], lambda x: jnp.diag(x, 2)),
+    _rearrangement("diag_below", [R((3,))], lambda x: jnp.diag(x, -1)),
+    _rearrangement("diag_matrix", [_M], lambda x: jnp.diag(x, 1)),
+    _rearrangement("diagflat", [R((2, 2))], lambda x: jnp.diagflat(x, 1)),
+    _rearrangement(
+        "fill_diagonal", [_M, R((3,))], lambda x, v: jnp.fill_diagonal(x, v, inplace=False)
+    ),
     Row("vander", [R((4,))], lambda x: jnp.vander(x, 4), (0,)),
     Row("vander_int", [I((4,), -3, 4)], lambda x: jnp.vander(x, 3), exact=True),
     Row("diag_indices", [], lambda: jnp.diag_indices(3, 2), exact=True),
@@ -58,15 +70,50 @@ ROWS = [
     Row("triu_indices", [], lambda: jnp.triu_indices(4, 1), exact=True),
     Row("triu_indices_from", [R((3, 5))], lambda x: jnp.triu_indices_from(x, -1), exact=True),
     Row("indices", [], lambda: jnp.indices((2, 3)), exact=True),
-    Row("fromfunction", [], lambda: jnp.fromfunction(lambda i, j: i * 10 + j, (3, 4), dtype=int), exact=True),
-    Row("ravel_multi_index", [I((5,), -2, 5), I((5,), -2, 6)], lambda i, j: jnp.ravel_multi_index((i, j), (3, 4), mode="clip"), exact=True),
-    Row("ravel_multi_index_wrap", [I((5,), -2, 5), I((5,), -2, 6)], lambda i, j: jnp.ravel_multi_index((i, j), (3, 4), mode="wrap"), exact=True),
+    Row(
+        "fromfunction",
+        [],
+        lambda: jnp.fromfunction(lambda i, j: i * 10 + j, (3, 4), dtype=int),
+        exact=True,
+    ),
+    Row(
+        "ravel_multi_index",
+        [I((5,), -2, 5), I((5,), -2, 6)],
+        lambda i, j: jnp.ravel_multi_index((i, j), (3, 4), mode="clip"),
+        exact=True,
+    ),
+    Row(
+        "ravel_multi_index_wrap",
+        [I((5,), -2, 5), I((5,), -2, 6)],
+        lambda i, j: jnp.ravel_multi_index((i, j), (3, 4), mode="wrap"),
+        exact=True,
+    ),
     Row("unravel_index", [I((7,), -12, 12)], lambda i: jnp.unravel_index(i, (3, 4)), exact=True),
-    Row("linspace_open", [R((2,)), R((2,))], lambda a, b: jnp.linspace(a, b, 5, endpoint=False), (0, 1), BOTH),
-    Row("logspace", [R(()), R(())], lambda a, b: jnp.logspace(a, b, 5), (0, 1), BOTH, tolerance={"rtol": 1e-5, "atol": 1e-6}),
-    Row("geomspace", [R((), 0.5, 2), R((), 5, 9)], lambda a, b: jnp.geomspace(a, b, 6), (0, 1), BOTH),
+    Row(
+        "linspace_open",
+        [R((2,)), R((2,))],
+        lambda a, b: jnp.linspace(a, b, 5, endpoint=False),
+        (0, 1),
+        BOTH,
+    ),
+    Row(
+        "logspace",
+        [R(()), R(())],
+        lambda a, b: jnp.logspace(a, b, 5),
+        (0, 1),
+        BOTH,
+        tolerance={"rtol": 1e-5, "atol": 1e-6},
+    ),
+    Row(
+        "geomspace", [R((), 0.5, 2), R((), 5, 9)], lambda a, b: jnp.geomspace(a, b, 6), (0, 1), BOTH
+    ),
     Row("vecdot", [R((2, 5, 3)), R((5, 3))], jnp.vecdot, (0, 1), BOTH),
-    Row("vecdot_axis_c64", [R((3, 2)), R((3, 2))], lambda x, y: jnp.vecdot(x * (1 + 2j), y * (2 - 1j), axis=0), None),
+    Row(
+        "vecdot_axis_c64",
+        [R((3, 2)), R((3, 2))],
+        lambda x, y: jnp.vecdot(x * (1 + 2j), y * (2 - 1j), axis=0),
+        None,
+    ),
     Row("matvec", [R((2, 3, 4)), R((4,))], jnp.matvec, (0, 1)),
     Row("vecmat", [R((2, 3)), R((3, 4))], jnp.vecmat, (0, 1)),
     Row("cross", [R((4, 3)), R((3,))], jnp.cross, (0, 1), BOTH),
@@ -78,8 +125,22 @@ ROWS = [
     Row("polyval", [R((4,)), _M], jnp.polyval, (0, 1), BOTH),
     Row("polyadd", [R((4,)), R((2,))], jnp.polyadd, (0, 1)),
     Row("polysub", [R((2,)), R((4,))], jnp.polysub, (0, 1)),
-    Row("polymul", [R((4,)), R((3,))], jnp.polymul, (0, 1), BOTH, tolerance={"rtol": 1e-5, "atol": 1e-6}),
-    Row("polydiv", [R((5,)), R((3,), 1, 2)], jnp.polydiv, (0, 1), BOTH, tolerance={"rtol": 1e-4, "atol": 1e-4}),
+    Row(
+        "polymul",
+        [R((4,)), R((3,))],
+        jnp.polymul,
+        (0, 1),
+        BOTH,
+        tolerance={"rtol": 1e-5, "atol": 1e-6},
+    ),
+    Row(
+        "polydiv",
+        [R((5,)), R((3,), 1, 2)],
+        jnp.polydiv,
+        (0, 1),
+        BOTH,
+        tolerance={"rtol": 1e-4, "atol": 1e-4},
+    ),
     Row("polyder", [R((5,))], lambda p: jnp.polyder(p, 2), (0,)),
     Row("polyint", [R((3,))], lambda p: jnp.polyint(p, 2, jnp.array([0.5, 1.0], p.dtype)), (0,)),
     Row("poly", [R((4,))], jnp.poly, (0,), BOTH, tolerance={"rtol": 1e-5, "atol": 1e-6}),
@@ -88,7 +149,17 @@ ROWS = [
     Row("hamming", [], lambda: jnp.hamming(8), tolerance={"rtol": 1e-6, "atol": 1e-6}),
     Row("hanning", [], lambda: jnp.hanning(1)),
     Row("kaiser", [], lambda: jnp.kaiser(9, 14.0), tolerance={"rtol": 2e-5, "atol": 1e-6}),
-    Row("apply_along_axis", [R((2, 3, 4))], lambda x: jnp.apply_along_axis(lambda v: jnp.outer(v, v), 1, x), (0,)),
+    Row(
+        "apply_along_axis",
+        [R((2, 3, 4))],
+        lambda x: jnp.apply_along_axis(lambda v: jnp.outer(v, v), 1, x),
+        (0,),
+    ),
     Row("apply_over_axes", [R((2, 3, 4))], lambda x: jnp.apply_over_axes(jnp.sum, x, (0, 2)), (0,)),
-    Row("vectorize", [R((2, 1, 2, 3)), R((4, 3))], jnp.vectorize(jnp.dot, signature="(m,n),(n)->(m)"), (0, 1)),
+    Row(
+        "vectorize",
+        [R((2, 1, 2, 3)), R((4, 3))],
+        jnp.vectorize(jnp.dot, signature="(m,n),(n)->(m)"),
+        (0, 1),
+    ),
 ]

@@ -1,6 +1,6 @@
-"""Rows of the suite `api`: an operation by name, its operands, and what JAX makes of them.
+"""Rows of the suite `api`: the name of an operation, its operands and the call of JAX.
 
-A name stands for one call with its options, so that the other side is a table of calls with the same names.
+A name stands for one call with its options. The Rust tests are a table of calls with these names.
 """
 
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ from .suite import EXACT, seed
 
 @dataclass(frozen=True)
 class R:
-    """Real numbers of an interval, in the dtype of the case."""
+    """Real numbers from an interval, in the dtype of the case."""
 
     shape: tuple
     low: float = -2.0
     high: float = 2.0
 
     def draw(self, name, kind):
-        """The array, the same for the same name; f64 draws are rounded for f32."""
+        """Draws the array. The same name gives the same numbers, rounded to the dtype."""
         values = np.random.default_rng(seed(name)).uniform(self.low, self.high, self.shape)
         return values.astype(dtype(kind))
 
@@ -36,8 +36,12 @@ class I:
     kind: str = "i32"
 
     def draw(self, name, kind):
-        """The array."""
-        return np.random.default_rng(seed(name)).integers(self.low, self.high, self.shape).astype(dtype(self.kind))
+        """Draws the array."""
+        return (
+            np.random.default_rng(seed(name))
+            .integers(self.low, self.high, self.shape)
+            .astype(dtype(self.kind))
+        )
 
 
 @dataclass(frozen=True)
@@ -47,18 +51,18 @@ class B:
     shape: tuple
 
     def draw(self, name, kind):
-        """The array."""
+        """Draws the array."""
         return np.random.default_rng(seed(name)).uniform(size=self.shape) > 0.5
 
 
 @dataclass(frozen=True)
 class V:
-    """Listed values: floats in the dtype of the case, integers as `i32`, booleans as they are."""
+    """Listed values: floats in the dtype of the case, integers as `i32`, booleans unchanged."""
 
     values: list
 
     def draw(self, name, kind):
-        """The array."""
+        """Returns the array."""
         array = np.array(self.values)
         if array.dtype.kind == "i":
             return array.astype(np.int32)
@@ -67,7 +71,11 @@ class V:
 
 @dataclass(frozen=True)
 class Row:
-    """One call. `wrt`: differentiable operands. `kinds`: dtypes of its floats. `batch`: also under vmap, of all operands."""
+    """One call of a function.
+
+    `wrt` are the differentiable operands, and `kinds` the dtypes of the case's floats. With `batch`
+    the call is also recorded under `vmap` over all operands.
+    """
 
     op: str
     operands: list
@@ -80,7 +88,7 @@ class Row:
 
 
 def record(suite, family, rows):
-    """Records the rows: each in its dtypes, and in the first of them under vmap."""
+    """Records each row in its dtypes, and in the first of them also under `vmap`."""
     for row in rows:
         for kind in row.kinds:
             name = f"{row.op}_{kind}"
@@ -88,8 +96,13 @@ def record(suite, family, rows):
             _case(suite, family, row, name, arrays, row.compute, {})
         if row.batch and row.operands:
             kind = row.kinds[0]
-            arrays = [np.stack([x.draw(f"{row.op}{i}.{n}", kind) for n in range(2)]) for i, x in enumerate(row.operands)]
-            _case(suite, family, row, f"{row.op}_vmap", arrays, jax.vmap(row.compute), {"vmap": True})
+            arrays = [
+                np.stack([x.draw(f"{row.op}{i}.{n}", kind) for n in range(2)])
+                for i, x in enumerate(row.operands)
+            ]
+            _case(
+                suite, family, row, f"{row.op}_vmap", arrays, jax.vmap(row.compute), {"vmap": True}
+            )
 
 
 def _case(suite, family, row, name, arrays, compute, params):

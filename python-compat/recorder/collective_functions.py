@@ -1,6 +1,7 @@
-"""Functions of examples along named axes. README.md says which there are; `tests/cpu/parity/collective_functions.rs` has them in Rust.
+"""Functions with collectives over named axes.
 
-Each takes arrays, maps over their first axes under names, and gives a list of arrays.
+Each takes arrays, maps over their leading axes with `vmap` and axis names, and returns a list of
+arrays. `tests/cpu/parity/collective_functions.rs` contains the same functions in Rust.
 """
 
 import jax
@@ -11,22 +12,22 @@ FUNCTIONS = {}
 
 
 def function(f):
-    """Lists a function under its name."""
+    """Registers a function under its name."""
     FUNCTIONS[f.__name__] = f
     return f
 
 
 def over(name, f, **options):
-    """`vmap` under a name."""
+    """Maps a function over an axis with this name."""
     return jax.vmap(f, axis_name=name, **options)
 
 
 @function
 def softmax_over_examples(x):
     def each(x):
-        still = lax.stop_gradient(x)
-        e = jnp.exp(x - lax.pmax(still, "i"))
-        return [e / lax.psum(e, "i"), x * lax.pmin(still, "i")]
+        constant = lax.stop_gradient(x)
+        e = jnp.exp(x - lax.pmax(constant, "i"))
+        return [e / lax.psum(e, "i"), x * lax.pmin(constant, "i")]
 
     return over("i", each)(x)
 
@@ -60,9 +61,9 @@ def second_derivative_inside(x):
 @function
 def data_parallel_step(w, xs, ys):
     def each(x, y):
-        loss, slope = jax.value_and_grad(lambda w: (jnp.tanh(x @ w) - y) ** 2)(w)
-        loss, slope = lax.pmean((loss, slope), "batch")
-        return loss, w - 0.1 * slope
+        loss, gradient = jax.value_and_grad(lambda w: (jnp.tanh(x @ w) - y) ** 2)(w)
+        loss, gradient = lax.pmean((loss, gradient), "batch")
+        return loss, w - 0.1 * gradient
 
     return list(over("batch", each, out_axes=None)(xs, ys))
 
@@ -71,7 +72,12 @@ def data_parallel_step(w, xs, ys):
 def sums_over_two_axes(x):
     def each(x):
         both = lax.psum(x, ("i", "j"))
-        return [both * x, lax.psum(x, "i") * x, lax.psum(x**2, "j") - both, lax.pmean(jnp.sin(x), ("j", "i"))]
+        return [
+            both * x,
+            lax.psum(x, "i") * x,
+            lax.psum(x**2, "j") - both,
+            lax.pmean(jnp.sin(x), ("j", "i")),
+        ]
 
     return over("i", over("j", each))(x)
 
@@ -80,8 +86,8 @@ def sums_over_two_axes(x):
 def gathered(x):
     def each(x):
         k = 1.0 + lax.axis_index("i").astype(x.dtype)
-        places = [lax.all_gather(x, "i", axis=at) * k for at in (0, 1, -1)]
-        return [*places, *(lax.all_gather(x, "i", axis=at, tiled=True) * k for at in (0, 1))]
+        gathered = [lax.all_gather(x, "i", axis=at) * k for at in (0, 1, -1)]
+        return [*gathered, *(lax.all_gather(x, "i", axis=at, tiled=True) * k for at in (0, 1))]
 
     return over("i", each)(x)
 
@@ -89,22 +95,27 @@ def gathered(x):
 @function
 def scattered(x):
     def each(x):
-        return [lax.psum_scatter(jnp.sin(x), "i"), lax.psum_scatter(x.T**2, "i", scatter_dimension=1)]
+        return [
+            lax.psum_scatter(jnp.sin(x), "i"),
+            lax.psum_scatter(x.T**2, "i", scatter_dimension=1),
+        ]
 
     return over("i", each)(x)
 
 
 @function
 def scattered_in_tiles(x):
-    each = lambda x: [lax.psum_scatter(jnp.sin(x), "i", scatter_dimension=at, tiled=True) for at in (0, 1)]
+    each = lambda x: [
+        lax.psum_scatter(jnp.sin(x), "i", scatter_dimension=at, tiled=True) for at in (0, 1)
+    ]
     return over("i", each)(x)
 
 
 @function
 def exchanged(x):
     def each(x):
-        places = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2)]
-        return [lax.all_to_all(x**2, "i", split, concat) for split, concat in places]
+        axes = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2)]
+        return [lax.all_to_all(x**2, "i", split, concat) for split, concat in axes]
 
     return over("i", each)(x)
 
@@ -112,8 +123,8 @@ def exchanged(x):
 @function
 def exchanged_in_tiles(x):
     def each(x):
-        places = [(0, 0), (0, 1), (1, 0), (1, 1)]
-        return [lax.all_to_all(x**2, "i", split, concat, tiled=True) for split, concat in places]
+        axes = [(0, 0), (0, 1), (1, 0), (1, 1)]
+        return [lax.all_to_all(x**2, "i", split, concat, tiled=True) for split, concat in axes]
 
     return over("i", each)(x)
 
@@ -170,7 +181,12 @@ def the_same_for_all(a, x):
     def each(x):
         summed = lax.psum(jnp.sin(a), "i")
         spread = lax.psum_scatter(a, "i"), lax.all_gather(a, "i")
-        return [summed * x, *(y * x for y in spread), lax.pmean(a, "i"), lax.pshuffle(a, "i", [1, 2, 0])]
+        return [
+            summed * x,
+            *(y * x for y in spread),
+            lax.pmean(a, "i"),
+            lax.pshuffle(a, "i", [1, 2, 0]),
+        ]
 
     return over("i", each)(x)
 
@@ -214,7 +230,12 @@ def carry_that_comes_to_differ(xs):
 @function
 def choice_of_all(x):
     def each(x):
-        return lax.cond(lax.psum(x, "i") > 0, lambda x: lax.psum(x**2, "i") * x, lambda x: lax.pmean(x, "i") - x, x)
+        return lax.cond(
+            lax.psum(x, "i") > 0,
+            lambda x: lax.psum(x**2, "i") * x,
+            lambda x: lax.pmean(x, "i") - x,
+            x,
+        )
 
     return [over("i", each)(x)]
 
@@ -223,7 +244,9 @@ def choice_of_all(x):
 def choice_of_each(x):
     def each(x):
         total = lax.psum(x, "i")
-        return lax.cond(lax.axis_index("i") % 2 == 0, lambda x: jnp.sin(x) * total, lambda x: x**2, x)
+        return lax.cond(
+            lax.axis_index("i") % 2 == 0, lambda x: jnp.sin(x) * total, lambda x: x**2, x
+        )
 
     return [over("i", each)(x)]
 
@@ -244,7 +267,9 @@ def until_all_are_small(x):
             n, y = carry
             return n + 1, y * 0.5 + 0.01 * lax.pmean(y, "i")
 
-        return lax.while_loop(lambda carry: lax.pmax(jnp.abs(carry[1]), "i") > 0.1, step, (jnp.zeros_like(x), x))
+        return lax.while_loop(
+            lambda carry: lax.pmax(jnp.abs(carry[1]), "i") > 0.1, step, (jnp.zeros_like(x), x)
+        )
 
     return list(over("i", each)(x))
 
@@ -253,7 +278,11 @@ def until_all_are_small(x):
 def until_each_has_its_rank(x):
     def each(x):
         rank = lax.axis_index("i")
-        _, y = lax.while_loop(lambda carry: carry[0] < rank, lambda carry: (carry[0] + 1, jnp.cos(carry[1]) * 2), (0, x))
+        _, y = lax.while_loop(
+            lambda carry: carry[0] < rank,
+            lambda carry: (carry[0] + 1, jnp.cos(carry[1]) * 2),
+            (0, x),
+        )
         return lax.psum(y, "i") - y
 
     return [over("i", each)(x)]
@@ -290,7 +319,7 @@ summed_once.defvjp(lambda x: (lax.psum(x, "model"), None), lambda _, ct: (ct,))
 
 @function
 def model_parallel_gradient(x, w, v):
-    """Two layers of which each example has a part of the columns and of the rows, and the gradient by all."""
+    """Differentiates two layers. Each example holds columns of the first and rows of the second."""
 
     def each(w, v):
         loss = lambda x, w, v: (summed_once(jnp.tanh(copied_to_all(x) @ w) @ v) ** 2).sum()
@@ -301,14 +330,14 @@ def model_parallel_gradient(x, w, v):
 
 @function
 def own_rule_outside(x):
-    """The gradient is asked for outside of the axis that the rule speaks of."""
+    """Differentiates outside of the axis that the custom rule uses."""
     value, pull = jax.vjp(over("model", lambda x: jnp.sin(copied_to_all(x))), x)
     return [value, *pull(x**2)]
 
 
 @function
 def own_rule_of_a_sum_outside(x):
-    """As above; the value of the function is the same for all."""
+    """Differentiates like `own_rule_outside`, with a function whose value all examples share."""
     value, pull = jax.vjp(over("model", lambda x: x * summed_once(x)), x)
     return [value, *pull(jnp.cos(x))]
 
@@ -323,10 +352,18 @@ def shadowed(x):
 def another_axis_between(x):
     def each(x):
         plain = lambda x: [
-            lax.psum(x, "i"), lax.all_gather(x, "i", axis=1), lax.all_gather(x, "i", tiled=True), lax.psum_scatter(x, "i"),
-            lax.all_to_all(x, "i", 0, 0), lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 0)]), lax.axis_index("i") * x,
-        ]  # fmt: skip
-        return [y * jnp.arange(1.0, 3.0, dtype=x.dtype).reshape(2, *[1] * (y.ndim - 1)) for y in jax.vmap(plain)(x)]
+            lax.psum(x, "i"),
+            lax.all_gather(x, "i", axis=1),
+            lax.all_gather(x, "i", tiled=True),
+            lax.psum_scatter(x, "i"),
+            lax.all_to_all(x, "i", 0, 0),
+            lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 0)]),
+            lax.axis_index("i") * x,
+        ]
+        return [
+            y * jnp.arange(1.0, 3.0, dtype=x.dtype).reshape(2, *[1] * (y.ndim - 1))
+            for y in jax.vmap(plain)(x)
+        ]
 
     return over("i", each)(x)
 
@@ -341,7 +378,13 @@ def other_places(x):
 def counts(n):
     def each(n):
         odd = n % 2 == 1
-        return [lax.psum(n, "i"), lax.psum(odd, "i"), lax.pmean(n, "i"), lax.pmax(n, "i"), lax.pmin(odd, "i")]
+        return [
+            lax.psum(n, "i"),
+            lax.psum(odd, "i"),
+            lax.pmean(n, "i"),
+            lax.pmax(n, "i"),
+            lax.pmin(odd, "i"),
+        ]
 
     return over("i", each)(n)
 

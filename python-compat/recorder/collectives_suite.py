@@ -1,5 +1,8 @@
-"""Collectives over the named axes of vmap. `op` is the function in `recorder/collective_functions.py`, which has the vmap inside; derivatives
-are taken outside of it."""
+"""Collectives over the named axes of `vmap`.
+
+`op` is a function of `recorder/collective_functions.py`, which contains the `vmap`. Derivatives are
+taken outside of it.
+"""
 
 import jax
 
@@ -8,7 +11,7 @@ from .ops_elementwise import inside
 from .suite import Suite
 
 LOOSE = {"f32": {"rtol": 2e-5, "atol": 2e-6}, "f64": {"rtol": 1e-11, "atol": 1e-13}}
-# The shapes of the operands; the text is a dtype.
+# Shapes of the operands of each function. A string is the dtype of an integer operand.
 OPERANDS = {
     "softmax_over_examples": [(5,)],
     "batch_norm": [(4, 3)],
@@ -48,19 +51,30 @@ OPERANDS = {
     "counts": ["i32"],
     "trees": [(3, 2)],
 }
-# Where reverse mode, or JAX's rules, do not go.
-VALUES_ONLY = ("exchanged_the_same", "until_all_are_small", "until_each_has_its_rank", "own_rule_outside", "own_rule_of_a_sum_outside", "counts")
+# Functions that JAX cannot differentiate in both modes.
+VALUES_ONLY = (
+    "exchanged_the_same",
+    "until_all_are_small",
+    "until_each_has_its_rank",
+    "own_rule_outside",
+    "own_rule_of_a_sum_outside",
+    "counts",
+)
 
 
 def build(stride: int, quick: bool) -> Suite:
-    """All cases."""
+    """Builds the suite with all cases."""
     suite = Suite("collectives", __doc__.strip(), stride=stride, tolerance=LOOSE)
     assert list(OPERANDS) == list(FUNCTIONS)
     for name, specs in OPERANDS.items():
         for kind in ("f32", "f64"):
             if specs == ["i32"] and kind == "f64":
                 continue
-            draw = lambda i, spec: inside(f"{name}{i}", (0, 9), spec, (5,)) if isinstance(spec, str) else inside(f"{name}{i}", (-1.4, 1.4), kind, spec)
+            draw = lambda i, spec: (
+                inside(f"{name}{i}", (0, 9), spec, (5,))
+                if isinstance(spec, str)
+                else inside(f"{name}{i}", (-1.4, 1.4), kind, spec)
+            )
             inputs = [draw(i, spec) for i, spec in enumerate(specs)]
             wrt = None if name in VALUES_ONLY else list(range(len(specs)))
             label = specs[0] if isinstance(specs[0], str) else kind

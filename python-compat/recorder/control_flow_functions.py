@@ -1,6 +1,6 @@
-"""Functions with loops and choices in them. README.md states them as formulas; `control_flow_suite.py` nests transforms around them.
+"""Functions with loops and conditionals. README.md states them as formulas.
 
-Each takes arrays and gives a list of arrays.
+Each takes arrays and returns a list of arrays. `control_flow_suite.py` transforms them.
 """
 
 import jax
@@ -11,7 +11,7 @@ FUNCTIONS = {}
 
 
 def function(f):
-    """Lists a function under its name."""
+    """Registers a function under its name."""
     FUNCTIONS[f.__name__] = f
     return f
 
@@ -151,7 +151,9 @@ def choice_of_pairs(x, a):
 
 @function
 def switched(x, i):
-    return [lax.switch(i, [jnp.sin, lambda x: x * x * x, lambda x: jnp.zeros_like(x) + 2, jnp.exp], x)]
+    return [
+        lax.switch(i, [jnp.sin, lambda x: x * x * x, lambda x: jnp.zeros_like(x) + 2, jnp.exp], x)
+    ]
 
 
 @function
@@ -175,33 +177,47 @@ def scan_in_choice(xs, a):
 
 @function
 def halvings(x):
-    n, y = lax.while_loop(lambda c: jnp.abs(c[1]) > 0.1, lambda c: (c[0] + 1, c[1] * 0.5 * jnp.cos(c[1])), (jnp.int32(0), x))
+    n, y = lax.while_loop(
+        lambda c: jnp.abs(c[1]) > 0.1,
+        lambda c: (c[0] + 1, c[1] * 0.5 * jnp.cos(c[1])),
+        (jnp.int32(0), x),
+    )
     return [n, y]
 
 
 @function
 def newton_root(a):
-    far = lambda c: (jnp.abs(c[0] ** 3 - a) > 1e-4) & (c[1] < 20)
-    x, n = lax.while_loop(far, lambda c: (c[0] - (c[0] ** 3 - a) / (3 * c[0] ** 2), c[1] + 1), (jnp.ones_like(a) * 2, jnp.int32(0)))
+    is_far = lambda c: (jnp.abs(c[0] ** 3 - a) > 1e-4) & (c[1] < 20)
+    x, n = lax.while_loop(
+        is_far,
+        lambda c: (c[0] - (c[0] ** 3 - a) / (3 * c[0] ** 2), c[1] + 1),
+        (jnp.ones_like(a) * 2, jnp.int32(0)),
+    )
     return [x, n]
 
 
 @function
 def shared_steps(x, n):
-    _, y = lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, jnp.sin(c[1]) + x), (jnp.zeros_like(n), x))
+    _, y = lax.while_loop(
+        lambda c: c[0] < n, lambda c: (c[0] + 1, jnp.sin(c[1]) + x), (jnp.zeros_like(n), x)
+    )
     return [y]
 
 
 @function
 def equilibrium(x, w):
-    """z = tanh(w z + x), found by a loop; its gradient by the implicit function theorem, with a loop of its own."""
+    """Solves z = tanh(w z + x) by iteration, and its implicit gradient by another iteration."""
     f = lambda z, x, w: jnp.tanh(w @ z + x)
 
-    def unsettled(c):
-        z, before, n = c
-        return (jnp.max(jnp.abs(z - before)) > 1e-6) & (n < 100)
+    def has_changed(c):
+        z, previous, n = c
+        return (jnp.max(jnp.abs(z - previous)) > 1e-6) & (n < 100)
 
-    z, _, _ = lax.while_loop(unsettled, lambda c: (f(c[0], x, w), c[0], c[2] + 1), (f(jnp.zeros_like(x), x, w), jnp.zeros_like(x), 0))
+    z, _, _ = lax.while_loop(
+        has_changed,
+        lambda c: (f(c[0], x, w), c[0], c[2] + 1),
+        (f(jnp.zeros_like(x), x, w), jnp.zeros_like(x), 0),
+    )
     ct = 2 * z
     _, pull_z = jax.vjp(lambda z: f(z, x, w), z)
     u = lax.fori_loop(0, 40, lambda i, u: ct + pull_z(u)[0], ct)
@@ -212,7 +228,9 @@ def equilibrium(x, w):
 
 @function
 def fixed_power_iteration(m):
-    v = lax.fori_loop(0, 6, lambda i, v: (m @ v) / jnp.linalg.norm(m @ v), jnp.ones(m.shape[0], m.dtype))
+    v = lax.fori_loop(
+        0, 6, lambda i, v: (m @ v) / jnp.linalg.norm(m @ v), jnp.ones(m.shape[0], m.dtype)
+    )
     return [v, v @ m @ v]
 
 
@@ -253,14 +271,14 @@ def partial_products_of_matrices(ms):
 
 @function
 def linear_recurrence(a, b):
-    """h_t = a_t h_{t-1} + b_t."""
+    """Computes h_t = a_t h_{t-1} + b_t."""
     join = lambda l, r: (r[0] * l[0], r[0] * l[1] + r[1])
     return list(lax.associative_scan(join, (a, b)))
 
 
 @function
 def learned_start(w, xs):
-    """An outer loss after three inner steps of gradient descent from `w`: the gradient goes through the inner gradients."""
+    """Computes a differentiable loss after three steps of gradient descent from `w`."""
     inner = lambda w: jnp.sum((jnp.tanh(xs @ w) - 0.5) ** 2)
     adapted, _ = lax.scan(lambda w, _: (w - 0.1 * jax.grad(inner)(w), ()), w, None, length=3)
     return [jnp.sum((jnp.tanh(xs @ adapted) + 0.1) ** 2)]

@@ -1,23 +1,25 @@
-"""Loops and choices under transforms; README.md states the functions as formulas.
+"""Loops and conditionals under transformations. README.md states the functions as formulas.
 
-`params.function` names the function. `op` is the nesting: `call` is the function itself, with derivatives in both directions where it has
-them; `jvp` the function along the tangents that are the last operands, for functions without a reverse mode; `vmap` maps the operands
-`params.mapped` over axis 0; `vmap(grad)` is the gradient of `sum(y**2)` over all real results, by operand 0, of every row; `jvp(grad)` that
-gradient, and its derivative along the last operand.
+`params.function` names the function, and `op` the transformations:
+
+- `call`: the function itself, with derivatives in both modes if it has them;
+- `jvp`: the derivative along the tangents in the last operands, for functions without reverse mode;
+- `vmap`: the operands `params.mapped` are mapped over axis 0;
+- `vmap(grad)`: the gradient of `sum(y**2)` over all real results by operand 0, for every row;
+- `jvp(grad)`: this gradient, and its derivative along the last operand.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import implicit_functions  # noqa: F401, it lists its functions
+from . import implicit_functions  # noqa: F401, registers its functions
 from .control_flow_functions import FUNCTIONS
 from .ops_elementwise import inside
 from .suite import Suite
 
 LOOSE = {"f32": {"rtol": 2e-5, "atol": 5e-6}, "f64": {"rtol": 1e-11, "atol": 1e-12}}
-# Operands of each function by shape, the interval they are drawn from, and which of them are differentiated. A number of another
-# kind is given as it is.
+# Shapes of the operands of each function. Numbers are passed unchanged and are not differentiated.
 OPERANDS = {
     "running_sum": [(5, 2)],
     "running_product_back": [(4,)],
@@ -62,7 +64,7 @@ OPERANDS = {
     "implicit_equilibrium": [(3,), (3, 3)],
 }
 FORWARD_ONLY = ("halvings", "newton_root", "shared_steps", "equilibrium", "open_bound")
-# Mapped operands; a function that is not here is not mapped.
+# Sets of operands that `vmap` maps. Other functions are not mapped.
 MAPPED = {
     "running_sum": [[0]],
     "rnn": [[0], [4], [1, 4]],
@@ -93,7 +95,28 @@ MAPPED = {
     "cubic_root": [[0]],
     "implicit_equilibrium": [[0], [1], [0, 1]],
 }
-TWICE = ("reduced_pairs", "reduced_logsumexp", "solved_symmetric", "solved_general", "cubic_root", "implicit_equilibrium", "rnn", "nested", "powers", "unrolled", "counted", "van_der_pol", "choice_in_scan", "scan_in_choice", "choice", "mapped", "learned_start", "partial_products_of_matrices", "fixed_power_iteration", "streamed_logsumexp")
+TWICE = (
+    "reduced_pairs",
+    "reduced_logsumexp",
+    "solved_symmetric",
+    "solved_general",
+    "cubic_root",
+    "implicit_equilibrium",
+    "rnn",
+    "nested",
+    "powers",
+    "unrolled",
+    "counted",
+    "van_der_pol",
+    "choice_in_scan",
+    "scan_in_choice",
+    "choice",
+    "mapped",
+    "learned_start",
+    "partial_products_of_matrices",
+    "fixed_power_iteration",
+    "streamed_logsumexp",
+)
 ROWS = 3
 
 
@@ -113,7 +136,7 @@ def _total(f):
 
 
 def build(stride: int, quick: bool) -> Suite:
-    """All cases."""
+    """Builds the suite with all cases."""
     suite = Suite("control_flow", __doc__.strip(), stride=stride, tolerance=LOOSE)
     for name, specs in OPERANDS.items():
         for kind in ("f32", "f64"):
@@ -126,33 +149,51 @@ def _cases(suite, name, specs, kind):
     inputs = [_draw(name, i, spec, kind) for i, spec in enumerate(specs)]
     real = [i for i, spec in enumerate(specs) if isinstance(spec, tuple)]
     params = {"function": name}
-    suite.case(f"{name}_{kind}", "call", inputs, jax.jit(f), params, wrt=None if name in FORWARD_ONLY else real)
+    suite.case(
+        f"{name}_{kind}",
+        "call",
+        inputs,
+        jax.jit(f),
+        params,
+        wrt=None if name in FORWARD_ONLY else real,
+    )
     if name in FORWARD_ONLY and name != "equilibrium":
         directions = [inside(f"{name}t{i}", (-1, 1), kind, inputs[i].shape) for i in real]
 
         def forward(*operands):
             primals, tangents = operands[: len(specs)], list(operands[len(specs) :])
 
-            def chosen(*xs):
+            def function_of_reals(*xs):
                 full = list(primals)
                 for i, x in zip(real, xs):
                     full[i] = x
                 return [y for y in f(*full) if jnp.issubdtype(y.dtype, jnp.floating)]
 
-            outputs, derivatives = jax.jvp(chosen, [primals[i] for i in real], tangents)
+            outputs, derivatives = jax.jvp(function_of_reals, [primals[i] for i in real], tangents)
             return [*outputs, *derivatives]
 
-        suite.case(f"{name}_jvp_{kind}", "jvp", [*inputs, *directions], jax.jit(forward), params | {"wrt": real})
-    # Values under transforms are looked at once, in the wider type.
+        suite.case(
+            f"{name}_jvp_{kind}",
+            "jvp",
+            [*inputs, *directions],
+            jax.jit(forward),
+            params | {"wrt": real},
+        )
+    # Cases under transformations are recorded only in f64.
     if kind == "f32":
         return
     for mapped in MAPPED.get(name, []):
         label = "".join(map(str, mapped))
-        batch = [_draw(name, i, spec, kind, ROWS if i in mapped else None) for i, spec in enumerate(specs)]
+        batch = [
+            _draw(name, i, spec, kind, ROWS if i in mapped else None)
+            for i, spec in enumerate(specs)
+        ]
         axes = [0 if i in mapped else None for i in range(len(specs))]
         more = params | {"mapped": mapped}
         wrt = None if name in FORWARD_ONLY else real
-        suite.case(f"{name}_vmap{label}_{kind}", "vmap", batch, jax.jit(jax.vmap(f, axes)), more, wrt=wrt)
+        suite.case(
+            f"{name}_vmap{label}_{kind}", "vmap", batch, jax.jit(jax.vmap(f, axes)), more, wrt=wrt
+        )
         if name not in FORWARD_ONLY:
             per_row = jax.jit(jax.vmap(jax.grad(_total(f)), axes))
             suite.case(f"{name}_vmap{label}_grad_{kind}", "vmap(grad)", batch, per_row, more)

@@ -1,7 +1,8 @@
-"""The 784-1024-1024-10 perceptron on the whole of Fashion-MNIST: first 100 losses, mean loss and test accuracy of three epochs.
+"""Training of a 784-1024-1024-10 perceptron on Fashion-MNIST, like the suite `mlp`.
 
-As the suite `mlp` otherwise. Recording fetches the Debian package `dataset-fashion-mnist` with `apt-get download`, or reads the folder
-that FASHION_MNIST names; a check leaves this suite out.
+Records the first 100 losses, and mean loss and test accuracy of each of three epochs. Recording
+downloads the Debian package `dataset-fashion-mnist` with `apt-get download`, or reads the folder in
+the variable FASHION_MNIST. A check skips this suite.
 """
 
 import functools
@@ -26,8 +27,10 @@ def _data():
 
 
 def build(stride: int, quick: bool) -> Suite:
-    """The whole data set, with either activation."""
+    """Builds the suite: one run for each activation."""
     suite = Suite("fashion", __doc__.strip(), stride=stride)
     for activation in mlp_suite.CHECKED:
-        mlp_suite.case(suite, f"fashion_{activation}", _data, [784, 1024, 1024, 10], activation, 128, 3)
+        mlp_suite.case(
+            suite, f"fashion_{activation}", _data, [784, 1024, 1024, 10], activation, 128, 3
+        )
     return suite

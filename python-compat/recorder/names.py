@@ -1,4 +1,4 @@
-"""Short dtype names, as programs print them, and back."""
+"""Conversion between dtypes and their short names, as programs print them."""
 
 import ml_dtypes
 import numpy as np
@@ -35,10 +35,10 @@ _SHORT = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def short(dtype) -> str:
-    """`float32` -> `f32`."""
+    """Returns the short name of a dtype: `f32` for `float32`."""
     return _SHORT[np.dtype(dtype)]
 
 
 def dtype(name: str) -> np.dtype:
-    """`f32` -> numpy's dtype."""
+    """Returns NumPy's dtype for a short name."""
     return DTYPES[name]

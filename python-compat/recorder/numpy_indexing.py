@@ -1,8 +1,9 @@
-"""Cases of indexing: slices, new axes, integers, arrays of integers, `take` and `take_along_axis`, and updates at an index.
+"""Cases of indexing, of `take` and `take_along_axis`, and of updates at an index.
 
-`params.index` lists one entry an axis: `{"slice": [start, stop, step]}` with null for what is left out, `{"int": i}`, `"newaxis"`,
-`"ellipsis"`, or `{"array": n}` for operand number `n`. Integer arrays may be negative (counted from the end). What lies outside is, as JAX does
-by default, clamped by an index, filled with NaN or the smallest integer by `take`, and dropped by an update.
+`params.index` has one entry per axis: `{"slice": [start, stop, step]}` with null for omitted
+values, `{"int": i}`, `"newaxis"`, `"ellipsis"`, or `{"array": n}` for operand `n`. Negative
+integers count from the end. Indices out of range behave as by default in JAX: indexing clamps them,
+`take` returns NaN or the smallest integer, and updates drop them.
 """
 
 import jax
@@ -46,7 +47,7 @@ _INDEX = [
 ]
 
 
-def _described(entry):
+def _json_entry(entry):
     if isinstance(entry, slice):
         return {"slice": [entry.start, entry.stop, entry.step]}
     if entry is None:
@@ -56,31 +57,47 @@ def _described(entry):
     return {"array": int(entry[1:])} if isinstance(entry, str) else {"int": entry}
 
 
-def _resolved(index, arrays):
+def _resolve(index, arrays):
     return tuple(arrays[int(entry[1:])] if isinstance(entry, str) else entry for entry in index)
 
 
 def add(suite):
-    """All of them."""
+    """Adds all cases."""
     for label, shape, index, arrays in _INDEX:
         arrays = [np.asarray(a).astype(np.int32) for a in arrays]
-        params = {"index": [_described(entry) for entry in index]}
+        params = {"index": [_json_entry(entry) for entry in index]}
         for kind in (*WIDE, "i32"):
             x = sample(f"index{shape}", kind, shape)
-            run = lambda x, *a, index=index: x[_resolved(index, a)]
+            run = lambda x, *a, index=index: x[_resolve(index, a)]
             wrt = [0] if kind in WIDE else None
             x_run = run if wrt else jax.jit(run)
-            suite.case(f"index_{label}_{kind}", "index", [x, *arrays], lambda x, *a, r=x_run: r(jnp.asarray(x), *a), params, wrt=wrt)
+            suite.case(
+                f"index_{label}_{kind}",
+                "index",
+                [x, *arrays],
+                lambda x, *a, r=x_run: r(jnp.asarray(x), *a),
+                params,
+                wrt=wrt,
+            )
         for op in ("set", "add", "multiply", "min", "max"):
             flat = np.concatenate([a.reshape(-1) for a in arrays]) if arrays else np.zeros(0)
             if op != "add" and len(flat) != len(set(flat.tolist())):
                 continue
             x = sample(f"index{shape}", "f32", shape)
-            taken = jax.eval_shape(lambda x, *a, index=index: x[_resolved(index, a)], x, *arrays)
+            taken = jax.eval_shape(lambda x, *a, index=index: x[_resolve(index, a)], x, *arrays)
             update = sample(f"at{taken.shape}", "f32", taken.shape)
-            run = lambda x, u, *a, index=index, op=op: getattr(jnp.asarray(x).at[_resolved(index, a)], op)(u)
+            run = lambda x, u, *a, index=index, op=op: getattr(
+                jnp.asarray(x).at[_resolve(index, a)], op
+            )(u)
             wrt = [0, 1] if op in ("set", "add") else None
-            suite.case(f"at_{op}_{label}", f"at_{op}", [x, update, *arrays], run if wrt else jax.jit(run), params, wrt=wrt)
+            suite.case(
+                f"at_{op}_{label}",
+                f"at_{op}",
+                [x, update, *arrays],
+                run if wrt else jax.jit(run),
+                params,
+                wrt=wrt,
+            )
     _take(suite)
 
 
@@ -88,9 +105,21 @@ def _take(suite):
     for kind in (*WIDE, "i32"):
         wrt = [0] if kind in WIDE else None
         x = sample("take", kind, (4, 5))
-        for label, indices, axis in (("rows", [[0, 3], [1, 1]], 0), ("last", [4, -1, 0], 1), ("outside", [7, 1], 0), ("flat", [0, 19, 7], None)):
+        for label, indices, axis in (
+            ("rows", [[0, 3], [1, 1]], 0),
+            ("last", [4, -1, 0], 1),
+            ("outside", [7, 1], 0),
+            ("flat", [0, 19, 7], None),
+        ):
             run = lambda x, i, a=axis: jnp.take(x, i, axis=a)
-            suite.case(f"take_{label}_{kind}", "take", [x, np.array(indices, np.int32)], run if wrt else jax.jit(run), {"axis": axis}, wrt=wrt)
+            suite.case(
+                f"take_{label}_{kind}",
+                "take",
+                [x, np.array(indices, np.int32)],
+                run if wrt else jax.jit(run),
+                {"axis": axis},
+                wrt=wrt,
+            )
         for label, indices, axis in (
             ("last", [[0], [4], [2], [2]], 1),
             ("first", [[0, 1, 2, 3, 0]], 0),
@@ -100,4 +129,11 @@ def _take(suite):
         ):
             run = lambda x, i, a=axis: jnp.take_along_axis(x, i, axis=a)
             inputs = [x, np.array(indices, np.int32)]
-            suite.case(f"take_along_axis_{label}_{kind}", "take_along_axis", inputs, run if wrt else jax.jit(run), {"axis": axis}, wrt=wrt)
+            suite.case(
+                f"take_along_axis_{label}_{kind}",
+                "take_along_axis",
+                inputs,
+                run if wrt else jax.jit(run),
+                {"axis": axis},
+                wrt=wrt,
+            )

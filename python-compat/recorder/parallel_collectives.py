@@ -1,4 +1,4 @@
-"""Collectives between devices, one function a case."""
+"""Collectives between devices, one function per case."""
 
 import jax.numpy as jnp
 from jax import lax
@@ -9,28 +9,28 @@ I = P("i")
 
 
 def values(*operands, wrt=(0,), tolerance=None):
-    """A case of this family."""
+    """Registers a function as a case of this family."""
     return case("collectives", *operands, wrt=wrt, tolerance=tolerance)
 
 
-def own(f, x, out=I):
-    """`f` of each device's rows."""
+def per_device(f, x, out=I):
+    """Applies `f` to each device's rows."""
     return [split(f, I, out)(x)]
 
 
 @values("f32[8,2]")
 def sums(x):
-    return own(lambda x: lax.psum(jnp.sin(x), "i"), x, P())
+    return per_device(lambda x: lax.psum(jnp.sin(x), "i"), x, P())
 
 
 @values("f32[8,2]")
 def sums_that_meet_shards(x):
-    return own(lambda x: lax.psum(x * x, "i") * x, x)
+    return per_device(lambda x: lax.psum(x * x, "i") * x, x)
 
 
 @values("f32[8,2]")
 def means(x):
-    return own(lambda x: (x - lax.pmean(x, "i")) ** 2, x)
+    return per_device(lambda x: (x - lax.pmean(x, "i")) ** 2, x)
 
 
 @values("f32[8,2]", wrt=None)
@@ -44,59 +44,63 @@ def shifted_softmax(x):
         e = jnp.exp(x - lax.pmax(lax.stop_gradient(x), "i"))
         return e / lax.psum(e, "i")
 
-    return own(each, x)
+    return per_device(each, x)
 
 
-def ranked(y):
-    """What makes gathered values differ."""
+def scale_by_rank(y):
+    """Scales an array by the device's rank, so that gathered values differ."""
     return y * (1.0 + lax.axis_index("i")).astype(y.dtype)
 
 
 @values("f32[8,2]")
 def gathered_in_front(x):
-    return own(lambda x: ranked(lax.all_gather(x[0] ** 2, "i")), x)
+    return per_device(lambda x: scale_by_rank(lax.all_gather(x[0] ** 2, "i")), x)
 
 
 @values("f32[8,2]")
 def gathered_between(x):
-    return own(lambda x: ranked(lax.all_gather(x, "i", axis=1)), x)
+    return per_device(lambda x: scale_by_rank(lax.all_gather(x, "i", axis=1)), x)
 
 
 @values("f32[8,2]")
 def gathered_behind(x):
-    return own(lambda x: ranked(lax.all_gather(jnp.sin(x), "i", axis=-1)), x)
+    return per_device(lambda x: scale_by_rank(lax.all_gather(jnp.sin(x), "i", axis=-1)), x)
 
 
 @values("f32[8,2]")
 def gathered_in_tiles(x):
-    each = lambda x: tuple(ranked(lax.all_gather(x, "i", axis=at, tiled=True)) for at in (0, 1))
+    each = lambda x: tuple(
+        scale_by_rank(lax.all_gather(x, "i", axis=at, tiled=True)) for at in (0, 1)
+    )
     return list(split(each, I, I)(x))
 
 
 @values("f32[8,8]")
 def scattered(x):
-    return own(lambda x: lax.psum_scatter(x[0] ** 2, "i")[None], x)
+    return per_device(lambda x: lax.psum_scatter(x[0] ** 2, "i")[None], x)
 
 
 @values("f32[8,2,8]")
 def scattered_behind(x):
-    return own(lambda x: lax.psum_scatter(jnp.sin(x), "i", scatter_dimension=2), x)
+    return per_device(lambda x: lax.psum_scatter(jnp.sin(x), "i", scatter_dimension=2), x)
 
 
 @values("f32[8,16]")
 def scattered_in_tiles(x):
-    return own(lambda x: lax.psum_scatter(x, "i", scatter_dimension=1, tiled=True) * x.sum(), x)
+    return per_device(
+        lambda x: lax.psum_scatter(x, "i", scatter_dimension=1, tiled=True) * x.sum(), x
+    )
 
 
 @values("f32[8,8]")
 def exchanged(x):
-    return own(lambda x: lax.all_to_all(x**2, "i", 1, 1), x)
+    return per_device(lambda x: lax.all_to_all(x**2, "i", 1, 1), x)
 
 
 @values("f32[8,8,2]", wrt=None)
 def exchanged_with_another_axis(x):
-    """Without derivatives: JAX 0.10.2 refuses its own transpose, `Expected cotangent type float32[1,8,2,1]`."""
-    return own(lambda x: lax.all_to_all(x, "i", 1, 2) * x.sum(), x)
+    """Has no derivatives. JAX 0.10.2 fails with `Expected cotangent type float32[1,8,2,1]`."""
+    return per_device(lambda x: lax.all_to_all(x, "i", 1, 2) * x.sum(), x)
 
 
 @values("f32[8,8]")
@@ -106,27 +110,27 @@ def exchanged_in_tiles(x):
 
 @values("f32[8,8,2]")
 def swapped(x):
-    return own(lambda x: lax.pswapaxes(x[0], "i", 0)[None] * x.sum(), x)
+    return per_device(lambda x: lax.pswapaxes(x[0], "i", 0)[None] * x.sum(), x)
 
 
 @values("f32[8,2]")
 def around_the_ring(x):
-    return own(lambda x: lax.ppermute(x, "i", [(k, (k + 1) % 8) for k in range(8)]) * x, x)
+    return per_device(lambda x: lax.ppermute(x, "i", [(k, (k + 1) % 8) for k in range(8)]) * x, x)
 
 
 @values("f32[8,2]")
 def sent_to_some(x):
-    return own(lambda x: lax.ppermute(x**2, "i", [(0, 3), (3, 1), (5, 6), (7, 0)]), x)
+    return per_device(lambda x: lax.ppermute(x**2, "i", [(0, 3), (3, 1), (5, 6), (7, 0)]), x)
 
 
 @values("f32[8,2]")
 def shuffled(x):
-    return own(lambda x: lax.pshuffle(jnp.sin(x), "i", [2, 0, 3, 1, 7, 6, 5, 4]) * x, x)
+    return per_device(lambda x: lax.pshuffle(jnp.sin(x), "i", [2, 0, 3, 1, 7, 6, 5, 4]) * x, x)
 
 
 @values("f32[8,2]")
 def ranks(x):
-    return own(lambda x: x * lax.axis_index("i").astype(x.dtype) + lax.axis_size("i"), x)
+    return per_device(lambda x: x * lax.axis_index("i").astype(x.dtype) + lax.axis_size("i"), x)
 
 
 @values("f32[8]", wrt=None)
@@ -148,13 +152,21 @@ def sums_over_one_axis_of_a_grid(x):
 
 @values("f32[8,4]")
 def sums_over_both_axes(x):
-    each = lambda x: (lax.psum(x**2, ("a", "b")), lax.pmean(x, ("b", "a")), lax.psum(x, "a") * lax.psum(x, "b"))
+    each = lambda x: (
+        lax.psum(x**2, ("a", "b")),
+        lax.pmean(x, ("b", "a")),
+        lax.psum(x, "a") * lax.psum(x, "b"),
+    )
     return list(split(each, P("a", "b"), (P(), P(), P("a", "b")), grid())(x))
 
 
 @values("f32[4,2]")
 def one_axis_is_not_mentioned(x):
-    each = lambda x: (lax.psum(x, "a"), x * x, lax.psum(x * (1.0 + lax.axis_index("b")).astype(x.dtype), ("a", "b")))
+    each = lambda x: (
+        lax.psum(x, "a"),
+        x * x,
+        lax.psum(x * (1.0 + lax.axis_index("b")).astype(x.dtype), ("a", "b")),
+    )
     return list(split(each, P("a"), (P(), P("a"), P()), grid())(x))
 
 
@@ -178,7 +190,10 @@ def scattered_over_both_axes(x):
 
 @values("f32[8,8]")
 def exchanged_over_both_axes(x):
-    each = lambda x: [lax.all_to_all(x, ("a", "b"), 1, 1), lax.all_to_all(jnp.sin(x), ("a", "b"), 1, 0, tiled=True)]
+    each = lambda x: [
+        lax.all_to_all(x, ("a", "b"), 1, 1),
+        lax.all_to_all(jnp.sin(x), ("a", "b"), 1, 0, tiled=True),
+    ]
     return split(each, P(("a", "b")), P(("a", "b")), grid())(x)
 
 
@@ -205,12 +220,16 @@ def sums_of_bf16(x):
 
 @values("f64[8,2]")
 def sums_of_f64(x):
-    return own(lambda x: lax.psum(jnp.sin(x), "i") * x, x)
+    return per_device(lambda x: lax.psum(jnp.sin(x), "i") * x, x)
 
 
 @values("c64[8,2]", wrt=None)
 def sums_of_complex_numbers(x):
-    each = lambda x: (lax.psum(x * x, "i"), lax.pmean(x, "i"), lax.psum_scatter(lax.all_gather(x[0], "i"), "i")[None])
+    each = lambda x: (
+        lax.psum(x * x, "i"),
+        lax.pmean(x, "i"),
+        lax.psum_scatter(lax.all_gather(x[0], "i"), "i")[None],
+    )
     return list(split(each, I, (P(), P(), I))(x))
 
 
@@ -241,7 +260,9 @@ def any_and_all(x):
 def moved_in_narrow_types(x, y, z):
     def each(*xs):
         ring = [(k, (k + 3) % 8) for k in range(8)]
-        return [lax.ppermute(x, "i", ring) for x in xs] + [lax.all_gather(x, "i", axis=1, tiled=True)[:, ::5] for x in xs]
+        return [lax.ppermute(x, "i", ring) for x in xs] + [
+            lax.all_gather(x, "i", axis=1, tiled=True)[:, ::5] for x in xs
+        ]
 
     return split(each, I, I)(x, y, z)
 
@@ -261,6 +282,11 @@ def trees(x):
     def each(x):
         tree = {"a": x, "b": [jnp.sin(x), x[0]]}
         summed, moved = lax.psum(tree, "i"), lax.ppermute(tree, "i", [(0, 1), (1, 2)])
-        return [summed["a"] * x, summed["b"][0] * x, summed["b"][1] * x, moved["a"] + moved["b"][0] + moved["b"][1]]
+        return [
+            summed["a"] * x,
+            summed["b"][0] * x,
+            summed["b"][1] * x,
+            moved["a"] + moved["b"][0] + moved["b"][1],
+        ]
 
     return split(each, I, I)(x)

@@ -1,4 +1,4 @@
-"""Mapped functions under and around other transformations, loops, choices, and each other."""
+"""`shard_map` combined with other transformations, loops, conditionals, and itself."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ RING = [(k, (k + 1) % 8) for k in range(8)]
 
 
 def values(*operands, wrt=None, tolerance=None):
-    """A case of this family."""
+    """Registers a function as a case of this family."""
     return case("composed", *operands, wrt=wrt, tolerance=tolerance)
 
 
@@ -31,7 +31,12 @@ def batch_of_moves(x):
     def each(x):
         gathered = lax.all_gather(x, "i", tiled=True).sum(0, keepdims=True)
         scattered = lax.psum_scatter(x, "i", scatter_dimension=1, tiled=True)
-        return [gathered * x, scattered, lax.all_to_all(x, "i", 1, 1) * x, lax.ppermute(x, "i", RING)]
+        return [
+            gathered * x,
+            scattered,
+            lax.all_to_all(x, "i", 1, 1) * x,
+            lax.ppermute(x, "i", RING),
+        ]
 
     return jax.vmap(split(each, I, I))(x)
 
@@ -50,9 +55,16 @@ def gradient_of_each_example(x):
 
 @values("f32[8,4]", wrt=(0,))
 def batch_inside(x):
-    """One axis of `vmap` and one of the mesh, and a sum over both; JAX 0.10.2 sums over an axis of `vmap` without types only."""
+    """Sums over an axis of `vmap` and an axis of the mesh.
+
+    JAX 0.10.2 sums over an axis of `vmap` only without `check_vma`.
+    """
     row = lambda x: x * lax.psum(x, "k") + lax.psum(x, ("i", "k"))
-    return [split(lambda x: jax.vmap(row, axis_name="k", in_axes=1, out_axes=1)(x), I, I, check_vma=False)(x)]
+    return [
+        split(
+            lambda x: jax.vmap(row, axis_name="k", in_axes=1, out_axes=1)(x), I, I, check_vma=False
+        )(x)
+    ]
 
 
 @values("f32[8,2,3]")
@@ -70,7 +82,7 @@ def program_inside(w, x):
 @values("f32[2,2]", "f32[8,2]", wrt=(0, 1))
 def rematerialized_inside(w, x):
     layer = jax.checkpoint(lambda w, x: jnp.sin(lax.psum(jnp.tanh(x @ w), "i")))
-    return [split(lambda w, x: (layer(w, x) * x), (P(), I), I)(w, x)]
+    return [split(lambda w, x: layer(w, x) * x, (P(), I), I)(w, x)]
 
 
 @values("f32[2,2]", "f32[8,2]")
@@ -121,7 +133,9 @@ def rotated_in_a_scan(x):
 def until_all_are_small(x):
     def each(x):
         step = lambda c: (c[0] + 1, c[1] * 0.5 + 0.01 * lax.pmean(c[1], "i"))
-        n, y = lax.while_loop(lambda c: lax.pmax(jnp.abs(c[1]).max(), "i") > 0.1, step, (jnp.int32(0), x))
+        n, y = lax.while_loop(
+            lambda c: lax.pmax(jnp.abs(c[1]).max(), "i") > 0.1, step, (jnp.int32(0), x)
+        )
         return n, y
 
     return list(split(each, I, (P(), I))(x))
@@ -129,7 +143,7 @@ def until_all_are_small(x):
 
 @values("f32[8,2]")
 def until_each_has_its_rank(x):
-    """Devices make different numbers of steps."""
+    """Makes a different number of steps on each device."""
 
     def each(x):
         rank = lax.axis_index("i")
@@ -144,49 +158,65 @@ def until_each_has_its_rank(x):
 def counted_loop(x):
     step = lambda k, y: jnp.sin(y) * x_of(k) + lax.pmean(y, "i")
     x_of = lambda k: (k + 1) * jnp.float32(0.5)
-    return [split(lambda x: lax.fori_loop(0, 3, lambda k, y: step(k.astype(jnp.float32), y), x), I, I)(x)]
+    return [
+        split(lambda x: lax.fori_loop(0, 3, lambda k, y: step(k.astype(jnp.float32), y), x), I, I)(
+            x
+        )
+    ]
 
 
 @values("f32[8,2]", wrt=(0,))
 def choice_of_all(x):
     def each(x):
-        return lax.cond(lax.psum(x.sum(), "i") > 0, lambda x: lax.psum(x**2, "i") * x, lambda x: lax.pmean(x, "i") - x, x)
+        return lax.cond(
+            lax.psum(x.sum(), "i") > 0,
+            lambda x: lax.psum(x**2, "i") * x,
+            lambda x: lax.pmean(x, "i") - x,
+            x,
+        )
 
     return [split(each, I, I)(x)]
 
 
 @values("f32[8,2]", wrt=(0,))
 def choice_of_each(x):
-    """Without the `pcast`, JAX's backward pass sums over devices inside of one branch, and waits forever."""
+    """Takes different branches.
+
+    Without the `pcast`, JAX's backward pass sums over devices in one branch only, and hangs.
+    """
 
     def each(x):
         total = lax.pcast(lax.psum(x, "i"), "i", to="varying")
-        return lax.cond(lax.axis_index("i") % 2 == 0, lambda x: jnp.sin(x) * total, lambda x: x**2, x)
+        return lax.cond(
+            lax.axis_index("i") % 2 == 0, lambda x: jnp.sin(x) * total, lambda x: x**2, x
+        )
 
     return [split(each, I, I)(x)]
 
 
 @values("f32[8,2]", "f32[2]", "f32[2]", wrt=(0, 1, 2))
 def choice_by_what_is_the_same(x, w, v):
-    """An operand and a captured array that all devices share; with the `pcast` that JAX wants."""
+    """Passes an operand and captures an array that all devices share. JAX requires the `pcast`."""
 
     def each(x, w, v):
         w, v = (lax.pcast(y, "i", to="varying") for y in (w, v))
-        return lax.cond(lax.axis_index("i") > 4, lambda w: jnp.sin(w * x) * v, lambda w: w**2 * x, w)
+        return lax.cond(
+            lax.axis_index("i") > 4, lambda w: jnp.sin(w * x) * v, lambda w: w**2 * x, w
+        )
 
     return [split(each, (I, P(), P()), I)(x, w, v)]
 
 
 @values("f32[8,2]", "i32[]", wrt=(0,))
 def one_of_three(x, n):
-    """The same for all, chosen by an argument."""
+    """Takes the same branch on all devices. An argument selects it."""
     branches = [lambda x: x * 2, lambda x: lax.psum(x, "i") * x, lambda x: jnp.sin(x)]
     return [split(lambda x, n: lax.switch((n + 51) % 3, branches, x), (I, P()), I)(x, n)]
 
 
 @values("f32[2]", "f32[8,2]", wrt=(0, 1))
 def captured(w, x):
-    """One array of the program around it and one that is a constant."""
+    """Captures an array of the surrounding program and a constant."""
     table = jnp.array([1.5, -0.5], jnp.float32)
     return [split(lambda x: lax.psum(jnp.sin(x * w) * table, "i"), I, P())(x)]
 
@@ -194,33 +224,52 @@ def captured(w, x):
 @values("f32[2]", "f32[8,2]")
 def captured_and_differentiated_inside(w, x):
     loss = lambda x: lax.psum(jnp.sin(x * w).sum(), "i")
-    return [jax.jvp(lambda w: split(jax.grad(lambda x: jnp.sin(x * w).sum()), I, I)(x), (w,), (w * 2,))[1], split(loss, I, P())(x)]
+    return [
+        jax.jvp(lambda w: split(jax.grad(lambda x: jnp.sin(x * w).sum()), I, I)(x), (w,), (w * 2,))[
+            1
+        ],
+        split(loss, I, P())(x),
+    ]
 
 
 @values("f32[8,4]", wrt=(0,))
 def some_axes_only(x):
-    f = split(lambda x: lax.psum(jnp.sin(x), "a") * x.sum(), P("a"), P("a"), grid(), axis_names={"a"})
+    f = split(
+        lambda x: lax.psum(jnp.sin(x), "a") * x.sum(), P("a"), P("a"), grid(), axis_names={"a"}
+    )
     return [f(x)]
 
 
 @values("f32[4,4]", "f32[4,4]", wrt=(0, 1))
 def products_spread_along_the_other_axis(x, w):
-    f = split(lambda x, w: lax.pmean(jnp.tanh(x @ w), "a"), (P("a"), P()), P(), grid(), axis_names={"a"})
+    f = split(
+        lambda x, w: lax.pmean(jnp.tanh(x @ w), "a"), (P("a"), P()), P(), grid(), axis_names={"a"}
+    )
     return [f(x, w)]
 
 
 @values("f32[8,4]")
 def nested(x):
-    """Without derivatives: those of JAX 0.10.2 do not lower, `axis "a" is already bound by a parent`."""
+    """Has no derivatives: JAX 0.10.2 cannot lower them, `axis "a" is already bound by a parent`."""
+
     def outer(x):
-        inner = split(lambda x: lax.psum(jnp.sin(x), "b") * x, P(None, "b"), P(None, "b"), inner_mesh(), axis_names={"b"})
+        inner = split(
+            lambda x: lax.psum(jnp.sin(x), "b") * x,
+            P(None, "b"),
+            P(None, "b"),
+            inner_mesh(),
+            axis_names={"b"},
+        )
         return lax.psum(inner(x), "a")
 
     return [split(outer, P("a"), P(), grid(), axis_names={"a"})(x)]
 
 
 def inner_mesh():
-    """The mesh in scope: JAX wants that of the outer function there, with its axes marked as taken."""
+    """Returns the mesh in scope.
+
+    JAX requires the mesh of the outer function, with its axes marked as manual.
+    """
     return jax.sharding.get_abstract_mesh()
 
 
@@ -232,7 +281,10 @@ def one_after_the_other(x):
 
 @case("composed", "f32[8,4]", wrt=(0,), jit=False)
 def two_meshes(x):
-    """The same devices, in a row and as a grid. Not compiled as a whole, of which JAX 0.10.2 says `IndivisibleError shape=[4, 2]`."""
+    """Uses the same devices as a row and as a grid.
+
+    Not compiled as one program: JAX 0.10.2 raises `IndivisibleError shape=[4, 2]`.
+    """
     along_a_row = split(lambda x: lax.psum(x, "i") + x, I, I)
     on_a_grid = split(lambda x: lax.psum(jnp.sin(x), "b") * x, P("a", "b"), P("a", "b"), grid())
     return [on_a_grid(along_a_row(x))]
@@ -240,7 +292,7 @@ def two_meshes(x):
 
 @values("f32[8,2]", wrt=(0,))
 def some_results_only(x):
-    """Of three results one is used."""
+    """Uses one of three results."""
     f = split(lambda x: (x * 2, lax.psum(jnp.sin(x), "i"), x**2), I, (I, P(), I))
     return [f(x)[1]]
 
@@ -254,7 +306,7 @@ def linearized(w, x):
 
 @values("f32[2,8]", wrt=(0,))
 def sorted_and_summed(x):
-    """Ordinary operations on shards: order, gathers, running totals."""
+    """Applies ordinary operations to shards: sorting, slicing, cumulative sums."""
 
     def each(x):
         y = jnp.sort(lax.all_gather(x, "i", axis=1, tiled=True), axis=1)

@@ -1,4 +1,4 @@
-"""Derivatives inside of mapped functions, of derivatives, and without types that say what varies."""
+"""Derivatives inside `shard_map`, higher derivatives, and derivatives without `check_vma`."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ I = P("i")
 
 
 def values(*operands, wrt=None, tolerance=None):
-    """A case of this family."""
+    """Registers a function as a case of this family."""
     return case("gradients", *operands, wrt=wrt, tolerance=tolerance)
 
 
@@ -18,7 +18,7 @@ RING = [(k, (k + 1) % 8) for k in range(8)]
 
 
 def inside(loss, x):
-    """The gradient of each device's loss by its own rows."""
+    """Returns the gradient of each device's loss by its rows."""
     return [split(jax.grad(loss), I, I)(x)]
 
 
@@ -72,31 +72,38 @@ def of_what_was_sent_to_some(x):
 
 @values("f32[2]", "f32[8,2]")
 def by_what_is_the_same(w, x):
-    """Of a loss that is summed, and of each device's own: in both the cotangents are summed where `w` comes to vary."""
+    """Differentiates a summed loss, and each device's loss, by a replicated array.
+
+    In both cases the cotangents are summed where `w` becomes device-varying.
+    """
     summed = lambda w, x: lax.psum(jnp.sin(w * x).sum(), "i")
-    own = lambda w, x: jnp.sin(w * x).sum()
-    each = lambda w, x: (jax.grad(summed)(w, x), jax.grad(own)(w, x))
+    local_loss = lambda w, x: jnp.sin(w * x).sum()
+    each = lambda w, x: (jax.grad(summed)(w, x), jax.grad(local_loss)(w, x))
     return list(split(each, (P(), I), P())(w, x))
 
 
 @values("f32[2]", "f32[8,2]")
 def by_what_was_made_to_vary(w, x):
-    own = lambda w, x: jnp.sin(w * x).sum()
-    each = lambda w, x: jax.grad(own)(lax.pcast(w, "i", to="varying"), x)[None]
+    local_loss = lambda w, x: jnp.sin(w * x).sum()
+    each = lambda w, x: jax.grad(local_loss)(lax.pcast(w, "i", to="varying"), x)[None]
     return [split(each, (P(), I), I)(w, x)]
 
 
 @values("f32[2]", "f32[8,2]")
 def value_and_gradient(w, x):
-    each = lambda w, x: jax.value_and_grad(lambda w: lax.pmean((jnp.tanh(x @ w) ** 2).sum(), "i"))(w)
+    each = lambda w, x: jax.value_and_grad(lambda w: lax.pmean((jnp.tanh(x @ w) ** 2).sum(), "i"))(
+        w
+    )
     return list(split(each, (P(), I), P())(w, x))
 
 
 @values("f32[2]", "f32[8,2]", "f32[8]")
 def data_parallel_step(w, x, y):
     def each(w, x, y):
-        loss, slope = jax.value_and_grad(lambda w: lax.pmean(((jnp.tanh(x @ w) - y) ** 2).mean(), "i"))(w)
-        return loss, w - 0.1 * slope
+        loss, gradient = jax.value_and_grad(
+            lambda w: lax.pmean(((jnp.tanh(x @ w) - y) ** 2).mean(), "i")
+        )(w)
+        return loss, w - 0.1 * gradient
 
     return list(split(each, (P(), I, I), P())(w, x, y))
 
@@ -124,9 +131,12 @@ def reverse_over_reverse_inside(x):
 
 
 def along(f, x):
-    """The Hessian of `f` times `cos(x)`, once forward over reverse, once reverse over reverse."""
+    """Returns the Hessian of `f` times `cos(x)`: forward over reverse, and reverse over reverse."""
     v = jnp.cos(x)
-    return [jax.jvp(jax.grad(f), (x,), (v,))[1], jax.grad(lambda x: (jax.grad(f)(x) * lax.stop_gradient(v)).sum())(x)]
+    return [
+        jax.jvp(jax.grad(f), (x,), (v,))[1],
+        jax.grad(lambda x: (jax.grad(f)(x) * lax.stop_gradient(v)).sum())(x),
+    ]
 
 
 @values("f32[8,2]")
@@ -190,7 +200,7 @@ def over_a_grid(x, w):
 
 @values("f32[4,2]", "f32[2]")
 def inside_of_a_grid(x, w):
-    """By something that is the same along one axis only."""
+    """Differentiates by an array that is replicated along only one axis."""
     loss = lambda w, x: lax.psum((jnp.tanh(x * w) ** 2).sum(), ("a", "b"))
     each = lambda x, w: (jax.grad(loss)(w, x), jax.grad(loss, 1)(w, x))
     return list(split(each, (P("a", "b"), P("b")), (P("b"), P("a", "b")), grid())(x, w))
@@ -209,12 +219,14 @@ def untyped_sums_that_meet_shards(x):
 
 @values("f32[8,2]", wrt=(0,))
 def untyped_gathered_rows(x):
-    return [split(lambda x: jnp.sin(lax.all_gather(x, "i", tiled=True)), I, P(), check_vma=False)(x)]
+    return [
+        split(lambda x: jnp.sin(lax.all_gather(x, "i", tiled=True)), I, P(), check_vma=False)(x)
+    ]
 
 
 @values("f32[8,2]")
 def untyped_inside(x):
-    """`psum` is its own transpose there."""
+    """Differentiates without `check_vma`, where `psum` is its own transpose."""
     loss = lambda x: (lax.psum(x * x, "i") * x).sum()
     return [split(jax.grad(loss), I, I, check_vma=False)(x)]
 
@@ -249,7 +261,7 @@ summed_once.defvjp(lambda x: (lax.psum(x, "i"), None), lambda _, ct: (ct,))
 
 @values("f32[3,2]", "f32[2,8]", "f32[8,2]")
 def own_rules(x, w, v):
-    """Two layers of which each device has columns and rows, with the rules of Megatron, untyped."""
+    """Splits two layers by columns and rows, with Megatron's rules and without `check_vma`."""
 
     def each(x, w, v):
         loss = lambda x, w, v: (summed_once(jnp.tanh(copied_to_all(x) @ w) @ v) ** 2).sum()

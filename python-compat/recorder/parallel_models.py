@@ -1,4 +1,4 @@
-"""Layers and training steps as they are spread over devices."""
+"""Layers and training steps that are distributed over devices."""
 
 import jax
 import jax.numpy as jnp
@@ -11,14 +11,14 @@ RING = [(k, (k + 1) % 8) for k in range(8)]
 
 
 def values(*operands, wrt=None, tolerance=None):
-    """A case of this family."""
+    """Registers a function as a case of this family."""
     return case("models", *operands, wrt=wrt, tolerance=tolerance)
 
 
 def gradients(loss, *xs):
-    """A loss, and its gradients by some operands."""
-    value, slopes = jax.value_and_grad(loss, tuple(range(len(xs))))(*xs)
-    return [value, *slopes]
+    """Returns a loss and its gradients by all operands."""
+    value, grads = jax.value_and_grad(loss, tuple(range(len(xs))))(*xs)
+    return [value, *grads]
 
 
 @values("f32[8,3]", "f32[3,4]", "f32[4]", "f32[4,2]")
@@ -26,7 +26,7 @@ def mlp_with_spread_examples(x, w, b, v):
     """Data parallel: the loss is a mean over devices."""
 
     def each(x, w, b, v):
-        return lax.pmean((jnp.tanh(x @ w + b) @ v ** 2).mean(), "i")
+        return lax.pmean((jnp.tanh(x @ w + b) @ v**2).mean(), "i")
 
     loss = lambda w, b, v: split(each, (I, P(), P(), P()), P())(x, w, b, v)
     return gradients(loss, w, b, v)
@@ -41,7 +41,7 @@ def mlp_with_spread_weights(x, w, b, v):
 
 @values("f32[4,3]", "f32[3,4]", "f32[4,2]")
 def mlp_on_a_grid(x, w, v):
-    """Examples along `a`, weights along `b`, the step inside."""
+    """Splits examples along `a` and weights along `b`. The step is inside."""
 
     def each(x, w, v):
         loss = lambda w, v: lax.pmean((lax.psum(jnp.tanh(x @ w) @ v, "b") ** 2).mean(), "a")
@@ -54,7 +54,7 @@ def mlp_on_a_grid(x, w, v):
 
 @values("f32[8,4]", "f32[8,4]", "f32[4,8]")
 def weights_gathered_where_they_are_used(x, w, v):
-    """Weights are kept in parts, gathered for the step, and their gradients are scattered."""
+    """Stores weights in shards, gathers them for the step, and scatters their gradients."""
 
     def each(x, w, v):
         def loss(w, v):
@@ -89,17 +89,25 @@ def layer_norm_of_spread_features(x, scale):
 
 @values("f32[8,4]", "f32[4,3]", "f32[4,3]", "f32[4,3]", tolerance={"rtol": 5e-5, "atol": 1e-5})
 def attention_with_gathered_keys(x, q, k, v):
-    """Positions are spread; every device gathers all keys and values."""
+    """Splits the positions. Every device gathers all keys and values."""
 
     def each(x, q, k, v):
-        keys, worth = (lax.all_gather(x @ w, "i", tiled=True) for w in (k, v))
-        return jax.nn.softmax((x @ q) @ keys.T / 2.0) @ worth
+        keys, gathered_values = (lax.all_gather(x @ w, "i", tiled=True) for w in (k, v))
+        return jax.nn.softmax((x @ q) @ keys.T / 2.0) @ gathered_values
 
     loss = lambda q, k, v: (split(each, (I, P(), P(), P()), I)(x, q, k, v) ** 2).sum()
     return gradients(loss, q, k, v)
 
 
-@values("f32[3,4]", "f32[8,4,2]", "f32[8,4,2]", "f32[8,4,2]", "f32[8,2,4]", wrt=(0, 1, 4), tolerance={"rtol": 5e-5, "atol": 1e-5})
+@values(
+    "f32[3,4]",
+    "f32[8,4,2]",
+    "f32[8,4,2]",
+    "f32[8,4,2]",
+    "f32[8,2,4]",
+    wrt=(0, 1, 4),
+    tolerance={"rtol": 5e-5, "atol": 1e-5},
+)
 def attention_with_spread_heads(x, q, k, v, o):
     def each(x, q, k, v, o):
         weights = jax.nn.softmax((x @ q[0]) @ (x @ k[0]).T / 2.0)
@@ -109,19 +117,21 @@ def attention_with_spread_heads(x, q, k, v, o):
 
 
 def ring_attention(q, k, v):
-    """Keys and values go around; sums are kept relative to the largest score so far."""
+    """Passes keys and values around a ring. Sums are relative to the largest score so far."""
 
     def step(carry, _):
-        k, v, most, total, out = carry
+        k, v, maximum, total, out = carry
         scores = q @ k.T
-        new = jnp.maximum(most, scores.max(1, keepdims=True))
-        weights, shrink = jnp.exp(scores - new), jnp.exp(most - new)
+        new = jnp.maximum(maximum, scores.max(1, keepdims=True))
+        weights, shrink = jnp.exp(scores - new), jnp.exp(maximum - new)
         total, out = total * shrink + weights.sum(1, keepdims=True), out * shrink + weights @ v
         k, v = (lax.ppermute(y, "i", RING) for y in (k, v))
         return (k, v, new, total, out), None
 
     first = q[:, :1] * 0
-    (_, _, _, total, out), _ = lax.scan(step, (k, v, first - 1e9, first, v[:1] * 0 + first), None, length=8)
+    (_, _, _, total, out), _ = lax.scan(
+        step, (k, v, first - 1e9, first, v[:1] * 0 + first), None, length=8
+    )
     return out / total
 
 
@@ -140,11 +150,11 @@ def rematerialized_attention_around_a_ring(q, k, v):
 
 @values("f32[8,16]", "f32[16,3]", "f32[16,3]")
 def experts_on_devices(x, w, v):
-    """Each device sends two numbers of its row to every other, whose expert answers."""
+    """Sends two numbers of each device's row to every other device, whose expert replies."""
 
     def each(x, w, v):
-        sent = lax.all_to_all(x.reshape(8, 2), "i", 0, 0)
-        answered = lax.all_to_all(jnp.tanh(sent @ w) @ v.T, "i", 0, 0)
+        received = lax.all_to_all(x.reshape(8, 2), "i", 0, 0)
+        answered = lax.all_to_all(jnp.tanh(received @ w) @ v.T, "i", 0, 0)
         return answered.reshape(1, 16) * x
 
     loss = lambda w, v: (split(each, (I, I, I), I)(x, w, v) ** 2).sum()
@@ -153,12 +163,12 @@ def experts_on_devices(x, w, v):
 
 @values("f32[16,3]", "i32[5]", wrt=(0,))
 def table_in_parts(table, tokens):
-    """Every device looks up the tokens that it has; the others give zeros."""
+    """Looks up tokens in a split table. Every device returns zeros for tokens of other shards."""
 
     def each(table, tokens):
         at = jnp.abs(tokens) % 16 - 2 * lax.axis_index("i")
-        mine = (at >= 0) & (at < 2)
-        rows = jnp.where(mine[:, None], table[jnp.where(mine, at, 0)], 0)
+        is_local = (at >= 0) & (at < 2)
+        rows = jnp.where(is_local[:, None], table[jnp.where(is_local, at, 0)], 0)
         return lax.psum(rows, "i")
 
     return [split(each, (I, P()), P())(table, tokens)]
@@ -168,8 +178,8 @@ def table_in_parts(table, tokens):
 def cross_entropy_of_spread_classes(x, w, labels):
     def each(x, w, labels):
         logits = x @ w
-        most = lax.pmax(lax.stop_gradient(logits).max(1), "i")
-        normal = jnp.log(lax.psum(jnp.exp(logits - most[:, None]).sum(1), "i")) + most
+        maximum = lax.pmax(lax.stop_gradient(logits).max(1), "i")
+        normal = jnp.log(lax.psum(jnp.exp(logits - maximum[:, None]).sum(1), "i")) + maximum
         at = jnp.abs(labels) % 16 - 2 * lax.axis_index("i")
         chosen = lax.psum(jnp.where(at[:, None] == jnp.arange(2), logits, 0).sum(1), "i")
         return (normal - chosen).mean()
@@ -179,14 +189,17 @@ def cross_entropy_of_spread_classes(x, w, labels):
 
 @values("f32[4,2]", "f32[8,2,2]")
 def pipeline(x, w):
-    """Eight layers on eight devices; four examples go through, one step behind the other."""
+    """Runs four examples through eight layers on eight devices.
+
+    Each example starts one step after the previous one.
+    """
 
     def each(x, w):
         rank = lax.axis_index("i")
 
         def step(carry, t):
-            came = jnp.where(rank == 0, x[jnp.minimum(t, 3)], carry)
-            out = jnp.tanh(came @ w[0] + came)
+            received = jnp.where(rank == 0, x[jnp.minimum(t, 3)], carry)
+            out = jnp.tanh(received @ w[0] + received)
             return lax.ppermute(out, "i", RING), out
 
         _, outs = lax.scan(step, x[0] * 0 + w[0, 0] * 0, jnp.arange(11, dtype=jnp.int32))
@@ -198,7 +211,7 @@ def pipeline(x, w):
 
 @values("f32[16]", "f32[3]", wrt=(0, 1))
 def convolution_with_halos(x, w):
-    """Each device has its neighbours' edges sent."""
+    """Sends each device the edges of its neighbours."""
 
     def each(x, w):
         left = lax.ppermute(x[-1:], "i", RING)
@@ -211,7 +224,10 @@ def convolution_with_halos(x, w):
 
 @values("f32[16]", "f32[16]", wrt=(0, 1))
 def recurrence_in_parts(a, b):
-    """`h' = a h + b` along all devices: each folds its part, and what came before is gathered."""
+    """Computes `h' = a h + b` along all devices.
+
+    Each device folds its shard and gathers the results of the shards before it.
+    """
 
     def each(a, b):
         join = lambda x, y: (x[0] * y[0], x[1] * y[0] + y[1])
@@ -235,8 +251,8 @@ def ten_steps_of_momentum(w, x, y):
 
         def step(carry, _):
             w, m = carry
-            value, slope = jax.value_and_grad(loss)(w)
-            m = 0.9 * m + slope
+            value, gradient = jax.value_and_grad(loss)(w)
+            m = 0.9 * m + gradient
             return (w - 0.1 * m, m), value
 
         (w, _), losses = lax.scan(step, (w, w * 0), None, length=10)
@@ -248,8 +264,10 @@ def ten_steps_of_momentum(w, x, y):
 @values("bf16[8,4]", "f32[4,2]", tolerance={"rtol": 3e-2, "atol": 2e-2})
 def mixed_precision_step(x, w):
     def each(x, w):
-        loss = lambda w: lax.pmean((jnp.tanh(x @ w.astype(jnp.bfloat16)).astype(jnp.float32) ** 2).mean(), "i")
-        value, slope = jax.value_and_grad(loss)(w)
-        return value, slope
+        loss = lambda w: lax.pmean(
+            (jnp.tanh(x @ w.astype(jnp.bfloat16)).astype(jnp.float32) ** 2).mean(), "i"
+        )
+        value, gradient = jax.value_and_grad(loss)(w)
+        return value, gradient
 
     return list(split(each, (I, P()), P())(x, w))

@@ -1,4 +1,4 @@
-"""`pmap`: one example on each device. The functions are not compiled as a whole, since `pmap` compiles its own."""
+"""`pmap`: one example on each device. `pmap` compiles the functions, so they are not jitted."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from .parallel_table import case
 
 
 def values(*operands, wrt=None, tolerance=None):
-    """A case of this family."""
+    """Registers a function as a case of this family."""
     return case("pmapped", *operands, wrt=wrt, tolerance=tolerance, jit=False)
 
 
@@ -40,7 +40,7 @@ def other_axes(x, y):
 
 @values("f32[2,8]", wrt=(0,))
 def last_axes(x):
-    """Written with -1 on the other side; JAX 0.10.2 takes that for `vmap` only."""
+    """Maps the last axis. The Rust test writes -1, which JAX 0.10.2 supports only for `vmap`."""
     return [over(lambda x: x * lax.pmean(x, "i"), in_axes=1, out_axes=1)(x)]
 
 
@@ -56,7 +56,9 @@ def some_results_are_the_same(x):
 
 @values("f32[8,2]")
 def static_arguments(x):
-    f = over(lambda x, n: sum(lax.psum(x, "i") * x**k for k in range(n)), static_broadcasted_argnums=1)
+    f = over(
+        lambda x, n: sum(lax.psum(x, "i") * x**k for k in range(n)), static_broadcasted_argnums=1
+    )
     return [f(x, 2), f(x, 3)]
 
 
@@ -73,19 +75,29 @@ def fewer_than_devices(x):
 @values("f32[8,2]")
 def gathered_examples(x):
     def each(x):
-        return [lax.all_gather(x, "i"), lax.all_gather(x, "i", axis=1), lax.all_gather(x, "i", tiled=True)[::3]]
+        return [
+            lax.all_gather(x, "i"),
+            lax.all_gather(x, "i", axis=1),
+            lax.all_gather(x, "i", tiled=True)[::3],
+        ]
 
     return [y[::5] for y in over(each)(x)]
 
 
 @values("f32[8,8]")
 def scattered_examples(x):
-    return [over(lambda x: lax.psum_scatter(x, "i"))(x), over(lambda x: lax.psum_scatter(x, "i", tiled=True))(x)]
+    return [
+        over(lambda x: lax.psum_scatter(x, "i"))(x),
+        over(lambda x: lax.psum_scatter(x, "i", tiled=True))(x),
+    ]
 
 
 @values("f32[8,8,2]")
 def exchanged_examples(x):
-    return [over(lambda x: lax.all_to_all(x, "i", 0, 0))(x), over(lambda x: lax.pswapaxes(x, "i", 0) * 2)(x)]
+    return [
+        over(lambda x: lax.all_to_all(x, "i", 0, 0))(x),
+        over(lambda x: lax.pswapaxes(x, "i", 0) * 2)(x),
+    ]
 
 
 @values("f32[8,2]", wrt=(0,))
@@ -100,16 +112,22 @@ def shuffled_examples(x):
 
 @values("i32[8,2]", "bool[8,2]", "c64[8,2]")
 def other_types(n, b, c):
-    f = lambda n, b, c: (lax.psum(n, "i"), lax.pmin(n, "i"), lax.pmax(b, "i"), lax.psum(c, "i"), lax.psum(b.astype(jnp.int32), "i"))
+    f = lambda n, b, c: (
+        lax.psum(n, "i"),
+        lax.pmin(n, "i"),
+        lax.pmax(b, "i"),
+        lax.psum(c, "i"),
+        lax.psum(b.astype(jnp.int32), "i"),
+    )
     return [y[::7] for y in over(f)(n, b, c)]
 
 
 @values("f32[8,2]", "f32[8,2]")
 def gradients_inside(w, x):
-    """Of a device's own loss, and of a sum of all: `psum` is its own transpose."""
-    own = over(jax.grad(lambda w, x: jnp.sin(w * x).sum()))
+    """Differentiates each device's loss, and the sum of all losses. `psum` is its own transpose."""
+    local = over(jax.grad(lambda w, x: jnp.sin(w * x).sum()))
     summed = over(jax.grad(lambda w, x: lax.psum(jnp.sin(w * x).sum(), "i")))
-    return [own(w, x), summed(w, x)]
+    return [local(w, x), summed(w, x)]
 
 
 @values("f32[8,2]", "f32[8,2]")
@@ -126,11 +144,11 @@ def gradients_by_what_all_get(w, x):
 
 @values("f32[3]", "f32[8,2,3]", "f32[8,2]")
 def step_on_copies(w, x, y):
-    """Every device has the weights, and a mean of the gradients."""
+    """Trains copies of the weights with the mean of all devices' gradients."""
 
     def each(w, x, y):
-        loss, slope = jax.value_and_grad(lambda w: ((jnp.tanh(x @ w) - y) ** 2).mean())(w)
-        return lax.pmean(loss, "i"), w - 0.1 * lax.pmean(slope, "i")
+        loss, gradient = jax.value_and_grad(lambda w: ((jnp.tanh(x @ w) - y) ** 2).mean())(w)
+        return lax.pmean(loss, "i"), w - 0.1 * lax.pmean(gradient, "i")
 
     copies = jnp.stack([w] * 8)
     for _ in range(2):
@@ -141,13 +159,13 @@ def step_on_copies(w, x, y):
 @values("f32[8,2]")
 def second_derivatives_of_examples(x):
     f = over(lambda x: jnp.sin(lax.psum(x * x, "i")) * x)
-    slope = jax.grad(lambda x: f(x).sum())
-    return [jax.jvp(slope, (x,), (jnp.cos(x),))[1]]
+    gradient = jax.grad(lambda x: f(x).sum())
+    return [jax.jvp(gradient, (x,), (jnp.cos(x),))[1]]
 
 
 @values("f32[8,2,3]")
 def batches_on_devices(x):
-    """`vmap` inside, with a name of its own, and outside."""
+    """Nests `vmap` inside, with another axis name, and outside."""
     inside = over(jax.vmap(lambda x: x * lax.psum(x, ("i", "k")), axis_name="k"))
     outside = jax.vmap(over(lambda x: x - lax.pmean(x, "i")), in_axes=2, out_axes=2)
     return [inside(x), outside(x)]

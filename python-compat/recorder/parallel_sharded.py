@@ -1,7 +1,7 @@
-"""`jit` of arrays that lie on a mesh: the numbers, and how the compiler lets results lie.
+"""`jit` of arrays on a mesh: values, and the shardings of results.
 
-JAX reports what XLA's partitioner chose. Results for which several specs mean the same (a size of 1, an axis of the mesh in either order) are not
-among the cases.
+JAX reports the shardings that XLA's partitioner chose. Results that several specs describe (with a
+size of 1, or with mesh axes in either order) are not among the cases.
 """
 
 import jax
@@ -12,12 +12,12 @@ from .parallel_table import P, case, grid, put, row
 
 
 def values(*operands, tolerance=None):
-    """A case of this family."""
+    """Registers a function as a case of this family."""
     return case("sharded", *operands, tolerance=tolerance, jit=False)
 
 
 def follow(f, *pairs, where=None):
-    """The program of arrays that lie so."""
+    """Runs a jitted function on arrays with these shardings."""
     return list(jax.jit(f)(*put(where or grid(), *pairs)))
 
 
@@ -58,7 +58,9 @@ def einsum(x, w):
 
 @values("f32[8,4]")
 def reductions(x):
-    return follow(lambda x: [x.sum(0), x.sum(1), x.max(0), x.min(1), x.prod(0), x.mean()], (x, P("a", "b")))
+    return follow(
+        lambda x: [x.sum(0), x.sum(1), x.max(0), x.min(1), x.prod(0), x.mean()], (x, P("a", "b"))
+    )
 
 
 @values("f32[8,4]")
@@ -82,13 +84,17 @@ def logsumexp_of_rows(x):
 
 @values("f32[8,6,2]", "f32[3,2,4]")
 def convolution(x, w):
-    f = lambda x, w: [lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"))]
+    f = lambda x, w: [
+        lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"))
+    ]
     return follow(f, (x, P("a")), (w, P(None, None, "b")))
 
 
 @values("f32[2,8,2]", "f32[3,2,2]")
 def convolution_of_spread_positions(x, w):
-    f = lambda x, w: [lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"))]
+    f = lambda x, w: [
+        lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"))
+    ]
     return follow(f, (x, P(None, "a")), (w, P()))
 
 
@@ -109,7 +115,12 @@ def rows_taken_of_a_spread_table(x, n):
 
 @values("f32[8,4]", "i32[4]", "f32[4,4]")
 def rows_added(x, n, u):
-    return follow(lambda x, n, u: [x.at[jnp.abs(n) % 8].add(u)], (x, P(None, "b")), (n, P()), (u, P(None, "b")))
+    return follow(
+        lambda x, n, u: [x.at[jnp.abs(n) % 8].add(u)],
+        (x, P(None, "b")),
+        (n, P()),
+        (u, P(None, "b")),
+    )
 
 
 @values("f32[8,4]")
@@ -119,7 +130,11 @@ def running_totals(x):
 
 @values("f32[8,4]")
 def running_maxima(x):
-    """Not beside a sum: XLA begins both windows of one spread array with the same number, and JAX 0.10.2 says that the maximum of -1.5 is 0."""
+    """Computes only maxima.
+
+    Next to a sum, XLA begins both windows of a sharded array with the same number, so that in JAX
+    0.10.2 the maximum of -1.5 is 0.
+    """
     return follow(lambda x: [lax.cummax(x, 0), lax.cummax(x, 1)], (x, P("a")))
 
 
@@ -135,7 +150,11 @@ def largest(x):
 
 @values("f32[8,4]", "f32[8,4]")
 def joined(x, y):
-    return follow(lambda x, y: [jnp.concatenate([x, y], 1), jnp.concatenate([x, y], 0), jnp.stack([x, y])], (x, P("a")), (y, P("a")))
+    return follow(
+        lambda x, y: [jnp.concatenate([x, y], 1), jnp.concatenate([x, y], 0), jnp.stack([x, y])],
+        (x, P("a")),
+        (y, P("a")),
+    )
 
 
 @values("f32[8,4]")
@@ -145,13 +164,18 @@ def sliced(x):
 
 @values("f32[8,4]")
 def sliced_dynamically(x):
-    f = lambda x: [lax.dynamic_slice_in_dim(x, jnp.int32(1), 2, 1), lax.dynamic_update_slice_in_dim(x, x[:, :2] * 2, jnp.int32(1), 1)]
+    f = lambda x: [
+        lax.dynamic_slice_in_dim(x, jnp.int32(1), 2, 1),
+        lax.dynamic_update_slice_in_dim(x, x[:, :2] * 2, jnp.int32(1), 1),
+    ]
     return follow(f, (x, P("a")))
 
 
 @values("f32[8,4]")
 def padded(x):
-    return follow(lambda x: [jnp.pad(x, ((0, 0), (1, 2))), jnp.roll(x, 1, 0), jnp.roll(x, 1, 1)], (x, P("a")))
+    return follow(
+        lambda x: [jnp.pad(x, ((0, 0), (1, 2))), jnp.roll(x, 1, 0), jnp.roll(x, 1, 1)], (x, P("a"))
+    )
 
 
 @values("f32[8,4]")
@@ -161,17 +185,21 @@ def turned(x):
 
 @values("f32[8,4]")
 def reshaped(x):
-    return follow(lambda x: [x.reshape(4, 2, 4), x.reshape(8, 2, 2), x.reshape(32)], (x, P("a", "b")))
+    return follow(
+        lambda x: [x.reshape(4, 2, 4), x.reshape(8, 2, 2), x.reshape(32)], (x, P("a", "b"))
+    )
 
 
 @values("f32[8,4]", "bool[8,4]")
 def chosen(x, c):
-    return follow(lambda x, c: [jnp.where(c, x, 0), jnp.clip(x, -1, 1)], (x, P("a", "b")), (c, P("a")))
+    return follow(
+        lambda x, c: [jnp.where(c, x, 0), jnp.clip(x, -1, 1)], (x, P("a", "b")), (c, P("a"))
+    )
 
 
 @values("f32[8,3]", "f32[5,3,3]")
 def scanned_layers(x, ws):
-    """Weights of all layers in one array."""
+    """Stores the weights of all layers in one array."""
     f = lambda x, ws: lax.scan(lambda h, w: (jnp.tanh(h @ w), (h**2).sum(0)), x, ws)
     return follow(f, (x, P("a")), (ws, P()))
 
@@ -196,7 +224,9 @@ def chosen_branch(x):
 
 @values("f32[8,2]", "f32[2,3]")
 def spread_over_all_in_a_row(x, w):
-    return follow(lambda x, w: [jnp.tanh(x @ w), (x @ w).sum(0)], (x, P("i")), (w, P()), where=row())
+    return follow(
+        lambda x, w: [jnp.tanh(x @ w), (x @ w).sum(0)], (x, P("i")), (w, P()), where=row()
+    )
 
 
 @values("bf16[8,4]", "bf16[4,4]", tolerance={"rtol": 3e-2, "atol": 2e-2})

@@ -1,4 +1,4 @@
-"""As `parallel_sharded`: gradients, shardings that are asked for, steps."""
+"""More cases of `parallel_sharded`: gradients, requested shardings and training steps."""
 
 import jax
 import jax.numpy as jnp
@@ -9,29 +9,31 @@ from .parallel_table import NamedSharding, P, case, grid, put
 
 
 def values(*operands):
-    """A case of this family."""
+    """Registers a function as a case of this family."""
     return case("sharded_steps", *operands, jit=False)
 
 
-def slopes(f, *pairs):
-    """The gradients of `sum(f^2)`."""
+def gradients(f, *pairs):
+    """Returns the gradients of `sum(f^2)`."""
     loss = lambda *xs: sum((y**2).sum() for y in f(*xs))
     return follow(jax.grad(loss, tuple(range(len(pairs)))), *pairs)
 
 
 @values("f32[8,4]", "f32[4,6]", "f32[6,2]")
 def slopes_of_a_network(x, w, v):
-    return slopes(lambda x, w, v: [jnp.tanh(x @ w) @ v], (x, P("a")), (w, P(None, "b")), (v, P("b")))
+    return gradients(
+        lambda x, w, v: [jnp.tanh(x @ w) @ v], (x, P("a")), (w, P(None, "b")), (v, P("b"))
+    )
 
 
 @values("f32[8,4]")
 def slopes_of_softmax(x):
-    return slopes(lambda x: [jax.nn.softmax(x, -1)], (x, P("a", "b")))
+    return gradients(lambda x: [jax.nn.softmax(x, -1)], (x, P("a", "b")))
 
 
 @values("f32[8,4]")
 def slopes_of_running_totals(x):
-    return slopes(lambda x: [jnp.cumsum(x, 1), x.max(0)], (x, P("a", "b")))
+    return gradients(lambda x: [jnp.cumsum(x, 1), x.max(0)], (x, P("a", "b")))
 
 
 @values("f32[8,4]", "i32[6]")
@@ -42,21 +44,27 @@ def slopes_of_rows_taken(x, n):
 
 @values("f32[8,6,2]", "f32[3,2,4]")
 def slopes_of_a_convolution(x, w):
-    f = lambda x, w: [lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"))]
-    return slopes(f, (x, P("a")), (w, P(None, None, "b")))
+    f = lambda x, w: [
+        lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"))
+    ]
+    return gradients(f, (x, P("a")), (w, P(None, None, "b")))
 
 
 @values("f32[8,3]", "f32[4,3,3]")
 def slopes_of_scanned_layers(x, ws):
     f = lambda x, ws: [lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, ws)[0]]
-    return slopes(f, (x, P("a")), (ws, P()))
+    return gradients(f, (x, P("a")), (ws, P()))
 
 
 @values("f32[8,4]", "f32[4,4]")
 def put_where_asked(x, w):
-    """`in_shardings` and `out_shardings`; the arguments lie on one device."""
+    """Requests `in_shardings` and `out_shardings` for arguments on one device."""
     on = lambda spec: NamedSharding(grid(), spec)
-    f = jax.jit(lambda x, w: (x @ w, x.sum(0)), in_shardings=(on(P("a")), on(P(None, "b"))), out_shardings=(on(P("b", "a")), on(P("a"))))
+    f = jax.jit(
+        lambda x, w: (x @ w, x.sum(0)),
+        in_shardings=(on(P("a")), on(P(None, "b"))),
+        out_shardings=(on(P("b", "a")), on(P("a"))),
+    )
     return list(f(x, w))
 
 
@@ -81,19 +89,25 @@ def constrained(x, w):
 @values("f32[8,4]", "f32[4,4]")
 def slopes_through_a_constraint(x, w):
     on = NamedSharding(grid(), P("a", "b"))
-    return slopes(lambda x, w: [lax.with_sharding_constraint(jnp.tanh(x @ w), on)], (x, P("a")), (w, P()))
+    return gradients(
+        lambda x, w: [lax.with_sharding_constraint(jnp.tanh(x @ w), on)], (x, P("a")), (w, P())
+    )
 
 
 @values("f32[3,8,4]")
 def batch_of_constraints(x):
-    f = jax.vmap(lambda x: lax.with_sharding_constraint(jnp.sin(x), NamedSharding(grid(), P("a", "b"))))
+    f = jax.vmap(
+        lambda x: lax.with_sharding_constraint(jnp.sin(x), NamedSharding(grid(), P("a", "b")))
+    )
     return follow(lambda x: [f(x)], (x, P()))
 
 
 @values("f32[8,4]")
 def shards_inside_of_a_program(x):
-    """`shard_map` between operations that the compiler spreads."""
-    inner = jax.shard_map(lambda x: lax.psum(x, "a") * x, mesh=grid(), in_specs=P("a", "b"), out_specs=P("a", "b"))
+    """Calls `shard_map` between operations that the compiler partitions."""
+    inner = jax.shard_map(
+        lambda x: lax.psum(x, "a") * x, mesh=grid(), in_specs=P("a", "b"), out_specs=P("a", "b")
+    )
     return follow(lambda x: [inner(jnp.sin(x)) * 2, inner(x).sum(1)], (x, P("a")))
 
 
@@ -102,7 +116,7 @@ def training_step(x, y, w):
     loss = lambda w, x, y: ((jnp.tanh(x @ w) - y) ** 2).mean()
 
     def step(w, x, y):
-        value, slope = jax.value_and_grad(loss)(w, x, y)
-        return value, w - 0.1 * slope
+        value, gradient = jax.value_and_grad(loss)(w, x, y)
+        return value, w - 0.1 * gradient
 
     return follow(step, (w, P()), (x, P("a")), (y, P("a")))

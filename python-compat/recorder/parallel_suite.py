@@ -1,5 +1,9 @@
-"""Programs on eight CPU devices. `op` is a function of `recorder/parallel_*.py`, `params.operands` are the types of its operands, which are
-computed and not stored; with `params.wrt` the outputs are values, tangents and cotangents. `specs` is how results lie on the mesh."""
+"""Programs on eight CPU devices.
+
+`op` is a function of `recorder/parallel_*.py`. `params.operands` are the types of its operands,
+which are computed and not stored. With `params.wrt` the outputs are values, tangents and
+cotangents. `specs` are the shardings of the results.
+"""
 
 import importlib
 
@@ -10,20 +14,27 @@ from .parallel_table import CASES, formula, with_derivatives
 from .suite import Suite
 
 FAMILIES = ("collectives", "gradients", "composed", "models", "pmapped", "sharded", "sharded_steps")
-LOOSE = {"f32": {"rtol": 2e-5, "atol": 4e-6}, "f64": {"rtol": 1e-11, "atol": 1e-13}, "c64": {"rtol": 2e-5, "atol": 4e-6}}
+LOOSE = {
+    "f32": {"rtol": 2e-5, "atol": 4e-6},
+    "f64": {"rtol": 1e-11, "atol": 1e-13},
+    "c64": {"rtol": 2e-5, "atol": 4e-6},
+}
 
 
 def spec_of(x):
-    """The spec of an array on a mesh as a list of lists of axes, without what says nothing at its end."""
+    """Returns the spec of an array as a list of lists of axes, without empty entries at its end."""
     assert isinstance(x.sharding, NamedSharding), x.sharding
-    entries = [[] if axis is None else [axis] if isinstance(axis, str) else list(axis) for axis in x.sharding.spec]
+    entries = [
+        [] if axis is None else [axis] if isinstance(axis, str) else list(axis)
+        for axis in x.sharding.spec
+    ]
     while entries and not entries[-1]:
         entries.pop()
     return entries
 
 
 def build(stride: int, quick: bool) -> Suite:
-    """All cases."""
+    """Builds the suite with all cases."""
     for family in FAMILIES:
         importlib.import_module(f"recorder.parallel_{family}")
     suite = Suite("parallel", __doc__.strip(), stride=stride, tolerance=LOOSE)

@@ -1,7 +1,8 @@
-"""The promotion table: what two operands of any dtypes, weakly typed or not, become.
+"""The promotion table: the result dtype of every pair of dtypes, weakly typed or not.
 
-A star marks a weak type: `f32*` is what a Python scalar of default dtype `float32` is. `table` is recorded with 64-bit types on;
-`table_32` with them off, where the default float is f32: the row for oxidax' own 32-bit defaults (`i32` with `f32*`).
+A star marks a weak type: `f32*` is the type of a Python scalar if the default dtype is `float32`.
+`table` is recorded with 64-bit types on. `table_32` is recorded with them off, where the default
+float is f32, and shows results of 32-bit defaults such as `i32` with `f32*`.
 """
 
 import functools
@@ -17,7 +18,14 @@ from .names import DTYPES, short
 from .suite import FIXTURES
 
 _WIDE = {"i64", "u64", "f64", "c128"}
-_REDUCTIONS = {"sum": jnp.sum, "prod": jnp.prod, "mean": jnp.mean, "var": jnp.var, "max": jnp.max, "argmax": jnp.argmax}
+_REDUCTIONS = {
+    "sum": jnp.sum,
+    "prod": jnp.prod,
+    "mean": jnp.mean,
+    "var": jnp.var,
+    "max": jnp.max,
+    "argmax": jnp.argmax,
+}
 
 
 def _kinds(names):
@@ -30,7 +38,10 @@ def _label(dtype, weak) -> str:
 
 @functools.cache
 def _value(name, weak):
-    """An array of that dtype and weakness; the public constructors make weak ones of the default widths only."""
+    """Returns an array of a dtype, weakly typed or not.
+
+    JAX's public constructors create weakly typed arrays only in the default widths.
+    """
     return jax_lax._convert_element_type(np.zeros((2,), np.bool_), DTYPES[name], weak_type=weak)
 
 
@@ -48,7 +59,7 @@ def _table(names):
 
 
 def _unary(function, names):
-    """The result's label for each dtype, `None` where JAX refuses the operand."""
+    """Returns the label of the result for each dtype, `None` if JAX refuses the operand."""
     row = {}
     for name, weak in _kinds(names):
         try:
@@ -60,12 +71,12 @@ def _unary(function, names):
 
 
 def _division(names):
-    """True division takes integers to floats: `x / x`."""
+    """Returns the results of true division, `x / x`, which converts integers to floats."""
     return _unary(lambda x: jnp.divide(x, x), names)
 
 
 def text() -> str:
-    """The whole file."""
+    """Returns the content of the file."""
     wide = list(DTYPES)
     narrow = [name for name in wide if name not in _WIDE]
     plain = [name for name in wide if not name.startswith("f8") and name not in ("i4", "u4")]
@@ -78,7 +89,7 @@ def text() -> str:
             parts[f"true_divide{suffix}"] = _division(usual)
             parts[f"sin{suffix}"] = _unary(jnp.sin, usual)
             for name, function in _REDUCTIONS.items():
-                # Complex numbers have no argmax; JAX notices only when it compiles one.
+                # Complex numbers have no argmax, but JAX raises the error only at compilation.
                 named = [n for n in usual if n[0] != "c"] if name == "argmax" else usual
                 parts[f"{name}{suffix}"] = _unary(function, named)
     lines = []
@@ -97,7 +108,7 @@ def record():
 
 
 def check() -> list[str]:
-    """The table is exact: any difference is a problem."""
+    """Compares the file with a new one. The table is exact, so any difference is a problem."""
     same = (FIXTURES / "promotion.json").read_text() == text()
     print(f"promotion: {'equal' if same else 'DIFFERENT'}")
     return [] if same else ["promotion: the table changed"]

@@ -1,7 +1,7 @@
-"""One suite: its cases, the two files they are written to, and the comparison that `--check` makes.
+"""A suite of cases: recording to two files, and the comparison of `--check`.
 
-A case is computed lazily, so that a check of a sample pays only for the sample. Arrays that are equal bit for bit are stored
-once; the first case that needs them gives the key its name.
+Cases outside of the sample are not computed. Arrays that are equal bit for bit are stored once,
+under a key that is named after the first case that uses them.
 """
 
 import json
@@ -16,14 +16,15 @@ from .names import short
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 
-# How safetensors names the dtypes that it can state; the others travel as bytes, see `_encode`.
+# safetensors' names of the dtypes that it supports. `_encode` converts the others.
 _TENSOR_NAMES = {
-    "bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64", "u8": "U8", "u16": "U16", "u32": "U32",
-    "u64": "U64", "bf16": "BF16", "f16": "F16", "f32": "F32", "f64": "F64",
+    "bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64", "u8": "U8", "u16": "U16",
+    "u32": "U32", "u64": "U64", "bf16": "BF16", "f16": "F16", "f32": "F32", "f64": "F64",
 }  # fmt: skip
 _TENSOR_DTYPES = {stored: name for name, stored in _TENSOR_NAMES.items()}
 
-# Relative and absolute tolerance by dtype, for results that go through several roundings. A case may tighten or loosen it.
+# Relative and absolute tolerances by dtype, for results of several roundings. A case can override
+# them.
 TOLERANCE = {
     "bf16": {"rtol": 1.6e-2, "atol": 1e-3},
     "f16": {"rtol": 2e-3, "atol": 1e-4},
@@ -34,19 +35,19 @@ TOLERANCE = {
 }
 
 
-# For results that no rounding touches.
+# For results without rounding.
 EXACT = {"ulp": 0}
-# What a case with derivatives records beside its outputs: see README.md.
+# Arrays that a case with derivatives records in addition to its outputs; see README.md.
 GRAD_ROLES = ("tangents", "jvp", "cotangents", "vjp")
 
 
 def seed(name: str) -> int:
-    """A number that follows from a case's name alone, so that cases do not depend on their order."""
+    """Returns a number that depends only on a case's name, not on the order of cases."""
     return zlib.crc32(name.encode())
 
 
 def _encode(array: np.ndarray) -> tuple[np.ndarray, str | None]:
-    """What the file stores, and the dtype's name when the file itself cannot state it."""
+    """Returns the stored array, and the dtype's name if safetensors does not support it."""
     name = short(array.dtype)
     if name in ("c64", "c128"):
         part = np.float32 if name == "c64" else np.float64
@@ -59,11 +60,11 @@ def _encode(array: np.ndarray) -> tuple[np.ndarray, str | None]:
 
 
 def decode(stored: np.ndarray, encoded: str | None) -> np.ndarray:
-    """The inverse of `_encode`."""
+    """Inverts `_encode`."""
     if encoded is None:
         return stored
     if encoded in ("c64", "c128"):
-        # Not `real + 1j * imag`, which makes NaN of an infinite part.
+        # `real + 1j * imag` would turn an infinite part into NaN.
         return np.ascontiguousarray(stored).view(dtype_of(encoded))[..., 0]
     if encoded.startswith("f8"):
         return stored.view(dtype_of(encoded))
@@ -71,7 +72,7 @@ def decode(stored: np.ndarray, encoded: str | None) -> np.ndarray:
 
 
 def load(name: str) -> tuple[dict, dict[str, np.ndarray]]:
-    """A recorded suite: its JSON, and its arrays decoded."""
+    """Loads a recorded suite: its JSON and its decoded arrays."""
     index = json.loads((FIXTURES / f"{name}.json").read_text())
     blob = (FIXTURES / f"{name}.safetensors").read_bytes()
     (length,) = struct.unpack("<Q", blob[:8])
@@ -81,18 +82,20 @@ def load(name: str) -> tuple[dict, dict[str, np.ndarray]]:
             continue
         begin, end = entry["data_offsets"]
         stored_dtype = dtype_of(_TENSOR_DTYPES[entry["dtype"]])
-        stored = np.frombuffer(blob[8 + length + begin : 8 + length + end], stored_dtype).reshape(entry["shape"])
+        stored = np.frombuffer(blob[8 + length + begin : 8 + length + end], stored_dtype).reshape(
+            entry["shape"]
+        )
         arrays[key] = decode(stored, index["encoded"].get(key))
     return index, arrays
 
 
-def _listed(outputs) -> list[np.ndarray]:
-    """One array or several, as numpy arrays."""
+def _as_list(outputs) -> list[np.ndarray]:
+    """Converts one array or several to a list of NumPy arrays."""
     return [np.asarray(x) for x in _tuple(outputs)]
 
 
 def draw(rng, like: np.ndarray) -> np.ndarray:
-    """Normal numbers of an array's shape and dtype."""
+    """Returns normal random numbers with the shape and dtype of an array."""
     values = rng.normal(size=like.shape)
     if like.dtype.kind == "c":
         values = values + 1j * rng.normal(size=like.shape)
@@ -100,30 +103,30 @@ def draw(rng, like: np.ndarray) -> np.ndarray:
 
 
 def _derivatives(name, compute, inputs, wrt):
-    """Values, and the derivatives by the operands `wrt` along random tangents and against random cotangents."""
+    """Returns values, and derivatives by the operands `wrt` for random tangents and cotangents."""
     import jax
 
     def values_and_derivatives(inputs, tangents, cotangents):
-        def function(*chosen):
+        def function(*values):
             full = list(inputs)
-            for position, value in zip(wrt, chosen):
+            for position, value in zip(wrt, values):
                 full[position] = value
             return _tuple(compute(*full))
 
-        chosen = [inputs[position] for position in wrt]
-        outputs, forward = jax.jvp(function, chosen, tangents)
-        return outputs, forward, jax.vjp(function, *chosen)[1](cotangents)
+        values = [inputs[position] for position in wrt]
+        outputs, forward = jax.jvp(function, values, tangents)
+        return outputs, forward, jax.vjp(function, *values)[1](cotangents)
 
     rng = np.random.default_rng(seed(name))
     tangents = [draw(rng, inputs[position]) for position in wrt]
     shapes = jax.eval_shape(lambda *xs: _tuple(compute(*xs)), *inputs)
     cotangents = tuple(draw(rng, np.empty(out.shape, out.dtype)) for out in shapes)
     outputs, forward, backward = jax.jit(values_and_derivatives)(inputs, tangents, cotangents)
-    return _listed(outputs), {
+    return _as_list(outputs), {
         "tangents": tangents,
-        "jvp": _listed(forward),
+        "jvp": _as_list(forward),
         "cotangents": list(cotangents),
-        "vjp": _listed(backward),
+        "vjp": _as_list(backward),
     }
 
 
@@ -132,7 +135,7 @@ def _tuple(outputs):
 
 
 class Suite:
-    """Cases under one name. `stride` above 1 keeps one case in so many, chosen by its name."""
+    """Cases with a common name. A `stride` above 1 selects one in `stride` cases by name."""
 
     def __init__(self, name: str, about: str, *, stride: int = 1, tolerance: dict | None = None):
         self.name, self.about, self.stride = name, about, stride
@@ -141,25 +144,30 @@ class Suite:
         self._keys, self._names = {}, set()
 
     def case(self, name, op, inputs, compute, params=None, tolerance=None, wrt=None, **more):
-        """Adds a case. `compute(*inputs)` gives one array or a list of them; `more` joins the case's JSON as it is.
+        """Adds a case.
 
-        With `wrt`, the positions of differentiable operands, `compute` must be traceable, and derivatives are recorded too.
+        `compute(*inputs)` returns one array or a list of arrays. `more` is added to the case's
+        JSON. With `wrt`, the positions of differentiable operands, derivatives are recorded too,
+        and `compute` must be traceable.
         """
-        assert name not in self._names, f"two cases are called {name}"
+        assert name not in self._names, f"two cases are named {name}"
         self._names.add(name)
         if seed(name) % self.stride:
             return
         inputs = [np.asarray(x) for x in inputs]
         grad = None
         if wrt is None:
-            outputs = _listed(compute(*inputs))
+            outputs = _as_list(compute(*inputs))
         else:
             outputs, grad = _derivatives(name, compute, inputs, wrt)
         entry = {"name": name, "op": op, "params": params or {}}
         entry["inputs"] = [self._store(f"{name}/in{i}", x) for i, x in enumerate(inputs)]
         entry["outputs"] = [self._store(f"{name}/out{i}", x) for i, x in enumerate(outputs)]
         if grad is not None:
-            stored = {role: [self._store(f"{name}/{role}{i}", x) for i, x in enumerate(grad[role])] for role in GRAD_ROLES}
+            stored = {
+                role: [self._store(f"{name}/{role}{i}", x) for i, x in enumerate(grad[role])]
+                for role in GRAD_ROLES
+            }
             entry["grad"] = {"wrt": list(wrt)} | stored
         if tolerance is not None:
             entry["tolerance"] = tolerance
@@ -177,8 +185,11 @@ class Suite:
         return key
 
     def write(self):
-        """Writes both files; equal results give equal bytes."""
-        # Wide elements first, then by name: every array is aligned to its element in a mapped file.
+        """Writes both files, and returns the size of the arrays' file.
+
+        Equal results give equal files.
+        """
+        # Wide elements come first, so that arrays in a mapped file are aligned.
         order = sorted(self.arrays, key=lambda key: (-self.arrays[key].dtype.itemsize, key))
         header, offset = {}, 0
         for key in order:
@@ -188,7 +199,11 @@ class Suite:
             offset += array.nbytes
         head = json.dumps(header, separators=(",", ":")).encode()
         head += b" " * (-len(head) % 8)
-        blob = struct.pack("<Q", len(head)) + head + b"".join(self.arrays[key].tobytes() for key in order)
+        blob = (
+            struct.pack("<Q", len(head))
+            + head
+            + b"".join(self.arrays[key].tobytes() for key in order)
+        )
         FIXTURES.mkdir(exist_ok=True)
         (FIXTURES / f"{self.name}.safetensors").write_bytes(blob)
         (FIXTURES / f"{self.name}.json").write_text(self._json())
@@ -198,45 +213,61 @@ class Suite:
         import jax
 
         top = {"suite": self.name, "about": self.about, "jax": jax.__version__, "x64": True}
-        top |= {"tolerance": self.tolerance, "encoded": dict(sorted(self.encoded.items()))} | self.extra
+        top |= {
+            "tolerance": self.tolerance,
+            "encoded": dict(sorted(self.encoded.items())),
+        } | self.extra
         lines = [json.dumps(case, ensure_ascii=True) for case in self.cases]
         head = json.dumps(top, indent=1)
         return head[:-2] + ',\n "cases": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
 
     def check(self) -> list[str]:
-        """Compares what was just computed with what is committed; one line for each difference."""
+        """Compares the computed cases with the committed ones. Returns one line per difference."""
         index, recorded = load(self.name)
         cases = {case["name"]: case for case in index["cases"]}
         problems, exact, arrays = [], 0, 0
         if self.stride == 1 and set(cases) != self._names:
-            problems.append(f"{self.name}: recorded cases differ from the script's: {set(cases) ^ self._names}")
+            problems.append(
+                f"{self.name}: recorded cases differ from the script's: {set(cases) ^ self._names}"
+            )
         for case in self.cases:
             old = cases.get(case["name"])
-            where = f"{self.name}/{case['name']}"
+            label = f"{self.name}/{case['name']}"
             if old is None:
-                problems.append(f"{where}: not recorded yet")
+                problems.append(f"{label}: not recorded yet")
                 continue
             for field in ("op", "params", "tolerance"):
                 if json.loads(json.dumps(case.get(field))) != old.get(field):
-                    problems.append(f"{where}: {field} changed: {old.get(field)} -> {case.get(field)}")
+                    problems.append(
+                        f"{label}: {field} changed: {old.get(field)} -> {case.get(field)}"
+                    )
             for role in ("inputs", "outputs", *GRAD_ROLES):
-                of = lambda c: c.get("grad", {}).get(role, []) if role in GRAD_ROLES else c[role]
-                if len(of(case)) != len(of(old)):
-                    problems.append(f"{where}: {len(of(old))} {role} recorded, {len(of(case))} now")
+                keys_of = lambda c: (
+                    c.get("grad", {}).get(role, []) if role in GRAD_ROLES else c[role]
+                )
+                if len(keys_of(case)) != len(keys_of(old)):
+                    problems.append(
+                        f"{label}: {len(keys_of(old))} {role} recorded, {len(keys_of(case))} now"
+                    )
                     continue
-                for new_key, old_key in zip(of(case), of(old)):
+                for new_key, old_key in zip(keys_of(case), keys_of(old)):
                     new = decode(self.arrays[new_key], self.encoded.get(new_key))
-                    tolerance = case.get("tolerance") if role in ("outputs", "jvp", "vjp") else {"ulp": 0}
-                    problem, same = _differ(new, recorded[old_key], tolerance, self.tolerance)
-                    arrays, exact = arrays + 1, exact + same
+                    tolerance = (
+                        case.get("tolerance") if role in ("outputs", "jvp", "vjp") else {"ulp": 0}
+                    )
+                    problem, is_equal = _differ(new, recorded[old_key], tolerance, self.tolerance)
+                    arrays, exact = arrays + 1, exact + is_equal
                     if problem:
-                        problems.append(f"{where}: {role} {old_key}: {problem}")
-        print(f"{self.name}: {len(self.cases)} of {len(cases)} cases, {exact} of {arrays} arrays equal bit for bit")
+                        problems.append(f"{label}: {role} {old_key}: {problem}")
+        print(
+            f"{self.name}: {len(self.cases)} of {len(cases)} cases, "
+            f"{exact} of {arrays} arrays equal bit for bit"
+        )
         return problems
 
 
 def _differ(new, old, tolerance, defaults) -> tuple[str | None, bool]:
-    """What is wrong, if anything, and whether both are equal bit for bit."""
+    """Returns a description of the difference, if any, and true if both are equal bit for bit."""
     if new.dtype != old.dtype or new.shape != old.shape:
         return f"was {old.dtype}{old.shape}, is {new.dtype}{new.shape}", False
     if new.tobytes() == old.tobytes():

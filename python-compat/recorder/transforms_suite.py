@@ -1,8 +1,9 @@
-"""Nestings of transforms over functions that README.md states as formulas.
+"""Nested transformations of functions that README.md states as formulas.
 
-`params.function` names the function; `op` the nesting, outermost first: `vmap(grad)` is `vmap(grad(f))`. Operands come first, then what the
-transform takes besides (tangents, cotangents), named in `params.operands`. Derivatives are by operand 0, `x`, unless the name of the
-case says otherwise.
+`params.function` names the function, and `op` the transformations, outermost first: `vmap(grad)` is
+`vmap(grad(f))`. The function's operands come first, then those of the transformations (tangents,
+cotangents). `params.operands` names them. Derivatives are by operand 0, `x`, unless the name of the
+case states otherwise.
 """
 
 import jax
@@ -57,23 +58,34 @@ def max_cumulative(x):
 
 
 SCALAR = {"sin_cube": sin_cube, "rational": rational}
-VECTOR = {"logsumexp_chain": logsumexp_chain, "matrix_quadratic": matrix_quadratic, "tanh_mlp": tanh_mlp, "where_gather": where_gather, "max_cumulative": max_cumulative}
+VECTOR = {
+    "logsumexp_chain": logsumexp_chain,
+    "matrix_quadratic": matrix_quadratic,
+    "tanh_mlp": tanh_mlp,
+    "where_gather": where_gather,
+    "max_cumulative": max_cumulative,
+}
 
 
 def _operands(name, kind, rows=None):
-    """The function's operands; with `rows`, as many `x` stacked."""
+    """Returns the operands of a function. With `rows`, stacks that many `x`."""
     shape = () if name in SCALAR else (4,)
     shape = shape if rows is None else (rows, *shape)
     x = inside(f"{name}x", (0.2, 1.8) if name in SCALAR else (-1.5, 1.5), kind, shape)
     if name == "matrix_quadratic":
         return [x, inside("a", (-1, 1), kind, (4, 4))]
     if name == "tanh_mlp":
-        return [x, inside("w1", (-1, 1), kind, (4, 5)), inside("b1", (-1, 1), kind, (5,)), inside("w2", (-1, 1), kind, (5, 3))]
+        return [
+            x,
+            inside("w1", (-1, 1), kind, (4, 5)),
+            inside("b1", (-1, 1), kind, (5,)),
+            inside("w2", (-1, 1), kind, (5, 3)),
+        ]
     return [x]
 
 
 def build(stride: int, quick: bool) -> Suite:
-    """All cases."""
+    """Builds the suite with all cases."""
     suite = Suite("transforms", __doc__.strip(), stride=stride, tolerance=LOOSE)
     for kind in WIDE:
         for name, function in (SCALAR | VECTOR).items():
@@ -87,10 +99,17 @@ def build(stride: int, quick: bool) -> Suite:
 
 def _nestings(suite, name, f, kind):
     def case(op, compute, operands, names):
-        # One compiled program gives both cases their numbers: with and without jit they must agree to rounding.
+        # One compiled program records both cases: results with and without jit must agree up to
+        # rounding.
         run = jax.jit(compute)
         for label in (op, f"jit({op})"):
-            suite.case(f"{name}_{label}_{kind}", label, operands, run, {"function": name, "operands": names})
+            suite.case(
+                f"{name}_{label}_{kind}",
+                label,
+                operands,
+                run,
+                {"function": name, "operands": names},
+            )
 
     single = _operands(name, kind)
     rest = [f"operand{i}" for i in range(1, len(single))]
@@ -105,22 +124,51 @@ def _nestings(suite, name, f, kind):
     case("value_and_grad", jax.value_and_grad(f), single, ["x", *rest])
 
     def directional(g):
-        """The derivative of `g` by x along the last operand."""
+        """Returns the derivative of `g` by `x` along the last operand."""
         return lambda x, *more: jax.jvp(lambda x: g(x, *more[:-1]), (x,), (more[-1],))
 
     case("jvp", directional(f), [*single, v], ["x", *rest, "v"])
     case("jvp(grad)", directional(grad), [*single, v], ["x", *rest, "v"])
-    case("grad(dot(grad))", jax.grad(lambda x, *more: jnp.vdot(grad(x, *more[:-1]), more[-1])), [*single, v], ["x", *rest, "v"])
-    twice = lambda x, *more: directional(lambda x, *inner: directional(f)(x, *inner, more[-2])[1])(x, *more[:-2], more[-1])
+    case(
+        "grad(dot(grad))",
+        jax.grad(lambda x, *more: jnp.vdot(grad(x, *more[:-1]), more[-1])),
+        [*single, v],
+        ["x", *rest, "v"],
+    )
+    twice = lambda x, *more: directional(lambda x, *inner: directional(f)(x, *inner, more[-2])[1])(
+        x, *more[:-2], more[-1]
+    )
     case("jvp(jvp)", twice, [*single, v, w], ["x", *rest, "v", "w"])
-    case("grad(jvp)", jax.grad(lambda x, *more: directional(f)(x, *more)[1]), [*single, v], ["x", *rest, "v"])
-    case("vjp", lambda x, *more: jax.vjp(lambda x: f(x, *more[:-1]), x)[1](more[-1]), [*single, np.array(0.7, x.dtype)], ["x", *rest, "ct"])
-    case("linearize", lambda x, *more: _linearized(lambda x: f(x, *more[:-1]), x, more[-1]), [*single, v], ["x", *rest, "v"])
+    case(
+        "grad(jvp)",
+        jax.grad(lambda x, *more: directional(f)(x, *more)[1]),
+        [*single, v],
+        ["x", *rest, "v"],
+    )
+    case(
+        "vjp",
+        lambda x, *more: jax.vjp(lambda x: f(x, *more[:-1]), x)[1](more[-1]),
+        [*single, np.array(0.7, x.dtype)],
+        ["x", *rest, "ct"],
+    )
+    case(
+        "linearize",
+        lambda x, *more: _linearized(lambda x: f(x, *more[:-1]), x, more[-1]),
+        [*single, v],
+        ["x", *rest, "v"],
+    )
     case("vmap", jax.vmap(f, axes), batch, ["x", *rest])
     case("vmap(grad)", jax.vmap(grad, axes), batch, ["x", *rest])
-    case("grad(sum(vmap))", jax.grad(lambda *a: jnp.sum(jax.vmap(f, axes)(*a))), batch, ["x", *rest])
-    case("vmap(jvp(grad))", jax.vmap(directional(grad), [*axes, 0]), [*batch, batch_v], ["x", *rest, "v"])
-    # The inner jit is a call inside of what is differentiated and batched.
+    case(
+        "grad(sum(vmap))", jax.grad(lambda *a: jnp.sum(jax.vmap(f, axes)(*a))), batch, ["x", *rest]
+    )
+    case(
+        "vmap(jvp(grad))",
+        jax.vmap(directional(grad), [*axes, 0]),
+        [*batch, batch_v],
+        ["x", *rest, "v"],
+    )
+    # The inner jit is a call inside the function that is differentiated and batched.
     case("grad(jit)", jax.grad(jax.jit(f)), single, ["x", *rest])
     case("vmap(grad(jit))", jax.vmap(jax.grad(jax.jit(f)), axes), batch, ["x", *rest])
     if name in VECTOR:
@@ -142,17 +190,31 @@ def _scalar_only(suite, name, f, kind):
         for _ in range(order):
             g = jax.grad(g)
         op = "grad(" * order + "f" + ")" * order
-        suite.case(f"{name}_{order}_{kind}", op, [x], jax.jit(g), {"function": name, "operands": ["x"]})
-    # Perturbation confusion: the inner derivative is by y alone.
+        suite.case(
+            f"{name}_{order}_{kind}", op, [x], jax.jit(g), {"function": name, "operands": ["x"]}
+        )
+    # Perturbation confusion: the inner derivative is by y only.
     nested = lambda x: x * jax.grad(lambda y: x * f(y))(2 * x)
-    suite.case(f"{name}_confusion_{kind}", "confusion", [x], jax.jit(jax.grad(nested)), {"function": name, "operands": ["x"], "formula": "grad(|x| x * grad(|y| x * f(y))(2 x))"})
+    suite.case(
+        f"{name}_confusion_{kind}",
+        "confusion",
+        [x],
+        jax.jit(jax.grad(nested)),
+        {"function": name, "operands": ["x"], "formula": "grad(|x| x * grad(|y| x * f(y))(2 x))"},
+    )
 
 
 def _matrix(suite, kind):
     x = inside("rows", (-1, 1), kind, (3, 4))
     v, ct = inside("rv", (-1, 1), kind, (3, 4)), inside("rct", (-1, 1), kind, (3, 4))
     f = softmax_rows
-    case = lambda op, inputs, run, names: suite.case(f"softmax_rows_{op}_{kind}", op, inputs, jax.jit(run), {"function": "softmax_rows", "operands": names})
+    case = lambda op, inputs, run, names: suite.case(
+        f"softmax_rows_{op}_{kind}",
+        op,
+        inputs,
+        jax.jit(run),
+        {"function": "softmax_rows", "operands": names},
+    )
     case("call", [x], f, ["x"])
     case("jvp", [x, v], lambda x, v: jax.jvp(f, (x,), (v,)), ["x", "v"])
     case("vjp", [x, ct], lambda x, ct: jax.vjp(f, x)[1](ct), ["x", "ct"])
@@ -162,7 +224,12 @@ def _matrix(suite, kind):
     case("vmap_out_last", [x], jax.vmap(f, in_axes=0, out_axes=-1), ["x"])
     pairwise = jax.vmap(jax.vmap(lambda a, b: jnp.sum(f(a * b)), (None, 0)), (0, None))
     case("vmap(vmap)", [x, v], pairwise, ["x", "y"])
-    case("grad(sum(vmap(vmap)))", [x, v], jax.grad(lambda a, b: jnp.sum(pairwise(a, b) ** 2), (0, 1)), ["x", "y"])
+    case(
+        "grad(sum(vmap(vmap)))",
+        [x, v],
+        jax.grad(lambda a, b: jnp.sum(pairwise(a, b) ** 2), (0, 1)),
+        ["x", "y"],
+    )
 
 
 def _several(suite, kind):
@@ -173,16 +240,42 @@ def _several(suite, kind):
         return jnp.sum((hidden @ params["w2"]) ** 2), hidden
 
     def run(w1, b1, w2, x):
-        (value, aux), grads = jax.value_and_grad(with_aux, has_aux=True)({"w1": w1, "b1": b1, "w2": w2}, x)
+        (value, aux), grads = jax.value_and_grad(with_aux, has_aux=True)(
+            {"w1": w1, "b1": b1, "w2": w2}, x
+        )
         return [value, aux, grads["w1"], grads["b1"], grads["w2"]]
 
-    params = {"function": "with_aux", "operands": ["w1", "b1", "w2", "x"], "results": ["value", "aux", "d_w1", "d_b1", "d_w2"]}
-    suite.case(f"value_and_grad_aux_{kind}", "value_and_grad(aux)", [w1, b1, w2, x], jax.jit(run), params)
+    params = {
+        "function": "with_aux",
+        "operands": ["w1", "b1", "w2", "x"],
+        "results": ["value", "aux", "d_w1", "d_b1", "d_w2"],
+    }
+    suite.case(
+        f"value_and_grad_aux_{kind}", "value_and_grad(aux)", [w1, b1, w2, x], jax.jit(run), params
+    )
     rows = inside("samples", (-1, 1), kind, (6, 4))
     per_example = jax.vmap(lambda w1, b1, w2, x: run(w1, b1, w2, x), (None, None, None, 0))
-    suite.case(f"per_example_grads_{kind}", "vmap(value_and_grad(aux))", [w1, b1, w2, rows], jax.jit(per_example), params)
+    suite.case(
+        f"per_example_grads_{kind}",
+        "vmap(value_and_grad(aux))",
+        [w1, b1, w2, rows],
+        jax.jit(per_example),
+        params,
+    )
     stop = lambda x: jnp.sum(jax.lax.stop_gradient(x) ** 2 * x)
-    suite.case(f"stop_gradient_{kind}", "grad", [x], jax.jit(jax.grad(stop)), {"function": "stop_gradient", "operands": ["x"], "formula": "sum(stop_gradient(x)^2 * x)"})
+    suite.case(
+        f"stop_gradient_{kind}",
+        "grad",
+        [x],
+        jax.jit(jax.grad(stop)),
+        {"function": "stop_gradient", "operands": ["x"], "formula": "sum(stop_gradient(x)^2 * x)"},
+    )
     index = np.array([2, 0, 2], np.int32)
     mixed = lambda x, i: jnp.sum(x[i] ** 2)
-    suite.case(f"integer_operand_{kind}", "grad", [x, index], jax.jit(jax.grad(mixed)), {"function": "integer_operand", "operands": ["x", "i"], "formula": "sum(x[i]^2)"})
+    suite.case(
+        f"integer_operand_{kind}",
+        "grad",
+        [x, index],
+        jax.jit(jax.grad(mixed)),
+        {"function": "integer_operand", "operands": ["x", "i"], "formula": "sum(x[i]^2)"},
+    )

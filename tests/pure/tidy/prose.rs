@@ -70,10 +70,45 @@ fn documentation(source: &Source) -> Vec<(usize, String, bool)> {
     lines
 }
 
+fn is_script(path: &str) -> bool {
+    path.ends_with(".sh") || path.ends_with(".py") || path == ".ci/run"
+}
+
+/// Returns the shell and Python scripts, reduced to their comments and docstrings.
+fn script_sources() -> impl Iterator<Item = Source> {
+    let paths = files_below("").into_iter().filter(|path| is_script(path));
+    paths.map(|path| {
+        let text = std::fs::read_to_string(root().join(&path)).unwrap();
+        Source { text: script_documentation(&text), code: String::new(), path }
+    })
+}
+
+/// Converts the comments and docstrings of a script to Rust doc comments. Other lines become empty.
+fn script_documentation(text: &str) -> String {
+    let mut is_docstring = false;
+    let lines = text.lines().map(|line| {
+        let quotes = line.matches("\"\"\"").count();
+        let is_prose = is_docstring || quotes > 0;
+        is_docstring ^= quotes == 1;
+        match line.trim_start().strip_prefix('#') {
+            Some(comment) if !comment.starts_with('!') => format!("///{comment}"),
+            _ if is_prose => format!("///{}", line.replace("\"\"\"", " ")),
+            _ => String::new(),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn documentation_of_scripts_is_found() {
+    let script = "#!/bin/sh\n# a\nb\n\"\"\"c\n\nd\"\"\"\ne";
+    assert_eq!(script_documentation(script), "\n/// a\n\n/// c\n///\n///d \n");
+}
+
 #[test]
 fn doc_comments_use_plain_phrases() {
     let mut wrong = Vec::new();
-    for source in rust_sources() {
+    for source in rust_sources().into_iter().chain(script_sources()) {
         if source.path == "tests/pure/tidy/prose.rs" {
             continue;
         }
@@ -125,7 +160,7 @@ fn lines_end_at_100_columns() {
             }
         }
     }
-    for path in files_below("").iter().filter(|path| path.ends_with(".md")) {
+    for path in files_below("").iter().filter(|path| path.ends_with(".md") || is_script(path)) {
         let mut is_output = false;
         for (number, line) in
             std::fs::read_to_string(root().join(path)).unwrap().lines().enumerate()
