@@ -11,9 +11,9 @@ const WITH_JAX: &[(&str, &str)] = &[("OXIDAX_BENCH_PYTHON", "python-compat/.venv
 
 /// The checks in order.
 ///
-/// Dependencies are built once, in the dev profile with all features of the workspace: commands that
-/// select other packages would enable other features. `cargo test --workspace` is the command of
-/// the README and enables all features of the library. Benchmarks are smoke tests here: they run
+/// Dependencies are built once, in the dev profile with all features of the workspace: commands
+/// that select other packages would enable other features. `cargo test --workspace` is the command
+/// of the README and enables all features of the library. Benchmarks are smoke tests here: they run
 /// briefly and without optimization, and no figure passes or fails.
 const STEPS: &[Step] = &[
     FORMAT,
