@@ -13,10 +13,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../python-compat");
 
-/// Returns a path of an environment variable, which is relative to the root of the repository.
+/// Returns the path in an environment variable, which is relative to the root of the repository:
 /// Cargo runs benchmarks in the folder of their package.
-fn from_root(path: &Path) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+fn path_in(variable: &str) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::env::var_os(variable).map(|path| root.join(path))
 }
 
 /// A process that measures on request.
@@ -36,14 +37,14 @@ impl Jax {
 
     /// Starts JAX with environment variables.
     pub fn start_with(script: &str, variables: &[(&str, &str)]) -> Result<Option<Jax>> {
-        let Some(python) = std::env::var_os("OXIDAX_BENCH_PYTHON").map(PathBuf::from) else {
+        let Some(python) = path_in("OXIDAX_BENCH_PYTHON") else {
             eprintln!(
                 "OXIDAX_BENCH_PYTHON is not set, so JAX's columns are missing; \
                  `python-compat/ci.sh` makes python-compat/.venv/bin/python, which has JAX"
             );
             return Ok(None);
         };
-        let mut command = Command::new(from_root(&python));
+        let mut command = Command::new(&python);
         command.args([&format!("{SCRIPTS}/{script}"), "--serve"]);
         command.envs(variables.iter().copied());
         Jax::spawn("JAX", &mut command).map(Some)
@@ -52,7 +53,7 @@ impl Jax {
     /// Starts candle or burn, or prints a note if `OXIDAX_BENCH_FRAMEWORKS` is not set.
     #[allow(dead_code, reason = "one benchmark has them")]
     pub fn framework(name: &'static str) -> Result<Option<Jax>> {
-        let Some(program) = std::env::var_os("OXIDAX_BENCH_FRAMEWORKS").map(PathBuf::from) else {
+        let Some(program) = path_in("OXIDAX_BENCH_FRAMEWORKS") else {
             eprintln!(
                 "OXIDAX_BENCH_FRAMEWORKS is not set, so {name}'s columns are missing; \
                  `cargo build --release` in benches/frameworks makes \
@@ -60,7 +61,7 @@ impl Jax {
             );
             return Ok(None);
         };
-        Jax::spawn(name, Command::new(from_root(&program)).arg(name)).map(Some)
+        Jax::spawn(name, Command::new(program).arg(name)).map(Some)
     }
 
     fn spawn(name: &'static str, command: &mut Command) -> Result<Jax> {

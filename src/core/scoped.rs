@@ -10,8 +10,7 @@ use std::thread::LocalKey;
 ///
 /// A setting that traced or compiled programs depend on is declared `keyed`. Caches of programs
 /// take its value from [`Scoped::key`]: `TraceScope` for traced programs, and `CallScope` in `jit`
-/// for compiled ones. All other settings change where arrays are placed, how errors are located, or
-/// hold only while a function is traced, which no cache does across calls.
+/// for compiled ones. No cached program depends on any other setting.
 pub(crate) struct Scoped<T: 'static> {
     cell: &'static LocalKey<RefCell<T>>,
     keyed: bool,

@@ -165,8 +165,8 @@ impl Executable {
                 let shardings = Vec::new();
                 let outputs = OutputPlacement { target, committed: *committed, shardings };
                 // On the CPU the code may be from before a load that changed the device.
-                let is_other = device != *compiled_for || runtime.client.is_cpu();
-                (inputs, outputs, is_other.then(|| CompileOptions::on_device(device.0)))
+                let replaces_device = device != *compiled_for || runtime.client.is_cpu();
+                (inputs, outputs, replaces_device.then(|| CompileOptions::on_device(device.0)))
             }
             Placement::Mesh(sharding) => {
                 let mesh = attached_mesh(runtime, name, sharding.mesh())?;

@@ -1,12 +1,11 @@
 //! The dtypes that a primitive accepts, and comparisons of each with a wider dtype.
 
 use super::axes::{Axes, close, sample_of_all};
-use super::jobs::{Job, Jobs, Results};
+use super::jobs::{Job, Jobs, Results, evaluate_all};
 use super::numbers::{array, numbers, sample};
 use crate::core::{
     Array, DType, Error, Exemplar, Program, RegistryEntry, Sample, bind_shared, catch,
 };
-use crate::passes;
 use crate::transforms::staging::trace_rules;
 use num_complex::Complex64;
 
@@ -81,14 +80,8 @@ pub fn variants(entry: &RegistryEntry) -> Vec<Variant> {
 /// Returns one program that computes all variants: a compiler that accepts it accepts each variant.
 pub fn joined(variants: &[Variant]) -> Program {
     let avals = variants.iter().flat_map(|variant| variant.program.avals_in());
-    trace_rules(avals, |mut inputs| {
-        let mut outputs = Vec::new();
-        for variant in variants {
-            let (own, rest) = inputs.split_at(variant.program.inputs().len());
-            outputs.extend(passes::eval(&variant.program, own));
-            inputs = rest;
-        }
-        outputs
+    trace_rules(avals, |inputs| {
+        evaluate_all(variants.iter().map(|variant| &variant.program), inputs)
     })
 }
 

@@ -88,7 +88,10 @@ fn run_as_module(all: &[&QueuedProgram]) -> Result<Vec<Vec<Vec<Array>>>, Error> 
 }
 
 /// Evaluates all programs, each on its part of the inputs, and joins their outputs.
-fn evaluate_all(programs: &[Program], mut inputs: &[Array]) -> Vec<Array> {
+pub(super) fn evaluate_all<'a>(
+    programs: impl IntoIterator<Item = &'a Program>,
+    mut inputs: &[Array],
+) -> Vec<Array> {
     let mut outputs = Vec::new();
     for program in programs {
         let (own, rest) = inputs.split_at(program.inputs().len());
