@@ -2,7 +2,7 @@
 //! sizes. `cargo xtask minimal-versions`: builds with the oldest allowed direct dependencies.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
@@ -26,6 +26,7 @@ const LARGEST: u64 = 2_500_000;
 
 /// Packs every published crate and builds it from its package.
 pub(crate) fn check() -> Result<()> {
+    remove_unpacked()?;
     let mut command = Command::new("cargo");
     // `--allow-dirty` so that a contributor can run this before a commit.
     command.args(["package", "--quiet", "--allow-dirty"]).current_dir(root());
@@ -40,6 +41,35 @@ pub(crate) fn check() -> Result<()> {
         let size = path.metadata().with_context(|| format!("{}", path.display()))?.len();
         eprintln!("{name}: {:.2} MB packed", size as f64 / 1e6);
         ensure!(size <= LARGEST, "{name} has {size} bytes, the limit is {LARGEST}");
+    }
+    Ok(())
+}
+
+/// Removes the sources that an earlier check unpacked.
+///
+/// `cargo package` reads the other packed crates from a temporary registry, which it unpacks into
+/// `registry/src/-<hash of the path>` in Cargo's home. It does not unpack a crate again whose version
+/// is there, so without this the check could build against the sources of an earlier commit.
+fn remove_unpacked() -> Result<()> {
+    let home = match std::env::var_os("CARGO_HOME") {
+        Some(home) => PathBuf::from(home),
+        None => std::env::home_dir().context("no home folder")?.join(".cargo"),
+    };
+    let Ok(registries) = fs::read_dir(home.join("registry/src")) else {
+        return Ok(()); // nothing was unpacked yet
+    };
+    for registry in registries {
+        let registry = registry?;
+        if !registry.file_name().to_string_lossy().starts_with('-') {
+            continue;
+        }
+        for name in PUBLISHED {
+            let path = registry.path().join(format!("{name}-{}", env!("CARGO_PKG_VERSION")));
+            if path.is_dir() {
+                fs::remove_dir_all(&path)
+                    .with_context(|| format!("removing {}", path.display()))?;
+            }
+        }
     }
     Ok(())
 }
@@ -73,7 +103,7 @@ pub(crate) fn minimal_versions() -> Result<()> {
     cargo(&["check", "--quiet", "--locked", "--package=oxidax-cli"])
 }
 
-fn target() -> std::path::PathBuf {
+fn target() -> PathBuf {
     let named = std::env::var_os("CARGO_TARGET_DIR");
     named.map_or_else(|| root().join("target"), |folder| root().join(Path::new(&folder)))
 }

@@ -43,12 +43,13 @@ pub(crate) fn run_all(steps: &[Step], after_failure: AfterFailure) -> Result<()>
     let start = Instant::now();
     for step in steps {
         eprintln!("\n=== {}", step.name);
-        let begun = Instant::now();
+        let (begun, cpu_before) = (Instant::now(), cpu_seconds());
         let outcome = match run(&step.action) {
             Ok(outcome) => outcome,
             Err(error) => Outcome::Failed(format!("{error:#}")),
         };
-        lines.push(summary_line(step.name, begun.elapsed(), &outcome));
+        let cpu = cpu_seconds() - cpu_before;
+        lines.push(summary_line(step.name, begun.elapsed(), cpu, &outcome));
         if let Outcome::Failed(reason) = outcome {
             eprintln!("{}: {reason}", step.name);
             failed.push(step.name);
@@ -57,20 +58,29 @@ pub(crate) fn run_all(steps: &[Step], after_failure: AfterFailure) -> Result<()>
             }
         }
     }
-    eprintln!("\n=== summary\n{}", lines.join("\n"));
-    eprintln!("{:>8.1} s  total", start.elapsed().as_secs_f64());
+    eprintln!("\n=== summary\n  elapsed      CPU\n{}", lines.join("\n"));
+    eprintln!("{:>7.1} s {:>7.1} s  total", start.elapsed().as_secs_f64(), cpu_seconds());
     if !failed.is_empty() {
         bail!("{} of {} steps failed: {}", failed.len(), steps.len(), failed.join(", "));
     }
     Ok(())
 }
 
-fn summary_line(name: &str, took: Duration, outcome: &Outcome) -> String {
-    let seconds = took.as_secs_f64();
-    match outcome {
-        Outcome::Passed => format!("{seconds:>8.1} s  ok      {name}"),
-        Outcome::Failed(_) => format!("{seconds:>8.1} s  FAILED  {name}"),
-    }
+fn summary_line(name: &str, took: Duration, cpu: f64, outcome: &Outcome) -> String {
+    let word = match outcome {
+        Outcome::Passed => "ok    ",
+        Outcome::Failed(_) => "FAILED",
+    };
+    format!("{:>7.1} s {cpu:>7.1} s  {word}  {name}", took.as_secs_f64())
+}
+
+/// Returns the CPU time of all ended child processes in seconds, or 0 where `/proc` does not exist.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The second field is the program's name in parentheses. User and system time of children are
+    // the fields 16 and 17, in units of 10 ms (proc_pid_stat(5)).
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
 fn run(action: &Action) -> Result<Outcome> {
