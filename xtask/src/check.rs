@@ -53,7 +53,7 @@ const STEPS: &[Step] = &[
 const NEEDS_PLUGIN: &str = "on_cpu::";
 
 pub(crate) fn run() -> Result<()> {
-    run_all(STEPS, AfterFailure::Stop)
+    run_all(STEPS, AfterFailure::Stop).finish()
 }
 
 /// Runs the tests that do not need a plugin, and prints the number of the others. CI runs all.

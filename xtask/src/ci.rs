@@ -1,10 +1,14 @@
 //! `cargo xtask ci`: runs every check that a change must pass before it is merged.
 
-use anyhow::Result;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
 
 use crate::check::{DOCS, FORMAT, LINTS};
 use crate::step::{Action, AfterFailure, Step, run_all};
-use crate::{advisories, features, gpu, licences, package, sizes, tpu};
+use crate::{advisories, features, gpu, licences, package, root, sizes, tpu};
 
 /// Names the Python with JAX that `python-compat/ci.sh` installs.
 const WITH_JAX: &[(&str, &str)] = &[("OXIDAX_BENCH_PYTHON", "python-compat/.venv/bin/python")];
@@ -22,8 +26,6 @@ const STEPS: &[Step] = &[
     Step { name: "tests", action: Action::Run(&["cargo", "test", "--workspace"], &[]) },
     Step { name: "tpu topology, compile only", action: Action::Call(tpu::compile_only) },
     Step { name: "h100 and h200, compile only", action: Action::Call(gpu::compile_only) },
-    DOCS,
-    Step { name: "features", action: Action::Call(features::check) },
     Step {
         name: "python-compat sample",
         action: Action::Run(&["bash", "python-compat/ci.sh"], &[]),
@@ -104,13 +106,63 @@ const STEPS: &[Step] = &[
             WITH_JAX,
         ),
     },
-    Step { name: "packages", action: Action::Call(package::check) },
-    Step { name: "minimal versions", action: Action::Call(package::minimal_versions) },
-    Step { name: "public API", action: Action::Run(&["cargo", "xtask", "api"], &[]) },
     Step { name: "advisories", action: Action::Call(|| advisories::check(None)) },
     Step { name: "sizes", action: Action::Call(sizes::print) },
 ];
 
+/// Checks that compile and run nothing. Each keeps about one core busy, because most of its time
+/// goes to one crate, so a second process runs them while [`STEPS`] run.
+///
+/// The first has its own target folder, so it does not wait for the first builds of [`STEPS`].
+const BUILDS: &[Step] = &[
+    Step { name: "minimal versions", action: Action::Call(package::minimal_versions) },
+    Step { name: "features", action: Action::Call(features::check) },
+    DOCS,
+    Step { name: "public API", action: Action::Run(&["cargo", "xtask", "api"], &[]) },
+    Step { name: "packages", action: Action::Call(package::check) },
+];
+
+/// Runs all checks.
 pub(crate) fn run() -> Result<()> {
-    run_all(STEPS, AfterFailure::GoOn)
+    let builds = Builds::start()?;
+    let mut report = run_all(STEPS, AfterFailure::GoOn);
+    report.run("the second process, with builds", || builds.finish());
+    report.finish()
+}
+
+/// Runs [`BUILDS`].
+pub(crate) fn run_builds() -> Result<()> {
+    run_all(BUILDS, AfterFailure::GoOn).finish()
+}
+
+/// A process that runs [`BUILDS`] and writes its output to a file.
+struct Builds {
+    process: Child,
+    log: PathBuf,
+}
+
+impl Builds {
+    fn start() -> Result<Builds> {
+        let log = package::target().join("ci-builds.log");
+        let output = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
+        let program = std::env::current_exe().context("finding the path of xtask")?;
+        let process = Command::new(program)
+            .args(["ci", "--builds"])
+            .current_dir(root())
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .context("starting `xtask ci --builds`")?;
+        Ok(Builds { process, log })
+    }
+
+    /// Waits for the process and prints its output.
+    fn finish(mut self) -> Result<()> {
+        let status = self.process.wait().context("waiting for `xtask ci --builds`")?;
+        let log = fs::read(&self.log).with_context(|| self.log.display().to_string())?;
+        eprintln!("{}", String::from_utf8_lossy(&log));
+        ensure!(status.success(), "`xtask ci --builds` ended with {status}");
+        Ok(())
+    }
 }

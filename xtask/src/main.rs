@@ -32,7 +32,11 @@ enum Task {
     /// The fast checks, cheapest first; stops at the first that fails
     Check,
     /// Everything that CI runs; goes on after a failure
-    Ci,
+    Ci {
+        /// Run only the checks that compile and run nothing
+        #[arg(long)]
+        builds: bool,
+    },
     /// Check properties of random programs that nobody has run yet
     Fuzz {
         /// Number of programs
@@ -75,7 +79,8 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Task::parse() {
         Task::Check => check::run(),
-        Task::Ci => ci::run(),
+        Task::Ci { builds: false } => ci::run(),
+        Task::Ci { builds: true } => ci::run_builds(),
         Task::Fuzz { count, first } => fuzz::run(count, first),
         Task::Features => features::check(),
         Task::Gpu => gpu::compile_only(),

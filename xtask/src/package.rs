@@ -103,7 +103,8 @@ pub(crate) fn minimal_versions() -> Result<()> {
     cargo(&["check", "--quiet", "--locked", "--package=oxidax-cli"])
 }
 
-fn target() -> PathBuf {
+/// Returns cargo's target folder.
+pub(crate) fn target() -> PathBuf {
     let named = std::env::var_os("CARGO_TARGET_DIR");
     named.map_or_else(|| root().join("target"), |folder| root().join(Path::new(&folder)))
 }

@@ -1,9 +1,9 @@
 //! Runs a list of named steps, times each, and prints a summary.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::root;
 
@@ -23,12 +23,6 @@ pub(crate) enum Action {
     Call(fn() -> Result<()>),
 }
 
-/// The result of a step.
-enum Outcome {
-    Passed,
-    Failed(String),
-}
-
 /// Policy after a failed step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterFailure {
@@ -36,42 +30,54 @@ pub(crate) enum AfterFailure {
     GoOn,
 }
 
-/// Runs the steps in order, prints a summary, and fails if one of them did.
-pub(crate) fn run_all(steps: &[Step], after_failure: AfterFailure) -> Result<()> {
-    let mut lines = Vec::new();
-    let mut failed = Vec::new();
-    let start = Instant::now();
-    for step in steps {
-        eprintln!("\n=== {}", step.name);
-        let (begun, cpu_before) = (Instant::now(), cpu_seconds());
-        let outcome = match run(&step.action) {
-            Ok(outcome) => outcome,
-            Err(error) => Outcome::Failed(format!("{error:#}")),
-        };
-        let cpu = cpu_seconds() - cpu_before;
-        lines.push(summary_line(step.name, begun.elapsed(), cpu, &outcome));
-        if let Outcome::Failed(reason) = outcome {
-            eprintln!("{}: {reason}", step.name);
-            failed.push(step.name);
-            if after_failure == AfterFailure::Stop {
-                break;
-            }
-        }
-    }
-    eprintln!("\n=== summary\n  elapsed      CPU\n{}", lines.join("\n"));
-    eprintln!("{:>7.1} s {:>7.1} s  total", start.elapsed().as_secs_f64(), cpu_seconds());
-    if !failed.is_empty() {
-        bail!("{} of {} steps failed: {}", failed.len(), steps.len(), failed.join(", "));
-    }
-    Ok(())
+/// The outcomes of steps.
+pub(crate) struct Report {
+    lines: Vec<String>,
+    failed: Vec<&'static str>,
+    start: Instant,
 }
 
-fn summary_line(name: &str, took: Duration, cpu: f64, outcome: &Outcome) -> String {
-    let word = match outcome {
-        Outcome::Passed => "ok    ",
-        Outcome::Failed(_) => "FAILED",
-    };
-    format!("{:>7.1} s {cpu:>7.1} s  {word}  {name}", took.as_secs_f64())
+/// Runs the steps in order.
+pub(crate) fn run_all(steps: &[Step], after_failure: AfterFailure) -> Report {
+    let mut report = Report { lines: Vec::new(), failed: Vec::new(), start: Instant::now() };
+    for step in steps {
+        report.run(step.name, || run(&step.action));
+        if !report.failed.is_empty() && after_failure == AfterFailure::Stop {
+            break;
+        }
+    }
+    report
+}
+
+impl Report {
+    /// Runs a step and adds its outcome.
+    pub(crate) fn run(&mut self, name: &'static str, action: impl FnOnce() -> Result<()>) {
+        eprintln!("\n=== {name}");
+        let (begun, cpu_before) = (Instant::now(), cpu_seconds());
+        let outcome = action();
+        let (elapsed, cpu) = (begun.elapsed().as_secs_f64(), cpu_seconds() - cpu_before);
+        let word = if outcome.is_ok() { "ok    " } else { "FAILED" };
+        self.lines.push(format!("{elapsed:>7.1} s {cpu:>7.1} s  {word}  {name}"));
+        if let Err(error) = outcome {
+            eprintln!("{name}: {error:#}");
+            self.failed.push(name);
+        }
+    }
+
+    /// Prints a summary.
+    ///
+    /// # Errors
+    /// If a step failed: the names of all that did.
+    pub(crate) fn finish(self) -> Result<()> {
+        eprintln!("\n=== summary\n  elapsed       CPU\n{}", self.lines.join("\n"));
+        let elapsed = self.start.elapsed().as_secs_f64();
+        eprintln!("{elapsed:>7.1} s {:>7.1} s  total", cpu_seconds());
+        if !self.failed.is_empty() {
+            let failed = self.failed.join(", ");
+            bail!("{} of {} steps failed: {failed}", self.failed.len(), self.lines.len());
+        }
+        Ok(())
+    }
 }
 
 /// Returns the CPU time of all ended child processes in seconds, or 0 where `/proc` does not exist.
@@ -83,14 +89,14 @@ fn cpu_seconds() -> f64 {
     fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-fn run(action: &Action) -> Result<Outcome> {
+fn run(action: &Action) -> Result<()> {
     match action {
-        Action::Call(function) => function().map(|()| Outcome::Passed),
+        Action::Call(function) => function(),
         Action::Run(words, variables) => command(words, variables),
     }
 }
 
-fn command(words: &[&str], variables: &[(&str, &str)]) -> Result<Outcome> {
+fn command(words: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     let shown = words.join(" ");
     eprintln!("$ {shown}");
     let status = Command::new(words[0])
@@ -99,8 +105,6 @@ fn command(words: &[&str], variables: &[(&str, &str)]) -> Result<Outcome> {
         .current_dir(root())
         .status()
         .with_context(|| format!("starting `{shown}`"))?;
-    if status.success() {
-        return Ok(Outcome::Passed);
-    }
-    Ok(Outcome::Failed(format!("`{shown}` ended with {status}")))
+    ensure!(status.success(), "`{shown}` ended with {status}");
+    Ok(())
 }
