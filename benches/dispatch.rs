@@ -24,6 +24,7 @@ mod turns;
 use anyhow::{Context as _, Result, anyhow};
 use figures::{difference, lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
+use oxidax::passes::{LowerOptions, lower_with};
 use oxidax::prelude::*;
 use oxidax_pjrt::raw::BareCall;
 use oxidax_pjrt::{Client, CompileOptions, ElementType, LoadedExecutable, PjrtBuffer};
@@ -47,7 +48,7 @@ fn fresh(leaves: usize) -> Result<Vec<Array>> {
 fn bare_executable(client: &Client, leaves: usize) -> Result<LoadedExecutable> {
     let types = vec![Array::of_type(Aval::new(DType::F32, [4])); leaves];
     let program = make_program(plus_one, types)?;
-    let text = oxidax::passes::lower(&program, "bare", "cpu", true)?.text;
+    let text = lower_with(&program, "bare", "cpu", LowerOptions { donatable: true })?.text;
     let text = oxidax_pjrt::PjrtProgram::mlir(text)?;
     Ok(client.compile(&text, &CompileOptions::default())?)
 }

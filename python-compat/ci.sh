@@ -20,7 +20,7 @@ if [ ! -f .venv/installed ] || ! cmp -s requirements.txt .venv/installed; then
     rm -rf .venv
     "$python" -m venv .venv
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-        --only-binary :all: --no-deps -r requirements.txt
+        --only-binary :all: --no-compile --no-deps -r requirements.txt
     cp requirements.txt .venv/installed
 fi
 .venv/bin/python names.py --check

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from .api_table import I, R, Row, V
+from .api_table import I, R, Row
 
 BOTH = ("f32", "f64")
 _M = R((3, 4))

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from .api_table import B, I, R, Row, V
+from .api_table import I, R, Row, V
 
 BOTH = ("f32", "f64")
 _NAN = float("nan")

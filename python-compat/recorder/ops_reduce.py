@@ -5,7 +5,7 @@ import numpy as np
 from jax import lax
 
 from .names import dtype
-from .ops_elementwise import COMPLEX, FLOATS, INTS, WIDE, edges, inside
+from .ops_elementwise import COMPLEX, FLOATS, INTS, WIDE, edges
 from .ops_shape import sample
 from .suite import EXACT
 

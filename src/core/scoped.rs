@@ -9,8 +9,8 @@ use std::thread::LocalKey;
 /// closure returns or unwinds.
 ///
 /// A setting that traced or compiled programs depend on is declared `keyed`. Caches of programs
-/// take its value from [`Scoped::key`]: `TraceScope` for traced programs, and `CallScope` in `jit`
-/// for compiled ones. No cached program depends on any other setting.
+/// take its value from [`Scoped::key`]: `TraceScope` for traced programs, and `CompileScope` for
+/// compiled ones. No cached program depends on any other setting.
 pub(crate) struct Scoped<T: 'static> {
     cell: &'static LocalKey<RefCell<T>>,
     keyed: bool,

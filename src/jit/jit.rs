@@ -8,13 +8,13 @@ use super::traced::Traced;
 use crate::control_flow::Call;
 use crate::core::trace::TraceScope;
 use crate::core::{
-    Array, Cache, DeviceId, Error, NamedSharding, Placement, Program, Slot, bind, bind1, catch,
-    named_axes, trace,
+    Array, Cache, Error, NamedSharding, Placement, Program, Slot, bind, bind1, catch, named_axes,
+    trace,
 };
 use crate::parallel::PerArgument;
 use crate::passes::{self, Plan, PlanInput};
 use crate::primitives::ShardingConstraint;
-use crate::runtime::{Scratch, committed_placement, default_device, is_nan_checked, locate_nan};
+use crate::runtime::{CompileScope, Scratch, committed_placement, is_nan_checked, locate_nan};
 use crate::transforms::staging::{self, short_name, trace_function};
 use crate::tree::{
     Args, Arguments, Examples, Function, Signature, Tree, TreeDef, for_each_arity, leaves_of,
@@ -78,7 +78,7 @@ pub fn jit<A: Args, F: Function<A> + Send + Sync + 'static>(f: F) -> Jit<A, F::O
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct CallScope {
     trace: TraceScope,
-    default_device: DeviceId,
+    compile: CompileScope,
 }
 
 /// The cache key of a compiled program.
@@ -285,7 +285,7 @@ impl<A: Args, O: Tree> Jit<A, O> {
         if trace::jit_disabled() {
             return Ok(self.interpret(arguments)?);
         }
-        let scope = CallScope { trace: TraceScope::current(), default_device: default_device()? };
+        let scope = CallScope { trace: TraceScope::current(), compile: CompileScope::current()? };
         let hit = match self.lookup(arguments, scope)? {
             Some(hit) => hit,
             None => self.lookup_or_compile(arguments, scope)?,

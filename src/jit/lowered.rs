@@ -3,7 +3,7 @@
 use super::compiled::Compiled;
 use super::traced::Traced;
 use crate::core::{Aval, Cost, Error, Mesh, NamedSharding, Program};
-use crate::passes;
+use crate::passes::{self, LowerOptions};
 use crate::runtime::{Topology, lowering_target};
 use crate::tree::{Args, Signature, Tree};
 use std::fmt;
@@ -39,7 +39,8 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     pub fn as_text(&self, platform: &str) -> Result<String, Error> {
         let Traced { name, program, plan, .. } = &self.traced;
         let target = lowering_target(platform);
-        passes::lower_with_plan(program, name, target, true, plan).map(|module| module.text)
+        passes::lower_with_plan(program, name, target, LowerOptions { donatable: true }, plan)
+            .map(|module| module.text)
     }
 
     /// Returns arithmetic and memory traffic of all devices together, counted on the program.

@@ -25,7 +25,9 @@ mod traced;
 mod tree_description;
 
 pub use crate::core::Collective;
-pub use crate::runtime::{Collectives, CompiledCollective, CompilerReport, MemoryAnalysis};
+pub use crate::runtime::{
+    Collectives, CompiledCollective, CompilerReport, MemoryAnalysis, disable_most_optimizations,
+};
 pub use compiled::Compiled;
 pub use error::CallError;
 pub use jit::{Jit, jit};

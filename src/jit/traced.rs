@@ -3,7 +3,7 @@
 use super::specialization::Specialization;
 use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::{Array, Aval, Error, Program};
-use crate::passes::{Plan, StableHloModule};
+use crate::passes::{LowerOptions, Plan, StableHloModule};
 use crate::runtime::Executable;
 use crate::tree::{Signature, Tree, rebuild};
 use rustc_hash::FxHashMap;
@@ -29,7 +29,7 @@ pub(super) struct Traced<O> {
 impl<O: Tree> Traced<O> {
     /// Lowers the program for the platform of this process.
     pub(super) fn lower(&self) -> Result<StableHloModule, Error> {
-        Executable::lower(&self.program, &self.name, &self.plan, true)
+        Executable::lower(&self.program, &self.name, &self.plan, LowerOptions { donatable: true })
     }
 
     /// Compiles the lowered program for the devices of this process.

@@ -22,10 +22,15 @@ pub struct StableHloModule {
     pub communicates: bool,
 }
 
-/// Lowers a program to a StableHLO module for `platform` (`cpu`, `cuda`, `tpu`).
-///
-/// If `donatable`, every input is marked as a buffer that may be donated. Operations carry the
-/// user's file and line as their location.
+/// Options of [`lower_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LowerOptions {
+    /// Marks every input as a buffer that may be donated; each call decides which ones are.
+    pub donatable: bool,
+}
+
+/// Lowers a program to a StableHLO module for `platform` (`cpu`, `cuda`, `tpu`), with the default
+/// options. Operations carry the user's file and line as their location.
 ///
 /// # Errors
 /// [`Error::Op`] if a primitive does not support the platform.
@@ -33,18 +38,35 @@ pub struct StableHloModule {
 /// ```
 /// use oxidax::prelude::*;
 /// let program = make_program(|x: Array| sin(&x), Aval::new(DType::F32, [3]))?;
-/// let module = oxidax::passes::lower(&program, "f", "cpu", false)?;
+/// let module = oxidax::passes::lower(&program, "f", "cpu")?;
 /// assert!(module.text.contains("stablehlo.sine"));
 /// assert!(!module.calls_host);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
-pub fn lower(
+pub fn lower(program: &Program, name: &str, platform: &str) -> Result<StableHloModule, Error> {
+    lower_with(program, name, platform, LowerOptions::default())
+}
+
+/// As [`lower`], with options.
+///
+/// # Errors
+/// [`Error::Op`] if a primitive does not support the platform.
+///
+/// ```
+/// use oxidax::passes::{LowerOptions, lower_with};
+/// use oxidax::prelude::*;
+/// let program = make_program(|x: Array| sin(&x), Aval::new(DType::F32, [3]))?;
+/// let module = lower_with(&program, "f", "cpu", LowerOptions { donatable: true })?;
+/// assert!(module.text.contains("jax.buffer_donor = true"));
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+pub fn lower_with(
     program: &Program,
     name: &str,
     platform: &str,
-    donatable: bool,
+    options: LowerOptions,
 ) -> Result<StableHloModule, Error> {
-    lower_with_plan(program, name, platform.into(), donatable, &Plan::default())
+    lower_with_plan(program, name, platform.into(), options, &Plan::default())
 }
 
 /// Returns the sharding attributes of the main function's arguments and results.
@@ -67,7 +89,7 @@ fn sharding_attributes(
     (inputs, outputs.collect())
 }
 
-/// Lowers a program with the shardings of `plan`; see [`lower`].
+/// Lowers a program with the shardings of `plan`; see [`lower_with`].
 ///
 /// # Errors
 /// [`Error::Op`] if a primitive refuses the platform.
@@ -75,9 +97,10 @@ pub(crate) fn lower_with_plan(
     program: &Program,
     name: &str,
     target: LoweringTarget<'_>,
-    donatable: bool,
+    options: LowerOptions,
     plan: &Plan,
 ) -> Result<StableHloModule, Error> {
+    let LowerOptions { donatable } = options;
     let mut ctx = LowerCtx::new(target);
     let (arguments, results) = sharding_attributes(plan, &mut ctx, program);
     let attribute = |texts: &[String], index: usize| texts.get(index).cloned().unwrap_or_default();

@@ -16,7 +16,7 @@ pub use cost::cost;
 pub use dce::dce;
 pub(crate) use eval::{bind, eval, eval_flat, inlined};
 pub(crate) use lower::lower_with_plan;
-pub use lower::{StableHloModule, lower};
+pub use lower::{LowerOptions, StableHloModule, lower, lower_with};
 pub use parse::parse;
 pub use peak::{Live, Peak, peak};
 pub(crate) use plan::{Plan, PlanInput};

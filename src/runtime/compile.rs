@@ -2,6 +2,7 @@
 
 use super::client::{Runtime, runtime};
 use super::compile_error::compile_error;
+use super::compile_scope::optimizes;
 use super::device_buffer::array_type;
 use super::disk_cache::{self, Request};
 use super::executable::{Executable, OutputPlacement};
@@ -9,7 +10,7 @@ use super::hlo_sharding::from_hlo_sharding;
 use super::lowering_target::lowering_target;
 use super::placement::default_device;
 use crate::core::{Aval, DeviceId, Effects, Error, Mesh, NamedSharding, Placement, Program};
-use crate::passes::{self, Plan, StableHloModule};
+use crate::passes::{self, LowerOptions, Plan, StableHloModule};
 use oxidax_pjrt::{CompileOptions, ExecutableSignature, LoadedExecutable};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,13 +21,12 @@ impl Executable {
     /// # Errors
     /// `Plugin`; `Op` if a primitive refuses the platform; `Compile`.
     pub(crate) fn compile(program: &Program, name: &str, plan: &Plan) -> Result<Executable, Error> {
-        let module = Executable::lower(program, name, plan, false)?;
+        let module = Executable::lower(program, name, plan, LowerOptions::default())?;
         let results = program.avals_out().into_iter().map(Arc::new).collect();
         Executable::load(program, name, &module, results, plan)
     }
 
-    /// Lowers a program for the platform of this process. If it is `donatable`, each call decides
-    /// which arguments are donated.
+    /// Lowers a program for the platform of this process.
     ///
     /// # Errors
     /// `Plugin`; `Op` if a primitive refuses the platform.
@@ -34,10 +34,10 @@ impl Executable {
         program: &Program,
         name: &str,
         plan: &Plan,
-        donatable: bool,
+        options: LowerOptions,
     ) -> Result<StableHloModule, Error> {
         let target = lowering_target(&runtime()?.platform);
-        passes::lower_with_plan(program, name, target, donatable, plan)
+        passes::lower_with_plan(program, name, target, options, plan)
     }
 
     /// Compiles a lowered program, or loads it from the disk cache. `results` are the types of its
@@ -162,6 +162,12 @@ fn device_options(runtime: &Runtime, id: DeviceId) -> CompileOptions {
 }
 
 fn with_platform_overrides(platform: &str, options: CompileOptions) -> CompileOptions {
+    let options = match platform {
+        "cpu" | "cuda" if !optimizes() => {
+            options.with_override("xla_backend_optimization_level", 0)
+        }
+        _ => options,
+    };
     match platform {
         // By default XLA's CPU compiler returns the number for the maximum of a number and NaN. The
         // StableHLO specification, and JAX, return NaN.
@@ -199,4 +205,25 @@ pub(super) fn dump(program: &Program, text: &str) -> Option<PathBuf> {
     let name = format!("oxidax-{}-{:016x}.mlir", std::process::id(), program.structural_hash());
     let path = std::env::temp_dir().join(name);
     std::fs::write(&path, text).is_ok().then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::disable_most_optimizations;
+
+    #[test]
+    fn compilers_of_cpus_and_gpus_are_told_to_optimize_less() {
+        let level = |platform| {
+            let options = first_device_options(platform);
+            options.overrides.get("xla_backend_optimization_level").cloned()
+        };
+        assert_eq!(level("cpu"), None);
+        disable_most_optimizations(|| {
+            assert_eq!(level("cpu"), Some(0.into()));
+            assert_eq!(level("cuda"), Some(0.into()));
+            assert_eq!(level("tpu"), None);
+        });
+        assert_eq!(level("cpu"), None);
+    }
 }

@@ -1,13 +1,14 @@
 //! The backend below every trace: single operations and whole programs, each compiled once.
 
+use super::compile_scope::CompileScope;
 use super::device_buffer::concrete;
 use super::executable::Executable;
-use super::placement::{committed_placement, default_device, is_committed};
+use super::placement::{committed_placement, is_committed};
 use super::scratch::{NonDonatable, Scratch};
 use super::transfer::{put, put_on_default_device};
 use crate::core::nan_check::{introduced, nan_check, nan_error, not_reproduced_error};
 use crate::core::{
-    Array, Aval, Backend, Cache, DeviceId, Eqn, Error, Loc, Placement, Primitive, Program, catch,
+    Array, Aval, Backend, Cache, Eqn, Error, Loc, Placement, Primitive, Program, catch,
 };
 use crate::passes::{self, Plan, PlanInput};
 use rustc_hash::FxHasher;
@@ -29,23 +30,23 @@ struct OperationKey {
     placements: OperandPlacements,
 }
 
-/// The placements of the operands of an eager operation or program.
+/// The scope of an eager operation or program, and the placements of its operands.
 #[derive(Clone, PartialEq, Eq)]
 struct OperandPlacements {
-    default_device: DeviceId,
+    scope: CompileScope,
     /// The placement that each operand is committed to. Empty if none is committed.
     committed: Vec<Option<Placement>>,
 }
 
 impl OperandPlacements {
     fn of<'a>(arrays: impl Iterator<Item = &'a Array> + Clone) -> Result<OperandPlacements, Error> {
-        let default_device = default_device()?;
+        let scope = CompileScope::current()?;
         let committed = if arrays.clone().any(|array| is_committed(concrete(array))) {
             arrays.map(committed_placement).collect()
         } else {
             Vec::new()
         };
-        Ok(OperandPlacements { default_device, committed })
+        Ok(OperandPlacements { scope, committed })
     }
 
     /// Returns the plan of a program with such operands.

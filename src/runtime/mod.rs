@@ -10,6 +10,7 @@ mod client;
 mod collectives;
 mod compile;
 mod compile_error;
+mod compile_scope;
 mod compiler_report;
 mod config;
 mod cuda;
@@ -30,6 +31,8 @@ mod transfer;
 
 pub(crate) use client::{set_cpu_devices, set_cuda_options};
 pub use collectives::{Collectives, CompiledCollective};
+pub(crate) use compile_scope::CompileScope;
+pub use compile_scope::disable_most_optimizations;
 pub use compiler_report::{CompilerReport, MemoryAnalysis};
 #[cfg(feature = "distributed")]
 pub(crate) use config::cluster_variables;

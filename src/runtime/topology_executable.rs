@@ -5,7 +5,7 @@ use super::compiler_report::CompilerReport;
 use super::lowering_target::lowering_target;
 use super::topology::Topology;
 use crate::core::{Aval, Effects, Error, Mesh, NamedSharding, Placement, Program};
-use crate::passes::{self, Plan};
+use crate::passes::{self, LowerOptions, Plan};
 use std::sync::Arc;
 
 /// A program compiled for a [`Topology`]. It can be analysed and serialized, not run.
@@ -34,7 +34,8 @@ impl TopologyExecutable {
     ) -> Result<TopologyExecutable, Error> {
         check_mesh(name, plan.mesh(), topology)?;
         let target = lowering_target(topology.platform());
-        let module = passes::lower_with_plan(program, name, target, true, plan)?;
+        let module =
+            passes::lower_with_plan(program, name, target, LowerOptions { donatable: true }, plan)?;
         let plan = on_topology(plan, topology)?;
         let executable = topology.compile(&module.text, plan.mesh()).map_err(|error| {
             let devices = plan.mesh().map_or(1, |mesh| mesh.devices().len());

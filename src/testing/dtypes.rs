@@ -6,6 +6,7 @@ use super::numbers::{array, numbers, sample};
 use crate::core::{
     Array, DType, Error, Exemplar, Program, RegistryEntry, Sample, bind_shared, catch,
 };
+use crate::runtime::disable_most_optimizations;
 use crate::transforms::staging::trace_rules;
 use num_complex::Complex64;
 
@@ -95,7 +96,7 @@ pub fn check_dtypes(entry: &RegistryEntry) -> Vec<(DType, Result<(), String>)> {
         .iter()
         .map(|variant| catch(|| variant.queue(entry, &mut jobs)).flatten())
         .collect();
-    let results = jobs.run();
+    let results = disable_most_optimizations(|| jobs.run());
     let verdict = |(variant, queued): (&Variant, Result<QueuedRuns, Error>)| {
         let outcome = queued.and_then(|queued| queued.check(&results));
         (variant.dtype, outcome.map_err(|error| error.to_string()))

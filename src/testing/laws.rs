@@ -4,6 +4,7 @@ use super::jobs::{Jobs, Results};
 use super::subject::Subject;
 use super::{derivatives, edges, narrow, structure};
 use crate::core::{DType, Error, Exemplar, RegistryEntry, Sample, catch};
+use crate::runtime::disable_most_optimizations;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The comparison of a law, which is called with the results of its programs.
@@ -37,7 +38,8 @@ const OF_WIDENED: &Laws = &[
 /// Laws that need `f64` or `c128` and reverse mode.
 const OF_REVERSE: &Laws = &[("3 transpose is the adjoint", derivatives::transpose)];
 
-/// Checks every law on every exemplar of a primitive.
+/// Checks every law on every exemplar of a primitive. The programs are compiled with few
+/// optimizations, because laws are about rules and most of the time goes to compilation.
 ///
 /// # Errors
 /// If a law fails: a list of the failed laws with exemplars and numbers.
@@ -49,6 +51,10 @@ const OF_REVERSE: &Laws = &[("3 transpose is the adjoint", derivatives::transpos
 /// # Ok::<(), String>(())
 /// ```
 pub fn check_primitive(entry: &RegistryEntry) -> Result<(), String> {
+    disable_most_optimizations(|| check_all(entry))
+}
+
+fn check_all(entry: &RegistryEntry) -> Result<(), String> {
     let exemplars = (entry.exemplars)();
     if exemplars.is_empty() {
         return Err(format!("{}: has no exemplars", entry.name));
@@ -58,7 +64,7 @@ pub fn check_primitive(entry: &RegistryEntry) -> Result<(), String> {
         if exemplar.primitive.name() != entry.name {
             failures.push(format!("{}: listed as {}", exemplar.primitive.name(), entry.name));
         }
-        for failure in check_exemplar(entry, exemplar) {
+        for failure in check_one(entry, exemplar) {
             let primitive = &exemplar.primitive;
             failures.push(format!("{} exemplar {position} {primitive:?}: {failure}", entry.name));
         }
@@ -70,6 +76,10 @@ pub fn check_primitive(entry: &RegistryEntry) -> Result<(), String> {
 
 /// Checks every law on one exemplar of the primitive of `entry`. Returns the failures.
 pub fn check_exemplar(entry: &RegistryEntry, exemplar: &Exemplar) -> Vec<String> {
+    disable_most_optimizations(|| check_one(entry, exemplar))
+}
+
+fn check_one(entry: &RegistryEntry, exemplar: &Exemplar) -> Vec<String> {
     let subject = match attempt(|| Subject::new(entry, exemplar, &exemplar.operands)) {
         Ok(subject) => subject,
         Err(message) => return vec![format!("does not apply to its exemplar: {message}")],

@@ -9,4 +9,5 @@ mod damaged_checkpoints;
 mod damaged_data;
 #[cfg(feature = "distributed")]
 mod distributed;
+mod eager;
 mod memory;

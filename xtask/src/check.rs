@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::root;
-use crate::step::{Action, AfterFailure, Step, run_all};
+use crate::step::{Action, AfterFailure, Report, Step};
 
 pub(crate) const FORMAT: Step =
     Step { name: "format", action: Action::Run(&["cargo", "fmt", "--all", "--check"], &[]) };
@@ -53,7 +53,9 @@ const STEPS: &[Step] = &[
 const NEEDS_PLUGIN: &str = "on_cpu::";
 
 pub(crate) fn run() -> Result<()> {
-    run_all(STEPS, AfterFailure::Stop).finish()
+    let mut report = Report::new();
+    report.run_all(STEPS, AfterFailure::Stop);
+    report.finish()
 }
 
 /// Runs the tests that do not need a plugin, and prints the number of the others. CI runs all.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::check::{DOCS, FORMAT, LINTS};
-use crate::step::{Action, AfterFailure, Step, run_all};
+use crate::step::{Action, AfterFailure, Report, Step};
 use crate::{advisories, features, gpu, licences, package, root, sizes, tpu};
 
 /// Names the Python with JAX that `python-compat/ci.sh` installs.
@@ -26,10 +26,6 @@ const STEPS: &[Step] = &[
     Step { name: "tests", action: Action::Run(&["cargo", "test", "--workspace"], &[]) },
     Step { name: "tpu topology, compile only", action: Action::Call(tpu::compile_only) },
     Step { name: "h100 and h200, compile only", action: Action::Call(gpu::compile_only) },
-    Step {
-        name: "python-compat sample",
-        action: Action::Run(&["bash", "python-compat/ci.sh"], &[]),
-    },
     // The first command of the README.
     Step {
         name: "mlp example",
@@ -62,7 +58,28 @@ const STEPS: &[Step] = &[
         action: Action::Run(&["bash", "examples/parallel/ci.sh"], &[]),
     },
     Step { name: "exercises", action: Action::Run(&["bash", "examples/exercises/ci.sh"], &[]) },
-    // After python-compat, which installs the Python that they compare with.
+    Step { name: "advisories", action: Action::Call(|| advisories::check(None)) },
+    Step { name: "sizes", action: Action::Call(sizes::print) },
+];
+
+/// Checks that keep about one core busy, because most of their time goes to one crate or one Python
+/// process. A second process runs them beside [`STEPS`].
+///
+/// The first two do not wait for the first builds of [`STEPS`].
+const BESIDE: &[Step] = &[
+    Step { name: "minimal versions", action: Action::Call(package::minimal_versions) },
+    Step {
+        name: "python-compat sample",
+        action: Action::Run(&["bash", "python-compat/ci.sh"], &[]),
+    },
+    Step { name: "features", action: Action::Call(features::check) },
+    DOCS,
+    Step { name: "public API", action: Action::Run(&["cargo", "xtask", "api"], &[]) },
+    Step { name: "packages", action: Action::Call(package::check) },
+];
+
+/// The checks after [`BESIDE`], in which python-compat installs the Python that they compare with.
+const BENCHMARKS: &[Step] = &[
     Step {
         name: "smoke test: benchmarks",
         action: Action::Run(
@@ -106,63 +123,53 @@ const STEPS: &[Step] = &[
             WITH_JAX,
         ),
     },
-    Step { name: "advisories", action: Action::Call(|| advisories::check(None)) },
-    Step { name: "sizes", action: Action::Call(sizes::print) },
-];
-
-/// Checks that compile and run nothing. Each keeps about one core busy, because most of its time
-/// goes to one crate, so a second process runs them while [`STEPS`] run.
-///
-/// The first has its own target folder, so it does not wait for the first builds of [`STEPS`].
-const BUILDS: &[Step] = &[
-    Step { name: "minimal versions", action: Action::Call(package::minimal_versions) },
-    Step { name: "features", action: Action::Call(features::check) },
-    DOCS,
-    Step { name: "public API", action: Action::Run(&["cargo", "xtask", "api"], &[]) },
-    Step { name: "packages", action: Action::Call(package::check) },
 ];
 
 /// Runs all checks.
 pub(crate) fn run() -> Result<()> {
-    let builds = Builds::start()?;
-    let mut report = run_all(STEPS, AfterFailure::GoOn);
-    report.run("the second process, with builds", || builds.finish());
+    let beside = Beside::start()?;
+    let mut report = Report::new();
+    report.run_all(STEPS, AfterFailure::GoOn);
+    report.run("the second process", || beside.finish());
+    report.run_all(BENCHMARKS, AfterFailure::GoOn);
     report.finish()
 }
 
-/// Runs [`BUILDS`].
-pub(crate) fn run_builds() -> Result<()> {
-    run_all(BUILDS, AfterFailure::GoOn).finish()
+/// Runs [`BESIDE`].
+pub(crate) fn run_beside() -> Result<()> {
+    let mut report = Report::new();
+    report.run_all(BESIDE, AfterFailure::GoOn);
+    report.finish()
 }
 
-/// A process that runs [`BUILDS`] and writes its output to a file.
-struct Builds {
+/// A process that runs [`BESIDE`] and writes its output to a file.
+struct Beside {
     process: Child,
     log: PathBuf,
 }
 
-impl Builds {
-    fn start() -> Result<Builds> {
-        let log = package::target().join("ci-builds.log");
+impl Beside {
+    fn start() -> Result<Beside> {
+        let log = package::target().join("ci-beside.log");
         let output = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
         let program = std::env::current_exe().context("finding the path of xtask")?;
         let process = Command::new(program)
-            .args(["ci", "--builds"])
+            .args(["ci", "--beside"])
             .current_dir(root())
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()
-            .context("starting `xtask ci --builds`")?;
-        Ok(Builds { process, log })
+            .context("starting `xtask ci --beside`")?;
+        Ok(Beside { process, log })
     }
 
     /// Waits for the process and prints its output.
     fn finish(mut self) -> Result<()> {
-        let status = self.process.wait().context("waiting for `xtask ci --builds`")?;
+        let status = self.process.wait().context("waiting for `xtask ci --beside`")?;
         let log = fs::read(&self.log).with_context(|| self.log.display().to_string())?;
         eprintln!("{}", String::from_utf8_lossy(&log));
-        ensure!(status.success(), "`xtask ci --builds` ended with {status}");
+        ensure!(status.success(), "`xtask ci --beside` ended with {status}");
         Ok(())
     }
 }

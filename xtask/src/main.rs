@@ -33,9 +33,9 @@ enum Task {
     Check,
     /// Everything that CI runs; goes on after a failure
     Ci {
-        /// Run only the checks that compile and run nothing
+        /// Run only the checks that a second process runs beside the others
         #[arg(long)]
-        builds: bool,
+        beside: bool,
     },
     /// Check properties of random programs that nobody has run yet
     Fuzz {
@@ -79,8 +79,8 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Task::parse() {
         Task::Check => check::run(),
-        Task::Ci { builds: false } => ci::run(),
-        Task::Ci { builds: true } => ci::run_builds(),
+        Task::Ci { beside: false } => ci::run(),
+        Task::Ci { beside: true } => ci::run_beside(),
         Task::Fuzz { count, first } => fuzz::run(count, first),
         Task::Features => features::check(),
         Task::Gpu => gpu::compile_only(),

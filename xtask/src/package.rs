@@ -48,8 +48,8 @@ pub(crate) fn check() -> Result<()> {
 /// Removes the sources that an earlier check unpacked.
 ///
 /// `cargo package` reads the other packed crates from a temporary registry, which it unpacks into
-/// `registry/src/-<hash of the path>` in Cargo's home. It does not unpack a crate again whose version
-/// is there, so without this the check could build against the sources of an earlier commit.
+/// `registry/src/-<hash of the path>` in Cargo's home. It does not unpack a crate again whose
+/// version is there, so without this the check could build against sources of an earlier commit.
 fn remove_unpacked() -> Result<()> {
     let home = match std::env::var_os("CARGO_HOME") {
         Some(home) => PathBuf::from(home),

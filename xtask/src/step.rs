@@ -37,19 +37,22 @@ pub(crate) struct Report {
     start: Instant,
 }
 
-/// Runs the steps in order.
-pub(crate) fn run_all(steps: &[Step], after_failure: AfterFailure) -> Report {
-    let mut report = Report { lines: Vec::new(), failed: Vec::new(), start: Instant::now() };
-    for step in steps {
-        report.run(step.name, || run(&step.action));
-        if !report.failed.is_empty() && after_failure == AfterFailure::Stop {
-            break;
+impl Report {
+    /// Starts a report without outcomes.
+    pub(crate) fn new() -> Report {
+        Report { lines: Vec::new(), failed: Vec::new(), start: Instant::now() }
+    }
+
+    /// Runs the steps in order and adds their outcomes.
+    pub(crate) fn run_all(&mut self, steps: &[Step], after_failure: AfterFailure) {
+        for step in steps {
+            self.run(step.name, || run(&step.action));
+            if !self.failed.is_empty() && after_failure == AfterFailure::Stop {
+                break;
+            }
         }
     }
-    report
-}
 
-impl Report {
     /// Runs a step and adds its outcome.
     pub(crate) fn run(&mut self, name: &'static str, action: impl FnOnce() -> Result<()>) {
         eprintln!("\n=== {name}");

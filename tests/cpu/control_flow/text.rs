@@ -11,7 +11,7 @@ fn aval(shape: &[usize]) -> Aval {
 
 /// Lowers a program to StableHLO without locations.
 fn module(f: impl Fn(Array) -> Array + Send + Sync + 'static, x: Aval) -> String {
-    let module = lower(&make_program(f, x).unwrap(), "f", "cpu", false).unwrap();
+    let module = lower(&make_program(f, x).unwrap(), "f", "cpu").unwrap();
     let lines = module.text.lines().filter(|line| !line.starts_with("#loc"));
     lines.map(|line| line.split(" loc(").next().unwrap_or(line).to_string() + "\n").collect()
 }

@@ -3,6 +3,7 @@
 mod ahead;
 mod listener;
 
+use oxidax::jit::disable_most_optimizations;
 use oxidax::prelude::*;
 use std::sync::Arc;
 
@@ -27,6 +28,18 @@ mod on_cpu {
         assert_eq!(double.call(held).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0]);
         assert_eq!(double.stats().not_donated, 1);
         assert_eq!(double.stats().compiles, 1, "one executable serves both");
+    }
+
+    #[test]
+    fn optimized_programs_and_others_are_cached_separately() {
+        let f = jit(|x: Array| sin(&x).sum() + (&x * 2.0).sum());
+        let x = f32s(&[0.5, 1.5, -2.0]);
+        let fast = || f.call(&x).unwrap().item::<f32>().unwrap();
+        let few = || disable_most_optimizations(fast);
+        let expected = fast();
+        assert!((few() - expected).abs() < 1e-6, "{} and {expected}", few());
+        fast();
+        assert_eq!(f.stats().compiles, 2);
     }
 
     #[test]

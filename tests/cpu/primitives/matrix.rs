@@ -434,7 +434,7 @@ impl Case {
         if !self.exemplar.axes.is_empty() {
             return Written::BoundByVmap;
         }
-        let module = catch(|| passes::lower(&self.program, "f", "cpu", false)).flatten();
+        let module = catch(|| passes::lower(&self.program, "f", "cpu")).flatten();
         let module = module.unwrap_or_else(|error| panic!("{}: {error}", self.name()));
         Written::of(&module.text)
     }

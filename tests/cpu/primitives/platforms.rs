@@ -72,7 +72,7 @@ mod tpu {
             TopologyDescription::named(Plugin::load(path.as_ref()).unwrap(), "v5e:1x1", &[])
                 .unwrap();
         let compiles = |program: &oxidax::core::Program| -> Result<(), String> {
-            let text = lower(program, "f", "tpu", false).map_err(|e| e.to_string())?.text;
+            let text = lower(program, "f", "tpu").map_err(|e| e.to_string())?.text;
             let program = PjrtProgram::mlir(&text).map_err(|e| e.to_string())?;
             // Operations with a mesh need the partitioner, even for one device.
             let options = if text.contains("sdy.") {

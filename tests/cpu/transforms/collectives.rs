@@ -273,7 +273,7 @@ fn mismatched_sizes_are_errors() {
 fn unbound_collective_cannot_be_lowered() {
     let text = "{ lambda ; a:f32[3]. let\n    b:f32[3] = psum[axis_names=[\"i\"]] a\n  in (b) }";
     let program = parse_program(text).unwrap();
-    let error = oxidax::passes::lower(&program, "f", "cpu", false).unwrap_err();
+    let error = oxidax::passes::lower(&program, "f", "cpu").unwrap_err();
     expect![[r#"
         error[unsupported]: lower(f) for cpu: `psum` over `i` stands outside of any axis of that name
           help: it belongs inside `vmap(f).axis_name("i")`, or `shard_map` over a mesh with that axis"#]].assert_eq(&error.to_string());
