@@ -32,7 +32,7 @@ for line in "I forgot my login credentials." "A feline rests upon a rug."; do
         exit 1
     }
 done
-test=tests::recorded::on_cpu::vectors_of_the_published_model_are_those_of_transformers
+test=tests::recorded::on_cpu::vectors_of_the_published_model_match_transformers
 OXIDAX_BERT_WEIGHTS="$folder/weights" cargo test --workspace --bin bert -- \
     --ignored --exact "$test" | tee "$folder/compared.txt"
 # `cargo test` also succeeds if no test has this name.

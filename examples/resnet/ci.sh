@@ -20,7 +20,7 @@ rm -rf "$folder"/*
 
 # `cargo test` also succeeds if no test has this name.
 cargo test --workspace --bin resnet -- --ignored --exact \
-    tests::recorded::on_cpu::a_step_of_resnet_50_is_that_of_flax | tee "$folder/compared.txt"
+    tests::recorded::on_cpu::a_step_of_resnet_50_matches_flax | tee "$folder/compared.txt"
 grep -q '^test result: ok. 1 passed' "$folder/compared.txt"
 
 run() {

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn callbacks_are_told() {
+    fn callbacks_are_reported() {
         let f = |x: Array, y: Array| {
             crate::debug::print("{}", &[&x]);
             x + y

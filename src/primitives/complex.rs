@@ -255,7 +255,7 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn a_conjugate_is_made_of_parts() {
+    fn conjugate_lowers_to_real_and_imaginary_parts() {
         expect![[r#"
             func.func public @main(%0: tensor<2xcomplex<f32>>) -> (tensor<2xcomplex<f32>>) {
             %1 = "stablehlo.real"(%0) : (tensor<2xcomplex<f32>>) -> tensor<2xf32>

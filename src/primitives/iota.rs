@@ -204,7 +204,7 @@ mod tests {
         use super::*;
 
         #[test]
-        fn ranges_leave_their_end_out() {
+        fn ranges_exclude_their_end() {
             let integers = |start: i32, stop: i32, step: i32| {
                 arange_step(start, stop, step).to_vec::<i32>().unwrap()
             };

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_run_counts_are_those_of_the_program() {
+    fn missing_run_counts_match_the_program() {
         let mesh = Mesh::without_devices([("data", 2), ("model", 4)]).unwrap();
         let kind = Collective::CollectivePermute;
         let traced = Exchange { times: 7, ..compiled(kind, &[], &[(0, 1), (1, 2)]) };
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_the_whole_array() {
+    fn bytes_count_the_whole_array() {
         let model: &[&[usize]] = &[&[0, 1, 2, 3], &[4, 5, 6, 7]];
         assert_eq!(compiled(Collective::AllGather, model, &[]).bytes, 100);
         assert_eq!(compiled(Collective::ReduceScatter, model, &[]).bytes, 400);

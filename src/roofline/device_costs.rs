@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn inside_of_shard_map_types_are_those_of_a_device() {
+    fn costs_inside_shard_map_are_per_device() {
         let inner = shard_map(|w: Array, x: Array| tanh(&x.matmul(&w)), &mesh())
             .in_specs((p![], p!["data"]))
             .out_specs(p!["data"]);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn constraints_cut_anew_and_reach_back() {
+    fn constraints_change_shardings_and_propagate_backward() {
         let mesh = mesh();
         let columns = mesh.sharding(p![None, "model"]).unwrap();
         let again = move |key: Array, x: Array| {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn dimensions_go_along() {
+    fn shardings_follow_dimensions_through_reshapes() {
         let heads = |_: Array, x: Array| {
             let heads = x.reshape([64, 4, 32]).transpose([1, 0, 2]);
             (exp(&heads).sum_axes([2]), concatenate(&[&heads, &heads], -1) * 3.0)
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_divide_stays_whole() {
+    fn indivisible_dimensions_are_not_sharded() {
         let odd = |_: Array, x: Array| exp(&x.reshape([2, 32, 128]).sum_axes([1])) * 2.0;
         let costs = costs(odd, [f32s([]), f32s(X)], [p![], p!["data"]]);
         assert_eq!(parts(&costs, "mul"), [1]);

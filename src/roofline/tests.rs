@@ -32,7 +32,7 @@ mod counts {
     use super::*;
 
     #[test]
-    fn a_scan_costs_what_its_steps_do() {
+    fn scan_costs_the_sum_of_its_steps() {
         let step = |h: Array, w: Array| (tanh(&h.matmul(&w)), ());
         let looped = make_program(
             move |ws: Array, x: Array| scan(step, x, &ws).0,
@@ -57,7 +57,7 @@ mod counts {
     }
 
     #[test]
-    fn a_loop_whose_bounds_stand_in_the_program() {
+    fn loop_with_constant_bounds() {
         let count = |limit: i32, by: i32| {
             let program = make_program(
                 move |x: Array| {
@@ -79,7 +79,7 @@ mod counts {
     }
 
     #[test]
-    fn a_loop_without_known_length_is_said_and_may_be_assumed() {
+    fn loops_of_unknown_length_are_reported_unless_a_length_is_assumed() {
         let program = make_program(
             |x: Array| {
                 let go_on = |x: Array| lt(x.sum(), 1000.0);
@@ -97,7 +97,7 @@ mod counts {
     }
 
     #[test]
-    fn a_choice_costs_its_dearest_branch() {
+    fn cond_costs_its_most_expensive_branch() {
         let program = make_program(
             |p: Array, x: Array| cond(&p, |x: Array| x.matmul(&x), |x: Array| &x + 1.0, x),
             (Aval::new(DType::Bool, []), f32s([16, 16])),
@@ -107,7 +107,7 @@ mod counts {
     }
 
     #[test]
-    fn what_nobody_uses_costs_nothing() {
+    fn unused_values_cost_nothing() {
         let program = make_program(
             |x: Array| {
                 let _ = x.matmul(&x);
@@ -119,7 +119,7 @@ mod counts {
     }
 
     #[test]
-    fn lines_are_the_users() {
+    fn lines_point_to_user_code() {
         let here = line!();
         let model = |a: Array, b: Array| {
             let c = a.matmul(&b);
@@ -145,7 +145,7 @@ mod counts {
     }
 
     #[test]
-    fn inside_shard_map_types_are_those_of_one_device() {
+    fn operations_inside_shard_map_count_for_every_device() {
         let mesh = Mesh::without_devices([("data", 4), ("model", 2)]).unwrap();
         let summed = shard_map(|x: Array| psum(&x.matmul(&x.t()), "data"), &mesh);
         let summed = summed.in_specs(p!["data"]).out_specs(p![]);
@@ -159,7 +159,7 @@ mod counts {
     }
 
     #[test]
-    fn fused_bytes_leave_out_what_stays_inside() {
+    fn fused_bytes_exclude_values_inside_a_fusion() {
         // Read x and y, write z.
         let chain = make_program(
             |x: Array, y: Array| tanh(&(&x + &y)) * &x,
@@ -431,7 +431,7 @@ mod table {
     }
 
     #[test]
-    fn rings_close_where_the_maker_closes_them() {
+    fn rings_exist_at_published_sizes() {
         assert!(spec("v5e").wires.is_ring(16) && !spec("v5e").wires.is_ring(8));
         assert!(spec("v5p").wires.is_ring(4) && spec("v5p").wires.is_ring(12));
         assert!(!spec("v5p").wires.is_ring(2) && !spec("h100").wires.is_ring(8));

@@ -213,7 +213,7 @@ mod tests {
     use crate::runtime::disable_most_optimizations;
 
     #[test]
-    fn compilers_of_cpus_and_gpus_are_told_to_optimize_less() {
+    fn optimization_level_is_set_for_cpus_and_gpus() {
         let level = |platform| {
             let options = first_device_options(platform);
             options.overrides.get("xla_backend_optimization_level").cloned()

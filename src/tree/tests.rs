@@ -170,7 +170,7 @@ fn rebuilt_trees_keep_their_static_values() {
 }
 
 #[test]
-fn maps_go_by_their_keys() {
+fn maps_are_matched_by_key() {
     let l = Leaves::new();
     let entries: Vec<(u32, Array)> = (0..100).rev().map(|key| (key, l.next())).collect();
     let ordered: BTreeMap<u32, Array> = entries.iter().cloned().collect();
@@ -205,7 +205,7 @@ fn differ<T: Tree>(a: &T, b: &T) -> String {
 }
 
 #[test]
-fn signatures_tell_apart_what_compiles_anew() {
+fn signatures_distinguish_programs_that_compile_separately() {
     let l = Leaves::new();
     let a = linear(&l);
     let wider = Linear { features: (2, 4), ..a.clone() };
@@ -260,7 +260,7 @@ impl Tree for Bag {
 }
 
 #[test]
-fn a_longer_tree_does_not_match_its_beginning() {
+fn longer_tree_does_not_match_its_prefix() {
     let l = Leaves::new();
     let (short, long) = (Bag(vec![l.next()]), Bag(vec![l.of(DType::F32, [0]), l.next()]));
     assert_eq!(differ(&short, &long), "$: nothing -> an array");

@@ -119,7 +119,7 @@ mod tests {
         &["MIT", "Apache-2.0", "Unicode-3.0", "Apache-2.0 WITH LLVM-exception"];
 
     #[test]
-    fn a_choice_needs_one_and_a_conjunction_all() {
+    fn one_licence_of_an_or_and_all_of_an_and_must_be_permitted() {
         for (expression, expected) in [
             ("MIT", true),
             ("GPL-3.0", false),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_not_permitted() {
+    fn invalid_expressions_are_not_permitted() {
         for expression in ["", "MIT MIT", "MIT OR", "(MIT", "OR MIT", "MIT)", "MIT WITH"] {
             assert!(!permits(expression, ALLOWED), "{expression}");
         }

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mask_is_counted() {
+    fn affinity_mask_gives_the_number_of_cpus() {
         assert_eq!(allowed("Name:\tx\nCpus_allowed:\tffff,0000000f\n"), Some(20));
         assert_eq!(allowed("Name:\tx\n"), None);
         assert_eq!(allowed("Cpus_allowed:\tzz\n"), None);

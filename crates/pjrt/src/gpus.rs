@@ -147,7 +147,7 @@ mod tests {
         device_description_str: \"NVIDIA A PCIe\"\0\0";
 
     #[test]
-    fn a_description_is_the_whole_string_around_the_name() {
+    fn gpu_description_is_the_string_that_contains_the_name() {
         let whole = "# one\ncore_count: 1\ndevice_description_str: \"NVIDIA A\"\n";
         let short = "device_description_str: \"NVIDIA A PCIe\"";
         let expected = [("NVIDIA A", whole), ("NVIDIA A PCIe", short)];

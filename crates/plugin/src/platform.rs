@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tpu_wins_over_a_gpu_and_may_hide_behind_vfio() {
+    fn tpus_precede_gpus_and_are_found_behind_vfio() {
         let vendor = ("sys/bus/pci/devices/0000:00:05.0/vendor", "0x1ae0\n");
         let device = ("sys/bus/pci/devices/0000:00:05.0/device", "0x0063\n");
         for node in ["dev/accel0", "dev/vfio/3"] {

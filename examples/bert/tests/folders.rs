@@ -64,7 +64,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn an_encoder_is_found_in_a_whole_language_model() {
+    fn encoder_is_found_in_a_complete_language_model() {
         let mut whole = renamed(&shards(), |name| format!("bert.{name}"));
         whole.insert("cls.predictions.bias".into(), zeros([300], DType::F32));
         whole.insert("cls.predictions.transform.dense.weight".into(), zeros([32, 32], DType::F32));
@@ -137,7 +137,7 @@ mod on_cpu {
 }
 
 #[test]
-fn other_models_are_refused_by_what_they_compute() {
+fn models_of_other_architectures_are_refused() {
     let changes = [
         ("\"bert\"", "\"roberta\"", "model_type is `roberta`"),
         ("\"gelu\"", "\"tanh\"", "hidden_act is `tanh`"),

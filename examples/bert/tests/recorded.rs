@@ -78,7 +78,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn values_are_those_of_transformers() {
+    fn values_match_transformers() {
         let (recorded, model) = (arrays(&folder()), weights::load(&folder()).unwrap().0);
         assert_eq!(model.pooling, Pooling::Mean);
         let all = jit(|model: Bert, texts: Texts| {
@@ -105,7 +105,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn gradients_of_every_leaf_and_five_steps_of_adamw_are_those_of_transformers() {
+    fn gradients_of_every_leaf_and_five_steps_of_adamw_match_transformers() {
         let (recorded, notes) = (arrays(&folder()), notes(&folder()));
         let number = |name: &str| notes["adamw"][name].as_f64().unwrap();
         let scale = notes["scale"].as_f64().unwrap();
@@ -159,7 +159,7 @@ mod on_cpu {
     /// Needs the published weights, which tests do not download.
     #[test]
     #[ignore = "examples/bert/ci.sh runs it, with the weights"]
-    fn vectors_of_the_published_model_are_those_of_transformers() {
+    fn vectors_of_the_published_model_match_transformers() {
         let weights = std::env::var("OXIDAX_BERT_WEIGHTS").expect("examples/bert/ci.sh sets it");
         let encoder = Encoder::open(Path::new(&weights), None, nn::DTypePolicy::full()).unwrap();
         let recorded = notes(&fixture("bert_minilm"));

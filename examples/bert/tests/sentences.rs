@@ -22,7 +22,7 @@ fn recorded() -> Vec<String> {
 
 /// The tokenizer's file truncates at 32 tokens and pads to the same length.
 #[test]
-fn tokens_are_those_of_hugging_face() {
+fn tokens_match_hugging_face() {
     let words = words(None);
     for sentence in notes(&folder())["sentences"].as_array().unwrap() {
         let text = sentence["text"].as_str().unwrap();
@@ -32,7 +32,7 @@ fn tokens_are_those_of_hugging_face() {
 }
 
 #[test]
-fn sentences_are_cut_where_the_folder_says_or_the_user() {
+fn sentences_are_truncated_at_the_length_of_the_folder_or_user() {
     let long = "to be or not to be that is the question ".repeat(20);
     let length = |words: &WordPiece| tokens(words, &long).len();
     assert_eq!((length(&words(None)), words(None).boundaries()), (32, vec![16, 32]));
@@ -95,14 +95,14 @@ mod on_cpu {
     }
 
     #[test]
-    fn no_sentence_is_no_vector() {
+    fn empty_input_gives_no_vectors() {
         let encoder = Encoder::open(&folder(), None, nn::DTypePolicy::full()).unwrap();
         assert_eq!(encoder.embed(&[], 4).unwrap().vectors.shape().dims(), [0, 32]);
     }
 
     /// Rounded to 8 bits, the vectors keep their directions.
     #[test]
-    fn bf16_turns_no_vector_far() {
+    fn bf16_changes_the_direction_of_vectors_little() {
         let [full, narrow] =
             [nn::DTypePolicy::full(), nn::DTypePolicy::mixed_bf16()].map(|policy| {
                 let encoder = Encoder::open(&folder(), None, policy).unwrap();

@@ -74,7 +74,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn what_is_saved_is_loaded_again() {
+    fn saved_models_are_loaded_again() {
         let (model, config) = weights::load(&folder(), 0.0).unwrap();
         let saved = tempfile::tempdir().unwrap();
         let stacked = crate::model::Gpt2 { h: model.h.stacked(), ..model };
@@ -102,7 +102,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn other_models_are_refused_by_what_they_compute() {
+    fn models_of_other_architectures_are_refused() {
         let weights = shards();
         let changes = [
             ("\"gpt2\"", "\"gpt_neo\"", "model_type is `gpt_neo`"),

@@ -61,7 +61,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn logits_loss_and_gradients_of_every_leaf_are_those_of_transformers() {
+    fn logits_loss_and_gradients_of_every_leaf_match_transformers() {
         let recorded = arrays();
         for model in [model(), stacked(model())] {
             let logits = jit(|model: Gpt2, tokens: Array| model.forward(&tokens, None));
@@ -92,7 +92,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn five_steps_of_adamw_are_those_of_transformers() {
+    fn five_steps_of_adamw_match_transformers() {
         let recorded = arrays();
         let expected = recorded["losses"].to_vec::<f32>().unwrap();
         for mut model in [model(), stacked(model())] {
@@ -109,7 +109,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn two_hundred_greedy_tokens_are_those_of_transformers() {
+    fn two_hundred_greedy_tokens_match_transformers() {
         let (recorded, notes) = (arrays(), notes());
         let tokenizer = Tokenizer::open(&folder()).unwrap();
         let prompt = tokenizer.encode(notes["prompt"].as_str().unwrap()).unwrap();

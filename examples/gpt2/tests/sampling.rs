@@ -39,7 +39,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn cached_texts_are_the_uncached_ones() {
+    fn cached_and_uncached_texts_are_equal() {
         let ways = [
             Sampling::GREEDY,
             Sampling { temperature: 1.0, top_k: None },
@@ -83,7 +83,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_text_longer_than_the_model_goes_on_from_its_last_half() {
+    fn text_longer_than_the_context_continues_from_its_last_half() {
         let model = model();
         let generator = generator(Sampling::GREEDY, FULL);
         let long = generate(&generator, &model, &PROMPT, 400, random::key(0)).unwrap();
@@ -96,7 +96,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn one_candidate_is_the_greedy_one() {
+    fn one_candidate_equals_greedy_sampling() {
         let greedy = generator(Sampling::GREEDY, FULL);
         let best = generator(Sampling { temperature: 2.0, top_k: Some(1) }, FULL);
         let text = |generator| generate(generator, &model(), &PROMPT, 10, random::key(3)).unwrap();

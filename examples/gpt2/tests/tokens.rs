@@ -13,7 +13,7 @@ fn with(names: &[&str]) -> tempfile::TempDir {
 }
 
 #[test]
-fn tokens_are_those_of_hugging_face_from_either_kind_of_files() {
+fn tokens_match_hugging_face_from_either_kind_of_files() {
     for names in [&["tokenizer.json"][..], &["vocab.json", "merges.txt"]] {
         let tokenizer = Tokenizer::open(with(names).path()).unwrap();
         assert_eq!(tokenizer.len(), 512);
@@ -27,7 +27,7 @@ fn tokens_are_those_of_hugging_face_from_either_kind_of_files() {
 }
 
 #[test]
-fn what_is_saved_is_opened_again() {
+fn saved_tokenizers_are_opened_again() {
     let text = "Zwölf Boxkämpfer\njagen";
     for tokenizer in [Tokenizer::open(&folder()).unwrap(), Tokenizer::characters(text)] {
         let saved = tempfile::tempdir().unwrap();

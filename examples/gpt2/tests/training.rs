@@ -66,7 +66,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn ten_losses_on_real_text_are_those_of_jax() {
+    fn ten_losses_on_real_text_match_jax() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python-compat/fixtures");
         let json = std::fs::read_to_string(folder.join("gpt2.json")).unwrap();
         let json: Value = serde_json::from_str(&json).unwrap();
@@ -145,7 +145,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_batch_in_parts_is_the_whole_one() {
+    fn batch_in_parts_equals_the_whole_batch() {
         let parts = run(small(0.0), &Recipe { accumulate: 3, ..recipe() });
         expect_alike(&parts, whole(), 1e-5);
     }
@@ -169,7 +169,7 @@ mod on_cpu {
 
     /// Each part of a batch has its own key, and so does each step.
     #[test]
-    fn steps_drop_by_their_key() {
+    fn dropout_of_a_step_depends_on_its_key() {
         let model = stacked(small(0.2));
         let recipe = Recipe { accumulate: 2, ..recipe() };
         let (step, state) = (recipe.step(), recipe.optimizer().init(&model));
@@ -212,7 +212,7 @@ mod on_cpu {
 
     /// With a zero gradient AdamW changes only the leaves that decay.
     #[test]
-    fn matrices_decay_and_nothing_else_does() {
+    fn only_matrices_decay() {
         for model in [small(0.0), stacked(small(0.0))] {
             let rule = Recipe { weight_decay: 0.5, learning_rate: 0.5, ..recipe() }.optimizer();
             let ones = tree::map(&model, ones_like);

@@ -28,7 +28,7 @@ fn only(folder: &Path) -> Raw {
 }
 
 #[test]
-fn grey_images_stand_in_the_middle_in_three_channels() {
+fn grey_images_are_centred_and_copied_to_three_channels() {
     let folder = idx_folder(2, 4);
     let sets = Sets::open(folder.path()).unwrap();
     assert_eq!((sets.classes, sets.size, Source::len(&sets.test)), (2, 32, 2));
@@ -44,7 +44,7 @@ fn grey_images_stand_in_the_middle_in_three_channels() {
 }
 
 #[test]
-fn cuts_shift_and_turn() {
+fn crops_shift_and_flip() {
     let folder = idx_folder(2, 4);
     assert_eq!((margin(8), margin(32), margin(224)), (1, 4, 32));
     let cut = Crop { row: 1, column: 0, flipped: true };
@@ -108,7 +108,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn the_seed_decides_order_and_cuts_and_a_position_goes_on() {
+    fn seed_determines_order_and_crops_and_positions_resume() {
         let noise = || Images::Noise { len: 6, classes: 3 };
         let all = read(noise().train(READING, 1, true), 5);
         assert_eq!(all, read(noise().train(Reading { workers: 1, ..READING }, 1, true), 5));
@@ -123,7 +123,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn test_images_come_once_and_the_last_batch_is_what_is_left() {
+    fn test_images_come_once_and_the_last_batch_may_be_smaller() {
         let noise = || Images::Noise { len: 6, classes: 6 };
         let batches = read(noise().test(READING, usize::MAX), 9);
         let sizes: Vec<usize> = batches.iter().map(|(_, labels)| labels.len()).collect();

@@ -206,12 +206,12 @@ mod on_cpu {
         Tolerances { loss: 1e-6, logits: 3e-5, stats: 1.5e-5, gradients: 1.2e-4 };
 
     #[test]
-    fn a_step_of_a_narrow_bottleneck_network_is_that_of_flax() {
+    fn a_step_of_a_narrow_bottleneck_network_matches_flax() {
         expect_step("bottlenecks", &SMALL);
     }
 
     #[test]
-    fn a_step_of_a_narrow_basic_network_is_that_of_flax() {
+    fn a_step_of_a_narrow_basic_network_matches_flax() {
         expect_step("basic", &SMALL);
     }
 
@@ -221,7 +221,7 @@ mod on_cpu {
     #[test]
     #[ignore = "fifteen seconds of work, most of it XLA's compiler: \
                 examples/resnet/ci.sh asks for it"]
-    fn a_step_of_resnet_50_is_that_of_flax() {
+    fn a_step_of_resnet_50_matches_flax() {
         let tolerances = Tolerances { loss: 1e-11, logits: 1e-9, stats: 1e-9, gradients: 1e-7 };
         expect_step("resnet_50", &tolerances);
     }

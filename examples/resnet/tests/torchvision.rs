@@ -22,7 +22,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn logits_are_those_of_pytorch() {
+    fn logits_match_pytorch() {
         let (weights, other) = weights::load(&file("model.safetensors"), &template(SMALL)).unwrap();
         assert_eq!(other, None);
         let recorded = checkpoint::arrays(file("recorded.safetensors")).unwrap();
@@ -41,7 +41,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_head_for_other_classes_is_drawn_anew() {
+    fn head_for_other_classes_is_initialized_randomly() {
         let config = Config { classes: 3, ..SMALL };
         let fresh = tree::map(&template(config), |leaf| zeros(leaf.shape(), leaf.dtype()));
         let (weights, other) = weights::load(&file("model.safetensors"), &fresh).unwrap();

@@ -63,7 +63,7 @@ fn bytes<T: Tree>(tree: &T) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn kernels_decay_and_nothing_else() {
+fn only_kernels_decay() {
     let update = |model: ResNet| {
         let still = tree::map(&model, zeros_like);
         let optimizer = RECIPE.optimizer(0.1);
@@ -81,7 +81,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn a_run_that_goes_on_from_a_checkpoint_is_the_run_itself_to_the_bit() {
+    fn resumed_run_equals_the_uninterrupted_run_bit_for_bit() {
         let (losses, whole) = steps(&STEP, initial_run(), &mut batches(), 4);
         let temporary = tempfile::tempdir().unwrap();
         let mut folder = Folder::open(temporary.path()).unwrap();
@@ -129,7 +129,7 @@ mod on_cpu {
 
     /// Only the scale of each block's last norm is initialized to zeros.
     #[test]
-    fn with_zero_init_a_block_begins_as_its_shortcut() {
+    fn block_with_zero_init_starts_as_its_shortcut() {
         let scales = jit(|key: random::Key| -> Vec<Vec<Option<Array>>> {
             let config = Config { zero_init: true, ..SMALL };
             let blocks = ResNet::new(key, &config).trunk.stages.into_iter().flatten();

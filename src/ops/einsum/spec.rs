@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_follows_numpy() {
+    fn implicit_outputs_follow_numpy() {
         assert_eq!(show("ij,jk", &[&[2, 3], &[3, 4]]), "ij,jk->ik");
         assert_eq!(show("ba", &[&[2, 3]]), "ba->ab");
         assert_eq!(show("ii", &[&[3, 3]]), "ii->");

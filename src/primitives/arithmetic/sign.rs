@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_magnitude_needs_a_sign() {
+    fn abs_rejects_unsigned_integers() {
         expect![[r#"
             error[dtype]: abs: needs a signed integer, float or complex operand, got u8
               operand: u8[2]"#]]

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rotation_is_two_runs() {
+    fn rotation_has_two_contiguous_runs() {
         let sources = |perm: &[(usize, usize)]| {
             PPermute { axis_name: "i".into(), axis_size: 4, perm: perm.to_vec() }.sources()
         };

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn products_are_counted_without_padding_and_holes() {
+    fn flops_exclude_padding_and_dilation() {
         let axis = |lhs, rhs, stride, low, high, lhs_dilation| {
             let bare = dilated(lhs, lhs_dilation) as isize;
             let out = count_windows((bare + low + high) as usize, rhs, stride);

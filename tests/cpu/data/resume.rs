@@ -135,7 +135,7 @@ proptest! {
     })]
 
     #[test]
-    fn head_and_resumed_tail_are_the_whole(
+    fn head_and_resumed_tail_equal_the_whole(
         start in start(),
         count in 0i32..40,
         steps in prop::collection::vec(step(), 0..7),

@@ -13,7 +13,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn collectives_are_those_of_jax() {
+    fn collectives_match_jax() {
         Suite::load("collectives").with_narrow_defaults().check_ops(|_| true, apply);
     }
 }

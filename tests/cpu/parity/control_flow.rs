@@ -88,17 +88,17 @@ mod on_cpu {
     }
 
     #[test]
-    fn values_and_derivatives_are_those_of_jax() {
+    fn values_and_derivatives_match_jax() {
         suite().check_ops(|op| op == "call" || op == "jvp", apply);
     }
 
     #[test]
-    fn batches_are_those_of_jax() {
+    fn batches_match_jax() {
         suite().check_ops(|op| op == "vmap", apply);
     }
 
     #[test]
-    fn gradients_of_rows_and_their_derivatives_are_those_of_jax() {
+    fn row_gradients_and_their_derivatives_match_jax() {
         suite().check_ops(|op| op == "vmap(grad)" || op == "jvp(grad)", apply);
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn difference(
 }
 
 #[test]
-fn differences_are_seen() {
+fn differences_are_detected() {
     let bytes = |values: [f32; 2]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
     let differs = |x: [f32; 2], y: [f32; 2], tolerance: &str| {
         let tolerance = serde_json::from_str(tolerance).unwrap();

@@ -71,7 +71,7 @@ pub(crate) fn room(name: &str, tolerance: &Value) -> Value {
 
 /// A deliberate difference must be documented for users.
 #[test]
-fn users_are_told_of_every_difference() {
+fn deliberate_differences_are_documented() {
     let page = include_str!("../../../docs/for-jax-users.md");
     for (case, sentence) in DELIBERATE {
         assert!(page.contains(sentence), "{case}: the page does not say `{sentence}`");

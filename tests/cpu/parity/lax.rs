@@ -210,7 +210,7 @@ fn family(op: &str) -> &'static str {
         | "conv_general_dilated_local" => "products",
         "conv_general_dilated" => "convolutions",
         "conv_transpose" | "conv_general_dilated_patches" | "convolve" | "correlate" => {
-            "made_of_convolutions"
+            "functions_of_convolutions"
         }
         _ if op.starts_with("reduce_window") => "windows",
         _ if op.contains("cum") => "running_totals",
@@ -222,7 +222,7 @@ mod on_cpu {
     use super::*;
 
     families!(
-        Suite::load("lax").with_narrow_defaults(); convolutions, made_of_convolutions, windows,
+        Suite::load("lax").with_narrow_defaults(); convolutions, functions_of_convolutions, windows,
         running_totals, choices, products
     );
 

@@ -74,7 +74,7 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn losses_and_accuracy_are_those_of_jax() {
+    fn losses_and_accuracy_match_jax() {
         Suite::load("mlp").check_named("digits_gelu", |case| {
             let (losses, accuracy) = train(
                 &case.dims("sizes"),
@@ -89,7 +89,7 @@ mod on_cpu {
     /// download.
     #[test]
     #[ignore = "examples/mlp/ci.sh runs it, after the example"]
-    fn a_run_on_fashion_mnist_is_that_of_jax() {
+    fn a_run_on_fashion_mnist_matches_jax() {
         let folder = std::env::var("OXIDAX_FASHION_RUN").expect("examples/mlp/ci.sh sets it");
         let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
         let losses = read("losses.txt");

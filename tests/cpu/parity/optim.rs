@@ -276,17 +276,17 @@ mod on_cpu {
     }
 
     #[test]
-    fn a_hundred_steps_are_those_of_optax() {
+    fn a_hundred_steps_match_optax() {
         suite().check(is_plain, |case| case.expect_outputs(&run(case)?.0));
     }
 
     #[test]
-    fn training_with_a_loss_is_that_of_optax() {
+    fn training_with_a_loss_matches_optax() {
         suite().check(|op| op.starts_with("trained_"), |case| case.expect_outputs(&train(case)?));
     }
 
     #[test]
-    fn schedules_are_those_of_optax() {
+    fn schedules_match_optax() {
         suite().check(
             |op| op.starts_with("schedule_"),
             |case| {

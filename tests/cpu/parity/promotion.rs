@@ -25,7 +25,7 @@ fn with_our_defaults(
 }
 
 #[test]
-fn promotion_is_that_of_jax() {
+fn promotion_matches_jax() {
     let text = std::fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/python-compat/fixtures/promotion.json"

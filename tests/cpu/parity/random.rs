@@ -152,7 +152,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn what_logarithms_make() {
+    fn samplers_that_use_logarithms() {
         check(LOGARITHMS);
     }
 

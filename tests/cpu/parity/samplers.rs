@@ -207,7 +207,7 @@ mod on_cpu {
     }
 
     #[test]
-    fn gamma_and_what_is_made_of_it() {
+    fn gamma_family() {
         check(GAMMA);
     }
 

@@ -204,12 +204,12 @@ mod on_cpu {
     use super::*;
 
     #[test]
-    fn nestings_are_those_of_jax() {
+    fn nested_transforms_match_jax() {
         Suite::load("transforms").check_each(|op| !op.starts_with("jit("), apply);
     }
 
     #[test]
-    fn compiled_nestings_are_those_of_jax() {
+    fn compiled_nested_transforms_match_jax() {
         Suite::load("transforms").check_ops(|op| op.starts_with("jit("), apply);
     }
 }

@@ -185,7 +185,7 @@ fn constraints_hold_and_derive() {
 }
 
 #[test]
-fn rules_speak_of_paths() {
+fn rules_match_paths() {
     let mesh = mesh([("data", 4), ("model", 2)]);
     let model = nn::Linear::new(random::key(0), 8, 4);
     let rules = PartitionRules::new([("*weight", p![None, "model"]), ("*", p![])]);
@@ -203,7 +203,7 @@ fn rules_speak_of_paths() {
 }
 
 #[test]
-fn stacks_lie_one_on_each_device() {
+fn stacked_shards_are_placed_one_on_each_device() {
     let all = eight();
     let copies = device_put_replicated(&counting(&[3]), &all[..4]).unwrap();
     assert_eq!(copies.shape().dims(), [4, 3]);
@@ -216,7 +216,7 @@ fn stacks_lie_one_on_each_device() {
 }
 
 #[test]
-fn a_scope_spreads_what_comes_from_the_host() {
+fn default_sharding_applies_to_arrays_from_the_host() {
     let rows = mesh([("data", 8)]).sharding(p!["data"]).unwrap();
     let x = with_default_sharding(&rows, || {
         // Constants of operations are not the host's arrays.
@@ -251,7 +251,7 @@ fn pictures() {
 }
 
 #[test]
-fn this_process_has_the_whole() {
+fn this_process_holds_the_whole_array() {
     let mesh = mesh([("data", 8)]);
     let rows = mesh.sharding(p!["data"]).unwrap();
     let x = make_array_from_process_local_data(&rows, &counting(&[8, 2]), [8, 2]).unwrap();

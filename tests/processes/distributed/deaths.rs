@@ -56,7 +56,7 @@ fn silent_processes_count_as_dead() {
 }
 
 #[test]
-fn death_calls_on_lost() {
+fn on_lost_is_called_when_a_process_dies() {
     for victim in [0, 1] {
         let (pid, others) = killed("wait, and call on loss", 3, victim);
         for said in others {

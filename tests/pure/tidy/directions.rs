@@ -171,7 +171,7 @@ fn core_does_no_input_or_output() {
 }
 
 #[test]
-fn transforms_never_ask_which_primitive_an_equation_holds() {
+fn transforms_do_not_match_on_primitives() {
     forbid(&["transforms", "passes"], &["TypeId", "downcast", "downcast_ref"]);
 }
 

@@ -36,7 +36,7 @@ fn every_primitive_is_registered() {
 }
 
 #[test]
-fn primitives_are_defined_in_two_rooms_only() {
+fn primitives_are_defined_in_two_folders_only() {
     let elsewhere: Vec<String> = rust_below("src")
         .iter()
         .filter(|source| !source.path.starts_with("src/testing/"))

@@ -34,7 +34,7 @@ fn no_file_is_too_long() {
 }
 
 #[test]
-fn long_files_still_exist() {
+fn listed_long_files_exist() {
     for (path, reason) in LONG {
         let folder = path.rsplit_once('/').unwrap().0;
         // A generated file may be absent as long as its folder has not been generated either.

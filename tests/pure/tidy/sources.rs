@@ -211,7 +211,7 @@ fn character(rest: &str) -> usize {
 }
 
 #[test]
-fn blanking_leaves_code_and_takes_the_rest() {
+fn blanking_keeps_only_code() {
     let text = r##"let a = "crate::x"; // crate::y
 let b: &'a str = r#"c"d"#; /* e /* f */ g */ h('"', '\'', '\u{41}', b'x');"##;
     let code = blank(text);
@@ -223,7 +223,7 @@ let b: &'a str = r#"c"d"#; /* e /* f */ g */ h('"', '\'', '\u{41}', b'x');"##;
 }
 
 #[test]
-fn unit_tests_are_blanked_and_nothing_else() {
+fn only_unit_tests_are_blanked() {
     let code = "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { } }\nfn c() {}\n";
     let rest = without_tests(code);
     assert!(rest.contains("fn a()") && rest.contains("fn c()") && !rest.contains("fn b()"));

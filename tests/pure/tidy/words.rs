@@ -52,7 +52,7 @@ fn crates_without_unsafe_code_forbid_it() {
 }
 
 #[test]
-fn nothing_is_left_to_be_done() {
+fn no_todo_comments_remain() {
     let mut wrong: Vec<String> = sources()
         .iter()
         .flat_map(|s| ["todo!", "unimplemented!"].map(|phrase| found(s, phrase)).concat())
@@ -97,7 +97,7 @@ fn the_environment_is_not_changed() {
 }
 
 #[test]
-fn no_file_is_called_after_nothing() {
+fn file_names_are_not_generic() {
     const BANNED: &[&str] =
         &["util", "utils", "helper", "helpers", "common", "misc", "manager", "managers", "stdx"];
     for source in sources() {

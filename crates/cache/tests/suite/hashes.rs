@@ -11,7 +11,7 @@ const OF_ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f2
 const OF_ABD: &str = "a52d159f262b2c6ddb724a61840befc36eb30c88877a4030b65cbe86298449c9";
 
 #[test]
-fn a_hash_is_remembered_and_not_mistaken_for_that_of_a_changed_file() {
+fn cached_hash_is_not_used_for_a_changed_file() {
     let scene = Scene::new();
     let file = scene.root.path().join("plugin.so");
     let write = |text: &str| {

@@ -180,7 +180,7 @@ fn on_another_host_the_error_names_the_plugin_variable() {
 }
 
 #[test]
-fn linux_on_aarch64_is_offered_its_own_wheel_but_not_unasked() {
+fn aarch64_linux_wheel_is_installed_on_request_only() {
     let mut machine = Machine::new();
     machine.config.host = ("linux".to_owned(), "aarch64".to_owned());
     let error = find_or_install(&only(Platform::Cpu), &machine.config, &mut Silent).unwrap_err();
