@@ -32,8 +32,8 @@ pub(super) fn optimizes() -> bool {
     OPTIMIZES.key()
 }
 
-/// Compiles the programs that `f` uses with few optimizations on CPUs and GPUs: compilation takes
-/// about two thirds of the time, and the programs run slower. For tests with many small programs.
+/// Compiles the programs that `f` uses with few optimizations on CPUs and GPUs. They compile faster
+/// and run slower. On the CPU, the law tests of primitives take about three quarters of the time.
 ///
 /// The setting holds on this thread while `f` runs. Programs that were compiled with other settings
 /// are not reused. It has no effect on TPUs.
