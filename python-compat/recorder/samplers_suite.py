@@ -15,11 +15,12 @@ from .names import dtype
 from .suite import EXACT, Suite
 
 NEAR = {"ulp": 8, "ulp_pinned": 0}
-# In programs with loops, the pinned plugin vectorizes and contracts other operations than JAX's
-# XLA, so the last digits of f32 differ. The softmax of dirichlet takes logarithms that differ by up
-# to 11, whose last digits are five times as large.
-LOOSE = {"ulp": 32, "ulp_pinned": 8}
-SOFTMAX = {"ulp": 64, "ulp_pinned": 32}
+# In programs with loops, XLA vectorizes and contracts other operations from version to version and
+# from processor to processor, so the last digits of f32 differ: by up to 30 units between an Intel
+# Xeon and an AMD EPYC. The softmax of dirichlet takes logarithms that differ by up to 11, whose
+# last digits are five times as large.
+LOOSE = {"ulp": 64}
+SOFTMAX = {"ulp": 128}
 # XLA rewrote log1p in f64 between its versions in JAX 0.10.2 and in the pinned plugin, and
 # differences in formulas amplify the change.
 NEAR_WIDE = {"rtol": 3e-13, "atol": 0}
