@@ -105,7 +105,7 @@ impl Gpt2 {
 }
 
 /// The step: loss, gradient, AdamW.
-pub fn step() -> Jit<Arguments, (Gpt2, optim::State, Array)> {
+pub fn step() -> Jit<'static, Arguments, (Gpt2, optim::State, Array)> {
     let optimizer = optim::adamw(1e-3);
     jit(move |model: Gpt2, state: optim::State, tokens: Array| {
         let (loss, gradients) = value_and_grad(|model: &Gpt2| model.loss(&tokens))(&model);

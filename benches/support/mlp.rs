@@ -40,14 +40,14 @@ pub fn optimizer() -> optim::Optimizer {
 }
 
 /// Returns the step: loss, gradient, AdamW.
-pub fn step() -> Jit<Arguments, (Mlp, optim::State, Array)> {
+pub fn step() -> Jit<'static, Arguments, (Mlp, optim::State, Array)> {
     step_with(Mlp::clone)
 }
 
 /// Returns the step, with `gather` applied to the model before the forward pass.
 pub fn step_with(
     gather: impl Fn(&Mlp) -> Mlp + Send + Sync + 'static,
-) -> Jit<Arguments, (Mlp, optim::State, Array)> {
+) -> Jit<'static, Arguments, (Mlp, optim::State, Array)> {
     let optimizer = optimizer();
     jit(move |model: Mlp, state: optim::State, batch: Batch| {
         let loss = |model: &Mlp| {

@@ -11,7 +11,7 @@ pub struct Encoder {
     pub model: Bert,
     pub config: Config,
     pub words: WordPiece,
-    program: Jit<(Bert, Texts), Array>,
+    program: Jit<'static, (Bert, Texts), Array>,
 }
 
 /// Sentence vectors, and the time spent computing them.

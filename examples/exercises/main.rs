@@ -40,7 +40,7 @@ enum Command {
 /// Layer widths, from pixels to classes.
 const SIZES: [usize; 4] = [784, 1024, 1024, 10];
 
-type Step = Jit<(nn::Mlp, optim::State, (Array, Array)), (nn::Mlp, optim::State, Array)>;
+type Step = Jit<'static, (nn::Mlp, optim::State, (Array, Array)), (nn::Mlp, optim::State, Array)>;
 
 /// Returns a model, its optimizer state and a training step, which returns the new model and state
 /// and the loss before the update. Images are `f32[b, 784]`, labels `i32[b]`.

@@ -33,7 +33,7 @@ impl Sampling {
 }
 
 /// Maps a model, prompts `i32[b, t]` and `n` keys to the next tokens, `i32[n, b]`.
-pub type Generator = Jit<(Gpt2, Array, random::Key), Array>;
+pub type Generator = Jit<'static, (Gpt2, Array, random::Key), Array>;
 
 pub fn generator(sampling: Sampling, policy: nn::DTypePolicy) -> Generator {
     let generate = move |model: Gpt2, prompts: Array, keys: random::Key| {

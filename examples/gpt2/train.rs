@@ -42,7 +42,7 @@ pub struct Recipe {
 /// Tokens and next tokens, `i32[b, t]` each.
 pub type Batch = (Array, Array);
 /// Maps model, optimizer state, batch and dropout key to the new model, the new state and the loss.
-pub type Step = Jit<(Gpt2, optim::State, Batch, Option<Key>), (Gpt2, optim::State, Array)>;
+pub type Step = Jit<'static, (Gpt2, optim::State, Batch, Option<Key>), (Gpt2, optim::State, Array)>;
 
 impl Recipe {
     pub fn policy(&self) -> nn::DTypePolicy {

@@ -23,7 +23,7 @@ pub struct Recipe<P> {
 }
 
 /// Maps parameters, optimizer state and a batch to new parameters, new state and the loss.
-type Step<P> = Jit<(P, optim::State, Batch), (P, optim::State, Array)>;
+type Step<P> = Jit<'static, (P, optim::State, Batch), (P, optim::State, Array)>;
 
 pub fn optimizer() -> optim::Optimizer {
     optim::adamw_with(1e-3, AdamWOptions { weight_decay: 0.1, ..AdamWOptions::default() })

@@ -109,7 +109,10 @@ impl Recipe {
     }
 
     /// Returns the training step. It updates the state that it receives by value.
-    pub fn step(&self, optimizer: optim::Optimizer) -> Jit<(Run, Batch), (Run, StepMetrics)> {
+    pub fn step(
+        &self,
+        optimizer: optim::Optimizer,
+    ) -> Jit<'static, (Run, Batch), (Run, StepMetrics)> {
         self.step_with(optimizer, ResNet::clone)
     }
 
@@ -118,7 +121,7 @@ impl Recipe {
         &self,
         optimizer: optim::Optimizer,
         gather: impl Fn(&ResNet) -> ResNet + Send + Sync + 'static,
-    ) -> Jit<(Run, Batch), (Run, StepMetrics)> {
+    ) -> Jit<'static, (Run, Batch), (Run, StepMetrics)> {
         let recipe = self.clone();
         let step = move |run: Run, batch: Batch| {
             let (loss, logits, stats, gradients) =
@@ -133,7 +136,7 @@ impl Recipe {
 
     /// Returns a function that adds a batch to the means of loss and accuracy, without label
     /// smoothing.
-    pub fn evaluation(&self) -> Jit<(ResNet, Stats, Means, Batch), Means> {
+    pub fn evaluation(&self) -> Jit<'static, (ResNet, Stats, Means, Batch), Means> {
         let policy = self.policy();
         let add = move |model: ResNet, stats: Stats, means: Means, (images, labels): Batch| {
             let images = policy.cast_to_compute(&normalize_images(&images, policy.param));

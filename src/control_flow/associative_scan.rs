@@ -39,7 +39,7 @@ pub struct AssociativeScanOptions {
 #[track_caller]
 pub fn associative_scan<T: Tree, F: Fn(T, T) -> T>(f: F, elems: impl Arg<T>) -> T {
     let site = CallSite::new::<F>("associative_scan", Loc::caller());
-    run(&site, &f, elems.tree(), AssociativeScanOptions::default())
+    run(&site, &f, &*elems.hold(), AssociativeScanOptions::default())
 }
 
 /// As [`associative_scan`], with options.
@@ -62,7 +62,7 @@ pub fn associative_scan_with<T: Tree, F: Fn(T, T) -> T>(
     options: AssociativeScanOptions,
 ) -> T {
     let site = CallSite::new::<F>("associative_scan", Loc::caller());
-    run(&site, &f, elems.tree(), options)
+    run(&site, &f, &*elems.hold(), options)
 }
 
 fn run<T: Tree>(

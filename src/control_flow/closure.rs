@@ -7,8 +7,8 @@ use crate::core::{
 };
 use crate::passes;
 use crate::primitives::{convert_to, vary};
-use crate::transforms::staging::{short_name, trace_function, trace_rules};
-use crate::tree::{Difference, Tree, TreeDef, leaves_of, rooted};
+use crate::transforms::staging::{trace_function, trace_rules};
+use crate::tree::{Difference, Tree, TreeDef, leaves_of, rooted, short_name};
 
 /// A user's call of a control-flow function, for errors.
 pub(super) struct CallSite {

@@ -5,7 +5,7 @@ use super::scan::{self, ScanOptions};
 use super::while_loop;
 use crate::core::{Array, Aval, DType, Error, Loc, OpErrorKind, Scalar, Shape, throw, trace};
 use crate::primitives::{ArrayLike, Like, add, convert_to, fill_of, lt};
-use crate::tree::{Arg, Tree, Visitor};
+use crate::tree::{Arg, Tree, Visitor, share};
 
 /// Runs `for i in lower..upper { value = body_fun(i, value) }`. Returns the final value.
 ///
@@ -36,8 +36,8 @@ pub fn fori_loop<C: Tree, F: Fn(Array, C) -> C>(
     let (dtype, weak) = common_type(&site, lower, upper);
     let index_of =
         |value: Scalar| fill_of(value, &Aval { weak, ..Aval::new(dtype, Shape::scalar()) });
-    let init = init.tree();
-    let value = init.unflatten(&mut crate::tree::leaves_of(init).into_iter());
+    let init = init.hold();
+    let value = share(&*init);
     let step = |Counted { index, value }: Counted<C>| {
         let next = site.loc.scope(|| add(&index, 1));
         Counted { value: body_fun(index, value), index: next }

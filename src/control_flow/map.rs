@@ -27,7 +27,7 @@ use crate::tree::{Arg, Tree, leaves_of, rebuild};
 #[track_caller]
 pub fn map<X: Tree, Y: Tree, F: Fn(X) -> Y>(f: F, xs: impl Arg<X>) -> Y {
     let site = CallSite::new::<F>("map", Loc::caller());
-    map_elements(&site, &f, xs.tree())
+    map_elements(&site, &f, &*xs.hold())
 }
 
 /// Options of [`map_with`].
@@ -53,7 +53,7 @@ pub struct MapOptions {
 #[track_caller]
 pub fn map_with<X: Tree, Y: Tree, F: Fn(X) -> Y>(f: F, xs: impl Arg<X>, options: MapOptions) -> Y {
     let site = CallSite::new::<F>("map", Loc::caller());
-    let xs = xs.tree();
+    let xs = &*xs.hold();
     let Some(batch_size) = options.batch_size else { return map_elements(&site, &f, xs) };
     if batch_size == 0 {
         let message = "batch_size must be at least 1, got 0".into();

@@ -12,8 +12,10 @@ use crate::core::{
 };
 use crate::passes;
 use crate::stablehlo::Value;
-use crate::transforms::staging::{short_name, trace_call, trace_rules};
-use crate::tree::{Tree, rebuild};
+use crate::transforms::staging::{trace_function, trace_rules};
+use crate::tree::{
+    Args, Arguments, FnArgs, Function, TransformedFn, leaves_of, rebuild, transformed,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -159,7 +161,9 @@ impl HigherOrder for Remat {
 /// "Training deep nets with sublinear memory cost", arXiv:1604.06174.
 #[doc(alias = "checkpoint")]
 #[track_caller]
-pub fn remat<P: Tree, O: Tree>(f: impl Fn(&P) -> O) -> impl Fn(&P) -> O {
+pub fn remat<'f, A: FnArgs, M: 'f, F: Function<A, M> + 'f>(
+    f: F,
+) -> impl TransformedFn<'f, A, F::Output> {
     remat_with(f, RematOptions::default())
 }
 
@@ -182,26 +186,35 @@ pub struct RematOptions {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn remat_with<P: Tree, O: Tree>(
-    f: impl Fn(&P) -> O,
+pub fn remat_with<'f, A: FnArgs, M: 'f, F: Function<A, M> + 'f>(
+    f: F,
     options: RematOptions,
-) -> impl Fn(&P) -> O {
+) -> impl TransformedFn<'f, A, F::Output> {
     let loc = Loc::caller();
-    move |primals| apply(&options.policy, &f, primals, loc)
+    transformed::<A, _>(f.name(), move |arguments| apply(&options.policy, &f, arguments, loc))
 }
 
-fn apply<P: Tree, O: Tree, F: Fn(&P) -> O>(policy: &Policy, f: &F, primals: &P, loc: Loc) -> O {
+fn apply<A: Args, M, F: Function<A, M>>(
+    policy: &Policy,
+    f: &F,
+    arguments: A::Refs<'_>,
+    loc: Loc,
+) -> F::Output {
+    let mut operands = leaves_of(&Arguments::<A>(arguments));
+    let call = |leaves: Vec<Array>| f.apply(A::unflatten(arguments, &mut leaves.into_iter()));
     // Outside a trace no derivative can be taken.
     if !trace::is_tracing() {
-        return f(primals);
+        return call(operands);
     }
-    let name = short_name::<F>();
-    let call = trace_call(format!("remat({name})"), f, primals);
-    let program = Arc::new(call.program);
+    let name = f.name();
+    let avals = operands.iter().map(|operand| operand.aval().clone());
+    let traced = trace_function(format!("remat({name})"), avals, call);
+    operands.extend(traced.captures);
+    let program = Arc::new(traced.program);
     let primitive = Remat { name, policy: policy.clone(), again: false, program };
-    let operands: Vec<&Array> = call.operands.iter().collect();
+    let operands: Vec<&Array> = operands.iter().collect();
     let outputs = loc.scope(|| bind(primitive, &operands));
-    rebuild(&call.template, outputs)
+    rebuild(&traced.template, outputs)
 }
 
 pub(super) fn make(

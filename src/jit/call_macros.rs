@@ -3,8 +3,11 @@
 
 /// Defines `call` with this documentation, for a type with a method `run`.
 macro_rules! call {
-    ([$function:ident $($docs:tt)*] $(($index:tt $name:ident $param:ident $value:ident))*) => {
-        impl<$($name: Tree,)* O: Tree> $function<($($name,)*), O> {
+    (
+        [($function:ident $($lifetime:lifetime)?) $($docs:tt)*]
+        $(($index:tt $name:ident $param:ident $value:ident))*
+    ) => {
+        impl<$($name: Tree,)* O: Tree> $function<$($lifetime,)? ($($name,)*), O> {
             $($docs)*
             #[track_caller]
             #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
@@ -12,15 +15,16 @@ macro_rules! call {
                 &self,
                 $($value: $param),*
             ) -> Result<O, crate::jit::CallError<<($($name,)*) as Args>::Returned>> {
-                match self.run(($($value.tree(),)*), &[$($param::OWNED),*]) {
+                $(let $value = $value.hold();)*
+                match self.run(($(&*$value,)*), &[$($param::PASSING),*]) {
                     Ok(output) => Ok(output),
                     Err(Failure { error, consumed }) => {
                         // Not used by a function without arguments.
                         let _ = consumed;
                         let args = ($({
                             let lost = consumed
-                                && crate::runtime::any_deleted(&crate::tree::leaves($value.tree()));
-                            $value.into_owned().filter(|_| !lost)
+                                && crate::runtime::any_deleted(&crate::tree::leaves(&*$value));
+                            $param::release($value).filter(|_| !lost)
                         },)*);
                         Err(crate::jit::CallError { error, args: Box::new(args) })
                     }
@@ -33,7 +37,7 @@ macro_rules! call {
 /// Defines `Jit::apply`.
 macro_rules! apply {
     ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
-        impl<$($name: Tree,)* O: Tree> Jit<($($name,)*), O> {
+        impl<$($name: Tree,)* O: Tree> Jit<'_, ($($name,)*), O> {
             /// Calls the function and throws errors instead of returning them, for use in traced
             /// code. See [`Jit::call`].
             #[track_caller]

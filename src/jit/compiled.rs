@@ -10,7 +10,7 @@ use crate::core::{Array, Error, Loc, Program, TracerError, TreeError, trace};
 use crate::runtime::{
     CompilerReport, SerializedProgram, Topology, TopologyExecutable, is_nan_checked, locate_nan,
 };
-use crate::tree::{Args, Arguments, Signature, Tree, for_each_arity, leaves_of};
+use crate::tree::{Args, Arguments, Passing, Signature, Tree, for_each_arity, leaves_of};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
@@ -158,7 +158,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     }
 
     #[track_caller]
-    fn run(&self, arguments: A::Refs<'_>, owned: &[bool]) -> Result<O, Failure> {
+    fn run(&self, arguments: A::Refs<'_>, passing: &[Passing]) -> Result<O, Failure> {
         let CompiledTarget::Loaded(specialization) = &self.target else {
             return Err(self.refuse_topology().into());
         };
@@ -172,7 +172,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
             Gather::Mismatch => return Err(self.mismatch(&Signature::of(&view)).into()),
             Gather::Traced(leaf) => return Err(self.refuse_traced(&leaf).into()),
         };
-        let result = specialization.execute::<A>(arguments, scratch, owned, &self.counters)?;
+        let result = specialization.execute::<A>(arguments, scratch, passing, &self.counters)?;
         if let Some(program) = self.program.as_ref().filter(|_| is_nan_checked()) {
             let mut operands = leaves_of(&view);
             operands.extend(self.captures.iter().cloned());
@@ -244,7 +244,7 @@ impl<A, O> fmt::Debug for Compiled<A, O> {
 }
 
 for_each_arity!(0..=8 call [
-    Compiled
+    (Compiled)
     /// Calls the function. Arguments passed by value are donated, those passed by reference are
     /// kept.
     ///

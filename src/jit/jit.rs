@@ -15,10 +15,10 @@ use crate::parallel::PerArgument;
 use crate::passes::{self, Plan, PlanInput};
 use crate::primitives::ShardingConstraint;
 use crate::runtime::{CompileScope, Scratch, committed_placement, is_nan_checked, locate_nan};
-use crate::transforms::staging::{self, short_name, trace_function};
+use crate::transforms::staging::{self, trace_function};
 use crate::tree::{
-    Args, Arguments, Examples, Function, Signature, Tree, TreeDef, for_each_arity, leaves_of,
-    rebuild, rooted,
+    Args, Arguments, Examples, Function, Passing, Signature, Transformed, Tree, TreeDef,
+    for_each_arity, leaves_of, rebuild, rooted,
 };
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -34,8 +34,8 @@ const SIGNATURES: usize = 256;
 /// dtype, weakness and shape of every leaf. The scope of
 /// [`with_matmul_precision`](crate::core::with_matmul_precision) and the placements of the
 /// arguments are part of the cache key too.
-pub struct Jit<A: Args, O> {
-    function: Box<dyn Fn(A) -> O + Send + Sync>,
+pub struct Jit<'f, A: Args, O> {
+    function: Box<dyn Fn(A) -> O + Send + Sync + 'f>,
     name: String,
     cache: Cache<CallKey, Specialization<O>>,
     counters: Counters,
@@ -45,8 +45,9 @@ pub struct Jit<A: Args, O> {
 
 /// Compiles `f`: traced at the first call of each signature, then run as one executable.
 ///
-/// `f` takes owned trees. An argument passed by value is *donated*: its buffers may be reused for
-/// the results. An argument passed by reference is kept. Calls return before the device has
+/// An argument that a call passes by value is *donated*: its buffers may be reused for the results.
+/// An argument passed by reference is kept. Whether `f` itself takes values or references makes no
+/// difference. Calls return before the device has
 /// finished; an error of the device is reported where the result is read. Arrays that `f` captures
 /// are constants of the program.
 ///
@@ -63,9 +64,12 @@ pub struct Jit<A: Args, O> {
 /// assert_eq!(step.stats().compiles, 1);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
-pub fn jit<A: Args, F: Function<A> + Send + Sync + 'static>(f: F) -> Jit<A, F::Output> {
+pub fn jit<'f, A: Args, M: 'f, F>(f: F) -> Jit<'f, A, F::Output>
+where
+    F: Function<A, M> + Send + Sync + 'f,
+{
     Jit {
-        name: short_name::<F>(),
+        name: f.name(),
         function: Box::new(move |arguments| f.apply(arguments)),
         cache: Cache::new(SIGNATURES),
         counters: Counters::default(),
@@ -105,7 +109,7 @@ fn nanos_since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl<A: Args, O: Tree> Jit<A, O> {
+impl<A: Args, O: Tree> Jit<'_, A, O> {
     /// Sets the name shown in errors, profiles and lowered text.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
@@ -272,10 +276,10 @@ impl<A: Args, O: Tree> Jit<A, O> {
         Ok(specialization)
     }
 
-    /// Calls the function, or under a trace makes it part of that program. `owned` is true for
-    /// each argument that was passed by value.
+    /// Calls the function, or under a trace makes it part of that program. `passing` says
+    /// how each argument was passed.
     #[track_caller]
-    fn run(&self, arguments: A::Refs<'_>, owned: &[bool]) -> Result<O, Failure> {
+    fn run(&self, arguments: A::Refs<'_>, passing: &[Passing]) -> Result<O, Failure> {
         if trace::is_tracing() {
             return Ok(self.inline(arguments));
         }
@@ -291,7 +295,8 @@ impl<A: Args, O: Tree> Jit<A, O> {
             None => self.lookup_or_compile(arguments, scope)?,
         };
         let specialization = hit.slot.value();
-        let result = specialization.execute::<A>(arguments, hit.scratch, owned, &self.counters)?;
+        let result =
+            specialization.execute::<A>(arguments, hit.scratch, passing, &self.counters)?;
         if is_nan_checked() {
             self.locate_nan(arguments, &result)?;
         }
@@ -411,8 +416,25 @@ impl<A: Args, O: Tree> Jit<A, O> {
     }
 }
 
+#[diagnostic::do_not_recommend]
+impl<A: Args, O: Tree> Function<A, Transformed> for Jit<'_, A, O> {
+    type Output = O;
+    /// As [`Jit::apply`] with arguments by value.
+    #[track_caller]
+    fn apply(&self, arguments: A) -> O {
+        let passing = vec![Passing::Value; A::leaf_counts(arguments.refs()).len()];
+        match self.run(arguments.refs(), &passing) {
+            Ok(output) => output,
+            Err(failure) => trace::throw(failure.error),
+        }
+    }
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+}
+
 for_each_arity!(0..=8 call [
-    Jit
+    (Jit '_)
     /// Calls the function, compiling it first if this signature is new. Arguments passed by value
     /// are donated, those passed by reference are kept.
     ///
@@ -435,7 +457,7 @@ mod tests {
         use crate::runtime::is_deleted;
 
         /// Takes the lists that the previous call left behind.
-        fn scratch(f: &Jit<(Array, Array), Array>) -> Box<crate::runtime::Scratch> {
+        fn scratch(f: &Jit<'_, (Array, Array), Array>) -> Box<crate::runtime::Scratch> {
             let recent = f.cache.get_recent(|slot| Some(slot.value().take_scratch()));
             recent.unwrap().1
         }

@@ -10,20 +10,21 @@ use crate::parallel::MapRegion;
 use crate::primitives::reshape;
 use crate::primitives::rules::resolve_axis;
 use crate::runtime::devices;
-use crate::transforms::staging::short_name;
-use crate::tree::for_each_arity;
-use crate::tree::{Arg, Args, Arguments, Function, Tree, TreeDef, leaves_of, rebuild, rooted};
+use crate::tree::{
+    Arg, Args, Arguments, Function, Transformed, Tree, TreeDef, for_each_arity, leaves_of, rebuild,
+    rooted,
+};
 use std::sync::{Arc, OnceLock};
 
 /// A function mapped over devices, with one example on each. Made by [`pmap`].
-pub struct PMap<A: Args, F: Function<A>> {
-    mapped: PMapped<F>,
-    compiled: OnceLock<Jit<A, F::Output>>,
+pub struct PMap<'f, A: Args, O> {
+    mapped: PMapped<'f, A, O>,
+    compiled: OnceLock<Jit<'f, A, O>>,
 }
 
 /// The mapped function, the axes of its arguments and results, and its devices.
-struct PMapped<F> {
-    f: Arc<F>,
+struct PMapped<'f, A, O> {
+    f: Arc<dyn Fn(A) -> O + Send + Sync + 'f>,
     name: String,
     axis_name: String,
     in_axes: Option<Vec<Option<isize>>>,
@@ -31,8 +32,8 @@ struct PMapped<F> {
     devices: Option<Vec<Device>>,
 }
 
-impl<F> Clone for PMapped<F> {
-    fn clone(&self) -> PMapped<F> {
+impl<A, O> Clone for PMapped<'_, A, O> {
+    fn clone(&self) -> Self {
         PMapped {
             f: self.f.clone(),
             name: self.name.clone(),
@@ -60,10 +61,13 @@ impl<F> Clone for PMapped<F> {
 /// assert_eq!(y.to_vec::<f32>()?, [-2.0, -1.0, 3.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
-pub fn pmap<A: Args, F: Function<A> + Send + Sync + 'static>(f: F) -> PMap<A, F> {
+pub fn pmap<'f, A: Args, M: 'f, F>(f: F) -> PMap<'f, A, F::Output>
+where
+    F: Function<A, M> + Send + Sync + 'f,
+{
     let mapped = PMapped {
-        f: Arc::new(f),
-        name: short_name::<F>(),
+        name: f.name(),
+        f: Arc::new(move |arguments| f.apply(arguments)),
         axis_name: "devices".into(),
         in_axes: None,
         out_axes: vec![Some(0)],
@@ -72,7 +76,7 @@ pub fn pmap<A: Args, F: Function<A> + Send + Sync + 'static>(f: F) -> PMap<A, F>
     PMap { mapped, compiled: OnceLock::new() }
 }
 
-impl<A: Args, F: Function<A> + Send + Sync + 'static> PMap<A, F> {
+impl<'f, A: Args, O: Tree> PMap<'f, A, O> {
     /// Sets the name of the mapped axis, `devices` by default.
     #[must_use]
     pub fn axis_name(mut self, name: &str) -> Self {
@@ -109,19 +113,19 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> PMap<A, F> {
     }
 
     /// Returns the function of whole arrays, compiled once per signature.
-    fn compiled(&self) -> &Jit<A, F::Output> {
+    fn compiled(&self) -> &Jit<'f, A, O> {
         self.compiled.get_or_init(|| {
             let name = format!("pmap({})", self.mapped.name);
-            jit::<A, _>(self.mapped.clone()).name(&name)
+            jit(self.mapped.clone()).name(&name)
         })
     }
 }
 
-impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for PMapped<F> {
-    type Output = F::Output;
+impl<A: Args, O: Tree> Function<A, Transformed> for PMapped<'_, A, O> {
+    type Output = O;
 
     #[track_caller]
-    fn apply(&self, arguments: A) -> F::Output {
+    fn apply(&self, arguments: A) -> O {
         let loc = Loc::caller();
         let refs = arguments.refs();
         let (leaves, structure) =
@@ -143,7 +147,7 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for PMapped<F>
                 Some(axis) => reshape(leaf, leaf.shape().remove(axis)),
                 None => leaf.clone(),
             });
-            let result = self.f.apply(A::unflatten(refs, &mut examples));
+            let result = (self.f)(A::unflatten(refs, &mut examples));
             let results = leaves_of(&result);
             let ranks = results.iter().map(|leaf| leaf.rank() + 1).collect();
             let out_axes = self.result_axes(ranks, loc);
@@ -161,7 +165,7 @@ impl<A: Args, F: Function<A> + Send + Sync + 'static> Function<A> for PMapped<F>
     }
 }
 
-impl<F> PMapped<F> {
+impl<A, O> PMapped<'_, A, O> {
     fn refuse(&self, message: String, help: &str, loc: Loc) -> ! {
         let error = trace::op_error(OpErrorKind::Value, "pmap", message, loc);
         trace::throw(error.with_help(help))
@@ -269,10 +273,7 @@ impl<F> PMapped<F> {
 
 macro_rules! calls {
     ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
-        impl<$($name: Tree,)* Func> PMap<($($name,)*), Func>
-        where
-            Func: Function<($($name,)*)> + Send + Sync + 'static,
-        {
+        impl<$($name: Tree,)* O: Tree> PMap<'_, ($($name,)*), O> {
             /// Calls the function on all devices, compiling it first if this signature is new.
             /// Arguments passed by value are donated, those passed by reference are kept.
             ///
@@ -284,7 +285,7 @@ macro_rules! calls {
             pub fn call<$($param: Arg<$name>),*>(
                 &self,
                 $($value: $param),*
-            ) -> Result<Func::Output, CallError<<($($name,)*) as Args>::Returned>> {
+            ) -> Result<O, CallError<<($($name,)*) as Args>::Returned>> {
                 self.compiled().call($($value),*)
             }
         }

@@ -5,7 +5,7 @@ use crate::core::{Array, Aval, Buffer, Error, Kind, trace};
 use crate::runtime::{
     Executable, NonDonatable, Scratch, is_deleted, is_nan_checked, placement_of, transfer,
 };
-use crate::tree::{Args, Arguments, Gathered, Signature, Tree, TreeDef, Walk, rooted};
+use crate::tree::{Args, Arguments, Gathered, Passing, Signature, Tree, TreeDef, Walk, rooted};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -157,23 +157,24 @@ impl<O: Tree> Specialization<O> {
         Ok(())
     }
 
-    /// Runs the program on gathered arguments. `owned` is true for each argument that was passed by
-    /// value; of those, the leaves that nothing else holds are donated.
+    /// Runs the program on gathered arguments. `passing` says how each argument was passed.
+    /// Of those passed by value, the leaves that nothing else holds are donated.
     pub(super) fn execute<A: Args>(
         &self,
         arguments: A::Refs<'_>,
         mut scratch: Box<Scratch>,
-        owned: &[bool],
+        passing: &[Passing],
         counters: &Counters,
     ) -> Result<O, Failure> {
         let n_leaves = scratch.arguments.len();
         // `nan_check` may evaluate the program again, so its arguments are not donated.
-        let non_donatable = if owned.contains(&true) && !is_nan_checked() {
-            self.donate::<A>(arguments, &mut scratch, owned, counters);
-            NonDonatable::InScratch
-        } else {
-            NonDonatable::Indices(&self.all)
-        };
+        let non_donatable =
+            if passing.iter().any(|&passing| passing != Passing::Reference) && !is_nan_checked() {
+                self.donate::<A>(arguments, &mut scratch, passing, counters);
+                NonDonatable::InScratch
+            } else {
+                NonDonatable::Indices(&self.all)
+            };
         scratch.arguments.extend(self.captures.iter().cloned());
         let outcome = self.executable.execute(&mut scratch, non_donatable, |results| {
             let result = self.template.unflatten(results);
@@ -243,7 +244,7 @@ impl<O: Tree> Specialization<O> {
         &self,
         arguments: A::Refs<'_>,
         scratch: &mut Scratch,
-        owned: &[bool],
+        passing: &[Passing],
         counters: &Counters,
     ) {
         let Scratch { arguments: buffers, non_donatable, .. } = scratch;
@@ -251,11 +252,11 @@ impl<O: Tree> Specialization<O> {
         let mut first = None;
         for (leaf, (buffer, &argument)) in buffers.iter().zip(&self.argument_of).enumerate() {
             // Only the list holds a transferred buffer.
-            if owned[argument] && Arc::strong_count(buffer) <= 2 {
+            if passing[argument] != Passing::Reference && Arc::strong_count(buffer) <= 2 {
                 continue;
             }
             non_donatable.push(leaf as i64);
-            if owned[argument] {
+            if passing[argument] == Passing::Value {
                 count += 1;
                 first.get_or_insert(leaf);
             }

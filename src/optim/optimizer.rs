@@ -24,7 +24,7 @@ pub struct Optimizer {
 }
 
 /// The update of all leaves, compiled for calls outside of a trace.
-type UpdateStep = Jit<(Leaves, State), (Vec<Array>, State)>;
+type UpdateStep = Jit<'static, (Leaves, State), (Vec<Array>, State)>;
 
 impl fmt::Debug for Optimizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,9 +7,10 @@ use crate::core::{
     Array, Aval, AxisNames, Loc, Mesh, OpErrorKind, PartitionSpec, RuleError, Varying, leaf_error,
     trace,
 };
-use crate::transforms::staging::{short_name, staged, trace_function};
+use crate::transforms::staging::{staged, trace_function};
 use crate::tree::{
-    Arg, Args, Arguments, Function, Tree, TreeDef, for_each_arity, leaves_of, rebuild, rooted,
+    Arg, Args, Arguments, Function, Transformed, Tree, TreeDef, for_each_arity, leaves_of, rebuild,
+    rooted,
 };
 use std::marker::PhantomData;
 
@@ -17,6 +18,7 @@ use std::marker::PhantomData;
 /// [`shard_map`].
 pub struct ShardMapped<A, F> {
     f: F,
+    name: String,
     mesh: Mesh,
     in_specs: Option<PerArgument<PartitionSpec>>,
     out_specs: Option<PerArgument<PartitionSpec>>,
@@ -33,7 +35,7 @@ pub struct ShardMapped<A, F> {
 /// results are checked for that. Types show the axes that a value varies over (`f32[4]{data}`). The
 /// gradient of a value that is equal on all devices is summed over them.
 ///
-/// `f` takes owned trees. Captured arrays are replicated. Applying it throws errors, like
+/// Captured arrays are replicated. Applying it throws errors, like
 /// operations do. Inside [`jit`](crate::jit::jit) it becomes part of the program; a loop should use
 /// it so.
 ///
@@ -49,10 +51,14 @@ pub struct ShardMapped<A, F> {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "xmap")]
-pub fn shard_map<A: Args, F: Function<A>>(f: F, mesh: &Mesh) -> ShardMapped<A, F> {
-    let mesh = mesh.clone();
+pub fn shard_map<A: Args, M, F: Function<A, M>>(
+    f: F,
+    mesh: &Mesh,
+) -> ShardMapped<A, impl Fn(A) -> F::Output + use<A, M, F>> {
+    let (name, mesh) = (f.name(), mesh.clone());
     ShardMapped {
-        f,
+        f: move |arguments| f.apply(arguments),
+        name,
         mesh,
         in_specs: None,
         out_specs: None,
@@ -62,7 +68,7 @@ pub fn shard_map<A: Args, F: Function<A>>(f: F, mesh: &Mesh) -> ShardMapped<A, F
     }
 }
 
-impl<A: Args, F: Function<A>> ShardMapped<A, F> {
+impl<A: Args, O: Tree, F: Fn(A) -> O> ShardMapped<A, F> {
     /// Sets the specs of the arguments: one [`PartitionSpec`] for all, or a tuple with one for
     /// each.
     #[must_use]
@@ -100,16 +106,16 @@ impl<A: Args, F: Function<A>> ShardMapped<A, F> {
     }
 
     #[track_caller]
-    fn run(&self, arguments: A::Refs<'_>) -> F::Output {
+    fn run(&self, arguments: A::Refs<'_>) -> O {
         let loc = Loc::caller();
         staged(|| loc.scope(|| self.bind(arguments, loc)))
     }
 
-    fn bind(&self, arguments: A::Refs<'_>, loc: Loc) -> F::Output {
+    fn bind(&self, arguments: A::Refs<'_>, loc: Loc) -> O {
         let axes = self.axes.clone();
         let axes = axes.unwrap_or_else(|| self.mesh.axis_names().map(String::from).collect());
         let region = MapRegion {
-            name: short_name::<F>(),
+            name: self.name.clone(),
             function: "shard_map",
             mesh: &self.mesh,
             axes,
@@ -129,7 +135,7 @@ impl<A: Args, F: Function<A>> ShardMapped<A, F> {
         let specs = specs.into_iter().map(Option::unwrap_or_default).collect();
         region.map(
             (TreeDef::of(&view).paths(), leaves_of(&view), specs),
-            |leaves| self.f.apply(A::unflatten(arguments, &mut leaves.into_iter())),
+            |leaves| (self.f)(A::unflatten(arguments, &mut leaves.into_iter())),
             |result| {
                 let specs = out_specs.leaves("out_specs", "specs", &TreeDef::of(result).parts());
                 let specs = specs.unwrap_or_else(|message| {
@@ -258,15 +264,19 @@ impl MapRegion<'_> {
 
 macro_rules! apply {
     ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
-        impl<$($name: Tree,)* Func: Function<($($name,)*)>> ShardMapped<($($name,)*), Func> {
+        impl<$($name: Tree,)* O: Tree, Func> ShardMapped<($($name,)*), Func>
+        where
+            Func: Fn(($($name,)*)) -> O,
+        {
             /// Applies the function to whole arrays. Each argument is a tree or a reference to one.
             ///
             /// Throws `Op` (value, shape), naming the leaf, if a spec does not fit an argument or a
             /// result, and errors that the function throws.
             #[track_caller]
             #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
-            pub fn apply(&self, $($value: impl Arg<$name>),*) -> Func::Output {
-                self.run(($($value.tree(),)*))
+            pub fn apply(&self, $($value: impl Arg<$name>),*) -> O {
+                $(let $value = $value.hold();)*
+                self.run(($(&*$value,)*))
             }
         }
     };
@@ -274,10 +284,22 @@ macro_rules! apply {
 
 for_each_arity!(1..=8 apply []);
 
-impl<Func: Function<()>> ShardMapped<(), Func> {
+#[diagnostic::do_not_recommend]
+impl<A: Args, O: Tree, F: Fn(A) -> O> Function<A, Transformed> for ShardMapped<A, F> {
+    type Output = O;
+    #[track_caller]
+    fn apply(&self, arguments: A) -> O {
+        self.run(arguments.refs())
+    }
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+}
+
+impl<O: Tree, F: Fn(()) -> O> ShardMapped<(), F> {
     /// Applies a function without arguments on each device. Throws errors that the function throws.
     #[track_caller]
-    pub fn apply(&self) -> Func::Output {
+    pub fn apply(&self) -> O {
         self.run(())
     }
 }

@@ -7,7 +7,8 @@
 //! use oxidax::prelude::*;
 //! use oxidax::train::{Interrupt, Metrics, NanGuard, ProgressBar};
 //!
-//! # fn run(step: Jit<(Array, Array), (Array, Array)>, batches: Vec<Array>) -> Result<(), Error> {
+//! # type Step<'f> = Jit<'f, (Array, Array), (Array, Array)>;
+//! # fn run(step: Step<'_>, batches: Vec<Array>) -> Result<(), Error> {
 //! let interrupt = Interrupt::catch()?;
 //! let mut metrics = Metrics::new().csv("run/metrics.csv", ["loss"])?.tensorboard("run")?;
 //! let mut progress = ProgressBar::new(batches.len() as u64);

@@ -1,6 +1,6 @@
 //! Tracing a function to inspect its program or the types of its result, without running it.
 
-use super::staging::{Traced, short_name, template_of, trace_function};
+use super::staging::{Traced, template_of, trace_function};
 use crate::core::{Error, Program, catch};
 use crate::tree::{Args, Arguments, Examples, Function, leaves_of};
 
@@ -25,7 +25,7 @@ use crate::tree::{Args, Arguments, Examples, Function, leaves_of};
 /// ```
 #[doc(alias = "make_jaxpr")]
 #[doc(alias = "make_graph")]
-pub fn make_program<A: Args, F: Function<A>>(
+pub fn make_program<A: Args, M, F: Function<A, M>>(
     f: F,
     arguments: impl Examples<A>,
 ) -> Result<Program, Error> {
@@ -33,10 +33,10 @@ pub fn make_program<A: Args, F: Function<A>>(
     catch(|| trace_arguments(&f, &arguments).program)
 }
 
-fn trace_arguments<A: Args, F: Function<A>>(f: &F, arguments: &A) -> Traced<F::Output> {
+fn trace_arguments<A: Args, M, F: Function<A, M>>(f: &F, arguments: &A) -> Traced<F::Output> {
     let leaves = leaves_of(&Arguments::<A>(arguments.refs()));
     let avals = leaves.iter().map(|leaf| leaf.aval().clone());
-    trace_function(short_name::<F>(), avals, |leaves| {
+    trace_function(f.name(), avals, |leaves| {
         f.apply(A::unflatten(arguments.refs(), &mut leaves.into_iter()))
     })
 }
@@ -53,7 +53,7 @@ fn trace_arguments<A: Args, F: Function<A>>(f: &F, arguments: &A) -> Traced<F::O
 /// assert_eq!(y.aval().to_string(), "bf16[3,2]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
-pub fn eval_shape<A: Args, F: Function<A>>(
+pub fn eval_shape<A: Args, M, F: Function<A, M>>(
     f: F,
     arguments: impl Examples<A>,
 ) -> Result<F::Output, Error> {

@@ -1,23 +1,16 @@
 //! Gradients of scalar functions: reverse mode, one pass forward and one back.
 
-use super::staging::short_name;
 use super::vjp::GradCall;
-use crate::core::Array;
-use crate::core::Loc;
-use crate::tree::Tree;
-
-#[track_caller]
-fn grad_call<F>(transform: &'static str) -> GradCall {
-    let scope = format!("grad({})", short_name::<F>());
-    GradCall { transform, scope, loc: Loc::caller() }
-}
+use crate::core::{Array, Loc};
+use crate::tree::{FnArgs, Function, TransformedFn, Tree, of_first, transformed};
 
 /// Returns the function that computes the gradient of a scalar function with respect to all leaves
-/// of its argument.
+/// of its first argument.
 ///
-/// `f` takes one borrowed tree (a tuple for several arguments) and returns an array of shape `[]`
-/// and real float dtype. Arrays that it captures are constant. Gradients have the structure, shapes
-/// and dtypes of the argument; leaves of integer or boolean dtype get zeros.
+/// `f` returns an array of shape `[]` and real float dtype. Put everything to differentiate by into
+/// the first argument, for example into a tuple; the other arguments and captured arrays are
+/// constant. The gradient has the structure, shapes and dtypes of the first argument. Leaves of
+/// integer or boolean dtype get zeros.
 ///
 /// For complex leaves the convention is JAX's: the gradient of a real function is the conjugate of
 /// the direction of steepest ascent.
@@ -32,46 +25,65 @@ fn grad_call<F>(transform: &'static str) -> GradCall {
 /// let x = Array::from_slice(&[1.0f32, 2.0, 3.0], [3])?;
 /// let gradient = grad(|x: &Array| (x * x).sum())(&x);
 /// assert_eq!(gradient.to_vec::<f32>()?, [2.0, 4.0, 6.0]);
+/// // The result is a function, which other transforms accept.
+/// let curvature = vmap(grad(grad(|x: &Array| x * x * x))).apply(&x);
+/// assert_eq!(curvature.to_vec::<f32>()?, [6.0, 12.0, 18.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn grad<P: Tree, F: Fn(&P) -> Array>(f: F) -> impl Fn(&P) -> P {
-    let call = grad_call::<F>("grad");
-    move |primals| call.apply(|primals: &P| (f(primals), ()), primals).2
+pub fn grad<'f, A: FnArgs, M: 'f, F: Function<A, M, Output = Array> + 'f>(
+    f: F,
+) -> impl TransformedFn<'f, A, A::First> {
+    let call = GradCall::new("grad", &f.name(), Loc::caller());
+    transformed::<A, _>(f.name(), move |arguments| {
+        let f = of_first(&f, arguments);
+        call.apply(|first| (f(first), ()), A::first(arguments)).2
+    })
 }
 
 /// As [`grad`], for a function that also returns values that are not differentiated. Returns
 /// `(gradient, aux)`.
 #[track_caller]
-pub fn grad_aux<P: Tree, X: Tree, F: Fn(&P) -> (Array, X)>(f: F) -> impl Fn(&P) -> (P, X) {
-    let call = grad_call::<F>("grad_aux");
-    move |primals| {
-        let (_, aux, gradient) = call.apply(&f, primals);
+pub fn grad_aux<'f, A: FnArgs, M: 'f, X: Tree, F: Function<A, M, Output = (Array, X)> + 'f>(
+    f: F,
+) -> impl TransformedFn<'f, A, (A::First, X)> {
+    let call = GradCall::new("grad_aux", &f.name(), Loc::caller());
+    transformed::<A, _>(f.name(), move |arguments| {
+        let (_, aux, gradient) = call.apply(of_first(&f, arguments), A::first(arguments));
         (gradient, aux)
-    }
+    })
 }
 
 /// Returns the function that computes the value and the gradient of a scalar function. See
 /// [`grad`].
 #[track_caller]
-pub fn value_and_grad<P: Tree, F: Fn(&P) -> Array>(f: F) -> impl Fn(&P) -> (Array, P) {
-    let call = grad_call::<F>("value_and_grad");
-    move |primals| {
-        let (value, (), gradient) = call.apply(|primals: &P| (f(primals), ()), primals);
+pub fn value_and_grad<'f, A: FnArgs, M: 'f, F: Function<A, M, Output = Array> + 'f>(
+    f: F,
+) -> impl TransformedFn<'f, A, (Array, A::First)> {
+    let call = GradCall::new("value_and_grad", &f.name(), Loc::caller());
+    transformed::<A, _>(f.name(), move |arguments| {
+        let f = of_first(&f, arguments);
+        let (value, (), gradient) = call.apply(|first| (f(first), ()), A::first(arguments));
         (value, gradient)
-    }
+    })
 }
 
 /// As [`value_and_grad`], for a function that also returns values that are not differentiated.
 /// Returns `((value, aux), gradient)`.
 #[doc(alias = "has_aux")]
 #[track_caller]
-pub fn value_and_grad_aux<P: Tree, X: Tree, F: Fn(&P) -> (Array, X)>(
+pub fn value_and_grad_aux<
+    'f,
+    A: FnArgs,
+    M: 'f,
+    X: Tree,
+    F: Function<A, M, Output = (Array, X)> + 'f,
+>(
     f: F,
-) -> impl Fn(&P) -> ((Array, X), P) {
-    let call = grad_call::<F>("value_and_grad_aux");
-    move |primals| {
-        let (value, aux, gradient) = call.apply(&f, primals);
+) -> impl TransformedFn<'f, A, ((Array, X), A::First)> {
+    let call = GradCall::new("value_and_grad_aux", &f.name(), Loc::caller());
+    transformed::<A, _>(f.name(), move |arguments| {
+        let (value, aux, gradient) = call.apply(of_first(&f, arguments), A::first(arguments));
         ((value, aux), gradient)
-    }
+    })
 }

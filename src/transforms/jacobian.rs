@@ -9,7 +9,7 @@ use super::vmap::vmap;
 use crate::core::{Array, Aval, DType, Loc, OpErrorKind, Shape, trace};
 use crate::primitives::rules::move_axis;
 use crate::primitives::{broadcasted_iota, convert_element_type, eq, reshape};
-use crate::tree::{self, Tree};
+use crate::tree::{self, FnArgs, Function, TransformedFn, Tree, of_first, transformed};
 
 /// Returns the unit vectors of an array's space, stacked along axis 0: shape `[n, shape…]`.
 fn basis(aval: &Aval) -> Array {
@@ -32,10 +32,10 @@ fn expect_float(transform: &str, role: &str, x: &Array, loc: Loc) {
 
 /// Returns the function that computes the Jacobian of `f` in forward mode, all columns in one pass.
 ///
-/// For an argument of shape `[a…]`, each leaf `[o…]` of the output becomes `[o…, a…]`. Use it for
+/// For a first argument of shape `[a…]`, each leaf `[o…]` of the output becomes `[o…, a…]`. Use it for
 /// functions with few inputs and many outputs.
 ///
-/// The returned function throws `Op` if the argument is not a real float, and whatever `f` throws.
+/// The returned function throws `Op` if the first argument is not a real float, and whatever `f` throws.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -45,14 +45,17 @@ fn expect_float(transform: &str, role: &str, x: &Array, loc: Loc) {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn jacfwd<O: Tree, F: Fn(&Array) -> O>(f: F) -> impl Fn(&Array) -> O {
+pub fn jacfwd<'f, A: FnArgs<First = Array>, M: 'f, F: Function<A, M> + 'f>(
+    f: F,
+) -> impl TransformedFn<'f, A, F::Output> {
     let loc = Loc::caller();
-    move |x| {
+    transformed::<A, _>(f.name(), move |arguments| {
+        let x = A::first(arguments);
         expect_float("jacfwd", "argument", x, loc);
         loc.scope(|| {
             staged(|| {
-                let (_, derivative) = linearize(&f, x);
-                let columns = vmap(|v: Array| derivative.apply(&v)).apply(basis(x.aval()));
+                let (_, derivative) = linearize(of_first(&f, arguments), x);
+                let columns = vmap(&derivative).apply(basis(x.aval()));
                 tree::map(&columns, |leaf| {
                     let leaf = move_axis(leaf, 0, leaf.rank() - 1);
                     let outer = leaf.shape().remove(leaf.rank() - 1);
@@ -60,12 +63,12 @@ pub fn jacfwd<O: Tree, F: Fn(&Array) -> O>(f: F) -> impl Fn(&Array) -> O {
                 })
             })
         })
-    }
+    })
 }
 
 /// Returns the function that computes the Jacobian of `f` in reverse mode, all rows in one pass.
 ///
-/// For an output of shape `[o…]`, each leaf `[a…]` of the argument becomes `[o…, a…]`. Use it for
+/// For an output of shape `[o…]`, each leaf `[a…]` of the first argument becomes `[o…, a…]`. Use it for
 /// functions with many inputs and few outputs. Leaves of integer or boolean dtype get zeros.
 ///
 /// The returned function throws `Op` if the output is not a real float, and whatever `f` throws.
@@ -78,25 +81,27 @@ pub fn jacfwd<O: Tree, F: Fn(&Array) -> O>(f: F) -> impl Fn(&Array) -> O {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn jacrev<P: Tree, F: Fn(&P) -> Array>(f: F) -> impl Fn(&P) -> P {
+pub fn jacrev<'f, A: FnArgs, M: 'f, F: Function<A, M, Output = Array> + 'f>(
+    f: F,
+) -> impl TransformedFn<'f, A, A::First> {
     let loc = Loc::caller();
-    move |primals| {
+    transformed::<A, _>(f.name(), move |arguments| {
         loc.scope(|| {
             staged(|| {
-                let (y, pullback) = vjp(&f, primals);
+                let (y, pullback) = vjp(of_first(&f, arguments), A::first(arguments));
                 expect_float("jacrev", "output", &y, loc);
-                let rows = vmap(|ct: Array| pullback.apply(&ct)).apply(basis(y.aval()));
+                let rows = vmap(&pullback).apply(basis(y.aval()));
                 tree::map(&rows, |leaf| {
                     reshape(leaf, concat_shapes(y.shape(), &leaf.shape().remove(0)))
                 })
             })
         })
-    }
+    })
 }
 
 /// Returns the function that computes all second derivatives, forward over reverse.
 ///
-/// For an argument of shape `[a…]` and an output `[o…]`, the result has shape `[o…, a…, a…]`. Its
+/// For a first argument of shape `[a…]` and an output `[o…]`, the result has shape `[o…, a…, a…]`. Its
 /// size grows with the square of the argument's. [`hvp`] computes the product with a vector in the
 /// memory of a gradient.
 ///
@@ -108,7 +113,12 @@ pub fn jacrev<P: Tree, F: Fn(&P) -> Array>(f: F) -> impl Fn(&P) -> P {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn hessian<F: Fn(&Array) -> Array>(f: F) -> impl Fn(&Array) -> Array {
+pub fn hessian<'f, A, M: 'f, F: Function<A, M, Output = Array> + 'f>(
+    f: F,
+) -> impl TransformedFn<'f, A, Array>
+where
+    A: FnArgs<First = Array>,
+{
     jacfwd(jacrev(f))
 }
 
@@ -128,6 +138,6 @@ pub fn hessian<F: Fn(&Array) -> Array>(f: F) -> impl Fn(&Array) -> Array {
 ///
 /// Reference: Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 6 (1994).
 #[track_caller]
-pub fn hvp<P: Tree>(f: impl Fn(&P) -> Array, primals: &P, tangents: &P) -> P {
+pub fn hvp<P: Tree, M, F: Function<(P,), M, Output = Array>>(f: F, primals: &P, tangents: &P) -> P {
     jvp(grad(f), primals, tangents).1
 }

@@ -1,9 +1,9 @@
 //! Forward mode: Jacobian-vector products.
 
 use super::checks::{checked_tangents, throw_rule_error};
-use super::staging::{short_name_of, staged, trace_call};
+use super::staging::{staged, trace_call};
 use crate::core::{Array, Loc, Program, Tangent, trace};
-use crate::tree::{Tree, expect_alike, leaves_of, paths, rebuild};
+use crate::tree::{Function, Tree, expect_alike, leaves_of, paths, rebuild};
 
 /// Interprets a program with the `jvp` rules. Returns the outputs and their tangents.
 pub(crate) fn jvp_program(
@@ -60,10 +60,14 @@ pub(crate) fn jvp_program(
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn jvp<P: Tree, O: Tree>(f: impl Fn(&P) -> O, primals: &P, tangents: &P) -> (O, O) {
+pub fn jvp<P: Tree, M, F: Function<(P,), M>>(
+    f: F,
+    primals: &P,
+    tangents: &P,
+) -> (F::Output, F::Output) {
     let loc = Loc::caller();
     expect_alike(primals, tangents, loc);
-    let scope = format!("jvp({})", short_name_of(&f));
+    let scope = format!("jvp({})", f.name());
     staged(|| {
         let tangents = checked_tangents(
             "jvp",
@@ -72,7 +76,7 @@ pub fn jvp<P: Tree, O: Tree>(f: impl Fn(&P) -> O, primals: &P, tangents: &P) -> 
             &leaves_of(tangents),
             loc,
         );
-        let call = trace_call(scope, &f, primals);
+        let call = trace_call(scope, |primals| f.apply((primals,)), primals);
         let (outputs, tangents) = jvp_call(&call.program, &call.operands, tangents);
         (rebuild(&call.template, outputs), rebuild(&call.template, tangents))
     })

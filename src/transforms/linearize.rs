@@ -2,13 +2,14 @@
 
 use super::checks::checked_tangents;
 use super::jvp::jvp_program;
-use super::staging::{debug_verify, short_name_of, staged, template_of, trace_call};
+use super::staging::{debug_verify, staged, template_of, trace_call};
 use super::transpose::transpose_live_program;
 use crate::core::trace::{Mode, Tracing};
 use crate::core::{Array, Aval, Dense, Known, Loc, Marks, Program, Tangent};
 use crate::passes;
 use crate::primitives::zeros_of;
-use crate::tree::{Tree, expect_alike, leaves_of, paths, rebuild};
+use crate::tree::{Function, Transformed, Tree, expect_alike, leaves_of, paths, rebuild};
+use std::ops::Deref;
 
 /// The derivative of a program at a point, as a linear program.
 #[derive(Clone)]
@@ -102,7 +103,7 @@ pub(crate) fn linearize_program(
 /// is not differentiated.
 pub(super) fn linearize_call<P: Tree, O: Tree, X: Tree>(
     scope: String,
-    f: impl Fn(&P) -> (O, X),
+    f: impl FnOnce(P) -> (O, X),
     primals: &P,
 ) -> (O, X, LinearMap) {
     let call = trace_call(scope, f, primals);
@@ -119,7 +120,7 @@ pub(super) fn linearize_call<P: Tree, O: Tree, X: Tree>(
 #[track_caller]
 pub(super) fn linearize_staged<P: Tree, O: Tree, X: Tree>(
     scope: String,
-    f: impl Fn(&P) -> (O, X),
+    f: impl FnOnce(P) -> (O, X),
     primals: &P,
 ) -> (O, X, LinearMap) {
     let mut linear_map = None;
@@ -137,41 +138,68 @@ pub(super) fn linearize_staged<P: Tree, O: Tree, X: Tree>(
 /// The derivative of a function at a point: a linear map from tangents of the inputs to tangents of
 /// the outputs. Created by [`linearize`].
 ///
-/// It holds the residuals of the primal computation and can be applied any number of times.
+/// It is called, `derivative(&tangents)`, any number of times, and transforms accept it. It holds
+/// the residuals of the primal computation.
 pub struct Linearized<P, O> {
-    primals: P,
-    outputs: O,
-    map: LinearMap,
+    program: Program,
+    push_forward: Box<dyn Fn(&P) -> O + Send + Sync>,
 }
 
 impl<P: Tree, O: Tree> Linearized<P, O> {
-    /// Returns the tangents of the outputs for tangents of the inputs.
+    fn new(primals: P, outputs: O, map: LinearMap, created: Loc) -> Linearized<P, O> {
+        let program = map.program.clone();
+        let push_forward = move |tangents: &P| {
+            let loc = Loc::scoped().or(created);
+            expect_alike(&primals, tangents, loc);
+            staged(|| {
+                let leaves = leaves_of(&primals);
+                let inexact: Marks<Dense> = Marks::of(&leaves, |leaf| leaf.dtype().is_inexact());
+                let tangents = checked_tangents(
+                    "linear",
+                    &inexact.select(&paths(&primals)),
+                    &inexact.select(&leaves),
+                    &inexact.select(&leaves_of(tangents)),
+                    loc,
+                );
+                let avals: Vec<Aval> =
+                    leaves_of(&outputs).iter().map(|leaf| leaf.aval().clone()).collect();
+                rebuild(&outputs, map.apply(&tangents, &avals))
+            })
+        };
+        Linearized { program, push_forward: Box::new(push_forward) }
+    }
+
+    /// Returns the tangents of the outputs for tangents of the inputs, as a call does.
     ///
-    /// Throws `Tree` if `tangents` does not match the primal inputs.
+    /// Throws `Tree` if `tangents` does not match the primal inputs. The error names the line of
+    /// `apply`; that of a call names the line of [`linearize`].
     #[track_caller]
     pub fn apply(&self, tangents: &P) -> O {
-        let loc = Loc::caller();
-        expect_alike(&self.primals, tangents, loc);
-        staged(|| {
-            let primals = leaves_of(&self.primals);
-            let inexact: Marks<Dense> = Marks::of(&primals, |leaf| leaf.dtype().is_inexact());
-            let tangents = checked_tangents(
-                "linear",
-                &inexact.select(&paths(&self.primals)),
-                &inexact.select(&primals),
-                &inexact.select(&leaves_of(tangents)),
-                loc,
-            );
-            let avals: Vec<Aval> =
-                leaves_of(&self.outputs).iter().map(|leaf| leaf.aval().clone()).collect();
-            rebuild(&self.outputs, self.map.apply(&tangents, &avals))
-        })
+        Loc::caller().scope(|| (self.push_forward)(tangents))
     }
 
     /// Returns the linear program. Its inputs are the tangents of the inexact leaves, then the
     /// residuals.
     pub fn program(&self) -> &Program {
-        &self.map.program
+        &self.program
+    }
+}
+
+impl<P, O> Deref for Linearized<P, O> {
+    type Target = dyn Fn(&P) -> O + Send + Sync;
+    fn deref(&self) -> &Self::Target {
+        &*self.push_forward
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<P: Tree, O: Tree> Function<(P,), Transformed> for Linearized<P, O> {
+    type Output = O;
+    fn apply(&self, (tangents,): (P,)) -> O {
+        (self.push_forward)(&tangents)
+    }
+    fn name(&self) -> String {
+        "linearize".into()
     }
 }
 
@@ -186,14 +214,17 @@ impl<P: Tree, O: Tree> Linearized<P, O> {
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[0.0f32], [])?;
 /// let (y, derivative) = linearize(|x: &Array| sin(x), &x);
-/// assert_eq!(derivative.apply(&ones_like(&x)).item::<f32>()?, 1.0);
+/// assert_eq!(derivative(&ones_like(&x)).item::<f32>()?, 1.0);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn linearize<P: Tree, O: Tree>(f: impl Fn(&P) -> O, primals: &P) -> (O, Linearized<P, O>) {
-    let scope = format!("linearize({})", short_name_of(&f));
-    let (outputs, (), map) = linearize_staged(scope, |primals: &P| (f(primals), ()), primals);
+pub fn linearize<P: Tree, M, F: Function<(P,), M>>(
+    f: F,
+    primals: &P,
+) -> (F::Output, Linearized<P, F::Output>) {
+    let scope = format!("linearize({})", f.name());
+    let (outputs, (), map) = linearize_staged(scope, |primals| (f.apply((primals,)), ()), primals);
     let derivative =
-        Linearized { primals: template_of(primals), outputs: template_of(&outputs), map };
+        Linearized::new(template_of(primals), template_of(&outputs), map, Loc::caller());
     (outputs, derivative)
 }

@@ -4,7 +4,6 @@
 pub(crate) mod batch;
 mod checks;
 mod eval_shape;
-mod function_name;
 mod grad;
 mod jacobian;
 pub(crate) mod jvp;

@@ -8,8 +8,6 @@ use crate::core::{Array, Aval, Program, backend};
 use crate::passes;
 use crate::tree::{Tree, leaves_of, rebuild};
 
-pub(crate) use super::function_name::{short_name, short_name_of};
-
 /// A traced function.
 pub(crate) struct Traced<O> {
     /// Its inputs are the declared ones, then the captures.
@@ -67,12 +65,12 @@ pub(crate) fn trace_function<O: Tree>(
 /// Traces `f` on the types of the leaves of `primals`.
 pub(crate) fn trace_call<P: Tree, O: Tree>(
     scope: String,
-    f: impl FnOnce(&P) -> O,
+    f: impl FnOnce(P) -> O,
     primals: &P,
 ) -> TracedCall<O> {
     let mut operands = leaves_of(primals);
     let avals = operands.iter().map(|leaf| leaf.aval().clone());
-    let traced = trace_function(scope, avals, |leaves| f(&rebuild(primals, leaves)));
+    let traced = trace_function(scope, avals, |leaves| f(rebuild(primals, leaves)));
     let n_arguments = operands.len();
     operands.extend(traced.captures);
     TracedCall { program: traced.program, operands, n_arguments, template: traced.template }

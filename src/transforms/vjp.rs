@@ -2,42 +2,67 @@
 
 use super::checks::{checked_tangents, expect_scalar_output};
 use super::linearize::{LinearMap, linearize_call, linearize_staged};
-use super::staging::{short_name_of, staged, template_of, trace_call};
+use super::staging::{staged, template_of, trace_call};
 use super::transpose::transpose_program;
 use crate::core::{Array, Known, Loc, Marks, Scalar, Tangent};
 use crate::primitives::fill_of;
-use crate::tree::{Tree, expect_alike, leaves_of, paths, rebuild};
+use crate::tree::{Function, Transformed, Tree, expect_alike, leaves_of, paths, rebuild};
+use std::ops::Deref;
 
 /// The derivative of a function at a point, in reverse mode: a linear map from cotangents of the
 /// outputs to cotangents of the inputs. Created by [`vjp`].
 ///
-/// It holds the residuals of the primal computation and can be applied any number of times.
+/// It is called, `pullback(&ct)`, any number of times, and transforms accept it. It holds the
+/// residuals of the primal computation.
 pub struct Vjp<P, O> {
-    primals: P,
-    outputs: O,
-    map: LinearMap,
+    pull_back: Box<dyn Fn(&O) -> P + Send + Sync>,
 }
 
 impl<P: Tree, O: Tree> Vjp<P, O> {
-    /// Returns the cotangents of the inputs for cotangents of the outputs. Leaves of integer or
-    /// boolean dtype get zeros.
+    fn new(primals: P, outputs: O, map: LinearMap, created: Loc) -> Vjp<P, O> {
+        let pull_back = move |cotangents: &O| {
+            let loc = Loc::scoped().or(created);
+            expect_alike(&outputs, cotangents, loc);
+            staged(|| {
+                let cts = checked_tangents(
+                    "vjp",
+                    &paths(&outputs),
+                    &leaves_of(&outputs),
+                    &leaves_of(cotangents),
+                    loc,
+                );
+                rebuild(&primals, map.pull_back_to(&cts, &leaves_of(&primals)))
+            })
+        };
+        Vjp { pull_back: Box::new(pull_back) }
+    }
+
+    /// Returns the cotangents of the inputs for cotangents of the outputs, as a call does. Leaves
+    /// of integer or boolean dtype get zeros.
     ///
-    /// Throws `Tree` if `cotangents` does not match the outputs.
+    /// Throws `Tree` if `cotangents` does not match the outputs. The error names the line of
+    /// `apply`; that of a call names the line of [`vjp`].
     #[track_caller]
     pub fn apply(&self, cotangents: &O) -> P {
-        let loc = Loc::caller();
-        expect_alike(&self.outputs, cotangents, loc);
-        staged(|| {
-            let cts = checked_tangents(
-                "vjp",
-                &paths(&self.outputs),
-                &leaves_of(&self.outputs),
-                &leaves_of(cotangents),
-                loc,
-            );
-            let cts = self.map.pull_back_to(&cts, &leaves_of(&self.primals));
-            rebuild(&self.primals, cts)
-        })
+        Loc::caller().scope(|| (self.pull_back)(cotangents))
+    }
+}
+
+impl<P, O> Deref for Vjp<P, O> {
+    type Target = dyn Fn(&O) -> P + Send + Sync;
+    fn deref(&self) -> &Self::Target {
+        &*self.pull_back
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<P: Tree, O: Tree> Function<(O,), Transformed> for Vjp<P, O> {
+    type Output = P;
+    fn apply(&self, (cotangents,): (O,)) -> P {
+        (self.pull_back)(&cotangents)
+    }
+    fn name(&self) -> String {
+        "vjp".into()
     }
 }
 
@@ -49,50 +74,56 @@ impl<P: Tree, O: Tree> Vjp<P, O> {
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0], [2])?;
 /// let (y, pullback) = vjp(|x: &Array| x * x, &x);
-/// assert_eq!(pullback.apply(&ones_like(&y)).to_vec::<f32>()?, [2.0, 4.0]);
+/// assert_eq!(pullback(&ones_like(&y)).to_vec::<f32>()?, [2.0, 4.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn vjp<P: Tree, O: Tree>(f: impl Fn(&P) -> O, primals: &P) -> (O, Vjp<P, O>) {
-    let scope = format!("vjp({})", short_name_of(&f));
-    let (outputs, (), pullback) = vjp_staged(scope, |primals: &P| (f(primals), ()), primals);
+pub fn vjp<P: Tree, M, F: Function<(P,), M>>(f: F, primals: &P) -> (F::Output, Vjp<P, F::Output>) {
+    let scope = format!("vjp({})", f.name());
+    let (outputs, (), pullback) = vjp_staged(scope, |primals| (f.apply((primals,)), ()), primals);
     (outputs, pullback)
 }
 
 /// As [`vjp`], for a function that also returns values that are not differentiated.
 #[track_caller]
-pub fn vjp_aux<P: Tree, O: Tree, X: Tree>(
-    f: impl Fn(&P) -> (O, X),
+pub fn vjp_aux<P: Tree, O: Tree, X: Tree, M, F: Function<(P,), M, Output = (O, X)>>(
+    f: F,
     primals: &P,
 ) -> (O, X, Vjp<P, O>) {
-    vjp_staged(format!("vjp({})", short_name_of(&f)), &f, primals)
+    vjp_staged(format!("vjp({})", f.name()), |primals| f.apply((primals,)), primals)
 }
 
 #[track_caller]
 fn vjp_staged<P: Tree, O: Tree, X: Tree>(
     scope: String,
-    f: impl Fn(&P) -> (O, X),
+    f: impl FnOnce(P) -> (O, X),
     primals: &P,
 ) -> (O, X, Vjp<P, O>) {
+    let loc = Loc::caller();
     let (outputs, aux, map) = linearize_staged(scope, f, primals);
-    let pullback = Vjp { primals: template_of(primals), outputs: template_of(&outputs), map };
+    let pullback = Vjp::new(template_of(primals), template_of(&outputs), map, loc);
     (outputs, aux, pullback)
 }
 
 /// A call of `grad` or one of its variants.
 pub(super) struct GradCall {
     /// The name of the variant, for errors.
-    pub(super) transform: &'static str,
+    transform: &'static str,
     /// The scope of the traced function.
-    pub(super) scope: String,
-    pub(super) loc: Loc,
+    scope: String,
+    loc: Loc,
 }
 
 impl GradCall {
+    /// Describes a call of `transform` on the function called `name`.
+    pub(super) fn new(transform: &'static str, name: &str, loc: Loc) -> GradCall {
+        GradCall { transform, scope: format!("grad({name})"), loc }
+    }
+
     /// Returns the value, the auxiliary values and the gradient of a scalar function, in one stage.
     pub(super) fn apply<P: Tree, X: Tree>(
         &self,
-        f: impl Fn(&P) -> (Array, X),
+        f: impl FnOnce(P) -> (Array, X),
         primals: &P,
     ) -> (Array, X, P) {
         staged(|| {
@@ -123,11 +154,15 @@ impl GradCall {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn linear_transpose<P: Tree, O: Tree>(f: impl Fn(&P) -> O, example: &P, cotangents: &O) -> P {
+pub fn linear_transpose<P: Tree, M, F: Function<(P,), M>>(
+    f: F,
+    example: &P,
+    cotangents: &F::Output,
+) -> P {
     let loc = Loc::caller();
-    let scope = format!("transpose({})", short_name_of(&f));
+    let scope = format!("transpose({})", f.name());
     staged(|| {
-        let call = trace_call(scope, &f, example);
+        let call = trace_call(scope, |example| f.apply((example,)), example);
         expect_alike(&call.template, cotangents, loc);
         let cts = checked_tangents(
             "transpose",

@@ -8,7 +8,8 @@ use super::staging::{staged, trace_function};
 use crate::core::{Array, Aval, BatchAxis, Error, Loc, OpErrorKind, RuleError, TreeError, trace};
 use crate::primitives::rules::{broadcast_axis, move_axis, resolve_axis};
 use crate::tree::{
-    Arg, Args, Arguments, Function, Tree, TreeDef, for_each_arity, leaves_of, rebuild, rooted,
+    Arg, Args, Arguments, Function, Transformed, Tree, TreeDef, for_each_arity, leaves_of, rebuild,
+    rooted,
 };
 use std::marker::PhantomData;
 
@@ -19,6 +20,7 @@ pub type InAxes = Vec<Option<isize>>;
 /// A vectorized function. Created by [`vmap`].
 pub struct VMap<A, F> {
     f: F,
+    name: String,
     options: VMapOptions,
     arguments: PhantomData<fn(A)>,
 }
@@ -33,7 +35,7 @@ struct VMapOptions {
 
 /// Returns the function that applies `f` to every example of a batch, as one vectorized program.
 ///
-/// `f` takes owned trees, as under `jit`, and receives arrays with the shapes of one example. By
+/// `f` receives arrays with the shapes of one example. By
 /// default every argument is mapped over axis 0 of its leaves, and results are stacked along a new
 /// axis 0; see [`VMap::in_axes`] and [`VMap::out_axes`]. Arrays that `f` captures are not mapped.
 ///
@@ -44,13 +46,14 @@ struct VMapOptions {
 /// assert_eq!(sums.to_vec::<f32>()?, [3.0, 7.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
-pub fn vmap<A: Args, F: Function<A>>(f: F) -> VMap<A, F> {
+pub fn vmap<A: Args, M, F: Function<A, M>>(f: F) -> VMap<A, impl Fn(A) -> F::Output> {
+    let name = f.name();
     let options =
         VMapOptions { in_axes: None, out_axes: vec![Some(0)], axis_name: None, axis_size: None };
-    VMap { f, options, arguments: PhantomData }
+    VMap { f: move |arguments| f.apply(arguments), name, options, arguments: PhantomData }
 }
 
-impl<A: Args, F: Function<A>> VMap<A, F> {
+impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
     /// Sets the batch axis of each argument's leaves: one entry per argument.
     ///
     /// ```no_run
@@ -109,7 +112,7 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
     }
 
     #[track_caller]
-    fn run(&self, arguments: A::Refs<'_>) -> F::Output {
+    fn run(&self, arguments: A::Refs<'_>) -> O {
         let loc = Loc::caller();
         staged(|| {
             let view = Arguments::<A>(arguments);
@@ -126,7 +129,7 @@ impl<A: Args, F: Function<A>> VMap<A, F> {
                 .collect();
             let traced = axis.in_scope(|| {
                 trace_function(scope, avals, |leaves| {
-                    self.f.apply(A::unflatten(arguments, &mut leaves.into_iter()))
+                    (self.f)(A::unflatten(arguments, &mut leaves.into_iter()))
                 })
             });
             let axes = traced.per_input(axes, None);
@@ -275,27 +278,40 @@ fn throw_out_axis(error: RuleError, loc: Loc) -> ! {
 
 macro_rules! apply {
     ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
-        impl<$($name: Tree,)* Func: Function<($($name,)*)>> VMap<($($name,)*), Func> {
+        impl<$($name: Tree,)* O: Tree, Func: Fn(($($name,)*)) -> O> VMap<($($name,)*), Func> {
             /// Applies the function to a batch. Each argument is a tree or a reference to one.
             ///
             /// Throws `Tree` if a leaf has no such axis or batch sizes differ, and whatever the
             /// function throws.
             #[track_caller]
             #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
-            pub fn apply(&self, $($value: impl Arg<$name>),*) -> Func::Output {
-                self.run(($($value.tree(),)*))
+            pub fn apply(&self, $($value: impl Arg<$name>),*) -> O {
+                $(let $value = $value.hold();)*
+                self.run(($(&*$value,)*))
             }
         }
     };
 }
 
-impl<Func: Function<()>> VMap<(), Func> {
+#[diagnostic::do_not_recommend]
+impl<A: Args, O: Tree, F: Fn(A) -> O> Function<A, Transformed> for VMap<A, F> {
+    type Output = O;
+    #[track_caller]
+    fn apply(&self, arguments: A) -> O {
+        self.run(arguments.refs())
+    }
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+}
+
+impl<O: Tree, F: Fn(()) -> O> VMap<(), F> {
     /// Applies a function without arguments for each index of a named axis, whose size
     /// [`VMap::axis_size`] states.
     ///
     /// Throws whatever the function throws.
     #[track_caller]
-    pub fn apply(&self) -> Func::Output {
+    pub fn apply(&self) -> O {
         self.run(())
     }
 }

@@ -29,53 +29,6 @@ impl<A: Args> Walk for Arguments<'_, A> {
     }
 }
 
-/// A function from trees to a tree, which `jit` and `vmap` accept.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a function from trees of arrays to a tree of arrays",
-    note = "`jit` and `vmap` pass their arguments by value: write `|x: Array| …`, not `|x: &Array| \
-            …`",
-    note = "every argument and the result must be a `Tree`: numbers that vary go in as an `Array`, \
-            fixed ones as `Static`",
-    note = "annotate the closure's parameters; up to eight are supported"
-)]
-pub trait Function<A: Args> {
-    /// The type of the result.
-    type Output: Tree;
-    /// Applies the function.
-    fn apply(&self, arguments: A) -> Self::Output;
-}
-
-/// An argument of a compiled function, passed by value (`T`), which donates it, or by reference
-/// (`&T`), which keeps it.
-pub trait Arg<T: Tree> {
-    /// True if the argument is passed by value.
-    const OWNED: bool;
-    /// Borrows the argument.
-    fn tree(&self) -> &T;
-    /// Returns the argument if it was passed by value.
-    fn into_owned(self) -> Option<T>;
-}
-
-impl<T: Tree> Arg<T> for T {
-    const OWNED: bool = true;
-    fn tree(&self) -> &T {
-        self
-    }
-    fn into_owned(self) -> Option<T> {
-        Some(self)
-    }
-}
-
-impl<T: Tree> Arg<T> for &T {
-    const OWNED: bool = false;
-    fn tree(&self) -> &T {
-        self
-    }
-    fn into_owned(self) -> Option<T> {
-        None
-    }
-}
-
 /// An example of an argument of type `T`, of which only the structure and leaf types matter: a `T`,
 /// a `&T`, or an [`Aval`] for an array.
 pub trait Example<T: Tree> {
@@ -152,17 +105,6 @@ macro_rules! arguments {
             }
             fn refs(&self) -> Self::Refs<'_> {
                 ($(&self.$index,)*)
-            }
-        }
-
-        impl<$($name: Tree,)* O: Tree, F> Function<($($name,)*)> for F
-        where
-            F: Fn($($name),*) -> O,
-        {
-            type Output = O;
-            #[track_caller]
-            fn apply(&self, ($($value,)*): ($($name,)*)) -> O {
-                self($($value),*)
             }
         }
     };

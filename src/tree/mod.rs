@@ -5,19 +5,27 @@
 //! checkpoints, sharding rules and recompile reports. Structs and enums become trees with
 //! `#[derive(Tree)]`.
 
+mod arg;
 mod args;
 mod arity;
 mod containers;
 mod def;
+mod function;
+mod function_name;
 mod pattern;
 mod signature;
 #[cfg(test)]
 mod tests;
 
-pub use args::{Arg, Args, Arguments, Example, Examples, Function};
+pub(crate) use arg::share;
+pub use arg::{Arg, Owned, Passing};
+pub use args::{Args, Arguments, Example, Examples};
 pub(crate) use arity::for_each_arity;
 pub(crate) use def::{Difference, count_leaves, expect_alike, leaves_of, rebuild, rooted};
 pub use def::{StaticKey, TreeDef};
+pub use function::{ByReference, ByValue, FnArgs, Function, Transformed, TransformedFn};
+pub(crate) use function::{of_first, transformed};
+pub(crate) use function_name::short_name;
 pub use oxidax_macros::Tree;
 pub(crate) use pattern::captures;
 pub(crate) use signature::Gathered;

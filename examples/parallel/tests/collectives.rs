@@ -9,11 +9,11 @@ fn mesh() -> Mesh {
     Mesh::new(devices().unwrap(), [("i", 8)]).unwrap()
 }
 
-fn compiled(f: Jit<(Array,), Array>) -> Compiled<(Array,), Array> {
+fn compiled(f: Jit<'_, (Array,), Array>) -> Compiled<(Array,), Array> {
     f.lower(Aval::new(DType::F32, [16, 4])).unwrap().compile().unwrap()
 }
 
-fn collectives(f: Jit<(Array,), Array>) -> Collectives {
+fn collectives(f: Jit<'_, (Array,), Array>) -> Collectives {
     compiled(f).report().collectives().unwrap()
 }
 

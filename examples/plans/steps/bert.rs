@@ -72,7 +72,7 @@ fn loss(model: &Bert, (left, right): &Pairs) -> Array {
 
 fn step(
     gather: impl Fn(&Bert) -> Bert + Send + Sync + 'static,
-) -> Jit<(Bert, optim::State, Pairs), (Bert, optim::State, Array)> {
+) -> Jit<'static, (Bert, optim::State, Pairs), (Bert, optim::State, Array)> {
     let optimizer = optimizer();
     jit(move |model: Bert, state: optim::State, pairs: Pairs| {
         let (loss, gradients) = value_and_grad(|model: &Bert| loss(&gather(model), &pairs))(&model);

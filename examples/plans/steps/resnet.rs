@@ -60,7 +60,7 @@ fn lower(devices_of_step: Devices<'_>, batch: usize) -> anyhow::Result<Box<dyn L
             let shardings = MeshShardings::new(devices, &LAYERS)?;
             let (gathered, stored) = (shardings.gathered(&run.model)?, shardings.stored(&run)?);
             let gather = move |model: &ResNet| with_sharding_constraint(model, &gathered);
-            let step: Jit<(Run, recipe::Batch), (Run, StepMetrics)> =
+            let step: Jit<'static, (Run, recipe::Batch), (Run, StepMetrics)> =
                 RECIPE.step_with(optimizer(), gather);
             step.in_shardings((&stored, shardings.batch()?))
                 .out_shardings((&stored, shardings.replicated()))

@@ -34,7 +34,7 @@ fn initial_run() -> Run {
 }
 
 /// The step in `f32`, compiled once.
-static STEP: LazyLock<Jit<(Run, Batch), (Run, StepMetrics)>> =
+static STEP: LazyLock<Jit<'static, (Run, Batch), (Run, StepMetrics)>> =
     LazyLock::new(|| RECIPE.step(optimizer(&RECIPE)));
 
 fn batches() -> data::Stream<Batch> {
@@ -44,7 +44,7 @@ fn batches() -> data::Stream<Batch> {
 
 /// Returns the losses of `n` steps, and the run after them.
 fn steps(
-    step: &Jit<(Run, Batch), (Run, StepMetrics)>,
+    step: &Jit<'_, (Run, Batch), (Run, StepMetrics)>,
     mut run: Run,
     batches: &mut data::Stream<Batch>,
     n: usize,

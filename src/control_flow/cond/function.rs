@@ -11,8 +11,7 @@ use crate::core::{
     Scalar, trace,
 };
 use crate::primitives::{clamp, convert_to, ne};
-use crate::transforms::staging::short_name;
-use crate::tree::{Arg, Difference, Tree, TreeDef, leaves_of, rebuild, rooted};
+use crate::tree::{Arg, Difference, Tree, TreeDef, leaves_of, rebuild, rooted, share, short_name};
 use std::sync::Arc;
 
 /// Applies `true_fun` to the operand if `pred` is true, otherwise `false_fun`. Only one of them
@@ -57,8 +56,8 @@ pub fn cond<A: Tree, O: Tree, T: Fn(A) -> O, F: Fn(A) -> O>(
     }
     if trace::jit_disabled() && !trace::is_tracing() {
         let is_true = loc.scope(|| ne(pred, 0)).item::<bool>();
-        let operand = operand.tree();
-        let operand = rebuild(operand, leaves_of(operand));
+        let operand = operand.hold();
+        let operand = share(&*operand);
         return if is_true.unwrap_or_else(|error| trace::throw(error)) {
             true_fun(operand)
         } else {
@@ -78,7 +77,7 @@ pub fn cond<A: Tree, O: Tree, T: Fn(A) -> O, F: Fn(A) -> O>(
         reference: 1,
         loc,
     };
-    choice.apply(&[&false_fun, &true_fun], operand.tree())
+    choice.apply(&[&false_fun, &true_fun], &*operand.hold())
 }
 
 /// Applies branch number `index` to the operand. An index out of range is clamped. Only that branch
@@ -106,7 +105,7 @@ pub fn switch<A: Tree, O: Tree>(
     operand: impl Arg<A>,
 ) -> O {
     let loc = Loc::caller();
-    let operand = operand.tree();
+    let operand = &*operand.hold();
     if branches.is_empty() {
         let message = "there must be at least one branch, got none".into();
         trace::throw_op(OpErrorKind::Value, "switch", message, loc);
@@ -116,12 +115,12 @@ pub fn switch<A: Tree, O: Tree>(
         trace::throw_rule("switch", RuleError::dtype(message), &[index.aval().clone()], loc);
     }
     if let [only] = branches {
-        return only(rebuild(operand, leaves_of(operand)));
+        return only(share(operand));
     }
     let index = loc.scope(|| clamped(index, branches.len()));
     if trace::jit_disabled() && !trace::is_tracing() {
         let number = index.item::<i32>().unwrap_or_else(|error| trace::throw(error));
-        return branches[number as usize](rebuild(operand, leaves_of(operand)));
+        return branches[number as usize](share(operand));
     }
     let numbers = 0..branches.len();
     let choice = Choice {

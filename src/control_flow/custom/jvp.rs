@@ -13,10 +13,8 @@ use crate::core::{
 };
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
-use crate::transforms::staging::{
-    Traced, short_name, template_of, trace_call, trace_function, trace_rules,
-};
-use crate::tree::{Tree, TreeDef, leaves_of, rebuild};
+use crate::transforms::staging::{Traced, template_of, trace_call, trace_function, trace_rules};
+use crate::tree::{Tree, TreeDef, leaves_of, rebuild, short_name};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -202,7 +200,7 @@ where
         return f(primals);
     }
     let name = short_name::<F>();
-    let call = trace_call(name.clone(), f, primals);
+    let call = trace_call(name.clone(), |primals| f(&primals), primals);
     let rule = UserRule {
         rule: rule.clone(),
         scope: format!("custom_jvp({name})"),

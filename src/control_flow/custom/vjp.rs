@@ -14,10 +14,8 @@ use crate::core::{
 };
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
-use crate::transforms::staging::{
-    Traced, short_name, template_of, trace_call, trace_function, trace_rules,
-};
-use crate::tree::{Tree, TreeDef, leaves_of, rebuild};
+use crate::transforms::staging::{Traced, template_of, trace_call, trace_function, trace_rules};
+use crate::tree::{Tree, TreeDef, leaves_of, rebuild, short_name};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -253,7 +251,7 @@ where
         return f(primals);
     }
     let name = short_name::<F>();
-    let call = trace_call(name.clone(), f, primals);
+    let call = trace_call(name.clone(), |primals| f(&primals), primals);
     let forward = Forward {
         rule: forward.clone(),
         scope: format!("custom_vjp({name}), forward rule"),

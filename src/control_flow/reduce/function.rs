@@ -52,7 +52,7 @@ pub fn reduce<T: Tree, F: Fn(T, T) -> T>(
     axes: &[isize],
 ) -> T {
     let site = CallSite::new::<F>("reduce", Loc::caller());
-    let (operands, init) = (operands.tree(), init.tree());
+    let (operands, init) = (&*operands.hold(), &*init.hold());
     let loc = site.loc;
     expect_alike(operands, init, loc);
     let leaves = leaves_of(operands);

@@ -90,7 +90,7 @@ pub fn scan<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
     xs: impl Arg<X>,
 ) -> (C, Y) {
     let site = CallSite::new::<F>("scan", Loc::caller());
-    run(&site, &f, init.tree(), xs.tree(), ScanOptions::default())
+    run(&site, &f, &*init.hold(), &*xs.hold(), ScanOptions::default())
 }
 
 /// As [`scan`], with options.
@@ -115,7 +115,7 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
     xs: impl Arg<X>,
     options: ScanOptions,
 ) -> (C, Y) {
-    run(&CallSite::new::<F>("scan", Loc::caller()), &f, init.tree(), xs.tree(), options)
+    run(&CallSite::new::<F>("scan", Loc::caller()), &f, &*init.hold(), &*xs.hold(), options)
 }
 
 /// Traces and binds a scan for the function called at `site`.

@@ -42,7 +42,7 @@ pub fn while_loop<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
     init: impl Arg<C>,
 ) -> C {
     let site = CallSite::new::<F>("while_loop", Loc::caller());
-    run(&site, &cond_fun, &body_fun, init.tree())
+    run(&site, &cond_fun, &body_fun, &*init.hold())
 }
 
 /// Traces and binds a loop for the function called at `site`.

@@ -56,7 +56,7 @@ impl Loc {
     }
 
     /// Returns the location that a scope has set on this thread.
-    pub(in crate::core) fn scoped() -> Loc {
+    pub(crate) fn scoped() -> Loc {
         LOC.get()
     }
 

@@ -34,7 +34,7 @@ mod on_cpu {
         Array::from_slice(elements, [elements.len()]).unwrap()
     }
 
-    fn compile(function: &Jit<(Line, Array), Array>) -> Compiled<(Line, Array), Array> {
+    fn compile(function: &Jit<'_, (Line, Array), Array>) -> Compiled<(Line, Array), Array> {
         function.lower((line_types(), Aval::new(DType::F32, [2]))).unwrap().compile().unwrap()
     }
 

@@ -162,7 +162,7 @@ fn arrays_functions_and_errors_cross_threads() {
     send_sync::<Error>();
     send_sync::<oxidax::core::Program>();
     send_sync::<oxidax::core::Tangent>();
-    send_sync::<Jit<(Array, Array), Array>>();
+    send_sync::<Jit<'_, (Array, Array), Array>>();
     send_sync::<CallError<(Option<Array>,)>>();
     send_sync::<Lowered<(Array, Array), Array>>();
     send_sync::<Compiled<(Array, Array), Array>>();

@@ -64,7 +64,7 @@ fn model() -> Model {
 }
 
 /// Checks that a failing step returns its model, and that a valid step accepts it.
-fn survives(step: Jit<(Model, Array), Array>, x: &Array, expected: Expect) {
+fn survives(step: Jit<'_, (Model, Array), Array>, x: &Array, expected: Expect) {
     let failed = step.call(model(), x).unwrap_err();
     let text = failed.to_string();
     // Only the first line: locations and plugin messages have their own snapshots.

@@ -1,6 +1,7 @@
 //! Transforms and their compositions, compared with derivatives computed by hand.
 
 mod collectives;
+mod composition;
 mod custom;
 mod derived_programs;
 mod jacobians;

@@ -42,7 +42,7 @@ fn shown(x: &Array) -> Vec<f32> {
 }
 
 /// A step on weights and a batch; the weights are donated.
-type Step = Jit<(Array, Array), (Array, Array)>;
+type Step = Jit<'static, (Array, Array), (Array, Array)>;
 
 fn a_step() -> Step {
     let step = jit(|w: Array, x: Array| {

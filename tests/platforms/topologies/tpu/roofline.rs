@@ -236,7 +236,7 @@ fn loop_costs_as_much_as_unrolled() {
         (0..16).fold(x, |h, at| layer(h, ws.take(&full([], at), 0)).0)
     });
     let counted =
-        |f: Jit<(Array, Array), Array>| counts(&f.lower((ws.clone(), x.clone())).unwrap());
+        |f: Jit<'_, (Array, Array), Array>| counts(&f.lower((ws.clone(), x.clone())).unwrap());
     let (looped, unrolled) = (counted(looped), counted(unrolled));
     agree("unrolled", &unrolled);
     let products = |counts: &Counts| -> u64 {

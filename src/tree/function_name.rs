@@ -1,13 +1,8 @@
 //! Short names of functions and closures, as they appear in error paths.
 
 /// Returns a short name for a function or closure: `loss`, or `main::{closure}`.
-pub(crate) fn short_name<F>() -> String {
+pub(crate) fn short_name<F: ?Sized>() -> String {
     shorten(std::any::type_name::<F>())
-}
-
-/// Returns the short name of the type of `f`.
-pub(crate) fn short_name_of<F>(_: &F) -> String {
-    short_name::<F>()
 }
 
 fn shorten(full: &str) -> String {

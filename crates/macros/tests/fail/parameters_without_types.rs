@@ -1,5 +1,5 @@
 use oxidax::prelude::*;
 
 fn main() {
-    let _ = jit(|x: &Array| x * 2.0);
+    let _ = jit(|x| tanh(x));
 }
