@@ -42,7 +42,10 @@ pub fn fori_loop<C: Tree, F: Fn(Array, C) -> C>(
         let next = site.loc.scope(|| add(&index, 1));
         Counted { value: body_fun(index, value), index: next }
     };
-    if let Some((lower, upper)) = known_bound(lower).zip(known_bound(upper)) {
+    // Outside of every trace the bounds are operands, so that one executable serves all of them.
+    let is_static = trace::is_tracing() || trace::jit_disabled();
+    let bounds = known_bound(lower).zip(known_bound(upper)).filter(|_| is_static);
+    if let Some((lower, upper)) = bounds {
         let index = site.loc.scope(|| index_of(Scalar::Int(lower)));
         let length = usize::try_from((upper - lower).max(0)).unwrap_or(usize::MAX);
         let options = ScanOptions { length: Some(length), ..ScanOptions::default() };

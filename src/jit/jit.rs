@@ -204,7 +204,8 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
 
     /// Traces the function and decides the placement of its arguments and results.
     fn trace(&self, arguments: A::Refs<'_>) -> Result<Traced<O>, Error> {
-        let staged = catch(|| self.trace_program(arguments))?;
+        let staged =
+            catch(|| trace::with_numbers_as_operands(false, || self.trace_program(arguments)))?;
         let view = Arguments::<A>(arguments);
         let counts = A::leaf_counts(arguments);
         let leaves = leaves_of(&view);

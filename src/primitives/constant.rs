@@ -2,9 +2,10 @@
 
 use super::collective::vary;
 use super::rules::zero_jvp;
+use super::shape::broadcast_to;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    Registered, RuleError, RuleResult, Scalar, Shape, Tangent, bind1,
+    Registered, RuleError, RuleResult, Scalar, Shape, Tangent, backend, bind1, trace,
 };
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -72,8 +73,37 @@ const FROM_HOST: usize = 64 << 10;
 /// Returns an array of type `aval` filled with `value`.
 #[track_caller]
 pub fn fill_of(value: Scalar, aval: &Aval) -> Array {
+    if trace::numbers_are_operands()
+        && let Some(number) = operand(value, aval)
+    {
+        return vary(&broadcast_to(&number, &aval.shape), &aval.varying);
+    }
     let shape = aval.shape.to_vec();
     vary(&bind1(Fill { value, dtype: aval.dtype, weak: aval.weak, shape }, []), &aval.varying)
+}
+
+/// Returns an index as a scalar: a concrete one where indices are operands, else a constant.
+#[track_caller]
+pub(crate) fn index_of(index: Scalar, dtype: DType) -> Array {
+    let aval = Aval::new(dtype, Shape::scalar());
+    match index.host_bytes(dtype).filter(|_| trace::indices_are_operands()) {
+        Some(bytes) => backend().number(&bytes, &aval).unwrap_or_else(|error| trace::throw(error)),
+        None => fill_of(index, &aval),
+    }
+}
+
+/// Returns the number as a concrete scalar, which the program that is being traced captures. Returns
+/// `None` for 0 and 1, which the compiler simplifies, and for dtypes that the host cannot write.
+fn operand(value: Scalar, aval: &Aval) -> Option<Array> {
+    let bytes = value.host_bytes(aval.dtype)?;
+    if [0, 1]
+        .iter()
+        .any(|&simple| Scalar::Int(simple).host_bytes(aval.dtype).as_ref() == Some(&bytes))
+    {
+        return None;
+    }
+    let scalar = Aval { weak: aval.weak, ..Aval::new(aval.dtype, Shape::scalar()) };
+    Some(backend().number(&bytes, &scalar).unwrap_or_else(|error| trace::throw(error)))
 }
 
 /// Returns zeros of type `aval`, including its weakness.

@@ -58,6 +58,7 @@ pub use collective::{
 };
 pub use comparison::*;
 pub use complex::*;
+pub(crate) use constant::index_of;
 pub use constant::*;
 pub use convert::*;
 pub use convolution::*;

@@ -3,12 +3,12 @@
 use super::compile_scope::CompileScope;
 use super::device_buffer::concrete;
 use super::executable::Executable;
-use super::placement::{committed_placement, is_committed};
+use super::placement::{committed_placement, default_device, is_committed};
 use super::scratch::{NonDonatable, Scratch};
 use super::transfer::{put, put_on_default_device};
 use crate::core::nan_check::{introduced, nan_check, nan_error, not_reproduced_error};
 use crate::core::{
-    Array, Aval, Backend, Cache, Eqn, Error, Loc, Placement, Primitive, Program, catch,
+    Array, Aval, Backend, Cache, DeviceId, Eqn, Error, Loc, Placement, Primitive, Program, catch,
 };
 use crate::passes::{self, Plan, PlanInput};
 use rustc_hash::FxHasher;
@@ -22,6 +22,8 @@ use std::sync::{Arc, OnceLock};
 const OPERATIONS: usize = 4096;
 /// Default number of whole programs that are cached.
 const PROGRAMS: usize = 256;
+/// Number of numbers on the device that are kept for later calls.
+const NUMBERS: usize = 1024;
 
 /// The cache key of a single operation.
 struct OperationKey {
@@ -82,6 +84,8 @@ pub struct CacheCounts {
 pub(crate) struct Evaluator {
     operations: Cache<OperationKey, Executable>,
     programs: Cache<(Program, OperandPlacements), Executable>,
+    /// Scalars by default device, type and bytes.
+    numbers: Cache<(DeviceId, Aval, Vec<u8>), Array>,
     operation_lookups: AtomicU64,
     program_lookups: AtomicU64,
 }
@@ -96,6 +100,7 @@ fn evaluator() -> &'static Evaluator {
     EVALUATOR.get_or_init(|| Evaluator {
         operations: Cache::new(OPERATIONS),
         programs: Cache::new(PROGRAMS),
+        numbers: Cache::new(NUMBERS),
         operation_lookups: AtomicU64::new(0),
         program_lookups: AtomicU64::new(0),
     })
@@ -131,6 +136,19 @@ pub(crate) fn set_eager_limits(operations: usize, programs: usize) {
 impl Backend for Evaluator {
     fn put(&self, bytes: &[u8], aval: &Aval) -> Result<Array, Error> {
         put(bytes, aval)
+    }
+
+    fn number(&self, bytes: &[u8], aval: &Aval) -> Result<Array, Error> {
+        let device = default_device()?;
+        let mut hasher = FxHasher::default();
+        (device, aval, bytes).hash(&mut hasher);
+        let slot = self.numbers.get_or_make(
+            hasher.finish(),
+            |key| key.0 == device && key.1 == *aval && key.2 == bytes,
+            || (device, aval.clone(), bytes.to_vec()),
+            |_| put_on_default_device(bytes, aval),
+        )?;
+        Ok(slot.value().clone())
     }
 
     fn apply(

@@ -1,7 +1,7 @@
 //! Tracing a function to inspect its program or the types of its result, without running it.
 
 use super::staging::{Traced, template_of, trace_function};
-use crate::core::{Error, Program, catch};
+use crate::core::{Error, Program, catch, trace};
 use crate::tree::{Args, Arguments, Examples, Function, leaves_of};
 
 /// Returns the program that `f` traces to on arguments of the given types. Captured arrays are
@@ -36,8 +36,10 @@ pub fn make_program<A: Args, M, F: Function<A, M>>(
 fn trace_arguments<A: Args, M, F: Function<A, M>>(f: &F, arguments: &A) -> Traced<F::Output> {
     let leaves = leaves_of(&Arguments::<A>(arguments.refs()));
     let avals = leaves.iter().map(|leaf| leaf.aval().clone());
-    trace_function(f.name(), avals, |leaves| {
-        f.apply(A::unflatten(arguments.refs(), &mut leaves.into_iter()))
+    trace::with_numbers_as_operands(false, || {
+        trace_function(f.name(), avals, |leaves| {
+            f.apply(A::unflatten(arguments.refs(), &mut leaves.into_iter()))
+        })
     })
 }
 

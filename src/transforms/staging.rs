@@ -101,7 +101,7 @@ pub(crate) fn trace_rules(
 fn trace_closed(avals: Vec<Aval>, f: &mut ListFunction<'_>) -> Program {
     let tracing = Tracing::begin(Mode::All, None);
     let inputs = avals.into_iter().map(|aval| tracing.input(aval)).collect();
-    let outputs = f(inputs);
+    let outputs = trace::with_numbers_as_operands(false, || f(inputs));
     let (program, captures) = tracing.finish(&outputs);
     assert!(captures.is_empty(), "rules on a closed program use its inputs alone");
     debug_verify(&program);
@@ -161,7 +161,7 @@ pub(crate) fn staged<O: Tree>(work: impl FnOnce() -> O) -> O {
 #[track_caller]
 fn run_staged(work: &mut dyn FnMut() -> Vec<Array>) -> Vec<Array> {
     let tracing = Tracing::begin(Mode::All, None);
-    let outputs = work();
+    let outputs = trace::with_numbers_as_operands(true, work);
     let (program, captures) = tracing.finish(&outputs);
     let program = passes::dce(&program);
     debug_verify(&program);

@@ -21,4 +21,78 @@ mod on_cpu {
             assert_eq!(misses(), before + 2);
         });
     }
+
+    /// Returns the number of programs and operations that `f` compiles.
+    fn compiled(f: impl FnOnce()) -> u64 {
+        let misses = || {
+            let stats = cache::stats();
+            stats.operations.misses + stats.programs.misses
+        };
+        let before = misses();
+        f();
+        misses() - before
+    }
+
+    /// Runs `f` with several numbers, and expects that only the first two compile: `f(0)` may
+    /// compile a program of its own.
+    #[track_caller]
+    fn compiles_once(name: &str, f: impl Fn(usize)) {
+        f(0);
+        f(2);
+        assert_eq!(compiled(|| (3..8).for_each(&f)), 0, "{name}");
+    }
+
+    #[test]
+    fn changing_indices_and_numbers_compile_once() {
+        alone("eager::on_cpu::changing_indices_and_numbers_compile_once", || {
+            let x = arange(100).astype(DType::F32).reshape([20, 5]);
+            let v = arange(20).astype(DType::F32);
+            compiles_once("index", |i| {
+                assert_eq!(v.index(i![i]).item::<f32>().unwrap(), i as f32);
+            });
+            compiles_once("slice", |i| {
+                let rows = x.index(i![i..i + 3]);
+                assert_eq!(rows.to_vec::<f32>().unwrap()[0], 5.0 * i as f32);
+            });
+            compiles_once("strided slice", |i| {
+                let values = v.index(i![strided(i..i + 8, 2)]).to_vec::<f32>().unwrap();
+                assert_eq!(values[1], i as f32 + 2.0);
+            });
+            compiles_once("update", |i| {
+                let y = v.at(i![i]).set(-1.0).to_vec::<f32>().unwrap();
+                assert_eq!((y[i], y[i + 1]), (-1.0, i as f32 + 1.0));
+            });
+            compiles_once("addition", |i| {
+                let y = v.at(i![i..i + 2]).add(i as f32).to_vec::<f32>().unwrap();
+                assert_eq!(y[i + 1], 2.0 * i as f32 + 1.0);
+            });
+            let rate = |i: usize| 0.5 + i as f64;
+            compiles_once("grad", |i| {
+                let g = grad(|v: &Array| (v * v * rate(i)).sum())(&v).to_vec::<f32>().unwrap();
+                assert_eq!(g[1], 2.0 * rate(i) as f32);
+            });
+            compiles_once("vmap", |i| {
+                let y = vmap(|x: Array| x.sum() * rate(i) + x.index(i![i % 5])).apply(&x);
+                assert_eq!(y.to_vec::<f32>().unwrap()[0], (10.0 * rate(i)) as f32 + (i % 5) as f32);
+            });
+            compiles_once("vjp", |i| {
+                let (_, pullback) = vjp(|v: &Array| v * rate(i), &v);
+                let ct = pullback(&ones_like(&v)).to_vec::<f32>().unwrap();
+                assert_eq!(ct[0], rate(i) as f32);
+            });
+            compiles_once("scan", |i| {
+                let step = |c: Array, x: Array| (c + x * rate(i), ());
+                let total = scan(step, scalar(0.0), &v).0.item::<f32>().unwrap();
+                assert_eq!(total, (190.0 * rate(i)) as f32);
+            });
+            compiles_once("fori_loop", |i| {
+                let y = fori_loop(0, i, |_: Array, y: Array| y * rate(1), scalar(1.0));
+                assert_eq!(y.item::<f32>().unwrap(), rate(1).powi(i as i32) as f32);
+            });
+            compiles_once("cond", |i| {
+                let y = cond(&v.index(i![0]).equal(0.0), |y: Array| y * rate(i), |y| y, &v);
+                assert_eq!(y.to_vec::<f32>().unwrap()[1], rate(i) as f32);
+            });
+        });
+    }
 }

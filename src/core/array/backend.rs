@@ -14,6 +14,12 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// `Plugin` or `Runtime`.
     fn put(&self, bytes: &[u8], aval: &Aval) -> Result<Array, Error>;
+    /// Returns a number as an array of this scalar type on the default device. Later calls may
+    /// return the same array.
+    ///
+    /// # Errors
+    /// `Plugin` or `Runtime`.
+    fn number(&self, bytes: &[u8], aval: &Aval) -> Result<Array, Error>;
     /// Applies one operation.
     ///
     /// # Errors

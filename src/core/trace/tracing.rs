@@ -56,6 +56,11 @@ scoped!(
     static JIT_DISABLED: bool = false
 );
 
+scoped!(
+    /// Numbers in traced functions are operands of the program instead of constants.
+    static NUMBERS_ARE_OPERANDS: bool = false
+);
+
 impl Builder {
     fn define(&mut self, aval: Aval) -> Var {
         self.avals.push(aval);
@@ -215,6 +220,25 @@ pub(crate) fn jit_disabled() -> bool {
 /// Runs `f` with every program evaluated equation by equation.
 pub(crate) fn with_jit_disabled<R>(f: impl FnOnce() -> R) -> R {
     JIT_DISABLED.scope(true, f)
+}
+
+/// Runs `f` with numbers as operands of the traced program, if `operands`, or as constants.
+///
+/// They are operands in programs that run once per trace, outside of `jit`: one executable then
+/// serves every number.
+pub(crate) fn with_numbers_as_operands<R>(operands: bool, f: impl FnOnce() -> R) -> R {
+    NUMBERS_ARE_OPERANDS.scope(operands, f)
+}
+
+/// Returns true if numbers are operands of the program that is being traced.
+pub(crate) fn numbers_are_operands() -> bool {
+    NUMBERS_ARE_OPERANDS.get() && is_tracing()
+}
+
+/// Returns true if indices are operands: in the cases of [`numbers_are_operands`], and outside of
+/// every trace.
+pub(crate) fn indices_are_operands() -> bool {
+    NUMBERS_ARE_OPERANDS.get() || !is_tracing()
 }
 
 /// Returns true if this thread is tracing.

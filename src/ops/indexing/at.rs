@@ -5,8 +5,8 @@ use super::resolve::{AxisAction, AxisSlice, gather_plan, resolve, shape_after};
 use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
 use crate::primitives::{
     ArrayLike, Combiner, GatherScatterMode, Like, ScatterDimensionNumbers, add, broadcast_to,
-    convert_element_type, dynamic_update_slice, fill_of, iota, maximum, minimum, mul, reshape,
-    scatter,
+    convert_element_type, dynamic_update_slice, fill_of, index_of, iota, maximum, minimum, mul,
+    reshape, scatter,
 };
 
 /// Indexed elements of an array, to be updated. Returned by [`Array::at`].
@@ -133,18 +133,18 @@ fn update_block(
     values: Like<'_>,
     combiner: Combiner,
 ) -> Array {
-    let block = x.slice_axes(slices);
-    let values = broadcast_values(x, values, &shape_after(&block, actions));
-    if block.size() == 0 {
+    let shape: Shape = slices.iter().map(|slice| slice.limit - slice.start).collect();
+    let values = broadcast_values(x, values, &shape_after(&shape, actions));
+    if shape.size() == 0 {
         return x.clone();
     }
-    let values = reshape(&values, block.shape());
+    let values = reshape(&values, shape);
     let updated = match combiner {
         Combiner::Update => values,
-        Combiner::Add => add(&block, &values),
-        Combiner::Mul => mul(&block, &values),
-        Combiner::Min => minimum(&block, &values),
-        Combiner::Max => maximum(&block, &values),
+        Combiner::Add => add(x.slice_axes(slices), &values),
+        Combiner::Mul => mul(x.slice_axes(slices), &values),
+        Combiner::Min => minimum(x.slice_axes(slices), &values),
+        Combiner::Max => maximum(x.slice_axes(slices), &values),
     };
     let starts: Vec<usize> = slices.iter().map(|slice| slice.start).collect();
     dynamic_update_slice(x, &convert_element_type(&updated, x.dtype()), &starts)
@@ -170,10 +170,9 @@ fn scatter_windows(
         shape.push(size);
         axis += usize::from(!matches!(action, AxisAction::Insert));
         gathers.push(match action {
-            AxisAction::Drop(index) => AxisAction::Gather(fill_of(
-                Scalar::from(*index),
-                &crate::core::Aval::new(DType::I32, Shape::scalar()),
-            )),
+            AxisAction::Drop(index) => {
+                AxisAction::Gather(index_of(Scalar::from(*index), DType::I32))
+            }
             other => other.clone(),
         });
     }

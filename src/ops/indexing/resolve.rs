@@ -3,7 +3,9 @@
 use super::index::Index;
 use super::take::{gather_axes, wrap_negative};
 use crate::core::{Array, RuleError, Shape, trace};
-use crate::primitives::{GatherScatterMode, broadcast_to, concatenate, reshape, rev, slice};
+use crate::primitives::{
+    GatherScatterMode, broadcast_to, concatenate, dynamic_slice, reshape, rev, slice,
+};
 
 /// Action of an index on one axis of the sliced array.
 #[derive(Clone)]
@@ -177,7 +179,7 @@ impl Array {
         mode: GatherScatterMode,
     ) -> Array {
         let sliced = self.slice_axes(slices);
-        let reshaped = reshape(&sliced, shape_after(&sliced, actions));
+        let reshaped = reshape(&sliced, shape_after(sliced.shape(), actions));
         if !actions.iter().any(|action| matches!(action, AxisAction::Gather(_))) {
             return reshaped;
         }
@@ -193,7 +195,20 @@ impl Array {
         let whole = starts.iter().all(|&start| start == 0)
             && limits == self.shape().dims()
             && strides.iter().all(|&stride| stride == 1);
-        let sliced = if whole { self.clone() } else { slice(self, &starts, &limits, &strides) };
+        let sliced = if whole {
+            self.clone()
+        } else if trace::indices_are_operands() {
+            // One executable serves every start.
+            let spans: Vec<usize> = slices.iter().map(|slice| slice.limit - slice.start).collect();
+            let block = dynamic_slice(self, &starts, &spans);
+            if strides.iter().all(|&stride| stride == 1) {
+                block
+            } else {
+                slice(&block, &vec![0; spans.len()], &spans, &strides)
+            }
+        } else {
+            slice(self, &starts, &limits, &strides)
+        };
         let reversed: Vec<isize> = (0..slices.len())
             .filter(|&axis| slices[axis].reversed)
             .map(|axis| axis as isize)
@@ -203,7 +218,7 @@ impl Array {
 }
 
 /// Returns the shape after dropping and inserting axes, before index arrays are applied.
-pub(super) fn shape_after(x: &Array, actions: &[AxisAction]) -> Shape {
+pub(super) fn shape_after(x: &Shape, actions: &[AxisAction]) -> Shape {
     let mut axis = 0;
     let mut shape = Vec::new();
     for action in actions {
@@ -211,7 +226,7 @@ pub(super) fn shape_after(x: &Array, actions: &[AxisAction]) -> Shape {
             AxisAction::Insert => shape.push(1),
             AxisAction::Drop(_) => axis += 1,
             AxisAction::Keep | AxisAction::Gather(_) => {
-                shape.push(x.shape()[axis]);
+                shape.push(x[axis]);
                 axis += 1;
             }
         }

@@ -12,7 +12,7 @@ pub use update::{DynamicUpdateSlice, dynamic_update_slice, dynamic_update_slice_
 
 use super::arithmetic::add;
 use super::comparison::lt;
-use super::constant::fill_of;
+use super::constant::index_of;
 use super::convert::convert_to;
 use super::promote::{ArrayLike, Like};
 use super::select::select;
@@ -86,7 +86,7 @@ fn resolve_starts(x: &Array, starts: &[impl ArrayLike]) -> RuleResult<Vec<Array>
                 let start = if start < 0 { start + size as i128 } else { start };
                 // Clamped to the axis, so that the dtype can represent the number.
                 let start = start.clamp(0, size as i128);
-                Ok(fill_of(Scalar::Int(start), &Aval::new(dtype, Shape::scalar())))
+                Ok(index_of(Scalar::Int(start), dtype))
             }
             Like::Scalar(other) => Err(RuleError::dtype(format!(
                 "start indices must be integers, got {}",
