@@ -10,6 +10,8 @@ pub(crate) struct Slot<K, V> {
     value: OnceLock<V>,
     making: Mutex<()>,
     last_use: AtomicU64,
+    /// The bytes of the value.
+    bytes: AtomicU64,
 }
 
 impl<K, V> Slot<K, V> {
@@ -27,8 +29,8 @@ impl<K, V> Slot<K, V> {
 /// All entries, by the hash of their keys.
 type Slots<K, V> = FxHashMap<u64, Vec<Arc<Slot<K, V>>>>;
 
-/// A map from keys, looked up by hash and comparison, to values. When it is full it evicts the
-/// least recently used entry. Holders of an evicted entry keep it alive.
+/// A map from keys, looked up by hash and comparison, to values. When it has too many entries or
+/// bytes it evicts the least recently used entries. Holders of an evicted entry keep it alive.
 ///
 /// The map is not locked while a value is computed or used. Each slot has its own lock for that.
 pub(crate) struct Cache<K, V> {
@@ -36,6 +38,10 @@ pub(crate) struct Cache<K, V> {
     /// The last used entry. Most calls need the same entry again and find it without a hash.
     recent: RwLock<Option<Arc<Slot<K, V>>>>,
     capacity: AtomicUsize,
+    /// Returns the bytes of a value.
+    measure: fn(&V) -> u64,
+    bytes: AtomicU64,
+    max_bytes: AtomicU64,
     clock: AtomicU64,
     misses: AtomicU64,
     evictions: AtomicU64,
@@ -48,10 +54,18 @@ impl<K, V> Cache<K, V> {
             slots: RwLock::new(FxHashMap::default()),
             recent: RwLock::new(None),
             capacity: AtomicUsize::new(capacity.max(1)),
+            measure: |_| 0,
+            bytes: AtomicU64::new(0),
+            max_bytes: AtomicU64::new(u64::MAX),
             clock: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
         }
+    }
+
+    /// Limits the bytes of all values, as `measure` returns them. One entry is always kept.
+    pub(crate) fn with_max_bytes(self, max_bytes: u64, measure: fn(&V) -> u64) -> Cache<K, V> {
+        Cache { max_bytes: AtomicU64::new(max_bytes), measure, ..self }
     }
 
     fn find(&self, hash: u64, matches: &impl Fn(&K) -> bool) -> Option<Arc<Slot<K, V>>> {
@@ -107,8 +121,10 @@ impl<K, V> Cache<K, V> {
             self.misses.fetch_add(1, Ordering::Relaxed);
             match make(&slot.key) {
                 Ok(value) => {
+                    let bytes = (self.measure)(&value);
                     let set = slot.value.set(value);
                     debug_assert!(set.is_ok(), "the slot's lock is held");
+                    self.add_bytes(&slot, bytes);
                 }
                 Err(error) => {
                     self.remove(hash, &slot);
@@ -131,11 +147,33 @@ impl<K, V> Cache<K, V> {
         let slot = Arc::new(Slot {
             key,
             value: OnceLock::new(),
+            bytes: AtomicU64::new(0),
             making: Mutex::new(()),
             last_use: AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed)),
         });
         slots.entry(hash).or_default().push(slot.clone());
         slot
+    }
+
+    /// Counts the bytes of a new value, and evicts other entries if there are too many.
+    fn add_bytes(&self, slot: &Slot<K, V>, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        slot.bytes.store(bytes, Ordering::Relaxed);
+        let total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if total > self.max_bytes.load(Ordering::Relaxed) {
+            self.touch(slot);
+            self.evict_bytes();
+        }
+    }
+
+    fn evict_bytes(&self) {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let max = self.max_bytes.load(Ordering::Relaxed);
+        while self.bytes() > max && slots.values().map(Vec::len).sum::<usize>() > 1 {
+            self.evict(&mut slots);
+        }
     }
 
     fn remove(&self, hash: u64, slot: &Arc<Slot<K, V>>) {
@@ -164,6 +202,9 @@ impl<K, V> Cache<K, V> {
         if let Some((oldest, hash)) = oldest
             && let Some(list) = slots.get_mut(&hash)
         {
+            let evicted = list.iter().filter(|slot| age(slot) == oldest);
+            let bytes = evicted.map(|slot| slot.bytes.load(Ordering::Relaxed)).sum();
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             list.retain(|slot| age(slot) != oldest);
             if list.is_empty() {
                 slots.remove(&hash);
@@ -180,6 +221,18 @@ impl<K, V> Cache<K, V> {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         self.capacity.store(capacity.max(1), Ordering::Relaxed);
         self.shrink(&mut slots, capacity.max(1));
+    }
+
+    /// Sets the largest number of bytes of all values. Evicts the least recently used entries
+    /// beyond it; one is always kept.
+    pub(crate) fn set_max_bytes(&self, bytes: u64) {
+        self.max_bytes.store(bytes, Ordering::Relaxed);
+        self.evict_bytes();
+    }
+
+    /// Returns the bytes of all values.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Returns the capacity.
@@ -269,6 +322,23 @@ mod tests {
         cache.set_capacity(3);
         value(&cache, 8);
         assert_eq!((cache.len(), cache.evictions()), (2, 4), "a larger capacity evicts none");
+    }
+
+    #[test]
+    fn entries_beyond_the_bytes_are_evicted() {
+        let cache = Cache::new(100).with_max_bytes(100, |value: &u32| u64::from(*value));
+        for key in [3, 4, 2] {
+            value(&cache, key);
+        }
+        assert_eq!((cache.len(), cache.bytes(), cache.evictions()), (3, 90, 0));
+        value(&cache, 5);
+        assert_eq!((cache.len(), cache.bytes(), cache.evictions()), (2, 70, 2));
+        value(&cache, 20);
+        assert_eq!((cache.len(), cache.bytes()), (1, 200), "the newest entry is kept");
+        value(&cache, 1);
+        assert_eq!((cache.len(), cache.bytes()), (1, 10));
+        cache.set_max_bytes(0);
+        assert_eq!(cache.len(), 1);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! | cache | key | limit | counts |
 //! |-------|-----|-------|--------|
 //! | of each [`Jit`](crate::jit::Jit) | structure, types and placements of the arguments | [`cache_size`](crate::jit::Jit::cache_size) | [`JitStats`](crate::jit::JitStats) |
-//! | single operations outside of traces | operation, types and placements of the operands | [`set_limits`] | [`CacheStats::operations`] |
-//! | transforms outside of `jit` | program, placements of the arguments | [`set_limits`] | [`CacheStats::programs`] |
+//! | single operations outside of traces | operation, types and placements of the operands | [`set_limits`], [`set_max_bytes`] | [`CacheStats::operations`] |
+//! | transforms outside of `jit` | program, placements of the arguments | [`set_limits`], [`set_max_bytes`] | [`CacheStats::programs`] |
 //! | disk, for later processes | everything the compiled program depends on | [`Settings`] | [`CacheStats::disk`] |
 //!
 //! The disk cache is enabled by default, in the user's cache folder. `docs/caching.md` describes
@@ -56,6 +56,18 @@ pub fn stats() -> CacheStats {
 #[doc(alias = "jax.clear_caches")]
 pub fn set_limits(operations: usize, programs: usize) {
     runtime::set_eager_limits(operations, programs);
+}
+
+/// Sets the bytes of machine code, 512 MiB by default, that are kept in memory for single operations,
+/// and for programs of transforms. The least recently used ones are dropped at once; one of each is
+/// always kept.
+///
+/// ```
+/// oxidax::jit::cache::set_max_bytes(64 << 20);
+/// assert!(oxidax::jit::cache::stats().operations.bytes <= 64 << 20);
+/// ```
+pub fn set_max_bytes(bytes: u64) {
+    runtime::set_eager_max_bytes(bytes);
 }
 
 /// Returns the settings of the disk cache: those of [`set_disk`], or else of the environment.

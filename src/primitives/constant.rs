@@ -73,7 +73,10 @@ const FROM_HOST: usize = 64 << 10;
 /// Returns an array of type `aval` filled with `value`.
 #[track_caller]
 pub fn fill_of(value: Scalar, aval: &Aval) -> Array {
-    if trace::numbers_are_operands()
+    // Outside of traces, small arrays are copied from the host, and compile nothing.
+    let is_large = || aval.size() * aval.dtype.host_bytes() > FROM_HOST;
+    if trace::are_operands()
+        && (trace::is_tracing() || is_large())
         && let Some(number) = operand(value, aval)
     {
         return vary(&broadcast_to(&number, &aval.shape), &aval.varying);
@@ -86,7 +89,7 @@ pub fn fill_of(value: Scalar, aval: &Aval) -> Array {
 #[track_caller]
 pub(crate) fn index_of(index: Scalar, dtype: DType) -> Array {
     let aval = Aval::new(dtype, Shape::scalar());
-    match index.host_bytes(dtype).filter(|_| trace::indices_are_operands()) {
+    match index.host_bytes(dtype).filter(|_| trace::are_operands()) {
         Some(bytes) => backend().number(&bytes, &aval).unwrap_or_else(|error| trace::throw(error)),
         None => fill_of(index, &aval),
     }

@@ -1,7 +1,7 @@
 //! Random bits: hashed counters.
 
 use super::key::Key;
-use super::sampler::{cast, constant, draw};
+use super::sampler::{cast, constant, draw_from};
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{
     bitwise_or, bitwise_xor, broadcast_to, fill_of, iota, reshape, shift_left, shift_right_logical,
@@ -98,6 +98,5 @@ pub fn bits(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
         throw_operands("bits", error, &[]);
     }
     let shape = shape.into();
-    let words = key.words("bits");
-    draw(|| raw(&words, &shape, dtype))
+    draw_from(("bits", &shape, dtype), &key, &[], |words, _| raw(&words, &shape, dtype))
 }

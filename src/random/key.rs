@@ -73,19 +73,31 @@ impl Key {
         Key { data: Array::of_type(Aval::new(DType::U32, [2])) }
     }
 
-    /// Returns the two words of one key as scalars.
+    /// Throws `Op` (shape) for an array of keys.
     #[track_caller]
-    pub(super) fn words(&self, name: &str) -> [Array; 2] {
+    pub(super) fn expect_one(&self, name: &str) {
         if self.data.rank() != 1 {
             let message =
                 format!("draws from one key, got an array of keys of shape {}", self.shape());
             let error = RuleError::shape(message).help("map over the keys with `vmap`");
             throw_operands(name, error, &[]);
         }
-        let high = reshape(&slice(&self.data, &[0], &[1], &[1]), []);
-        let low = reshape(&slice(&self.data, &[1], &[2], &[1]), []);
-        [high, low]
     }
+
+    /// Returns the two words of one key as scalars.
+    #[track_caller]
+    pub(super) fn words(&self, name: &str) -> [Array; 2] {
+        self.expect_one(name);
+        words_of(&self.data)
+    }
+}
+
+/// Returns the two words in the data of one key as scalars.
+#[track_caller]
+pub(super) fn words_of(data: &Array) -> [Array; 2] {
+    let high = reshape(&slice(data, &[0], &[1], &[1]), []);
+    let low = reshape(&slice(data, &[1], &[2], &[1]), []);
+    [high, low]
 }
 
 impl std::fmt::Debug for Key {

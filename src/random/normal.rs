@@ -3,7 +3,7 @@
 use super::bits::split_words;
 use super::key::Key;
 use super::parameters::{CheckedArguments, SampleShape};
-use super::sampler::{cast, constant, draw, expect_float, parameter};
+use super::sampler::{cast, constant, draw, draw_from, expect_float, parameter};
 use super::uniform::{raw_uniform, uniform_each};
 use crate::core::{Array, DType, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{
@@ -69,8 +69,10 @@ pub(super) fn raw_any_normal(key: &[Array; 2], shape: &Shape, dtype: DType) -> A
 #[track_caller]
 pub fn normal(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
     expect_float("normal", dtype.real());
-    let (shape, words) = (shape.into(), key.words("normal"));
-    draw(|| raw_any_normal(&words, &shape, dtype))
+    let shape = shape.into();
+    draw_from(("normal", &shape, dtype), &key, &[], |words, _| {
+        raw_any_normal(&words, &shape, dtype)
+    })
 }
 
 /// Returns numbers of the standard normal distribution truncated to the open `range`.

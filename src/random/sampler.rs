@@ -1,10 +1,21 @@
 //! Helpers of all samplers: execution as one program, parameters, and checks.
 
+use super::key::{Key, words_of};
 use crate::core::trace::{self};
-use crate::core::{Array, Aval, DType, Loc, RuleError, Scalar, Shape, throw, throw_operands};
+use crate::core::{
+    Array, Aval, Cache, DType, Loc, Program, RuleError, Scalar, Shape, backend, catch, throw,
+    throw_operands,
+};
+use crate::passes;
 use crate::primitives::{Like, convert_element_type, fill_of};
-use crate::transforms::staging::staged;
+use crate::transforms::staging::{staged, trace_rules};
 use crate::tree::Tree;
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::LazyLock;
+
+/// Number of traced programs of samplers that are kept.
+const SAMPLERS: usize = 256;
 
 /// Runs a sampler as one program, or in place inside a trace. Its operations have the location of
 /// the sampler's caller.
@@ -14,7 +25,61 @@ use crate::tree::Tree;
 #[track_caller]
 pub(super) fn draw<O: Tree>(sampler: impl FnOnce() -> O) -> O {
     let loc = Loc::caller();
-    staged(|| loc.scope(sampler))
+    // The numbers of a sampler are the same in every call.
+    let is_tracing = trace::is_tracing();
+    staged(|| {
+        let sampler = || loc.scope(sampler);
+        if is_tracing { sampler() } else { trace::with_numbers_as_operands(false, sampler) }
+    })
+}
+
+/// The cache key of a sampler's program.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct SamplerKey {
+    name: &'static str,
+    shape: Shape,
+    dtype: DType,
+    operands: Vec<Aval>,
+}
+
+/// Draws from one key, as [`draw`] does. Outside of traces, the program is traced once per shape,
+/// dtype and types of the operands, of which it must be a function. `sampler` gets the words of the
+/// key and the operands.
+#[track_caller]
+pub(super) fn draw_from(
+    (name, shape, dtype): (&'static str, &Shape, DType),
+    key: &Key,
+    operands: &[&Array],
+    sampler: impl FnOnce([Array; 2], &[Array]) -> Array,
+) -> Array {
+    static PROGRAMS: LazyLock<Cache<SamplerKey, Program>> = LazyLock::new(|| Cache::new(SAMPLERS));
+    let loc = Loc::caller();
+    key.expect_one(name);
+    let inputs: Vec<Array> =
+        std::iter::once(key.data()).chain(operands.iter().copied()).cloned().collect();
+    let sample = |inputs: &[Array]| loc.scope(|| sampler(words_of(&inputs[0]), &inputs[1..]));
+    if trace::is_tracing() {
+        return sample(&inputs);
+    }
+    let avals: Vec<Aval> = inputs.iter().map(|input| input.aval().clone()).collect();
+    let sampler_key = SamplerKey { name, shape: shape.clone(), dtype, operands: avals };
+    let mut hasher = FxHasher::default();
+    sampler_key.hash(&mut hasher);
+    let program = PROGRAMS.get_or_make(
+        hasher.finish(),
+        |other| *other == sampler_key,
+        || sampler_key.clone(),
+        |key| {
+            let avals = key.operands.iter().cloned();
+            catch(|| passes::dce(&trace_rules(avals, |inputs| vec![sample(inputs)])))
+        },
+    );
+    let program = program.unwrap_or_else(|error| throw(error));
+    if trace::jit_disabled() {
+        return passes::eval(program.value(), &inputs).swap_remove(0);
+    }
+    let results = backend().run(program.value(), &inputs);
+    results.unwrap_or_else(|error| throw(error)).swap_remove(0)
 }
 
 /// Converts a parameter to an input of the program. A number becomes an array of `dtype`, so that

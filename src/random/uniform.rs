@@ -3,7 +3,7 @@
 use super::bits::{raw, raw_each};
 use super::key::Key;
 use super::parameters::expect_broadcast;
-use super::sampler::{cast, constant, draw, expect_float, parameter};
+use super::sampler::{cast, constant, draw_from, expect_float, parameter};
 use crate::core::{Array, DType, Shape};
 use crate::primitives::{
     ArrayLike, add, bitcast_convert_type, bitwise_or, maximum, mul, shift_right_logical, sub,
@@ -93,9 +93,10 @@ pub fn uniform(
 ) -> Array {
     expect_float("uniform", dtype);
     let shape = shape.into();
-    let words = key.words("uniform");
     let low = parameter(range.start.like(), dtype);
     let high = parameter(range.end.like(), dtype);
     expect_broadcast("uniform", &[&low, &high], &shape);
-    draw(|| raw_uniform(&words, &shape, dtype, &low, &high))
+    draw_from(("uniform", &shape, dtype), &key, &[&low, &high], |words, ends| {
+        raw_uniform(&words, &shape, dtype, &ends[0], &ends[1])
+    })
 }

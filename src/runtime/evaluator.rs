@@ -4,6 +4,7 @@ use super::compile_scope::CompileScope;
 use super::device_buffer::concrete;
 use super::executable::Executable;
 use super::placement::{committed_placement, default_device, is_committed};
+use super::recompiles::Recompiles;
 use super::scratch::{NonDonatable, Scratch};
 use super::transfer::{put, put_on_default_device};
 use crate::core::nan_check::{introduced, nan_check, nan_error, not_reproduced_error};
@@ -22,6 +23,8 @@ use std::sync::{Arc, OnceLock};
 const OPERATIONS: usize = 4096;
 /// Default number of whole programs that are cached.
 const PROGRAMS: usize = 256;
+/// Default number of bytes of machine code that are cached, of operations and of programs.
+const MAX_BYTES: u64 = 512 << 20;
 /// Number of numbers on the device that are kept for later calls.
 const NUMBERS: usize = 1024;
 
@@ -72,6 +75,8 @@ pub struct CacheCounts {
     pub entries: usize,
     /// The largest number of entries.
     pub limit: usize,
+    /// Bytes of machine code in the cache, as the plugin reports them.
+    pub bytes: u64,
     /// Lookups that found an entry.
     pub hits: u64,
     /// Lookups that compiled a new entry.
@@ -86,6 +91,7 @@ pub(crate) struct Evaluator {
     programs: Cache<(Program, OperandPlacements), Executable>,
     /// Scalars by default device, type and bytes.
     numbers: Cache<(DeviceId, Aval, Vec<u8>), Array>,
+    recompiles: Recompiles,
     operation_lookups: AtomicU64,
     program_lookups: AtomicU64,
 }
@@ -98,9 +104,10 @@ pub(crate) fn backend() -> &'static dyn Backend {
 fn evaluator() -> &'static Evaluator {
     static EVALUATOR: OnceLock<Evaluator> = OnceLock::new();
     EVALUATOR.get_or_init(|| Evaluator {
-        operations: Cache::new(OPERATIONS),
-        programs: Cache::new(PROGRAMS),
+        operations: Cache::new(OPERATIONS).with_max_bytes(MAX_BYTES, Executable::code_bytes),
+        programs: Cache::new(PROGRAMS).with_max_bytes(MAX_BYTES, Executable::code_bytes),
         numbers: Cache::new(NUMBERS),
+        recompiles: Recompiles::default(),
         operation_lookups: AtomicU64::new(0),
         program_lookups: AtomicU64::new(0),
     })
@@ -111,6 +118,7 @@ fn counts<K, V>(cache: &Cache<K, V>, lookups: &AtomicU64) -> CacheCounts {
     CacheCounts {
         entries: cache.len(),
         limit: cache.capacity(),
+        bytes: cache.bytes(),
         hits: lookups.load(Ordering::Relaxed).saturating_sub(misses),
         misses,
         evictions: cache.evictions(),
@@ -131,6 +139,12 @@ pub(crate) fn program_counts() -> CacheCounts {
 pub(crate) fn set_eager_limits(operations: usize, programs: usize) {
     evaluator().operations.set_capacity(operations);
     evaluator().programs.set_capacity(programs);
+}
+
+/// Sets the bytes of machine code that are cached, of operations and of programs.
+pub(crate) fn set_eager_max_bytes(bytes: u64) {
+    evaluator().operations.set_max_bytes(bytes);
+    evaluator().programs.set_max_bytes(bytes);
 }
 
 impl Backend for Evaluator {
@@ -180,6 +194,8 @@ impl Backend for Evaluator {
             |(other, other_placements)| *other_placements == placements && other == program,
             || (program.clone(), placements.clone()),
             |(program, placements)| {
+                let loc = program.eqns().first().map_or(Loc::UNKNOWN, |eqn| eqn.loc);
+                self.recompiles.note(program, loc);
                 let plan = placements.plan("staged", program)?;
                 Executable::compile(program, "staged", &plan)
             },
@@ -218,6 +234,7 @@ impl Evaluator {
         };
         let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
             let program = single_operation(key, results, loc);
+            self.recompiles.note(&program, loc);
             let plan = key.placements.plan(primitive.name(), &program)?;
             Executable::compile(&program, primitive.name(), &plan)
         })?;

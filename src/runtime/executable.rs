@@ -70,6 +70,12 @@ impl Executable {
         &self.inputs
     }
 
+    /// Returns the bytes of its machine code, at least 4096, or 4096 if the plugin does not report
+    /// them.
+    pub(crate) fn code_bytes(&self) -> u64 {
+        self.report().memory_analysis().map_or(0, |memory| memory.code).max(4096)
+    }
+
     /// Returns the compiler's analysis of the program.
     pub(crate) fn report(&self) -> CompilerReport {
         CompilerReport::new(self.loaded.executable(), &self.name)

@@ -22,6 +22,7 @@ mod hlo_sharding;
 mod lowering_target;
 mod placement;
 mod processes;
+mod recompiles;
 mod scratch;
 mod serialized;
 mod sharded_buffer;
@@ -43,6 +44,7 @@ pub(crate) use disk_cache::{disk_settings, disk_stats, set_disk};
 pub use evaluator::CacheCounts;
 pub(crate) use evaluator::{
     backend, is_nan_checked, locate_nan, operation_counts, program_counts, set_eager_limits,
+    set_eager_max_bytes,
 };
 pub(crate) use executable::Executable;
 pub(crate) use lowering_target::lowering_target;

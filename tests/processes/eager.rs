@@ -43,6 +43,25 @@ mod on_cpu {
     }
 
     #[test]
+    fn training_steps_with_a_changing_rate_compile_once() {
+        alone("eager::on_cpu::training_steps_with_a_changing_rate_compile_once", || {
+            let images = random::uniform(random::key(0), [8, 4], DType::F32, 0.0..1.0);
+            let labels = arange(8) % 3;
+            let loss = |w: &Array, images: &Array, labels: &Array| {
+                let x = relu(&images.matmul(w));
+                nn::softmax_cross_entropy_with_integer_labels(&x, labels).mean()
+            };
+            let w = std::cell::RefCell::new(ones([4, 3], DType::F32));
+            compiles_once("step", |i| {
+                let rate = 0.1 / (1.0 + i as f64);
+                let (_, dw) = value_and_grad(loss)(&w.borrow(), &images, &labels);
+                let updated = &*w.borrow() - dw * rate;
+                w.replace(updated);
+            });
+        });
+    }
+
+    #[test]
     fn changing_indices_and_numbers_compile_once() {
         alone("eager::on_cpu::changing_indices_and_numbers_compile_once", || {
             let x = arange(100).astype(DType::F32).reshape([20, 5]);

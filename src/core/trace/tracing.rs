@@ -222,7 +222,8 @@ pub(crate) fn with_jit_disabled<R>(f: impl FnOnce() -> R) -> R {
     JIT_DISABLED.scope(true, f)
 }
 
-/// Runs `f` with numbers as operands of the traced program, if `operands`, or as constants.
+/// Runs `f` with numbers and indices as operands of the traced program, if `operands`, or as
+/// constants.
 ///
 /// They are operands in programs that run once per trace, outside of `jit`: one executable then
 /// serves every number.
@@ -230,14 +231,9 @@ pub(crate) fn with_numbers_as_operands<R>(operands: bool, f: impl FnOnce() -> R)
     NUMBERS_ARE_OPERANDS.scope(operands, f)
 }
 
-/// Returns true if numbers are operands of the program that is being traced.
-pub(crate) fn numbers_are_operands() -> bool {
-    NUMBERS_ARE_OPERANDS.get() && is_tracing()
-}
-
-/// Returns true if indices are operands: in the cases of [`numbers_are_operands`], and outside of
-/// every trace.
-pub(crate) fn indices_are_operands() -> bool {
+/// Returns true if numbers and indices are operands: inside [`with_numbers_as_operands`], and
+/// outside of every trace.
+pub(crate) fn are_operands() -> bool {
     NUMBERS_ARE_OPERANDS.get() || !is_tracing()
 }
 

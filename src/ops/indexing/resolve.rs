@@ -197,7 +197,7 @@ impl Array {
             && strides.iter().all(|&stride| stride == 1);
         let sliced = if whole {
             self.clone()
-        } else if trace::indices_are_operands() {
+        } else if trace::are_operands() {
             // One executable serves every start.
             let spans: Vec<usize> = slices.iter().map(|slice| slice.limit - slice.start).collect();
             let block = dynamic_slice(self, &starts, &spans);
