@@ -58,9 +58,9 @@ pub fn set_limits(operations: usize, programs: usize) {
     runtime::set_eager_limits(operations, programs);
 }
 
-/// Sets the bytes of machine code, 512 MiB by default, that are kept in memory for single operations,
-/// and for programs of transforms. The least recently used ones are dropped at once; one of each is
-/// always kept.
+/// Sets the bytes of machine code that are kept in memory for single operations, and those for
+/// programs of transforms: 512 MiB each by default. The least recently used ones are dropped at
+/// once; one of each is always kept.
 ///
 /// ```
 /// oxidax::jit::cache::set_max_bytes(64 << 20);

@@ -95,8 +95,9 @@ pub(crate) fn index_of(index: Scalar, dtype: DType) -> Array {
     }
 }
 
-/// Returns the number as a concrete scalar, which the program that is being traced captures. Returns
-/// `None` for 0 and 1, which the compiler simplifies, and for dtypes that the host cannot write.
+/// Returns the number as a concrete scalar, which the program that is being traced captures.
+/// Returns `None` for 0 and 1, which the compiler simplifies, and for dtypes that the host cannot
+/// write.
 fn operand(value: Scalar, aval: &Aval) -> Option<Array> {
     let bytes = value.host_bytes(aval.dtype)?;
     if [0, 1]

@@ -3,12 +3,10 @@
 use super::key::{Key, words_of};
 use crate::core::trace::{self};
 use crate::core::{
-    Array, Aval, Cache, DType, Loc, Program, RuleError, Scalar, Shape, backend, catch, throw,
-    throw_operands,
+    Array, Aval, Cache, DType, Loc, Program, RuleError, Scalar, Shape, catch, throw, throw_operands,
 };
-use crate::passes;
 use crate::primitives::{Like, convert_element_type, fill_of};
-use crate::transforms::staging::{staged, trace_rules};
+use crate::transforms::staging::{run_stage, staged, trace_stage};
 use crate::tree::Tree;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -25,12 +23,13 @@ const SAMPLERS: usize = 256;
 #[track_caller]
 pub(super) fn draw<O: Tree>(sampler: impl FnOnce() -> O) -> O {
     let loc = Loc::caller();
-    // The numbers of a sampler are the same in every call.
-    let is_tracing = trace::is_tracing();
-    staged(|| {
-        let sampler = || loc.scope(sampler);
-        if is_tracing { sampler() } else { trace::with_numbers_as_operands(false, sampler) }
-    })
+    staged(|| with_constants(|| loc.scope(sampler)))
+}
+
+/// Runs a sampler with its numbers as constants: they are the same in every call, and equal bits
+/// require them, because the compiler rounds operations with constants differently.
+fn with_constants<R>(sampler: impl FnOnce() -> R) -> R {
+    trace::with_numbers_as_operands(false, sampler)
 }
 
 /// The cache key of a sampler's program.
@@ -57,7 +56,9 @@ pub(super) fn draw_from(
     key.expect_one(name);
     let inputs: Vec<Array> =
         std::iter::once(key.data()).chain(operands.iter().copied()).cloned().collect();
-    let sample = |inputs: &[Array]| loc.scope(|| sampler(words_of(&inputs[0]), &inputs[1..]));
+    let sample = |inputs: &[Array]| {
+        with_constants(|| loc.scope(|| sampler(words_of(&inputs[0]), &inputs[1..])))
+    };
     if trace::is_tracing() {
         return sample(&inputs);
     }
@@ -71,15 +72,11 @@ pub(super) fn draw_from(
         || sampler_key.clone(),
         |key| {
             let avals = key.operands.iter().cloned();
-            catch(|| passes::dce(&trace_rules(avals, |inputs| vec![sample(inputs)])))
+            catch(|| trace_stage(avals, |inputs| vec![sample(inputs)]))
         },
     );
     let program = program.unwrap_or_else(|error| throw(error));
-    if trace::jit_disabled() {
-        return passes::eval(program.value(), &inputs).swap_remove(0);
-    }
-    let results = backend().run(program.value(), &inputs);
-    results.unwrap_or_else(|error| throw(error)).swap_remove(0)
+    run_stage(program.value(), &inputs).swap_remove(0)
 }
 
 /// Converts a parameter to an input of the program. A number becomes an array of `dtype`, so that

@@ -165,8 +165,21 @@ fn run_staged(work: &mut dyn FnMut() -> Vec<Array>) -> Vec<Array> {
     let (program, captures) = tracing.finish(&outputs);
     let program = passes::dce(&program);
     debug_verify(&program);
+    run_stage(&program, &captures)
+}
+
+/// Traces a stage that is run many times, with numbers as constants. It uses its inputs alone.
+pub(crate) fn trace_stage(
+    avals: impl IntoIterator<Item = Aval>,
+    f: impl FnOnce(&[Array]) -> Vec<Array>,
+) -> Program {
+    passes::dce(&trace_rules(avals, f))
+}
+
+/// Runs the program of a stage, as one executable unless `disable_jit` is in force.
+pub(crate) fn run_stage(program: &Program, operands: &[Array]) -> Vec<Array> {
     if trace::jit_disabled() {
-        return passes::eval(&program, &captures);
+        return passes::eval(program, operands);
     }
-    backend().run(&program, &captures).unwrap_or_else(|error| trace::throw(error))
+    backend().run(program, operands).unwrap_or_else(|error| trace::throw(error))
 }

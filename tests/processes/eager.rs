@@ -33,8 +33,8 @@ mod on_cpu {
         misses() - before
     }
 
-    /// Runs `f` with several numbers, and expects that only the first two compile: `f(0)` may
-    /// compile a program of its own.
+    /// Runs `f` with several numbers, and expects that only the first two compile: `f(0)` and
+    /// `f(2)` may compile.
     #[track_caller]
     fn compiles_once(name: &str, f: impl Fn(usize)) {
         f(0);
