@@ -15,19 +15,22 @@ use crate::primitives::{
 /// For the derivative at 0: Bertoin et al., "Numerical influence of ReLU'(0) on backpropagation",
 /// 2021.
 #[track_caller]
-pub fn relu(x: &Array) -> Array {
+pub fn relu(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     where_(&le(x, 0), zeros_like(x), x)
 }
 
 /// Returns `min(max(x, 0), 6)`, with derivative 0 at both ends.
 #[track_caller]
-pub fn relu6(x: &Array) -> Array {
+pub fn relu6(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     where_(&ge(x, 6), full_like(x, 6), relu(x))
 }
 
 /// Returns `x` where it is not negative, else `negative_slope * x`. JAX's default slope is 0.01.
 #[track_caller]
-pub fn leaky_relu(x: &Array, negative_slope: f64) -> Array {
+pub fn leaky_relu(x: impl ArrayLike, negative_slope: f64) -> Array {
+    let x = &x.to_array();
     let x = inexact(x);
     where_(&ge(&x, 0), &x, mul(&x, negative_slope))
 }
@@ -37,7 +40,8 @@ pub fn leaky_relu(x: &Array, negative_slope: f64) -> Array {
 /// # Reference
 /// Clevert, Unterthiner and Hochreiter, 2015.
 #[track_caller]
-pub fn elu(x: &Array, alpha: f64) -> Array {
+pub fn elu(x: impl ArrayLike, alpha: f64) -> Array {
+    let x = &x.to_array();
     let x = inexact(x);
     let positive = gt(&x, 0);
     // The exponential of a large positive number would put infinity times zero in the derivative.
@@ -50,7 +54,8 @@ pub fn elu(x: &Array, alpha: f64) -> Array {
 /// # Reference
 /// Klambauer et al., "Self-normalizing neural networks", 2017, equation 2.
 #[track_caller]
-pub fn selu(x: &Array) -> Array {
+pub fn selu(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     mul(elu(x, 1.673_263_242_354_377_2), 1.050_700_987_355_480_5)
 }
 
@@ -73,11 +78,15 @@ impl Default for GeluOptions {
 /// # Reference
 /// Hendrycks and Gimpel, "Gaussian error linear units", 2016, section 2.
 #[track_caller]
-pub fn gelu(x: &Array) -> Array {
-    let x = inexact(x);
-    let cubic = add(&x, mul(integer_pow(&x, 3), 0.044715));
-    let inner = mul(cubic, (2.0 / std::f64::consts::PI).sqrt());
-    mul(&x, mul(add(tanh(&inner), 1.0), 0.5))
+pub fn gelu(x: impl ArrayLike) -> Array {
+    #[track_caller]
+    fn of(x: &Array) -> Array {
+        let x = inexact(x);
+        let cubic = add(&x, mul(integer_pow(&x, 3), 0.044715));
+        let inner = mul(cubic, (2.0 / std::f64::consts::PI).sqrt());
+        mul(&x, mul(add(tanh(&inner), 1.0), 0.5))
+    }
+    of(&x.to_array())
 }
 
 /// Returns the Gaussian error linear unit `x * Φ(x)`, where `Φ` is the normal distribution
@@ -87,7 +96,8 @@ pub fn gelu(x: &Array) -> Array {
 /// negative
 /// `x`.
 #[track_caller]
-pub fn gelu_with(x: &Array, options: GeluOptions) -> Array {
+pub fn gelu_with(x: impl ArrayLike, options: GeluOptions) -> Array {
+    let x = &x.to_array();
     if options.approximate {
         return gelu(x);
     }
@@ -98,45 +108,52 @@ pub fn gelu_with(x: &Array, options: GeluOptions) -> Array {
 
 /// Returns `1 / (1 + exp(-x))`.
 #[track_caller]
-pub fn sigmoid(x: &Array) -> Array {
+pub fn sigmoid(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     logistic(x)
 }
 
 /// Returns `log(sigmoid(x))`, without underflow for negative `x`.
 #[track_caller]
-pub fn log_sigmoid(x: &Array) -> Array {
+pub fn log_sigmoid(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     neg(&softplus(&neg(x)))
 }
 
 /// Returns `x * sigmoid(x)`.
 #[doc(alias = "swish")]
 #[track_caller]
-pub fn silu(x: &Array) -> Array {
+pub fn silu(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     mul(x, logistic(x))
 }
 
 /// Returns `log(1 + exp(x))`, without overflow for large `x`.
 #[track_caller]
-pub fn softplus(x: &Array) -> Array {
+pub fn softplus(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     logaddexp(x, 0.0)
 }
 
 /// Returns `x / (1 + |x|)`.
 #[track_caller]
-pub fn soft_sign(x: &Array) -> Array {
+pub fn soft_sign(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     div(x, add(abs(x), 1))
 }
 
 /// Limits `x` to `-1..=1`.
 #[track_caller]
-pub fn hard_tanh(x: &Array) -> Array {
+pub fn hard_tanh(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     where_(&gt(x, 1), full_like(x, 1), where_(&lt(x, -1), full_like(x, -1), x))
 }
 
 /// Returns the first half of `x` along `axis` times the sigmoid of the second half. JAX's default
 /// axis is -1. Throws `Op` (shape) for an axis of odd size.
 #[track_caller]
-pub fn glu(x: &Array, axis: isize) -> Array {
+pub fn glu(x: impl ArrayLike, axis: isize) -> Array {
+    let x = &x.to_array();
     let halves = super::split(x, 2, axis);
     mul(&halves[0], logistic(&halves[1]))
 }
@@ -161,7 +178,8 @@ fn stable_max(name: &str, x: &Array, axes: &Axes) -> Array {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn softmax(x: &Array, axes: impl Into<Axes>) -> Array {
+pub fn softmax(x: impl ArrayLike, axes: impl Into<Axes>) -> Array {
+    let x = &x.to_array();
     let (x, axes) = (inexact(x), axes.into().keepdims());
     let unnormalized = exp(&sub(&x, stable_max("softmax", &x, &axes)));
     div(&unnormalized, unnormalized.sum_axes(axes))
@@ -170,7 +188,8 @@ pub fn softmax(x: &Array, axes: impl Into<Axes>) -> Array {
 /// Returns the logarithm of [`softmax`], exact where that rounds to 0. The result is NaN where all
 /// elements are `-inf`.
 #[track_caller]
-pub fn log_softmax(x: &Array, axes: impl Into<Axes>) -> Array {
+pub fn log_softmax(x: impl ArrayLike, axes: impl Into<Axes>) -> Array {
+    let x = &x.to_array();
     let (x, axes) = (inexact(x), axes.into().keepdims());
     let shifted = sub(&x, stable_max("log_softmax", &x, &axes));
     sub(&shifted, log(&exp(&shifted).sum_axes(axes)))
@@ -186,7 +205,8 @@ pub fn log_softmax(x: &Array, axes: impl Into<Axes>) -> Array {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn logsumexp(x: &Array, axes: impl Into<Axes>) -> Array {
+pub fn logsumexp(x: impl ArrayLike, axes: impl Into<Axes>) -> Array {
+    let x = &x.to_array();
     logsumexp_with(x, axes, LogsumexpOptions::default())
 }
 
@@ -203,7 +223,12 @@ pub struct LogsumexpOptions<'a> {
 ///
 /// Throws `Op` for factors that do not broadcast.
 #[track_caller]
-pub fn logsumexp_with(x: &Array, axes: impl Into<Axes>, options: LogsumexpOptions<'_>) -> Array {
+pub fn logsumexp_with(
+    x: impl ArrayLike,
+    axes: impl Into<Axes>,
+    options: LogsumexpOptions<'_>,
+) -> Array {
+    let x = &x.to_array();
     const NAME: &str = "logsumexp";
     let (x, factors) = match options.b {
         None => (inexact(x), None),
@@ -232,7 +257,8 @@ pub fn logsumexp_with(x: &Array, axes: impl Into<Axes>, options: LogsumexpOption
 /// Shifts and scales `x` along `axes` to mean 0 and variance 1. `epsilon`, 1e-5 by default in JAX,
 /// is added to the variance.
 #[track_caller]
-pub fn standardize(x: &Array, axes: impl Into<Axes>, epsilon: f64) -> Array {
+pub fn standardize(x: impl ArrayLike, axes: impl Into<Axes>, epsilon: f64) -> Array {
+    let x = &x.to_array();
     let (x, axes) = (inexact(x), axes.into().keepdims());
     let centred = sub(&x, x.mean_axes(axes.clone()));
     let variance = x.var_axes(axes);
@@ -245,7 +271,8 @@ pub fn standardize(x: &Array, axes: impl Into<Axes>, epsilon: f64) -> Array {
 /// # Reference
 /// Barron, "Continuously differentiable exponential linear units", 2017.
 #[track_caller]
-pub fn celu(x: &Array, alpha: f64) -> Array {
+pub fn celu(x: impl ArrayLike, alpha: f64) -> Array {
+    let x = &x.to_array();
     let x = inexact(x);
     let positive = gt(&x, 0);
     let negative = where_(&positive, zeros_like(&x), &x);
@@ -254,7 +281,8 @@ pub fn celu(x: &Array, alpha: f64) -> Array {
 
 /// Returns `relu6(x + 3) / 6`, a piecewise linear sigmoid.
 #[track_caller]
-pub fn hard_sigmoid(x: &Array) -> Array {
+pub fn hard_sigmoid(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     div(relu6(&add(inexact(x), 3)), 6)
 }
 
@@ -264,7 +292,8 @@ pub fn hard_sigmoid(x: &Array) -> Array {
 /// Howard et al., "Searching for MobileNetV3", 2019, section 5.2.
 #[doc(alias = "hard_swish")]
 #[track_caller]
-pub fn hard_silu(x: &Array) -> Array {
+pub fn hard_silu(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     mul(x, hard_sigmoid(x))
 }
 
@@ -273,7 +302,8 @@ pub fn hard_silu(x: &Array) -> Array {
 /// # Reference
 /// Misra, "Mish: a self regularized non-monotonic activation function", 2019.
 #[track_caller]
-pub fn mish(x: &Array) -> Array {
+pub fn mish(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     let x = inexact(x);
     mul(&x, tanh(&softplus(&x)))
 }
@@ -283,14 +313,16 @@ pub fn mish(x: &Array) -> Array {
 /// # Reference
 /// Barron, "Squareplus: a softplus-like algebraic rectifier", 2021.
 #[track_caller]
-pub fn squareplus(x: &Array, b: f64) -> Array {
+pub fn squareplus(x: impl ArrayLike, b: f64) -> Array {
+    let x = &x.to_array();
     let x = inexact(x);
     mul(add(&x, crate::primitives::sqrt(&add(mul(&x, &x), b))), 0.5)
 }
 
 /// Returns 0 below -1, `x` above 1, and `(x + 1)² / 4` in between: a smooth [`relu`].
 #[track_caller]
-pub fn sparse_plus(x: &Array) -> Array {
+pub fn sparse_plus(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     let x = inexact(x);
     let between = mul(integer_pow(&add(&x, 1.0), 2), 0.25);
     where_(&le(&x, -1.0), zeros_like(&x), where_(&ge(&x, 1.0), &x, between))
@@ -298,7 +330,8 @@ pub fn sparse_plus(x: &Array) -> Array {
 
 /// Returns 0 below -1, 1 above 1, and `(x + 1) / 2` in between: the derivative of [`sparse_plus`].
 #[track_caller]
-pub fn sparse_sigmoid(x: &Array) -> Array {
+pub fn sparse_sigmoid(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     mul(super::clip(&add(inexact(x), 1.0), 0.0, 2.0), 0.5)
 }
 
@@ -308,19 +341,24 @@ pub fn sparse_sigmoid(x: &Array) -> Array {
 /// # Reference
 /// Mächler, "Accurately computing log(1 - exp(-|a|))", 2012, equation 7.
 #[track_caller]
-pub fn log1mexp(x: &Array) -> Array {
-    let x = inexact(x);
-    let small = lt(&x, std::f64::consts::LN_2);
-    // Each branch gets operands at which its derivative is finite.
-    let (low, high) =
-        (where_(&small, &x, full_like(&x, 0.5)), where_(&small, full_like(&x, 1), &x));
-    let near = log(&neg(&expm1(&neg(&low))));
-    where_(&small, near, crate::primitives::log1p(&neg(&exp(&neg(&high)))))
+pub fn log1mexp(x: impl ArrayLike) -> Array {
+    #[track_caller]
+    fn of(x: &Array) -> Array {
+        let x = inexact(x);
+        let small = lt(&x, std::f64::consts::LN_2);
+        // Each branch gets operands at which its derivative is finite.
+        let (low, high) =
+            (where_(&small, &x, full_like(&x, 0.5)), where_(&small, full_like(&x, 1), &x));
+        let near = log(&neg(&expm1(&neg(&low))));
+        where_(&small, near, crate::primitives::log1p(&neg(&exp(&neg(&high)))))
+    }
+    of(&x.to_array())
 }
 
 /// Returns `log(mean(exp(x)))` along `axes`, without overflow. Integers become floats.
 #[track_caller]
-pub fn logmeanexp(x: &Array, axes: impl Into<Axes>) -> Array {
+pub fn logmeanexp(x: impl ArrayLike, axes: impl Into<Axes>) -> Array {
+    let x = &x.to_array();
     let axes = axes.into();
     let n: usize = axes.resolve("logmeanexp", x).iter().map(|&axis| x.shape()[axis]).product();
     sub(logsumexp(x, axes), (n as f64).ln())

@@ -266,14 +266,16 @@ impl Default for OneHotOptions {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn one_hot(x: &Array, num_classes: usize) -> Array {
+pub fn one_hot(x: impl ArrayLike, num_classes: usize) -> Array {
+    let x = &x.to_array();
     one_hot_with(x, num_classes, OneHotOptions::default())
 }
 
 /// Returns a one-hot encoding, as [`one_hot`], along another axis or of another dtype. Throws `Op`
 /// (shape) for an axis out of range.
 #[track_caller]
-pub fn one_hot_with(x: &Array, num_classes: usize, options: OneHotOptions) -> Array {
+pub fn one_hot_with(x: impl ArrayLike, num_classes: usize, options: OneHotOptions) -> Array {
+    let x = &x.to_array();
     let axis = expect_axis("one_hot", options.axis, x.rank() + 1, x);
     // Class indices may not fit into a narrow integer.
     let wide = match x.dtype() {

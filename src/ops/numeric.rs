@@ -17,29 +17,38 @@ pub fn clip(x: &Array, low: impl ArrayLike, high: impl ArrayLike) -> Array {
 
 /// Returns true for each element that is NaN; for a complex number, if either part is.
 #[track_caller]
-pub fn isnan(x: &Array) -> Array {
+pub fn isnan(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     ne(x, x)
 }
 
 /// Returns true for each element that is neither infinite nor NaN, and for integers. A complex
 /// number is finite if both parts are.
 #[track_caller]
-pub fn isfinite(x: &Array) -> Array {
-    match x.dtype() {
-        dtype if dtype.is_complex() => bitwise_and(isfinite(&real(x)), isfinite(&imag(x))),
-        dtype if dtype.is_float() => is_finite(x),
-        _ => full_of(x, true),
+pub fn isfinite(x: impl ArrayLike) -> Array {
+    #[track_caller]
+    fn of(x: &Array) -> Array {
+        match x.dtype() {
+            dtype if dtype.is_complex() => bitwise_and(isfinite(&real(x)), isfinite(&imag(x))),
+            dtype if dtype.is_float() => is_finite(x),
+            _ => full_of(x, true),
+        }
     }
+    of(&x.to_array())
 }
 
 /// Returns true for each infinite element; for a complex number, if either part is infinite.
 #[track_caller]
-pub fn isinf(x: &Array) -> Array {
-    match x.dtype() {
-        dtype if dtype.is_complex() => bitwise_or(isinf(&real(x)), isinf(&imag(x))),
-        dtype if dtype.is_float() => eq(abs(x), full_like(x, f64::INFINITY)),
-        _ => full_of(x, false),
+pub fn isinf(x: impl ArrayLike) -> Array {
+    #[track_caller]
+    fn of(x: &Array) -> Array {
+        match x.dtype() {
+            dtype if dtype.is_complex() => bitwise_or(isinf(&real(x)), isinf(&imag(x))),
+            dtype if dtype.is_float() => eq(abs(x), full_like(x, f64::INFINITY)),
+            _ => full_of(x, false),
+        }
     }
+    of(&x.to_array())
 }
 
 /// Returns true for each element whose sign bit is set: negative numbers, `-0.0`, and some NaNs.
@@ -54,26 +63,30 @@ pub fn isinf(x: &Array) -> Array {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn signbit(x: &Array) -> Array {
-    let dtype = x.dtype();
-    // `f8E8M0FNU` consists of exponent bits only.
-    if !dtype.is_float() || dtype == DType::F8E8M0FNU {
-        if dtype.is_complex() {
-            let error = RuleError::dtype(format!("needs a real operand, got {dtype}"));
-            trace::throw_operands("signbit", error, &[x]);
+pub fn signbit(x: impl ArrayLike) -> Array {
+    #[track_caller]
+    fn of(x: &Array) -> Array {
+        let dtype = x.dtype();
+        // `f8E8M0FNU` consists of exponent bits only.
+        if !dtype.is_float() || dtype == DType::F8E8M0FNU {
+            if dtype.is_complex() {
+                let error = RuleError::dtype(format!("needs a real operand, got {dtype}"));
+                trace::throw_operands("signbit", error, &[x]);
+            }
+            return if dtype.is_signed() { lt(x, zeros_like(x)) } else { full_of(x, false) };
         }
-        return if dtype.is_signed() { lt(x, zeros_like(x)) } else { full_of(x, false) };
+        let as_integers = match dtype.bits() {
+            4 => DType::U4,
+            8 => DType::U8,
+            16 => DType::U16,
+            32 => DType::U32,
+            _ => DType::U64,
+        };
+        let bits = bitcast_convert_type(x, as_integers);
+        let magnitude = (1i128 << (dtype.bits() - 1)) - 1;
+        gt(&bits, full_like(&bits, Scalar::Int(magnitude)))
     }
-    let as_integers = match dtype.bits() {
-        4 => DType::U4,
-        8 => DType::U8,
-        16 => DType::U16,
-        32 => DType::U32,
-        _ => DType::U64,
-    };
-    let bits = bitcast_convert_type(x, as_integers);
-    let magnitude = (1i128 << (dtype.bits() - 1)) - 1;
-    gt(&bits, full_like(&bits, Scalar::Int(magnitude)))
+    of(&x.to_array())
 }
 
 #[track_caller]
@@ -84,20 +97,24 @@ fn full_of(x: &Array, value: bool) -> Array {
 /// Replaces NaN by 0 and infinities by the largest and smallest finite value of the dtype, in both
 /// parts of complex numbers. Integers stay.
 #[track_caller]
-pub fn nan_to_num(x: &Array) -> Array {
-    let dtype = x.dtype();
-    if dtype.is_complex() {
-        return complex(nan_to_num(&real(x)), nan_to_num(&imag(x)));
+pub fn nan_to_num(x: impl ArrayLike) -> Array {
+    #[track_caller]
+    fn of(x: &Array) -> Array {
+        let dtype = x.dtype();
+        if dtype.is_complex() {
+            return complex(nan_to_num(&real(x)), nan_to_num(&imag(x)));
+        }
+        if !dtype.is_float() {
+            return x.clone();
+        }
+        let bound = dtype.float_max();
+        let x = where_(&isnan(x), zeros_like(x), x);
+        let above = eq(&x, full_like(&x, f64::INFINITY));
+        let x = where_(&above, full_like(&x, bound), &x);
+        let below = eq(&x, full_like(&x, f64::NEG_INFINITY));
+        where_(&below, full_like(&x, -bound), &x)
     }
-    if !dtype.is_float() {
-        return x.clone();
-    }
-    let bound = dtype.float_max();
-    let x = where_(&isnan(x), zeros_like(x), x);
-    let above = eq(&x, full_like(&x, f64::INFINITY));
-    let x = where_(&above, full_like(&x, bound), &x);
-    let below = eq(&x, full_like(&x, f64::NEG_INFINITY));
-    where_(&below, full_like(&x, -bound), &x)
+    of(&x.to_array())
 }
 
 #[track_caller]

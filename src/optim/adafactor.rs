@@ -183,14 +183,14 @@ impl Transformation for ScaleByFactoredRms {
                     let row_axis = if short > long { short - 1 } else { short };
                     let mean = row.mean_axes(axes(row_axis as isize).keepdims());
                     let by_row = rsqrt(&(&*row / mean)).expand_dims(long as isize);
-                    let by_column = rsqrt(column).expand_dims(short as isize);
+                    let by_column = rsqrt(&*column).expand_dims(short as isize);
                     &leaf.update * by_row * by_column
                 }
                 None => {
                     let mean = &mut squares[n_unfactored];
                     n_unfactored += 1;
                     *mean = mix(mean, &square);
-                    &leaf.update * rsqrt(mean)
+                    &leaf.update * rsqrt(&*mean)
                 }
             };
         }

@@ -134,7 +134,8 @@ impl Elementwise for Real {
 /// Returns the real part of each element of `x`; a real array is returned unchanged. See [`Real`]
 /// for its rules.
 #[track_caller]
-pub fn real(x: &Array) -> Array {
+pub fn real(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     if x.dtype().is_complex() { bind1(Real, [x]) } else { x.clone() }
 }
 
@@ -177,7 +178,8 @@ impl Elementwise for Imag {
 /// Returns the imaginary part of each element of `x`, 0 for real numbers. See [`Imag`] for its
 /// rules.
 #[track_caller]
-pub fn imag(x: &Array) -> Array {
+pub fn imag(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     if x.dtype().is_complex() { bind1(Imag, [x]) } else { zeros_of(x.aval()) }
 }
 
@@ -234,7 +236,8 @@ impl Elementwise for Conj {
 /// [`Conj`] for its rules.
 #[doc(alias = "conjugate")]
 #[track_caller]
-pub fn conj(x: &Array) -> Array {
+pub fn conj(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     if x.dtype().is_complex() { bind1(Conj, [x]) } else { x.clone() }
 }
 
@@ -243,7 +246,8 @@ pub fn conj(x: &Array) -> Array {
 #[doc(alias = "arg")]
 #[doc(alias = "phase")]
 #[track_caller]
-pub fn angle(x: &Array) -> Array {
+pub fn angle(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     let x = inexact(x);
     if x.dtype().is_complex() { atan2(imag(&x), real(&x)) } else { atan2(zeros_like(&x), &x) }
 }

@@ -3,6 +3,7 @@
 use super::arithmetic::{add, div, mul, sub};
 use super::promote::inexact;
 use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, RuleResult, Sample, Scalar, bind1};
+use crate::primitives::ArrayLike;
 use crate::primitives::elementwise::{
     CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
@@ -42,7 +43,8 @@ impl Elementwise for Exp {
 /// Returns `e` to the power of each element of `x`. Integers become floats. See [`Exp`] for its
 /// rules.
 #[track_caller]
-pub fn exp(x: &Array) -> Array {
+pub fn exp(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Exp, [&inexact(x)])
 }
 
@@ -93,7 +95,8 @@ impl Elementwise for Exp2 {
 /// Returns 2 to the power of each element of `x`. Integers become floats. See [`Exp2`] for its
 /// rules.
 #[track_caller]
-pub fn exp2(x: &Array) -> Array {
+pub fn exp2(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Exp2, [&inexact(x)])
 }
 
@@ -127,7 +130,8 @@ impl Elementwise for Expm1 {
 /// Returns `exp(x) - 1` for each element of `x`, accurate near 0. Integers become floats. See
 /// [`Expm1`] for its rules.
 #[track_caller]
-pub fn expm1(x: &Array) -> Array {
+pub fn expm1(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Expm1, [&inexact(x)])
 }
 
@@ -161,7 +165,8 @@ impl Elementwise for Log {
 /// Returns the natural logarithm of each element of `x`: -∞ at 0, NaN below. Integers become
 /// floats. See [`Log`] for its rules.
 #[track_caller]
-pub fn log(x: &Array) -> Array {
+pub fn log(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Log, [&inexact(x)])
 }
 
@@ -195,7 +200,8 @@ impl Elementwise for Log1p {
 /// Returns `log(1 + x)` for each element of `x`, accurate near 0. Integers become floats. See
 /// [`Log1p`] for its rules.
 #[track_caller]
-pub fn log1p(x: &Array) -> Array {
+pub fn log1p(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Log1p, [&inexact(x)])
 }
 
@@ -232,7 +238,8 @@ impl Elementwise for Logistic {
 #[doc(alias = "sigmoid")]
 #[doc(alias = "expit")]
 #[track_caller]
-pub fn logistic(x: &Array) -> Array {
+pub fn logistic(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Logistic, [&inexact(x)])
 }
 
@@ -270,7 +277,8 @@ impl Elementwise for Tanh {
 /// Returns the hyperbolic tangent of each element of `x`. Integers become floats. See [`Tanh`] for
 /// its rules.
 #[track_caller]
-pub fn tanh(x: &Array) -> Array {
+pub fn tanh(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Tanh, [&inexact(x)])
 }
 

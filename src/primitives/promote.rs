@@ -1,6 +1,6 @@
 //! Implicit promotion and broadcasting of operands, before the strict primitives.
 
-use super::constant::fill_of;
+use super::constant::{fill_of, scalar};
 use super::convert::convert_to;
 use super::shape::broadcast_to;
 use crate::core::{Array, Aval, DType, Loc, RuleError, RuleResult, Scalar, Shape, promote, trace};
@@ -23,6 +23,14 @@ pub enum Like<'a> {
 pub trait ArrayLike {
     /// The operand.
     fn like(&self) -> Like<'_>;
+    /// Returns the operand as an array; a number becomes a weakly typed scalar.
+    #[track_caller]
+    fn to_array(&self) -> Array {
+        match self.like() {
+            Like::Array(x) => x.clone(),
+            Like::Scalar(value) => scalar(value),
+        }
+    }
 }
 
 impl ArrayLike for Array {

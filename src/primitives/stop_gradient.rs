@@ -2,6 +2,7 @@
 
 use super::rules::arity;
 use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, RuleResult, Sample, bind1};
+use crate::primitives::ArrayLike;
 use crate::primitives::elementwise::{CostRule, Derivative, Elementwise, Lowering, TypeRule};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,7 @@ impl Elementwise for StopGradient {
 
 /// Returns `x`, which derivatives treat as a constant. See [`StopGradient`] for its rules.
 #[track_caller]
-pub fn stop_gradient(x: &Array) -> Array {
+pub fn stop_gradient(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(StopGradient, [x])
 }

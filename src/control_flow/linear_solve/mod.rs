@@ -114,7 +114,7 @@ impl LinearSolve {
             &[tangents.captured[0], &dx[..]].concat(),
         );
         let pairs = tangents.b.iter().zip(&dmatvec);
-        pairs.map(|(db, dmatvec)| db.add(&dmatvec.map(db.aval(), neg))).collect()
+        pairs.map(|(db, dmatvec)| db.add(&dmatvec.map(db.aval(), |x| neg(x)))).collect()
     }
 }
 

@@ -11,14 +11,16 @@ use std::f64::consts::PI;
 /// Converts degrees to radians: `x * π / 180`; integers become floats.
 #[doc(alias = "radians")]
 #[track_caller]
-pub fn deg2rad(x: &Array) -> Array {
+pub fn deg2rad(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     mul(inexact(x), PI / 180.0)
 }
 
 /// Converts radians to degrees: `x * 180 / π`; integers become floats.
 #[doc(alias = "degrees")]
 #[track_caller]
-pub fn rad2deg(x: &Array) -> Array {
+pub fn rad2deg(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     mul(inexact(x), 180.0 / PI)
 }
 
@@ -57,16 +59,20 @@ pub fn hypot(x: impl ArrayLike, y: impl ArrayLike) -> Array {
 ///
 /// Near 0 a polynomial replaces the quotient, so that derivatives up to the fifth are exact there.
 #[track_caller]
-pub fn sinc(x: &Array) -> Array {
-    let angle = mul(inexact(x), PI);
-    // The first omitted term, `x⁶ / 5040`, is far below half a unit in the last place here.
-    let near = lt(abs(&angle), angle.dtype().epsilon().powf(1.0 / 6.0));
-    let safe = where_(&near, full_like(&angle, 1), &angle);
-    let quotient = div(sin(&safe), &safe);
-    let inner = where_(&near, &angle, zeros_like(&angle));
-    let squared = integer_pow(&inner, 2);
-    let series = add(mul(&squared, add(mul(&squared, 1.0 / 120.0), -1.0 / 6.0)), 1.0);
-    where_(&near, convert_element_type(&series, angle.dtype()), quotient)
+pub fn sinc(x: impl ArrayLike) -> Array {
+    #[track_caller]
+    fn of(x: &Array) -> Array {
+        let angle = mul(inexact(x), PI);
+        // The first omitted term, `x⁶ / 5040`, is far below half a unit in the last place here.
+        let near = lt(abs(&angle), angle.dtype().epsilon().powf(1.0 / 6.0));
+        let safe = where_(&near, full_like(&angle, 1), &angle);
+        let quotient = div(sin(&safe), &safe);
+        let inner = where_(&near, &angle, zeros_like(&angle));
+        let squared = integer_pow(&inner, 2);
+        let series = add(mul(&squared, add(mul(&squared, 1.0 / 120.0), -1.0 / 6.0)), 1.0);
+        where_(&near, convert_element_type(&series, angle.dtype()), quotient)
+    }
+    of(&x.to_array())
 }
 
 /// Options of [`unwrap_with`].

@@ -107,14 +107,16 @@ fn constant(x: &Array, value: bool) -> Array {
 /// dtype, use [`DType::is_complex`].
 #[doc(alias = "isrealobj")]
 #[track_caller]
-pub fn isreal(x: &Array) -> Array {
+pub fn isreal(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     if x.dtype().is_complex() { eq(imag(x), zeros_like(&imag(x))) } else { constant(x, true) }
 }
 
 /// Returns true for each element whose imaginary part is not 0; false for real dtypes.
 #[doc(alias = "iscomplexobj")]
 #[track_caller]
-pub fn iscomplex(x: &Array) -> Array {
+pub fn iscomplex(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     !isreal(x)
 }
 
@@ -134,12 +136,14 @@ fn is_infinity(name: &str, x: &Array, value: f64) -> Array {
 
 /// Returns true for each element that is +∞. Throws `Op` (dtype) for complex operands.
 #[track_caller]
-pub fn isposinf(x: &Array) -> Array {
+pub fn isposinf(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     is_infinity("isposinf", x, f64::INFINITY)
 }
 
 /// Returns true for each element that is -∞. Throws `Op` (dtype) for complex operands.
 #[track_caller]
-pub fn isneginf(x: &Array) -> Array {
+pub fn isneginf(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     is_infinity("isneginf", x, f64::NEG_INFINITY)
 }

@@ -1,6 +1,7 @@
 //! Mantissa, exponent and spacing of floating-point numbers.
 
 use crate::core::{Array, DType, RuleError, trace};
+use crate::primitives::ArrayLike;
 use crate::primitives::{
     add, bitcast_convert_type, bitwise_and, bitwise_or, bitwise_xor, clamp, convert_element_type,
     count_leading_zeros, eq, full_like, gt, inexact, is_finite, maximum, mul, neg, shift_left,
@@ -151,19 +152,23 @@ pub fn frexp(x: &Array) -> (Array, Array) {
 /// Integers become floats. NaN for infinities and NaN. Throws `Op` (dtype) for complex operands and
 /// for the 8-bit and 4-bit floats.
 #[track_caller]
-pub fn spacing(x: &Array) -> Array {
-    let x = inexact(x);
-    let Some(layout) = layout(x.dtype()) else {
-        let error = RuleError::dtype(format!("needs f16, bf16, f32 or f64, got {}", x.dtype()));
-        trace::throw_operands("spacing", error, &[&x]);
-    };
-    let Parts { sign, field, .. } = parts(&x, layout);
-    // Composed from bits, because arithmetic may flush subnormal numbers to 0.
-    let exponent = sub(maximum(&field, 1), layout.fraction as i64);
-    let normal = gt(&exponent, 0);
-    let subnormal = shift_left(1, maximum(add(&exponent, layout.fraction as i64 - 1), 0));
-    let step = shift_left(maximum(&exponent, 0), layout.fraction as i64);
-    let step = bitwise_or(sign, where_(&normal, step, subnormal));
-    let finite = is_finite(&x);
-    where_(&finite, bitcast_convert_type(&step, x.dtype()), full_like(&x, f64::NAN))
+pub fn spacing(x: impl ArrayLike) -> Array {
+    #[track_caller]
+    fn of(x: &Array) -> Array {
+        let x = inexact(x);
+        let Some(layout) = layout(x.dtype()) else {
+            let error = RuleError::dtype(format!("needs f16, bf16, f32 or f64, got {}", x.dtype()));
+            trace::throw_operands("spacing", error, &[&x]);
+        };
+        let Parts { sign, field, .. } = parts(&x, layout);
+        // Composed from bits, because arithmetic may flush subnormal numbers to 0.
+        let exponent = sub(maximum(&field, 1), layout.fraction as i64);
+        let normal = gt(&exponent, 0);
+        let subnormal = shift_left(1, maximum(add(&exponent, layout.fraction as i64 - 1), 0));
+        let step = shift_left(maximum(&exponent, 0), layout.fraction as i64);
+        let step = bitwise_or(sign, where_(&normal, step, subnormal));
+        let finite = is_finite(&x);
+        where_(&finite, bitcast_convert_type(&step, x.dtype()), full_like(&x, f64::NAN))
+    }
+    of(&x.to_array())
 }

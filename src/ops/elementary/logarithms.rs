@@ -14,14 +14,16 @@ use std::f64::consts::{LN_2, LN_10};
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn log2(x: &Array) -> Array {
+pub fn log2(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     div(log(&inexact(x)), LN_2)
 }
 
 /// Returns the logarithm to base 10 of each element; integers become floats. NaN for negative real
 /// numbers.
 #[track_caller]
-pub fn log10(x: &Array) -> Array {
+pub fn log10(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     div(log(&inexact(x)), LN_10)
 }
 

@@ -84,6 +84,7 @@ pub fn logical_xor(x: impl ArrayLike, y: impl ArrayLike) -> Array {
 
 /// Returns true for each element that is zero.
 #[track_caller]
-pub fn logical_not(x: &Array) -> Array {
+pub fn logical_not(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bitwise_not(&truth(x))
 }

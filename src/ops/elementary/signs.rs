@@ -35,7 +35,8 @@ pub fn copysign(x: impl ArrayLike, y: impl ArrayLike) -> Array {
 /// complex operands.
 #[doc(alias = "fix")]
 #[track_caller]
-pub fn trunc(x: &Array) -> Array {
+pub fn trunc(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     reject_complex("trunc", x);
     if x.dtype().is_float() { where_(&lt(x, zeros_like(x)), ceil(x), floor(x)) } else { x.clone() }
 }
@@ -54,24 +55,30 @@ pub fn modf(x: &Array) -> (Array, Array) {
 /// Returns the absolute value of each element as a float; [`abs`] keeps integers. Throws `Op`
 /// (dtype) for complex operands.
 #[track_caller]
-pub fn fabs(x: &Array) -> Array {
+pub fn fabs(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     reject_complex("fabs", x);
     abs(&inexact(x))
 }
 
 /// Returns the array itself, as `+x` in Python. Throws `Op` (dtype) for booleans.
 #[track_caller]
-pub fn positive(x: &Array) -> Array {
-    if x.dtype().is_bool() {
-        let error = RuleError::dtype("needs numbers, got bool");
-        trace::throw_operands("positive", error, &[x]);
+pub fn positive(x: impl ArrayLike) -> Array {
+    #[track_caller]
+    fn of(x: &Array) -> Array {
+        if x.dtype().is_bool() {
+            let error = RuleError::dtype("needs numbers, got bool");
+            trace::throw_operands("positive", error, &[x]);
+        }
+        x.clone()
     }
-    x.clone()
+    of(&x.to_array())
 }
 
 /// Returns `1 / x` of each element; integers become floats.
 #[track_caller]
-pub fn reciprocal(x: &Array) -> Array {
+pub fn reciprocal(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     div(1, inexact(x))
 }
 

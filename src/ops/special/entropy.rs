@@ -42,11 +42,15 @@ pub fn xlog1py(x: impl ArrayLike, y: impl ArrayLike) -> Array {
 
 /// Returns `-x * log(x)` in nats: 0 at 0, `-inf` for negative `x`. Integers become floats.
 #[track_caller]
-pub fn entr(x: &Array) -> Array {
-    let x = inexact(x);
-    let negative = lt(&x, zeros_like(&x));
-    let safe = where_(&negative, full_like(&x, 1), &x);
-    where_(&negative, full_like(&x, f64::NEG_INFINITY), neg(&xlogy(&safe, &safe)))
+pub fn entr(x: impl ArrayLike) -> Array {
+    #[track_caller]
+    fn of(x: &Array) -> Array {
+        let x = inexact(x);
+        let negative = lt(&x, zeros_like(&x));
+        let safe = where_(&negative, full_like(&x, 1), &x);
+        where_(&negative, full_like(&x, f64::NEG_INFINITY), neg(&xlogy(&safe, &safe)))
+    }
+    of(&x.to_array())
 }
 
 /// Returns `x * log(x / y)` in nats. The sum is the relative entropy of two distributions.

@@ -148,15 +148,19 @@ fn scaled_complement(x: &Array) -> Array {
 /// # Reference
 /// As [`wofz`]: it is `w(ix)`.
 #[track_caller]
-pub fn erfcx(x: &Array) -> Array {
-    Loc::caller().scope(|| {
-        let x = inexact(x);
-        if x.dtype().is_complex() {
-            return faddeeva(&times_i(&x));
-        }
-        let [y] = in_wide([x], |[x]| [scaled_complement(&x)]);
-        y
-    })
+pub fn erfcx(x: impl ArrayLike) -> Array {
+    #[track_caller]
+    fn of(x: &Array) -> Array {
+        Loc::caller().scope(|| {
+            let x = inexact(x);
+            if x.dtype().is_complex() {
+                return faddeeva(&times_i(&x));
+            }
+            let [y] = in_wide([x], |[x]| [scaled_complement(&x)]);
+            y
+        })
+    }
+    of(&x.to_array())
 }
 
 /// Returns `Σ (-2)ᵏ x^(2k+1) / (2k+1)!!`, for `|x|` below 1/2.

@@ -9,13 +9,17 @@ use std::f64::consts::PI;
 
 /// Returns the sign of Γ: 1 or -1, NaN at negative integers.
 #[track_caller]
-pub fn gammasgn(x: &Array) -> Array {
-    let x = inexact(x);
-    let down = floor(&x);
-    let odd = !eq(rem(&down, 2.0), 0.0);
-    let negative = lt(&x, 0.0);
-    let sign = where_(&(&negative & odd), full_like(&x, -1), full_like(&x, 1));
-    where_(&(negative & eq(&x, &down)), full_like(&x, f64::NAN), sign)
+pub fn gammasgn(x: impl ArrayLike) -> Array {
+    #[track_caller]
+    fn of(x: &Array) -> Array {
+        let x = inexact(x);
+        let down = floor(&x);
+        let odd = !eq(rem(&down, 2.0), 0.0);
+        let negative = lt(&x, 0.0);
+        let sign = where_(&(&negative & odd), full_like(&x, -1), full_like(&x, 1));
+        where_(&(negative & eq(&x, &down)), full_like(&x, f64::NAN), sign)
+    }
+    of(&x.to_array())
 }
 
 /// Returns `Γ(x)`: NaN at negative integers, infinite at 0. Integers become floats.
@@ -27,7 +31,8 @@ pub fn gammasgn(x: &Array) -> Array {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn gamma(x: &Array) -> Array {
+pub fn gamma(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     let x = inexact(x);
     mul(gammasgn(&x), exp(&lgamma(&x)))
 }
@@ -97,14 +102,16 @@ pub fn comb(n: impl ArrayLike, k: impl ArrayLike) -> Array {
 
 /// Returns the modified Bessel function of the first kind of order 0. Integers become floats.
 #[track_caller]
-pub fn i0(x: &Array) -> Array {
+pub fn i0(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     let x = inexact(x);
     mul(exp(&abs(&x)), bessel_i0e(&x))
 }
 
 /// Returns the modified Bessel function of the first kind of order 1. Integers become floats.
 #[track_caller]
-pub fn i1(x: &Array) -> Array {
+pub fn i1(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     let x = inexact(x);
     mul(exp(&abs(&x)), bessel_i1e(&x))
 }

@@ -13,7 +13,8 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 ///
 /// Throws `Op` (dtype) for complex operands.
 #[track_caller]
-pub fn ndtr(x: &Array) -> Array {
+pub fn ndtr(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     let [x] = real("ndtr", [x.like()]);
     mul(erfc(&mul(&x, -FRAC_1_SQRT_2)), 0.5)
 }
@@ -25,17 +26,21 @@ pub fn ndtr(x: &Array) -> Array {
 /// # Reference
 /// Abramowitz and Stegun, "Handbook of mathematical functions", 1964, 26.2.12, for the lower tail.
 #[track_caller]
-pub fn log_ndtr(x: &Array) -> Array {
-    let [x] = real("log_ndtr", [x.like()]);
-    // Below this bound eight terms of the asymptotic series reach the precision of the dtype.
-    let bound = if x.dtype().bits() == 64 { -20.0 } else { -10.0 };
-    let (far, upper) = (lt(&x, bound), gt(&x, 0.0));
-    // Each branch gets operands at which its derivative is finite.
-    let tail = where_(&far, &x, full_like(&x, bound));
-    let middle = where_(&(&far | &upper), full_like(&x, 0), &x);
-    let high = where_(&upper, &x, full_like(&x, 0));
-    let value = where_(&upper, log1p(&neg(&ndtr(&neg(&high)))), log(&ndtr(&middle)));
-    where_(&far, lower_tail(&tail), value)
+pub fn log_ndtr(x: impl ArrayLike) -> Array {
+    #[track_caller]
+    fn of(x: &Array) -> Array {
+        let [x] = real("log_ndtr", [x.like()]);
+        // Below this bound eight terms of the asymptotic series reach the precision of the dtype.
+        let bound = if x.dtype().bits() == 64 { -20.0 } else { -10.0 };
+        let (far, upper) = (lt(&x, bound), gt(&x, 0.0));
+        // Each branch gets operands at which its derivative is finite.
+        let tail = where_(&far, &x, full_like(&x, bound));
+        let middle = where_(&(&far | &upper), full_like(&x, 0), &x);
+        let high = where_(&upper, &x, full_like(&x, 0));
+        let value = where_(&upper, log1p(&neg(&ndtr(&neg(&high)))), log(&ndtr(&middle)));
+        where_(&far, lower_tail(&tail), value)
+    }
+    of(&x.to_array())
 }
 
 /// Returns `log φ(x) - log(-x) + log(1 - 1/x² + 3/x⁴ - 15/x⁶ …)`.

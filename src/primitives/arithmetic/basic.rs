@@ -39,7 +39,8 @@ impl Elementwise for Neg {
 /// Negates each element of `x`. See [`Neg`] for its rules.
 #[doc(alias = "negative")]
 #[track_caller]
-pub fn neg(x: &Array) -> Array {
+pub fn neg(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Neg, [x])
 }
 

@@ -130,7 +130,8 @@ pub fn integer_pow(x: &Array, exponent: i32) -> Array {
 
 /// Squares each element of `x`.
 #[track_caller]
-pub fn square(x: &Array) -> Array {
+pub fn square(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     integer_pow(x, 2)
 }
 

@@ -3,6 +3,7 @@
 use super::basic::{div, mul};
 use super::powers::integer_pow;
 use crate::core::{Array, DType, Exemplar, Sample, bind1};
+use crate::primitives::ArrayLike;
 use crate::primitives::elementwise::{
     CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
@@ -41,7 +42,8 @@ impl Elementwise for Sqrt {
 /// Returns the square root of each element of `x`, NaN below 0. Integers become floats. See
 /// [`Sqrt`] for its rules.
 #[track_caller]
-pub fn sqrt(x: &Array) -> Array {
+pub fn sqrt(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Sqrt, [&inexact(x)])
 }
 
@@ -78,7 +80,8 @@ impl Elementwise for Rsqrt {
 /// Returns `1 / sqrt(x)` for each element of `x`: ∞ at 0, NaN below. Integers become floats. See
 /// [`Rsqrt`] for its rules.
 #[track_caller]
-pub fn rsqrt(x: &Array) -> Array {
+pub fn rsqrt(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Rsqrt, [&inexact(x)])
 }
 
@@ -114,7 +117,8 @@ impl Elementwise for Cbrt {
 /// Returns the cube root of each element of `x`. Integers become floats. See [`Cbrt`] for its
 /// rules.
 #[track_caller]
-pub fn cbrt(x: &Array) -> Array {
+pub fn cbrt(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Cbrt, [&inexact(x)])
 }
 

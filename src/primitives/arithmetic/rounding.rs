@@ -46,7 +46,8 @@ impl Elementwise for Floor {
 /// Rounds each element of `x` down to an integer. Integer arrays are returned unchanged. See
 /// [`Floor`] for its rules.
 #[track_caller]
-pub fn floor(x: &Array) -> Array {
+pub fn floor(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     if x.dtype().is_integer() { x.clone() } else { bind1(Floor, [x]) }
 }
 
@@ -79,7 +80,8 @@ impl Elementwise for Ceil {
 /// Rounds each element of `x` up to an integer. Integer arrays are returned unchanged. See [`Ceil`]
 /// for its rules.
 #[track_caller]
-pub fn ceil(x: &Array) -> Array {
+pub fn ceil(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     if x.dtype().is_integer() { x.clone() } else { bind1(Ceil, [x]) }
 }
 
@@ -154,14 +156,16 @@ fn round_by(x: &Array, rounding_method: RoundingMethod) -> Array {
 #[doc(alias = "rint")]
 #[doc(alias = "round_half_even")]
 #[track_caller]
-pub fn round(x: &Array) -> Array {
+pub fn round(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     round_by(x, RoundingMethod::ToNearestEven)
 }
 
 /// Rounds each element of `x` to the nearest integer, ties away from zero as `f32::round` does.
 /// Integer arrays are returned unchanged. See [`Round`] for its rules.
 #[track_caller]
-pub fn round_half_away(x: &Array) -> Array {
+pub fn round_half_away(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     round_by(x, RoundingMethod::AwayFromZero)
 }
 

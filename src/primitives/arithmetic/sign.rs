@@ -73,7 +73,8 @@ impl Elementwise for Abs {
 /// integers and booleans are returned unchanged. See [`Abs`] for its rules.
 #[doc(alias = "absolute")]
 #[track_caller]
-pub fn abs(x: &Array) -> Array {
+pub fn abs(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     if x.dtype().is_unsigned() || x.dtype().is_bool() { x.clone() } else { bind1(Abs, [x]) }
 }
 
@@ -131,7 +132,8 @@ impl Elementwise for Sign {
 /// Returns the sign of each element of `x`: -1, 0 or 1. For a complex element it is `x / abs(x)`.
 /// See [`Sign`] for its rules.
 #[track_caller]
-pub fn sign(x: &Array) -> Array {
+pub fn sign(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Sign, [x])
 }
 
@@ -180,7 +182,8 @@ impl Elementwise for IsFinite {
 /// [`IsFinite`] for its rules.
 #[doc(alias = "isfinite")]
 #[track_caller]
-pub fn is_finite(x: &Array) -> Array {
+pub fn is_finite(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(IsFinite, [x])
 }
 

@@ -142,7 +142,8 @@ impl Elementwise for Not {
 #[doc(alias = "logical_not")]
 #[doc(alias = "bitwise_invert")]
 #[track_caller]
-pub fn bitwise_not(x: &Array) -> Array {
+pub fn bitwise_not(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Not, [x])
 }
 

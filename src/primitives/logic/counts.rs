@@ -1,6 +1,7 @@
 //! Bit counts.
 
 use crate::core::{Array, DType, Exemplar, Sample, bind1};
+use crate::primitives::ArrayLike;
 use crate::primitives::elementwise::{
     CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
@@ -41,7 +42,8 @@ impl Elementwise for PopulationCount {
 #[doc(alias = "bitwise_count")]
 #[doc(alias = "popcnt")]
 #[track_caller]
-pub fn population_count(x: &Array) -> Array {
+pub fn population_count(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(PopulationCount, [x])
 }
 
@@ -82,7 +84,8 @@ impl Elementwise for CountLeadingZeros {
 /// the dtype for 0. See [`CountLeadingZeros`] for its rules.
 #[doc(alias = "clz")]
 #[track_caller]
-pub fn count_leading_zeros(x: &Array) -> Array {
+pub fn count_leading_zeros(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(CountLeadingZeros, [x])
 }
 

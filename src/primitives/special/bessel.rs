@@ -2,6 +2,7 @@
 
 use super::lower_chlo;
 use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, Primitive, RuleResult, Sample, bind1};
+use crate::primitives::ArrayLike;
 use crate::primitives::arithmetic::{abs, add, div, mul, sign, sqrt, sub};
 use crate::primitives::comparison::{gt, le};
 use crate::primitives::composite::lower_as_function;
@@ -156,7 +157,8 @@ impl Elementwise for BesselI0e {
 /// ```
 #[doc(alias = "i0e")]
 #[track_caller]
-pub fn bessel_i0e(x: &Array) -> Array {
+pub fn bessel_i0e(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(BesselI0e, [&inexact(x)])
 }
 
@@ -200,7 +202,8 @@ impl Elementwise for BesselI1e {
 /// Reference: DLMF, sections 10.25 and 10.29 for the derivative.
 #[doc(alias = "i1e")]
 #[track_caller]
-pub fn bessel_i1e(x: &Array) -> Array {
+pub fn bessel_i1e(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(BesselI1e, [&inexact(x)])
 }
 

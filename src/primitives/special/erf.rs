@@ -1,6 +1,7 @@
 //! The error function, its complement and its inverse.
 
 use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, RuleResult, Sample, bind1};
+use crate::primitives::ArrayLike;
 use crate::primitives::arithmetic::{mul, neg};
 use crate::primitives::elementwise::{
     CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
@@ -45,7 +46,8 @@ impl Elementwise for Erf {
 /// Returns the error function of each element of `x`. Integers become floats. See [`Erf`] for its
 /// rules.
 #[track_caller]
-pub fn erf(x: &Array) -> Array {
+pub fn erf(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Erf, [&inexact(x)])
 }
 
@@ -97,7 +99,8 @@ impl Elementwise for Erfc {
 /// Returns `1 - erf(x)` for each element of `x`, accurate in the tail. Integers become floats. See
 /// [`Erfc`] for its rules.
 #[track_caller]
-pub fn erfc(x: &Array) -> Array {
+pub fn erfc(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Erfc, [&inexact(x)])
 }
 
@@ -133,7 +136,8 @@ impl Elementwise for ErfInv {
 /// floats. See [`ErfInv`] for its rules.
 /// [`ErfInv`] for its rules.
 #[track_caller]
-pub fn erf_inv(x: &Array) -> Array {
+pub fn erf_inv(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(ErfInv, [&inexact(x)])
 }
 

@@ -74,7 +74,8 @@ impl Elementwise for Lgamma {
 /// ```
 #[doc(alias = "gammaln")]
 #[track_caller]
-pub fn lgamma(x: &Array) -> Array {
+pub fn lgamma(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Lgamma, [&inexact(x)])
 }
 
@@ -134,7 +135,8 @@ impl Elementwise for Digamma {
 /// Reference: DLMF, section 5.2.
 #[doc(alias = "psi")]
 #[track_caller]
-pub fn digamma(x: &Array) -> Array {
+pub fn digamma(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Digamma, [&inexact(x)])
 }
 

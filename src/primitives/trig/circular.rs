@@ -2,6 +2,7 @@
 
 use super::complex::{Wave, lower_wave};
 use crate::core::{Array, DType, Exemplar, Sample, bind1};
+use crate::primitives::ArrayLike;
 use crate::primitives::arithmetic::{add, mul, neg};
 use crate::primitives::elementwise::{
     CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
@@ -38,7 +39,8 @@ impl Elementwise for Sin {
 /// Returns the sine of each element of `x`, in radians. Integers become floats. See [`Sin`] for its
 /// rules.
 #[track_caller]
-pub fn sin(x: &Array) -> Array {
+pub fn sin(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Sin, [&inexact(x)])
 }
 
@@ -72,7 +74,8 @@ impl Elementwise for Cos {
 /// Returns the cosine of each element of `x`, in radians. Integers become floats. See [`Cos`] for
 /// its rules.
 #[track_caller]
-pub fn cos(x: &Array) -> Array {
+pub fn cos(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Cos, [&inexact(x)])
 }
 
@@ -106,7 +109,8 @@ impl Elementwise for Tan {
 /// Returns the tangent of each element of `x`, in radians. Integers become floats. See [`Tan`] for
 /// its rules.
 #[track_caller]
-pub fn tan(x: &Array) -> Array {
+pub fn tan(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Tan, [&inexact(x)])
 }
 

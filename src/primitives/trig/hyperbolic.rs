@@ -2,6 +2,7 @@
 
 use super::complex::{Wave, lower_wave};
 use crate::core::{Array, DType, Exemplar, Sample, bind1};
+use crate::primitives::ArrayLike;
 use crate::primitives::arithmetic::{add, div, mul, rsqrt, sub};
 use crate::primitives::elementwise::{
     CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
@@ -39,7 +40,8 @@ impl Elementwise for Sinh {
 /// Returns the hyperbolic sine of each element of `x`. Integers become floats. See [`Sinh`] for its
 /// rules.
 #[track_caller]
-pub fn sinh(x: &Array) -> Array {
+pub fn sinh(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Sinh, [&inexact(x)])
 }
 
@@ -73,7 +75,8 @@ impl Elementwise for Cosh {
 /// Returns the hyperbolic cosine of each element of `x`. Integers become floats. See [`Cosh`] for
 /// its rules.
 #[track_caller]
-pub fn cosh(x: &Array) -> Array {
+pub fn cosh(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Cosh, [&inexact(x)])
 }
 
@@ -108,7 +111,8 @@ impl Elementwise for Asinh {
 /// [`Asinh`] for its rules.
 #[doc(alias = "arcsinh")]
 #[track_caller]
-pub fn asinh(x: &Array) -> Array {
+pub fn asinh(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Asinh, [&inexact(x)])
 }
 
@@ -151,7 +155,8 @@ impl Elementwise for Acosh {
 /// [`Acosh`] for its rules.
 #[doc(alias = "arccosh")]
 #[track_caller]
-pub fn acosh(x: &Array) -> Array {
+pub fn acosh(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Acosh, [&inexact(x)])
 }
 
@@ -187,7 +192,8 @@ impl Elementwise for Atanh {
 /// Integers become floats. See [`Atanh`] for its rules.
 #[doc(alias = "arctanh")]
 #[track_caller]
-pub fn atanh(x: &Array) -> Array {
+pub fn atanh(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Atanh, [&inexact(x)])
 }
 

@@ -53,7 +53,8 @@ impl Elementwise for Asin {
 /// Integers become floats. See [`Asin`] for its rules.
 #[doc(alias = "arcsin")]
 #[track_caller]
-pub fn asin(x: &Array) -> Array {
+pub fn asin(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Asin, [&inexact(x)])
 }
 
@@ -88,7 +89,8 @@ impl Elementwise for Acos {
 /// Integers become floats. See [`Acos`] for its rules.
 #[doc(alias = "arccos")]
 #[track_caller]
-pub fn acos(x: &Array) -> Array {
+pub fn acos(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Acos, [&inexact(x)])
 }
 
@@ -143,7 +145,8 @@ impl Elementwise for Atan {
 /// [`Atan`] for its rules.
 #[doc(alias = "arctan")]
 #[track_caller]
-pub fn atan(x: &Array) -> Array {
+pub fn atan(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
     bind1(Atan, [&inexact(x)])
 }
 
