@@ -34,7 +34,7 @@ impl Mlp {
     }
 
     fn forward(&self, x: &Array, policy: &Policy) -> Array {
-        let layer = |(layer, x): &(nn::Linear, Array)| relu(&layer.forward(x));
+        let layer = |(layer, x): &(nn::Linear, Array)| relu(layer.forward(x));
         let layer = remat_with(layer, RematOptions { policy: policy.clone() });
         let hidden = self.layers.iter().fold(x.clone(), |x, own| layer(&(own.clone(), x)));
         self.head.forward(&hidden)

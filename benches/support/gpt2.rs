@@ -80,14 +80,14 @@ impl Block {
         let (q, k, v) = (heads(&parts[0]), heads(&parts[1]), heads(&parts[2]));
         let scores = einsum("bqhd,bkhd->bhqk", [&q, &k]) / ((c / HEADS) as f32).sqrt();
         let past = tril(&ones([t, t], DType::Bool), 0);
-        let weights = softmax(&where_(&past, &scores, -1e10), -1);
+        let weights = softmax(where_(&past, &scores, -1e10), -1);
         let mixed = einsum("bhqk,bkhd->bqhd", [&weights, &v]);
         self.project.forward(&reshape(&mixed, [b, t, c]))
     }
 
     fn forward(&self, x: &Array) -> Array {
         let x = x + &self.attend(&self.before_attention.forward(x));
-        let wide = gelu(&self.widen.forward(&self.before_mlp.forward(&x)));
+        let wide = gelu(self.widen.forward(&self.before_mlp.forward(&x)));
         &x + &self.narrow.forward(&wide)
     }
 }

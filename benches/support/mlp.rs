@@ -31,7 +31,7 @@ impl Mlp {
 
     fn forward(&self, images: &Array) -> Array {
         let (head, hidden) = self.layers.split_last().expect("a model has layers");
-        head.forward(&hidden.iter().fold(images.clone(), |x, layer| gelu(&layer.forward(&x))))
+        head.forward(&hidden.iter().fold(images.clone(), |x, layer| gelu(layer.forward(&x))))
     }
 }
 

@@ -123,7 +123,7 @@ fn draw(model: &Denoiser, classes: &Array, pixels: usize, key: random::Key) -> A
         let variance = (1.0 - &before) * (1.0 - &kept) / (1.0 - &left);
         let noise_step =
             random::normal(random::fold_in(key.clone(), &time), [b, pixels], DType::F32);
-        mean + noise_step * sqrt(&maximum(variance, 0.0))
+        mean + noise_step * sqrt(maximum(variance, 0.0))
     };
     fori_loop(0, TIMES as i32, step, random::normal(first, [b, pixels], DType::F32))
 }

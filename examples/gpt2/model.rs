@@ -223,7 +223,7 @@ impl Attention {
 
 impl Mlp {
     fn forward(&self, x: &Array, key: Option<Key>) -> Array {
-        self.drop.forward(&self.c_proj.forward(&gelu(&self.c_fc.forward(x))), key)
+        self.drop.forward(&self.c_proj.forward(&gelu(self.c_fc.forward(x))), key)
     }
 }
 

@@ -122,18 +122,18 @@ impl Experts {
     fn sorted(&self, x: &Array) -> (Array, Array, Array) {
         let [b, t, width] = x.dims();
         let (n, x) = (b * t, reshape(x, [b * t, width]));
-        let chances = softmax(&self.router.forward(&x), -1);
+        let chances = softmax(self.router.forward(&x), -1);
         let [_, experts] = chances.dims();
         let room = (CAPACITY * (n * CHOICES) as f64 / experts as f64).ceil() as usize;
 
         let (shares, chosen) = top_k(&chances, CHOICES, -1);
         let shares = &shares / shares.sum_axes(axes(-1).keepdims());
         // First choices queue before second choices: `[choices · tokens, experts]`.
-        let wishes = one_hot(&chosen.transpose([1, 0]), experts);
+        let wishes = one_hot(chosen.transpose([1, 0]), experts);
         let queue = reshape(&wishes, [CHOICES * n, experts]);
         let before = (&queue.cumsum_axis(0) - &queue) * &queue;
         // A token beyond the capacity gets a row of zeros.
-        let place = one_hot(&before.sum_axes([-1]).astype(DType::I32), room);
+        let place = one_hot(before.sum_axes([-1]).astype(DType::I32), room);
         let places = reshape(&einsum("xe,xr->xer", [&queue, &place]), [CHOICES, n, experts, room]);
 
         let queues = einsum("kser,sc->erc", [&places, &x]);
@@ -145,7 +145,7 @@ impl Experts {
 
     /// Applies the experts to their queues, `[experts, …, width]`.
     fn work(&self, queues: &Array) -> Array {
-        let hidden = gelu(&einsum("erc,ech->erh", [queues, &self.up]));
+        let hidden = gelu(einsum("erc,ech->erh", [queues, &self.up]));
         einsum("erh,ehc->erc", [&hidden, &self.down])
     }
 }

@@ -198,7 +198,7 @@ impl Model for Perceptron {
     type Block = nn::Mlp;
 
     fn start(&self, images: &Array) -> Array {
-        gelu(&self.first.forward(images))
+        gelu(self.first.forward(images))
     }
 
     fn block(block: &nn::Mlp, x: &Array) -> Array {

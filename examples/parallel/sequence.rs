@@ -63,7 +63,7 @@ fn ring_attention(query: &Array, key: &Array, value: &Array) -> Array {
 
     // The device's own keys come first: each query sees at least its own key.
     let first = scores(key, &own);
-    let largest = stop_gradient(&first.max_axes(last()));
+    let largest = stop_gradient(first.max_axes(last()));
     let weights = exp(&(first - &largest));
     let (sum, mixed) = (weights.sum_axes(last()), mix(&weights, value));
 
@@ -72,7 +72,7 @@ fn ring_attention(query: &Array, key: &Array, value: &Array) -> Array {
         let (keys, values) = ppermute(&(keys, values), AXIS, &to_next);
         let from = (&own + devices as i32 - &round) % devices as i32;
         let scores = scores(&keys, &from);
-        let higher = maximum(&largest, stop_gradient(&scores.max_axes(last())));
+        let higher = maximum(&largest, stop_gradient(scores.max_axes(last())));
         let (before, weights) = (exp(&(&largest - &higher)), exp(&(scores - &higher)));
         let sum = sum * &before + weights.sum_axes(last());
         let mixed = mixed * &before + mix(&weights, &values);

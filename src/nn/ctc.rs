@@ -88,7 +88,7 @@ pub fn ctc_loss_with(
     let states = concatenate(&[reshape(&pairs, [b, 2 * n]), full([b, 1], blank as i32)], -1);
     // The log-probability of each state in each frame, `[t, b, n_states]`.
     let dtype = wide(logits.dtype());
-    let log_p = log_softmax(&convert_element_type(logits, dtype), -1);
+    let log_p = log_softmax(convert_element_type(logits, dtype), -1);
     let classes = states.expand_dims(1).broadcast_to([b, t, n_states]);
     let emissions = take_along_axis(&log_p, &classes, -1).swapaxes(0, 1);
     // A blank between two different labels may be skipped.
@@ -109,7 +109,7 @@ pub fn ctc_loss_with(
     // The last state is the last label, or the blank after it.
     let end = reshape(&(convert_element_type(label_lengths, DType::I32) * 2), [b, 1]);
     let is_end = eq(&state, &end) | eq(&state, &end - 1);
-    let total = logsumexp(&where_(&is_end, alpha, log_zeros), -1);
+    let total = logsumexp(where_(&is_end, alpha, log_zeros), -1);
     convert_element_type(&-total, logits.dtype())
 }
 

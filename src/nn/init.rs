@@ -171,7 +171,7 @@ pub fn variance_scaling_with(
         }
         Distribution::Uniform => {
             let unit = random::uniform(key, shape, dtype, -1.0..1.0);
-            mul(unit, sqrt(&mul(number(3.0, dtype), variance)))
+            mul(unit, sqrt(mul(number(3.0, dtype), variance)))
         }
     }
 }

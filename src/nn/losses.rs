@@ -236,7 +236,7 @@ pub fn kl_divergence(log_predictions: &Array, targets: &Array) -> Array {
     expect_axis("kl_divergence", log_predictions, targets);
     let is_zero = eq(targets, 0);
     // The argument of the logarithm is 1 there, so that the derivative is not NaN.
-    let log_targets = where_(&is_zero, 0, log(&where_(&is_zero, 1, targets)));
+    let log_targets = where_(&is_zero, 0, log(where_(&is_zero, 1, targets)));
     reduce_sum(&mul(targets, log_targets - log_predictions), &[-1])
 }
 

@@ -69,7 +69,7 @@ pub fn confusion_matrix(predictions: &Array, labels: &Array, n_classes: usize) -
         );
         throw_operands("confusion_matrix", RuleError::shape(message), &[predictions, labels]);
     }
-    let rows = |x: &Array| one_hot(&x.reshape([x.size()]), n_classes);
+    let rows = |x: &Array| one_hot(x.reshape([x.size()]), n_classes);
     // Counts are exact in f32 up to 2²⁴ examples at once.
     let counts = rows(labels).t().matmul(&rows(predictions));
     convert_element_type(&counts, DType::I32)

@@ -102,7 +102,7 @@ pub fn gelu_with(x: impl ArrayLike, options: GeluOptions) -> Array {
         return gelu(x);
     }
     let x = inexact(x);
-    let tail = erfc(&mul(neg(&x), std::f64::consts::FRAC_1_SQRT_2));
+    let tail = erfc(mul(neg(&x), std::f64::consts::FRAC_1_SQRT_2));
     mul(mul(&x, 0.5), tail)
 }
 
@@ -117,7 +117,7 @@ pub fn sigmoid(x: impl ArrayLike) -> Array {
 #[track_caller]
 pub fn log_sigmoid(x: impl ArrayLike) -> Array {
     let x = &x.to_array();
-    neg(&softplus(&neg(x)))
+    neg(softplus(neg(x)))
 }
 
 /// Returns `x * sigmoid(x)`.
@@ -163,7 +163,7 @@ pub fn glu(x: impl ArrayLike, axis: isize) -> Array {
 #[track_caller]
 fn stable_max(name: &str, x: &Array, axes: &Axes) -> Array {
     let resolved = super::axes::signed(&axes.resolve(name, x));
-    axes.restore(name, x, &stop_gradient(&reduce_max(x, &resolved)))
+    axes.restore(name, x, &stop_gradient(reduce_max(x, &resolved)))
 }
 
 /// Returns `exp(x)` divided by its sum along `axes`. JAX's default axis is -1. Integers become
@@ -181,7 +181,7 @@ fn stable_max(name: &str, x: &Array, axes: &Axes) -> Array {
 pub fn softmax(x: impl ArrayLike, axes: impl Into<Axes>) -> Array {
     let x = &x.to_array();
     let (x, axes) = (inexact(x), axes.into().keepdims());
-    let unnormalized = exp(&sub(&x, stable_max("softmax", &x, &axes)));
+    let unnormalized = exp(sub(&x, stable_max("softmax", &x, &axes)));
     div(&unnormalized, unnormalized.sum_axes(axes))
 }
 
@@ -192,7 +192,7 @@ pub fn log_softmax(x: impl ArrayLike, axes: impl Into<Axes>) -> Array {
     let x = &x.to_array();
     let (x, axes) = (inexact(x), axes.into().keepdims());
     let shifted = sub(&x, stable_max("log_softmax", &x, &axes));
-    sub(&shifted, log(&exp(&shifted).sum_axes(axes)))
+    sub(&shifted, log(exp(&shifted).sum_axes(axes)))
 }
 
 /// Returns `log(sum(exp(x)))` along `axes`, without overflow. The result is `-inf` where all
@@ -244,12 +244,12 @@ pub fn logsumexp_with(
     let max = stable_max(NAME, &ordered, &keepdims);
     // An infinite maximum would give inf - inf.
     let max = where_(&is_finite(&max), &max, zeros_like(&max));
-    let terms = exp(&sub(&x, &max));
+    let terms = exp(sub(&x, &max));
     let terms = match &factors {
         None => terms,
         Some(factors) => mul(terms, factors),
     };
-    let full = add(log(&terms.sum_axes(keepdims)), &max);
+    let full = add(log(terms.sum_axes(keepdims)), &max);
     let reduced = reshape(&full, without_axes(x.shape(), &axes.resolve(NAME, &x)));
     axes.restore(NAME, &x, &reduced)
 }
@@ -262,7 +262,7 @@ pub fn standardize(x: impl ArrayLike, axes: impl Into<Axes>, epsilon: f64) -> Ar
     let (x, axes) = (inexact(x), axes.into().keepdims());
     let centred = sub(&x, x.mean_axes(axes.clone()));
     let variance = x.var_axes(axes);
-    mul(&centred, rsqrt(&add(variance, epsilon)))
+    mul(&centred, rsqrt(add(variance, epsilon)))
 }
 
 /// Returns `x` where it is positive, else `alpha * (exp(x / alpha) - 1)`. Unlike [`elu`], its
@@ -276,14 +276,14 @@ pub fn celu(x: impl ArrayLike, alpha: f64) -> Array {
     let x = inexact(x);
     let positive = gt(&x, 0);
     let negative = where_(&positive, zeros_like(&x), &x);
-    where_(&positive, &x, mul(expm1(&div(negative, alpha)), alpha))
+    where_(&positive, &x, mul(expm1(div(negative, alpha)), alpha))
 }
 
 /// Returns `relu6(x + 3) / 6`, a piecewise linear sigmoid.
 #[track_caller]
 pub fn hard_sigmoid(x: impl ArrayLike) -> Array {
     let x = &x.to_array();
-    div(relu6(&add(inexact(x), 3)), 6)
+    div(relu6(add(inexact(x), 3)), 6)
 }
 
 /// Returns `x * hard_sigmoid(x)`.
@@ -305,7 +305,7 @@ pub fn hard_silu(x: impl ArrayLike) -> Array {
 pub fn mish(x: impl ArrayLike) -> Array {
     let x = &x.to_array();
     let x = inexact(x);
-    mul(&x, tanh(&softplus(&x)))
+    mul(&x, tanh(softplus(&x)))
 }
 
 /// Returns `(x + sqrt(x² + b)) / 2`, a smooth [`relu`]. JAX's default `b` is 4.
@@ -316,7 +316,7 @@ pub fn mish(x: impl ArrayLike) -> Array {
 pub fn squareplus(x: impl ArrayLike, b: f64) -> Array {
     let x = &x.to_array();
     let x = inexact(x);
-    mul(add(&x, crate::primitives::sqrt(&add(mul(&x, &x), b))), 0.5)
+    mul(add(&x, crate::primitives::sqrt(add(mul(&x, &x), b))), 0.5)
 }
 
 /// Returns 0 below -1, `x` above 1, and `(x + 1)² / 4` in between: a smooth [`relu`].
@@ -349,8 +349,8 @@ pub fn log1mexp(x: impl ArrayLike) -> Array {
         // Each branch gets operands at which its derivative is finite.
         let (low, high) =
             (where_(&small, &x, full_like(&x, 0.5)), where_(&small, full_like(&x, 1), &x));
-        let near = log(&neg(&expm1(&neg(&low))));
-        where_(&small, near, crate::primitives::log1p(&neg(&exp(&neg(&high)))))
+        let near = log(neg(expm1(neg(&low))));
+        where_(&small, near, crate::primitives::log1p(neg(exp(neg(&high)))))
     }
     of(&x.to_array())
 }

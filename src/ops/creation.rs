@@ -148,7 +148,7 @@ pub fn geomspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Arr
         sign(&start)
     };
     let (low, high) = (div(&start, &sign), div(&stop, &sign));
-    let inner = exp(&linspace(log(&low), log(&high), num));
+    let inner = exp(linspace(log(&low), log(&high), num));
     let middle = mul(&sign, inner);
     if num < 2 {
         return middle;

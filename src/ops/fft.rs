@@ -207,7 +207,7 @@ pub fn hfft_with(x: &Array, options: FftOptions) -> Array {
     let axis = expect_axis("hfft", options.axis, x.rank(), x);
     let n = options.n.unwrap_or(2 * x.shape()[axis].saturating_sub(1));
     let swapped = FftOptions { n: Some(n), norm: options.norm.swapped(), ..options };
-    irfft_with(&conj(&to_complex(x)), swapped)
+    irfft_with(&conj(to_complex(x)), swapped)
 }
 
 /// Returns the inverse of [`hfft`].
@@ -219,7 +219,7 @@ pub fn ihfft(x: &Array) -> Array {
 /// Returns [`ihfft`] with options.
 #[track_caller]
 pub fn ihfft_with(x: &Array, options: FftOptions) -> Array {
-    conj(&rfft_with(x, FftOptions { norm: options.norm.swapped(), ..options }))
+    conj(rfft_with(x, FftOptions { norm: options.norm.swapped(), ..options }))
 }
 
 /// Returns the options of each axis of a transform along several.

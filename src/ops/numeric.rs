@@ -29,7 +29,7 @@ pub fn isfinite(x: impl ArrayLike) -> Array {
     #[track_caller]
     fn of(x: &Array) -> Array {
         match x.dtype() {
-            dtype if dtype.is_complex() => bitwise_and(isfinite(&real(x)), isfinite(&imag(x))),
+            dtype if dtype.is_complex() => bitwise_and(isfinite(real(x)), isfinite(imag(x))),
             dtype if dtype.is_float() => is_finite(x),
             _ => full_of(x, true),
         }
@@ -43,7 +43,7 @@ pub fn isinf(x: impl ArrayLike) -> Array {
     #[track_caller]
     fn of(x: &Array) -> Array {
         match x.dtype() {
-            dtype if dtype.is_complex() => bitwise_or(isinf(&real(x)), isinf(&imag(x))),
+            dtype if dtype.is_complex() => bitwise_or(isinf(real(x)), isinf(imag(x))),
             dtype if dtype.is_float() => eq(abs(x), full_like(x, f64::INFINITY)),
             _ => full_of(x, false),
         }
@@ -102,7 +102,7 @@ pub fn nan_to_num(x: impl ArrayLike) -> Array {
     fn of(x: &Array) -> Array {
         let dtype = x.dtype();
         if dtype.is_complex() {
-            return complex(nan_to_num(&real(x)), nan_to_num(&imag(x)));
+            return complex(nan_to_num(real(x)), nan_to_num(imag(x)));
         }
         if !dtype.is_float() {
             return x.clone();
@@ -137,7 +137,7 @@ pub fn floor_divide(x: impl ArrayLike, y: impl ArrayLike) -> Array {
         let multiple = where_(&eq(&y, zeros_like(&y)), &x, sub(&x, &remainder));
         let quotient = div(&multiple, &y);
         let down = signs_differ(&remainder, &y);
-        return crate::primitives::round_half_away(&where_(&down, sub(&quotient, 1), &quotient));
+        return crate::primitives::round_half_away(where_(&down, sub(&quotient, 1), &quotient));
     }
     let quotient = bind1(Div, [&x, &y]);
     if x.dtype().is_unsigned() {

@@ -92,7 +92,7 @@ pub fn roots(p: &Array) -> Array {
         let shifted = take(&concatenate(&[&p, &zeros_like(&p)], 0), &(&index + &from), 0);
         let leading = coefficients(&shifted, 0, 1);
         let is_zero = eq(&leading, 0);
-        let row = neg(&div(coefficients(&shifted, 1, n + 1), where_(&is_zero, 1, leading)));
+        let row = neg(div(coefficients(&shifted, 1, n + 1), where_(&is_zero, 1, leading)));
         let along = |axis| broadcasted_iota(DType::I32, [n, n], axis);
         let (i, j) = (along(0), along(1));
         let below = eq(&i, &j + 1) & lt(&i, sub(&last, &used));
@@ -240,7 +240,7 @@ pub fn polyfit(x: &Array, y: &Array, degree: usize) -> Array {
         trace::throw_operands("polyfit", RuleError::shape(message), &[x, y]);
     }
     let powers = super::vander(&inexact(x), degree + 1);
-    let scale = sqrt(&mul(&powers, &powers).sum_axes(super::axes(0).keepdims()));
+    let scale = sqrt(mul(&powers, &powers).sum_axes(super::axes(0).keepdims()));
     let rcond = x.size() as f64 * powers.dtype().epsilon();
     let options = LstsqOptions { rcond: Some(rcond) };
     let solution = lstsq_with(&div(&powers, &scale), y, options).x;

@@ -213,7 +213,7 @@ impl Array {
         let mean = x.mean_axes(Reduction { axes: mean_axes, ddof: 0.0, ..over.clone() });
         let centred = over.masked("var", &sub(&x, &mean), Scalar::Int(0));
         let squared = if centred.dtype().is_complex() {
-            real(&mul(&centred, conj(&centred)))
+            real(mul(&centred, conj(&centred)))
         } else {
             mul(&centred, &centred)
         };
@@ -239,7 +239,7 @@ impl Array {
     /// Returns the standard deviation along `axes`: the square root of [`Array::var_axes`].
     #[track_caller]
     pub fn std_axes(&self, over: impl Into<Reduction>) -> Array {
-        sqrt(&self.var_axes(over))
+        sqrt(self.var_axes(over))
     }
 
     /// Returns true if no element is zero. See [`Array::all_axes`].

@@ -113,7 +113,7 @@ fn minor(xs: &[Array], ys: &[Array], i: usize, j: usize) -> Array {
     match (xs.get(i).zip(ys.get(j)), xs.get(j).zip(ys.get(i))) {
         (Some((a, b)), Some((c, d))) => sub(mul(a, b), mul(c, d)),
         (Some((a, b)), None) => mul(a, b),
-        (None, Some((c, d))) => neg(&mul(c, d)),
+        (None, Some((c, d))) => neg(mul(c, d)),
         (None, None) => mul(&xs[0], zeros_like(&ys[0])),
     }
 }

@@ -32,7 +32,7 @@ fn cosines(n: usize, coefficients: &[f64]) -> Array {
 pub fn bartlett(n: usize) -> Array {
     match sample_indices(n) {
         None => ones([n], DType::F32),
-        Some((index, last)) => sub(1.0, abs(&sub(div(mul(index, 2.0), last), 1.0))),
+        Some((index, last)) => sub(1.0, abs(sub(div(mul(index, 2.0), last), 1.0))),
     }
 }
 

@@ -293,7 +293,7 @@ impl Transformation for ScaleByLion {
         let mut mus = slots.take("mu", leaves);
         for (leaf, mu) in leaves.iter_mut().zip(&mut mus) {
             let next = decayed_mean(&leaf.update, mu, self.0.b2);
-            leaf.update = sign(&decayed_mean(&leaf.update, mu, self.0.b1));
+            leaf.update = sign(decayed_mean(&leaf.update, mu, self.0.b1));
             *mu = next;
         }
         slots.put(mus);

@@ -106,17 +106,17 @@ fn unit_norm(x: &Array) -> Array {
         2 | 3 => vec![0],
         rank => (0..rank as isize - 1).collect(),
     };
-    sqrt(&wide(&absolute_square(x)).sum_axes(axes(reduced).keepdims()))
+    sqrt(wide(&absolute_square(x)).sum_axes(axes(reduced).keepdims()))
 }
 
 /// Returns the norm of all elements, in `f32` at least.
 pub(super) fn norm(x: &Array) -> Array {
-    sqrt(&wide(&absolute_square(x)).sum())
+    sqrt(wide(&absolute_square(x)).sum())
 }
 
 /// Returns the root mean square, in `f32` at least.
 pub(super) fn root_mean_square(x: &Array) -> Array {
-    sqrt(&wide(&absolute_square(x)).mean())
+    sqrt(wide(&absolute_square(x)).mean())
 }
 
 /// Converts to `f32` at least.

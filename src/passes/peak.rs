@@ -199,7 +199,7 @@ mod tests {
     fn derivatives_store_residuals() {
         let chain = |x: Array| {
             let deep = |x: &Array| {
-                let layers = (0..4).fold(x.clone(), |y, _| tanh(&y.matmul(&y)));
+                let layers = (0..4).fold(x.clone(), |y, _| tanh(y.matmul(&y)));
                 layers.sum()
             };
             grad(deep)(&x)

@@ -65,7 +65,7 @@ impl Complex {
         let ct = one_cotangent(cts)?;
         Ok(vec![
             operands[0].is_linear().then(|| real(ct).into()),
-            operands[1].is_linear().then(|| neg(&imag(ct)).into()),
+            operands[1].is_linear().then(|| neg(imag(ct)).into()),
         ])
     }
 }

@@ -155,10 +155,10 @@ impl Primitive for Fft {
                 // The other half of the spectrum has no cotangent.
                 let last = ct.rank() - 1;
                 let whole = resize_axis(ct, last, operands[0].aval().shape[last]);
-                real(&bind1(self.of(FftType::Fft), [&whole]))
+                real(bind1(self.of(FftType::Fft), [&whole]))
             }
             FftType::Irfft => {
-                let spectrum = conj(&bind1(self.of(FftType::Rfft), [ct]));
+                let spectrum = conj(bind1(self.of(FftType::Rfft), [ct]));
                 let n: usize = self.fft_lengths.iter().product();
                 let weights = self.weights(&real(&spectrum));
                 let weights = div(&weights, n as f64);

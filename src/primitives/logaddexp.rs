@@ -33,7 +33,7 @@ pub struct LogAddExp;
 pub(super) fn share(own: &Array, other: &Array) -> Array {
     let infinity = full_like(own, f64::INFINITY);
     let both = bitwise_and(eq(own, &infinity), eq(other, &infinity));
-    logistic(&sub(own, select(&both, &zeros_like(other), other)))
+    logistic(sub(own, select(&both, &zeros_like(other), other)))
 }
 
 /// Writes the function of two floats of one type.

@@ -85,12 +85,12 @@ fn raw_binomial(key: &[Array; 2], n: &Array, p: &Array, dtype: DType) -> Array {
 #[track_caller]
 fn by_inversion(key: &[Array; 2], n: &Array, p: &Array, most: i32) -> Array {
     type State = (Array, Array, Array, [Array; 2]);
-    let scale = log1p(&neg(p));
+    let scale = log1p(neg(p));
     let step = |(at, number, trials, key): State| {
         let [now, next] = split_words(&key);
         let number = select(&le(&trials, n), &(&number + 1), &number);
         let unit = raw_unit(&now, n.shape(), p.dtype());
-        (at + 1, number, trials + ceil(&div(log(&unit), &scale)), next)
+        (at + 1, number, trials + ceil(div(log(&unit), &scale)), next)
     };
     let pending = |(at, _, trials, _): State| any(&le(trials, n)) & lt(at, most);
     let zero = zeros_like(p);

@@ -68,7 +68,7 @@ location_scale! {
     LogisticDistribution = |_, key, shape, dtype| super::logistic(key, shape, dtype);
     Cauchy = |_, key, shape, dtype| super::cauchy(key, shape, dtype);
     GumbelR = |_, key, shape, dtype| super::gumbel(key, shape, dtype);
-    GumbelL = |_, key, shape, dtype| neg(&super::gumbel(key, shape, dtype));
+    GumbelL = |_, key, shape, dtype| neg(super::gumbel(key, shape, dtype));
     Pareto = |this, key, shape, dtype| super::pareto(key, shape, dtype, &this.b);
     Gamma = |this, key, shape, dtype| super::gamma(key, shape, dtype, &this.a);
     ChiSquared = |this, key, shape, dtype| super::chisquare(key, shape, dtype, &this.df);

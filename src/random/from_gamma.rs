@@ -44,7 +44,7 @@ pub fn beta(
         let (a, b) = (raw_gamma::<true>(&first, &a), raw_gamma::<true>(&second, &b));
         // The ratio of a gamma number to the sum of two, without overflow or underflow.
         let largest = maximum(&a, &b);
-        let [a, b] = [a, b].map(|x| exp(&sub(x, &largest)));
+        let [a, b] = [a, b].map(|x| exp(sub(x, &largest)));
         div(&a, add(&a, b))
     })
 }
@@ -69,7 +69,7 @@ pub fn chisquare(key: Key, shape: impl SampleShape, dtype: DType, df: impl Array
 fn raw_chisquare(key: &[Array; 2], shape: &Shape, df: &Array) -> Array {
     let two = constant(2, df.dtype());
     let half = broadcast_to(&div(df, &two), shape);
-    mul(exp(&raw_gamma::<true>(key, &half)), two)
+    mul(exp(raw_gamma::<true>(key, &half)), two)
 }
 
 /// Returns numbers of the F distribution: the ratio of two chi-squared numbers with `dfnum` and
@@ -116,7 +116,7 @@ pub fn t(key: Key, shape: impl SampleShape, dtype: DType, df: impl ArrayLike) ->
         let normal = raw_normal(&first, &shape, dtype);
         let half = div(cast(&df, dtype), constant(2, dtype));
         let gamma = raw_gamma::<false>(&second, &broadcast_to(&half, &shape));
-        mul(normal, sqrt(&div(half, gamma)))
+        mul(normal, sqrt(div(half, gamma)))
     })
 }
 

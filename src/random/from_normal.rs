@@ -31,7 +31,7 @@ pub fn lognormal(key: Key, shape: impl SampleShape, dtype: DType, sigma: impl Ar
     expect_castable("lognormal", dtype, std::slice::from_ref(&sigma));
     let CheckedArguments { words, shape, parameters: [sigma] } =
         CheckedArguments::new("lognormal", &key, shape, [sigma]);
-    draw(|| exp(&mul(raw_any_normal(&words, &shape, dtype), cast(&sigma, dtype))))
+    draw(|| exp(mul(raw_any_normal(&words, &shape, dtype), cast(&sigma, dtype))))
 }
 
 /// Returns numbers of the Maxwell distribution: lengths of vectors of three standard normal
@@ -53,7 +53,7 @@ pub fn maxwell(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
 #[track_caller]
 fn raw_maxwell(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
     let parts = raw_normal(key, &shape.insert(shape.rank(), 3), dtype);
-    sqrt(&mul(&parts, &parts).sum_axes(-1))
+    sqrt(mul(&parts, &parts).sum_axes(-1))
 }
 
 /// Returns numbers of the two-sided Maxwell distribution around `loc` with scale `scale`.

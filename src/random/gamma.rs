@@ -118,7 +118,7 @@ fn numbers<const LOG: bool>((high, low, a): &Operands) -> Array {
     let (zero, one) = (constant(0, a.dtype()), constant(1, a.dtype()));
     let unit = uniform_each(&boosts, a.dtype(), &zero, &one);
     if LOG {
-        let logarithm = log1p(&neg(&unit));
+        let logarithm = log1p(neg(&unit));
         let boost = mul(&logarithm, div(1, a));
         let none = bitwise_or(plain, eq(&logarithm, 0));
         let boost = select(&none, &full_like(&boost, 0), &boost);

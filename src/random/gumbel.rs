@@ -73,14 +73,14 @@ pub(super) fn raw_gumbel(key: &[Array; 2], shape: &Shape, dtype: DType, mode: Ra
     match (mode, dtype) {
         (RandomMode::Low, _) => {
             let least = constant(tiny(dtype), dtype);
-            neg(&log(&neg(&log(&raw_uniform(key, shape, dtype, &least, &constant(1, dtype))))))
+            neg(log(neg(log(raw_uniform(key, shape, dtype, &least, &constant(1, dtype))))))
         }
         (RandomMode::Highest, DType::F32) => without_gaps(key, shape),
         _ => {
             let [high, low] = halves(&raw_unit(key, &shape.insert(0, 2), dtype), shape);
             let finer = &high + low * resolution(dtype) + tiny(dtype);
             let unit = where_(&ge(&high, 0.5), &high, finer);
-            neg(&log(&neg(&log1p(&neg(&unit)))))
+            neg(log(neg(log1p(neg(&unit)))))
         }
     }
 }
@@ -97,8 +97,8 @@ fn without_gaps(key: &[Array; 2], shape: &Shape) -> Array {
     let high = where_(&below, &high, &mirrored[0]);
     let low = where_(&below, &low, &mirrored[1]);
     let unit = fraction(&high, &low);
-    let lower = neg(&log(&neg(&log1p(&neg(&unit)))));
-    where_(&below, lower, neg(&log(&neg(&log(&unit)))))
+    let lower = neg(log(neg(log1p(neg(&unit)))));
+    where_(&below, lower, neg(log(neg(log(&unit)))))
 }
 
 /// Converts the fraction `(high, low) · 2⁻⁶⁴`, below ½, to `f32`, rounding towards zero.

@@ -39,7 +39,7 @@ fn plain(
 #[track_caller]
 pub(super) fn raw_exponential(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
     // log1p is accurate for small numbers, and its operand is never -1.
-    neg(&log1p(&neg(&raw_unit(key, shape, dtype))))
+    neg(log1p(neg(raw_unit(key, shape, dtype))))
 }
 
 /// Returns numbers of the standard Cauchy distribution, of density `1 / (π (x² + 1))`.
@@ -55,7 +55,7 @@ pub fn cauchy(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
     plain("cauchy", key, shape, dtype, |key, shape, dtype| {
         let least = constant(dtype.epsilon(), dtype);
         let unit = raw_uniform(key, shape, dtype, &least, &constant(1, dtype));
-        tan(&mul(constant(PI, dtype), sub(unit, constant(0.5, dtype))))
+        tan(mul(constant(PI, dtype), sub(unit, constant(0.5, dtype))))
     })
 }
 
@@ -73,7 +73,7 @@ pub fn laplace(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
         // The next number above -1 has a finite logarithm.
         let least = constant(dtype.epsilon() / 2.0 - 1.0, dtype);
         let unit = raw_uniform(key, shape, dtype, &least, &constant(1, dtype));
-        mul(sign(&unit), log1p(&neg(&abs(&unit))))
+        mul(sign(&unit), log1p(neg(abs(&unit))))
     })
 }
 
@@ -90,7 +90,7 @@ pub fn logistic(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
     plain("logistic", key, shape, dtype, |key, shape, dtype| {
         let least = constant(tiny(dtype), dtype);
         let unit = raw_uniform(key, shape, dtype, &least, &constant(1, dtype));
-        sub(log(&unit), log1p(&neg(&unit)))
+        sub(log(&unit), log1p(neg(&unit)))
     })
 }
 
@@ -111,7 +111,7 @@ pub fn logistic(key: Key, shape: impl Into<Shape>, dtype: DType) -> Array {
 pub fn pareto(key: Key, shape: impl SampleShape, dtype: DType, b: impl ArrayLike) -> Array {
     let CheckedArguments { words, shape, parameters: [b] } =
         CheckedArguments::floats("pareto", &key, shape, dtype, [b.like()]);
-    draw(|| exp(&div(raw_exponential(&words, &shape, dtype), cast(&b, dtype))))
+    draw(|| exp(div(raw_exponential(&words, &shape, dtype), cast(&b, dtype))))
 }
 
 /// Returns numbers of the Rayleigh distribution: lengths of vectors of two normal numbers of
@@ -128,7 +128,7 @@ pub fn rayleigh(key: Key, shape: impl SampleShape, dtype: DType, scale: impl Arr
     let CheckedArguments { words, shape, parameters: [scale] } =
         CheckedArguments::floats("rayleigh", &key, shape, dtype, [scale.like()]);
     draw(|| {
-        let exponents = mul(log(&raw_unit(&words, &shape, dtype)), constant(-2, dtype));
+        let exponents = mul(log(raw_unit(&words, &shape, dtype)), constant(-2, dtype));
         mul(cast(&scale, dtype), sqrt(&exponents))
     })
 }

@@ -156,7 +156,7 @@ pub fn orthogonal_with(
         let linalg::QrResult { q, r } =
             linalg::qr(&raw_any_normal(&words, &Shape::new(&dims), dtype));
         // The signs of the diagonal are arbitrary; removing them makes the distribution uniform.
-        let tall = mul(q, sign(&diagonal_with(&r, DiagonalOptions::LAST_AXES)).expand_dims(-2));
+        let tall = mul(q, sign(diagonal_with(&r, DiagonalOptions::LAST_AXES)).expand_dims(-2));
         if n < m { tall.swapaxes(-1, -2) } else { tall }
     })
 }

@@ -100,12 +100,12 @@ pub fn truncated_normal(
     draw(|| {
         let (lower, upper) = (cast(&lower, dtype), cast(&upper, dtype));
         let sqrt2 = constant(SQRT_2, dtype);
-        let [a, b] = [&lower, &upper].map(|end| erf(&div(end, &sqrt2)));
+        let [a, b] = [&lower, &upper].map(|end| erf(div(end, &sqrt2)));
         let unit = raw_uniform(&words, &shape, dtype, &a, &b);
         let numbers = mul(sqrt2, erf_inv(&unit));
         // Rounding, or drawing `a` itself, must not leave the open range.
         let first = next_above(&stop_gradient(&lower));
-        let last = neg(&next_above(&neg(&stop_gradient(&upper))));
+        let last = neg(next_above(&neg(stop_gradient(&upper))));
         minimum(maximum(first, numbers), last)
     })
 }

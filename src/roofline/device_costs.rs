@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn unpartitioned_operations_run_on_every_device() {
         let step = |w: Array, x: Array| {
-            let slopes = grad(|w: &Array| tanh(&x.matmul(w)).sum())(&w);
+            let slopes = grad(|w: &Array| tanh(x.matmul(w)).sum())(&w);
             &w - slopes * 0.1
         };
         let costs = costs(step, [f32s(W), f32s(X)], [p![], p!["data"]]);
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn sharded_weights_are_gathered_and_their_update_is_partitioned() {
         let step = |w: Array, x: Array| {
-            let slopes = grad(|w: &Array| tanh(&x.matmul(w)).sum())(&w);
+            let slopes = grad(|w: &Array| tanh(x.matmul(w)).sum())(&w);
             &w - slopes * 0.1
         };
         let costs = costs(step, [f32s(W), f32s(X)], [p!["data"], p!["data"]]);
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn column_and_row_parallel_layers_are_fully_partitioned() {
-        let pair = |w: Array, x: Array| tanh(&x.matmul(&w)).matmul(&w.t());
+        let pair = |w: Array, x: Array| tanh(x.matmul(&w)).matmul(&w.t());
         let costs = costs(pair, [f32s(W), f32s(X)], [p![None, "model"], p!["data"]]);
         assert_eq!(parts(&costs, "dot_general"), [8, 8]);
         assert_eq!(
@@ -247,7 +247,7 @@ mod tests {
     fn loops_propagate_the_partitioning_of_carried_values() {
         let rows = |ws: Array, x: Array| {
             let step = |(h, sum): (Array, Array), w: Array| {
-                let h = tanh(&h.matmul(&w));
+                let h = tanh(h.matmul(&w));
                 ((h.clone(), sum + &h), h)
             };
             scan(step, (x.clone(), zeros([64, 128], DType::F32)), &ws)
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(parts(&costs, "add"), [4]);
         assert_eq!(named(&costs, "dot_general")[0].per_device.flops, 3 * 2 * 16 * 128 * 128);
         let until = |w: Array, x: Array| {
-            while_loop(|x: Array| lt(x.sum(), 9.0), move |x: Array| tanh(&x.matmul(&w)), x)
+            while_loop(|x: Array| lt(x.sum(), 9.0), move |x: Array| tanh(x.matmul(&w)), x)
         };
         let costs = self::costs(until, [f32s([128, 128]), f32s(X)], [p![], p!["data"]]);
         assert_eq!(parts(&costs, "dot_general"), [4]);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn costs_inside_shard_map_are_per_device() {
-        let inner = shard_map(|w: Array, x: Array| tanh(&x.matmul(&w)), &mesh())
+        let inner = shard_map(|w: Array, x: Array| tanh(x.matmul(&w)), &mesh())
             .in_specs((p![], p!["data"]))
             .out_specs(p!["data"]);
         let both = move |w: Array, x: Array| inner.apply(&w, &x) * 2.0;
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn indivisible_dimensions_are_not_sharded() {
-        let odd = |_: Array, x: Array| exp(&x.reshape([2, 32, 128]).sum_axes([1])) * 2.0;
+        let odd = |_: Array, x: Array| exp(x.reshape([2, 32, 128]).sum_axes([1])) * 2.0;
         let costs = costs(odd, [f32s([]), f32s(X)], [p![], p!["data"]]);
         assert_eq!(parts(&costs, "mul"), [1]);
     }

@@ -33,7 +33,7 @@ mod counts {
 
     #[test]
     fn scan_costs_the_sum_of_its_steps() {
-        let step = |h: Array, w: Array| (tanh(&h.matmul(&w)), ());
+        let step = |h: Array, w: Array| (tanh(h.matmul(&w)), ());
         let looped = make_program(
             move |ws: Array, x: Array| scan(step, x, &ws).0,
             (f32s([10, 64, 64]), f32s([8, 64])),

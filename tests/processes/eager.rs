@@ -48,7 +48,7 @@ mod on_cpu {
             let images = random::uniform(random::key(0), [8, 4], DType::F32, 0.0..1.0);
             let labels = arange(8) % 3;
             let loss = |w: &Array, images: &Array, labels: &Array| {
-                let x = relu(&images.matmul(w));
+                let x = relu(images.matmul(w));
                 nn::softmax_cross_entropy_with_integer_labels(&x, labels).mean()
             };
             let w = std::cell::RefCell::new(ones([4, 3], DType::F32));

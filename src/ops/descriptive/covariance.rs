@@ -70,7 +70,7 @@ pub fn cov_with(x: &Array, options: &CovOptions) -> Array {
     let covariance = match weights {
         None => {
             let centred = sub(&x, x.mean_axes(keepdims));
-            div(dot(&centred, &conj(&centred.t())), n as f64 - options.ddof)
+            div(dot(&centred, &conj(centred.t())), n as f64 - options.ddof)
         }
         Some(weights) => {
             let total = weights.sum();
@@ -85,7 +85,7 @@ pub fn cov_with(x: &Array, options: &CovOptions) -> Array {
                     sub(&total, div(mul(shared, options.ddof), &total))
                 }
             };
-            div(dot(&mul(&centred, &weights), &conj(&centred.t())), divisor)
+            div(dot(&mul(&centred, &weights), &conj(centred.t())), divisor)
         }
     };
     if covariance.size() == 1 { reshape(&covariance, []) } else { covariance }
@@ -99,7 +99,7 @@ pub fn corrcoef(x: &Array) -> Array {
     if c.rank() == 0 {
         return div(&c, &c);
     }
-    let deviation = sqrt(&real(&diagonal(&c)));
+    let deviation = sqrt(real(diagonal(&c)));
     let column = deviation.index([Index::Ellipsis, Index::NewAxis]);
     let ratio = div(div(&c, column), &deviation);
     if ratio.dtype().is_complex() {

@@ -71,7 +71,7 @@ pub fn nanvar_with(x: &Array, axes: impl Into<Axes>, options: NanvarOptions) -> 
     let mean = nanmean(&x, axes.clone().keepdims());
     let centred = replace_nan(&sub(&x, mean), 0.0);
     let squared = if centred.dtype().is_complex() {
-        real(&mul(&centred, conj(&centred)))
+        real(mul(&centred, conj(&centred)))
     } else {
         mul(&centred, &centred)
     };
@@ -89,5 +89,5 @@ pub fn nanstd(x: &Array, axes: impl Into<Axes>) -> Array {
 /// Returns the standard deviation without NaN: the square root of [`nanvar_with`].
 #[track_caller]
 pub fn nanstd_with(x: &Array, axes: impl Into<Axes>, options: NanvarOptions) -> Array {
-    sqrt(&nanvar_with(x, axes, options))
+    sqrt(nanvar_with(x, axes, options))
 }

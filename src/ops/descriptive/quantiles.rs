@@ -184,7 +184,7 @@ fn compute(
             let index = mul(&list, (n - 1) as f64);
             let value = between(&sorted, &index, method);
             // NaN is sorted to the end.
-            let has_nan = isnan(&super::super::axis_slice::slice_axis(&sorted, last, n - 1, n));
+            let has_nan = isnan(super::super::axis_slice::slice_axis(&sorted, last, n - 1, n));
             where_(&has_nan, full_like(&value, f64::NAN), &value)
         }
     };

@@ -48,7 +48,7 @@ pub fn hypot(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let has_ratio = gt(&large, zeros_like(&large)) & lt(&large, &infinity);
     let ratio = div(&small, where_(&has_ratio, &large, full_like(&large, 1)));
     let ratio = where_(&has_ratio, ratio, zeros_like(&small));
-    let length = mul(&large, sqrt(&add(mul(&ratio, &ratio), 1)));
+    let length = mul(&large, sqrt(add(mul(&ratio, &ratio), 1)));
     let infinite = eq(&x, &infinity) | eq(&y, &infinity);
     // NaN makes the comparison false; the sum propagates it.
     let length = where_(&(super::super::isnan(&x) | super::super::isnan(&y)), add(&x, &y), length);

@@ -45,7 +45,7 @@ pub fn isclose(x: impl ArrayLike, y: impl ArrayLike) -> Array {
 pub fn isclose_with(x: impl ArrayLike, y: impl ArrayLike, options: CloseOptions) -> Array {
     let [x, y] = promote_inexact("isclose", [x.like(), y.like()]);
     let bound = add(mul(abs(&y), options.rtol), options.atol);
-    let near = le(abs(&sub(&x, &y)), bound);
+    let near = le(abs(sub(&x, &y)), bound);
     let infinite = isinf(&x) | isinf(&y);
     let close = where_(&infinite, eq(&x, &y), near);
     if options.equal_nan { close | (isnan(&x) & isnan(&y)) } else { close }

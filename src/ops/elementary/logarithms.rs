@@ -16,7 +16,7 @@ use std::f64::consts::{LN_2, LN_10};
 #[track_caller]
 pub fn log2(x: impl ArrayLike) -> Array {
     let x = &x.to_array();
-    div(log(&inexact(x)), LN_2)
+    div(log(inexact(x)), LN_2)
 }
 
 /// Returns the logarithm to base 10 of each element; integers become floats. NaN for negative real
@@ -24,7 +24,7 @@ pub fn log2(x: impl ArrayLike) -> Array {
 #[track_caller]
 pub fn log10(x: impl ArrayLike) -> Array {
     let x = &x.to_array();
-    div(log(&inexact(x)), LN_10)
+    div(log(inexact(x)), LN_10)
 }
 
 /// Returns `log2(2^x + 2^y)` without overflow, with promotion and broadcasting; integers become

@@ -86,5 +86,5 @@ pub fn logical_xor(x: impl ArrayLike, y: impl ArrayLike) -> Array {
 #[track_caller]
 pub fn logical_not(x: impl ArrayLike) -> Array {
     let x = &x.to_array();
-    bitwise_not(&truth(x))
+    bitwise_not(truth(x))
 }

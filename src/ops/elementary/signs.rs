@@ -58,7 +58,7 @@ pub fn modf(x: &Array) -> (Array, Array) {
 pub fn fabs(x: impl ArrayLike) -> Array {
     let x = &x.to_array();
     reject_complex("fabs", x);
-    abs(&inexact(x))
+    abs(inexact(x))
 }
 
 /// Returns the array itself, as `+x` in Python. Throws `Op` (dtype) for booleans.
@@ -93,7 +93,7 @@ pub fn float_power(x: impl ArrayLike, y: impl ArrayLike) -> Array {
 /// Rounds to integers, halves to even, in both parts of complex numbers.
 #[track_caller]
 fn round_parts(x: &Array) -> Array {
-    if x.dtype().is_complex() { complex(round(&real(x)), round(&imag(x))) } else { round(x) }
+    if x.dtype().is_complex() { complex(round(real(x)), round(imag(x))) } else { round(x) }
 }
 
 /// Options of [`round_with`].

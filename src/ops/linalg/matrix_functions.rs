@@ -62,7 +62,7 @@ pub fn slogdet(a: &Array) -> (Array, Array) {
     let f = |a: &Array| {
         let (diagonal, parity) = pivots(a);
         let sign = reduce_prod(&sign(&diagonal), &[-1]) * parity;
-        (sign, reduce_sum(&log(&abs(&diagonal)), &[-1]))
+        (sign, reduce_sum(&log(abs(&diagonal)), &[-1]))
     };
     let rule = |a: &Array, da: &Array| {
         let (sign, value) = slogdet(a);
@@ -231,7 +231,7 @@ pub fn expm(a: &Array) -> Array {
     let norm = matrix_norm(&a, MatrixNorm::L1);
     let halvings = maximum(ceil(&(log(&(norm / THETA_13)) / std::f64::consts::LN_2)), 0);
     let too_large = gt(&halvings, MAX_SQUARINGS);
-    let halvings = primitives::stop_gradient(&minimum(&halvings, MAX_SQUARINGS));
+    let halvings = primitives::stop_gradient(minimum(&halvings, MAX_SQUARINGS));
     let a = &a * wide(&primitives::exp2(&-&halvings));
     let identity = eye(a.shape()[a.rank() - 1], a.dtype());
     let c = PADE_13;

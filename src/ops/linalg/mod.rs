@@ -25,7 +25,7 @@ fn matrix_sizes(x: &Array) -> (usize, usize) {
 /// Transposes and conjugates matrices.
 #[track_caller]
 fn adjoint(x: &Array) -> Array {
-    conj(&swapaxes(x, -1, -2))
+    conj(swapaxes(x, -1, -2))
 }
 
 #[track_caller]

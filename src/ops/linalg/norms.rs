@@ -61,7 +61,7 @@ pub fn vector_norm(x: &Array, order: VectorNorm, axes: impl Into<Axes>) -> Array
     let (x, axes) = (inexact(x), axes.into());
     match order {
         VectorNorm::L1 => abs(&x).sum_axes(axes),
-        VectorNorm::L2 => sqrt(&squares(&x).sum_axes(axes)),
+        VectorNorm::L2 => sqrt(squares(&x).sum_axes(axes)),
         VectorNorm::Inf => largest(&abs(&x), axes),
         VectorNorm::NegInf => abs(&x).min_axes(axes),
         VectorNorm::Zero => convert_element_type(&x.count_nonzero_axes(axes), x.dtype().real()),
@@ -74,7 +74,7 @@ pub fn vector_norm(x: &Array, order: VectorNorm, axes: impl Into<Axes>) -> Array
 
 #[track_caller]
 fn squares(x: &Array) -> Array {
-    if x.dtype().is_complex() { real(&mul(x, conj(x))) } else { mul(x, x) }
+    if x.dtype().is_complex() { real(mul(x, conj(x))) } else { mul(x, x) }
 }
 
 /// Returns the largest of non-negative numbers; 0 if there are none.
@@ -99,7 +99,7 @@ pub fn matrix_norm(x: &Array, order: MatrixNorm) -> Array {
     }
     let x = inexact(x);
     match order {
-        MatrixNorm::Frobenius => sqrt(&squares(&x).sum_axes([-2, -1])),
+        MatrixNorm::Frobenius => sqrt(squares(&x).sum_axes([-2, -1])),
         MatrixNorm::L1 => largest(&abs(&x).sum_axes(-2), Axes::from(-1)),
         MatrixNorm::Inf => largest(&abs(&x).sum_axes(-1), Axes::from(-1)),
     }

@@ -27,7 +27,7 @@ fn kummer(a: &Array, b: &Array, x: &Array) -> Array {
     let bound = if x.dtype().bits() == 64 { 45.0 } else { 20.0 };
     let far = gt(&size, add(mul(growth, 2.0), bound)) & !ends(a);
     let near = hypergeometric(&[a], &[b], &where_(&far, &one, &size));
-    let near = mul(near, exp(&where_(&flip, x, &zero)));
+    let near = mul(near, exp(where_(&flip, x, &zero)));
     // Unused elements get parameters for which all results are finite.
     let safe = |x: &Array, value: f64| where_(&far, x, full_like(x, value));
     let (size, a, b) = (safe(&size, bound), safe(a, 0.5), safe(b, 1.0));

@@ -24,7 +24,7 @@ pub fn xlogy(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     };
     // Where the logarithm is finite the product is 0 anyway and has the right derivative.
     let is_replaced = eq(&x, zeros_like(&x)) & !is_finite;
-    mul(&x, log(&where_(&is_replaced, full_like(&y, 1), &y)))
+    mul(&x, log(where_(&is_replaced, full_like(&y, 1), &y)))
 }
 
 /// Returns `x * log(1 + y)`, which is 0 where `x` is 0, with promotion and broadcasting.
@@ -37,7 +37,7 @@ pub fn xlog1py(x: impl ArrayLike, y: impl ArrayLike) -> Array {
         gt(&y, full_like(&y, -1)) & lt(&y, full_like(&y, f64::INFINITY))
     };
     let is_replaced = eq(&x, zeros_like(&x)) & !is_finite;
-    mul(&x, log1p(&where_(&is_replaced, zeros_like(&y), &y)))
+    mul(&x, log1p(where_(&is_replaced, zeros_like(&y), &y)))
 }
 
 /// Returns `-x * log(x)` in nats: 0 at 0, `-inf` for negative `x`. Integers become floats.
@@ -48,7 +48,7 @@ pub fn entr(x: impl ArrayLike) -> Array {
         let x = inexact(x);
         let negative = lt(&x, zeros_like(&x));
         let safe = where_(&negative, full_like(&x, 1), &x);
-        where_(&negative, full_like(&x, f64::NEG_INFINITY), neg(&xlogy(&safe, &safe)))
+        where_(&negative, full_like(&x, f64::NEG_INFINITY), neg(xlogy(&safe, &safe)))
     }
     of(&x.to_array())
 }
@@ -65,7 +65,7 @@ pub fn rel_entr(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let is_zero = eq(&x, &zero) & !lt(&y, &zero);
     let one = full_like(&x, 1);
     let (safe_x, safe_y) = (where_(&are_positive, &x, &one), where_(&are_positive, &y, &one));
-    let value = mul(&safe_x, log(&div(&safe_x, &safe_y)));
+    let value = mul(&safe_x, log(div(&safe_x, &safe_y)));
     let otherwise = where_(&is_zero, &zero, full_like(&x, f64::INFINITY));
     let result = where_(&are_positive, value, otherwise);
     let is_nan = super::super::isnan(&x) | super::super::isnan(&y);

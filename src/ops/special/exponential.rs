@@ -23,13 +23,13 @@ fn near_zero(n: &Array, x: &Array) -> Array {
     let one = full_like(x, 1);
     let first = summand(&one, &sub(&one, n));
     let sum = sum_terms((one, first), |k, term| {
-        let term = neg(&div(mul(term, x), k));
+        let term = neg(div(mul(term, x), k));
         let value = summand(&term, &sub(add(k, 1.0), n));
         (term, value)
     });
     let (before, logarithm) = (sub(n, 1.0), log(x));
     let sign = sub(1.0, mul(rem(&before, 2.0), 2.0));
-    let power = mul(sign, exp(&sub(mul(&before, &logarithm), lgamma(n))));
+    let power = mul(sign, exp(sub(mul(&before, &logarithm), lgamma(n))));
     sub(mul(power, sub(digamma(n), &logarithm)), sum)
 }
 
@@ -41,9 +41,9 @@ fn integral(n: &Array, x: &Array) -> Array {
     let inside = &small & gt(x, 0.0);
     let near = near_zero(&order, &where_(&inside, x, &one));
     let away = where_(&(&small | &far), full_like(x, 2), x);
-    let beyond = mul(exponential_fraction(&order, &away), exp(&neg(&away)));
+    let beyond = mul(exponential_fraction(&order, &away), exp(neg(&away)));
     let value = where_(&small, near, where_(&far, &zero, beyond));
-    let elementary = where_(&far, &zero, div(exp(&neg(x)), x));
+    let elementary = where_(&far, &zero, div(exp(neg(x)), x));
     let value = where_(&eq(n, 0.0), elementary, value);
     let infinite = lt(n, 2.0);
     let rest = div(&one, where_(&infinite, &one, sub(n, &one)));
@@ -60,11 +60,11 @@ fn expn_of(n: &Array, x: &Array) -> Array {
         let y = expn_of(&order, x);
         // E₋₁ is not defined here, but is elementary.
         let inverse = div(1.0, x);
-        let last = mul(mul(exp(&neg(x)), &inverse), add(&inverse, 1.0));
+        let last = mul(mul(exp(neg(x)), &inverse), add(&inverse, 1.0));
         let lowest = eq(&order, 0.0);
         let lower = where_(&lowest, zeros_like(&order), sub(&order, 1.0));
         let before = where_(&lowest, last, expn_of(&lower, x));
-        (y, neg(&mul(dx, before)))
+        (y, neg(mul(dx, before)))
     };
     custom_jvp(f, rule)(x)
 }
@@ -127,7 +127,7 @@ fn asymptotic(x: &Array) -> Array {
         (term.clone(), term)
     });
     // Near the end of the range the exponential overflows, but the quotient does not.
-    let half = exp(&mul(x, 0.5));
+    let half = exp(mul(x, 0.5));
     mul(mul(div(&half, x), sum), half)
 }
 
@@ -136,7 +136,7 @@ fn expi_of(x: &Array) -> Array {
         let bound = if x.dtype().bits() == 64 { 40.0 } else { 24.0 };
         let (below, far, infinite) = (lt(x, 0.0), gt(x, bound), super::super::isinf(x));
         let one = full_like(x, 1);
-        let negative = neg(&integral(&one, &where_(&below, neg(x), &one)));
+        let negative = neg(integral(&one, &where_(&below, neg(x), &one)));
         let near = rising(&where_(&(&below | &far), &one, x));
         let away = where_(&(&far & !&infinite), x, full_like(x, 2.0 * bound));
         let upper = where_(&infinite, x, asymptotic(&away));

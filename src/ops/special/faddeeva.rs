@@ -70,7 +70,7 @@ fn upper_half_plane(iz: &Array) -> Array {
 
 /// Returns `i·z`.
 fn times_i(z: &Array) -> Array {
-    complex(neg(&imag(z)), crate::primitives::real(z))
+    complex(neg(imag(z)), crate::primitives::real(z))
 }
 
 fn faddeeva(z: &Array) -> Array {
@@ -82,7 +82,7 @@ fn faddeeva(z: &Array) -> Array {
         // In the upper half plane the function vanishes at infinity.
         let value = where_(&far, zeros_like(z), value);
         let low = where_(&above, zeros_like(z), z);
-        where_(&above, &value, sub(mul(exp(&neg(&mul(&low, &low))), 2.0), &value))
+        where_(&above, &value, sub(mul(exp(neg(mul(&low, &low))), 2.0), &value))
     };
     let rule = |z: &Array, dz: &Array| {
         let w = faddeeva(z);
@@ -121,10 +121,10 @@ fn scaled_complement(x: &Array) -> Array {
     let f = |x: &Array| {
         let size = abs(x);
         let far = super::super::isinf(&size);
-        let value = upper_half_plane(&neg(&where_(&far, full_like(x, 1), &size)));
+        let value = upper_half_plane(&neg(where_(&far, full_like(x, 1), &size)));
         let value = where_(&far, zeros_like(x), value);
         let low = where_(&lt(x, 0.0), x, zeros_like(x));
-        where_(&lt(x, 0.0), sub(mul(exp(&mul(&low, &low)), 2.0), &value), &value)
+        where_(&lt(x, 0.0), sub(mul(exp(mul(&low, &low)), 2.0), &value), &value)
     };
     let rule = |x: &Array, dx: &Array| {
         let y = scaled_complement(x);
@@ -179,7 +179,7 @@ fn dawson(x: &Array) -> Array {
         // The result is the imaginary part of w on the real axis, which is inaccurate near 0.
         let (near, far) = (lt(abs(x), 0.5), super::super::isinf(x));
         let axis = where_(&far, zeros_like(x), x);
-        let value = mul(imag(&upper_half_plane(&complex(zeros_like(x), axis))), PI.sqrt() / 2.0);
+        let value = mul(imag(upper_half_plane(&complex(zeros_like(x), axis))), PI.sqrt() / 2.0);
         let small = where_(&near, x, zeros_like(x));
         where_(&near, dawson_series(&small), where_(&far, div(0.5, x), value))
     };

@@ -34,22 +34,22 @@ pub fn gammasgn(x: impl ArrayLike) -> Array {
 pub fn gamma(x: impl ArrayLike) -> Array {
     let x = &x.to_array();
     let x = inexact(x);
-    mul(gammasgn(&x), exp(&lgamma(&x)))
+    mul(gammasgn(&x), exp(lgamma(&x)))
 }
 
 /// Returns `log |B(a, b)| = log |Γ(a) Γ(b) / Γ(a + b)|`, with promotion and broadcasting.
 #[track_caller]
 pub fn betaln(a: impl ArrayLike, b: impl ArrayLike) -> Array {
     let [a, b] = promote_inexact("betaln", [a.like(), b.like()]);
-    sub(add(lgamma(&a), lgamma(&b)), lgamma(&add(&a, &b)))
+    sub(add(lgamma(&a), lgamma(&b)), lgamma(add(&a, &b)))
 }
 
 /// Returns `B(a, b) = Γ(a) Γ(b) / Γ(a + b)`, with promotion and broadcasting.
 #[track_caller]
 pub fn beta(a: impl ArrayLike, b: impl ArrayLike) -> Array {
     let [a, b] = promote_inexact("beta", [a.like(), b.like()]);
-    let sign = mul(mul(gammasgn(&a), gammasgn(&b)), gammasgn(&add(&a, &b)));
-    mul(sign, exp(&betaln(&a, &b)))
+    let sign = mul(mul(gammasgn(&a), gammasgn(&b)), gammasgn(add(&a, &b)));
+    mul(sign, exp(betaln(&a, &b)))
 }
 
 /// Returns the logarithm of the multivariate Γ of dimension `d`:
@@ -64,7 +64,7 @@ pub fn multigammaln(a: &Array, d: usize) -> Array {
     }
     let mut sum = full_like(&a, (d * (d - 1)) as f64 / 4.0 * PI.ln());
     for j in 0..d {
-        sum = add(sum, lgamma(&sub(&a, j as f64 / 2.0)));
+        sum = add(sum, lgamma(sub(&a, j as f64 / 2.0)));
     }
     sum
 }
@@ -75,7 +75,7 @@ pub fn factorial(n: &Array) -> Array {
     let n = inexact(n);
     let negative = lt(&n, 0.0);
     let safe = where_(&negative, full_like(&n, 0), &n);
-    where_(&negative, full_like(&n, 0), exp(&lgamma(&add(&safe, 1.0))))
+    where_(&negative, full_like(&n, 0), exp(lgamma(add(&safe, 1.0))))
 }
 
 /// Returns Pochhammer's symbol `Γ(x + m) / Γ(x)`, with promotion and broadcasting.
@@ -84,7 +84,7 @@ pub fn poch(x: impl ArrayLike, m: impl ArrayLike) -> Array {
     let [x, m] = promote_inexact("poch", [x.like(), m.like()]);
     let end = add(&x, &m);
     let ratio = mul(gammasgn(&end), gammasgn(&x));
-    let value = mul(ratio, exp(&sub(lgamma(&end), lgamma(&x))));
+    let value = mul(ratio, exp(sub(lgamma(&end), lgamma(&x))));
     where_(&eq(&m, 0.0), full_like(&x, 1), value)
 }
 
@@ -96,8 +96,8 @@ pub fn comb(n: impl ArrayLike, k: impl ArrayLike) -> Array {
     let outside = lt(&k, 0.0) | gt(&k, &n) | lt(&n, 0.0);
     let (n, k) = (where_(&outside, full_like(&n, 0), &n), where_(&outside, full_like(&k, 0), &k));
     let ways =
-        sub(sub(lgamma(&add(&n, 1.0)), lgamma(&add(&k, 1.0))), lgamma(&add(sub(&n, &k), 1.0)));
-    where_(&outside, full_like(&n, 0), round(&exp(&ways)))
+        sub(sub(lgamma(add(&n, 1.0)), lgamma(add(&k, 1.0))), lgamma(add(sub(&n, &k), 1.0)));
+    where_(&outside, full_like(&n, 0), round(exp(&ways)))
 }
 
 /// Returns the modified Bessel function of the first kind of order 0. Integers become floats.
@@ -105,7 +105,7 @@ pub fn comb(n: impl ArrayLike, k: impl ArrayLike) -> Array {
 pub fn i0(x: impl ArrayLike) -> Array {
     let x = &x.to_array();
     let x = inexact(x);
-    mul(exp(&abs(&x)), bessel_i0e(&x))
+    mul(exp(abs(&x)), bessel_i0e(&x))
 }
 
 /// Returns the modified Bessel function of the first kind of order 1. Integers become floats.
@@ -113,5 +113,5 @@ pub fn i0(x: impl ArrayLike) -> Array {
 pub fn i1(x: impl ArrayLike) -> Array {
     let x = &x.to_array();
     let x = inexact(x);
-    mul(exp(&abs(&x)), bessel_i1e(&x))
+    mul(exp(abs(&x)), bessel_i1e(&x))
 }

@@ -47,7 +47,7 @@ fn from_one(a: &Array, b: &Array, c: &Array, s: &Array) -> Array {
     let other = hypergeometric(&[&ca, &cb], &[&add(&d, 1.0)], s);
     let regular = mul(gammas(&[&d], &[&ca, &cb]), regular);
     let other = mul(gammas(&[&neg(&d)], &[a, b]), other);
-    add(regular, mul(other, exp(&mul(&d, log(s)))))
+    add(regular, mul(other, exp(mul(&d, log(s)))))
 }
 
 /// Returns `F(a, b; c; 1 - s)` for any `c - a - b`. Divided by `Γ(c)` it is smooth in `c`, so it is
@@ -105,7 +105,7 @@ fn gauss(a: &Array, b: &Array, c: &Array, x: &Array) -> Array {
     let [a_far, b_far, c_far] = [(&a, 0.3), (&b, 0.4), (&c, 1.2)].map(|(x, v)| choose(&far, x, v));
     let distant = near_one(&a_far, &b_far, &c_far, &choose(&far, &s, 0.05));
     let value = where_(&far, distant, near);
-    let value = mul(value, exp(&neg(&mul(&a, log(&rest)))));
+    let value = mul(value, exp(neg(mul(&a, log(&rest)))));
     // At 1 Gauss's sum is used, where it converges.
     let converges = &end & gt(&d, 0.0);
     let [a, b, c] = [(&a, 0.3), (&b, 0.4), (&c, 1.2)].map(|(x, v)| choose(&converges, x, v));

@@ -44,7 +44,7 @@ fn bessel_of(z: &Array, v: usize, n_iter: usize) -> Array {
     let rule = move |z: &Array, dz: &Array| {
         let values = bessel_of(z, v + 1, n_iter.max(v + 1));
         let part = |from: usize, to: usize| rows(&values, from, to);
-        let before = concatenate(&[&neg(&part(1, 2)), &part(0, v)], 0);
+        let before = concatenate(&[&neg(part(1, 2)), &part(0, v)], 0);
         let slope = mul(sub(before, part(1, v + 2)), 0.5);
         (part(0, v + 1), mul(slope, expand_dims(dz, &[0])))
     };
@@ -89,9 +89,9 @@ fn legendre(n: &Array, m: &Array, cosine: &Array, sine: &Array, n_max: usize) ->
         let l = convert_element_type(&degree, cosine.dtype());
         let (l, one) = (broadcast_to(&l, cosine.shape()), full_like(cosine, 1));
         let rising = le(&l, m);
-        let diagonal = neg(&mul(mul(&value, sine), sqrt(&add(div(0.5, &l), 1.0))));
+        let diagonal = neg(mul(mul(&value, sine), sqrt(add(div(0.5, &l), 1.0))));
         // Unused elements of the recurrence take the root of 1.
-        let root = |x: Array| sqrt(&where_(&rising, &one, x));
+        let root = |x: Array| sqrt(where_(&rising, &one, x));
         let square = |x: &Array| mul(x, x);
         let less = square(&sub(&l, 1.0));
         let first = root(div(sub(mul(square(&l), 4.0), 1.0), sub(square(&l), square(m))));
@@ -99,7 +99,7 @@ fn legendre(n: &Array, m: &Array, cosine: &Array, sine: &Array, n_max: usize) ->
         let below = sub(mul(&less, 4.0), 1.0);
         let second = div(above, where_(&lt(&below, 0.0), &one, &below));
         let positive = gt(&second, 0.0) & !&rising;
-        let second = where_(&positive, sqrt(&where_(&positive, second, &one)), zeros_like(&one));
+        let second = where_(&positive, sqrt(where_(&positive, second, &one)), zeros_like(&one));
         let recurrent = mul(first, sub(mul(cosine, &value), mul(second, &before)));
         let next = where_(&rising, diagonal, recurrent);
         let ahead = gt(&l, n);

@@ -158,10 +158,10 @@ pub(super) fn ends(parameter: &Array) -> Array {
 pub(super) fn reciprocal_gamma(x: &Array) -> (Array, Array) {
     let low = lt(x, 0.5);
     let whole = round(x);
-    let sign = sub(1.0, mul(abs(&rem(&whole, 2.0)), 2.0));
-    let wave = mul(sign, sin(&mul(sub(x, &whole), PI)));
+    let sign = sub(1.0, mul(abs(rem(&whole, 2.0)), 2.0));
+    let wave = mul(sign, sin(mul(sub(x, &whole), PI)));
     let one = full_like(x, 1);
-    let reflected = lgamma(&where_(&low, sub(1.0, x), x));
+    let reflected = lgamma(where_(&low, sub(1.0, x), x));
     let factor = where_(&low, mul(wave, 1.0 / PI), &one);
     (factor, where_(&low, &reflected, neg(&reflected)))
 }

@@ -16,7 +16,7 @@ use std::f64::consts::{FRAC_PI_2, PI};
 fn of_size(x: &Array) -> (Array, Array) {
     let (far, infinite) = (gt(x, 2.0), super::super::isinf(x));
     let near = where_(&far, full_like(x, 1), x);
-    let square = neg(&mul(&near, &near));
+    let square = neg(mul(&near, &near));
     let si_near = sum_terms((near.clone(), near.clone()), |k, term| {
         let twice = mul(k, 2.0);
         let odd = add(&twice, 1.0);
@@ -34,10 +34,10 @@ fn of_size(x: &Array) -> (Array, Array) {
     // E₁(ix) contains the remainders of both integrals.
     let away = where_(&(&far & !&infinite), x, full_like(x, 4));
     let fraction = exponential_fraction(&full_like(x, 1), &complex(0.0, &away));
-    let rest = mul(fraction, complex(cos(&away), neg(&sin(&away))));
+    let rest = mul(fraction, complex(cos(&away), neg(sin(&away))));
     let rest = where_(&infinite, zeros_like(&rest), rest);
     let si = where_(&far, add(imag(&rest), FRAC_PI_2), si_near);
-    (si, where_(&far, neg(&crate::primitives::real(&rest)), ci_near))
+    (si, where_(&far, neg(crate::primitives::real(&rest)), ci_near))
 }
 
 fn both(x: &Array) -> (Array, Array) {
@@ -47,7 +47,7 @@ fn both(x: &Array) -> (Array, Array) {
         (mul(sign(x), si), where_(&outside, full_like(x, f64::NAN), ci))
     };
     let rule = |x: &Array, dx: &Array| {
-        let slopes = (super::super::sinc(&mul(x, 1.0 / PI)), div(cos(x), x));
+        let slopes = (super::super::sinc(mul(x, 1.0 / PI)), div(cos(x), x));
         (both(x), (mul(dx, slopes.0), mul(dx, slopes.1)))
     };
     custom_jvp(f, rule)(x)
@@ -85,7 +85,7 @@ fn of_half_square(x: &Array) -> (Array, Array) {
     let s = rem(&size, 2.0);
     let turns = rem(mul(&s, sub(&size, mul(&s, 0.5))), 2.0);
     // The nearest quarter period is subtracted too, so that both functions are accurate near zeros.
-    let quarter = crate::primitives::round(&mul(&turns, 2.0));
+    let quarter = crate::primitives::round(mul(&turns, 2.0));
     let angle = mul(sub(&turns, mul(&quarter, 0.5)), PI);
     let (sine, cosine) = (sin(&angle), cos(&angle));
     let swapped = eq(rem(&quarter, 2.0), 1.0);

@@ -45,9 +45,9 @@ fn lanczos(z: &Array) -> Array {
 /// `exp(-πiz)·(1 - exp(2πiz))·i/2` to avoid overflow.
 fn log_sine(x: &Array, y: &Array) -> Array {
     let small = sub(x, round(x));
-    let rest = expm1(&complex(mul(y, -2.0 * PI), mul(small, 2.0 * PI)));
+    let rest = expm1(complex(mul(y, -2.0 * PI), mul(small, 2.0 * PI)));
     let linear = complex(sub(mul(y, PI), LN_2), sub(PI / 2.0, mul(x, PI)));
-    add(linear, log(&neg(&rest)))
+    add(linear, log(neg(&rest)))
 }
 
 /// Returns the logarithm of Γ, continued from the positive axis to the plane cut along the negative
@@ -72,7 +72,7 @@ pub fn loggamma(z: &Array) -> Array {
         let z = inexact(z);
         if !z.dtype().is_complex() {
             let positive = gt(&z, 0.0);
-            let value = lgamma(&where_(&positive, &z, full_like(&z, 1)));
+            let value = lgamma(where_(&positive, &z, full_like(&z, 1)));
             return where_(&positive, value, full_like(&z, f64::NAN));
         }
         let (x, y) = (real(&z), imag(&z));

@@ -16,7 +16,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 pub fn ndtr(x: impl ArrayLike) -> Array {
     let x = &x.to_array();
     let [x] = real("ndtr", [x.like()]);
-    mul(erfc(&mul(&x, -FRAC_1_SQRT_2)), 0.5)
+    mul(erfc(mul(&x, -FRAC_1_SQRT_2)), 0.5)
 }
 
 /// Returns the logarithm of [`ndtr`] in nats, accurate also where that rounds to 0 or 1.
@@ -37,7 +37,7 @@ pub fn log_ndtr(x: impl ArrayLike) -> Array {
         let tail = where_(&far, &x, full_like(&x, bound));
         let middle = where_(&(&far | &upper), full_like(&x, 0), &x);
         let high = where_(&upper, &x, full_like(&x, 0));
-        let value = where_(&upper, log1p(&neg(&ndtr(&neg(&high)))), log(&ndtr(&middle)));
+        let value = where_(&upper, log1p(neg(ndtr(neg(&high)))), log(ndtr(&middle)));
         where_(&far, lower_tail(&tail), value)
     }
     of(&x.to_array())
@@ -52,7 +52,7 @@ fn lower_tail(x: &Array) -> Array {
         series = sub(1.0, mul(mul(&inverse, f64::from(odd)), series));
     }
     let density = sub(mul(mul(x, x), -0.5), 0.5 * (2.0 * PI).ln());
-    add(sub(density, log(&neg(x))), log(&series))
+    add(sub(density, log(neg(x))), log(&series))
 }
 
 /// Returns the quantile of the standard normal distribution, the inverse of [`ndtr`].
@@ -80,7 +80,7 @@ pub fn ndtri(p: &Array) -> Array {
 fn quantile(p: &Array) -> Array {
     let centred = sub(mul(p, 2.0), 1.0);
     let central = lt(abs(&centred), 0.9);
-    let middle = mul(erf_inv(&where_(&central, &centred, full_like(p, 0))), SQRT_2);
+    let middle = mul(erf_inv(where_(&central, &centred, full_like(p, 0))), SQRT_2);
     let upper = gt(p, 0.5);
     let share = minimum(p, sub(1.0, p));
     let inside = gt(&share, 0.0) & !&central;
@@ -100,7 +100,7 @@ fn quantile(p: &Array) -> Array {
 #[track_caller]
 fn lower_quantile(share: &Array) -> Array {
     let logarithm = log(share);
-    let t = sqrt(&mul(&logarithm, -2.0));
+    let t = sqrt(mul(&logarithm, -2.0));
     let above = add(mul(add(mul(&t, 0.010328), 0.802853), &t), 2.515517);
     let below = add(mul(add(mul(add(mul(&t, 0.001308), 0.189269), &t), 1.432788), &t), 1.0);
     let mut z = sub(div(above, below), &t);
@@ -109,7 +109,7 @@ fn lower_quantile(share: &Array) -> Array {
         let guess = stop_gradient(&z);
         let value = log_ndtr(&guess);
         let density = sub(mul(mul(&guess, &guess), -0.5), 0.5 * (2.0 * PI).ln());
-        let slope = exp(&sub(density, &value));
+        let slope = exp(sub(density, &value));
         z = sub(&guess, div(sub(&value, &logarithm), stop_gradient(&slope)));
     }
     z

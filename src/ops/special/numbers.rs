@@ -71,12 +71,12 @@ fn dilogarithm(x: &Array) -> Array {
         // near 1.
         let y = where_(&high, div(1.0, where_(&high, x, &one)), x);
         let (low, nothing) = (lt(&y, 0.5), eq(&y, 0.0));
-        let logarithm = log(&where_(&(&nothing | &negative), &one, &y));
-        let complement = log1p(&neg(&where_(&low, &y, &zero)));
-        let value = of_logarithm(&neg(&where_(&low, &complement, &logarithm)));
+        let logarithm = log(where_(&(&nothing | &negative), &one, &y));
+        let complement = log1p(neg(where_(&low, &y, &zero)));
+        let value = of_logarithm(&neg(where_(&low, &complement, &logarithm)));
         let reflected = sub(sub(PI * PI / 6.0, mul(&logarithm, &complement)), &value);
         let value = where_(&low, reflected, value);
-        let square = log(&where_(&high, x, &one));
+        let square = log(where_(&high, x, &one));
         let value = where_(&high, sub(mul(mul(&square, &square), -0.5), &value), value);
         where_(&negative, full_like(x, f64::NAN), value)
     };

@@ -47,7 +47,7 @@ fn integral(h: &Array, a: &Array) -> Array {
     let nodes = mul(expand_dims(&end, &[-1]), listed(&nodes, h.dtype()));
     let square = mul(&nodes, &nodes);
     let half = mul(mul(h, h), -0.5);
-    let height = div(exp(&mul(expand_dims(&half, &[-1]), &square)), add(&square, 1.0));
+    let height = div(exp(mul(expand_dims(&half, &[-1]), &square)), add(&square, 1.0));
     let sum = mul(height, listed(&weights, h.dtype())).sum_axes(-1);
     mul(mul(mul(sum, end), exp(&half)), 0.5 / PI)
 }
@@ -77,11 +77,11 @@ fn owen(h: &Array, a: &Array) -> Array {
         where_(&is_nan, full_like(h, f64::NAN), value)
     };
     let rule = |(h, a): &(Array, Array), (dh, da): &(Array, Array)| {
-        let density = exp(&mul(mul(h, h), -0.5));
+        let density = exp(mul(mul(h, h), -0.5));
         let by_h =
-            mul(mul(&density, erf(&mul(mul(a, h), FRAC_1_SQRT_2))), -0.5 / (2.0 * PI).sqrt());
+            mul(mul(&density, erf(mul(mul(a, h), FRAC_1_SQRT_2))), -0.5 / (2.0 * PI).sqrt());
         let width = add(mul(a, a), 1.0);
-        let by_a = div(mul(exp(&mul(mul(mul(h, h), &width), -0.5)), 0.5 / PI), &width);
+        let by_a = div(mul(exp(mul(mul(mul(h, h), &width), -0.5)), 0.5 / PI), &width);
         (owen(h, a), add(mul(by_h, dh), mul(by_a, da)))
     };
     custom_jvp(f, rule)(&(h.clone(), a.clone()))

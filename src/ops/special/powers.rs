@@ -11,7 +11,7 @@ use crate::primitives::{
 #[track_caller]
 pub fn logit(p: &Array) -> Array {
     let p = inexact(p);
-    sub(log(&p), log1p(&crate::primitives::neg(&p)))
+    sub(log(&p), log1p(crate::primitives::neg(&p)))
 }
 
 /// Returns `(exp(power * logarithm) - 1) / power`, or the logarithm for power 0.
@@ -19,7 +19,7 @@ pub fn logit(p: &Array) -> Array {
 fn power_transform(logarithm: &Array, power: &Array) -> Array {
     let is_zero = eq(power, zeros_like(power));
     let safe = where_(&is_zero, full_like(power, 1), power);
-    where_(&is_zero, logarithm, div(expm1(&mul(logarithm, &safe)), &safe))
+    where_(&is_zero, logarithm, div(expm1(mul(logarithm, &safe)), &safe))
 }
 
 /// Returns the Box-Cox transform `(x^λ - 1) / λ`, or `log(x)` for λ = 0, with promotion and

@@ -60,7 +60,7 @@ pub(super) fn exponential_fraction(n: &Array, z: &Array) -> Array {
         let c = add(&below, div(mul(&one, &above), &c));
         let factor = mul(&c, &d);
         let value = where_(&open, mul(&value, &factor), &value);
-        let change = abs(&sub(factor, 1.0));
+        let change = abs(sub(factor, 1.0));
         let open = unconverged(&open, &[(&change, &full_like(&change, 1))]);
         (k, open, below, c, d, value)
     };

@@ -120,9 +120,9 @@ impl Dirichlet {
         let mut column = vec![alpha.size()];
         column.resize(x.rank(), 1);
         let exponents = sub(alpha.reshape(column), 1.0);
-        let norm = sub(lgamma(&alpha.sum()), lgamma(&alpha).sum());
+        let norm = sub(lgamma(alpha.sum()), lgamma(&alpha).sum());
         let inside = xlogy(exponents, &x).sum_axes(0) + norm;
-        let sums_to_one = le(abs(&sub(x.sum_axes(0), 1.0)), 1e-5);
+        let sums_to_one = le(abs(sub(x.sum_axes(0), 1.0)), 1e-5);
         let in_support = sums_to_one & ge(&x, 0.0).all_axes(0) & !lt(&x, 0.0).any_axes(0);
         where_(&in_support, &inside, full_like(&inside, f64::NEG_INFINITY))
     }
@@ -131,6 +131,6 @@ impl Dirichlet {
     #[doc(alias = "jax.scipy.stats.dirichlet.pdf")]
     #[track_caller]
     pub fn pdf(&self, x: &Array) -> Array {
-        exp(&self.logpdf(x))
+        exp(self.logpdf(x))
     }
 }

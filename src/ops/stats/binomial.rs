@@ -33,7 +33,7 @@ impl Bernoulli {
         let [k, p, loc] = self.operands("Bernoulli::logpmf", k);
         let k = sub(k, loc);
         let outside = full_like(&k, f64::NEG_INFINITY);
-        let otherwise = where_(&eq(&k, 0.0), log1p(&neg(&p)), outside);
+        let otherwise = where_(&eq(&k, 0.0), log1p(neg(&p)), outside);
         where_(&eq(&k, 1.0), log(&p), otherwise)
     }
 
@@ -91,7 +91,7 @@ impl Binomial {
         let in_support = in_support & le(&k, &n);
         let k = where_(&in_support, &k, full_like(&k, 0));
         let failures = sub(&n, &k);
-        let log_factorial = |m: &Array| lgamma(&add(m, 1.0));
+        let log_factorial = |m: &Array| lgamma(add(m, 1.0));
         let log_choices = sub(sub(log_factorial(&n), log_factorial(&k)), log_factorial(&failures));
         let inside = add(add(log_choices, xlogy(&k, &p)), xlog1py(failures, neg(&p)));
         where_(&in_support, inside, full_like(&k, f64::NEG_INFINITY))
@@ -134,7 +134,7 @@ impl BetaBinomial {
         let failures = sub(&n, &k);
         // C(n, k) = 1 / ((n + 1) B(n - k + 1, k + 1)).
         let log_beta = betaln(add(&failures, 1.0), add(&k, 1.0));
-        let log_choices = neg(&add(log(&add(&n, 1.0)), log_beta));
+        let log_choices = neg(add(log(add(&n, 1.0)), log_beta));
         let log_ratio = sub(betaln(add(&k, &a), add(failures, &b)), betaln(&a, &b));
         let inside = add(log_choices, log_ratio);
         where_(&in_support, inside, full_like(&k, f64::NEG_INFINITY))
@@ -177,8 +177,8 @@ impl Multinomial {
         let [x, p] = promote_inexact("Multinomial::logpmf", [x.like(), self.p.like()]);
         let [n] = promote_inexact("Multinomial::logpmf", [self.n.like()]);
         let n = convert_element_type(&inexact(&n), x.dtype());
-        let terms = sub(xlogy(&x, &p), lgamma(&add(&x, 1.0)));
-        let inside = add(lgamma(&add(&n, 1.0)), terms.sum_axes(-1));
+        let terms = sub(xlogy(&x, &p), lgamma(add(&x, 1.0)));
+        let inside = add(lgamma(add(&n, 1.0)), terms.sum_axes(-1));
         where_(&eq(x.sum_axes(-1), n), &inside, full_like(&inside, f64::NEG_INFINITY))
     }
 
@@ -186,6 +186,6 @@ impl Multinomial {
     #[doc(alias = "jax.scipy.stats.multinomial.pmf")]
     #[track_caller]
     pub fn pmf(&self, x: &Array) -> Array {
-        exp(&self.logpmf(x))
+        exp(self.logpmf(x))
     }
 }

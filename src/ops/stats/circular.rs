@@ -27,7 +27,7 @@ impl VonMises {
     pub fn logpdf(&self, x: impl ArrayLike) -> Array {
         let [x, kappa] = self.operands("VonMises::logpdf", x);
         let exponent = mul(&kappa, sub(cos(&x), 1.0));
-        sub(exponent, log(&mul(bessel_i0e(&kappa), 2.0 * PI)))
+        sub(exponent, log(mul(bessel_i0e(&kappa), 2.0 * PI)))
     }
 }
 
@@ -57,7 +57,7 @@ impl WrappedCauchy {
         let [x, c] = self.operands("WrappedCauchy::logpdf", x);
         let square = mul(&c, &c);
         let denominator = sub(add(&square, 1.0), mul(mul(&c, 2.0), cos(&x)));
-        let inside = sub(log(&sub(1.0, &square)), log(&mul(denominator, 2.0 * PI)));
+        let inside = sub(log(sub(1.0, &square)), log(mul(denominator, 2.0 * PI)));
         let in_support = ge(&x, 0.0) & le(&x, 2.0 * PI);
         where_(&in_support, inside, full_like(&x, f64::NEG_INFINITY))
     }

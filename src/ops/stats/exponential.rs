@@ -42,7 +42,7 @@ impl Exponential {
     pub fn cdf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("Exponential::cdf", x);
         let z = standardize(&x, &loc, &scale);
-        where_(&lt(&x, &loc), zeros_like(&x), neg(&expm1(&neg(&z))))
+        where_(&lt(&x, &loc), zeros_like(&x), neg(expm1(neg(&z))))
     }
 
     /// Returns the logarithm of [`Exponential::cdf`].
@@ -70,7 +70,7 @@ impl Exponential {
     #[track_caller]
     pub fn ppf(&self, q: impl ArrayLike) -> Array {
         let [q, loc, scale] = self.operands("Exponential::ppf", q);
-        sub(loc, mul(log1p(&neg(&q)), scale))
+        sub(loc, mul(log1p(neg(&q)), scale))
     }
 }
 
@@ -102,7 +102,7 @@ impl Laplace {
     pub fn logpdf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("Laplace::logpdf", x);
         let z = standardize(&x, &loc, &scale);
-        neg(&add(abs(&z), log(&mul(scale, 2.0))))
+        neg(add(abs(&z), log(mul(scale, 2.0))))
     }
 
     /// Returns the probability of a value of at most `x`.
@@ -111,7 +111,7 @@ impl Laplace {
     pub fn cdf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("Laplace::cdf", x);
         let z = standardize(&x, &loc, &scale);
-        let tail = mul(exp(&neg(&abs(&z))), 0.5);
+        let tail = mul(exp(neg(abs(&z))), 0.5);
         where_(&le(&z, 0.0), &tail, sub(1.0, &tail))
     }
 }
@@ -153,7 +153,7 @@ impl LogisticDistribution {
     #[track_caller]
     pub fn cdf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("LogisticDistribution::cdf", x);
-        logistic(&standardize(&x, &loc, &scale))
+        logistic(standardize(&x, &loc, &scale))
     }
 
     /// Returns the probability of a value above `x`.
@@ -161,7 +161,7 @@ impl LogisticDistribution {
     #[track_caller]
     pub fn sf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("LogisticDistribution::sf", x);
-        logistic(&neg(&standardize(&x, &loc, &scale)))
+        logistic(neg(standardize(&x, &loc, &scale)))
     }
 
     /// Returns the value at which [`LogisticDistribution::cdf`] is `q`.

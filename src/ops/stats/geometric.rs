@@ -64,7 +64,7 @@ impl NegativeBinomial {
     pub fn logpmf(&self, k: impl ArrayLike) -> Array {
         let [k, n, p, loc] = self.operands("NegativeBinomial::logpmf", k);
         let (k, in_support) = nonnegative_integer(&sub(k, loc));
-        let log_choices = sub(sub(lgamma(&add(&k, &n)), lgamma(&n)), lgamma(&add(&k, 1.0)));
+        let log_choices = sub(sub(lgamma(add(&k, &n)), lgamma(&n)), lgamma(add(&k, 1.0)));
         let inside = add(add(log_choices, xlogy(&n, &p)), xlog1py(&k, neg(&p)));
         where_(&in_support, inside, full_like(&k, f64::NEG_INFINITY))
     }

@@ -29,7 +29,7 @@ impl GumbelR {
     pub fn logpdf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("GumbelR::logpdf", x);
         let z = standardize(&x, &loc, &scale);
-        sub(sub(neg(&z), exp(&neg(&z))), log(&scale))
+        sub(sub(neg(&z), exp(neg(&z))), log(&scale))
     }
 
     /// Returns the logarithm of the probability of a value of at most `x`.
@@ -37,21 +37,21 @@ impl GumbelR {
     #[track_caller]
     pub fn logcdf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("GumbelR::logcdf", x);
-        neg(&exp(&neg(&standardize(&x, &loc, &scale))))
+        neg(exp(neg(standardize(&x, &loc, &scale))))
     }
 
     /// Returns the probability of a value above `x`.
     #[doc(alias = "jax.scipy.stats.gumbel_r.sf")]
     #[track_caller]
     pub fn sf(&self, x: impl ArrayLike) -> Array {
-        neg(&expm1(&self.logcdf(x)))
+        neg(expm1(self.logcdf(x)))
     }
 
     /// Returns the logarithm of [`GumbelR::sf`].
     #[doc(alias = "jax.scipy.stats.gumbel_r.logsf")]
     #[track_caller]
     pub fn logsf(&self, x: impl ArrayLike) -> Array {
-        log1mexp(&neg(&self.logcdf(x)))
+        log1mexp(neg(self.logcdf(x)))
     }
 
     /// Returns the value at which [`GumbelR::cdf`] is `q`.
@@ -59,7 +59,7 @@ impl GumbelR {
     #[track_caller]
     pub fn ppf(&self, q: impl ArrayLike) -> Array {
         let [q, loc, scale] = self.operands("GumbelR::ppf", q);
-        sub(loc, mul(log(&neg(&log(&q))), scale))
+        sub(loc, mul(log(neg(log(&q))), scale))
     }
 }
 
@@ -91,7 +91,7 @@ impl GumbelL {
     pub fn logpdf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("GumbelL::logpdf", x);
         let z = div(sub(loc, x), &scale);
-        sub(sub(neg(&z), exp(&neg(&z))), log(&scale))
+        sub(sub(neg(&z), exp(neg(&z))), log(&scale))
     }
 
     /// Returns the logarithm of the probability of a value above `x`.
@@ -99,21 +99,21 @@ impl GumbelL {
     #[track_caller]
     pub fn logsf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("GumbelL::logsf", x);
-        neg(&exp(&neg(&div(sub(loc, x), &scale))))
+        neg(exp(neg(div(sub(loc, x), &scale))))
     }
 
     /// Returns the probability of a value of at most `x`.
     #[doc(alias = "jax.scipy.stats.gumbel_l.cdf")]
     #[track_caller]
     pub fn cdf(&self, x: impl ArrayLike) -> Array {
-        neg(&expm1(&self.logsf(x)))
+        neg(expm1(self.logsf(x)))
     }
 
     /// Returns the logarithm of [`GumbelL::cdf`].
     #[doc(alias = "jax.scipy.stats.gumbel_l.logcdf")]
     #[track_caller]
     pub fn logcdf(&self, x: impl ArrayLike) -> Array {
-        log1mexp(&neg(&self.logsf(x)))
+        log1mexp(neg(self.logsf(x)))
     }
 
     /// Returns the value at which [`GumbelL::cdf`] is `q`.
@@ -121,7 +121,7 @@ impl GumbelL {
     #[track_caller]
     pub fn ppf(&self, q: impl ArrayLike) -> Array {
         let [q, loc, scale] = self.operands("GumbelL::ppf", q);
-        add(mul(log(&neg(&log1p(&neg(&q)))), scale), loc)
+        add(mul(log(neg(log1p(neg(&q)))), scale), loc)
     }
 }
 

@@ -31,7 +31,7 @@ impl Cauchy {
     pub fn logpdf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("Cauchy::logpdf", x);
         let z = standardize(&x, &loc, &scale);
-        neg(&add(log(&mul(scale, PI)), log1p(&mul(&z, &z))))
+        neg(add(log(mul(scale, PI)), log1p(mul(&z, &z))))
     }
 
     /// Returns the probability of a value of at most `x`: `1/2 + atan(z) / π`, without cancellation
@@ -57,7 +57,7 @@ impl Cauchy {
     #[track_caller]
     pub fn ppf(&self, q: impl ArrayLike) -> Array {
         let [q, loc, scale] = self.operands("Cauchy::ppf", q);
-        add(mul(tan(&mul(sub(q, 0.5), PI)), scale), loc)
+        add(mul(tan(mul(sub(q, 0.5), PI)), scale), loc)
     }
 
     /// Returns the value at which [`Cauchy::sf`] is `q`.
@@ -65,7 +65,7 @@ impl Cauchy {
     #[track_caller]
     pub fn isf(&self, q: impl ArrayLike) -> Array {
         let [q, loc, scale] = self.operands("Cauchy::isf", q);
-        add(mul(tan(&mul(sub(0.5, q), PI)), scale), loc)
+        add(mul(tan(mul(sub(0.5, q), PI)), scale), loc)
     }
 }
 
@@ -101,9 +101,9 @@ impl StudentT {
         let [x, df, loc, scale] = self.operands("StudentT::logpdf", x);
         let z = standardize(&x, &loc, &scale);
         let exponent = mul(add(&df, 1.0), 0.5);
-        let gammas = sub(lgamma(&exponent), lgamma(&mul(&df, 0.5)));
-        let norm = sub(gammas, add(mul(log(&mul(&df, PI)), 0.5), log(&scale)));
-        sub(norm, mul(exponent, log1p(&div(mul(&z, &z), &df))))
+        let gammas = sub(lgamma(&exponent), lgamma(mul(&df, 0.5)));
+        let norm = sub(gammas, add(mul(log(mul(&df, PI)), 0.5), log(&scale)));
+        sub(norm, mul(exponent, log1p(div(mul(&z, &z), &df))))
     }
 }
 
@@ -144,7 +144,7 @@ impl Pareto {
     pub fn logpdf(&self, x: impl ArrayLike) -> Array {
         let [x, b, loc, scale] = self.operands("Pareto::logpdf", x);
         let (z, below) = standardize_above(&x, &loc, &scale);
-        let inside = sub(log(&div(&b, &scale)), mul(add(&b, 1.0), log(&z)));
+        let inside = sub(log(div(&b, &scale)), mul(add(&b, 1.0), log(&z)));
         where_(&below, full_like(&x, f64::NEG_INFINITY), inside)
     }
 
@@ -163,7 +163,7 @@ impl Pareto {
     pub fn logcdf(&self, x: impl ArrayLike) -> Array {
         let [x, b, loc, scale] = self.operands("Pareto::logcdf", x);
         let (z, below) = standardize_above(&x, &loc, &scale);
-        where_(&below, full_like(&x, f64::NEG_INFINITY), log1p(&neg(&pow(z, neg(&b)))))
+        where_(&below, full_like(&x, f64::NEG_INFINITY), log1p(neg(pow(z, neg(&b)))))
     }
 
     /// Returns the logarithm of the probability of a value above `x`.

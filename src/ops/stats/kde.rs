@@ -175,7 +175,7 @@ impl GaussianKde {
     fn log_kernels(&self, points: &Array) -> Array {
         let whitening = cholesky(&self.inv_cov);
         let whiten = |points: &Array| matmul(&matrix_transpose(points), &whitening);
-        let norm = sub(log(&diagonal(&whitening)).sum(), 0.5 * self.d() as f64 * (2.0 * PI).ln());
+        let norm = sub(log(diagonal(&whitening)).sum(), 0.5 * self.d() as f64 * (2.0 * PI).ln());
         let (points, centres) = (whiten(points), whiten(&self.dataset));
         let difference = sub(expand_dims(&points, &[1]), expand_dims(&centres, &[0]));
         sub(norm, mul(mul(&difference, &difference).sum_axes(-1), 0.5))
@@ -189,7 +189,7 @@ impl GaussianKde {
     #[track_caller]
     pub fn evaluate(&self, points: &Array) -> Array {
         let points = self.columns("GaussianKde::evaluate", points);
-        Loc::caller().scope(|| mul(exp(&self.log_kernels(&points)), &self.weights).sum_axes(-1))
+        Loc::caller().scope(|| mul(exp(self.log_kernels(&points)), &self.weights).sum_axes(-1))
     }
 
     /// Returns the density, as [`GaussianKde::evaluate`].
@@ -202,7 +202,7 @@ impl GaussianKde {
     #[track_caller]
     pub fn logpdf(&self, points: &Array) -> Array {
         let points = self.columns("GaussianKde::logpdf", points);
-        Loc::caller().scope(|| logsumexp(&add(self.log_kernels(&points), log(&self.weights)), -1))
+        Loc::caller().scope(|| logsumexp(add(self.log_kernels(&points), log(&self.weights)), -1))
     }
 
     /// Integrates the product with a weighted sum of normal distributions of covariance `cov`
@@ -212,7 +212,7 @@ impl GaussianKde {
         let whiten = |points: &Array| solve_triangular_with(&factor, points, LOWER);
         let (points, centres) = (whiten(&self.dataset), whiten(centres));
         let difference = sub(expand_dims(&points, &[2]), expand_dims(&centres, &[1]));
-        let kernels = exp(&mul(mul(&difference, &difference).sum_axes(0), -0.5));
+        let kernels = exp(mul(mul(&difference, &difference).sum_axes(0), -0.5));
         let norm = (2.0 * PI).sqrt().powi(self.d() as i32);
         let norm = mul(reduce_prod(&diagonal(&factor), &[0]), norm);
         let sum = mul(mul(kernels, expand_dims(&self.weights, &[1])), weights).sum();
@@ -256,9 +256,9 @@ impl GaussianKde {
             throw("GaussianKde::integrate_box_1d", RuleError::shape(message), &[&low, &high]);
         }
         Loc::caller().scope(|| {
-            let width = sqrt(&reshape(&self.covariance, []));
+            let width = sqrt(reshape(&self.covariance, []));
             let centres = reshape(&self.dataset, [self.n()]);
-            let below = |limit: &Array| ndtr(&div(sub(limit, &centres), &width));
+            let below = |limit: &Array| ndtr(div(sub(limit, &centres), &width));
             mul(sub(below(&high), below(&low)), &self.weights).sum()
         })
     }

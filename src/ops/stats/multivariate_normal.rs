@@ -85,7 +85,7 @@ impl MultivariateNormal {
         let lower = SolveTriangularOptions { lower: true, ..Default::default() };
         let y = squeeze(&solve_triangular_with(&factor, &expand_dims(&y, &[-1]), lower), &[-1]);
         let log_det =
-            mul(log(&diagonal_with(&factor, DiagonalOptions::LAST_AXES)).sum_axes(-1), 2.0);
+            mul(log(diagonal_with(&factor, DiagonalOptions::LAST_AXES)).sum_axes(-1), 2.0);
         density(&mul(&y, &y).sum_axes(-1), &add(log_det, log_two_pi * k as f64))
     }
 
@@ -93,6 +93,6 @@ impl MultivariateNormal {
     #[doc(alias = "jax.scipy.stats.multivariate_normal.pdf")]
     #[track_caller]
     pub fn pdf(&self, x: impl ArrayLike) -> Array {
-        exp(&self.logpdf(x))
+        exp(self.logpdf(x))
     }
 }

@@ -49,7 +49,7 @@ impl Normal {
     #[track_caller]
     pub fn cdf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("Normal::cdf", x);
-        ndtr(&standardize(&x, &loc, &scale))
+        ndtr(standardize(&x, &loc, &scale))
     }
 
     /// Returns the logarithm of [`Normal::cdf`], finite also where that rounds to 0.
@@ -57,7 +57,7 @@ impl Normal {
     #[track_caller]
     pub fn logcdf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("Normal::logcdf", x);
-        log_ndtr(&standardize(&x, &loc, &scale))
+        log_ndtr(standardize(&x, &loc, &scale))
     }
 
     /// Returns the probability of a value above `x`, without cancellation.
@@ -65,7 +65,7 @@ impl Normal {
     #[track_caller]
     pub fn sf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("Normal::sf", x);
-        ndtr(&neg(&standardize(&x, &loc, &scale)))
+        ndtr(neg(standardize(&x, &loc, &scale)))
     }
 
     /// Returns the logarithm of [`Normal::sf`], finite also where that rounds to 0.
@@ -73,7 +73,7 @@ impl Normal {
     #[track_caller]
     pub fn logsf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("Normal::logsf", x);
-        log_ndtr(&neg(&standardize(&x, &loc, &scale)))
+        log_ndtr(neg(standardize(&x, &loc, &scale)))
     }
 
     /// Returns the value at which [`Normal::cdf`] is `q`.
@@ -126,7 +126,7 @@ fn log_interval(a: &Array, b: &Array) -> Array {
     let mirrored = gt(a, 0.0);
     let (low, high) = (where_(&mirrored, neg(b), a), where_(&mirrored, neg(a), b));
     let (low, high) = (log_ndtr(&low), log_ndtr(&high));
-    add(&high, log1mexp(&sub(&high, &low)))
+    add(&high, log1mexp(sub(&high, &low)))
 }
 
 /// Returns the logarithm of the truncated normal distribution function of promoted operands.
@@ -196,7 +196,7 @@ impl GeneralizedNormal {
     #[track_caller]
     pub fn logpdf(&self, x: impl ArrayLike) -> Array {
         let [x, p] = self.operands("GeneralizedNormal::logpdf", x);
-        let norm = sub(log(&mul(&p, 0.5)), lgamma(&div(1.0, &p)));
+        let norm = sub(log(mul(&p, 0.5)), lgamma(div(1.0, &p)));
         sub(norm, pow(abs(&x), p))
     }
 

@@ -40,7 +40,7 @@ impl Poisson {
     pub fn logpmf(&self, k: impl ArrayLike) -> Array {
         let [k, mu, loc] = self.operands("Poisson::logpmf", k);
         let (k, in_support) = nonnegative_integer(&sub(k, loc));
-        let inside = sub(sub(xlogy(&k, &mu), lgamma(&add(&k, 1.0))), &mu);
+        let inside = sub(sub(xlogy(&k, &mu), lgamma(add(&k, 1.0))), &mu);
         where_(&in_support, inside, full_like(&k, f64::NEG_INFINITY))
     }
 
@@ -76,7 +76,7 @@ impl Poisson {
         for coefficient in [9.0 / 80.0, 19.0 / 360.0, 1.0 / 24.0, 1.0 / 12.0] {
             series = mul(add(series, coefficient), &inverse);
         }
-        let asymptotic = sub(mul(log(&mul(&large, 2.0 * PI * E)), 0.5), series);
+        let asymptotic = sub(mul(log(mul(&large, 2.0 * PI * E)), 0.5), series);
         let value = where_(&is_large, asymptotic, sum);
         let value = where_(&is_zero, zeros_like(&mu), value);
         let is_invalid = lt(&mu, 0.0) | isnan(&mu);

@@ -27,7 +27,7 @@ impl Uniform {
     pub fn logpdf(&self, x: impl ArrayLike) -> Array {
         let [x, loc, scale] = self.operands("Uniform::logpdf", x);
         let inside = ge(&x, &loc) & le(&x, add(&loc, &scale));
-        where_(&inside, neg(&log(&scale)), full_like(&x, f64::NEG_INFINITY))
+        where_(&inside, neg(log(&scale)), full_like(&x, f64::NEG_INFINITY))
     }
 
     /// Returns the probability of a value of at most `x`.

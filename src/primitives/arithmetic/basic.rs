@@ -197,7 +197,7 @@ impl Elementwise for Div {
     const TYPE: TypeRule<Div> = TypeRule::binary(Dtypes::Numeric);
     const DERIVATIVE: Derivative<Div> = Derivative::Binary(
         |_, _, y, _, dx| bind1(Div, [dx, y]),
-        |_, _, y, z, dy| mul(dy, neg(&bind1(Div, [z, y]))),
+        |_, _, y, z, dy| mul(dy, neg(bind1(Div, [z, y]))),
     );
     const LOWERING: Lowering<Div> = Lowering::Op("divide");
     const COST: CostRule<Div> = CostRule::Arithmetic;

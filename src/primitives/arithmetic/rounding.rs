@@ -191,7 +191,7 @@ impl Rem {
         let z = bind1(Rem, [x, y]);
         let right = tangents[1].map(z.aval(), |dy| {
             let quotient = div(x, y);
-            mul(dy, neg(&mul(sign(&quotient), floor(&abs(&quotient)))))
+            mul(dy, neg(mul(sign(&quotient), floor(abs(&quotient)))))
         });
         Ok((vec![z], vec![tangents[0].add(&right)]))
     }

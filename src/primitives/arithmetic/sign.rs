@@ -48,7 +48,7 @@ impl Elementwise for Abs {
     const DERIVATIVE: Derivative<Abs> = Derivative::Unary(|_, x, y, dx| {
         if x.dtype().is_complex() {
             let length = select(&eq(y, 0.0), &ones_like(y), y);
-            real(&mul(dx, div(conj(x), complex(&length, 0.0))))
+            real(mul(dx, div(conj(x), complex(&length, 0.0))))
         } else {
             select(&ge(x, 0.0), dx, &neg(dx))
         }

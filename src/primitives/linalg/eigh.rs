@@ -59,7 +59,7 @@ impl Primitive for Eigh {
         // The diagonal would change the length of a vector, which is constant.
         let inverse = where_(&same, 0, div(1.0, where_(&same, 1, &gaps)));
         let dv = product(v, &(&c * convert_element_type(&inverse, c.dtype())));
-        let dw = real(&diagonal(&c));
+        let dw = real(diagonal(&c));
         Ok((outputs, vec![dv.into(), dw.into()]))
     }
     fn batch(
@@ -88,7 +88,7 @@ impl Primitive for Eigh {
         lower_by(ctx, &[operands[0].clone(), parts[2].clone()], |x| {
             // Singular values decrease. Rayleigh quotients recover the digits that the shift loses.
             let v = rev(&adjoint(&x[1]), &[-1]);
-            let w = real(&diagonal(&product(&product(&adjoint(&v), &hermitian(&x[0])), &v)));
+            let w = real(diagonal(&product(&product(&adjoint(&v), &hermitian(&x[0])), &v)));
             vec![v, sort(&w, -1)]
         })
     }

@@ -146,7 +146,7 @@ fn step(state: &[Array]) -> Vec<Array> {
     let (b, m) = (a.shape()[0], a.shape()[1]);
     let row = broadcasted_iota(DType::I32, [b, m], 1);
     let column_at = |a: &Array| reshape(&dynamic_slice_in_dim(a, k, 1, 2), [b, m]);
-    let candidates = where_(&ge(&row, k), abs(&column_at(a)), -1);
+    let candidates = where_(&ge(&row, k), abs(column_at(a)), -1);
     let pivot = argmax(&candidates, 1);
     let at_pivot = eq(&row, broadcast_in_dim(&pivot, [b, m], &[0]));
     let at_k = eq(&row, broadcast_in_dim(k, [b, m], &[]));

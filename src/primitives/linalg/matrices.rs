@@ -22,7 +22,7 @@ pub(super) fn swapped(x: &Array) -> Array {
 
 /// Transposes and conjugates the matrices.
 pub(super) fn adjoint(x: &Array) -> Array {
-    conj(&swapped(x))
+    conj(swapped(x))
 }
 
 /// Multiplies matrices with common batch axes.

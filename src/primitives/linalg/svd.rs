@@ -90,7 +90,7 @@ impl Primitive for Svd {
         };
         let v = adjoint(vh);
         let c = product(&product(&adjoint(u), da), &v);
-        let ds = real(&diagonal(&c));
+        let ds = real(diagonal(&c));
         let wide = |x: &Array| convert_element_type(x, da.dtype());
         let like = real(&c);
         let (columns, rows) = (as_columns(s, &like), as_rows(s, &like));
@@ -194,13 +194,13 @@ pub(super) fn sweep_step(state: &[Array]) -> Vec<Array> {
         |x: &Array| (slice_in_dim(x, 0, half, 1, -1), slice_in_dim(x, half, 2 * half, 1, -1));
     let (left, right) = halves(x);
     let axis = [left.rank() as isize - 2];
-    let square = |x: &Array| reduce_sum(&real(&mul(x, conj(x))), &axis);
+    let square = |x: &Array| reduce_sum(&real(mul(x, conj(x))), &axis);
     let (alpha, beta) = (square(&left), square(&right));
     let gamma = reduce_sum(&mul(conj(&left), &right), &axis);
     let modulus = abs(&gamma);
     // Sums over many rows have as many roundings.
     let epsilon = x.dtype().epsilon() * (sizes(x).0 as f64).sqrt().max(4.0);
-    let needed = gt(&modulus, sqrt(&mul(&alpha, &beta)) * epsilon);
+    let needed = gt(&modulus, sqrt(mul(&alpha, &beta)) * epsilon);
     let one = |x: &Array| where_(&needed, x, 1);
     let zeta = div(sub(&beta, &alpha), one(&modulus) * 2.0);
     let toward = where_(&ge(&zeta, 0), 1.0, -1.0);
@@ -250,9 +250,9 @@ pub(super) fn finish(x: &[Array], full: bool) -> Vec<Array> {
     let (m, n) = sizes(a);
     let k = m.min(n);
     let axis = [columns.rank() as isize - 2];
-    let lengths = sqrt(&reduce_sum(&real(&mul(columns, conj(columns))), &axis));
+    let lengths = sqrt(reduce_sum(&real(mul(columns, conj(columns))), &axis));
     // A padding column has no rotations and is sorted last.
-    let rotations = reduce_sum(&real(&mul(v, conj(v))), &axis);
+    let rotations = reduce_sum(&real(mul(v, conj(v))), &axis);
     let key = where_(&gt(&rotations, 0.5), neg(&lengths), f64::INFINITY);
     let rank = columns.rank();
     let position = broadcasted_iota(DType::I32, key.shape().clone(), rank - 2);
@@ -263,7 +263,7 @@ pub(super) fn finish(x: &[Array], full: bool) -> Vec<Array> {
     let permutation = convert_element_type(&eq(&row, &spread), columns.dtype());
     let first = |x: &Array| slice_in_dim(&product(x, &permutation), 0, k as isize, 1, -1);
     let (columns, v) = (first(columns), first(v));
-    let lengths = sqrt(&reduce_sum(&real(&mul(&columns, conj(&columns))), &axis));
+    let lengths = sqrt(reduce_sum(&real(mul(&columns, conj(&columns))), &axis));
     // Reflections give an orthonormal basis even if columns are zero. Its vectors are the columns
     // up to a phase.
     let (left, r) = qr_with(&columns, REDUCED);

@@ -253,7 +253,7 @@ mod tests {
         #[test]
         fn series_match_the_definition() {
             let points = [0.0f64, 0.3, 2.0, 7.9, 8.0, 8.1, 20.0, 40.0];
-            let found = bessel_i0e(&Array::from_slice(&points, [8]).unwrap());
+            let found = bessel_i0e(Array::from_slice(&points, [8]).unwrap());
             for (x, y) in points.iter().zip(found.to_vec::<f64>().unwrap()) {
                 let (mut term, mut sum) = (1.0, 1.0);
                 for k in 1..200 {

@@ -40,10 +40,10 @@ impl RegularizedIncompleteBeta {
         let y = bind1(RegularizedIncompleteBeta, [a, b, x]);
         let dy = tangents[2].map(y.aval(), |dx| {
             let one = full_like(x, 1);
-            let beta = sub(add(lgamma(a), lgamma(b)), lgamma(&add(a, b)));
+            let beta = sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)));
             let low = mul(sub(a, &one), log(x));
-            let high = mul(sub(b, &one), log1p(&neg(x)));
-            mul(dx, exp(&sub(add(low, high), beta)))
+            let high = mul(sub(b, &one), log1p(neg(x)));
+            mul(dx, exp(sub(add(low, high), beta)))
         });
         Ok((vec![y], vec![dy]))
     }
@@ -166,7 +166,7 @@ fn two_levels(state: &[Array]) -> Vec<Array> {
     // -(a+m)(a+b+m)x / ((a+2m)(a+2m+1)), then (m+1)(b-m-1)x / ((a+2m+1)(a+2m+2)).
     let above = add(&base, &one);
     let odd = mul(mul(add(a, &level), add(add(a, b), &level)), x);
-    let odd = neg(&div(div(odd, &base), &above));
+    let odd = neg(div(div(odd, &base), &above));
     let even = mul(mul(&next, sub(b, &next)), x);
     let even = div(div(even, &above), add(&above, &one));
     let (mut c, mut d, mut both) = (c.clone(), d.clone(), one.clone());
@@ -208,9 +208,9 @@ fn lower_betainc(
             let [p, q, y, exchanged] = harmless_operands(a, b, x);
             let unit = full_like(x, 1.0);
             // a·Γ(a) is Γ(a + 1), even where a approaches 0.
-            let beta = sub(add(lgamma(&add(&p, &unit)), lgamma(&q)), lgamma(&add(&p, &q)));
-            let power = add(mul(&p, log(&y)), mul(&q, log1p(&neg(&y))));
-            let part = div(exp(&sub(power, beta)), &operands[3]);
+            let beta = sub(add(lgamma(add(&p, &unit)), lgamma(&q)), lgamma(add(&p, &q)));
+            let power = add(mul(&p, log(&y)), mul(&q, log1p(neg(&y))));
+            let part = div(exp(sub(power, beta)), &operands[3]);
             let value = select(&exchanged, &sub(&unit, &part), &part);
             let value = select(&zero, &full_like(x, 0.0), &value);
             let value = select(&one, &unit, &value);

@@ -14,7 +14,7 @@ use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
 /// Returns `2/√π · exp(-x²)`, the derivative of the error function.
 fn erf_slope(x: &Array) -> Array {
-    mul(exp(&neg(&mul(x, x))), FRAC_2_SQRT_PI)
+    mul(exp(neg(mul(x, x))), FRAC_2_SQRT_PI)
 }
 
 /// Elementwise error function, `2/√π` times the integral of `exp(-t²)` from 0 to `x`.
@@ -84,7 +84,7 @@ impl Elementwise for Erfc {
     const NAME: &'static str = "erfc";
     const TYPE: TypeRule<Erfc> = TypeRule::unary(Dtypes::Float);
     const DERIVATIVE: Derivative<Erfc> =
-        Derivative::Unary(|_, x, _, dx| mul(dx, neg(&erf_slope(x))));
+        Derivative::Unary(|_, x, _, dx| mul(dx, neg(erf_slope(x))));
     const LOWERING: Lowering<Erfc> = Lowering::Custom(Erfc::lower);
     const COST: CostRule<Erfc> = CostRule::Transcendental;
     fn exemplars() -> Vec<Exemplar> {
@@ -119,7 +119,7 @@ impl Elementwise for ErfInv {
     const NAME: &'static str = "erf_inv";
     const TYPE: TypeRule<ErfInv> = TypeRule::unary(Dtypes::Float);
     const DERIVATIVE: Derivative<ErfInv> =
-        Derivative::Unary(|_, _, y, dx| mul(dx, mul(exp(&mul(y, y)), PI.sqrt() / 2.0)));
+        Derivative::Unary(|_, _, y, dx| mul(dx, mul(exp(mul(y, y)), PI.sqrt() / 2.0)));
     const LOWERING: Lowering<ErfInv> = Lowering::Op("chlo.erf_inv");
     const COST: CostRule<ErfInv> = CostRule::Transcendental;
     fn exemplars() -> Vec<Exemplar> {

@@ -233,7 +233,7 @@ impl Zeta {
         let y = bind1(Zeta, [x, q]);
         let dy = tangents[1].map(y.aval(), |dq| {
             let next = zeta(add(x, full_like(x, 1)), q);
-            mul(dq, neg(&mul(x, next)))
+            mul(dq, neg(mul(x, next)))
         });
         Ok((vec![y], vec![dy]))
     }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// respect to `x`.
 fn density(a: &Array, x: &Array) -> Array {
     let power = mul(sub(a, full_like(a, 1)), log(x));
-    exp(&sub(sub(power, x), lgamma(a)))
+    exp(sub(sub(power, x), lgamma(a)))
 }
 
 /// Elementwise regularized lower incomplete gamma function `P(a, x)`.
@@ -105,8 +105,8 @@ impl Elementwise for Igammac {
     const NAME: &'static str = "igammac";
     const TYPE: TypeRule<Igammac> = TypeRule::binary(Dtypes::Float);
     const DERIVATIVE: Derivative<Igammac> = Derivative::Binary(
-        |_, a, x, _, da| mul(da, neg(&igamma_grad_a(a, x))),
-        |_, a, x, _, dx| mul(dx, neg(&density(a, x))),
+        |_, a, x, _, da| mul(da, neg(igamma_grad_a(a, x))),
+        |_, a, x, _, dx| mul(dx, neg(density(a, x))),
     );
     const LOWERING: Lowering<Igammac> = Lowering::Custom(Igammac::lower);
     const COST: CostRule<Igammac> = CostRule::Transcendental;
@@ -289,7 +289,7 @@ mod tests {
             close(&igamma(1.0, f64s(&x)), &expected, 1e-14);
             let upper: Vec<f64> = x.iter().map(|x: &f64| (-x).exp()).collect();
             close(&igammac(1.0, f64s(&x)), &upper, 1e-14);
-            let erf = crate::prelude::erf(&crate::prelude::sqrt(&f64s(&x)));
+            let erf = crate::prelude::erf(crate::prelude::sqrt(f64s(&x)));
             close(&igamma(0.5, f64s(&x)), &erf.to_vec::<f64>().unwrap(), 1e-14);
         }
 
@@ -323,7 +323,7 @@ mod tests {
             let above = igamma_grad_a(&a, add(&x, step));
             let expected = differences(above, igamma_grad_a(&a, add(&x, -step)));
             close(&mixed, &expected, 1e-5);
-            let moved = div(neg(&igamma_grad_a(&a, &x)), density(&a, &x)).to_vec::<f64>().unwrap();
+            let moved = div(neg(igamma_grad_a(&a, &x)), density(&a, &x)).to_vec::<f64>().unwrap();
             close(&random_gamma_grad(&a, &x), &moved, 1e-12);
         }
     }

@@ -75,7 +75,7 @@ fn cases(a: &Array, x: &Array, quantity: Quantity) -> Cases {
     let outside = bitwise_or(lt(a, zeros_like(a)), lt(x, zeros_like(x)));
     let outside = bitwise_or(outside, bitwise_or(ne(a, a), ne(x, x)));
     let one = full_like(x, 1.0);
-    let fraction = bitwise_and(gt(x, a), bitwise_not(&lt(x, one)));
+    let fraction = bitwise_and(gt(x, a), bitwise_not(lt(x, one)));
     match quantity {
         Quantity::Lower | Quantity::Upper => {
             let both = |value| bitwise_and(is(a, value), is(x, value));
@@ -153,7 +153,7 @@ fn lower_series(
         let sum = select(open, &add(sum, &term), sum);
         let one = full_like(x, 1.0);
         let h = add(h, div(one, place));
-        let step = neg(&mul(&term, &h));
+        let step = neg(mul(&term, &h));
         let by_a = select(open, &add(by_a, &step), by_a);
         let open = if slope {
             unconverged(open, &[(&term, &sum), (&step, &by_a)])
@@ -181,7 +181,7 @@ fn lower_fraction(
         let [a, x] = harmless_operands(&operands[0], &operands[1], quantity, true);
         let one = full_like(&x, 1.0);
         let first = add(sub(&x, &a), &one);
-        let log_slope = neg(&div(&one, &first));
+        let log_slope = neg(div(&one, &first));
         let (zero, minus) = (zeros_like(&x), neg(&one));
         // C starts as the first denominator, whose derivative is -1, D as zero.
         let begin = [first.clone(), minus, zero.clone(), zero, first, log_slope];
@@ -210,7 +210,7 @@ fn lower_fraction(
         let quotient = div(sub(&level, mul(&numerator, div(dc, c))), c);
         let next_dc = sub(quotient, &one);
         let inner = sub(add(mul(&level, d), mul(&numerator, dd)), &one);
-        let next_dd = neg(&mul(mul(&next_d, &next_d), inner));
+        let next_dd = neg(mul(mul(&next_d, &next_d), inner));
         let log_step = add(div(&next_dc, &next_c), div(&next_dd, &next_d));
         let next_by_a = select(open, &add(by_a, &log_step), by_a);
         let open = if slope {
@@ -245,7 +245,7 @@ fn finished(operands: &[Array], quantity: Quantity) -> Array {
         [0, 1, 2, 3, 4, 5].map(|index| &operands[index]);
     let Cases { zero, one, nan, fraction: above } = cases(a, x, quantity);
     // x^a·exp(-x) / Γ(a).
-    let scale = exp(&sub(sub(mul(a, log(x)), x), lgamma(a)));
+    let scale = exp(sub(sub(mul(a, log(x)), x), lgamma(a)));
     let value = |value: f64| full_like(x, value);
     let (low, high, from_series, from_fraction) = match quantity {
         Quantity::Lower | Quantity::Upper => {
@@ -261,13 +261,13 @@ fn finished(operands: &[Array], quantity: Quantity) -> Array {
             // The derivative of the sum S with respect to a is S·(log x - ψ(a+1)) + S', times the
             // scale. That of the reciprocal F of the fraction is F·(log x - ψ(a) - the fraction's
             // logarithmic derivative).
-            let above_shape = digamma(&add(a, value(1.0)));
+            let above_shape = digamma(add(a, value(1.0)));
             let series = add(mul(sum, sub(log(x), above_shape)), sum_by_a);
             let tail = sub(sub(log(x), digamma(a)), log_by_a);
-            let tail = neg(&div(tail, fraction));
+            let tail = neg(div(tail, fraction));
             match quantity {
                 Quantity::ByShape => (0.0, 0.0, div(mul(&scale, series), a), mul(&scale, tail)),
-                _ => (0.0, 0.0, neg(&div(mul(series, x), a)), neg(&mul(tail, x))),
+                _ => (0.0, 0.0, neg(div(mul(series, x), a)), neg(mul(tail, x))),
             }
         }
     };

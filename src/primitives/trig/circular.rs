@@ -58,7 +58,7 @@ pub struct Cos;
 impl Elementwise for Cos {
     const NAME: &'static str = "cos";
     const TYPE: TypeRule<Cos> = TypeRule::unary(Dtypes::Inexact);
-    const DERIVATIVE: Derivative<Cos> = Derivative::Unary(|_, x, _, dx| mul(dx, neg(&sin(x))));
+    const DERIVATIVE: Derivative<Cos> = Derivative::Unary(|_, x, _, dx| mul(dx, neg(sin(x))));
     const LOWERING: Lowering<Cos> =
         Lowering::Custom(|_, ctx, x, y| lower_wave(ctx, Wave::Cos, x, y));
     const COST: CostRule<Cos> = CostRule::Transcendental;

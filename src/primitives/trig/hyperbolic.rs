@@ -95,7 +95,7 @@ impl Elementwise for Asinh {
     const NAME: &'static str = "asinh";
     const TYPE: TypeRule<Asinh> = TypeRule::unary(Dtypes::Inexact);
     const DERIVATIVE: Derivative<Asinh> =
-        Derivative::Unary(|_, x, _, dx| mul(dx, rsqrt(&add(mul(x, x), 1.0))));
+        Derivative::Unary(|_, x, _, dx| mul(dx, rsqrt(add(mul(x, x), 1.0))));
     const LOWERING: Lowering<Asinh> = Lowering::Op("chlo.asinh");
     const COST: CostRule<Asinh> = CostRule::Transcendental;
     fn exemplars() -> Vec<Exemplar> {
@@ -120,7 +120,7 @@ pub fn asinh(x: impl ArrayLike) -> Array {
 /// cancels. For complex numbers only the product of two roots has the branch cut of the function.
 fn acosh_slope(x: &Array) -> Array {
     let (low, high) = (sub(x, 1.0), add(x, 1.0));
-    if x.dtype().is_complex() { mul(rsqrt(&low), rsqrt(&high)) } else { rsqrt(&mul(low, high)) }
+    if x.dtype().is_complex() { mul(rsqrt(&low), rsqrt(&high)) } else { rsqrt(mul(low, high)) }
 }
 
 /// Elementwise inverse hyperbolic cosine.

@@ -37,7 +37,7 @@ impl Elementwise for Asin {
     const NAME: &'static str = "asin";
     const TYPE: TypeRule<Asin> = TypeRule::unary(Dtypes::Inexact);
     const DERIVATIVE: Derivative<Asin> =
-        Derivative::Unary(|_, x, _, dx| mul(dx, rsqrt(&one_minus_square(x))));
+        Derivative::Unary(|_, x, _, dx| mul(dx, rsqrt(one_minus_square(x))));
     const LOWERING: Lowering<Asin> = Lowering::Op("chlo.asin");
     const COST: CostRule<Asin> = CostRule::Transcendental;
     fn exemplars() -> Vec<Exemplar> {
@@ -73,7 +73,7 @@ impl Elementwise for Acos {
     const NAME: &'static str = "acos";
     const TYPE: TypeRule<Acos> = TypeRule::unary(Dtypes::Inexact);
     const DERIVATIVE: Derivative<Acos> =
-        Derivative::Unary(|_, x, _, dx| mul(dx, neg(&rsqrt(&one_minus_square(x)))));
+        Derivative::Unary(|_, x, _, dx| mul(dx, neg(rsqrt(one_minus_square(x)))));
     const LOWERING: Lowering<Acos> = Lowering::Op("chlo.acos");
     const COST: CostRule<Acos> = CostRule::Transcendental;
     fn exemplars() -> Vec<Exemplar> {
@@ -167,7 +167,7 @@ impl Atan2 {
         let z = atan2(y, x);
         let squares = add(mul(x, x), mul(y, y));
         let left = tangents[0].map(z.aval(), |dy| mul(dy, div(x, &squares)));
-        let right = tangents[1].map(z.aval(), |dx| mul(dx, neg(&div(y, &squares))));
+        let right = tangents[1].map(z.aval(), |dx| mul(dx, neg(div(y, &squares))));
         Ok((vec![z], vec![left.add(&right)]))
     }
     fn lower(

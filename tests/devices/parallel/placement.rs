@@ -106,7 +106,7 @@ fn every_dtype_is_sharded_and_read() {
 fn programs_follow_their_arguments() {
     let mesh = mesh([("data", 4), ("model", 2)]);
     let (x, w) = (counting(&[8, 6]), counting(&[6, 4]));
-    let product = jit(|x: Array, w: Array| tanh(&x.matmul(&w)));
+    let product = jit(|x: Array, w: Array| tanh(x.matmul(&w)));
     let expected = product.call(&x, &w).unwrap();
     let cut = device_put(&x, mesh.sharding(p!["data"]).unwrap()).unwrap();
     let whole = device_put(&w, mesh.sharding(p![None, "model"]).unwrap()).unwrap();

@@ -16,7 +16,7 @@ pub(super) fn start(a: &Array, with_basis: bool) -> Vec<Array> {
     let b = a.shape()[..a.rank() - 2].iter().product::<usize>();
     let dtype = a.dtype().complex().expect("abstract_eval looked for it");
     let a = convert_element_type(&reshape(a, [b, n, n]), dtype);
-    let finite = reduce_and(&is_finite(&abs(&a)), &[1, 2]);
+    let finite = reduce_and(&is_finite(abs(&a)), &[1, 2]);
     let a = where_(&broadcast_in_dim(&finite, a.shape().clone(), &[0]), &a, 0);
     let both = if with_basis { concatenate(&[a.clone(), identity(&a)], 1) } else { a };
     vec![zeros([], DType::I32), both]
@@ -42,7 +42,7 @@ pub(super) fn step(state: &[Array]) -> Vec<Array> {
     let largest = reduce_max(&abs(&x), &[1]);
     let nothing = eq(&largest, 0);
     let x = div(&x, per_row(&wide(&where_(&nothing, 1, &largest))));
-    let length = sqrt(&reduce_sum(&real(&mul(&x, conj(&x))), &[1]));
+    let length = sqrt(reduce_sum(&real(mul(&x, conj(&x))), &[1]));
     let first = eq(&row, k + 1);
     let head = reduce_sum(&where_(&first, &x, 0), &[1]);
     let modulus = abs(&head);
@@ -50,7 +50,7 @@ pub(super) fn step(state: &[Array]) -> Vec<Array> {
     let phase = where_(&at_zero, 1, div(&head, wide(&where_(&at_zero, 1, &modulus))));
     // Away from the first element, so that nothing cancels.
     let v = add(&x, where_(&first, per_row(&mul(&phase, wide(&length))), 0));
-    let square = reduce_sum(&real(&mul(&v, conj(&v))), &[1]);
+    let square = reduce_sum(&real(mul(&v, conj(&v))), &[1]);
     let factor = where_(&nothing, 0, div(2.0, where_(&nothing, 1, &square)));
 
     let v_rows = reshape(&resize_axis(&v, 1, rows), [b, rows, 1]);

@@ -35,7 +35,7 @@ fn diagonal(m: &Array, below: isize) -> Array {
 pub(super) fn settled(m: &Array) -> Array {
     match m.shape()[2] {
         1 => crate::primitives::full_like(&zeros([m.shape()[0]], DType::Bool), true),
-        _ => reduce_and(&eq(abs(&diagonal(m, 1)), 0), &[1]),
+        _ => reduce_and(&eq(abs(diagonal(m, 1)), 0), &[1]),
     }
 }
 
@@ -73,7 +73,7 @@ fn begin(m: &Array) -> Vec<Array> {
 
 fn has_open_terms(state: &[Array]) -> Array {
     let (done, m) = (&state[0], &state[1]);
-    let open = bitwise_not(&reduce_and(&settled(m), &[0]));
+    let open = bitwise_not(reduce_and(&settled(m), &[0]));
     let enough = SWEEPS * (m.shape()[2] as i32).max(10);
     bitwise_and(lt(done, enough), open)
 }
@@ -81,15 +81,15 @@ fn has_open_terms(state: &[Array]) -> Array {
 /// Sets negligible elements of the subdiagonal to zero.
 fn clear(m: &Array) -> Array {
     let (b, rows, n) = (m.shape()[0], m.shape()[1], m.shape()[2]);
-    let sizes = abs(&diagonal(m, 0));
+    let sizes = abs(diagonal(m, 0));
     let upper = slice_in_dim(&sizes, 0, n as isize - 1, 1, 1);
     let lower = slice_in_dim(&sizes, 1, n as isize, 1, 1);
     let near = add(&upper, &lower);
     // If both neighbours are zero, the norm of the matrix decides.
-    let all = reduce_max(&abs(&slice_in_dim(m, 0, n as isize, 1, 1)), &[1, 2]);
+    let all = reduce_max(&abs(slice_in_dim(m, 0, n as isize, 1, 1)), &[1, 2]);
     let near = where_(&eq(&near, 0), broadcast_in_dim(&all, near.shape().clone(), &[0]), &near);
     let epsilon = m.dtype().real().epsilon();
-    let small = le(abs(&diagonal(m, 1)), near * epsilon);
+    let small = le(abs(diagonal(m, 1)), near * epsilon);
     // Element i is at row i + 1, column i.
     let small = lax_pad(&small, false, &[none(), PaddingDim { low: 0, high: 1, interior: 0 }]);
     let small = broadcast_in_dim(&small, [b, rows, n], &[0, 2]);
@@ -134,7 +134,7 @@ fn prepare(state: &[Array]) -> Vec<Array> {
     let none = eq(abs(&divisor), 0);
     let step = where_(&none, 0, div(&product, where_(&none, 1, &divisor)));
     let wilkinson = sub(&corner, step);
-    let aside = add(&corner, convert_element_type(&(abs(&at(&e, &previous)) * 0.75), m.dtype()));
+    let aside = add(&corner, convert_element_type(&(abs(at(&e, &previous)) * 0.75), m.dtype()));
     let circling = bitwise_and(gt(&stays, 0), eq(rem(&stays, EXCEPTIONAL), 0));
     let shift = where_(&circling, aside, wilkinson);
 
@@ -166,8 +166,8 @@ fn rotate(state: &[Array]) -> Vec<Array> {
     let wide = |x: &Array| convert_element_type(x, m.dtype());
     let scale = wide(&where_(&turned, &largest, 1));
     let (upper, lower) = (div(&upper, &scale), div(&lower, &scale));
-    let square = |x: &Array| real(&mul(x, conj(x)));
-    let length = sqrt(&add(square(&upper), square(&lower)));
+    let square = |x: &Array| real(mul(x, conj(x)));
+    let length = sqrt(add(square(&upper), square(&lower)));
     let length = wide(&where_(&turned, &length, 1));
     let cosine = where_(&turned, div(&upper, &length), 1);
     let sine = where_(&turned, div(&lower, &length), 0);

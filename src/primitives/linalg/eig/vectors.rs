@@ -39,7 +39,7 @@ pub(super) fn step(state: &[Array]) -> Vec<Array> {
     let tiny = broadcast_in_dim(&tiny, [b, n], &[0]);
     let gap = where_(&lt(abs(&gap), &tiny), wide(&tiny), gap);
     let diagonal = wide(&eq(&position, k));
-    let entries = where_(&gt(&position, k), neg(&div(&spread, gap)), diagonal);
+    let entries = where_(&gt(&position, k), neg(div(&spread, gap)), diagonal);
     let x = dynamic_update_slice(x, &reshape(&entries, [b, 1, n]), &[&zero, k, &zero]);
     // Growing vectors are rescaled before they overflow.
     let length = abs(&entries);
@@ -54,7 +54,7 @@ pub(super) fn normalized(v: &Array) -> Array {
     let wide = |x: &Array| convert_element_type(x, v.dtype());
     // Scaled first, so that no square overflows.
     let v = div(v, wide(&as_columns(&reduce_max(&abs(v), &[1]), &abs(v))));
-    let length = sqrt(&reduce_sum(&real(&mul(&v, conj(&v))), &[1]));
+    let length = sqrt(reduce_sum(&real(mul(&v, conj(&v))), &[1]));
     let v = div(&v, wide(&as_columns(&length, &abs(&v))));
     let largest = largest(&v);
     let phase = div(conj(&largest), wide(&abs(&largest)));

@@ -39,7 +39,7 @@ mod on_cpu {
     fn derivatives_that_jax_refuses() {
         crate::parallel::eight();
         let moved = named(collectives::FUNCTIONS, "exchanged_with_another_axis");
-        let small = |shape: &[usize]| sin(&crate::parallel::counting(shape));
+        let small = |shape: &[usize]| sin(crate::parallel::counting(shape));
         expect_derivatives("all_to_all", moved, &small(&[8, 8, 2]));
         expect_derivatives("nested", named(composed::FUNCTIONS, "nested"), &small(&[8, 4]));
         let nested = |x: &Array| named(composed::FUNCTIONS, "nested")(std::slice::from_ref(x));
@@ -56,7 +56,7 @@ mod on_cpu {
     /// In a branch that not all devices take, no device may wait for the others.
     #[test]
     fn loops_in_branches_that_differ_are_refused_backward() {
-        let x = sin(&crate::parallel::counting(&[8, 2]));
+        let x = sin(crate::parallel::counting(&[8, 2]));
         let slope = |apart: bool, choose: Choice| {
             let each = |x: Vec<Array>| {
                 let total = psum(&x[0], "i");
@@ -84,7 +84,7 @@ mod on_cpu {
 
     #[test]
     fn programs_in_branches_that_differ() {
-        let x = sin(&crate::parallel::counting(&[8, 2]));
+        let x = sin(crate::parallel::counting(&[8, 2]));
         let slope = |choose: Choice| {
             let each = |x: Vec<Array>| {
                 let total = psum(&x[0], "i");

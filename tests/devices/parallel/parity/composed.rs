@@ -78,7 +78,7 @@ fn batch_of_batches(x: &[Array]) -> Vec<Array> {
 
 fn gradient_of_each_example(x: &[Array]) -> Vec<Array> {
     let f =
-        |x: &Array| sin(&over(|x| vec![psum(&square(&x[0]), "i")], &[p!["i"]], p![], &[x])).sum();
+        |x: &Array| sin(over(|x| vec![psum(&square(&x[0]), "i")], &[p!["i"]], p![], &[x])).sum();
     vec![vmap(|x: Array| grad(f)(&x)).apply(&x[0])]
 }
 
@@ -92,7 +92,7 @@ fn batch_inside(x: &[Array]) -> Vec<Array> {
 }
 
 fn rows_of_gradients_inside(x: &[Array]) -> Vec<Array> {
-    let f = |x: &Array| sin(&psum(x, "i")).sum();
+    let f = |x: &Array| sin(psum(x, "i")).sum();
     own(x, |x| vmap(|x: Array| grad(f)(&x)).in_axes([Some(2)]).out_axes([Some(2)]).apply(x))
 }
 
@@ -107,7 +107,7 @@ fn program_inside(x: &[Array]) -> Vec<Array> {
 
 fn rematerialized_inside(x: &[Array]) -> Vec<Array> {
     let each = |x: Vec<Array>| {
-        let layer = remat(|x: &Vec<Array>| sin(&psum(&tanh(&x[1].matmul(&x[0])), "i")));
+        let layer = remat(|x: &Vec<Array>| sin(psum(&tanh(x[1].matmul(&x[0])), "i")));
         vec![layer(&x) * &x[1]]
     };
     split(row(), &[p![], p!["i"]], &[p!["i"]], each)(x)
@@ -115,7 +115,7 @@ fn rematerialized_inside(x: &[Array]) -> Vec<Array> {
 
 fn rematerialized_outside(x: &[Array]) -> Vec<Array> {
     let f = remat(|x: &Vec<Array>| {
-        let mean = |x: Vec<Array>| vec![pmean(&tanh(&x[1].matmul(&x[0])), "i")];
+        let mean = |x: Vec<Array>| vec![pmean(&tanh(x[1].matmul(&x[0])), "i")];
         over(mean, &[p![], p!["i"]], p![], &[&x[0], &x[1]])
     });
     vec![grad(|w: &Array| square(&f(&vec![w.clone(), x[1].clone()])).sum())(&x[0])]
@@ -243,7 +243,7 @@ fn some_axes_only(x: &[Array]) -> Vec<Array> {
 }
 
 fn products_spread_along_the_other_axis(x: &[Array]) -> Vec<Array> {
-    let each = |x: Vec<Array>| vec![pmean(&tanh(&x[0].matmul(&x[1])), "a")];
+    let each = |x: Vec<Array>| vec![pmean(&tanh(x[0].matmul(&x[1])), "a")];
     partly("a", &[p!["a"], p![]], &[p![]], each)(x)
 }
 
@@ -256,7 +256,7 @@ fn nested(x: &[Array]) -> Vec<Array> {
 }
 
 fn one_after_the_other(x: &[Array]) -> Vec<Array> {
-    let between = reshape(&reshape(&sin(&shares(&x[0])), [4, 4]), [8, 2]);
+    let between = reshape(&reshape(&sin(shares(&x[0])), [4, 4]), [8, 2]);
     vec![shares(&between)]
 }
 

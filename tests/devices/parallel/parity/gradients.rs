@@ -46,7 +46,7 @@ fn inside(x: &[Array], loss: impl Fn(&Array) -> Array + Copy) -> Vec<Array> {
 }
 
 fn of_a_sum(x: &[Array]) -> Vec<Array> {
-    inside(x, |x| sin(&psum(x, "i")).sum())
+    inside(x, |x| sin(psum(x, "i")).sum())
 }
 
 fn of_a_sum_that_meets_shards(x: &[Array]) -> Vec<Array> {
@@ -79,7 +79,7 @@ fn of_what_came_around(x: &[Array]) -> Vec<Array> {
 }
 
 fn of_what_was_sent_to_some(x: &[Array]) -> Vec<Array> {
-    inside(x, |x| exp(&ppermute(x, "i", &[(0, 2), (2, 5)])).sum())
+    inside(x, |x| exp(ppermute(x, "i", &[(0, 2), (2, 5)])).sum())
 }
 
 fn by_what_is_the_same(x: &[Array]) -> Vec<Array> {
@@ -100,7 +100,7 @@ fn by_what_was_made_to_vary(x: &[Array]) -> Vec<Array> {
 
 fn value_and_gradient(x: &[Array]) -> Vec<Array> {
     let each = |x: Vec<Array>| {
-        let loss = |w: &Array| pmean(&square(&tanh(&x[1].dot(w))).sum(), "i");
+        let loss = |w: &Array| pmean(&square(&tanh(x[1].dot(w))).sum(), "i");
         let (value, slope) = value_and_grad(loss)(&x[0]);
         vec![value, slope]
     };
@@ -109,7 +109,7 @@ fn value_and_gradient(x: &[Array]) -> Vec<Array> {
 
 fn data_parallel_step(x: &[Array]) -> Vec<Array> {
     let each = |x: Vec<Array>| {
-        let loss = |w: &Array| pmean(&square(&(tanh(&x[1].dot(w)) - &x[2])).mean(), "i");
+        let loss = |w: &Array| pmean(&square(&(tanh(x[1].dot(w)) - &x[2])).mean(), "i");
         let (value, slope) = value_and_grad(loss)(&x[0]);
         vec![value, &x[0] - slope * 0.1]
     };
@@ -118,20 +118,20 @@ fn data_parallel_step(x: &[Array]) -> Vec<Array> {
 
 fn forward_inside(x: &[Array]) -> Vec<Array> {
     let each = |x: Vec<Array>| {
-        let (value, tangent) = jvp(|x: &Array| sin(&psum(x, "i")) * x, &x[0], &cos(&x[0]));
+        let (value, tangent) = jvp(|x: &Array| sin(psum(x, "i")) * x, &x[0], &cos(&x[0]));
         vec![value, tangent]
     };
     split(row(), &[p!["i"]], &[p!["i"]], each)(x)
 }
 
 fn forward_over_reverse_inside(x: &[Array]) -> Vec<Array> {
-    let f = |x: &Array| (tanh(&psum(&integer_pow(x, 3), "i")) * pmean(x, "i")).sum();
+    let f = |x: &Array| (tanh(psum(&integer_pow(x, 3), "i")) * pmean(x, "i")).sum();
     let each = |x: Vec<Array>| vec![jvp(grad(f), &x[0], &cos(&x[0])).1];
     split(row(), &[p!["i"]], &[p!["i"]], each)(x)
 }
 
 fn reverse_over_reverse_inside(x: &[Array]) -> Vec<Array> {
-    let f = |x: &Array| (sin(&ppermute(x, "i", &ring())) * psum(x, "i")).sum();
+    let f = |x: &Array| (sin(ppermute(x, "i", &ring())) * psum(x, "i")).sum();
     inside(x, move |x| square(&grad(f)(x)).sum())
 }
 
@@ -145,7 +145,7 @@ fn along(x: &Array, f: impl Fn(&Array) -> Array) -> Vec<Array> {
 
 fn second_derivatives_of_sums(x: &[Array]) -> Vec<Array> {
     let f = |x: Vec<Array>| vec![psum(&square(&x[0]), "i")];
-    along(&x[0], |x| sin(&over(f, &[p!["i"]], p![], &[x])).sum())
+    along(&x[0], |x| sin(over(f, &[p!["i"]], p![], &[x])).sum())
 }
 
 fn second_derivatives_of_gathered_rows(x: &[Array]) -> Vec<Array> {
@@ -159,7 +159,7 @@ fn second_derivatives_of_scattered_sums(x: &[Array]) -> Vec<Array> {
 }
 
 fn second_derivatives_of_exchanged_columns(x: &[Array]) -> Vec<Array> {
-    let f = |x: Vec<Array>| vec![sin(&all_to_all(&x[0], "i", 1, 1, PLAIN)) * &x[0]];
+    let f = |x: Vec<Array>| vec![sin(all_to_all(&x[0], "i", 1, 1, PLAIN)) * &x[0]];
     along(&x[0], |x| over(f, &[p!["i"]], p!["i"], &[x]).sum())
 }
 
@@ -175,7 +175,7 @@ fn second_derivatives_by_what_is_the_same(x: &[Array]) -> Vec<Array> {
 
 fn third_derivative(x: &[Array]) -> Vec<Array> {
     let f = |x: &Array| {
-        over(|x: Vec<Array>| vec![sin(&psum(&x[0], "i"))], &[p!["i"]], p![], &[x]).sum()
+        over(|x: Vec<Array>| vec![sin(psum(&x[0], "i"))], &[p!["i"]], p![], &[x]).sum()
     };
     let second = |x: &Array| grad(|x: &Array| grad(f)(x).sum())(x);
     vec![grad(|x: &Array| second(x).sum())(&x[0])]
@@ -215,7 +215,7 @@ fn untyped_sums_that_meet_shards(x: &[Array]) -> Vec<Array> {
 }
 
 fn untyped_gathered_rows(x: &[Array]) -> Vec<Array> {
-    let each = |x: Vec<Array>| vec![sin(&all_gather(&x[0], "i", 0, TILED))];
+    let each = |x: Vec<Array>| vec![sin(all_gather(&x[0], "i", 0, TILED))];
     untyped(row(), &[p!["i"]], &[p![]], each)(x)
 }
 
@@ -255,7 +255,7 @@ fn summed_once(x: &Array) -> Array {
 fn own_rules(x: &[Array]) -> Vec<Array> {
     let each = |x: Vec<Array>| {
         let loss = |x: &Vec<Array>| {
-            let hidden = tanh(&copied_to_all(&x[0]).matmul(&x[1]));
+            let hidden = tanh(copied_to_all(&x[0]).matmul(&x[1]));
             square(&summed_once(&hidden.matmul(&x[2]))).sum()
         };
         grad(loss)(&x)

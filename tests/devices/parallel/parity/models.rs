@@ -54,7 +54,7 @@ fn mlp_with_spread_weights(x: &[Array]) -> Vec<Array> {
 fn mlp_on_a_grid(x: &[Array]) -> Vec<Array> {
     let each = |x: Vec<Array>| {
         let loss = |w: &Vec<Array>| {
-            let out = psum(&tanh(&x[0].matmul(&w[0])).matmul(&w[1]), "b");
+            let out = psum(&tanh(x[0].matmul(&w[0])).matmul(&w[1]), "b");
             pmean(&square(&out).mean(), "a")
         };
         let mut all = gradients(loss, &x[1..]);
@@ -73,7 +73,7 @@ fn weights_gathered_where_they_are_used(x: &[Array]) -> Vec<Array> {
         let loss = |parts: &Vec<Array>| {
             let w = all_gather(&parts[0], "i", 0, TILED);
             let v = all_gather(&parts[1], "i", 1, TILED);
-            square(&matmul_transposed(&tanh(&matmul_transposed(&x[0], &w)), &v)).mean()
+            square(&matmul_transposed(&tanh(matmul_transposed(&x[0], &w)), &v)).mean()
         };
         let mut all = gradients(loss, &x[1..]);
         all[0] = pmean(&all[0], "i");
@@ -167,7 +167,7 @@ fn experts_on_devices(x: &[Array]) -> Vec<Array> {
     let each = |x: Vec<Array>| {
         let sent = all_to_all(&reshape(&x[0], [8, 2]), "i", 0, 0, PLAIN);
         let w = &x[1];
-        let hidden = matmul_transposed(&tanh(&sent.matmul(w)), &x[2]);
+        let hidden = matmul_transposed(&tanh(sent.matmul(w)), &x[2]);
         let answered = all_to_all(&hidden, "i", 0, 0, PLAIN);
         vec![reshape(&answered, [1, 16]) * &x[0]]
     };
@@ -190,7 +190,7 @@ fn cross_entropy_of_spread_classes(x: &[Array]) -> Vec<Array> {
         let logits = x[0].matmul(&x[1]);
         let most = pmax(&stop_gradient(&logits).max_axes([1]), "i");
         let shifted = exp(&(&logits - expand_dims(&most, &[1])));
-        let normal = log(&psum(&shifted.sum_axes([1]), "i")) + &most;
+        let normal = log(psum(&shifted.sum_axes([1]), "i")) + &most;
         let at = remainder(abs(&x[2]), 16) - axis_index("i") * 2;
         let own = eq(expand_dims(&at, &[1]), iota(DType::I32, 2));
         let chosen = psum(&where_(&own, &logits, 0).sum_axes([1]), "i");
@@ -254,7 +254,7 @@ fn recurrence_in_parts(x: &[Array]) -> Vec<Array> {
 
 fn ten_steps_of_momentum(x: &[Array]) -> Vec<Array> {
     let each = |x: Vec<Array>| {
-        let loss = |w: &Array| pmean(&square(&(tanh(&x[1].dot(w)) - &x[2])).mean(), "i");
+        let loss = |w: &Array| pmean(&square(&(tanh(x[1].dot(w)) - &x[2])).mean(), "i");
         let step = |(w, m): (Array, Array), _: Array| {
             let (value, slope) = value_and_grad(loss)(&w);
             let m = &m * 0.9 + &slope;
@@ -270,7 +270,7 @@ fn ten_steps_of_momentum(x: &[Array]) -> Vec<Array> {
 fn mixed_precision_step(x: &[Array]) -> Vec<Array> {
     let each = |x: Vec<Array>| {
         let loss = |w: &Vec<Array>| {
-            let hidden = tanh(&x[0].matmul(&w[0].astype(DType::BF16)));
+            let hidden = tanh(x[0].matmul(&w[0].astype(DType::BF16)));
             pmean(&square(&hidden.astype(DType::F32)).mean(), "i")
         };
         gradients(loss, &x[1..])

@@ -149,7 +149,7 @@ fn gradients_by_what_all_get(x: &[Array]) -> Vec<Array> {
 
 fn step_on_copies(x: &[Array]) -> Vec<Array> {
     let step = pmap(|w: Array, x: Array, y: Array| {
-        let loss = |w: &Array| square(&(tanh(&x.dot(w)) - &y)).mean();
+        let loss = |w: &Array| square(&(tanh(x.dot(w)) - &y)).mean();
         let (value, slope) = value_and_grad(loss)(&w);
         (pmean(&value, "i"), &w - pmean(&slope, "i") * 0.1)
     });
@@ -161,7 +161,7 @@ fn step_on_copies(x: &[Array]) -> Vec<Array> {
 }
 
 fn second_derivatives_of_examples(x: &[Array]) -> Vec<Array> {
-    let slope = |x: &Array| grad(|x: &Array| over(x, |x| sin(&psum(&square(x), "i")) * x).sum())(x);
+    let slope = |x: &Array| grad(|x: &Array| over(x, |x| sin(psum(&square(x), "i")) * x).sum())(x);
     vec![jvp(slope, &x[0], &cos(&x[0])).1]
 }
 

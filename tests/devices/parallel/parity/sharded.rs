@@ -239,7 +239,7 @@ fn chosen(x: &[Array]) -> Vec<Array> {
 
 fn scanned_layers(x: &[Array]) -> Vec<Array> {
     follow(x, &[p!["a"], p![]], |x| {
-        let step = |h: Array, w: Array| (tanh(&h.matmul(&w)), square(&h).sum_axes([0]));
+        let step = |h: Array, w: Array| (tanh(h.matmul(&w)), square(&h).sum_axes([0]));
         let (last, sums) = scan(step, &x[0], &x[1]);
         vec![last, sums]
     })

@@ -32,7 +32,7 @@ fn slopes(x: &[Array], specs: &[PartitionSpec], f: Program) -> Vec<Array> {
 
 fn slopes_of_a_network(x: &[Array]) -> Vec<Array> {
     let specs = [p!["a"], p![None, "b"], p!["b"]];
-    slopes(x, &specs, |x| vec![tanh(&x[0].matmul(&x[1])).matmul(&x[2])])
+    slopes(x, &specs, |x| vec![tanh(x[0].matmul(&x[1])).matmul(&x[2])])
 }
 
 fn slopes_of_softmax(x: &[Array]) -> Vec<Array> {
@@ -56,7 +56,7 @@ fn slopes_of_a_convolution(x: &[Array]) -> Vec<Array> {
 
 fn slopes_of_scanned_layers(x: &[Array]) -> Vec<Array> {
     slopes(x, &[p!["a"], p![]], |x| {
-        let step = |h: Array, w: Array| (tanh(&h.matmul(&w)), ());
+        let step = |h: Array, w: Array| (tanh(h.matmul(&w)), ());
         vec![scan(step, &x[0], &x[1]).0]
     })
 }
@@ -79,7 +79,7 @@ fn moved_by_the_program(x: &[Array]) -> Vec<Array> {
 fn constrained(x: &[Array]) -> Vec<Array> {
     follow(x, &[p!["a"], p![]], |x| {
         let on = |spec: PartitionSpec| grid().sharding(spec).unwrap();
-        let h = with_sharding_constraint(&tanh(&x[0].matmul(&x[1])), on(p!["b", "a"]));
+        let h = with_sharding_constraint(&tanh(x[0].matmul(&x[1])), on(p!["b", "a"]));
         vec![&h * 2, with_sharding_constraint(&h.sum_axes([0]), on(p!["b"]))]
     })
 }
@@ -87,7 +87,7 @@ fn constrained(x: &[Array]) -> Vec<Array> {
 fn slopes_through_a_constraint(x: &[Array]) -> Vec<Array> {
     slopes(x, &[p!["a"], p![]], |x| {
         let on = grid().sharding(p!["a", "b"]).unwrap();
-        vec![with_sharding_constraint(&tanh(&x[0].matmul(&x[1])), on)]
+        vec![with_sharding_constraint(&tanh(x[0].matmul(&x[1])), on)]
     })
 }
 
@@ -109,7 +109,7 @@ fn shards_inside_of_a_program(x: &[Array]) -> Vec<Array> {
 fn training_step(x: &[Array]) -> Vec<Array> {
     let (examples, wanted, weights) = (x[0].clone(), x[1].clone(), x[2].clone());
     follow(&[weights, examples, wanted], &[p![], p!["a"], p!["a"]], |x| {
-        let loss = |w: &Array| square(&(tanh(&x[1].dot(w)) - &x[2])).mean();
+        let loss = |w: &Array| square(&(tanh(x[1].dot(w)) - &x[2])).mean();
         let (value, slope) = value_and_grad(loss)(&x[0]);
         vec![value, &x[0] - slope * 0.1]
     })
