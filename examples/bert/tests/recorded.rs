@@ -60,7 +60,7 @@ fn texts(recorded: &BTreeMap<String, Array>) -> Texts {
 
 /// Computes the second result of `BertModel`, `[b, width]`, from its first.
 fn pooled(model: &Bert, hidden: &Array) -> Array {
-    tanh(&model.pooler.as_ref().unwrap().forward(&hidden.index(i![.., 0])))
+    tanh(model.pooler.as_ref().unwrap().forward(&hidden.index(i![.., 0])))
 }
 
 /// A contrastive loss: each even text must identify the odd text after it (van den Oord et al.,
@@ -97,7 +97,7 @@ mod on_cpu {
         let (recorded, model) = (arrays(&folder()), weights::load(&folder()).unwrap().0);
         let model = Bert { pooling: Pooling::First, ..model };
         let first = recorded["hidden"].index(i![.., 0]);
-        let length = sqrt(&(&first * &first).sum_axes(axes(-1).keepdims()));
+        let length = sqrt((&first * &first).sum_axes(axes(-1).keepdims()));
         let found = jit(|model: Bert, texts: Texts| model.embed(&texts));
         let found = found.call(&model, texts(&recorded)).unwrap();
         let apart = difference(&found, &(first / length));

@@ -95,8 +95,7 @@ pub fn comb(n: impl ArrayLike, k: impl ArrayLike) -> Array {
     let [n, k] = promote_inexact("comb", [n.like(), k.like()]);
     let outside = lt(&k, 0.0) | gt(&k, &n) | lt(&n, 0.0);
     let (n, k) = (where_(&outside, full_like(&n, 0), &n), where_(&outside, full_like(&k, 0), &k));
-    let ways =
-        sub(sub(lgamma(add(&n, 1.0)), lgamma(add(&k, 1.0))), lgamma(add(sub(&n, &k), 1.0)));
+    let ways = sub(sub(lgamma(add(&n, 1.0)), lgamma(add(&k, 1.0))), lgamma(add(sub(&n, &k), 1.0)));
     where_(&outside, full_like(&n, 0), round(exp(&ways)))
 }
 

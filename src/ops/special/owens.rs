@@ -78,8 +78,7 @@ fn owen(h: &Array, a: &Array) -> Array {
     };
     let rule = |(h, a): &(Array, Array), (dh, da): &(Array, Array)| {
         let density = exp(mul(mul(h, h), -0.5));
-        let by_h =
-            mul(mul(&density, erf(mul(mul(a, h), FRAC_1_SQRT_2))), -0.5 / (2.0 * PI).sqrt());
+        let by_h = mul(mul(&density, erf(mul(mul(a, h), FRAC_1_SQRT_2))), -0.5 / (2.0 * PI).sqrt());
         let width = add(mul(a, a), 1.0);
         let by_a = div(mul(exp(mul(mul(mul(h, h), &width), -0.5)), 0.5 / PI), &width);
         (owen(h, a), add(mul(by_h, dh), mul(by_a, da)))

@@ -43,7 +43,7 @@ mod on_cpu {
         let [key, now] = run.key.split();
         let y = sin(&x).sum_axes(axes(-1).keepdims());
         let loss = |(hidden, head): &(nn::Linear, nn::Linear)| {
-            let h = nn::Dropout::new(0.25).forward(&relu(&hidden.forward(&x)), Some(now.clone()));
+            let h = nn::Dropout::new(0.25).forward(&relu(hidden.forward(&x)), Some(now.clone()));
             nn::mean_squared_error(&head.forward(&h), &y)
         };
         let model = (run.hidden, run.head);

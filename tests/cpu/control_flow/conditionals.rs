@@ -61,7 +61,7 @@ mod on_cpu {
             cond(&gt(x.sum(), 0.0), wave, |x: Array| exp(&x), x).sum()
         };
         for sign in [1.0, -1.0] {
-            let (a, x) = (f64s(&[0.7], &[]), abs(&scattered(&[3], 1)) * sign);
+            let (a, x) = (f64s(&[0.7], &[]), abs(scattered(&[3], 1)) * sign);
             let plain = |(a, x): &(Array, Array)| {
                 if sign > 0.0 { sin(&(x * a)).sum() } else { exp(x).sum() + a * 0.0 }
             };

@@ -243,7 +243,7 @@ mod on_cpu {
         for update in updates {
             let shifted = move |c: Array, x: Array| {
                 let e = sin(&(x + &c));
-                let y = update(&e, &sin(&slice_in_dim(&e, 0, 2, 1, 0)));
+                let y = update(&e, &sin(slice_in_dim(&e, 0, 2, 1, 0)));
                 (sin(&c) + y.sum(), y)
             };
             let (c, xs) = (f64s(&[0.03], &[]), f64s(&[-0.1, 0.2, 0.7, -0.2, 0.6, 0.01], &[2, 3]));
@@ -267,7 +267,7 @@ mod on_cpu {
         close(&y, &f64s(&[11.2], &[]));
         close(&derivative.apply(&f64s(&[0.5], &[])), &f64s(&[8.0], &[]));
         // A gradient that does not depend on the loop is allowed.
-        let around = |x: &Array| stop_gradient(&f(x)) * x;
+        let around = |x: &Array| stop_gradient(f(x)) * x;
         close(&grad(around)(&x), &f64s(&[11.2], &[]));
     }
 

@@ -25,20 +25,20 @@ impl Log {
 /// log(1 + exp(x)) with a custom derivative that is ten times too large.
 fn steep(x: &Array) -> Array {
     let rule = |x: &Array, dx: &Array| (steep(x), dx * sigmoid(x) * 10.0);
-    custom_jvp(|x: &Array| log1p(&exp(x)), rule)(x)
+    custom_jvp(|x: &Array| log1p(exp(x)), rule)(x)
 }
 
 fn steep_back(x: &Array) -> Array {
-    let forward = |x: &Array| (log1p(&exp(x)), x.clone());
+    let forward = |x: &Array| (log1p(exp(x)), x.clone());
     let backward = |x: &Array, ct: &Array| ct * sigmoid(x) * 10.0;
-    custom_vjp(|x: &Array| log1p(&exp(x)), forward, backward)(x)
+    custom_vjp(|x: &Array| log1p(exp(x)), forward, backward)(x)
 }
 
 #[test]
 fn remat_in_scan_stores_operands_only() {
     let n_stored = |policy: Option<Policy>| {
         let loss = move |w: &Array, xs: &Array| {
-            let layer = |h: &Array| sin(&sin(&sin(&h.matmul(w))));
+            let layer = |h: &Array| sin(sin(sin(h.matmul(w))));
             let step = |h: Array, x: Array| {
                 let h = match &policy {
                     Some(policy) => remat_with(layer, RematOptions { policy: policy.clone() })(&h),
@@ -179,7 +179,7 @@ mod on_cpu {
     fn remat_in_scan_keeps_gradients() {
         let xs = scattered(&[3, 2], 1);
         let loss = |w: &Array, policy: Option<Policy>| {
-            let layer = |h: &Array| sin(&exp(&h.matmul(w)));
+            let layer = |h: &Array| sin(exp(h.matmul(w)));
             let step = |h: Array, x: Array| match &policy {
                 Some(policy) => {
                     (remat_with(layer, RematOptions { policy: policy.clone() })(&(h + x)), ())

@@ -178,6 +178,6 @@ fn cost_is_multiplied_by_steps() {
     };
     assert_eq!((of(10).transcendentals, of(10).flops), (40, 40));
     assert_eq!(of(1000).flops, 100 * of(10).flops);
-    let f = |x: Array| cond(&gt(x.sum(), 0.0), |x: Array| sin(&sin(&x)), |x: Array| sin(&x), &x);
+    let f = |x: Array| cond(&gt(x.sum(), 0.0), |x: Array| sin(sin(&x)), |x: Array| sin(&x), &x);
     assert_eq!(cost(&make_program(f, aval(&[4])).unwrap()).transcendentals, 8);
 }

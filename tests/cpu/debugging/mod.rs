@@ -148,7 +148,7 @@ mod on_cpu {
         let noted = log.clone();
         let block = remat(move |x: &Array| {
             noted.note("once", x);
-            sin(&sin(x))
+            sin(sin(x))
         });
         grad(|x: &Array| block(x).sum())(&f32s(&[1.0]));
         assert_eq!(log.take(), ["once [1.]"]);
@@ -240,7 +240,7 @@ mod on_cpu {
                                 seen.lock().unwrap().push((outcome.unwrap_err(), thread));
                             }
                         },
-                        &[&sin(&cos(&x)).sum()],
+                        &[&sin(cos(&x)).sum()],
                     );
                     x
                 })

@@ -353,7 +353,7 @@ mod on_cpu {
     #[test]
     fn softmax_family_equals_jax() {
         assert_close(
-            &wide(&softmax(&rows(5), -1)),
+            &wide(&softmax(rows(5), -1)),
             &[
                 0.09003057330846786,
                 0.2447284758090973,
@@ -374,7 +374,7 @@ mod on_cpu {
             1e-6,
         );
         assert_close(
-            &wide(&log_softmax(&rows(5), -1)),
+            &wide(&log_softmax(rows(5), -1)),
             &[
                 -2.4076058864593506,
                 -1.4076058864593506,
@@ -395,7 +395,7 @@ mod on_cpu {
             1e-6,
         );
         assert_close(
-            &wide(&logsumexp(&rows(5), -1)),
+            &wide(&logsumexp(rows(5), -1)),
             &[
                 3.4076058864593506,
                 1001.313232421875,
@@ -405,7 +405,7 @@ mod on_cpu {
             ],
             1e-6,
         );
-        assert_close(&wide(&logsumexp(&rows(2), 0)), &[1000.0, 1001.0, 3.0], 1e-6);
+        assert_close(&wide(&logsumexp(rows(2), 0)), &[1000.0, 1001.0, 3.0], 1e-6);
         let inf = f32::INFINITY;
         let (x, b) = (vector(&[0., 1., inf]), vector(&[2., -1., 0.]));
         let expected = [f64::NAN];

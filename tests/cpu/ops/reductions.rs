@@ -120,7 +120,7 @@ mod on_cpu {
         let expected = [2.313_261_7, 1_000.974_06, down, up, 0., f64::NAN];
         assert_close(&wide(&logaddexp(&x, &y)), &expected, 1e-6);
         let max = f64::from(f32::MAX);
-        let numbers = nan_to_num(&vector(&[-inf, 0., inf, f32::NAN]));
+        let numbers = nan_to_num(vector(&[-inf, 0., inf, f32::NAN]));
         assert_close(&wide(&numbers), &[-max, 0., max, 0.], 0.0);
         assert_eq!(bools(&isfinite(&x)), [true, true, false, false, false, true]);
         assert_eq!(bools(&isinf(&y)), [false, false, true, true, false, false]);

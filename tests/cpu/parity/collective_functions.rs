@@ -91,12 +91,12 @@ fn gradient_inside(x: &[Array]) -> Vec<Array> {
 }
 
 fn gradient_of_a_mixture_inside(x: &[Array]) -> Vec<Array> {
-    let each = |x: Array| grad(|x: &Array| sin(&psum(&square(x), "i")) * x)(&x);
+    let each = |x: Array| grad(|x: &Array| sin(psum(&square(x), "i")) * x)(&x);
     vec![vmap(each).axis_name("i").apply(&x[0])]
 }
 
 fn second_derivative_inside(x: &[Array]) -> Vec<Array> {
-    let f = |x: &Array| tanh(&psum(&integer_pow(x, 3), "i")) * pmean(x, "i");
+    let f = |x: &Array| tanh(psum(&integer_pow(x, 3), "i")) * pmean(x, "i");
     let each = |x: Array| jvp(grad(f), &x, &cos(&x)).1;
     vec![vmap(each).axis_name("i").apply(&x[0])]
 }
@@ -104,7 +104,7 @@ fn second_derivative_inside(x: &[Array]) -> Vec<Array> {
 fn data_parallel_step(x: &[Array]) -> Vec<Array> {
     let w = &x[0];
     let each = |x: Array, y: Array| {
-        let loss = |w: &Array| square(&(tanh(&x.dot(w)) - &y));
+        let loss = |w: &Array| square(&(tanh(x.dot(w)) - &y));
         let (loss, slope) = pmean(&value_and_grad(loss)(w), "batch");
         vec![loss, w - &slope * 0.1]
     };
@@ -305,7 +305,7 @@ fn jit_inside(x: &[Array]) -> Vec<Array> {
 }
 
 fn rematerialized(x: &[Array]) -> Vec<Array> {
-    let f = remat(|x: &Array| sin(&psum(&sin(x), "i")) * x);
+    let f = remat(|x: &Array| sin(psum(&sin(x), "i")) * x);
     let values = vmap(|x: Array| f(&x) * axis_index("i")).axis_name("i").apply(&x[0]);
     vec![values, vmap(|x: Array| grad(&f)(&x)).axis_name("i").apply(&x[0])]
 }
@@ -326,7 +326,7 @@ fn model_parallel_gradient(x: &[Array]) -> Vec<Array> {
     let x = x.to_vec();
     let each = |w: Array, v: Array| {
         let loss = |(x, w, v): &(Array, Array, Array)| {
-            let hidden = tanh(&copied_to_all(x).dot(w));
+            let hidden = tanh(copied_to_all(x).dot(w));
             square(&summed_once(&hidden.dot(v))).sum()
         };
         let (x, w, v) = grad(loss)(&(x[0].clone(), w, v));
@@ -336,7 +336,7 @@ fn model_parallel_gradient(x: &[Array]) -> Vec<Array> {
 }
 
 fn own_rule_outside(x: &[Array]) -> Vec<Array> {
-    let f = |x: &Array| vmap(|x: Array| sin(&copied_to_all(&x))).axis_name("model").apply(x);
+    let f = |x: &Array| vmap(|x: Array| sin(copied_to_all(&x))).axis_name("model").apply(x);
     let (value, pull) = vjp(f, &x[0]);
     vec![value, pull.apply(&square(&x[0]))]
 }

@@ -272,7 +272,7 @@ fn fixed_power_iteration(operands: &[Array]) -> Vec<Array> {
     let m = &operands[0];
     let step = |_: Array, v: Array| {
         let w = m.matmul(&v);
-        let norm = sqrt(&(&w * &w).sum());
+        let norm = sqrt((&w * &w).sum());
         w / norm
     };
     let v = fori_loop(0, 6, step, ones([m.shape()[0]], m.dtype()));
@@ -326,8 +326,8 @@ fn linear_recurrence(operands: &[Array]) -> Vec<Array> {
 
 fn learned_start(operands: &[Array]) -> Vec<Array> {
     let (w, xs) = (&operands[0], &operands[1]);
-    let inner = |w: &Array| integer_pow(&(tanh(&xs.matmul(w)) - 0.5), 2).sum();
+    let inner = |w: &Array| integer_pow(&(tanh(xs.matmul(w)) - 0.5), 2).sum();
     let descend = |w: Array, ()| (&w - grad(inner)(&w) * 0.1, ());
     let (adapted, ()) = scan_with(descend, w, (), steps(3));
-    vec![integer_pow(&(tanh(&xs.matmul(&adapted)) + 0.1), 2).sum()]
+    vec![integer_pow(&(tanh(xs.matmul(&adapted)) + 0.1), 2).sum()]
 }

@@ -22,7 +22,7 @@ fn in_order(w: &Array) -> Array {
 }
 
 fn adjoint(x: &Array) -> Array {
-    conj(&swapaxes(x, -1, -2))
+    conj(swapaxes(x, -1, -2))
 }
 
 fn norm(params: &Value) -> fft::FftNorm {

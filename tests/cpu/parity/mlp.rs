@@ -19,7 +19,7 @@ impl Mlp {
 
     fn forward(&self, images: &Array) -> Array {
         let (head, hidden) = self.layers.split_last().unwrap();
-        head.forward(&hidden.iter().fold(images.clone(), |x, layer| gelu(&layer.forward(&x))))
+        head.forward(&hidden.iter().fold(images.clone(), |x, layer| gelu(layer.forward(&x))))
     }
 }
 

@@ -64,7 +64,7 @@ mod on_cpu {
         exactly(&round_half_away(&x), &[-3.0, -2.0, -1.0, -0.0, 1.0, 2.0, 3.0, INF, NAN]);
         exactly(&floor(&x), &[-3.0, -2.0, -1.0, -0.0, 0.0, 1.0, 2.0, INF, NAN]);
         exactly(&ceil(&x), &[-2.0, -1.0, -0.0, -0.0, 1.0, 2.0, 3.0, INF, NAN]);
-        assert_eq!(round(&i32s(&[3])).to_vec::<i32>().unwrap(), [3]);
+        assert_eq!(round(i32s(&[3])).to_vec::<i32>().unwrap(), [3]);
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod on_cpu {
     fn powers_of_two_are_exact_at_integers() {
         let x: Vec<f32> = (-126..=127).map(|n| n as f32).collect();
         let expected: Vec<f32> = (-126..=127).map(|n| 2f32.powi(n)).collect();
-        exactly(&exp2(&f32s(&x)), &expected);
+        exactly(&exp2(f32s(&x)), &expected);
     }
 
     /// Compared with values of JAX 0.10.2.
@@ -216,7 +216,7 @@ mod on_cpu {
     #[test]
     fn selection_passes_no_nan_of_the_other_branch() {
         let x = f32s(&[-1.0, 4.0]);
-        let safe = |x: Array| where_(&gt(x, 0.0), sqrt(&where_(&gt(x, 0.0), x, 1.0)), 0.0);
+        let safe = |x: Array| where_(&gt(&x, 0.0), sqrt(where_(&gt(&x, 0.0), &x, 1.0)), 0.0);
         exactly(&safe(x.clone()), &[0.0, 2.0]);
         exactly(&slope(safe, &x), &[0.0, 0.25]);
     }
@@ -267,11 +267,11 @@ mod on_cpu {
         closely(&slope(imag, &z), &[(0.0, -1.0); 2]);
         closely(&slope(|z| real(&(conj(&z) * z)), &z), &[(6.0, -8.0), (0.0, 0.0)]);
         let (re, im) = (f32s(&[3.0]), f32s(&[4.0]));
-        let (dre, dim) = slopes(|re, im| abs(&complex(re, im)), &re, &im);
+        let (dre, dim) = slopes(|re, im| abs(complex(re, im)), &re, &im);
         exactly(&dre, &[0.6]);
         exactly(&dim, &[0.8]);
-        exactly(&angle(&c64s(&[(0.0, 2.0), (-1.0, 0.0)])), &[FRAC_PI_2, PI]);
-        exactly(&angle(&f32s(&[2.0, -2.0, 0.0])), &[0.0, PI, 0.0]);
+        exactly(&angle(c64s(&[(0.0, 2.0), (-1.0, 0.0)])), &[FRAC_PI_2, PI]);
+        exactly(&angle(f32s(&[2.0, -2.0, 0.0])), &[0.0, PI, 0.0]);
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod on_cpu {
 
     #[test]
     fn signs_and_neighbours() {
-        exactly(&sign(&f32s(&[-3.0, -0.0, 0.0, INF, NAN])), &[-1.0, -0.0, 0.0, 1.0, NAN]);
+        exactly(&sign(f32s(&[-3.0, -0.0, 0.0, INF, NAN])), &[-1.0, -0.0, 0.0, 1.0, NAN]);
         let x = Array::from_slice(&[0u8, 1, 200], [3]).unwrap();
         assert_eq!(sign(&x).to_vec::<u8>().unwrap(), [0, 1, 1]);
         let tiny = f32::from_bits(1);

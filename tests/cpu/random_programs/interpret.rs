@@ -232,7 +232,7 @@ impl Step {
             }
             Join::Outer => {
                 let y = self.pick_where(values, 1, |y| y.size() <= 6);
-                outer(&sin(&x.flatten()), &cos(&y.flatten()))
+                outer(&sin(x.flatten()), &cos(y.flatten()))
                     .sum_axes(i32::from(self.number & 64 != 0) as isize)
             }
             Join::Matmul => {
@@ -258,7 +258,7 @@ impl Step {
     fn inner(&self, op: Inner, x: &Array, values: &Values) -> Array {
         let body = self.bodies[0].clone();
         let f = function(&self.bodies[0], values);
-        let scalar = |x: &Array| mean(&sin(&f(x)));
+        let scalar = |x: &Array| mean(&sin(f(x)));
         let rows = |x: &Array| if x.rank() == 0 { x.expand_dims(0) } else { x.clone() };
         match op {
             Inner::Jit => {
@@ -306,7 +306,7 @@ impl Step {
             Inner::Grad | Inner::GradOfGrad | Inner::CustomVjp if !has_reverse(&body) => f(x),
             Inner::Jvp | Inner::CustomJvp if !has_forward(&body) => f(x),
             Inner::Grad => grad(scalar)(x),
-            Inner::GradOfGrad => grad(|x: &Array| mean(&sin(&grad(&scalar)(x))))(x),
+            Inner::GradOfGrad => grad(|x: &Array| mean(&sin(grad(&scalar)(x))))(x),
             Inner::Jvp => jvp(f, x, &cos(x)).1,
             // Custom rules have no derivative with respect to captures, so they capture nothing.
             Inner::CustomJvp => {
@@ -348,19 +348,19 @@ fn unary(op: Unary, x: &Array) -> Array {
         Unary::Sin => sin(x),
         Unary::Cos => cos(x),
         Unary::Tanh => tanh(x),
-        Unary::Exp => exp(&sin(x)),
-        Unary::Log => log(&above_one(x)),
+        Unary::Exp => exp(sin(x)),
+        Unary::Log => log(above_one(x)),
         Unary::Sqrt => above_one(x),
         Unary::Rsqrt => rsqrt(&(x * x + 1.0)),
         Unary::Logistic => logistic(x),
         Unary::Neg => -x,
         Unary::Abs => abs(x),
-        Unary::Square => square(&sin(x)),
+        Unary::Square => square(sin(x)),
         Unary::Erf => erf(x),
         // Avoids values at which the functions are not smooth.
         Unary::Floor => floor(&(x * 3.0 + 0.37)) + x,
         Unary::Relu => relu(x),
-        Unary::Expm1 => expm1(&sin(x)),
+        Unary::Expm1 => expm1(sin(x)),
         Unary::Reciprocal => 1.0 / above_one(x),
         // Small enough that its rounding error is negligible in a difference.
         Unary::Through32 => x + x.astype(DType::F32).astype(DType::F64) * 1e-4,

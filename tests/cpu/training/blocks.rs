@@ -321,7 +321,7 @@ mod on_cpu {
         assert_eq!((unrolled.len(), stacked.len()), (3, 3));
         let x = full([2, 4], 0.5f32);
         let fold = |layers: &nn::Layers<nn::Linear>| {
-            layers.fold(x.clone(), |x, layer| tanh(&layer.forward(&x))).to_vec::<f32>().unwrap()
+            layers.fold(x.clone(), |x, layer| tanh(layer.forward(&x))).to_vec::<f32>().unwrap()
         };
         let expected = fold(&unrolled);
         for layers in [&stacked, &stacked.unrolled()] {

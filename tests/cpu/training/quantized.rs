@@ -59,7 +59,7 @@ fn precision_scope_applies_to_products_without_precision() {
 
 #[test]
 fn derivatives_inherit_the_precision_of_their_function() {
-    let inner = jit(|x: Array| tanh(&x.matmul(&x)));
+    let inner = jit(|x: Array| tanh(x.matmul(&x)));
     let gradient = move |x: Array| grad(|x: &Array| inner.apply(x).sum())(&x);
     let exact = |gradient: &(dyn Fn(Array) -> Array + Sync)| {
         let program = make_program(|x: Array| gradient(x), Aval::new(DType::F32, [3, 3])).unwrap();

@@ -32,7 +32,7 @@ impl Mlp {
     }
 
     fn forward(&self, x: &Array) -> Array {
-        let h = self.hidden.iter().fold(x.clone(), |h, layer| relu(&layer.forward(&h)));
+        let h = self.hidden.iter().fold(x.clone(), |h, layer| relu(layer.forward(&h)));
         self.head.forward(&h)
     }
 }

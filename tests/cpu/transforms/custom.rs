@@ -7,7 +7,7 @@ use oxidax::prelude::*;
 /// log(1 + exp(x)) with a rule that does not overflow and calls the function itself.
 fn log1pexp(x: &Array) -> Array {
     let rule = |x: &Array, dx: &Array| (log1pexp(x), dx * sigmoid(x));
-    custom_jvp(|x: &Array| log1p(&exp(x)), rule)(x)
+    custom_jvp(|x: &Array| log1p(exp(x)), rule)(x)
 }
 
 /// x·y with rules that return three times the derivative.

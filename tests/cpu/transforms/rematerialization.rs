@@ -7,7 +7,7 @@ fn layers(policy: Option<Policy>, n: usize) -> impl Fn(&Array, &Array) -> Array 
     move |w, x| {
         let layer = |h: &Array| {
             let h = checkpoint_name(&h.matmul(w), "product");
-            sin(&sin(&sin(&h)))
+            sin(sin(sin(&h)))
         };
         let mut h = x.clone();
         for _ in 0..n {
@@ -56,10 +56,8 @@ fn policy_selects_recomputed_operations() {
 fn policies_apply_inside_calls() {
     let product = jit(|w: Array, x: Array| x.matmul(&w));
     let f = move |w: &Array, x: &Array| {
-        let block = remat_with(
-            |x: &Array| sin(&product.apply(w, x)),
-            RematOptions { policy: Policy::Dots },
-        );
+        let block =
+            remat_with(|x: &Array| sin(product.apply(w, x)), RematOptions { policy: Policy::Dots });
         block(&block(x)).sum()
     };
     let program = make_program(

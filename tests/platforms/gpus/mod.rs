@@ -15,7 +15,7 @@ mod gpu {
         assert_eq!(topology.kind(), "NVIDIA H100 80GB HBM3");
         let mesh = topology.mesh([("data", 8)]).unwrap();
         let step = jit(|w: Array, x: Array| {
-            let loss = |w: &Array| tanh(&x.matmul(w)).mean();
+            let loss = |w: &Array| tanh(x.matmul(w)).mean();
             let (loss, slope) = value_and_grad(loss)(&w);
             (&w - slope * 0.1, loss)
         });

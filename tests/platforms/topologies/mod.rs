@@ -23,7 +23,7 @@ mod tpu {
     fn sharded_step(mesh: &Mesh, topology: &Topology) -> ShardedStep {
         let [cut, rows] = [p!["data", "model"], p!["data"]].map(|s| mesh.sharding(s).unwrap());
         let step = jit(|w: Array, x: Array| {
-            let loss = |w: &Array| tanh(&x.matmul(w)).mean();
+            let loss = |w: &Array| tanh(x.matmul(w)).mean();
             let (loss, slope) = value_and_grad(loss)(&w);
             (&w - slope * 0.1, loss)
         });
@@ -164,7 +164,7 @@ mod tpu {
 
     /// Twelve layers whose activations are stored for the derivative.
     fn deep(w: Array, x: Array) -> Array {
-        let loss = |w: &Array| (0..12).fold(x.clone(), |h, _| tanh(&h.matmul(w))).mean();
+        let loss = |w: &Array| (0..12).fold(x.clone(), |h, _| tanh(h.matmul(w))).mean();
         grad(loss)(&w)
     }
 

@@ -122,8 +122,7 @@ fn finish(x: &[Array], results: &[Aval]) -> Vec<Array> {
     let flat = reshape(a, [matrices.shape()[0], n, n]);
     let triangular = slice_in_dim(matrices, 0, n as isize, 1, 1);
     let settled = sweeps::settled(&triangular);
-    let fine =
-        bitwise_and(reduce_and(&is_finite(crate::primitives::abs(&flat)), &[1, 2]), settled);
+    let fine = bitwise_and(reduce_and(&is_finite(crate::primitives::abs(&flat)), &[1, 2]), settled);
     let mut outputs = vec![diagonal(&triangular)];
     if let Some(of_triangular) = x.get(2) {
         let basis = slice_in_dim(matrices, n as isize, 2 * n as isize, 1, 1);

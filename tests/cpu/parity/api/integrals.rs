@@ -26,7 +26,7 @@ fn special_function(op: &str, x: &[Array]) -> Option<Vec<Array>> {
         "erfcx" => special::erfcx(&x[0]),
         "dawsn" => special::dawsn(&x[0]),
         "wofz" => return Some(parts(&special::wofz(&z()))),
-        "erfcx_complex" => return Some(parts(&special::erfcx(&z()))),
+        "erfcx_complex" => return Some(parts(&special::erfcx(z()))),
         "loggamma_complex" => return Some(parts(&special::loggamma(&z()))),
         "loggamma" | "loggamma_outside" => special::loggamma(&x[0]),
         "expi" | "expi_negative" => special::expi(&x[0]),

@@ -174,9 +174,8 @@ fn second_derivatives_by_what_is_the_same(x: &[Array]) -> Vec<Array> {
 }
 
 fn third_derivative(x: &[Array]) -> Vec<Array> {
-    let f = |x: &Array| {
-        over(|x: Vec<Array>| vec![sin(psum(&x[0], "i"))], &[p!["i"]], p![], &[x]).sum()
-    };
+    let f =
+        |x: &Array| over(|x: Vec<Array>| vec![sin(psum(&x[0], "i"))], &[p!["i"]], p![], &[x]).sum();
     let second = |x: &Array| grad(|x: &Array| grad(f)(x).sum())(x);
     vec![grad(|x: &Array| second(x).sum())(&x[0])]
 }

@@ -144,10 +144,10 @@ impl Pictures {
 
     /// Downsampling, dilated convolution, upsampling, and concatenation with the input.
     fn loss(&self, x: &Array, y: &Array) -> Array {
-        let stem = silu(&self.stem.forward(x));
-        let middle = silu(&self.down.forward(&stem));
-        let middle = silu(&self.wide.forward(&middle));
-        let up = silu(&self.up.forward(&middle));
+        let stem = silu(self.stem.forward(x));
+        let middle = silu(self.down.forward(&stem));
+        let middle = silu(self.wide.forward(&middle));
+        let up = silu(self.up.forward(&middle));
         nn::mean_squared_error(&self.out.forward(&concatenate(&[&stem, &up], -1)), y)
     }
 }
@@ -179,9 +179,9 @@ impl Residual {
     }
 
     fn loss(&self, x: &Array, labels: &Array) -> Array {
-        let mut x = relu(&self.stem.forward(x));
+        let mut x = relu(self.stem.forward(x));
         for (first, norm, second, shortcut) in &self.blocks {
-            let inner = relu(&norm.forward(&first.forward(&x)));
+            let inner = relu(norm.forward(&first.forward(&x)));
             x = relu(&(second.forward(&inner) + shortcut.forward(&x)));
         }
         let x = x.mean_axes([1, 2]);
@@ -229,7 +229,7 @@ fn flops_of_strided_dilated_and_padded_windows() {
 #[test]
 #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
 fn loop_costs_as_much_as_unrolled() {
-    let layer = |h: Array, w: Array| (tanh(&h.matmul(&w)), ());
+    let layer = |h: Array, w: Array| (tanh(h.matmul(&w)), ());
     let (ws, x) = (f32s([16, 512, 512]), f32s([128, 512]));
     let looped = jit(move |ws: Array, x: Array| scan(layer, x, &ws).0);
     let unrolled = jit(move |ws: Array, x: Array| {

@@ -69,7 +69,7 @@ fn collectives_in_loops_count_per_iteration() {
     let around = shard_map(
         |x: Array| {
             let on: Vec<(usize, usize)> = (0..4).map(|at| (at, (at + 1) % 4)).collect();
-            fori_loop(0, 9, move |_: Array, x: Array| tanh(&ppermute(&x, "stage", &on)), x)
+            fori_loop(0, 9, move |_: Array, x: Array| tanh(ppermute(&x, "stage", &on)), x)
         },
         &mesh,
     );
