@@ -16,7 +16,7 @@ pub struct Sizes {
 
 /// Returns a model that trains on the same batch in every call.
 pub fn training(Sizes { batch, side }: Sizes) -> Result<Model> {
-    let config = ResNetConfig::published(50, CLASSES).context("ResNet-50 is published")?;
+    let config = ResNetConfig::resnet50(CLASSES);
     let model = drawn::tree(move |key| ResNet::new(key, &config))?;
     let optimizer = optim::momentum(0.1, 0.9);
     let (parameters, stats, state) =

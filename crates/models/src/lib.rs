@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | [`gpt2::Gpt2`] | [`Gpt2Config::small`](gpt2::Gpt2Config::small) to [`xl`](gpt2::Gpt2Config::xl) | [loads](gpt2::Gpt2::load) and [saves](gpt2::Gpt2::save) Hugging Face's folders |
 //! | [`bert::Bert`] | [`BertConfig::base`](bert::BertConfig::base), [`large`](bert::BertConfig::large), [`mini_lm`](bert::BertConfig::mini_lm) | [loads](bert::Bert::load) Hugging Face's folders |
-//! | [`resnet::ResNet`] | [`ResNetConfig::published`](resnet::ResNetConfig::published), 18 to 152 layers | [loads](resnet::ResNetVariables::load) torchvision's files |
+//! | [`resnet::ResNet`] | [`ResNetConfig::resnet18`](resnet::ResNetConfig::resnet18) to [`resnet152`](resnet::ResNetConfig::resnet152) | [loads](resnet::ResNetVariables::load) torchvision's files |
 //!
 //! Each model is a feature of this crate, and all are enabled by default. The feature `tokenizers`
 //! adds byte-pair encoding for GPT-2, and sentences as input of BERT.

@@ -6,7 +6,6 @@ mod recipe;
 
 use super::shardings::MeshShardings;
 use super::{Devices, LoweredStep, Step, of_type};
-use anyhow::Context as _;
 use oxidax::prelude::*;
 use oxidax_models::resnet::{ResNet, ResNetConfig};
 use recipe::{Recipe, Run, StepMetrics};
@@ -43,7 +42,7 @@ const RECIPE: Recipe = Recipe {
 };
 
 fn lower(devices_of_step: Devices<'_>, batch: usize) -> anyhow::Result<Box<dyn LoweredStep>> {
-    let config = ResNetConfig::published(50, CLASSES).context("it is published")?;
+    let config = ResNetConfig::resnet50(CLASSES);
     let optimizer = || RECIPE.optimizer(RECIPE.schedule(50, 1000));
     let fresh = move |key: random::Key| {
         let model = ResNet::new(key, &config);

@@ -1,6 +1,6 @@
 //! GPT-2: token and position embeddings, transformer blocks, and a head that shares the embedding.
 //!
-//! Fields are named as in Hugging Face's files, so a leaf's path is its name in the file.
+//! Fields are named as in Hugging Face's files, so leaf paths resemble the names in a file.
 
 use super::Gpt2Config;
 use oxidax::core::{RuleError, throw_operands};
@@ -152,8 +152,8 @@ impl Gpt2 {
     /// Reads tokens `i32[b, t]` that follow those in the cache. Returns logits `[b, vocabulary]`
     /// for the next token, and the cache with these tokens.
     ///
-    /// The cache must have room for `t` more tokens. It does not check this, because the number of
-    /// its tokens is a traced value.
+    /// The cache must have room for `t` more tokens. This is not checked, because the number of
+    /// tokens in the cache is a traced value.
     ///
     /// ```
     /// use oxidax::prelude::*;

@@ -12,7 +12,7 @@
 //! use oxidax::prelude::*;
 //! use oxidax_models::resnet::{NormStatistics, ResNetConfig, ResNetVariables, normalize_images};
 //!
-//! let config = ResNetConfig::published(50, 1000).expect("50 is a published depth");
+//! let config = ResNetConfig::resnet50(1000);
 //! let network = ResNetVariables::load("resnet50.safetensors", &config)?;
 //! let classify = jit(|network: ResNetVariables, images: Array| {
 //!     let images = normalize_images(&images, DType::F32);

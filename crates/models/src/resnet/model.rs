@@ -6,7 +6,7 @@ use oxidax::prelude::*;
 ///
 /// ```
 /// use oxidax_models::resnet::ResNetConfig;
-/// let config = ResNetConfig::published(18, 10).expect("18 is a published depth");
+/// let config = ResNetConfig::resnet18(10);
 /// assert_eq!((config.blocks, config.bottleneck), ([2, 2, 2, 2], false));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,18 +27,45 @@ pub struct ResNetConfig {
 const EXPANSION: usize = 4;
 
 impl ResNetConfig {
+    /// The published network of 18 layers.
+    pub const fn resnet18(classes: usize) -> ResNetConfig {
+        ResNetConfig::of_blocks([2, 2, 2, 2], false, classes)
+    }
+
+    /// The published network of 34 layers.
+    pub const fn resnet34(classes: usize) -> ResNetConfig {
+        ResNetConfig::of_blocks([3, 4, 6, 3], false, classes)
+    }
+
+    /// The published network of 50 layers.
+    pub const fn resnet50(classes: usize) -> ResNetConfig {
+        ResNetConfig::of_blocks([3, 4, 6, 3], true, classes)
+    }
+
+    /// The published network of 101 layers.
+    pub const fn resnet101(classes: usize) -> ResNetConfig {
+        ResNetConfig::of_blocks([3, 4, 23, 3], true, classes)
+    }
+
+    /// The published network of 152 layers.
+    pub const fn resnet152(classes: usize) -> ResNetConfig {
+        ResNetConfig::of_blocks([3, 8, 36, 3], true, classes)
+    }
+
     /// Returns the shape of a published depth: 18, 34, 50, 101 or 152 layers.
-    #[doc(alias("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"))]
     pub fn published(depth: usize, classes: usize) -> Option<ResNetConfig> {
-        let (blocks, bottleneck) = match depth {
-            18 => ([2, 2, 2, 2], false),
-            34 => ([3, 4, 6, 3], false),
-            50 => ([3, 4, 6, 3], true),
-            101 => ([3, 4, 23, 3], true),
-            152 => ([3, 8, 36, 3], true),
-            _ => return None,
-        };
-        Some(ResNetConfig { blocks, bottleneck, width: 64, classes, zero_init: false })
+        match depth {
+            18 => Some(ResNetConfig::resnet18(classes)),
+            34 => Some(ResNetConfig::resnet34(classes)),
+            50 => Some(ResNetConfig::resnet50(classes)),
+            101 => Some(ResNetConfig::resnet101(classes)),
+            152 => Some(ResNetConfig::resnet152(classes)),
+            _ => None,
+        }
+    }
+
+    const fn of_blocks(blocks: [usize; 4], bottleneck: bool, classes: usize) -> ResNetConfig {
+        ResNetConfig { blocks, bottleneck, width: 64, classes, zero_init: false }
     }
 }
 
@@ -58,7 +85,7 @@ pub enum NormStatistics {
 /// use oxidax::prelude::*;
 /// use oxidax_models::resnet::{NormStatistics, ResNet, ResNetConfig};
 ///
-/// let config = ResNetConfig::published(50, 1000).expect("50 is a published depth");
+/// let config = ResNetConfig::resnet50(1000);
 /// let loss = move |key: random::Key, images: Array, labels: Array| {
 ///     let model = ResNet::new(key, &config);
 ///     let stats = model.stats();

@@ -33,7 +33,7 @@ impl ResNetVariables {
     /// ```
     /// use oxidax::prelude::*;
     /// use oxidax_models::resnet::{ResNetConfig, ResNetVariables};
-    /// let config = ResNetConfig::published(18, 10).expect("18 is a published depth");
+    /// let config = ResNetConfig::resnet18(10);
     /// let new = move |key| ResNetVariables::new(key, &config);
     /// let network = eval_shape(new, random::Key::of_type())?;
     /// assert_eq!(network.model.head.weight.aval().to_string(), "f32[512,10]");
@@ -57,7 +57,7 @@ impl ResNetVariables {
     ///
     /// ```no_run
     /// use oxidax_models::resnet::{ResNetConfig, ResNetVariables};
-    /// let config = ResNetConfig::published(50, 1000).expect("50 is a published depth");
+    /// let config = ResNetConfig::resnet50(1000);
     /// let network = ResNetVariables::load("resnet50.safetensors", &config)?;
     /// # Ok::<(), oxidax::Error>(())
     /// ```
@@ -80,7 +80,7 @@ impl ResNetVariables {
     /// ```no_run
     /// use oxidax::prelude::*;
     /// use oxidax_models::resnet::{HeadSource, ResNetConfig, ResNetVariables};
-    /// let config = ResNetConfig::published(50, 10).expect("50 is a published depth");
+    /// let config = ResNetConfig::resnet50(10);
     /// let fresh = ResNetVariables::new(random::key(0), &config);
     /// let (network, head) = ResNetVariables::load_pretrained("resnet50.safetensors", &fresh)?;
     /// assert_eq!(head, HeadSource::Template { stored_classes: 1000 });

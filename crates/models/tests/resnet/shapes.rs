@@ -23,7 +23,7 @@ fn the_published_depths_have_their_published_numbers_of_parameters() {
 
 #[test]
 fn the_size_is_halved_five_times() {
-    let config = ResNetConfig::published(50, 7).unwrap();
+    let config = ResNetConfig::resnet50(7);
     let forward = move |key: random::Key, images: Array| {
         let model = ResNet::new(key, &config);
         let (logits, stats) = model.forward(&images, &model.stats(), NormStatistics::Batch);
