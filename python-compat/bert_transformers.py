@@ -3,7 +3,7 @@
 Writes two folders, which `README.md` describes:
 
 - `fixtures/bert_transformers`: a small `BertModel` with random weights, saved in shards, and a
-  WordPiece tokenizer that is trained for it. The tests of `examples/bert` compare with its results.
+  WordPiece tokenizer that is trained for it. The tests of `crates/models` compare with its results.
 - `fixtures/bert_minilm`: embeddings of sentences by the published all-MiniLM-L6-v2. Its weights are
   not stored; `examples/bert/weights.sh` downloads them.
 

@@ -32,8 +32,8 @@ for line in "I forgot my login credentials." "A feline rests upon a rug."; do
         exit 1
     }
 done
-test=tests::recorded::on_cpu::vectors_of_the_published_model_match_transformers
-OXIDAX_BERT_WEIGHTS="$folder/weights" cargo test --workspace --bin bert -- \
+test=recorded::on_cpu::vectors_of_the_published_model_match_transformers
+OXIDAX_BERT_WEIGHTS="$folder/weights" cargo test --workspace --test bert -- \
     --ignored --exact "$test" | tee "$folder/compared.txt"
 # `cargo test` also succeeds if no test has this name.
 grep -q '^test result: ok. 1 passed' "$folder/compared.txt"

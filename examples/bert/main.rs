@@ -11,17 +11,10 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
-mod embed;
-mod model;
-#[cfg(test)]
-mod tests;
-mod text;
-mod weights;
-
 use anyhow::{Context, ensure};
 use clap::Parser;
-use embed::Encoder;
 use oxidax::prelude::*;
+use oxidax_models::bert::{SentenceEncoder, SentenceEncoderOptions};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -62,9 +55,10 @@ fn main() -> anyhow::Result<()> {
         "no sentence and no `--file`: nothing to do"
     );
     let policy = if options.bf16 { nn::DTypePolicy::mixed_bf16() } else { nn::DTypePolicy::full() };
-    let encoder = Encoder::open(&options.weights, options.longest, policy)?;
-    let parameters = nn::summary(&encoder.model).parameters();
-    let config = &encoder.config;
+    let encoder_options = SentenceEncoderOptions { max_tokens: options.longest, policy };
+    let encoder = SentenceEncoder::load_with(&options.weights, encoder_options)?;
+    let parameters = nn::summary(encoder.model()).parameters();
+    let config = encoder.config();
     println!(
         "model     {} layers, {} heads, width {}: {parameters} parameters",
         config.layers, config.heads, config.width
@@ -80,9 +74,9 @@ fn main() -> anyhow::Result<()> {
         println!(
             "lines     {} at {:.0} a second; {} programs compiled in {:.1} s",
             lines.len(),
-            lines.len() as f64 / found.computing.as_secs_f64(),
-            found.programs,
-            found.compiling.as_secs_f64()
+            lines.len() as f64 / found.compute_time.as_secs_f64(),
+            found.compiled_programs,
+            found.compile_time.as_secs_f64()
         );
         if !sentences.is_empty() {
             let queries = encoder.embed(sentences, sentences.len().min(*batch))?.vectors;

@@ -13,25 +13,19 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
-mod model;
 mod run;
-mod sample;
 mod spread;
 #[cfg(test)]
 mod tests;
 mod text;
-mod tokenizer;
 mod train;
-mod weights;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
-use model::{Config, Gpt2};
 use oxidax::prelude::*;
-use sample::Sampling;
+use oxidax_models::gpt2::{Gpt2, Gpt2Config, Gpt2Tokenizer, Sampling, TextGenerator};
 use std::path::PathBuf;
 use std::time::Instant;
-use tokenizer::Tokenizer;
 
 /// Trains GPT-2 or samples from it.
 #[derive(Parser)]
@@ -151,11 +145,11 @@ impl Train {
             paths => text::read(paths)?,
         };
         let tokenizer = match self.tokenizer.as_ref().or(self.weights.as_ref()) {
-            Some(folder) => Tokenizer::open(folder)?,
-            None => Tokenizer::characters(&text),
+            Some(folder) => Gpt2Tokenizer::load(folder)?,
+            None => Gpt2Tokenizer::characters(&text),
         };
         let (mut model, config) = self.initial_model(&tokenizer)?;
-        let Config { positions, vocabulary, layers, heads, width, .. } = config;
+        let Gpt2Config { positions, vocabulary, layers, heads, width, .. } = config;
         let tokens = tokenizer.len();
         ensure!(
             (1..=positions).contains(block),
@@ -175,7 +169,7 @@ impl Train {
         if recipe.steps > 0 {
             model = run::train(self, model, &corpus)?;
         }
-        weights::save(&self.out, &model, &config)?;
+        model.save(&self.out, &config)?;
         tokenizer.save(&self.out)?;
         println!("saved     {}", self.out.display());
         if let Some(peak) = peak_memory() {
@@ -184,9 +178,12 @@ impl Train {
         Ok(())
     }
 
-    fn initial_model(&self, tokenizer: &Tokenizer) -> anyhow::Result<(Gpt2, Config)> {
+    fn initial_model(&self, tokenizer: &Gpt2Tokenizer) -> anyhow::Result<(Gpt2, Gpt2Config)> {
         let (mut model, config) = match &self.weights {
-            Some(folder) => weights::load(folder, self.dropout)?,
+            Some(folder) => {
+                let config = Gpt2Config { dropout: self.dropout, ..Gpt2Config::load(folder)? };
+                (Gpt2::load_with(folder, &config)?, config)
+            }
             None => {
                 let config = self.config(tokenizer.len())?;
                 let init = jit(move |key: random::Key| Gpt2::new(key, &config)).name("init");
@@ -199,19 +196,21 @@ impl Train {
         Ok((model, config))
     }
 
-    fn config(&self, vocabulary: usize) -> anyhow::Result<Config> {
+    fn config(&self, vocabulary: usize) -> anyhow::Result<Gpt2Config> {
         let Train { layers, heads, width, block, dropout, .. } = *self;
         if let Some(name) = &self.size {
-            let config = Config::published(name);
+            let config = Gpt2Config::published(name);
             let config = config.with_context(|| format!("there is no published size `{name}`"))?;
-            return Ok(Config { vocabulary: vocabulary.max(config.vocabulary), dropout, ..config });
+            let vocabulary = vocabulary.max(config.vocabulary);
+            return Ok(Gpt2Config { vocabulary, dropout, ..config });
         }
         ensure!(
             layers > 0 && heads > 0 && width > 0 && width.is_multiple_of(heads),
             "{layers} layers of width {width} with {heads} heads: sizes must be positive, and the \
              heads must divide the width"
         );
-        Ok(Config { vocabulary, positions: block, width, heads, layers, epsilon: 1e-5, dropout })
+        let positions = block;
+        Ok(Gpt2Config { vocabulary, positions, width, heads, layers, epsilon: 1e-5, dropout })
     }
 }
 
@@ -219,18 +218,17 @@ impl Sample {
     fn run(&self) -> anyhow::Result<()> {
         let Sample { weights, prompt, temperature, top_k, .. } = self;
         ensure!(*temperature >= 0.0, "the temperature is {temperature}, it must not be negative");
-        let tokenizer = Tokenizer::open(weights)?;
-        let (mut model, _) = weights::load(weights, 0.0)?;
+        let (tokenizer, mut model) = (Gpt2Tokenizer::load(weights)?, Gpt2::load(weights)?);
         if self.scan {
             model.h = model.h.stacked();
         }
         let sampling = Sampling { temperature: *temperature, top_k: *top_k };
         let policy =
             if self.bf16 { nn::DTypePolicy::mixed_bf16() } else { nn::DTypePolicy::full() };
-        let generator = sample::generator(sampling, policy);
+        let generator = TextGenerator::with_policy(sampling, policy);
         let (tokens, key) = (tokenizer.encode(prompt)?, random::key(i64::from(self.seed)));
         let clock = Instant::now();
-        let tokens = sample::generate(&generator, &model, &tokens, self.tokens, key)?;
+        let tokens = generator.generate(&model, &tokens, self.tokens, key)?;
         let seconds = (clock.elapsed() - generator.stats().compile_time).as_secs_f64();
         println!("{prompt}{}", tokenizer.decode(&tokens)?);
         println!("\n{:.0} tokens/s", tokens.len() as f64 / seconds);

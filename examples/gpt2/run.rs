@@ -1,12 +1,13 @@
 //! The training loop: metrics, checkpoints, and continuing an interrupted run.
 
+use super::Train;
 use super::text::Corpus;
 use super::train::{self, Batch};
-use super::{Train, model::Gpt2};
 use anyhow::ensure;
 use checkpoint::{Folder, Snapshot};
 use oxidax::prelude::*;
 use oxidax::train::{Interrupt, Metrics};
+use oxidax_models::gpt2::Gpt2;
 use std::time::Instant;
 
 /// All state that changes from step to step.

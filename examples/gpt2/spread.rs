@@ -1,11 +1,11 @@
 //! Shardings for training on several devices.
 
-use super::model::Gpt2;
 use super::train::{Recipe, Step};
 use anyhow::{Context, bail, ensure};
 use oxidax::core::AxisSpec;
 use oxidax::parallel::TreeSharding;
 use oxidax::prelude::*;
+use oxidax_models::gpt2::Gpt2;
 use std::path::{Path, PathBuf};
 
 /// Command line options for training on a mesh.

@@ -1,10 +1,10 @@
 //! The training text: reading, tokenizing, and holding out the last part.
 
-use super::tokenizer::Tokenizer;
 use anyhow::{Context, ensure};
 use data::{File, HostArray, Source, Stream, TokenWidth, Tokens};
 use flate2::read::MultiGzDecoder;
 use oxidax::prelude::*;
+use oxidax_models::gpt2::Gpt2Tokenizer;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub fn read(paths: &[PathBuf]) -> anyhow::Result<String> {
 
 impl Corpus {
     /// Uses the first nine tenths of the characters for training, in windows of `block` tokens.
-    pub fn new(text: &str, tokenizer: &Tokenizer, block: usize) -> anyhow::Result<Corpus> {
+    pub fn new(text: &str, tokenizer: &Gpt2Tokenizer, block: usize) -> anyhow::Result<Corpus> {
         let part = |name: &str, text: &str| {
             let tokens = tokenizer.encode(text)?;
             let n = tokens.len();

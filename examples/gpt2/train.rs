@@ -1,8 +1,8 @@
 //! The training step: loss, gradients and AdamW, with nanoGPT's recipe.
 
-use super::model::Gpt2;
 use oxidax::prelude::*;
 use oxidax::random::Key;
+use oxidax_models::gpt2::Gpt2;
 
 /// The numbers of a training run.
 #[derive(clap::Args, Clone, Debug)]

@@ -12,21 +12,18 @@
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
 mod images;
-mod model;
 mod recipe;
 #[cfg(test)]
 mod tests;
-mod weights;
 
 use anyhow::{Context, ensure};
 use checkpoint::{Folder, Snapshot};
 use clap::Parser;
 use images::{Images, Reading, Sets};
-use model::Config;
 use oxidax::prelude::*;
+use oxidax_models::resnet::{HeadSource, ResNetConfig, ResNetVariables};
 use recipe::{Means, Recipe, Run};
 use std::path::PathBuf;
-use weights::Weights;
 
 /// Trains a residual network, or evaluates a trained one.
 #[derive(Parser)]
@@ -91,14 +88,14 @@ fn main() -> anyhow::Result<()> {
     let Options { depth, batch, workers, .. } = options;
     let size = options.size.unwrap_or(size);
     ensure!(size > 0 && batch > 0 && workers > 0, "size, batch and workers must not be 0");
-    let published = Config::published(depth, classes);
+    let published = ResNetConfig::published(depth, classes);
     let config = published.with_context(|| {
         format!(
             "no network of {depth} layers was published; published depths are 18, 34, 50, 101 \
             and 152"
         )
     })?;
-    let config = Config { zero_init: options.zero_init, ..config };
+    let config = ResNetConfig { zero_init: options.zero_init, ..config };
     let mut run = options.initial_run(&config)?;
     let (mut done, mut position) = (0, None);
     let mut folder = options.out.as_ref().map(Folder::open).transpose()?.map(|f| f.keep_last(2));
@@ -130,18 +127,18 @@ fn main() -> anyhow::Result<()> {
 
 impl Options {
     /// Initializes a run.
-    fn initial_run(&self, config: &Config) -> anyhow::Result<Run> {
+    fn initial_run(&self, config: &ResNetConfig) -> anyhow::Result<Run> {
         let (key, config) = (random::key(i64::from(self.seed)), *config);
-        let fresh = jit(move |key: random::Key| Weights::new(key, &config)).name("new");
-        let mut weights = fresh.call(key)?;
+        let fresh = jit(move |key: random::Key| ResNetVariables::new(key, &config)).name("new");
+        let mut network = fresh.call(key)?;
         if let Some(path) = &self.weights {
-            let other;
-            (weights, other) = weights::load(path, &weights)?;
-            if let Some(other) = other {
-                println!("weights    for {other} classes: the head is initialized at random");
+            let head;
+            (network, head) = ResNetVariables::load_pretrained(path, &network)?;
+            if let HeadSource::Template { stored_classes: n } = head {
+                println!("weights    for {n} classes: the head is initialized at random");
             }
         }
-        let Weights { model, stats } = weights;
+        let ResNetVariables { model, stats } = network;
         let optimizer = self.optimizer().init(&model);
         Ok(Run { model, stats, optimizer })
     }

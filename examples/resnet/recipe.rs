@@ -4,8 +4,8 @@
 //! Goyal et al., "Accurate, large minibatch SGD" (2017); He et al., "Bag of tricks for image
 //! classification" (2018).
 
-use super::model::{Norms, ResNet, Stats};
 use oxidax::prelude::*;
+use oxidax_models::resnet::{NormStatistics, ResNet, ResNetStats, normalize_images};
 
 /// The numbers of a run.
 #[derive(clap::Args, Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Recipe {
 #[derive(Tree, Clone, Debug)]
 pub struct Run {
     pub model: ResNet,
-    pub stats: Stats,
+    pub stats: ResNetStats,
     pub optimizer: optim::State,
 }
 
@@ -45,18 +45,6 @@ pub struct StepMetrics {
     pub loss: Array,
     /// The fraction of correctly classified images: `f32[]`.
     pub accuracy: Array,
-}
-
-/// ImageNet's mean and deviation of red, green and blue, which published weights expect.
-const MEAN: [f64; 3] = [0.485, 0.456, 0.406];
-const DEVIATION: [f64; 3] = [0.229, 0.224, 0.225];
-
-/// Converts bytes to the network's floats.
-pub fn normalize_images(images: &Array, dtype: DType) -> Array {
-    let channels = |numbers: [f64; 3]| {
-        stack(numbers.map(|number| nn::init::constant([], dtype, number)).each_ref(), 0)
-    };
-    (images.astype(dtype) / 255.0 - channels(MEAN)) / channels(DEVIATION)
 }
 
 impl Recipe {
@@ -83,13 +71,13 @@ impl Recipe {
     fn loss(
         &self,
         model: &ResNet,
-        stats: &Stats,
+        stats: &ResNetStats,
         (images, labels): &Batch,
         policy: nn::DTypePolicy,
-    ) -> (Array, (Array, Stats)) {
+    ) -> (Array, (Array, ResNetStats)) {
         let images = policy.cast_to_compute(&normalize_images(images, policy.param));
         let model = policy.cast_to_compute(model);
-        let (logits, stats) = model.forward(&images, stats, Norms::Batch);
+        let (logits, stats) = model.forward(&images, stats, NormStatistics::Batch);
         let logits = policy.cast_to_output(&logits);
         let loss = nn::smoothed_cross_entropy(&logits, labels, self.label_smoothing).mean();
         (loss, (logits, stats))
@@ -102,7 +90,7 @@ impl Recipe {
         batch: &Batch,
         policy: nn::DTypePolicy,
         gather: &dyn Fn(&ResNet) -> ResNet,
-    ) -> (Array, Array, Stats, ResNet) {
+    ) -> (Array, Array, ResNetStats, ResNet) {
         let loss = |model: &ResNet| self.loss(&gather(model), &run.stats, batch, policy);
         let ((loss, (logits, stats)), gradients) = value_and_grad_aux(loss)(&run.model);
         (loss, logits, stats, gradients)
@@ -136,21 +124,22 @@ impl Recipe {
 
     /// Returns a function that adds a batch to the means of loss and accuracy, without label
     /// smoothing.
-    pub fn evaluation(&self) -> Jit<'static, (ResNet, Stats, Means, Batch), Means> {
+    pub fn evaluation(&self) -> Jit<'static, (ResNet, ResNetStats, Means, Batch), Means> {
         let policy = self.policy();
-        let add = move |model: ResNet, stats: Stats, means: Means, (images, labels): Batch| {
-            let images = policy.cast_to_compute(&normalize_images(&images, policy.param));
-            let model = policy.cast_to_compute(&model);
-            let (logits, _) = model.forward(&images, &stats, Norms::Running);
-            let logits = policy.cast_to_output(&logits);
-            let right = eq(argmax(&logits, -1).astype(DType::I32), &labels);
-            Means {
-                loss: means
-                    .loss
-                    .update(&nn::softmax_cross_entropy_with_integer_labels(&logits, &labels)),
-                accuracy: means.accuracy.update(&right),
-            }
-        };
+        let add =
+            move |model: ResNet, stats: ResNetStats, means: Means, (images, labels): Batch| {
+                let images = policy.cast_to_compute(&normalize_images(&images, policy.param));
+                let model = policy.cast_to_compute(&model);
+                let (logits, _) = model.forward(&images, &stats, NormStatistics::Running);
+                let logits = policy.cast_to_output(&logits);
+                let right = eq(argmax(&logits, -1).astype(DType::I32), &labels);
+                Means {
+                    loss: means
+                        .loss
+                        .update(&nn::softmax_cross_entropy_with_integer_labels(&logits, &labels)),
+                    accuracy: means.accuracy.update(&right),
+                }
+            };
         jit(add).name("evaluate")
     }
 }

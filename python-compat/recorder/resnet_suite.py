@@ -92,7 +92,7 @@ def layout(net):
 
 
 class Net(nn.Module):
-    """The model of `examples/resnet/model.rs` with Flax's layers."""
+    """The model of `crates/models/src/resnet` with Flax's layers."""
 
     net: dict
     dtype: type

@@ -1,4 +1,5 @@
-//! `cargo xtask api`: compares the public API of `oxidax` with `docs/api.txt`.
+//! `cargo xtask api`: compares the public APIs of `oxidax` and `oxidax-models` with
+//! `docs/api.txt` and `docs/api-models.txt`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,15 +9,24 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::root;
 
-const SNAPSHOT: &str = "docs/api.txt";
+/// The packages, each with the file that records its API.
+const SNAPSHOTS: [(&str, &str); 2] =
+    [("oxidax", "docs/api.txt"), ("oxidax-models", "docs/api-models.txt")];
 
-/// Compares the snapshot with the public API of all features, or writes it.
+/// Compares each snapshot with the public API of all features, or writes it.
 pub(crate) fn run(update: bool) -> Result<()> {
+    for (package, snapshot) in SNAPSHOTS {
+        check(package, snapshot, update)?;
+    }
+    Ok(())
+}
+
+fn check(package: &str, file: &'static str, update: bool) -> Result<()> {
     let target = root().join("target/api");
     // The JSON output of rustdoc is unstable, so the stable compiler needs this variable. A
     // separate target folder keeps the variable from rebuilding the dependencies of other commands.
     let status = Command::new("cargo")
-        .args(["rustdoc", "--quiet", "--package=oxidax", "--lib", "--features=full"])
+        .args(["rustdoc", "--quiet", "--package", package, "--lib", "--features=full"])
         .args(["--", "-Zunstable-options", "--output-format=json", "--cap-lints=allow"])
         .current_dir(root())
         .env("RUSTC_BOOTSTRAP", "1")
@@ -24,18 +34,20 @@ pub(crate) fn run(update: bool) -> Result<()> {
         .status()
         .context("starting cargo rustdoc")?;
     ensure!(status.success(), "cargo rustdoc failed ({status})");
-    let api = public_api::Builder::from_rustdoc_json(target.join("doc/oxidax.json"))
-        .omit_blanket_impls(true)
-        .omit_auto_trait_impls(true)
-        .omit_auto_derived_impls(true)
-        .build()
-        .context("reading rustdoc's output")?;
+    let api = public_api::Builder::from_rustdoc_json(
+        target.join(format!("doc/{}.json", package.replace('-', "_"))),
+    )
+    .omit_blanket_impls(true)
+    .omit_auto_trait_impls(true)
+    .omit_auto_derived_impls(true)
+    .build()
+    .context("reading rustdoc's output")?;
     let items: Vec<String> = api.items().map(ToString::to_string).collect();
-    let path = root().join(SNAPSHOT);
+    let path = root().join(file);
     if update {
-        return fs::write(&path, items.join("\n") + "\n").with_context(|| SNAPSHOT);
+        return fs::write(&path, items.join("\n") + "\n").with_context(|| file);
     }
-    let snapshot = fs::read_to_string(&path).with_context(|| SNAPSHOT)?;
+    let snapshot = fs::read_to_string(&path).with_context(|| file)?;
     let recorded: BTreeSet<&str> = snapshot.lines().collect();
     let current: BTreeSet<&str> = items.iter().map(String::as_str).collect();
     let added = current.difference(&recorded);
@@ -46,11 +58,11 @@ pub(crate) fn run(update: bool) -> Result<()> {
         .collect();
     ensure!(
         changes.is_empty(),
-        "the public API differs from {SNAPSHOT} in {} items; `cargo xtask api --update` records \
+        "the public API differs from {file} in {} items; `cargo xtask api --update` records \
          it:\n{}",
         changes.len(),
         changes.iter().take(40).map(String::as_str).collect::<Vec<_>>().join("\n")
     );
-    eprintln!("{} public items", items.len());
+    eprintln!("{package}: {} public items", items.len());
     Ok(())
 }

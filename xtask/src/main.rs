@@ -46,7 +46,7 @@ enum Task {
         #[arg(long)]
         first: Option<u64>,
     },
-    /// Check that the library compiles without features and with each alone
+    /// Check that the library and the models compile without features and with each alone
     Features,
     /// The tests that compile for GPUs with the CUDA plugin, without one
     Gpu,
@@ -58,9 +58,9 @@ enum Task {
         #[arg(long)]
         database: Option<PathBuf>,
     },
-    /// Compare the public API with docs/api.txt
+    /// Compare the public APIs with docs/api.txt and docs/api-models.txt
     Api {
-        /// Write docs/api.txt instead
+        /// Write the files instead
         #[arg(long)]
         update: bool,
     },

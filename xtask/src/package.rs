@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::root;
 
 /// The crates that are published.
-const PUBLISHED: [&str; 8] = [
+const PUBLISHED: [&str; 9] = [
     "oxidax-macros",
     "oxidax-pjrt-sys",
     "oxidax-cache",
@@ -18,6 +18,7 @@ const PUBLISHED: [&str; 8] = [
     "oxidax-plugin",
     "oxidax-pjrt",
     "oxidax",
+    "oxidax-models",
     "oxidax-cli",
 ];
 
@@ -74,8 +75,8 @@ fn remove_unpacked() -> Result<()> {
     Ok(())
 }
 
-/// Checks the library and the command with the oldest versions of direct dependencies that their
-/// manifests allow, in a copy of the workspace.
+/// Checks the library, the models and the command with the oldest versions of direct dependencies
+/// that their manifests allow, in a copy of the workspace.
 pub(crate) fn minimal_versions() -> Result<()> {
     let copy = target().join("minimal-versions");
     let files = Command::new("git").arg("ls-files").current_dir(root()).output();
@@ -100,6 +101,14 @@ pub(crate) fn minimal_versions() -> Result<()> {
     };
     cargo(&["update", "--quiet", "-Z", "direct-minimal-versions"])?;
     cargo(&["check", "--quiet", "--locked", "--lib", "--package=oxidax", "--features=full"])?;
+    cargo(&[
+        "check",
+        "--quiet",
+        "--locked",
+        "--lib",
+        "--package=oxidax-models",
+        "--features=full",
+    ])?;
     cargo(&["check", "--quiet", "--locked", "--package=oxidax-cli"])
 }
 

@@ -1,13 +1,9 @@
-//! Sentence embeddings with `examples/bert`: normalized means over tokens.
-
-#[path = "../../../examples/bert/model.rs"]
-#[allow(dead_code, reason = "the example also has models with a pooler, and reads published ones")]
-mod model;
+//! Sentence embeddings with BERT: normalized means over tokens.
 
 use super::{Model, drawn, numbers};
 use anyhow::{Context as _, Result};
-use model::{Bert, Config, Pooling, Texts};
 use oxidax::prelude::*;
+use oxidax_models::bert::{Bert, BertConfig, TextBatch};
 
 /// Sizes of a model and of its input.
 #[derive(Clone, Copy, serde::Serialize)]
@@ -40,27 +36,16 @@ const COMPARED: usize = 8;
 /// Returns a model that embeds the same sentences in every call.
 pub fn inference(sizes: Sizes) -> Result<Model> {
     let Sizes { layers, heads, width, inner, vocabulary, positions, batch, context } = sizes;
-    let config = Config {
-        vocabulary,
-        positions,
-        kinds: 2,
-        width,
-        heads,
-        layers,
-        inner,
-        activation: nn::Activation::GeluExact,
-        epsilon: 1e-12,
-        pooling: Pooling::Mean,
-        pooler: false,
-    };
+    let config =
+        BertConfig { vocabulary, positions, width, heads, layers, inner, ..BertConfig::mini_lm() };
     let model = drawn::tree(move |key| Bert::new(key, &config))?;
     let parameters = nn::summary(&model).parameters();
     let tokens = numbers::integers(batch * context, vocabulary);
     let tokens = Array::from_slice(&tokens, [batch, context])?;
     let lengths = numbers::lengths(batch, context).into_iter().map(|n| n as i32);
     let lengths = Array::from_slice(&lengths.collect::<Vec<_>>(), [batch])?;
-    let texts = (tokens, zeros([batch, context], DType::I32), lengths);
-    let embed = jit(|model: Bert, texts: Texts| model.embed(&texts)).name("embed");
+    let texts = TextBatch { tokens, segments: zeros([batch, context], DType::I32), lengths };
+    let embed = jit(|model: Bert, texts: TextBatch| model.embed(&texts)).name("embed");
     let call = Box::new(move || {
         let embeddings = embed.call(&model, &texts).context("embedding sentences")?;
         let first = embeddings.to_vec::<f32>()?;

@@ -1,22 +1,16 @@
 //! The training step of `examples/gpt2`.
 
-#[path = "../../../examples/gpt2/model.rs"]
-#[allow(dead_code, reason = "the example also writes text, and has the published sizes")]
-mod model;
 #[path = "../../../examples/gpt2/text.rs"]
 #[allow(dead_code, reason = "the example also counts its tokens, and measures what is held out")]
 mod text;
-#[path = "../../../examples/gpt2/tokenizer.rs"]
-#[allow(dead_code, reason = "the example also has the tokens of published models, and saves them")]
-mod tokenizer;
 #[path = "../../../examples/gpt2/train.rs"]
 #[allow(dead_code, reason = "the example also has a command line")]
 mod train;
 
 use super::{Model, drawn, numbers, trained};
 use anyhow::{Context as _, Result};
-use model::{Config, Gpt2};
 use oxidax::prelude::*;
+use oxidax_models::gpt2::{Gpt2, Gpt2Config, Gpt2Tokenizer};
 use train::Recipe;
 
 /// Sizes of a model and its batch.
@@ -74,7 +68,7 @@ fn recipe(steps: u32, bf16: bool) -> Recipe {
 pub fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
     let Sizes { layers, heads, width, vocabulary, positions, batch, context } = sizes;
     let config =
-        Config { vocabulary, positions, width, heads, layers, epsilon: 1e-5, dropout: 0.0 };
+        Gpt2Config { vocabulary, positions, width, heads, layers, epsilon: 1e-5, dropout: 0.0 };
     let recipe = recipe(2000, bf16);
     let model = drawn::tree(move |key| Gpt2::new(key, &config))?;
     let parameters = nn::summary(&model).parameters();
@@ -96,11 +90,11 @@ pub fn losses(steps: u32, bf16: bool) -> Result<Vec<f64>> {
     let Sizes { layers, heads, width, positions, batch, context, .. } = BABY;
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/gpt2/data/tragedies.txt.gz");
     let text = text::read(&[path.into()])?;
-    let tokenizer = tokenizer::Tokenizer::characters(&text);
+    let tokenizer = Gpt2Tokenizer::characters(&text);
     let corpus = text::Corpus::new(&text, &tokenizer, context)?;
     let vocabulary = tokenizer.len();
     let config =
-        Config { vocabulary, positions, width, heads, layers, epsilon: 1e-5, dropout: 0.0 };
+        Gpt2Config { vocabulary, positions, width, heads, layers, epsilon: 1e-5, dropout: 0.0 };
     let recipe = recipe(steps, bf16);
     let (step, fresh) = (recipe.step(), jit(move |key: random::Key| Gpt2::new(key, &config)));
     let mut model = fresh.call(random::key(1337))?;

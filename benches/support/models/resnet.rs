@@ -1,13 +1,9 @@
-//! A training step of `examples/resnet`'s ResNet-50, with momentum.
-
-#[path = "../../../examples/resnet/model.rs"]
-#[allow(dead_code, reason = "the example also evaluates")]
-mod model;
+//! A training step of ResNet-50, with momentum.
 
 use super::{Model, drawn, numbers, trained};
 use anyhow::{Context as _, Result};
-use model::{Config, Norms, ResNet, Stats};
 use oxidax::prelude::*;
+use oxidax_models::resnet::{NormStatistics, ResNet, ResNetConfig, ResNetStats};
 
 const CLASSES: usize = 1000;
 
@@ -20,7 +16,7 @@ pub struct Sizes {
 
 /// Returns a model that trains on the same batch in every call.
 pub fn training(Sizes { batch, side }: Sizes) -> Result<Model> {
-    let config = Config::published(50, CLASSES).context("ResNet-50 is published")?;
+    let config = ResNetConfig::resnet50(CLASSES);
     let model = drawn::tree(move |key| ResNet::new(key, &config))?;
     let optimizer = optim::momentum(0.1, 0.9);
     let (parameters, stats, state) =
@@ -28,15 +24,16 @@ pub fn training(Sizes { batch, side }: Sizes) -> Result<Model> {
     let shape = [batch, side, side, 3];
     let images = Array::from_slice(&numbers::numbers(shape.iter().product()), shape)?;
     let labels = Array::from_slice(&numbers::integers(batch, CLASSES), [batch])?;
-    let step = move |model: ResNet, stats: Stats, state: optim::State, batch: (Array, Array)| {
-        let loss = |model: &ResNet| {
-            let (logits, stats) = model.forward(&batch.0, &stats, Norms::Batch);
-            (nn::softmax_cross_entropy_with_integer_labels(&logits, &batch.1).mean(), stats)
+    let step =
+        move |model: ResNet, stats: ResNetStats, state: optim::State, batch: (Array, Array)| {
+            let loss = |model: &ResNet| {
+                let (logits, stats) = model.forward(&batch.0, &stats, NormStatistics::Batch);
+                (nn::softmax_cross_entropy_with_integer_labels(&logits, &batch.1).mean(), stats)
+            };
+            let ((loss, stats), gradients) = value_and_grad_aux(loss)(&model);
+            let (updates, state) = optimizer.update(&gradients, &state, &model);
+            (optim::apply_updates(&model, &updates), stats, state, loss)
         };
-        let ((loss, stats), gradients) = value_and_grad_aux(loss)(&model);
-        let (updates, state) = optimizer.update(&gradients, &state, &model);
-        (optim::apply_updates(&model, &updates), stats, state, loss)
-    };
     let (step, batch) = (jit(step).name("train_step"), (images, labels));
     let call = trained((model, stats, state), move |(model, stats, state)| {
         let result = step.call(model, stats, state, &batch).context("a step of ResNet-50")?;

@@ -1,20 +1,19 @@
 //! Training steps: losses compared with JAX, stacked and unrolled layers, gradient accumulation,
-//! and dropout.
+//! and dropout. Also the training text.
 
 use super::recorded::{recipe, stacked};
 use super::transformers::difference;
-use crate::model::{Block, Config, Gpt2};
 use crate::text;
-use crate::tokenizer::Tokenizer;
 use crate::train::Recipe;
 use nn::Layers;
 use oxidax::prelude::*;
+use oxidax_models::gpt2::{Gpt2, Gpt2Config, Gpt2Tokenizer};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::LazyLock;
 
 const TEXT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/tragedies.txt.gz");
-const SMALL: Config = Config {
+const SMALL: Gpt2Config = Gpt2Config {
     vocabulary: 50,
     positions: 16,
     width: 32,
@@ -25,7 +24,7 @@ const SMALL: Config = Config {
 };
 
 fn small(dropout: f64) -> Gpt2 {
-    Gpt2::new(random::key(0), &Config { dropout, ..SMALL })
+    Gpt2::new(random::key(0), &Gpt2Config { dropout, ..SMALL })
 }
 
 /// Returns the tokens and the next tokens of `rows` texts.
@@ -78,9 +77,9 @@ mod on_cpu {
 
         let text = text::read(&[TEXT.into()]).unwrap();
         assert!(text.is_ascii());
-        let tokenizer = Tokenizer::characters(&text);
+        let tokenizer = Gpt2Tokenizer::characters(&text);
         let tokens = tokenizer.encode(&text[..text.len() * 9 / 10]).unwrap();
-        let config = Config {
+        let config = Gpt2Config {
             vocabulary: tokenizer.len(),
             positions: size("positions"),
             width: size("width"),
@@ -150,23 +149,6 @@ mod on_cpu {
         expect_alike(&parts, whole(), 1e-5);
     }
 
-    #[test]
-    fn stacked_layers_drop_the_same_elements() {
-        let (tokens, _) = batch(2, 0);
-        let logits = |model: Gpt2, key: Option<random::Key>| {
-            let forward = jit(|model: Gpt2, tokens: Array, key| model.forward(&tokens, key));
-            forward.call(model, &tokens, key).unwrap()
-        };
-        let unrolled = small(0.2).forward(&tokens, Some(random::key(7)));
-        let looped = logits(stacked(small(0.2)), Some(random::key(7)));
-        assert!(difference(&looped, &unrolled) < 1e-5);
-        let other = logits(stacked(small(0.2)), Some(random::key(8)));
-        assert!(difference(&other, &unrolled) > 1e-2, "another key drops other elements");
-        let kept = logits(small(0.2), None);
-        assert!(difference(&kept, &unrolled) > 1e-2, "without a key nothing is dropped");
-        assert!(difference(&logits(small(0.0), None), &kept) == 0.0);
-    }
-
     /// Each part of a batch has its own key, and so does each step.
     #[test]
     fn dropout_of_a_step_depends_on_its_key() {
@@ -194,7 +176,7 @@ mod on_cpu {
     #[test]
     fn batches_come_in_an_order_that_the_seed_decides() {
         let text: String = ('a'..='z').cycle().take(300).collect();
-        let corpus = text::Corpus::new(&text, &Tokenizer::characters(&text), 8).unwrap();
+        let corpus = text::Corpus::new(&text, &Gpt2Tokenizer::characters(&text), 8).unwrap();
         let first = |seed: u64| -> Vec<Vec<i32>> {
             // More than one epoch of the 262 windows.
             let batches = corpus.batches(50, seed).unwrap().take(6);
@@ -232,56 +214,12 @@ mod on_cpu {
             assert_eq!(decayed, 2 + matrices);
         }
     }
-
-    #[test]
-    fn stacking_is_undone_by_unrolling() {
-        let model = small(0.0);
-        let back = model.h.stacked().unrolled();
-        assert_eq!(tree::paths(&back), tree::paths(&model.h));
-        for (a, b) in tree::leaves(&back).iter().zip(tree::leaves(&model.h)) {
-            assert_eq!(a.to_bytes().unwrap(), b.to_bytes().unwrap());
-        }
-    }
-}
-
-/// Stacking keeps the size of the program independent of the number of layers.
-#[test]
-fn a_stacked_program_does_not_grow_with_the_layers() {
-    let equations = |layers: usize, stack: bool| {
-        let config = Config { layers, ..SMALL };
-        let template = |key: random::Key| match stack {
-            true => stacked(Gpt2::new(key, &config)),
-            false => Gpt2::new(key, &config),
-        };
-        let model = eval_shape(template, random::Key::of_type()).unwrap();
-        let tokens = Array::of_type(Aval::new(DType::I32, [2, 16]));
-        let forward = |model: Gpt2, tokens: Array| model.forward(&tokens, None);
-        make_program(forward, (&model, &tokens)).unwrap().to_string().lines().count()
-    };
-    assert_eq!(equations(3, true), equations(9, true));
-    assert!(equations(9, false) > 2 * equations(3, false));
-}
-
-#[test]
-fn the_four_published_sizes_have_their_numbers_of_parameters() {
-    let count = |name: &str| {
-        let config = Config::published(name).unwrap();
-        let model = |key: random::Key| Gpt2::new(key, &config);
-        let model = eval_shape(model, random::Key::of_type()).unwrap();
-        nn::summary(&model).parameters()
-    };
-    // Counted as in `transformers`, with the shared head counted once.
-    assert_eq!(count("gpt2"), 124_439_808);
-    assert_eq!(count("gpt2-medium"), 354_823_168);
-    assert_eq!(count("gpt2-large"), 774_030_080);
-    assert_eq!(count("gpt2-xl"), 1_557_611_200);
-    assert!(Config::published("gpt-2").is_none());
 }
 
 #[test]
 fn the_last_tenth_of_a_text_is_held_out() {
     let text: String = ('a'..='z').cycle().take(1000).collect();
-    let corpus = text::Corpus::new(&text, &Tokenizer::characters(&text), 8).unwrap();
+    let corpus = text::Corpus::new(&text, &Gpt2Tokenizer::characters(&text), 8).unwrap();
     assert_eq!(corpus.tokens().unwrap(), (900, 100));
     let windows = corpus.held_out(3).unwrap().map(|(tokens, next)| {
         let (tokens, next) = (tokens.to_vec::<i32>()?, next.to_vec::<i32>()?);
@@ -290,29 +228,9 @@ fn the_last_tenth_of_a_text_is_held_out() {
     });
     let windows: Vec<usize> = windows.collect::<Result<_, _>>().unwrap();
     assert_eq!(windows, [24; 4], "12 windows of 8 tokens fit into 100");
-    let short = text::Corpus::new(&text[..80], &Tokenizer::characters(&text), 8).err().unwrap();
+    let short = text::Corpus::new(&text[..80], &Gpt2Tokenizer::characters(&text), 8).err().unwrap();
     let expected = "the held-out part has 8 tokens, but a window of 8 needs one more than its size";
     assert_eq!(short.to_string(), expected);
     let missing = format!("{:#}", text::read(&["no such file".into()]).unwrap_err());
     assert!(missing.starts_with("no such file: "), "{missing}");
-}
-
-/// A block is a tree; its leaves are those in the files.
-#[test]
-fn leaves_are_called_as_in_the_files() {
-    let block: Block = eval_shape(
-        |key: random::Key| {
-            let Layers::Unrolled { layers } = Gpt2::new(key, &SMALL).h else { panic!("unrolled") };
-            layers[0].clone()
-        },
-        random::Key::of_type(),
-    )
-    .unwrap();
-    let names: Vec<String> =
-        tree::paths(&block).iter().map(|path| crate::weights::stored_name(path)).collect();
-    let expected = "ln_1.weight ln_1.bias \
-                    attn.c_attn.weight attn.c_attn.bias attn.c_proj.weight attn.c_proj.bias \
-                    ln_2.weight ln_2.bias \
-                    mlp.c_fc.weight mlp.c_fc.bias mlp.c_proj.weight mlp.c_proj.bias";
-    assert_eq!(names.join(" "), expected);
 }

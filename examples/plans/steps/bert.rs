@@ -1,17 +1,13 @@
-//! A training step for `examples/bert`, which has none: the Sentence-BERT objective, in which each
-//! text must identify its partner in the batch.
+//! A training step for BERT: the Sentence-BERT objective, in which each text must identify its
+//! partner in the batch.
 //!
 //! Henderson et al.: Efficient natural language response suggestion for smart reply (2017), section
 //! 4.4.
 
-#[path = "../../bert/model.rs"]
-#[allow(dead_code, reason = "the example also has models with a pooler")]
-mod model;
-
 use super::shardings::MeshShardings;
 use super::{Devices, LoweredStep, Step, of_type};
-use model::{Bert, Config, Pooling, Texts};
 use oxidax::prelude::*;
+use oxidax_models::bert::{Bert, BertConfig, TextBatch};
 
 const LENGTH: usize = 128;
 /// Scale of cosines before the softmax.
@@ -24,21 +20,6 @@ pub const BASE: Step = Step {
     batch: 64,
     alone: true,
     lower,
-};
-
-/// The published BERT-base.
-const CONFIG: Config = Config {
-    vocabulary: 30522,
-    positions: 512,
-    kinds: 2,
-    width: 768,
-    heads: 12,
-    layers: 12,
-    inner: 3072,
-    activation: nn::Activation::GeluExact,
-    epsilon: 1e-12,
-    pooling: Pooling::Mean,
-    pooler: false,
 };
 
 /// Attention split by heads; of the two linear maps, the first by columns, the second by rows.
@@ -55,7 +36,7 @@ const LAYERS: [(&str, usize); 10] = [
     ("*layers[*].down.weight", 0),
 ];
 
-type Pairs = (Texts, Texts);
+type Pairs = (TextBatch, TextBatch);
 
 fn optimizer() -> optim::Optimizer {
     optim::adamw(2e-5)
@@ -83,10 +64,15 @@ fn step(
 }
 
 fn lower(devices_of_step: Devices<'_>, batch: usize) -> anyhow::Result<Box<dyn LoweredStep>> {
-    let model = eval_shape(|key| Bert::new(key, &CONFIG), random::Key::of_type())?;
+    let config = BertConfig::base();
+    let model = eval_shape(move |key| Bert::new(key, &config), random::Key::of_type())?;
     let state = eval_shape(|model: Bert| optimizer().init(&model), &model)?;
     let tokens = || of_type(DType::I32, [batch, LENGTH]);
-    let texts = || (tokens(), tokens(), of_type(DType::I32, [batch]));
+    let texts = || TextBatch {
+        tokens: tokens(),
+        segments: tokens(),
+        lengths: of_type(DType::I32, [batch]),
+    };
     let step = match devices_of_step {
         Devices::Alone => step(Bert::clone),
         Devices::Slice(devices) => {

@@ -1,17 +1,13 @@
 //! `examples/gpt2` with nanoGPT's recipe, unrolled, in bf16.
 
-#[path = "../../gpt2/model.rs"]
-#[allow(dead_code, reason = "the example also writes text")]
-mod model;
 #[path = "../../gpt2/train.rs"]
 #[allow(dead_code, reason = "the example also measures what is held out")]
 mod train;
 
 use super::shardings::MeshShardings;
 use super::{Devices, LoweredStep, Step, of_type};
-use anyhow::Context as _;
-use model::{Config, Gpt2};
 use oxidax::prelude::*;
+use oxidax_models::gpt2::{Gpt2, Gpt2Config};
 use train::Recipe;
 
 pub const SMALLEST: Step = Step {
@@ -20,9 +16,7 @@ pub const SMALLEST: Step = Step {
     unit: "× 1024 tokens",
     batch: 8,
     alone: true,
-    lower: |devices_of_step, batch| {
-        lower(&Config::published("gpt2").context("it is published")?, devices_of_step, batch)
-    },
+    lower: |devices_of_step, batch| lower(&Gpt2Config::small(), devices_of_step, batch),
 };
 
 pub const TWO_LAYERS: Step = Step {
@@ -32,7 +26,7 @@ pub const TWO_LAYERS: Step = Step {
     batch: 4,
     alone: true,
     lower: |devices_of_step, batch| {
-        let config = Config {
+        let config = Gpt2Config {
             vocabulary: 512,
             positions: 128,
             width: 128,
@@ -70,7 +64,7 @@ const RECIPE: Recipe = Recipe {
 };
 
 fn lower(
-    config: &Config,
+    config: &Gpt2Config,
     devices_of_step: Devices<'_>,
     batch: usize,
 ) -> anyhow::Result<Box<dyn LoweredStep>> {

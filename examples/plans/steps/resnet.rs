@@ -1,17 +1,13 @@
 //! `examples/resnet -- --depth 50 --bf16` at 224 by 224 pixels.
 
-#[path = "../../resnet/model.rs"]
-#[allow(dead_code, reason = "the example also evaluates")]
-mod model;
 #[path = "../../resnet/recipe.rs"]
 #[allow(dead_code, reason = "the example also evaluates")]
 mod recipe;
 
 use super::shardings::MeshShardings;
 use super::{Devices, LoweredStep, Step, of_type};
-use anyhow::Context as _;
-use model::{Config, ResNet};
 use oxidax::prelude::*;
+use oxidax_models::resnet::{ResNet, ResNetConfig};
 use recipe::{Recipe, Run, StepMetrics};
 
 const SIDE: usize = 224;
@@ -46,7 +42,7 @@ const RECIPE: Recipe = Recipe {
 };
 
 fn lower(devices_of_step: Devices<'_>, batch: usize) -> anyhow::Result<Box<dyn LoweredStep>> {
-    let config = Config::published(50, CLASSES).context("it is published")?;
+    let config = ResNetConfig::resnet50(CLASSES);
     let optimizer = || RECIPE.optimizer(RECIPE.schedule(50, 1000));
     let fresh = move |key: random::Key| {
         let model = ResNet::new(key, &config);

@@ -1,9 +1,9 @@
 //! Values that Flax and Optax compute with equal parameters and images:
 //! `python-compat/fixtures/resnet.json`.
 
-use crate::model::{Config, ResNet, Stats};
 use crate::recipe::{Batch, Recipe, Run};
 use oxidax::prelude::*;
+use oxidax_models::resnet::{ResNet, ResNetConfig, ResNetStats};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,10 +32,10 @@ impl Case {
         self.param(name).as_u64().unwrap() as usize
     }
 
-    pub fn config(&self) -> Config {
+    pub fn config(&self) -> ResNetConfig {
         let blocks = self.param("blocks").as_array().unwrap();
         let blocks: Vec<usize> = blocks.iter().map(|n| n.as_u64().unwrap() as usize).collect();
-        Config {
+        ResNetConfig {
             blocks: blocks.try_into().unwrap(),
             bottleneck: self.param("bottleneck").as_bool().unwrap(),
             width: self.size("width"),
@@ -110,7 +110,7 @@ impl Case {
 }
 
 /// Computes parameters and statistics by the formula of the recording: one draw over all leaves.
-pub fn by_formula(config: &Config) -> (ResNet, Stats) {
+pub fn by_formula(config: &ResNetConfig) -> (ResNet, ResNetStats) {
     let config = *config;
     let template = eval_shape(
         move |key: random::Key| {

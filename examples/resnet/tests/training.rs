@@ -1,15 +1,20 @@
-//! Training steps: resuming, bf16, `--zero-init` and weight decay.
+//! Training steps: resuming, bf16 and weight decay.
 
 use crate::images::{Images, Reading};
-use crate::model::{Block, Config, ConvNorm, ResNet};
 use crate::recipe::{Batch, Means, Recipe, Run, StepMetrics};
 use checkpoint::{Folder, Snapshot};
 use oxidax::prelude::*;
+use oxidax_models::resnet::{ResNet, ResNetConfig};
 use std::sync::LazyLock;
 
 /// Two blocks. Each convolution takes the compiler almost a second.
-const SMALL: Config =
-    Config { blocks: [1, 1, 0, 0], bottleneck: false, width: 4, classes: 4, zero_init: false };
+const SMALL: ResNetConfig = ResNetConfig {
+    blocks: [1, 1, 0, 0],
+    bottleneck: false,
+    width: 4,
+    classes: 4,
+    zero_init: false,
+};
 const RECIPE: Recipe = Recipe {
     learning_rate: 0.05,
     momentum: 0.9,
@@ -125,23 +130,5 @@ mod on_cpu {
             (means.loss.compute().item::<f32>().unwrap(), [&all[0], &all[1]].map(one));
         assert!((mean - (each[0] + each[1]) / 2.0).abs() < 1e-5, "{mean} of {each:?}");
         assert_eq!(means.accuracy.count.item::<f32>().unwrap(), 8.0);
-    }
-
-    /// Only the scale of each block's last norm is initialized to zeros.
-    #[test]
-    fn block_with_zero_init_starts_as_its_shortcut() {
-        let scales = jit(|key: random::Key| -> Vec<Vec<Option<Array>>> {
-            let config = Config { zero_init: true, ..SMALL };
-            let blocks = ResNet::new(key, &config).trunk.stages.into_iter().flatten();
-            let of_block = |block: Block<ConvNorm>| {
-                block.main.into_iter().chain(block.shortcut).map(|layer| layer.norm.scale)
-            };
-            blocks.map(|block| of_block(block).collect()).collect()
-        });
-        let value = |scale: &Option<Array>| scale.as_ref().unwrap().to_vec::<f32>().unwrap()[0];
-        let scales = scales.call(random::key(0)).unwrap();
-        let first: Vec<Vec<f32>> =
-            scales.iter().map(|block| block.iter().map(value).collect()).collect();
-        assert_eq!(first, [vec![1.0, 0.0], vec![1.0, 0.0, 1.0]]);
     }
 }

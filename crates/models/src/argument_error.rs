@@ -1,0 +1,20 @@
+//! Errors about arguments of functions that return `Result`.
+
+use oxidax::Error;
+use oxidax::core::{Loc, OpError, OpErrorKind};
+
+/// Returns the error `error[value]: FUNCTION: PROBLEM`, at the line that called the function. The
+/// function must be `#[track_caller]`.
+#[track_caller]
+pub(crate) fn argument_error(function: &str, problem: impl Into<String>) -> Error {
+    Error::Op(Box::new(OpError {
+        kind: OpErrorKind::Value,
+        primitive: function.to_owned(),
+        message: problem.into(),
+        operands: Vec::new(),
+        note: None,
+        loc: Loc::caller(),
+        path: Vec::new(),
+        help: None,
+    }))
+}
