@@ -32,10 +32,11 @@ fn expect_float(transform: &str, role: &str, x: &Array, loc: Loc) {
 
 /// Returns the function that computes the Jacobian of `f` in forward mode, all columns in one pass.
 ///
-/// For a first argument of shape `[a…]`, each leaf `[o…]` of the output becomes `[o…, a…]`. Use it for
-/// functions with few inputs and many outputs.
+/// For a first argument of shape `[a…]`, each leaf `[o…]` of the output becomes `[o…, a…]`. Use it
+/// for functions with few inputs and many outputs.
 ///
-/// The returned function throws `Op` if the first argument is not a real float, and whatever `f` throws.
+/// The returned function throws `Op` if the first argument is not a real float, and whatever `f`
+/// throws.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -68,8 +69,8 @@ pub fn jacfwd<'f, A: FnArgs<First = Array>, M: 'f, F: Function<A, M> + 'f>(
 
 /// Returns the function that computes the Jacobian of `f` in reverse mode, all rows in one pass.
 ///
-/// For an output of shape `[o…]`, each leaf `[a…]` of the first argument becomes `[o…, a…]`. Use it for
-/// functions with many inputs and few outputs. Leaves of integer or boolean dtype get zeros.
+/// For an output of shape `[o…]`, each leaf `[a…]` of the first argument becomes `[o…, a…]`. Use it
+/// for functions with many inputs and few outputs. Leaves of integer or boolean dtype get zeros.
 ///
 /// The returned function throws `Op` if the output is not a real float, and whatever `f` throws.
 ///
@@ -101,9 +102,9 @@ pub fn jacrev<'f, A: FnArgs, M: 'f, F: Function<A, M, Output = Array> + 'f>(
 
 /// Returns the function that computes all second derivatives, forward over reverse.
 ///
-/// For a first argument of shape `[a…]` and an output `[o…]`, the result has shape `[o…, a…, a…]`. Its
-/// size grows with the square of the argument's. [`hvp`] computes the product with a vector in the
-/// memory of a gradient.
+/// For a first argument of shape `[a…]` and an output `[o…]`, the result has shape `[o…, a…, a…]`.
+/// Its size grows with the square of the argument's. [`hvp`] computes the product with a vector in
+/// the memory of a gradient.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
