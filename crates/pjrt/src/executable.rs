@@ -23,6 +23,9 @@ use crate::types::{ArrayType, ElementType};
 pub struct Executable(pub(crate) Arc<ExecutableInner>);
 
 pub(crate) struct ExecutableInner {
+    /// The loaded form of the program, if there is one. Plugins may answer questions about the
+    /// program from it. Declared before the client, so that it is destroyed before.
+    _loaded: Option<LoadedHandle>,
     plugin: Plugin,
     /// The client that the program was compiled on; it must outlive the program.
     _client: Option<Client>,
@@ -38,6 +41,7 @@ pub struct LoadedExecutable(pub(crate) Arc<LoadedInner>);
 
 pub(crate) struct LoadedInner {
     pub(crate) client: Client,
+    /// Owned by `executable`.
     pub(crate) loaded: Handle<sys::PJRT_LoadedExecutable>,
     executable: Executable,
     pub(crate) name: String,
@@ -143,8 +147,22 @@ impl Executable {
         executable: *mut sys::PJRT_Executable,
     ) -> Result<Self> {
         let executable = api::expect(executable, "executable")?;
-        let (client, loaded_from) = (client.cloned(), OnceLock::new());
-        Ok(Self(Arc::new(ExecutableInner { plugin, _client: client, executable, loaded_from })))
+        Ok(Self::new(plugin, client, executable, None))
+    }
+
+    fn new(
+        plugin: Plugin,
+        client: Option<&Client>,
+        executable: Handle<sys::PJRT_Executable>,
+        loaded: Option<LoadedHandle>,
+    ) -> Self {
+        Self(Arc::new(ExecutableInner {
+            _loaded: loaded,
+            plugin,
+            _client: client.cloned(),
+            executable,
+            loaded_from: OnceLock::new(),
+        }))
     }
 
     pub(crate) fn plugin(&self) -> Plugin {
@@ -269,7 +287,7 @@ impl LoadedExecutable {
     ) -> Result<Self> {
         let plugin = client.plugin();
         let loaded = api::expect(loaded, "executable")?;
-        let guard = DestroyOnError { plugin, loaded };
+        let handle = LoadedHandle { plugin, loaded };
         let mut get = sys::PJRT_LoadedExecutable_GetExecutable_Args::new();
         let mut addressable = sys::PJRT_LoadedExecutable_AddressableDevices_Args::new();
         get.loaded_executable = loaded.as_ptr();
@@ -278,7 +296,8 @@ impl LoadedExecutable {
         // as long as the loaded executable.
         let (executable, devices) = unsafe {
             plugin.call(&mut get)?;
-            let executable = Executable::from_raw(plugin, Some(client), get.executable)?;
+            let executable = api::expect(get.executable, "executable")?;
+            let executable = Executable::new(plugin, Some(client), executable, Some(handle));
             plugin.call(&mut addressable)?;
             let devices =
                 api::slice(addressable.addressable_devices, addressable.num_addressable_devices);
@@ -293,7 +312,6 @@ impl LoadedExecutable {
                 ExecutableSignature::from_optimized(&code, &format)?
             }
         };
-        std::mem::forget(guard);
         let name = executable.name();
         let results = executable.results();
         let mut inner = LoadedInner {
@@ -398,32 +416,18 @@ impl Places {
     }
 }
 
-/// Guard that destroys a loaded executable if its setup fails.
-struct DestroyOnError {
+/// Owns a loaded executable of the C API.
+struct LoadedHandle {
     plugin: Plugin,
     loaded: Handle<sys::PJRT_LoadedExecutable>,
 }
 
-impl Drop for DestroyOnError {
+impl Drop for LoadedHandle {
     fn drop(&mut self) {
-        // SAFETY: no other code has a handle to the executable.
-        unsafe { destroy_loaded(self.plugin, self.loaded) }
-    }
-}
-
-/// # Safety
-/// The executable is not used afterwards.
-unsafe fn destroy_loaded(plugin: Plugin, loaded: Handle<sys::PJRT_LoadedExecutable>) {
-    let mut args = sys::PJRT_LoadedExecutable_Destroy_Args::new();
-    args.executable = loaded.as_ptr();
-    // SAFETY: the caller guarantees it.
-    unsafe { plugin.release(&mut args) }
-}
-
-impl Drop for LoadedInner {
-    fn drop(&mut self) {
+        let mut args = sys::PJRT_LoadedExecutable_Destroy_Args::new();
+        args.executable = self.loaded.as_ptr();
         // SAFETY: this is the last handle; executions in flight hold the resources they need.
-        unsafe { destroy_loaded(self.client.plugin(), self.loaded) }
+        unsafe { self.plugin.release(&mut args) }
     }
 }
 

@@ -146,6 +146,12 @@ mod on_cpu {
     }
 
     #[test]
+    fn report_outlives_the_compiled_function() {
+        let report = compiled().report();
+        assert_eq!(report.memory_analysis().unwrap().arguments, 3 * 8);
+    }
+
+    #[test]
     fn report_has_memory_cost_and_hlo() {
         let compiled = compiled();
         let memory = compiled.report().memory_analysis().unwrap();

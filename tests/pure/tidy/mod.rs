@@ -5,6 +5,7 @@
 mod circles;
 mod directions;
 mod features;
+mod guide;
 mod names;
 mod prose;
 mod registered;

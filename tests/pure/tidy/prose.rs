@@ -38,7 +38,7 @@ const PHRASES: &[(&str, &str)] = &[
 const FOREIGN: &[&str] = &["STYLE", "DESIGN", "LANGUAGE.md"];
 
 fn rust_sources() -> Vec<Source> {
-    let folders = ["src", "crates", "xtask", "tests", "examples", "benches"];
+    let folders = ["src", "crates", "xtask", "tests", "examples", "benches", "docs"];
     let sources = folders.iter().flat_map(|folder| rust_below(folder));
     sources.filter(|s| !s.path.starts_with("crates/pjrt-sys/")).collect()
 }

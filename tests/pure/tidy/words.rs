@@ -16,7 +16,7 @@ const READERS: &[(&str, &str)] = &[
 ];
 
 fn sources() -> Vec<Source> {
-    ["src", "crates", "xtask", "tests", "examples", "benches"]
+    ["src", "crates", "xtask", "tests", "examples", "benches", "docs"]
         .iter()
         .flat_map(|folder| rust_below(folder))
         .collect()
