@@ -46,7 +46,7 @@ fn texts(recorded: &BTreeMap<String, Array>) -> TextBatch {
 
 /// Computes the second result of `BertModel`, `[b, width]`, from its first.
 fn pooled(model: &Bert, hidden: &Array) -> Array {
-    tanh(&model.pooler.as_ref().unwrap().forward(&hidden.index(i![.., 0])))
+    tanh(model.pooler.as_ref().unwrap().forward(&hidden.index(i![.., 0])))
 }
 
 /// A contrastive loss: each even text must identify the odd text after it (van den Oord et al.,
@@ -83,7 +83,7 @@ mod on_cpu {
         let (recorded, model) = (arrays(&folder()), Bert::load(folder()).unwrap());
         let model = Bert { pooling: Pooling::First, ..model };
         let first = recorded["hidden"].index(i![.., 0]);
-        let length = sqrt(&(&first * &first).sum_axes(axes(-1).keepdims()));
+        let length = sqrt((&first * &first).sum_axes(axes(-1).keepdims()));
         let found = jit(|model: Bert, texts: TextBatch| model.embed(&texts));
         let found = found.call(&model, texts(&recorded)).unwrap();
         let apart = difference(&found, &(first / length));
