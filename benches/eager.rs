@@ -158,7 +158,10 @@ fn main() -> Result<()> {
     print_heading("Calls outside of jit with changing numbers, microseconds");
     let mut table = Vec::new();
     for mut row in rows {
-        let calls = if row.name == "train" { 20 } else { 200 };
+        let calls = match (row.name, has("--quick")) {
+            ("train", _) | ("scan", true) => 20,
+            _ => 200,
+        };
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for round in 0..=rounds {
             let first = round * calls;

@@ -1,5 +1,6 @@
 //! Elementwise methods of [`Array`].
 
+use super::Axes;
 use crate::core::Array;
 use crate::primitives as p;
 use crate::primitives::ArrayLike;
@@ -52,6 +53,30 @@ unary!(
     imag;
     /// Complex conjugate of each element.
     conj;
+    /// Arc sine of each element, in radians; integers become floats.
+    asin;
+    /// Arc cosine of each element, in radians; integers become floats.
+    acos;
+    /// Arc tangent of each element, in radians; integers become floats.
+    atan;
+    /// Hyperbolic sine of each element; integers become floats.
+    sinh;
+    /// Hyperbolic cosine of each element; integers become floats.
+    cosh;
+    /// Inverse hyperbolic sine of each element; integers become floats.
+    asinh;
+    /// Inverse hyperbolic cosine of each element; integers become floats.
+    acosh;
+    /// Inverse hyperbolic tangent of each element; integers become floats.
+    atanh;
+    /// Error function of each element; integers become floats.
+    erf;
+    /// Cube root of each element; integers become floats.
+    cbrt;
+    /// `2` to the power of each element; integers become floats.
+    exp2;
+    /// Elements with a derivative of zero, as [`stop_gradient`](p::stop_gradient).
+    stop_gradient;
 );
 
 /// Elementwise functions with a parameter.
@@ -98,6 +123,76 @@ impl Array {
     #[track_caller]
     pub fn minimum(&self, other: impl ArrayLike) -> Array {
         p::minimum(self, other)
+    }
+}
+
+macro_rules! activations {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        /// Activations and tests, as the free functions of the same names.
+        impl Array {$(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $name(&self) -> Array {
+                super::$name(self)
+            }
+        )*}
+    };
+}
+
+activations!(
+    /// `max(x, 0)` of each element.
+    relu;
+    /// `1 / (1 + exp(-x))` of each element; integers become floats.
+    sigmoid;
+    /// `x · sigmoid(x)` of each element.
+    silu;
+    /// Gaussian error linear unit of each element, as [`gelu`](super::gelu).
+    gelu;
+    /// `log(1 + exp(x))` of each element.
+    softplus;
+    /// True for each element that is neither infinite nor NaN.
+    isfinite;
+    /// True for each NaN.
+    isnan;
+    /// True for each infinite element.
+    isinf;
+    /// `1 / x` of each element; integers become floats.
+    reciprocal;
+    /// Logical negation of each element, as `bool`.
+    logical_not;
+);
+
+/// Functions along axes.
+impl Array {
+    /// Returns `exp(x)` divided by its sum over `axes`, as [`softmax`](super::softmax).
+    #[track_caller]
+    pub fn softmax(&self, axes: impl Into<Axes>) -> Array {
+        super::softmax(self, axes)
+    }
+
+    /// Returns the logarithm of the softmax over `axes`, as [`log_softmax`](super::log_softmax).
+    #[track_caller]
+    pub fn log_softmax(&self, axes: impl Into<Axes>) -> Array {
+        super::log_softmax(self, axes)
+    }
+
+    /// Returns `log(sum(exp(x)))` over `axes`, as [`logsumexp`](super::logsumexp).
+    #[track_caller]
+    pub fn logsumexp(&self, axes: impl Into<Axes>) -> Array {
+        super::logsumexp(self, axes)
+    }
+
+    /// Returns the one-hot encoding of class indices, as [`one_hot`](super::one_hot): a new last
+    /// axis of size `num_classes`.
+    #[track_caller]
+    pub fn one_hot(&self, num_classes: usize) -> Array {
+        super::one_hot(self, num_classes)
+    }
+
+    /// Returns the Euclidean norm of all elements, as [`norm`](super::linalg::norm).
+    #[track_caller]
+    pub fn norm(&self) -> Array {
+        super::linalg::norm(self)
     }
 }
 

@@ -5,7 +5,8 @@ use crate::core::{RuleError, Shape};
 /// Argument of [`Array::reshape`](crate::core::Array::reshape): axis sizes, one of which may be -1
 /// and is inferred from the others.
 ///
-/// Implemented for arrays, slices and vectors of `usize`, `isize` and `i32`, and for [`Shape`].
+/// Implemented for arrays, slices and vectors of `usize`, `isize` and `i32`, for tuples of up to
+/// six such integers, `(n, -1)`, and for [`Shape`].
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a list of axis sizes")]
 pub trait PartialShape {
     /// Returns the sizes, with `None` for a size to infer.
@@ -47,6 +48,43 @@ macro_rules! lists_of {
 }
 
 lists_of!(usize, isize, i32);
+
+/// One axis size of a tuple.
+pub trait PartialSize: Copy {
+    /// Returns the size, or `None` for one to infer.
+    fn size(self) -> Option<usize>;
+}
+
+macro_rules! sizes {
+    ($($size:ty),*) => {$(
+        impl PartialSize for $size {
+            fn size(self) -> Option<usize> {
+                usize::try_from(self).ok()
+            }
+        }
+    )*};
+}
+
+sizes!(usize, isize, i32);
+
+macro_rules! tuples {
+    ($($($name:ident $index:tt),*;)*) => {$(
+        impl<$($name: PartialSize),*> PartialShape for ($($name,)*) {
+            fn sizes(&self) -> Vec<Option<usize>> {
+                vec![$(self.$index.size()),*]
+            }
+        }
+    )*};
+}
+
+tuples!(
+    A 0;
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, D 3;
+    A 0, B 1, C 2, D 3, E 4;
+    A 0, B 1, C 2, D 3, E 4, F 5;
+);
 
 /// Infers the missing size of a shape for the elements of `from`.
 pub(super) fn infer_shape(sizes: &[Option<usize>], from: &Shape) -> Result<Shape, RuleError> {

@@ -117,7 +117,7 @@ impl Transformation for ScaleByRms {
             let mut square = debias(nu);
             if let Some(mus) = &mut mus {
                 mus[i] = decayed_mean(&leaf.update, &mus[i], decay);
-                square = square - absolute_square(&debias(&mus[i]));
+                square -= absolute_square(&debias(&mus[i]));
             }
             let scale = if self.0.eps_in_sqrt {
                 rsqrt(&(square + eps))

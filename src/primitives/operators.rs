@@ -5,10 +5,15 @@
 //! literals: with more, `(2.0 * &x).sum()` would be ambiguous.
 
 use super::arithmetic::{add, div, mul, neg, rem, sub};
+use super::constant::scalar;
 use super::logic::{bitwise_and, bitwise_not, bitwise_or, bitwise_xor, shift_left, shift_right};
 use super::promote::ArrayLike;
 use crate::core::Array;
-use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
+use std::iter::{Product, Sum};
+use std::ops::{
+    Add, AddAssign, BitAnd, BitOr, BitXor, Div, DivAssign, Mul, MulAssign, Neg, Not, Rem,
+    RemAssign, Shl, Shr, Sub, SubAssign,
+};
 
 macro_rules! binary {
     ($($trait:ident $method:ident $function:ident;)*) => {$(
@@ -50,6 +55,52 @@ binary!(
     BitXor bitxor bitwise_xor;
     Shl shl shift_left;
     Shr shr shift_right;
+);
+
+macro_rules! assign {
+    ($($trait:ident $method:ident $function:ident;)*) => {$(
+        /// Replaces the array by the result, which may have another shape or dtype.
+        impl<R: ArrayLike> $trait<R> for Array {
+            #[track_caller]
+            fn $method(&mut self, rhs: R) {
+                *self = $function(&*self, rhs);
+            }
+        }
+    )*};
+}
+
+assign!(
+    AddAssign add_assign add;
+    SubAssign sub_assign sub;
+    MulAssign mul_assign mul;
+    DivAssign div_assign div;
+    RemAssign rem_assign rem;
+);
+
+macro_rules! fold {
+    ($($trait:ident $method:ident $function:ident $start:literal;)*) => {$(
+        /// Combines the arrays from left to right, with broadcasting. Returns a weakly typed scalar
+        /// if there are none.
+        impl $trait for Array {
+            #[track_caller]
+            fn $method<I: Iterator<Item = Array>>(mut arrays: I) -> Array {
+                let first = arrays.next().unwrap_or_else(|| scalar($start));
+                arrays.fold(first, |total, x| $function(total, x))
+            }
+        }
+
+        impl<'a> $trait<&'a Array> for Array {
+            #[track_caller]
+            fn $method<I: Iterator<Item = &'a Array>>(arrays: I) -> Array {
+                arrays.cloned().$method()
+            }
+        }
+    )*};
+}
+
+fold!(
+    Sum sum add 0.0;
+    Product product mul 1.0;
 );
 
 impl Neg for Array {

@@ -8,6 +8,7 @@ mod data;
 mod debugging;
 mod dispatch;
 mod errors;
+mod idioms;
 mod ops;
 mod parity;
 mod primitives;

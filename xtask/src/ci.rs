@@ -90,6 +90,8 @@ const BENCHMARKS: &[Step] = &[
                 "--profile",
                 "dev",
                 "--bench",
+                "eager",
+                "--bench",
                 "dispatch",
                 "--bench",
                 "spread",

@@ -197,7 +197,6 @@ pub enum DistributedErrorKind {
 ///
 /// Inside traced closures operations *throw*: they unwind to the nearest boundary (`jit(f).call`,
 /// `make_program`, `eval_shape`, [`catch`](crate::catch)), which returns this type.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// An operation does not accept its operands.
@@ -383,6 +382,13 @@ impl fmt::Display for TreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error[tree]: {}: {}", self.path, self.message)?;
         trailer(f, self.loc, &[], self.help.as_deref())
+    }
+}
+
+/// The message of `Display`: `fn main() -> Result<(), Error>` prints an error with `Debug`.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

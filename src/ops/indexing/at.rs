@@ -5,8 +5,8 @@ use super::resolve::{AxisAction, AxisSlice, gather_plan, resolve, shape_after};
 use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
 use crate::primitives::{
     ArrayLike, Combiner, GatherScatterMode, Like, ScatterDimensionNumbers, add, broadcast_to,
-    convert_element_type, dynamic_update_slice, fill_of, index_of, iota, maximum, minimum, mul,
-    reshape, scatter,
+    convert_element_type, div, dynamic_update_slice, fill_of, index_of, iota, maximum, minimum,
+    mul, reshape, scatter,
 };
 
 /// Indexed elements of an array, to be updated. Returned by [`Array::at`].
@@ -61,6 +61,38 @@ impl At<'_> {
     #[track_caller]
     pub fn mul(&self, values: impl ArrayLike) -> Array {
         self.update(values.like(), Combiner::Mul)
+    }
+
+    /// Divides by the values; an index may not occur several times.
+    ///
+    /// Throws `Op` for an index out of range and for values that do not broadcast.
+    #[doc(alias = "divide")]
+    #[track_caller]
+    pub fn div(&self, values: impl ArrayLike) -> Array {
+        self.set(div(self.get(), values.like()))
+    }
+
+    /// Raises the elements to the powers `values`; an index may not occur several times.
+    ///
+    /// Throws `Op` for an index out of range and for values that do not broadcast.
+    #[doc(alias = "power")]
+    #[track_caller]
+    pub fn pow(&self, values: impl ArrayLike) -> Array {
+        self.set(self.get().pow(values.like()))
+    }
+
+    /// Replaces the elements by `f` of them; an index may not occur several times.
+    ///
+    /// Throws `Op` for an index out of range, and whatever `f` throws.
+    #[track_caller]
+    pub fn apply(&self, f: impl FnOnce(Array) -> Array) -> Array {
+        self.set(f(self.get()))
+    }
+
+    /// Returns the elements, as [`Array::index`].
+    #[track_caller]
+    pub fn get(&self) -> Array {
+        self.x.index(&self.indices)
     }
 
     /// Takes the minimum of the elements and the values.

@@ -92,7 +92,7 @@ impl Primitive for Qr {
         let mut skew = &below - adjoint(&below);
         if c.dtype().is_complex() {
             let diagonal = &c * super::matrices::identity(&c);
-            skew = skew + (&diagonal - adjoint(&diagonal)) * 0.5;
+            skew += (&diagonal - adjoint(&diagonal)) * 0.5;
         }
         let rest = &c - &skew;
         let dr = upper_part(&product(&rest, r), 0);

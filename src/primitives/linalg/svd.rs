@@ -110,12 +110,12 @@ impl Primitive for Svd {
         if m > n {
             let moved = product(da, &v);
             let outside = &moved - product(u, &product(&adjoint(u), &moved));
-            du = du + &outside / wide(&as_columns(s, &real(&outside)));
+            du += &outside / wide(&as_columns(s, &real(&outside)));
         }
         if n > m {
             let moved = product(&adjoint(da), u);
             let outside = &moved - product(&v, &product(vh, &moved));
-            dv = dv + &outside / wide(&as_columns(s, &real(&outside)));
+            dv += &outside / wide(&as_columns(s, &real(&outside)));
         }
         let dvh = adjoint(&dv);
         Ok((outputs, vec![du.into(), ds.into(), dvh.into()]))

@@ -169,7 +169,7 @@ mod on_cpu {
                     true => (0..3).fold(c, |y, _| sin(&(y * x)) + &x_i),
                     false => c * &x_i * x,
                 };
-                total = total + &c * &c;
+                total += &c * &c;
             }
             c + total
         };
@@ -196,7 +196,7 @@ mod on_cpu {
         let plain = |xs: &Array| {
             let (mut c, mut total) = (ones([], DType::F64), zeros([], DType::F64));
             for at in 0..4 {
-                total = total + &c;
+                total += &c;
                 c = sin(&c) * row(xs, at);
             }
             total
