@@ -2,23 +2,25 @@
 
 use super::Axes;
 use crate::core::Array;
+use crate::ops;
 use crate::primitives as p;
 use crate::primitives::ArrayLike;
 
 macro_rules! unary {
-    ($($(#[$doc:meta])* $name:ident;)*) => {
+    ($module:ident: $($(#[$doc:meta])* $name:ident;)*) => {
         /// Elementwise functions, as the free functions of the same names.
         impl Array {$(
             $(#[$doc])*
             #[track_caller]
             pub fn $name(&self) -> Array {
-                p::$name(self)
+                $module::$name(self)
             }
         )*}
     };
 }
 
 unary!(
+    p:
     /// `exp(x)` of each element; integers become floats.
     exp;
     /// `exp(x) - 1` of each element, exact near 0; integers become floats.
@@ -126,20 +128,8 @@ impl Array {
     }
 }
 
-macro_rules! activations {
-    ($($(#[$doc:meta])* $name:ident;)*) => {
-        /// Activations and tests, as the free functions of the same names.
-        impl Array {$(
-            $(#[$doc])*
-            #[track_caller]
-            pub fn $name(&self) -> Array {
-                super::$name(self)
-            }
-        )*}
-    };
-}
-
-activations!(
+unary!(
+    ops:
     /// `max(x, 0)` of each element.
     relu;
     /// `1 / (1 + exp(-x))` of each element; integers become floats.

@@ -8,6 +8,7 @@ mod grad;
 mod jacobian;
 pub(crate) mod jvp;
 pub(crate) mod linearize;
+mod number_arguments;
 pub(crate) mod staging;
 pub(crate) mod transpose;
 mod vectorize;

@@ -15,7 +15,8 @@ pub enum Passing {
 }
 
 /// An argument of type `T`, passed by value (`T`), which donates it, or by reference (`&T`), which
-/// keeps it. A tuple of up to four trees may be passed as a tuple of values and references.
+/// keeps it. A tuple of up to four trees may be passed as a tuple of values and references, and an
+/// array as a number, which becomes a weakly typed scalar.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed as the argument `{T}`",
     note = "pass a `{T}`, which is donated, or a `&{T}`, which is kept; for a tuple, pass a tuple of \
@@ -36,6 +37,13 @@ pub trait Arg<T: Tree> {
 /// An argument passed by value.
 #[derive(Debug)]
 pub struct Owned<T>(T);
+
+impl<T> Owned<T> {
+    /// Holds an argument.
+    pub(crate) fn new(argument: T) -> Owned<T> {
+        Owned(argument)
+    }
+}
 
 impl<T> Deref for Owned<T> {
     type Target = T;

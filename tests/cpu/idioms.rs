@@ -103,6 +103,19 @@ fn tuples_of_references_are_arguments_and_carries() {
 }
 
 #[test]
+fn numbers_are_arguments_and_carries() {
+    let x = array(&[3.0, 4.0]);
+    let scaled = jit(|x: &Array, scale: &Array| x * scale);
+    for (scale, expected) in [(0.5, [1.5, 2.0]), (2.0, [6.0, 8.0])] {
+        close(&scaled.call(&x, scale).unwrap(), &expected);
+    }
+    assert_eq!(scaled.stats().compiles, 1);
+    let (total, ()) = scan(|total: Array, x: Array| (total + x, ()), 0.0, &x);
+    close(&total, &[7.0]);
+    close(&fori_loop(0, 3, |_: Array, y: Array| y * 2.0, 1.5f32), &[12.0]);
+}
+
+#[test]
 fn errors_are_readable_in_debug_form() {
     let error = jit(|x: Array| x.reshape([4])).call(array(&[1.0])).unwrap_err();
     let error = Error::from(error);

@@ -1,5 +1,5 @@
 use oxidax::prelude::*;
 
 fn main() {
-    let _ = jit(|x| tanh(x));
+    let _ = jit(|x| matrix_transpose(x));
 }
