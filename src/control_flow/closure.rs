@@ -41,11 +41,8 @@ pub(super) fn close<O: Tree>(
     avals: impl IntoIterator<Item = Aval>,
     f: impl FnOnce(Vec<Array>) -> O,
 ) -> Closure<O> {
-    let traced = if trace::is_tracing() {
-        trace_function(scope, avals, f)
-    } else {
-        trace::with_numbers_as_operands(true, || trace_function(scope, avals, f))
-    };
+    let traced =
+        trace::with_numbers_as_operands(trace::are_operands(), || trace_function(scope, avals, f));
     Closure {
         program: with_last_inputs_first(&traced.program, traced.captures.len()),
         captures: traced.captures,

@@ -47,9 +47,8 @@ pub struct Jit<'f, A: Args, O> {
 ///
 /// An argument that a call passes by value is *donated*: its buffers may be reused for the results.
 /// An argument passed by reference is kept. Whether `f` itself takes values or references makes no
-/// difference. Calls return before the device has
-/// finished; an error of the device is reported where the result is read. Arrays that `f` captures
-/// are constants of the program.
+/// difference. Calls return before the device has finished; an error of the device is reported
+/// where the result is read. Arrays that `f` captures are constants of the program.
 ///
 /// Inside another trace a call becomes part of that program; use [`Jit::apply`] there.
 ///

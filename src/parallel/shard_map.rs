@@ -9,8 +9,8 @@ use crate::core::{
 };
 use crate::transforms::staging::{staged, trace_function};
 use crate::tree::{
-    Arg, Args, Arguments, Function, Transformed, Tree, TreeDef, for_each_arity, leaves_of, rebuild,
-    rooted,
+    Arg, Args, Arguments, Function, Transformed, Tree, TreeDef, applied_as_function,
+    for_each_arity, leaves_of, rebuild, rooted,
 };
 use std::marker::PhantomData;
 
@@ -35,9 +35,8 @@ pub struct ShardMapped<A, F> {
 /// results are checked for that. Types show the axes that a value varies over (`f32[4]{data}`). The
 /// gradient of a value that is equal on all devices is summed over them.
 ///
-/// Captured arrays are replicated. Applying it throws errors, like
-/// operations do. Inside [`jit`](crate::jit::jit) it becomes part of the program; a loop should use
-/// it so.
+/// Captured arrays are replicated. Applying it throws errors, like operations do. Inside
+/// [`jit`](crate::jit::jit) it becomes part of the program; a loop should use it so.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -284,17 +283,7 @@ macro_rules! apply {
 
 for_each_arity!(1..=8 apply []);
 
-#[diagnostic::do_not_recommend]
-impl<A: Args, O: Tree, F: Fn(A) -> O> Function<A, Transformed> for ShardMapped<A, F> {
-    type Output = O;
-    #[track_caller]
-    fn apply(&self, arguments: A) -> O {
-        self.run(arguments.refs())
-    }
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-}
+applied_as_function!(ShardMapped);
 
 impl<O: Tree, F: Fn(()) -> O> ShardMapped<(), F> {
     /// Applies a function without arguments on each device. Throws errors that the function throws.

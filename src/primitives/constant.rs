@@ -90,7 +90,7 @@ pub fn fill_of(value: Scalar, aval: &Aval) -> Array {
 pub(crate) fn index_of(index: Scalar, dtype: DType) -> Array {
     let aval = Aval::new(dtype, Shape::scalar());
     match index.host_bytes(dtype).filter(|_| trace::are_operands()) {
-        Some(bytes) => backend().number(&bytes, &aval).unwrap_or_else(|error| trace::throw(error)),
+        Some(bytes) => shared_number(&bytes, &aval),
         None => fill_of(index, &aval),
     }
 }
@@ -107,7 +107,12 @@ fn operand(value: Scalar, aval: &Aval) -> Option<Array> {
         return None;
     }
     let scalar = Aval { weak: aval.weak, ..Aval::new(aval.dtype, Shape::scalar()) };
-    Some(backend().number(&bytes, &scalar).unwrap_or_else(|error| trace::throw(error)))
+    Some(shared_number(&bytes, &scalar))
+}
+
+/// Returns a number on the device, which later calls may share.
+fn shared_number(bytes: &[u8], aval: &Aval) -> Array {
+    backend().number(bytes, aval).unwrap_or_else(|error| trace::throw(error))
 }
 
 /// Returns zeros of type `aval`, including its weakness.

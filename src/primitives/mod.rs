@@ -79,7 +79,7 @@ pub use linalg::{
 pub use logaddexp::*;
 pub use logic::*;
 pub use promote::{ArrayLike, Like, promote_arrays};
-pub(crate) use promote::{inexact, promote_inexact};
+pub(crate) use promote::{for_each_number, inexact, promote_inexact};
 pub use reduce::*;
 pub use reduce_precision::*;
 pub use rng_bits::*;

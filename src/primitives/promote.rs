@@ -51,6 +51,33 @@ impl<T: ArrayLike + ?Sized> ArrayLike for &T {
     }
 }
 
+/// Expands `$macro!` with the types of numbers that stand for arrays.
+macro_rules! for_each_number {
+    ($macro:ident) => {
+        $macro!(
+            bool,
+            i8,
+            i16,
+            i32,
+            i64,
+            u8,
+            u16,
+            u32,
+            u64,
+            usize,
+            f32,
+            f64,
+            half::f16,
+            half::bf16,
+            num_complex::Complex32,
+            num_complex::Complex64,
+            Scalar
+        );
+    };
+}
+
+pub(crate) use for_each_number;
+
 macro_rules! numbers {
     ($($ty:ty),*) => {$(
         impl ArrayLike for $ty {
@@ -61,25 +88,7 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(
-    bool,
-    i8,
-    i16,
-    i32,
-    i64,
-    u8,
-    u16,
-    u32,
-    u64,
-    usize,
-    f32,
-    f64,
-    half::f16,
-    half::bf16,
-    num_complex::Complex32,
-    num_complex::Complex64,
-    Scalar
-);
+for_each_number!(numbers);
 
 impl Like<'_> {
     fn dtype(&self) -> (DType, bool) {

@@ -1,7 +1,7 @@
 //! Numbers as arguments of functions of arrays, and as initial carries of loops.
 
 use crate::core::{Array, Scalar};
-use crate::primitives::scalar;
+use crate::primitives::{for_each_number, scalar};
 use crate::tree::{Arg, Owned, Passing};
 
 macro_rules! numbers {
@@ -22,22 +22,4 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(
-    bool,
-    i8,
-    i16,
-    i32,
-    i64,
-    u8,
-    u16,
-    u32,
-    u64,
-    usize,
-    f32,
-    f64,
-    half::f16,
-    half::bf16,
-    num_complex::Complex32,
-    num_complex::Complex64,
-    Scalar
-);
+for_each_number!(numbers);

@@ -8,8 +8,8 @@ use super::staging::{staged, trace_function};
 use crate::core::{Array, Aval, BatchAxis, Error, Loc, OpErrorKind, RuleError, TreeError, trace};
 use crate::primitives::rules::{broadcast_axis, move_axis, resolve_axis};
 use crate::tree::{
-    Arg, Args, Arguments, Function, Transformed, Tree, TreeDef, for_each_arity, leaves_of, rebuild,
-    rooted,
+    Arg, Args, Arguments, Function, Transformed, Tree, TreeDef, applied_as_function,
+    for_each_arity, leaves_of, rebuild, rooted,
 };
 use std::marker::PhantomData;
 
@@ -35,9 +35,9 @@ struct VMapOptions {
 
 /// Returns the function that applies `f` to every example of a batch, as one vectorized program.
 ///
-/// `f` receives arrays with the shapes of one example. By
-/// default every argument is mapped over axis 0 of its leaves, and results are stacked along a new
-/// axis 0; see [`VMap::in_axes`] and [`VMap::out_axes`]. Arrays that `f` captures are not mapped.
+/// `f` receives arrays with the shapes of one example. By default every argument is mapped over
+/// axis 0 of its leaves, and results are stacked along a new axis 0; see [`VMap::in_axes`] and
+/// [`VMap::out_axes`]. Arrays that `f` captures are not mapped.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -293,17 +293,7 @@ macro_rules! apply {
     };
 }
 
-#[diagnostic::do_not_recommend]
-impl<A: Args, O: Tree, F: Fn(A) -> O> Function<A, Transformed> for VMap<A, F> {
-    type Output = O;
-    #[track_caller]
-    fn apply(&self, arguments: A) -> O {
-        self.run(arguments.refs())
-    }
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-}
+applied_as_function!(VMap);
 
 impl<O: Tree, F: Fn(()) -> O> VMap<(), F> {
     /// Applies a function without arguments for each index of a named axis, whose size

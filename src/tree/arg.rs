@@ -19,8 +19,8 @@ pub enum Passing {
 /// array as a number, which becomes a weakly typed scalar.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed as the argument `{T}`",
-    note = "pass a `{T}`, which is donated, or a `&{T}`, which is kept; for a tuple, pass a tuple of \
-            values and references"
+    note = "pass a `{T}`, which is donated, or a `&{T}`, which is kept; for a tuple, pass a tuple \
+            of values and references"
 )]
 pub trait Arg<T: Tree> {
     /// The form in which the argument is passed.

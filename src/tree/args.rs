@@ -1,6 +1,6 @@
 //! Arguments of traced functions: tuples of trees, each passed by value or by reference.
 
-use super::{PathKey, Tag, Tree, Visitor, Walk, count_leaves, for_each_arity, leaves_of, rebuild};
+use super::{PathKey, Tag, Tree, Visitor, Walk, count_leaves, for_each_arity, share};
 use crate::core::{Array, Aval};
 
 /// The arguments of a function, as a tuple of trees.
@@ -44,7 +44,7 @@ impl<T: Tree> Example<T> for T {
 
 impl<T: Tree> Example<T> for &T {
     fn example(self) -> T {
-        rebuild(self, leaves_of(self))
+        share(self)
     }
 }
 

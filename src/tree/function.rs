@@ -59,6 +59,25 @@ macro_rules! forwarded {
     };
 }
 
+/// Implements `Function` for a transformed function with a method `run` and a field `name`.
+macro_rules! applied_as_function {
+    ($transformed:ident) => {
+        #[diagnostic::do_not_recommend]
+        impl<A: Args, O: Tree, F: Fn(A) -> O> Function<A, Transformed> for $transformed<A, F> {
+            type Output = O;
+            #[track_caller]
+            fn apply(&self, arguments: A) -> O {
+                self.run(arguments.refs())
+            }
+            fn name(&self) -> String {
+                self.name.clone()
+            }
+        }
+    };
+}
+
+pub(crate) use applied_as_function;
+
 forwarded!(&F);
 forwarded!(Arc<F>);
 
@@ -113,8 +132,7 @@ pub(crate) fn of_first<A: FnArgs, M, F: Function<A, M>>(
     f: &F,
     arguments: A::Refs<'_>,
 ) -> impl Fn(A::First) -> F::Output {
-    let rest =
-        leaves_of(&Arguments::<A>(arguments)).split_off(leaves_of(A::first(arguments)).len());
+    let rest = leaves_of(&Arguments::<A>(arguments)).split_off(A::leaf_counts(arguments)[0]);
     move |first| {
         let mut leaves = leaves_of(&first).into_iter().chain(rest.iter().cloned());
         f.apply(A::unflatten(arguments, &mut leaves))

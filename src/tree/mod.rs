@@ -24,7 +24,7 @@ pub(crate) use arity::for_each_arity;
 pub(crate) use def::{Difference, count_leaves, expect_alike, leaves_of, rebuild, rooted};
 pub use def::{StaticKey, TreeDef};
 pub use function::{ByReference, ByValue, FnArgs, Function, Transformed, TransformedFn};
-pub(crate) use function::{of_first, transformed};
+pub(crate) use function::{applied_as_function, of_first, transformed};
 pub(crate) use function_name::short_name;
 pub use oxidax_macros::Tree;
 pub(crate) use pattern::captures;

@@ -8,7 +8,7 @@ use crate::core::{
     Array, Aval, Effects, Error, Loc, OpErrorKind, Primitive, Program, Shape, Var, bind, trace,
 };
 use crate::primitives::{DynamicSlice, concatenate, reshape_to, zeros_of};
-use crate::tree::{Arg, Tree, TreeDef, leaves_of, rebuild, rooted};
+use crate::tree::{Arg, Tree, TreeDef, leaves_of, rebuild, rooted, share};
 use std::sync::Arc;
 
 /// Options of [`scan_with`].
@@ -268,7 +268,7 @@ fn run_steps<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C, Y)>(
 ) -> (C, Y) {
     let length = options.length.expect("the length is known here");
     let x_leaves = leaves_of(xs);
-    let mut carry = rebuild(init, leaves_of(init));
+    let mut carry = share(init);
     let mut steps = Vec::with_capacity(length);
     let mut template = None;
     for step in 0..length {

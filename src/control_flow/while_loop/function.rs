@@ -7,7 +7,7 @@ use crate::control_flow::closure::{
 use crate::control_flow::derive::avals_of;
 use crate::core::{Array, Error, Loc, OpErrorKind, Primitive, Program, trace};
 use crate::primitives::vary;
-use crate::tree::{Arg, Tree, leaves_of, rebuild};
+use crate::tree::{Arg, Tree, leaves_of, rebuild, share};
 use std::sync::Arc;
 
 /// Applies `body_fun` to a carry as long as `cond_fun` returns true for it. Returns the final
@@ -124,7 +124,7 @@ fn run_steps<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
     body_fun: &F,
     init: &C,
 ) -> Result<C, Error> {
-    let mut carry = rebuild(init, leaves_of(init));
+    let mut carry = share(init);
     loop {
         let leaves = leaves_of(&carry);
         let condition = cond_fun(rebuild(init, leaves.clone()));
