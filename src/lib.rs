@@ -108,6 +108,7 @@ extern crate self as oxidax;
 
 #[cfg(feature = "checkpoint")]
 pub mod checkpoint;
+pub mod config;
 pub mod control_flow;
 pub mod core;
 #[cfg(feature = "data")]

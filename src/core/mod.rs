@@ -28,7 +28,7 @@ pub use mesh::{
     AxisSpec, Collective, Communication, Device, DeviceId, Mesh, NamedSharding, PartitionSpec,
     Placement, ShardingRule, Varying,
 };
-pub(crate) use mesh::{leaf_error, sharding_rule, varying};
+pub(crate) use mesh::{PlatformId, is_platform_name, leaf_error, sharding_rule, varying};
 pub(crate) use program::ProgramInput;
 pub(crate) use program::host_function;
 pub use program::{

@@ -8,7 +8,8 @@ use super::traced::Traced;
 use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::{Array, Error, Loc, Program, TracerError, TreeError, trace};
 use crate::runtime::{
-    CompilerReport, SerializedProgram, Topology, TopologyExecutable, is_nan_checked, locate_nan,
+    CompilerReport, SerializedProgram, Topology, TopologyExecutable, is_nan_checked, is_tracked,
+    locate_nan,
 };
 use crate::tree::{Args, Arguments, Passing, Signature, Tree, for_each_arity, leaves_of};
 use std::fmt;
@@ -172,7 +173,8 @@ impl<A: Args, O: Tree> Compiled<A, O> {
             Gather::Mismatch => return Err(self.mismatch(&Signature::of(&view)).into()),
             Gather::Traced(leaf) => return Err(self.refuse_traced(&leaf).into()),
         };
-        let result = specialization.execute::<A>(arguments, scratch, passing, &self.counters)?;
+        let execute = || specialization.execute::<A>(arguments, scratch, passing, &self.counters);
+        let result = if is_tracked() { Loc::caller().scope(execute) } else { execute() }?;
         if let Some(program) = self.program.as_ref().filter(|_| is_nan_checked()) {
             let mut operands = leaves_of(&view);
             operands.extend(self.captures.iter().cloned());

@@ -8,13 +8,15 @@ use super::traced::Traced;
 use crate::control_flow::Call;
 use crate::core::trace::TraceScope;
 use crate::core::{
-    Array, Cache, Error, NamedSharding, Placement, Program, Slot, bind, bind1, catch, named_axes,
-    trace,
+    Array, Cache, Error, Loc, NamedSharding, Placement, Program, Slot, bind, bind1, catch,
+    named_axes, trace,
 };
 use crate::parallel::PerArgument;
 use crate::passes::{self, Plan, PlanInput};
 use crate::primitives::ShardingConstraint;
-use crate::runtime::{CompileScope, Scratch, committed_placement, is_nan_checked, locate_nan};
+use crate::runtime::{
+    CompileScope, Scratch, committed_placement, is_nan_checked, is_tracked, locate_nan,
+};
 use crate::transforms::staging::{self, trace_function};
 use crate::tree::{
     Args, Arguments, Function, Passing, Signature, Transformed, Tree, TreeDef, for_each_arity,
@@ -282,8 +284,9 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
             None => self.lookup_or_compile(arguments, scope)?,
         };
         let specialization = hit.slot.value();
-        let result =
-            specialization.execute::<A>(arguments, hit.scratch, passing, &self.counters)?;
+        let execute =
+            || specialization.execute::<A>(arguments, hit.scratch, passing, &self.counters);
+        let result = if is_tracked() { Loc::caller().scope(execute) } else { execute() }?;
         if is_nan_checked() {
             self.locate_nan(arguments, &result)?;
         }

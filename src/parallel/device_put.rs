@@ -91,7 +91,7 @@ pub fn device_put<T: Tree>(tree: &T, target: impl Into<PutTarget>) -> Result<T, 
             let shape = sharding.spec().shard_shape(sharding.mesh(), leaf.shape());
             shape.map_err(|error| leaf_error("device_put", &rooted(path), error, loc))?;
         }
-        transferred.push(transfer(leaf, &placement)?);
+        transferred.push(loc.scope(|| transfer(leaf, &placement))?);
     }
     Ok(rebuild(tree, transferred))
 }

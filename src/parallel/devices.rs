@@ -1,9 +1,14 @@
 //! Devices of the process, the default device, and the placement of arrays.
 
 use crate::core::{Array, Device, Error, Kind, NamedSharding, Placement};
-use crate::runtime::{self, CudaOptions, Shard, addressable_shards, placement_of};
+use crate::runtime::{
+    self, CudaOptions, LiveArray, MemoryStats, PluginOptions, Shard, addressable_shards,
+    placement_of,
+};
+use std::path::Path;
 
-/// Returns the devices of all processes, ordered by id.
+/// Returns the devices of the default platform, of all processes, ordered by id. [`devices_of`]
+/// returns those of another platform.
 ///
 /// # Errors
 /// `Plugin` if there is no usable plugin.
@@ -19,7 +24,15 @@ pub fn devices() -> Result<Vec<Device>, Error> {
     Ok(runtime::devices()?.to_vec())
 }
 
-/// Returns the devices of this process.
+/// Returns the number of devices of the default platform, of all processes.
+///
+/// # Errors
+/// `Plugin` if there is no usable plugin.
+pub fn device_count() -> Result<usize, Error> {
+    Ok(runtime::devices()?.len())
+}
+
+/// Returns the devices of the default platform that belong to this process.
 ///
 /// # Errors
 /// `Plugin` if there is no usable plugin.
@@ -27,25 +40,137 @@ pub fn local_devices() -> Result<Vec<Device>, Error> {
     Ok(devices()?.into_iter().filter(Device::is_local).collect())
 }
 
-/// Returns the devices of a platform: `cpu`, `cuda` or `tpu`. A process has one platform.
-///
-/// # Errors
-/// `Plugin` if there is no usable plugin, or it is another platform's.
-pub fn devices_of(platform: &str) -> Result<Vec<Device>, Error> {
-    let current = runtime::platform()?;
-    if current != platform {
-        return Err(Error::Plugin(format!(
-            "there are no {platform} devices: this process runs on {current}; \
-             `OXIDAX_PLATFORM={platform}` chooses another"
-        )));
-    }
-    devices()
-}
-
-/// Returns the device on which new arrays are created.
+/// Returns the number of devices of the default platform that belong to this process.
 ///
 /// # Errors
 /// `Plugin` if there is no usable plugin.
+pub fn local_device_count() -> Result<usize, Error> {
+    Ok(runtime::devices()?.iter().filter(|device| device.is_local()).count())
+}
+
+/// Returns the devices of a platform, of all processes: `cpu`, `cuda` (or `gpu`), `tpu`, or the
+/// name of a [registered plugin](register_plugin). The platform's client is created on first use,
+/// beside those of other platforms.
+///
+/// # Errors
+/// `Plugin` if there is no platform of this name, no usable plugin for it, or this host has no such
+/// device.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// use oxidax::parallel::devices_of;
+/// // On a host with TPUs: load data on the CPU, and move it.
+/// let cpu = &devices_of("cpu")?[0];
+/// let x = with_default_device(cpu, || ones([1024, 1024]))?;
+/// let y = device_put(&x, &devices()?[0])?;
+/// # Ok::<(), Error>(())
+/// ```
+pub fn devices_of(platform: &str) -> Result<Vec<Device>, Error> {
+    Ok(runtime::devices_of(platform)?.to_vec())
+}
+
+/// Returns the default platform: the one set with [`ProcessConfig::platform`], else that of the
+/// variable `OXIDAX_PLATFORM`, else `tpu` or `cuda` if this host has such devices, else `cpu`.
+///
+/// # Errors
+/// `Plugin` if there is no usable plugin.
+///
+/// [`ProcessConfig::platform`]: crate::config::ProcessConfig::platform
+#[doc(alias = "get_backend")]
+pub fn default_backend() -> Result<String, Error> {
+    runtime::platform().map(str::to_owned)
+}
+
+/// Registers a PJRT plugin, a shared library, as the platform `name`. Its devices are those of
+/// [`devices_of(name)`](devices_of). Its client is created on first use, with `options`, which the
+/// plugin documents.
+///
+/// A registration of `cpu`, `cuda` or `tpu` replaces the plugin of that platform, and `options` are
+/// added to its usual ones. The variable `PJRT_NAMES_AND_LIBRARY_PATHS`, as in
+/// `xpu:/opt/xpu.so,npu:/opt/npu.json`, registers plugins too; a JSON file contains `library_path`
+/// and `create_options`. Registering a plugin does not make it the default platform;
+/// [`ProcessConfig::platform`] does.
+///
+/// Loading a plugin runs its code: register only files that you trust.
+///
+/// # Errors
+/// `Plugin` if the name is not made of 1 to 32 lower-case letters, digits, `_` and `-`; if the file
+/// is not a PJRT plugin for this machine; or if the platform is in use already.
+///
+/// ```no_run
+/// use oxidax::parallel::{PluginOptions, devices_of, register_plugin};
+/// let options = PluginOptions::new().set("memory_fraction", 0.5f32);
+/// register_plugin("xpu", "/opt/xpu/pjrt_plugin.so", options)?;
+/// let devices = devices_of("xpu")?;
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+///
+/// [`ProcessConfig::platform`]: crate::config::ProcessConfig::platform
+#[doc(alias = "register_pjrt_plugin")]
+pub fn register_plugin(
+    name: &str,
+    library: impl AsRef<Path>,
+    options: PluginOptions,
+) -> Result<(), Error> {
+    runtime::register_plugin(name, library.as_ref(), options)
+}
+
+/// Returns the arrays in the memory of this process's devices, the largest first, with the line
+/// that created each.
+///
+/// Tracking takes a lock when an array is created and when it is dropped, so it is off by default.
+/// [`ProcessConfig::track_arrays`] or `OXIDAX_TRACK_ARRAYS=1` turns it on; arrays created before
+/// are not listed. Arrays that were donated are gone.
+///
+/// # Errors
+/// `Plugin` if arrays are not tracked.
+///
+/// ```no_run
+/// use oxidax::config::{self, ProcessConfig};
+/// use oxidax::parallel::live_arrays;
+/// use oxidax::prelude::*;
+/// config::update(ProcessConfig::new().track_arrays(true))?;
+/// let x = ones([32, 32]);
+/// let live = live_arrays()?;
+/// assert_eq!((live.len(), live[0].bytes), (1, 4096));
+/// println!("{}", live[0]); // 4.0 KiB  f32[32,32]  cpu:0  at src/main.rs:5:9
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// [`ProcessConfig::track_arrays`]: crate::config::ProcessConfig::track_arrays
+pub fn live_arrays() -> Result<Vec<LiveArray>, Error> {
+    runtime::live_arrays()
+}
+
+impl Device {
+    /// Returns the use of the device's memory, in bytes; `None` if its plugin records none, as CPU
+    /// plugins do.
+    ///
+    /// # Errors
+    /// `Plugin` if it is not a device of this process; `Runtime` if the plugin fails.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// for device in local_devices()? {
+    ///     if let Some(stats) = device.memory_stats()? {
+    ///         println!("{device}: {} of {:?} bytes", stats.bytes_in_use, stats.bytes_limit);
+    ///     }
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn memory_stats(&self) -> Result<Option<MemoryStats>, Error> {
+        runtime::memory_stats(self.id())
+    }
+}
+
+/// Returns the device on which new arrays are created: that of [`with_default_device`], else that
+/// of [`ProcessConfig::default_device`], else the first one of this process on the default
+/// platform.
+///
+/// # Errors
+/// `Plugin` if there is no usable plugin.
+///
+/// [`ProcessConfig::default_device`]: crate::config::ProcessConfig::default_device
 pub fn default_device() -> Result<Device, Error> {
     runtime::device_by_id(runtime::default_device()?)
 }

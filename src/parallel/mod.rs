@@ -29,14 +29,18 @@ pub use crate::core::{
     AxisNames, AxisSpec, Collective, Communication, Device, DeviceId, Mesh, NamedSharding,
     PartitionSpec, Placement, ShardingRule, Varying,
 };
-pub use crate::runtime::{CudaAllocator, CudaOptions, Shard, Topology};
+pub use crate::runtime::{
+    CudaAllocator, CudaOptions, LiveArray, MemoryStats, PluginOption, PluginOptions, Shard,
+    Topology, process_count, process_index,
+};
 pub use constraint::with_sharding_constraint;
 pub use device_put::{
     PutTarget, device_put, device_put_replicated, device_put_sharded,
     make_array_from_process_local_data, with_default_sharding,
 };
 pub use devices::{
-    default_device, devices, devices_of, local_devices, set_cpu_devices, set_cuda_options,
+    default_backend, default_device, device_count, devices, devices_of, live_arrays,
+    local_device_count, local_devices, register_plugin, set_cpu_devices, set_cuda_options,
     with_default_device,
 };
 pub use partition_rules::{PartitionRules, TreeSharding};

@@ -53,7 +53,7 @@ fn shard_cells(shape: &Shape, sharding: &NamedSharding) -> Option<Vec<Vec<String
     let mut cells = vec![vec![Vec::new(); columns]; rows];
     for (ordinal, device) in sharding.devices().iter().enumerate() {
         let [row, column] = [0, 1].map(|axis| mesh.position(ordinal, spec.along(axis)));
-        cells[row][column].push(device.id().to_string());
+        cells[row][column].push(device.id().0.to_string());
     }
     let join = |cell: Vec<String>| cell.join(",");
     Some(cells.into_iter().map(|row| row.into_iter().map(join).collect()).collect())

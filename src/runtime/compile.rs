@@ -1,14 +1,14 @@
 //! Compilation: from a program and its plan to an [`Executable`].
 
-use super::client::{Runtime, runtime};
+use super::client::{Runtime, default_runtime, runtime_of};
 use super::compile_error::compile_error;
 use super::compile_scope::optimizes;
+use super::default_device::default_device;
 use super::device_buffer::array_type;
 use super::disk_cache::{self, Request};
 use super::executable::{Executable, OutputPlacement};
 use super::hlo_sharding::from_hlo_sharding;
 use super::lowering_target::lowering_target;
-use super::placement::default_device;
 use crate::core::{Aval, DeviceId, Effects, Error, Mesh, NamedSharding, Placement, Program};
 use crate::passes::{self, LowerOptions, Plan, StableHloModule};
 use oxidax_pjrt::{CompileOptions, ExecutableSignature, LoadedExecutable};
@@ -26,7 +26,7 @@ impl Executable {
         Executable::load(program, name, &module, results, plan)
     }
 
-    /// Lowers a program for the platform of this process.
+    /// Lowers a program for the platform that it runs on.
     ///
     /// # Errors
     /// `Plugin`; `Op` if a primitive refuses the platform.
@@ -36,7 +36,7 @@ impl Executable {
         plan: &Plan,
         options: LowerOptions,
     ) -> Result<StableHloModule, Error> {
-        let target = lowering_target(&runtime()?.platform);
+        let target = lowering_target(&runtime_for(plan)?.compiler);
         passes::lower_with_plan(program, name, target, options, plan)
     }
 
@@ -52,8 +52,8 @@ impl Executable {
         results: Vec<Arc<Aval>>,
         plan: &Plan,
     ) -> Result<Executable, Error> {
-        let runtime = runtime()?;
-        if runtime.platform == "tpu" && module.transfers_to_host {
+        let runtime = runtime_for(plan)?;
+        if runtime.compiler == "tpu" && module.transfers_to_host {
             let message = format!("{name}: callbacks from a TPU to the host do not run yet");
             return Err(Error::Compile { message, dump: None });
         }
@@ -95,6 +95,24 @@ impl Executable {
             _closures: program.is_opaque().then(|| program.clone()),
         })
     }
+}
+
+/// Returns the client that a program runs on. A mesh of absent devices has none; such programs are
+/// lowered for the default platform.
+fn runtime_for(plan: &Plan) -> Result<&'static Runtime, Error> {
+    match &plan.target {
+        None => runtime_of(default_device()?.1),
+        Some(Placement::Mesh(sharding)) if sharding.mesh().is_absent() => default_runtime(),
+        Some(placement) => runtime_at(placement),
+    }
+}
+
+/// Returns the client of the devices of a placement.
+pub(super) fn runtime_at(placement: &Placement) -> Result<&'static Runtime, Error> {
+    runtime_of(match placement {
+        Placement::Device(id) => id.1,
+        Placement::Mesh(sharding) => sharding.devices()[0].id().1,
+    })
 }
 
 /// Refuses to compile for a mesh whose devices are only described.
@@ -156,9 +174,9 @@ pub(super) fn mesh_options(platform: &str, mesh: &Mesh) -> CompileOptions {
 
 fn device_options(runtime: &Runtime, id: DeviceId) -> CompileOptions {
     if id == runtime.first_device() {
-        return first_device_options(&runtime.platform);
+        return first_device_options(&runtime.compiler);
     }
-    with_platform_overrides(&runtime.platform, CompileOptions::on_device(id.0))
+    with_platform_overrides(&runtime.compiler, CompileOptions::on_device(id.0))
 }
 
 fn with_platform_overrides(platform: &str, options: CompileOptions) -> CompileOptions {
@@ -188,7 +206,7 @@ fn compile_or_load(
         Placement::Device(id) => (device_options(runtime, *id), true),
         Placement::Mesh(sharding) => {
             let mesh = sharding.mesh();
-            (mesh_options(&runtime.platform, mesh), mesh.is_local())
+            (mesh_options(&runtime.compiler, mesh), mesh.is_local())
         }
     };
     // The compilers of a program over several processes communicate. If one process loaded the

@@ -1,6 +1,6 @@
 //! [`CompileScope`]: the scoped settings that compiled programs depend on.
 
-use super::placement::default_device;
+use super::default_device::default_device;
 use crate::core::scoped::scoped;
 use crate::core::{DeviceId, Error};
 

@@ -7,11 +7,13 @@ use crate::core::Error;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// Settings of the process's client.
+/// Settings of the process's clients.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RuntimeConfig {
     /// Number of devices of the CPU client: `OXIDAX_CPU_DEVICES`, 1 by default.
     pub(super) cpu_devices: i64,
+    /// True if arrays are tracked for `live_arrays`: `OXIDAX_TRACK_ARRAYS`, 0 by default.
+    pub(super) track_arrays: bool,
     /// Options of the CUDA client: `OXIDAX_CUDA_PREALLOCATE` and the others of [`CudaOptions`].
     pub(super) cuda: CudaOptions,
 }
@@ -37,8 +39,17 @@ impl RuntimeConfig {
                 }
             },
         };
+        let track_arrays = match get("OXIDAX_TRACK_ARRAYS").as_deref().map(str::trim) {
+            None | Some("" | "0") => false,
+            Some("1") => true,
+            Some(text) => {
+                return Err(Error::Plugin(format!(
+                    "OXIDAX_TRACK_ARRAYS is `{text}`; it must be 1 or 0"
+                )));
+            }
+        };
         let cuda = CudaOptions::from_variables(|name| get(&format!("OXIDAX_CUDA_{name}")))?;
-        Ok(RuntimeConfig { cpu_devices, cuda })
+        Ok(RuntimeConfig { cpu_devices, track_arrays, cuda })
     }
 }
 

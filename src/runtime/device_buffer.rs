@@ -1,9 +1,10 @@
 //! [`DeviceBuffer`]: the elements of an array on one device.
 
 use super::client::runtime_error;
+use super::live_arrays::Tracked;
 use super::placement::{shards, single_device};
 use crate::core::host_function::refuse_inside;
-use crate::core::{Array, Aval, Buffer, DType, DeviceId, Error, Kind};
+use crate::core::{Array, Aval, Buffer, DType, DeviceId, Error, Kind, Placement};
 use oxidax_pjrt::{ArrayType, ElementType, UniqueBuffer};
 use std::any::Any;
 use std::sync::Arc;
@@ -16,6 +17,21 @@ pub(super) struct DeviceBuffer {
     /// True if the array was placed explicitly, or computed from such arrays. Uncommitted arrays
     /// are copied to the devices of the arrays they are combined with.
     pub(super) committed: bool,
+    tracked: Tracked,
+}
+
+impl DeviceBuffer {
+    /// Wraps the elements of an array of type `aval`.
+    #[inline]
+    pub(super) fn new(
+        buffer: UniqueBuffer,
+        device: DeviceId,
+        committed: bool,
+        aval: &Arc<Aval>,
+    ) -> DeviceBuffer {
+        let tracked = Tracked::new(aval, || Placement::Device(device));
+        DeviceBuffer { buffer, device, committed, tracked }
+    }
 }
 
 impl Buffer for DeviceBuffer {
@@ -78,6 +94,14 @@ pub(crate) fn is_deleted(buffer: &Arc<dyn Buffer>) -> bool {
     match single_device(buffer) {
         Some(on_device) => on_device.buffer.is_deleted(),
         None => shards(buffer).is_deleted(),
+    }
+}
+
+/// Removes a donated buffer from the list of live arrays.
+pub(super) fn release_donated(buffer: &Arc<dyn Buffer>) {
+    match single_device(buffer) {
+        Some(on_device) => on_device.tracked.release(),
+        None => shards(buffer).release_donated(),
     }
 }
 

@@ -128,7 +128,7 @@ pub(crate) fn set_disk(settings: Settings) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the SHA-256 digest of the file of the process's plugin.
+/// Returns the SHA-256 digest of the file of a client's plugin.
 ///
 /// # Errors
 /// `Plugin` if it cannot be read.
@@ -292,7 +292,7 @@ pub(super) fn compile_or_load(
     let compile_time = start.elapsed();
     if compile_time >= store.settings().min_compile {
         let start = Instant::now();
-        let (name, platform) = (request.name.to_owned(), runtime.platform.clone());
+        let (name, platform) = (request.name.to_owned(), runtime.platform.to_string());
         disk.store_program(store, &key, &compiled, &About { name, platform, compile_time });
         add_time(&COUNTERS.overhead_nanos, start.elapsed());
     }

@@ -1,9 +1,11 @@
 //! The backend below every trace: single operations and whole programs, each compiled once.
 
 use super::compile_scope::CompileScope;
+use super::default_device::default_device;
 use super::device_buffer::concrete;
 use super::executable::Executable;
-use super::placement::{committed_placement, default_device, is_committed};
+use super::live_arrays::is_tracked;
+use super::placement::{committed_placement, is_committed};
 use super::recompiles::Recompiles;
 use super::scratch::{NonDonatable, Scratch};
 use super::transfer::{put, put_on_default_device};
@@ -172,10 +174,11 @@ impl Backend for Evaluator {
         results: Vec<Aval>,
         loc: Loc,
     ) -> Result<Vec<Array>, Error> {
-        let outputs = match (primitive.constant_bytes(), &results[..]) {
-            (Some(bytes), [result]) => vec![put_on_default_device(&bytes, result)?],
-            _ => self.apply_compiled(primitive, operands, results, loc)?,
+        let evaluate = || match (primitive.constant_bytes(), &results[..]) {
+            (Some(bytes), [result]) => Ok(vec![put_on_default_device(&bytes, result)?]),
+            _ => self.apply_compiled(primitive, operands, results, loc),
         };
+        let outputs = if is_tracked() { loc.scope(evaluate) } else { evaluate() }?;
         let Some(check) = nan_check() else { return Ok(outputs) };
         let Some(value) = introduced(check, operands, &outputs)? else { return Ok(outputs) };
         // A primitive that holds programs is interpreted, to find the operation inside.
@@ -200,7 +203,13 @@ impl Backend for Evaluator {
                 Executable::compile(program, "staged", &plan)
             },
         )?;
-        let outputs = execute(executable.value(), arguments.iter(), || program.avals_in())?;
+        let evaluate = || execute(executable.value(), arguments.iter(), || program.avals_in());
+        let outputs = if is_tracked() {
+            let loc = program.eqns().last().map_or(Loc::UNKNOWN, |eqn| eqn.loc);
+            Loc::scoped().or(loc).scope(evaluate)
+        } else {
+            evaluate()
+        }?;
         locate_nan(program, arguments, &outputs)?;
         Ok(outputs)
     }

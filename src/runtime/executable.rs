@@ -144,7 +144,8 @@ impl Executable {
             self.loaded.execute_in(workspace, count, argument, &options).map_err(failed)?
         };
         let mut arrays = self.results.iter().zip(outputs).map(|(aval, buffer)| {
-            wrap_result(spare.pop(), aval.clone(), DeviceBuffer { buffer, device, committed })
+            let buffer = DeviceBuffer::new(buffer, device, committed, aval);
+            wrap_result(spare.pop(), aval.clone(), buffer)
         });
         Ok(build(&mut arrays))
     }

@@ -14,15 +14,19 @@ mod compile_scope;
 mod compiler_report;
 mod config;
 mod cuda;
+mod default_device;
 mod device_buffer;
 mod disk_cache;
 mod evaluator;
 mod executable;
 mod hlo_sharding;
+mod live_arrays;
 mod lowering_target;
+mod memory_stats;
 mod placement;
 mod processes;
 mod recompiles;
+mod registered_plugins;
 mod scratch;
 mod serialized;
 mod sharded_buffer;
@@ -30,7 +34,10 @@ mod topology;
 mod topology_executable;
 mod transfer;
 
-pub(crate) use client::{set_cpu_devices, set_cuda_options};
+pub(crate) use client::{
+    configured_platform, register_plugin, requested_cpu_devices, set_cpu_devices, set_cuda_options,
+    set_default_platform,
+};
 pub use collectives::{Collectives, CompiledCollective};
 pub(crate) use compile_scope::CompileScope;
 pub use compile_scope::disable_most_optimizations;
@@ -38,6 +45,9 @@ pub use compiler_report::{CompilerReport, MemoryAnalysis};
 #[cfg(feature = "distributed")]
 pub(crate) use config::cluster_variables;
 pub use cuda::{CudaAllocator, CudaOptions};
+pub(crate) use default_device::{
+    configured_device, default_device, set_default_device, with_default_device,
+};
 pub(crate) use device_buffer::{any_deleted, is_deleted};
 pub use disk_cache::DiskCacheStats;
 pub(crate) use disk_cache::{disk_settings, disk_stats, set_disk};
@@ -47,15 +57,19 @@ pub(crate) use evaluator::{
     set_eager_max_bytes,
 };
 pub(crate) use executable::Executable;
+pub use live_arrays::LiveArray;
+pub(crate) use live_arrays::{is_tracked, live_arrays, set_tracked};
 pub(crate) use lowering_target::lowering_target;
+pub use memory_stats::MemoryStats;
+pub(crate) use memory_stats::memory_stats;
 pub use oxidax_cache::Settings;
 pub(crate) use placement::{
-    committed_placement, default_device, device_by_id, devices, placement_of, platform,
-    with_default_device,
+    committed_placement, device_by_id, devices, devices_of, placement_of, platform,
 };
 #[cfg(feature = "distributed")]
 pub(crate) use processes::{Exchange, Joined, is_too_late, join};
 pub use processes::{process_count, process_index};
+pub use registered_plugins::{PluginOption, PluginOptions};
 pub(crate) use scratch::{NonDonatable, Scratch};
 pub(crate) use serialized::{ProgramHeader, SerializedProgram, digest};
 pub use sharded_buffer::Shard;

@@ -1,16 +1,10 @@
-//! Placements of buffers, the devices of the process, and the default device.
+//! Placements of buffers, and the devices of the process.
 
-use super::client::runtime;
+use super::client::{default_runtime, platform_named, runtime_of};
 use super::device_buffer::DeviceBuffer;
 use super::sharded_buffer::ShardedBuffer;
-use crate::core::scoped::scoped;
 use crate::core::{Array, Buffer, Device, DeviceId, Error, Kind, Placement};
 use std::sync::Arc;
-
-scoped!(
-    /// The device chosen by `with_default_device`.
-    keyed static DEFAULT_DEVICE: Option<DeviceId> = None
-);
 
 /// Returns the buffer if it is on a single device.
 #[inline]
@@ -64,40 +58,28 @@ pub(crate) fn committed_placement(array: &Array) -> Option<Placement> {
     }
 }
 
-/// Returns the id of the device for new arrays and for programs without committed arguments.
-///
-/// # Errors
-/// `Plugin` if there is no usable plugin.
-pub(crate) fn default_device() -> Result<DeviceId, Error> {
-    match DEFAULT_DEVICE.key() {
-        Some(id) => Ok(id),
-        None => Ok(runtime()?.first_device()),
-    }
-}
-
-/// Runs `f` with this default device.
-///
-/// # Errors
-/// `Plugin` if it is not a device of this process.
-pub(crate) fn with_default_device<R>(id: DeviceId, f: impl FnOnce() -> R) -> Result<R, Error> {
-    runtime()?.device(id)?;
-    Ok(DEFAULT_DEVICE.scope(Some(id), f))
-}
-
-/// Returns the devices of all processes.
+/// Returns the devices of the default platform, of all processes.
 ///
 /// # Errors
 /// `Plugin` if there is no usable plugin.
 pub(crate) fn devices() -> Result<&'static [Device], Error> {
-    Ok(&runtime()?.devices)
+    Ok(&default_runtime()?.devices)
 }
 
-/// Returns the platform of the process: `cpu`, `cuda` or `tpu`.
+/// Returns the devices of a platform, of all processes.
+///
+/// # Errors
+/// `Plugin` if there is no such platform, or no usable plugin for it.
+pub(crate) fn devices_of(platform: &str) -> Result<&'static [Device], Error> {
+    Ok(&runtime_of(platform_named(platform)?)?.devices)
+}
+
+/// Returns the default platform: `cpu`, `cuda`, `tpu`, or the name of a registered plugin.
 ///
 /// # Errors
 /// `Plugin` if there is no usable plugin.
 pub(crate) fn platform() -> Result<&'static str, Error> {
-    Ok(&runtime()?.platform)
+    Ok(default_runtime()?.platform.name())
 }
 
 /// Returns the device with this id.
@@ -105,6 +87,6 @@ pub(crate) fn platform() -> Result<&'static str, Error> {
 /// # Errors
 /// `Plugin` if there is none.
 pub(crate) fn device_by_id(id: DeviceId) -> Result<Device, Error> {
-    let device = runtime()?.described(id).cloned();
+    let device = runtime_of(id.1)?.described(id).cloned();
     device.ok_or_else(|| Error::Plugin(format!("there is no device {id}")))
 }

@@ -93,10 +93,11 @@ pub(crate) fn join(joined: Joined) -> bool {
     in_time
 }
 
-/// Creates the client. From then on the process's index is fixed.
+/// Creates a client. `platform` is the one that the plugin is known to drive. From then on the
+/// process's index is fixed.
 pub(super) fn create_client(
     plugin: Plugin,
-    platform: Platform,
+    platform: Option<Platform>,
     options: Vec<NamedValue>,
 ) -> Result<Client, Error> {
     #[cfg(not(feature = "distributed"))]
@@ -109,7 +110,9 @@ pub(super) fn create_client(
             let joined = joined.clone();
             // The plugin may wait for other processes while this process reads its index.
             drop(membership);
-            let options = [options, joined.options(platform)].concat();
+            let options =
+                [options, platform.map(|platform| joined.options(platform)).unwrap_or_default()]
+                    .concat();
             let store = Arc::new(Store(joined.exchange));
             let client = Client::with_store(plugin, &options, store).map_err(failed)?;
             let index = i64::from(client.process_index());

@@ -1,5 +1,6 @@
 //! [`Scratch`]: the reusable lists of one call.
 
+use super::device_buffer::release_donated;
 use crate::core::Buffer;
 use oxidax_pjrt::Workspace;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ impl Scratch {
         for (index, buffer) in self.arguments.drain(..).enumerate() {
             let is_donated = non_donatable.next_if_eq(&(index as i64)).is_none();
             if is_donated && is_consumed(index, &buffer) {
+                release_donated(&buffer);
                 self.spare.push(buffer);
             }
         }

@@ -1,14 +1,16 @@
 //! Executables as bytes, for other processes and other machines.
 
-use super::client::{Runtime, runtime, runtime_error};
-use super::compile::output_shardings;
+use super::client::{Runtime, platform_named, runtime_error, runtime_of};
+use super::compile::{output_shardings, runtime_at};
+use super::default_device::default_device;
 use super::device_buffer::array_type;
 use super::disk_cache;
 use super::executable::{Executable, OutputPlacement};
-use super::placement::default_device;
 use super::topology::Topology;
 use super::topology_executable::TopologyExecutable;
-use crate::core::{Aval, DeviceId, Error, Mesh, NamedSharding, PartitionSpec, Placement};
+use crate::core::{
+    Aval, DeviceId, Error, Mesh, NamedSharding, PartitionSpec, Placement, PlatformId,
+};
 use oxidax_cache::{CacheKeyBuilder, file_hash, processor};
 use oxidax_pjrt::{CompileOptions, ExecutableSignature};
 use serde::{Deserialize, Serialize};
@@ -53,11 +55,11 @@ pub(crate) struct SerializedProgram {
 }
 
 impl Machine {
-    /// Describes the machine that this process runs on.
+    /// Describes the machine of a client of this process.
     fn current(runtime: &Runtime) -> Result<Machine, Error> {
         let devices = runtime.client.devices();
         Ok(Machine {
-            platform: runtime.platform.clone(),
+            platform: runtime.platform.to_string(),
             plugin: runtime.client.platform_version().to_string(),
             plugin_sha256: disk_cache::plugin_hash(runtime)?,
             device: devices.first().map_or_else(String::new, |device| device.kind().to_string()),
@@ -84,11 +86,7 @@ impl Machine {
     fn mismatch(&self, current: &Machine) -> Option<String> {
         let Machine { platform, plugin, plugin_sha256, device, devices, processor } = self;
         if *platform != current.platform {
-            return Some(format!(
-                "it was compiled for {platform}, this process runs on {}; \
-                 `OXIDAX_PLATFORM={platform}` chooses another",
-                current.platform
-            ));
+            return Some(format!("it was compiled for {platform}, not for {}", current.platform));
         }
         if device != &current.device {
             return Some(format!(
@@ -130,7 +128,7 @@ impl Executable {
         refuse_closures(&self.name, self.calls_host)?;
         let OutputPlacement { target, committed, shardings } = &self.outputs;
         let header = ProgramHeader {
-            machine: Machine::current(runtime()?)?,
+            machine: Machine::current(runtime_at(target)?)?,
             target: target.clone(),
             committed: *committed,
             inputs: self.inputs.iter().filter_map(Placement::sharding).map(spec_of).collect(),
@@ -151,21 +149,31 @@ impl Executable {
         avals: &[Aval],
         results: Vec<Arc<Aval>>,
     ) -> Result<Executable, Error> {
-        let runtime = runtime()?;
         let ProgramHeader { machine, target, committed, inputs, outputs, ordered } =
             &serialized.header;
+        let refuse = |reason: &dyn std::fmt::Display| {
+            Err(Error::Plugin(format!("{name}: this program does not run here: {reason}")))
+        };
+        let runtime = match platform_named(&machine.platform).and_then(runtime_of) {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                return refuse(&format!("it was compiled for {}: {error}", machine.platform));
+            }
+        };
         if let Some(reason) = machine.mismatch(&Machine::current(runtime)?) {
-            return Err(Error::Plugin(format!("{name}: this program does not run here: {reason}")));
+            return refuse(&reason);
         }
         let (inputs, outputs, options) = match target {
             Placement::Device(compiled_for) => {
-                let device = default_device()?;
+                let default = default_device()?;
+                let is_ours = default.1 == runtime.platform;
+                let device = if is_ours { default } else { runtime.first_device() };
                 let target = Placement::Device(device);
                 let inputs = vec![target.clone(); avals.len()];
                 let shardings = Vec::new();
                 let outputs = OutputPlacement { target, committed: *committed, shardings };
                 // On the CPU the code may be from before a load that changed the device.
-                let replaces_device = device != *compiled_for || runtime.client.is_cpu();
+                let replaces_device = device.0 != compiled_for.0 || runtime.client.is_cpu();
                 (inputs, outputs, replaces_device.then(|| CompileOptions::on_device(device.0)))
             }
             Placement::Mesh(sharding) => {
@@ -213,7 +221,10 @@ impl TopologyExecutable {
         refuse_closures(&self.name, self.calls_host)?;
         let target = plan.target.clone().unwrap_or_else(|| {
             let first = topology.devices().first();
-            Placement::Device(first.map_or(DeviceId(0), |device| device.id()))
+            Placement::Device(
+                first
+                    .map_or(DeviceId(0, PlatformId::of(topology.platform())), |device| device.id()),
+            )
         });
         let outputs = match plan.mesh() {
             None => Vec::new(),
@@ -302,10 +313,7 @@ mod tests {
             ..machine()
         };
         for (current, expected) in [
-            (
-                Machine { platform: "cpu".into(), ..machine() },
-                "compiled for tpu, this process runs on cpu",
-            ),
+            (Machine { platform: "cpu".into(), ..machine() }, "compiled for tpu, not for cpu"),
             (
                 Machine { device: "TPU v4".into(), ..machine() },
                 "compiled for TPU v5 lite, the devices here are TPU v4",

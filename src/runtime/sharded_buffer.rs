@@ -1,10 +1,11 @@
 //! [`ShardedBuffer`]: the shards of an array on the devices of a mesh.
 
-use super::client::{runtime, runtime_error};
+use super::client::{runtime_error, runtime_of};
 use super::device_buffer::DeviceBuffer;
+use super::live_arrays::Tracked;
 use super::placement::{device_by_id, shards, single_device};
 use crate::core::host_function::refuse_inside;
-use crate::core::{Array, Aval, Buffer, Device, Error, NamedSharding};
+use crate::core::{Array, Aval, Buffer, Device, Error, NamedSharding, Placement};
 use oxidax_pjrt::{Event, UniqueBuffer};
 use std::any::Any;
 use std::ops::Range;
@@ -20,6 +21,7 @@ pub(super) struct ShardedBuffer {
     buffers: Vec<UniqueBuffer>,
     /// The execution that produces them, if a program does.
     launch: Option<Arc<Launch>>,
+    tracked: Tracked,
 }
 
 /// An execution on several devices, shared by its results. Waiting for one event per buffer would
@@ -67,7 +69,8 @@ impl ShardedBuffer {
         aval: Arc<Aval>,
         buffers: Vec<UniqueBuffer>,
     ) -> ShardedBuffer {
-        ShardedBuffer { sharding, aval, buffers, launch: None }
+        let tracked = Tracked::new(&aval, || Placement::Mesh(sharding.clone()));
+        ShardedBuffer { sharding, aval, buffers, launch: None, tracked }
     }
 
     /// Marks the shards as results of an execution that may still be running.
@@ -81,6 +84,11 @@ impl ShardedBuffer {
 
     pub(super) fn buffers(&self) -> &[UniqueBuffer] {
         &self.buffers
+    }
+
+    /// Removes the shards from the list of live arrays, because they were donated.
+    pub(super) fn release_donated(&self) {
+        self.tracked.release();
     }
 
     pub(super) fn is_deleted(&self) -> bool {
@@ -184,8 +192,8 @@ pub(crate) fn addressable_shards(
         let data = Array::concrete(aval.clone(), buffer.clone());
         return Ok(vec![Shard { device, index, replica: 0, data }]);
     }
-    let runtime = runtime()?;
     let buffer = shards(buffer);
+    let runtime = runtime_of(buffer.sharding.devices()[0].id().1)?;
     let mut result: Vec<Shard> = Vec::new();
     for (ordinal, index, shard) in buffer.shards() {
         let device = buffer.sharding.devices()[ordinal].clone();
@@ -195,8 +203,9 @@ pub(crate) fn addressable_shards(
         let copy = copy.map_err(|error| runtime_error("copying a shard", &error))?;
         let copy = copy.into_unique().expect("a new buffer has one owner");
         let shape: Vec<usize> = index.iter().map(Range::len).collect();
-        let copy = DeviceBuffer { buffer: copy, device: device.id(), committed: true };
-        let data = Array::concrete(aval.with_shape(shape), Arc::new(copy));
+        let aval = Arc::new(aval.with_shape(shape));
+        let copy = DeviceBuffer::new(copy, device.id(), true, &aval);
+        let data = Array::concrete(aval, Arc::new(copy));
         result.push(Shard { device, index, replica, data });
     }
     Ok(result)

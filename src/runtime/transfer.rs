@@ -1,9 +1,10 @@
 //! Transfers: from the host to devices, and between devices.
 
-use super::client::{Runtime, runtime, runtime_error};
+use super::client::{runtime_error, runtime_of};
+use super::default_device::default_device;
 use super::device_buffer::{DeviceBuffer, element_type};
 use super::executable::Executable;
-use super::placement::{default_device, shards, single_device};
+use super::placement::{shards, single_device};
 use super::scratch::{NonDonatable, Scratch};
 use super::sharded_buffer::ShardedBuffer;
 use crate::core::host_function::refuse_inside;
@@ -121,9 +122,10 @@ pub(super) fn put(bytes: &[u8], aval: &Aval) -> Result<Array, Error> {
 pub(super) fn put_on_default_device(bytes: &[u8], aval: &Aval) -> Result<Array, Error> {
     refuse_inside("copying an array to the device")?;
     let device = default_device()?;
-    let buffer = copy_to_device(runtime()?, bytes, aval, &aval.shape, device)?;
-    let buffer = DeviceBuffer { buffer, device, committed: false };
-    Ok(Array::concrete(aval.clone(), Arc::new(buffer)))
+    let buffer = copy_to_device(bytes, aval, &aval.shape, device)?;
+    let aval = Arc::new(aval.clone());
+    let buffer = DeviceBuffer::new(buffer, device, false, &aval);
+    Ok(Array::concrete(aval, Arc::new(buffer)))
 }
 
 /// Copies elements to a placement.
@@ -133,13 +135,12 @@ pub(super) fn put_on_default_device(bytes: &[u8], aval: &Aval) -> Result<Array, 
 fn put_on(bytes: &[u8], aval: &Aval, placement: &Placement) -> Result<Array, Error> {
     refuse_inside("copying an array to the device")?;
     refuse_absent(aval, placement)?;
-    let runtime = runtime()?;
     let buffer: Arc<dyn Buffer> = match placement {
         Placement::Device(device) => {
-            let buffer = copy_to_device(runtime, bytes, aval, &aval.shape, *device)?;
-            Arc::new(DeviceBuffer { buffer, device: *device, committed: true })
+            let buffer = copy_to_device(bytes, aval, &aval.shape, *device)?;
+            Arc::new(DeviceBuffer::new(buffer, *device, true, &Arc::new(aval.clone())))
         }
-        Placement::Mesh(sharding) => Arc::new(shard_from_host(runtime, bytes, aval, sharding)?),
+        Placement::Mesh(sharding) => Arc::new(shard_from_host(bytes, aval, sharding)?),
     };
     Ok(Array::concrete(aval.clone(), buffer))
 }
@@ -155,13 +156,13 @@ fn refuse_absent(aval: &Aval, placement: &Placement) -> Result<(), Error> {
 }
 
 fn copy_to_device(
-    runtime: &Runtime,
     bytes: &[u8],
     aval: &Aval,
     shape: &Shape,
     device: DeviceId,
 ) -> Result<UniqueBuffer, Error> {
     let dims: Vec<i64> = shape.iter().map(|&dim| dim as i64).collect();
+    let runtime = runtime_of(device.1)?;
     let buffer = runtime
         .client
         .buffer_from_host(bytes, element_type(aval.dtype), &dims, runtime.device(device)?)
@@ -170,7 +171,6 @@ fn copy_to_device(
 }
 
 fn shard_from_host(
-    runtime: &Runtime,
     bytes: &[u8],
     aval: &Aval,
     sharding: &NamedSharding,
@@ -189,7 +189,7 @@ fn shard_from_host(
             let take = || aval.shape.read_slice(&ranges, aval.dtype.host_bytes(), bytes);
             shard_bytes.entry(ranges.clone()).or_insert_with(take).as_slice()
         };
-        buffers.push(copy_to_device(runtime, bytes, aval, &shape, device.id())?);
+        buffers.push(copy_to_device(bytes, aval, &shape, device.id())?);
     }
     Ok(ShardedBuffer::new(sharding.clone(), Arc::new(aval.clone()), buffers))
 }
@@ -200,12 +200,11 @@ pub(crate) fn array_from_shards(
     sharding: &NamedSharding,
     shards: &[Vec<u8>],
 ) -> Result<Array, Error> {
-    let runtime = runtime()?;
     let shape = sharding.shard_shape(&aval.shape)?;
     let local = sharding.devices().iter().filter(|device| device.is_local());
     let buffers = local
         .zip(shards)
-        .map(|(device, bytes)| copy_to_device(runtime, bytes, aval, &shape, device.id()))
+        .map(|(device, bytes)| copy_to_device(bytes, aval, &shape, device.id()))
         .collect::<Result<_, _>>()?;
     let buffer = ShardedBuffer::new(sharding.clone(), Arc::new(aval.clone()), buffers);
     Ok(Array::concrete(aval.clone(), Arc::new(buffer)))
@@ -234,17 +233,18 @@ pub(super) fn transfer_buffer(
     refuse_inside("moving an array")?;
     refuse_absent(aval, target)?;
     match (single_device(buffer), target) {
-        (Some(source), Placement::Device(id)) => {
+        (Some(source), Placement::Device(id)) if source.device.1 == id.1 => {
             if source.device == *id && source.committed {
                 return Ok(buffer.clone());
             }
-            let copy = copy_between(runtime()?, &source.buffer, *id)?;
-            Ok(Arc::new(DeviceBuffer { buffer: copy, device: *id, committed: true }))
+            let copy = copy_between(&source.buffer, *id)?;
+            Ok(Arc::new(DeviceBuffer::new(copy, *id, true, &Arc::new(aval.clone()))))
         }
-        (Some(source), Placement::Mesh(sharding)) if sharding.is_replicated() => {
-            let runtime = runtime()?;
+        (Some(source), Placement::Mesh(sharding))
+            if sharding.is_replicated() && sharding.devices()[0].id().1 == source.device.1 =>
+        {
             let local = sharding.devices().iter().filter(|device| device.is_local());
-            let copies = local.map(|device| copy_between(runtime, &source.buffer, device.id()));
+            let copies = local.map(|device| copy_between(&source.buffer, device.id()));
             let copies = copies.collect::<Result<_, _>>()?;
             Ok(Arc::new(ShardedBuffer::new(sharding.clone(), Arc::new(aval.clone()), copies)))
         }
@@ -256,6 +256,7 @@ pub(super) fn transfer_buffer(
         {
             reshard(buffer, aval, shards(buffer).sharding(), sharding)
         }
+        // Through the host: between meshes of different devices, and between platforms.
         _ => {
             let mut bytes = vec![0; aval.size() * aval.dtype.host_bytes()];
             buffer.read(&mut bytes)?;
@@ -267,13 +268,10 @@ pub(super) fn transfer_buffer(
     }
 }
 
-fn copy_between(
-    runtime: &Runtime,
-    buffer: &UniqueBuffer,
-    id: DeviceId,
-) -> Result<UniqueBuffer, Error> {
+/// Copies a buffer to another device of its platform.
+fn copy_between(buffer: &UniqueBuffer, id: DeviceId) -> Result<UniqueBuffer, Error> {
     let failed = |error| runtime_error(format!("copying an array to device {id}"), &error);
-    let copy = buffer.copy_to_device(runtime.device(id)?).map_err(failed)?;
+    let copy = buffer.copy_to_device(runtime_of(id.1)?.device(id)?).map_err(failed)?;
     Ok(copy.into_unique().expect("a new buffer has one owner"))
 }
 

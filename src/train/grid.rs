@@ -100,7 +100,7 @@ impl Grid {
         let mut devices: BTreeMap<Bounds, Vec<String>> = BTreeMap::new();
         for shard in &shards {
             let bounds = shard.index.iter().map(|range| (range.start, range.end)).collect();
-            devices.entry(bounds).or_default().push(shard.device.id().to_string());
+            devices.entry(bounds).or_default().push(shard.device.id().0.to_string());
         }
         // A vector is drawn as one row, a scalar as one cell.
         let rows = if dims.len() > 1 { Some(0) } else { None };

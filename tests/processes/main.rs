@@ -11,3 +11,4 @@ mod damaged_data;
 mod distributed;
 mod eager;
 mod memory;
+mod platforms;

@@ -18,6 +18,8 @@ use crate::platform::Platform;
 /// | field | environment variable |
 /// |-------|----------------------|
 /// | `platform` | `OXIDAX_PLATFORM`: `cpu`, `tpu` or `cuda` |
+/// | `other_platform` | `OXIDAX_PLATFORM`: another name |
+/// | `named_plugins` | `PJRT_NAMES_AND_LIBRARY_PATHS`: `NAME:PATH`, separated by commas |
 /// | `plugin_paths` | `OXIDAX_PLUGIN_CPU`, `OXIDAX_PLUGIN_TPU`, `OXIDAX_PLUGIN_CUDA`: a plugin file |
 /// | `tpu_library_path` | `TPU_LIBRARY_PATH`: a plugin file for the TPU |
 /// | `plugin_library_path` | `PJRT_PLUGIN_LIBRARY_PATH`: plugin files, or folders of them |
@@ -39,6 +41,11 @@ use crate::platform::Platform;
 pub struct Config {
     /// The platform selected by the user, if any.
     pub platform: Option<Platform>,
+    /// The name that `OXIDAX_PLATFORM` contains if it is none of [`Platform::ALL`]. It selects a
+    /// plugin that the caller knows by this name.
+    pub other_platform: Option<String>,
+    /// Plugin files by the names that the user gave them.
+    pub named_plugins: BTreeMap<String, PathBuf>,
     /// The plugin files set by the user, by platform.
     pub plugin_paths: BTreeMap<Platform, PathBuf>,
     /// The path of libtpu that other programs on this host use.
@@ -73,6 +80,8 @@ impl Config {
     pub fn bare() -> Config {
         Config {
             platform: None,
+            other_platform: None,
+            named_plugins: BTreeMap::new(),
             plugin_paths: BTreeMap::new(),
             tpu_library_path: None,
             plugin_library_path: Vec::new(),
@@ -92,8 +101,9 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::BadVariable`] if `OXIDAX_PLATFORM` or `OXIDAX_OFFLINE` has an invalid value, so
-    /// that a typing mistake cannot silently select another platform or use the network.
+    /// [`Error::BadVariable`] if `OXIDAX_OFFLINE` or `PJRT_NAMES_AND_LIBRARY_PATHS` has an invalid
+    /// value, so that a typing mistake cannot silently use the network or another plugin. A name in
+    /// `OXIDAX_PLATFORM` that nobody knows is an error of the search.
     pub fn from_env() -> Result<Config, Error> {
         Config::from_variables(|name| env::var_os(name))
     }
@@ -120,15 +130,12 @@ impl Config {
             env::split_paths(&list).filter(|p| !p.as_os_str().is_empty()).collect::<Vec<_>>()
         };
 
-        let platform = match get("OXIDAX_PLATFORM") {
-            None => None,
-            Some(value) => {
-                Some(value.to_string_lossy().parse().map_err(|_| Error::BadVariable {
-                    name: "OXIDAX_PLATFORM",
-                    value: value.to_string_lossy().into_owned(),
-                    expected: "cpu, tpu or cuda".into(),
-                })?)
-            }
+        let platform_name =
+            get("OXIDAX_PLATFORM").map(|value| value.to_string_lossy().into_owned());
+        let platform = platform_name.as_ref().and_then(|name| name.parse().ok());
+        let named_plugins = match get(NAMED_PLUGINS) {
+            None => BTreeMap::new(),
+            Some(list) => named_plugins(&list)?,
         };
         let offline = match get("OXIDAX_OFFLINE") {
             None => false,
@@ -148,6 +155,8 @@ impl Config {
         let cache = oxidax_cache::folder(get);
         Ok(Config {
             platform,
+            other_platform: platform_name.filter(|_| platform.is_none()),
+            named_plugins,
             plugin_paths: Platform::ALL
                 .into_iter()
                 .filter_map(|platform| Some((platform, path(platform.variable())?)))
@@ -170,10 +179,47 @@ impl Config {
         })
     }
 
+    /// Refuses a name in `OXIDAX_PLATFORM` that is none of [`Platform::ALL`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadVariable`].
+    pub(crate) fn check_platform(&self) -> Result<(), Error> {
+        match &self.other_platform {
+            None => Ok(()),
+            Some(name) => Err(Error::BadVariable {
+                name: "OXIDAX_PLATFORM",
+                value: name.clone(),
+                expected: "cpu, tpu or cuda".into(),
+            }),
+        }
+    }
+
     /// Returns the first executable file named `name` on the search path.
     pub(crate) fn program(&self, name: &str) -> Option<PathBuf> {
         self.search_path.iter().map(|folder| folder.join(name)).find(|path| is_executable(path))
     }
+}
+
+/// The variable that names plugins, as in JAX.
+const NAMED_PLUGINS: &str = "PJRT_NAMES_AND_LIBRARY_PATHS";
+
+/// Parses `NAME:PATH,NAME:PATH`.
+fn named_plugins(list: &OsString) -> Result<BTreeMap<String, PathBuf>, Error> {
+    let bad = || Error::BadVariable {
+        name: NAMED_PLUGINS,
+        value: list.to_string_lossy().into_owned(),
+        expected: "NAME:PATH, separated by commas, with different names".into(),
+    };
+    let mut plugins = BTreeMap::new();
+    for item in list.to_str().ok_or_else(bad)?.split(',') {
+        let (name, path) = item.trim().split_once(':').ok_or_else(bad)?;
+        let is_new = plugins.insert(name.to_owned(), PathBuf::from(path)).is_none();
+        if name.is_empty() || path.is_empty() || !is_new {
+            return Err(bad());
+        }
+    }
+    Ok(plugins)
 }
 
 #[cfg(unix)]
@@ -214,9 +260,26 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_platform_is_an_error() {
-        let error = with(&[("OXIDAX_PLATFORM", "gpuu")]).unwrap_err().to_string();
+    fn a_misspelt_platform_is_an_error_of_the_search() {
+        let config = with(&[("OXIDAX_PLATFORM", "gpuu")]).unwrap();
+        assert_eq!((config.platform, config.other_platform.as_deref()), (None, Some("gpuu")));
+        let request = crate::Request::default();
+        let found = crate::find_or_install(&request, &config, &mut crate::Silent);
+        let error = found.unwrap_err().to_string();
         assert_eq!(error, "OXIDAX_PLATFORM is `gpuu`, expected cpu, tpu or cuda");
+    }
+
+    #[test]
+    fn named_plugins_are_pairs() {
+        const NAME: &str = "PJRT_NAMES_AND_LIBRARY_PATHS";
+        let config = with(&[(NAME, "xpu:/opt/xpu.so, npu:/opt/npu.json")]).unwrap();
+        let plugins: Vec<_> = config.named_plugins.iter().collect();
+        assert_eq!(plugins[0], (&"npu".to_owned(), &PathBuf::from("/opt/npu.json")));
+        assert_eq!(plugins[1], (&"xpu".to_owned(), &PathBuf::from("/opt/xpu.so")));
+        for wrong in ["xpu", ":/opt/xpu.so", "xpu:", "a:/x.so,,b:/y.so", "a:/x.so,a:/y.so"] {
+            let error = with(&[(NAME, wrong)]).unwrap_err().to_string();
+            assert!(error.contains(wrong) && error.contains("NAME:PATH"), "{error}");
+        }
     }
 
     #[test]

@@ -149,6 +149,9 @@ pub fn find_or_install(
             .ok_or_else(|| Error::PlatformUnclear { path: path.clone() })?;
         return named_file(platform, path, "the caller", Origin::Caller);
     }
+    if request.platform.is_none() {
+        config.check_platform()?;
+    }
     let choice = choose_platform(request.platform, config);
     let platform = choice.platform();
     match (find_or_explain(platform, config, progress)?, choice) {
@@ -176,6 +179,9 @@ pub fn find_usable(
     config: &Config,
     progress: &mut dyn Progress,
 ) -> Result<PluginFile, Error> {
+    if request.platform.is_none() {
+        config.check_platform()?;
+    }
     let choice = choose_platform(request.platform, config);
     let is_named = request.path.is_none() && matches!(choice, Choice::Named(_));
     if is_named {

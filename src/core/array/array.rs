@@ -133,7 +133,7 @@ impl Array {
             let loc = Loc::caller();
             return Err(throw::op_error(OpErrorKind::Shape, "from_slice", message, loc));
         }
-        backend().put(bytes, &aval)
+        Loc::caller().scope(|| backend().put(bytes, &aval))
     }
 
     /// Returns the type: dtype, shape and weakness.

@@ -1,6 +1,7 @@
 //! [`Device`]: the description of a device.
 
 use super::placement::DeviceId;
+use super::platform_id::PlatformId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -8,23 +9,25 @@ use std::sync::Arc;
 
 /// A device of this process, or of another process of the same program.
 ///
-/// Two are equal if their ids are. Prints as `cpu:3`. [`devices`](crate::parallel::devices()) lists
-/// them.
+/// Two are equal if their platforms and numbers are. Prints as `cpu:3`.
+/// [`devices`](crate::parallel::devices()) lists them.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<Facts>);
 
 #[derive(Clone, Debug)]
 struct Facts {
-    id: i32,
+    id: DeviceId,
     process_index: i32,
     slice_index: i64,
-    platform: String,
     kind: String,
     local: bool,
     absent: bool,
 }
 
 impl Device {
+    /// Platform of the devices of a mesh made without devices.
+    pub(crate) const ABSENT: &str = "absent";
+
     /// Creates a description. `local` devices belong to this process.
     pub(crate) fn new(
         id: i32,
@@ -33,9 +36,9 @@ impl Device {
         kind: &str,
         local: bool,
     ) -> Device {
-        let (platform, kind) = (platform.to_string(), kind.to_string());
+        let (id, kind) = (DeviceId(id, PlatformId::of(platform)), kind.to_string());
         let (slice_index, absent) = (0, false);
-        Device(Arc::new(Facts { id, process_index, slice_index, platform, kind, local, absent }))
+        Device(Arc::new(Facts { id, process_index, slice_index, kind, local, absent }))
     }
 
     /// Returns this device in another slice.
@@ -53,9 +56,10 @@ impl Device {
         self.0.absent
     }
 
-    /// Returns the id, unique among the devices of all processes.
+    /// Returns the id: a number that is unique among the platform's devices in all processes, and
+    /// the platform.
     pub fn id(&self) -> DeviceId {
-        DeviceId(self.0.id)
+        self.0.id
     }
 
     /// Returns the index of the process that the device belongs to.
@@ -69,9 +73,9 @@ impl Device {
         self.0.slice_index
     }
 
-    /// Returns the platform: `cpu`, `cuda` or `tpu`.
+    /// Returns the platform: `cpu`, `cuda`, `tpu`, or the name of a registered plugin.
     pub fn platform(&self) -> &str {
-        &self.0.platform
+        self.0.id.platform()
     }
 
     /// Returns the plugin's name for the device type, such as `TPU v5 lite`.
@@ -103,7 +107,7 @@ impl Hash for Device {
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.platform(), self.id())
+        self.id().fmt(f)
     }
 }
 
@@ -117,7 +121,9 @@ impl Serialize for Device {
 impl<'de> Deserialize<'de> for Device {
     /// Returns a device with only an id, as programs print it.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Device, D::Error> {
-        let id = i32::deserialize(deserializer)?;
-        Ok(Device::new(id, 0, "device", "", false))
+        let id = DeviceId::deserialize(deserializer)?;
+        let absent = id.platform() == Device::ABSENT;
+        let (process_index, slice_index, kind, local) = (0, 0, String::new(), false);
+        Ok(Device(Arc::new(Facts { id, process_index, slice_index, kind, local, absent })))
     }
 }

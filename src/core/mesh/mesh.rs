@@ -199,7 +199,7 @@ impl Mesh {
             axes.into_iter().map(|(name, size)| (name.into(), size)).collect();
         let count = axes.iter().map(|(_, size)| size).product::<usize>().min(1 << 20) as i32;
         let devices: Vec<Device> =
-            (0..count).map(|id| Device::new(id, 0, "absent", "", false).absent()).collect();
+            (0..count).map(|id| Device::new(id, 0, Device::ABSENT, "", false).absent()).collect();
         Mesh::new(devices, axes)
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod device;
 pub(crate) mod mesh;
 pub(crate) mod partition;
 mod placement;
+mod platform_id;
 pub(crate) mod sharding_rule;
 pub(crate) mod varying;
 
@@ -17,6 +18,8 @@ pub use device::Device;
 pub use mesh::Mesh;
 pub(crate) use partition::leaf_error;
 pub use partition::{AxisSpec, NamedSharding, PartitionSpec};
+pub(crate) use placement::is_platform_name;
 pub use placement::{DeviceId, Placement};
+pub(crate) use platform_id::PlatformId;
 pub use sharding_rule::ShardingRule;
 pub use varying::Varying;

@@ -1,6 +1,6 @@
 //! [`TraceScope`]: the scoped settings that traced programs depend on.
 
-use crate::core::types::precision::{MATMUL_PRECISION, Precision};
+use crate::core::types::precision::Precision;
 
 /// The values of the `keyed` settings while a function is traced. A cache of traced programs has it
 /// in its key.
@@ -12,6 +12,6 @@ pub(crate) struct TraceScope {
 impl TraceScope {
     /// Returns the values in force on this thread.
     pub(crate) fn current() -> TraceScope {
-        TraceScope { precision: MATMUL_PRECISION.key() }
+        TraceScope { precision: Precision::in_force() }
     }
 }

@@ -2,12 +2,14 @@
 
 use crate::core::scoped::scoped;
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The precision with which an accelerator multiplies floats. CPUs always use full precision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Precision {
-    /// The precision of the enclosing [`with_matmul_precision`], or else the fastest: for `f32`
-    /// operands one `bf16` pass on TPUs, TF32 on GPUs.
+    /// The precision of the enclosing [`with_matmul_precision`], else that of the
+    /// [process](crate::config::ProcessConfig::default_matmul_precision), else the fastest: for
+    /// `f32` operands one `bf16` pass on TPUs, TF32 on GPUs.
     #[default]
     Default,
     /// Three `bf16` passes on TPUs, TF32 on GPUs.
@@ -28,15 +30,37 @@ impl Precision {
     /// Returns `precisions`, or the precision in force if both are the default.
     pub(crate) fn or_scoped(precisions: [Precision; 2]) -> [Precision; 2] {
         match precisions {
-            [Precision::Default, Precision::Default] => [MATMUL_PRECISION.get(); 2],
+            [Precision::Default, Precision::Default] => [Precision::in_force(); 2],
             precisions => precisions,
         }
     }
+
+    /// Returns the default precision of matrix products on this thread.
+    pub(in crate::core) fn in_force() -> Precision {
+        MATMUL_PRECISION.key().unwrap_or_else(Precision::of_process)
+    }
+
+    /// Returns the default precision of the process.
+    pub(crate) fn of_process() -> Precision {
+        match OF_PROCESS.load(Ordering::Relaxed) {
+            1 => Precision::High,
+            2 => Precision::Highest,
+            _ => Precision::Default,
+        }
+    }
+
+    /// Sets the default precision of the process.
+    pub(crate) fn set_of_process(self) {
+        OF_PROCESS.store(self as u8, Ordering::Relaxed);
+    }
 }
 
+/// The default precision of the process, as a number.
+static OF_PROCESS: AtomicU8 = AtomicU8::new(Precision::Default as u8);
+
 scoped!(
-    /// The default precision of matrix products on this thread.
-    keyed pub(in crate::core) static MATMUL_PRECISION: Precision = Precision::Default
+    /// The precision set on this thread by `with_matmul_precision`.
+    keyed static MATMUL_PRECISION: Option<Precision> = None
 );
 
 /// Runs `f` with `precision` as the default of matrix products and convolutions on this thread.
@@ -55,5 +79,5 @@ scoped!(
 /// ```
 #[doc(alias = "default_matmul_precision")]
 pub fn with_matmul_precision<R>(precision: Precision, f: impl FnOnce() -> R) -> R {
-    MATMUL_PRECISION.scope(precision, f)
+    MATMUL_PRECISION.scope(Some(precision), f)
 }

@@ -159,7 +159,7 @@ mod tpu {
         let read = Compiled::<(Array,), Array>::deserialize(&bytes, &x, &x);
         let error = read.unwrap_err().to_string();
         assert!(error.contains("square: this program does not run here"), "{error}");
-        assert!(error.contains("compiled for tpu, this process runs on cpu"), "{error}");
+        assert!(error.contains("it was compiled for tpu: this host has no TPU"), "{error}");
     }
 
     /// Twelve layers whose activations are stored for the derivative.

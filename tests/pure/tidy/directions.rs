@@ -36,6 +36,8 @@ const FOLDERS: &[(&str, &[&str])] = &[
             "parallel",
         ],
     ),
+    // Settings of the process that belong to several folders.
+    ("config", &["core", "runtime", "parallel", "jit"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
     ("debug", &["core", "primitives"]),
     // A sampler is staged as one program even at the top level.
