@@ -157,7 +157,11 @@ impl Executable {
         let runtime = match platform_named(&machine.platform).and_then(runtime_of) {
             Ok(runtime) => runtime,
             Err(error) => {
-                return refuse(&format!("it was compiled for {}: {error}", machine.platform));
+                let reason = match error {
+                    Error::Plugin(message) => message,
+                    other => other.to_string(),
+                };
+                return refuse(&format!("it was compiled for {}: {reason}", machine.platform));
             }
         };
         if let Some(reason) = machine.mismatch(&Machine::current(runtime)?) {
