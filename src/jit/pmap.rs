@@ -2,9 +2,10 @@
 
 use super::error::CallError;
 use super::jit::{Jit, jit};
+use super::lowered::Lowered;
 use super::stats::JitStats;
 use crate::core::{
-    Array, AxisSpec, Device, Loc, Mesh, OpErrorKind, PartitionSpec, leaf_error, trace,
+    Array, AxisSpec, Device, Error, Loc, Mesh, OpErrorKind, PartitionSpec, leaf_error, trace,
 };
 use crate::parallel::MapRegion;
 use crate::primitives::reshape;
@@ -12,8 +13,8 @@ use crate::primitives::rules::resolve_axis;
 use crate::runtime::devices;
 use crate::transforms::{IntoMappedAxes, MappedAxes};
 use crate::tree::{
-    Arg, Args, Arguments, Function, Transformed, Tree, TreeDef, for_each_arity, leaves_of, rebuild,
-    rooted,
+    Arg, Args, Arguments, Example, Function, Transformed, Tree, TreeDef, for_each_arity, leaves_of,
+    rebuild, rooted,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -106,6 +107,13 @@ impl<'f, A: Args, O: Tree> PMap<'f, A, O> {
     #[must_use]
     pub fn devices(mut self, devices: impl AsRef<[Device]>) -> Self {
         self.mapped.devices = Some(devices.as_ref().to_vec());
+        self
+    }
+
+    /// Sets the function's name in logs, errors and profiles, which show it as `pmap(name)`.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        self.mapped.name = name.into();
         self
     }
 
@@ -281,6 +289,21 @@ macro_rules! calls {
                 $($value: $param),*
             ) -> Result<O, CallError<<($($name,)*) as Args>::Returned>> {
                 self.compiled().call($($value),*)
+            }
+
+            /// Traces and lowers the function for arguments of these types, without running it.
+            /// See [`Jit`]'s `lower`. An array on devices is passed as it will be in calls, since
+            /// its placement is part of the program.
+            ///
+            /// # Errors
+            /// As `call`, except those of the compiler and of execution.
+            #[track_caller]
+            #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
+            pub fn lower(
+                &self,
+                $($value: impl Example<$name>),*
+            ) -> Result<Lowered<($($name,)*), O>, Error> {
+                self.compiled().lower_arguments(&($($value.example(),)*))
             }
         }
     };

@@ -5,6 +5,7 @@ use super::default_device::default_device;
 use super::device_buffer::concrete;
 use super::executable::Executable;
 use super::live_arrays::is_tracked;
+use super::memory_report::{HeldValues, is_out_of_memory};
 use super::placement::{committed_placement, is_committed};
 use super::recompiles::Recompiles;
 use super::scratch::{NonDonatable, Scratch};
@@ -178,7 +179,8 @@ impl Backend for Evaluator {
             (Some(bytes), [result]) => Ok(vec![put_on_default_device(&bytes, result)?]),
             _ => self.apply_compiled(primitive, operands, results, loc),
         };
-        let outputs = if is_tracked() { loc.scope(evaluate) } else { evaluate() }?;
+        let outputs = if is_tracked() { loc.scope(evaluate) } else { evaluate() };
+        let outputs = outputs.map_err(|error| error.at(loc))?;
         let Some(check) = nan_check() else { return Ok(outputs) };
         let Some(value) = introduced(check, operands, &outputs)? else { return Ok(outputs) };
         // A primitive that holds programs is interpreted, to find the operation inside.
@@ -209,7 +211,8 @@ impl Backend for Evaluator {
             Loc::scoped().or(loc).scope(evaluate)
         } else {
             evaluate()
-        }?;
+        };
+        let outputs = outputs.map_err(|error| with_values(error, executable.value(), program))?;
         locate_nan(program, arguments, &outputs)?;
         Ok(outputs)
     }
@@ -241,14 +244,27 @@ impl Evaluator {
             operands: operands.iter().map(|operand| operand.aval().clone()).collect(),
             placements: placements.clone(),
         };
+        let program = |key: &OperationKey| single_operation(key, results.clone(), loc);
         let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
-            let program = single_operation(key, results, loc);
+            let program = program(key);
             self.recompiles.note(&program, loc);
             let plan = key.placements.plan(primitive.name(), &program)?;
             Executable::compile(&program, primitive.name(), &plan)
         })?;
         let avals = || operands.iter().map(|operand| operand.aval().clone()).collect();
-        execute(operation.value(), operands.iter().copied(), avals)
+        let outputs = execute(operation.value(), operands.iter().copied(), avals);
+        outputs.map_err(|error| {
+            let program = program(operation.key());
+            with_values(error, operation.value(), &program)
+        })
+    }
+}
+
+/// Adds the largest values of `program` to an error of exhausted memory.
+fn with_values(error: Error, executable: &Executable, program: &Program) -> Error {
+    match is_out_of_memory(&error) {
+        true => executable.with_memory_report(error, HeldValues::Program(program)),
+        false => error,
     }
 }
 

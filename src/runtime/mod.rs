@@ -20,8 +20,10 @@ mod disk_cache;
 mod evaluator;
 mod executable;
 mod hlo_sharding;
+mod host_blocks;
 mod live_arrays;
 mod lowering_target;
+mod memory_report;
 mod memory_stats;
 mod placement;
 mod processes;
@@ -30,6 +32,8 @@ mod registered_plugins;
 mod scratch;
 mod serialized;
 mod sharded_buffer;
+#[cfg(feature = "distributed")]
+mod shared_programs;
 mod topology;
 mod topology_executable;
 mod transfer;
@@ -43,7 +47,7 @@ pub(crate) use compile_scope::CompileScope;
 pub use compile_scope::disable_most_optimizations;
 pub use compiler_report::{CompilerReport, MemoryAnalysis};
 #[cfg(feature = "distributed")]
-pub(crate) use config::cluster_variables;
+pub(crate) use config::{cluster_variables, host_has_tpu};
 pub use cuda::{CudaAllocator, CudaOptions};
 pub(crate) use default_device::{
     configured_device, default_device, set_default_device, with_default_device,
@@ -60,6 +64,7 @@ pub(crate) use executable::Executable;
 pub use live_arrays::LiveArray;
 pub(crate) use live_arrays::{is_tracked, live_arrays, set_tracked};
 pub(crate) use lowering_target::lowering_target;
+pub(crate) use memory_report::{HeldValues, is_out_of_memory};
 pub use memory_stats::MemoryStats;
 pub(crate) use memory_stats::memory_stats;
 pub use oxidax_cache::Settings;
@@ -73,7 +78,14 @@ pub use registered_plugins::{PluginOption, PluginOptions};
 pub(crate) use scratch::{NonDonatable, Scratch};
 pub(crate) use serialized::{ProgramHeader, SerializedProgram, digest};
 pub use sharded_buffer::Shard;
-pub(crate) use sharded_buffer::addressable_shards;
+pub(crate) use sharded_buffer::{HostShard, addressable_shards, host_shards};
+#[cfg(all(test, feature = "distributed"))]
+pub(crate) use shared_programs::{
+    Ballot, Participant, VotesFailed, load_or_compile, tests::TestProgram,
+};
 pub use topology::Topology;
 pub(crate) use topology_executable::TopologyExecutable;
-pub(crate) use transfer::{array_from_shards, put_process_local, transfer, with_default_sharding};
+pub(crate) use transfer::{
+    array_from_shards, host_local, put_host_local, put_process_local, transfer,
+    with_default_sharding,
+};

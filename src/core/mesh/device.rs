@@ -19,9 +19,27 @@ struct Facts {
     id: DeviceId,
     process_index: i32,
     slice_index: i64,
+    coordinates: Vec<i64>,
+    core_on_chip: i64,
     kind: String,
     local: bool,
     absent: bool,
+}
+
+impl Facts {
+    /// Returns what is known of a device from its id alone.
+    fn of(id: DeviceId) -> Facts {
+        Facts {
+            id,
+            process_index: 0,
+            slice_index: 0,
+            coordinates: Vec::new(),
+            core_on_chip: 0,
+            kind: String::new(),
+            local: false,
+            absent: false,
+        }
+    }
 }
 
 impl Device {
@@ -36,9 +54,17 @@ impl Device {
         kind: &str,
         local: bool,
     ) -> Device {
-        let (id, kind) = (DeviceId(id, PlatformId::of(platform)), kind.to_string());
-        let (slice_index, absent) = (0, false);
-        Device(Arc::new(Facts { id, process_index, slice_index, kind, local, absent }))
+        Device(Arc::new(Facts {
+            process_index,
+            kind: kind.to_string(),
+            local,
+            ..Facts::of(DeviceId(id, PlatformId::of(platform)))
+        }))
+    }
+
+    /// Returns this device with its chip's coordinates in the slice and its index on the chip.
+    pub(crate) fn at(self, coordinates: Vec<i64>, core_on_chip: i64) -> Device {
+        Device(Arc::new(Facts { coordinates, core_on_chip, ..Arc::unwrap_or_clone(self.0) }))
     }
 
     /// Returns this device in another slice.
@@ -71,6 +97,18 @@ impl Device {
     /// Devices of one slice have fast links to each other.
     pub fn slice_index(&self) -> i64 {
         self.0.slice_index
+    }
+
+    /// Returns the coordinates of the device's chip in its TPU slice: x, y and z. Empty on other
+    /// platforms.
+    #[doc(alias = "coords")]
+    pub fn coordinates(&self) -> &[i64] {
+        &self.0.coordinates
+    }
+
+    /// Returns the index of the device on its chip, 0 if the chip is one device.
+    pub fn core_on_chip(&self) -> i64 {
+        self.0.core_on_chip
     }
 
     /// Returns the platform: `cpu`, `cuda`, `tpu`, or the name of a registered plugin.
@@ -123,7 +161,6 @@ impl<'de> Deserialize<'de> for Device {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Device, D::Error> {
         let id = DeviceId::deserialize(deserializer)?;
         let absent = id.platform() == Device::ABSENT;
-        let (process_index, slice_index, kind, local) = (0, 0, String::new(), false);
-        Ok(Device(Arc::new(Facts { id, process_index, slice_index, kind, local, absent })))
+        Ok(Device(Arc::new(Facts { absent, ..Facts::of(id) })))
     }
 }

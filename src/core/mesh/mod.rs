@@ -11,6 +11,7 @@ pub(crate) mod partition;
 mod placement;
 mod platform_id;
 pub(crate) mod sharding_rule;
+mod torus;
 pub(crate) mod varying;
 
 pub use communication::{Collective, Communication};
