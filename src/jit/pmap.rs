@@ -32,6 +32,8 @@ struct PMapped<'f, A, O> {
     in_axes: MappedAxes,
     out_axes: MappedAxes,
     devices: Option<Vec<Device>>,
+    /// The call of [`pmap`], which errors name.
+    loc: Loc,
 }
 
 impl<A, O> Clone for PMapped<'_, A, O> {
@@ -43,6 +45,7 @@ impl<A, O> Clone for PMapped<'_, A, O> {
             in_axes: self.in_axes.clone(),
             out_axes: self.out_axes.clone(),
             devices: self.devices.clone(),
+            loc: self.loc,
         }
     }
 }
@@ -63,6 +66,7 @@ impl<A, O> Clone for PMapped<'_, A, O> {
 /// assert_eq!(y.to_vec::<f32>()?, [-2.0, -1.0, 3.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[track_caller]
 pub fn pmap<'f, A: Args, M: 'f, F>(f: F) -> PMap<'f, A, F::Output>
 where
     F: Function<A, M> + Send + Sync + 'f,
@@ -74,6 +78,7 @@ where
         in_axes: MappedAxes::All(Some(0)),
         out_axes: MappedAxes::All(Some(0)),
         devices: None,
+        loc: Loc::caller(),
     };
     PMap { mapped, compiled: OnceLock::new() }
 }
@@ -136,7 +141,7 @@ impl<A: Args, O: Tree> Function<A, Transformed> for PMapped<'_, A, O> {
 
     #[track_caller]
     fn apply(&self, arguments: A) -> O {
-        let loc = Loc::caller();
+        let loc = self.loc;
         let refs = arguments.refs();
         let (leaves, structure) =
             (leaves_of(&Arguments::<A>(refs)), TreeDef::of(&Arguments::<A>(refs)));

@@ -74,6 +74,8 @@ fn invalid_axes_are_errors() {
         error.contains("$[0] has 9 examples, one for each device, and there are 8 devices"),
         "{error}"
     );
+    let line = line!() - 6;
+    assert!(error.contains(&format!("pmapped.rs:{line}:")), "{error}");
     let error = f.call(counting(&[8]), counting(&[4])).unwrap_err().to_string();
     assert!(error.contains("$[1], f32[4], has 4 examples, $[0] has 8"), "{error}");
     let none = pmap(|x: Array| x).in_axes([None]);
