@@ -2,9 +2,12 @@
 
 use crate::core::{Array, Device, Error, Kind, NamedSharding, Placement};
 use crate::runtime::{
-    self, CudaOptions, HostShard, LiveArray, MemoryStats, PluginOptions, Shard, addressable_shards,
-    host_shards, placement_of,
+    self, CudaOptions, LiveArray, MemoryStats, PluginOptions, Shard, addressable_shards,
+    placement_of,
 };
+#[cfg(feature = "checkpoint")]
+use crate::runtime::{HostShard, host_shards};
+#[cfg(feature = "checkpoint")]
 use std::ops::Range;
 use std::path::Path;
 
@@ -278,6 +281,7 @@ impl Array {
     ///
     /// # Errors
     /// `Runtime` if the computation of the array failed.
+    #[cfg(feature = "checkpoint")]
     pub(crate) fn host_shards(
         &self,
         is_wanted: &dyn Fn(&[Range<usize>]) -> bool,

@@ -78,7 +78,9 @@ pub use registered_plugins::{PluginOption, PluginOptions};
 pub(crate) use scratch::{NonDonatable, Scratch};
 pub(crate) use serialized::{ProgramHeader, SerializedProgram, digest};
 pub use sharded_buffer::Shard;
-pub(crate) use sharded_buffer::{HostShard, addressable_shards, host_shards};
+pub(crate) use sharded_buffer::addressable_shards;
+#[cfg(feature = "checkpoint")]
+pub(crate) use sharded_buffer::{HostShard, host_shards};
 #[cfg(all(test, feature = "distributed"))]
 pub(crate) use shared_programs::{
     Ballot, Participant, VotesFailed, load_or_compile, tests::TestProgram,

@@ -180,6 +180,7 @@ impl Buffer for ShardedBuffer {
 }
 
 /// The range of a shard's indices along each axis, and its bytes on the host.
+#[cfg(feature = "checkpoint")]
 pub(crate) type HostShard = (Vec<Range<usize>>, Vec<u8>);
 
 /// Copies the distinct local shards of an array whose indices `is_wanted` accepts to the host, in
@@ -187,6 +188,7 @@ pub(crate) type HostShard = (Vec<Range<usize>>, Vec<u8>);
 ///
 /// # Errors
 /// `Runtime`.
+#[cfg(feature = "checkpoint")]
 pub(crate) fn host_shards(
     buffer: &Arc<dyn Buffer>,
     aval: &Aval,

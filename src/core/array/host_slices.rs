@@ -36,6 +36,7 @@ fn for_each_run(
 
 impl Shape {
     /// Calls `visit` with offset and length of every contiguous run of bytes of a slice, in order.
+    #[cfg(feature = "checkpoint")]
     pub(crate) fn for_each_run(
         &self,
         ranges: &[Range<usize>],
