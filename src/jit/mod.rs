@@ -26,7 +26,8 @@ mod tree_description;
 
 pub use crate::core::Collective;
 pub use crate::runtime::{
-    Collectives, CompiledCollective, CompilerReport, MemoryAnalysis, disable_most_optimizations,
+    Collectives, CompiledCollective, CompilerOptions, CompilerReport, EffortLevel, Fusion,
+    MemoryAnalysis, OptionValue, SourceLocation, disable_most_optimizations,
 };
 pub use compiled::Compiled;
 pub use error::CallError;

@@ -3,6 +3,7 @@
 use super::client::{Runtime, runtime};
 use super::compile_error::compile_error;
 use super::compile_scope::optimizes;
+use super::compiler_options::CompilerOptions;
 use super::device_buffer::array_type;
 use super::disk_cache::{self, Request};
 use super::executable::{Executable, OutputPlacement};
@@ -23,7 +24,7 @@ impl Executable {
     pub(crate) fn compile(program: &Program, name: &str, plan: &Plan) -> Result<Executable, Error> {
         let module = Executable::lower(program, name, plan, LowerOptions::default())?;
         let results = program.avals_out().into_iter().map(Arc::new).collect();
-        Executable::load(program, name, &module, results, plan)
+        Executable::load(program, name, &module, results, plan, &CompilerOptions::default())
     }
 
     /// Lowers a program for the platform of this process.
@@ -51,6 +52,7 @@ impl Executable {
         module: &StableHloModule,
         results: Vec<Arc<Aval>>,
         plan: &Plan,
+        compiler_options: &CompilerOptions,
     ) -> Result<Executable, Error> {
         let runtime = runtime()?;
         if runtime.platform == "tpu" && module.transfers_to_host {
@@ -67,11 +69,16 @@ impl Executable {
         let inputs = plan.input_placements(&target, avals.len());
         let device_avals = Executable::device_avals(&avals, &inputs)?;
         let parameters = device_avals.iter().map(array_type).collect::<Result<_, _>>();
+        let options = compiler_options.apply(name, target_options(runtime, &target))?;
         let (loaded, from_disk) = parameters
             .and_then(|parameters| {
-                compile_or_load(runtime, name, module, ExecutableSignature { parameters }, &target)
+                let signature = ExecutableSignature { parameters };
+                compile_or_load(runtime, name, module, signature, options, &target)
             })
             .map_err(|error| {
+                if let Some(refused) = compiler_options.refused(name, &error) {
+                    return refused;
+                }
                 let devices = target.mesh().map_or(1, |mesh| mesh.devices().len());
                 compile_error(name, &error, (program, &module.text), devices)
             })?;
@@ -161,6 +168,14 @@ fn device_options(runtime: &Runtime, id: DeviceId) -> CompileOptions {
     with_platform_overrides(&runtime.platform, CompileOptions::on_device(id.0))
 }
 
+/// Returns the compile options of the platform for a device or mesh.
+fn target_options(runtime: &Runtime, target: &Placement) -> CompileOptions {
+    match target {
+        Placement::Device(id) => device_options(runtime, *id),
+        Placement::Mesh(sharding) => mesh_options(&runtime.platform, sharding.mesh()),
+    }
+}
+
 fn with_platform_overrides(platform: &str, options: CompileOptions) -> CompileOptions {
     let options = match platform {
         "cpu" | "cuda" if !optimizes() => {
@@ -182,15 +197,10 @@ fn compile_or_load(
     name: &str,
     module: &StableHloModule,
     signature: ExecutableSignature,
+    options: CompileOptions,
     target: &Placement,
 ) -> oxidax_pjrt::Result<(LoadedExecutable, bool)> {
-    let (options, is_local) = match target {
-        Placement::Device(id) => (device_options(runtime, *id), true),
-        Placement::Mesh(sharding) => {
-            let mesh = sharding.mesh();
-            (mesh_options(&runtime.platform, mesh), mesh.is_local())
-        }
-    };
+    let is_local = target.mesh().is_none_or(Mesh::is_local);
     // The compilers of a program over several processes communicate. If one process loaded the
     // program from its cache, the others would wait for it forever.
     let cacheable = is_local && !module.calls_host;

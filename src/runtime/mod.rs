@@ -11,6 +11,7 @@ mod collectives;
 mod compile;
 mod compile_error;
 mod compile_scope;
+mod compiler_options;
 mod compiler_report;
 mod config;
 mod cuda;
@@ -34,6 +35,7 @@ pub(crate) use client::{set_cpu_devices, set_cuda_options};
 pub use collectives::{Collectives, CompiledCollective};
 pub(crate) use compile_scope::CompileScope;
 pub use compile_scope::disable_most_optimizations;
+pub use compiler_options::CompilerOptions;
 pub use compiler_report::{CompilerReport, MemoryAnalysis};
 #[cfg(feature = "distributed")]
 pub(crate) use config::cluster_variables;
@@ -49,6 +51,7 @@ pub(crate) use evaluator::{
 pub(crate) use executable::Executable;
 pub(crate) use lowering_target::lowering_target;
 pub use oxidax_cache::Settings;
+pub use oxidax_pjrt::{EffortLevel, Fusion, OptionValue, SourceLocation};
 pub(crate) use placement::{
     committed_placement, default_device, device_by_id, devices, placement_of, platform,
     with_default_device,
