@@ -1,14 +1,16 @@
 //! Checks inside compiled programs.
 
+use super::fields::Fields;
 use super::format::Format;
-use super::host::run_or_bind;
+use super::host::{CallbackOptions, HostCall, run_or_bind};
 use crate::core::{Array, DType, HostFunction, Loc, OpErrorKind, RuleError, throw_operands, trace};
-use crate::primitives::{ArrayLike, ArrayList, references};
+use crate::primitives::{ArrayLike, CallbackFailure};
 
 /// Fails the program with `message` if an element of `condition` is false. Placeholders in the
-/// message stand for `arrays`, as in [`print`](super::print); `()` stands for none.
+/// message stand for `fields`, as in [`print`](super::print()); `()` stands for none.
 ///
-/// The call that runs the program returns the error, with the line of this check. That call's
+/// The call that runs the program waits for the device and returns the error, with the line of this
+/// check. In `shard_map` and `pmap` each device checks its shards. That call's
 /// outputs and donated arguments are lost: pass arguments by reference if they must survive.
 ///
 /// Throws `Op` if `condition` is not boolean or the message does not match the arrays.
@@ -24,18 +26,20 @@ use crate::primitives::{ArrayLike, ArrayList, references};
 /// ```
 #[doc(alias = "checkify")]
 #[track_caller]
-pub fn check<F>(condition: impl ArrayLike, message: &str, arrays: impl ArrayList<F>) {
-    check_all(&condition.to_array(), message, &references(&arrays.into_arrays()));
+pub fn check<F>(condition: impl ArrayLike, message: &str, fields: impl Fields<F>) {
+    let (names, arrays): (Vec<String>, Vec<Array>) = fields.into_fields().into_iter().unzip();
+    let arrays: Vec<&Array> = arrays.iter().collect();
+    check_all(&condition.to_array(), message, &names, &arrays);
 }
 
 #[track_caller]
-fn check_all(condition: &Array, message: &str, arrays: &[&Array]) {
+fn check_all(condition: &Array, message: &str, names: &[String], arrays: &[&Array]) {
     let loc = Loc::caller();
     if condition.dtype() != DType::Bool {
         let error = RuleError::dtype(format!("needs a bool condition, got {}", condition.aval()));
         throw_operands("check", error, &[condition]);
     }
-    let parsed = match Format::parse(message, arrays.len()) {
+    let parsed = match Format::parse(message, names) {
         Ok(parsed) => parsed,
         Err(message) => throw_operands("check", RuleError::value(message), arrays),
     };
@@ -51,7 +55,11 @@ fn check_all(condition: &Array, message: &str, arrays: &[&Array]) {
     });
     let mut operands = vec![condition];
     operands.extend_from_slice(arrays);
-    run_or_bind("check", function, Vec::new(), true, &operands);
+    let call = HostCall {
+        failure: CallbackFailure::AtCall,
+        ..HostCall::with_effects("check", function, CallbackOptions::default())
+    };
+    run_or_bind(call, &operands);
 }
 
 /// The type that identifies checking closures.

@@ -1,5 +1,6 @@
 //! Compilation: from a program and its plan to an [`Executable`].
 
+use super::callbacks::host_transfers;
 use super::client::{Runtime, runtime};
 use super::compile_error::compile_error;
 use super::compile_scope::optimizes;
@@ -55,10 +56,6 @@ impl Executable {
         compiler_options: &CompilerOptions,
     ) -> Result<Executable, Error> {
         let runtime = runtime()?;
-        if runtime.platform == "tpu" && module.transfers_to_host {
-            let message = format!("{name}: callbacks from a TPU to the host do not run yet");
-            return Err(Error::Compile { message, dump: None });
-        }
         refuse_absent(name, plan)?;
         let committed = plan.target.is_some();
         let target = match &plan.target {
@@ -96,7 +93,10 @@ impl Executable {
             results,
             inputs,
             outputs: OutputPlacement { target, committed, shardings },
-            ordered: program.effects() == Effects::Ordered,
+            waits: program.effects() == Effects::Ordered || module.facts.waits,
+            has_unordered_effects: program.effects() == Effects::Unordered,
+            host_transfers: host_transfers(&module.facts),
+            host_functions: module.facts.host_functions.clone(),
             from_disk,
             calls_host: module.calls_host,
             _closures: program.is_opaque().then(|| program.clone()),

@@ -17,6 +17,7 @@ mod config;
 mod cuda;
 mod device_buffer;
 mod disk_cache;
+mod effects;
 mod evaluator;
 mod executable;
 mod hlo_sharding;
@@ -43,6 +44,7 @@ pub use cuda::{CudaAllocator, CudaOptions};
 pub(crate) use device_buffer::{any_deleted, is_deleted};
 pub use disk_cache::DiskCacheStats;
 pub(crate) use disk_cache::{disk_settings, disk_stats, set_disk};
+pub use effects::effects_barrier;
 pub use evaluator::CacheCounts;
 pub(crate) use evaluator::{
     backend, is_nan_checked, locate_nan, operation_counts, program_counts, set_eager_limits,

@@ -135,7 +135,7 @@ impl Executable {
             committed: *committed,
             inputs: self.inputs.iter().filter_map(Placement::sharding).map(spec_of).collect(),
             outputs: shardings.iter().map(spec_of).collect(),
-            ordered: self.ordered,
+            ordered: self.waits,
         };
         serialized(&self.name, header, self.loaded.executable())
     }
@@ -193,7 +193,10 @@ impl Executable {
             results,
             inputs,
             outputs,
-            ordered: *ordered,
+            waits: *ordered,
+            has_unordered_effects: false,
+            host_functions: Vec::new(),
+            host_transfers: Vec::new(),
             from_disk: false,
             calls_host: false,
             _closures: None,
@@ -226,7 +229,7 @@ impl TopologyExecutable {
             committed: false,
             inputs: plan.inputs.iter().map(spec_of).collect(),
             outputs: outputs.iter().map(spec_of).collect(),
-            ordered: self.ordered,
+            ordered: self.waits,
         };
         serialized(&self.name, header, executable)
     }

@@ -1,5 +1,6 @@
 //! [`Topology`]: devices to compile for that need not be attached.
 
+use super::callbacks;
 use super::client::{runtime_error, slice_index};
 use super::compile::{first_device_options, mesh_options};
 use crate::core::{Device, Error, Mesh};
@@ -299,6 +300,14 @@ impl Topology {
             Some(mesh) => mesh_options(self.platform(), mesh),
             None => first_device_options(self.platform()),
         }
+    }
+
+    /// Registers the custom call of callbacks with the compiler.
+    ///
+    /// # Errors
+    /// Errors of the plugin.
+    pub(super) fn install_callbacks(&self) -> oxidax_pjrt::Result<()> {
+        callbacks::install_for(self.0.topology.plugin(), self.platform())
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct TopologyExecutable {
     pub(super) plan: Plan,
     /// The types of the results.
     pub(super) results: Vec<Arc<Aval>>,
-    pub(super) ordered: bool,
+    pub(super) waits: bool,
     pub(super) calls_host: bool,
 }
 
@@ -39,6 +39,9 @@ impl TopologyExecutable {
         let module =
             passes::lower_with_plan(program, name, target, LowerOptions { donatable: true }, plan)?;
         let plan = on_topology(plan, topology)?;
+        if module.calls_host && !module.transfers_to_host {
+            topology.install_callbacks().map_err(|error| Error::Plugin(error.to_string()))?;
+        }
         let options = compiler_options.apply(name, topology.options(plan.mesh()))?;
         let executable = topology.compile(&module.text, &options).map_err(|error| {
             if let Some(refused) = compiler_options.refused(name, &error) {
@@ -54,7 +57,7 @@ impl TopologyExecutable {
             topology: topology.clone(),
             plan,
             results: program.avals_out().into_iter().map(Arc::new).collect(),
-            ordered: program.effects() == Effects::Ordered,
+            waits: program.effects() == Effects::Ordered || module.facts.waits,
             calls_host: module.calls_host,
         })
     }

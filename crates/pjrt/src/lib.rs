@@ -44,6 +44,7 @@ mod groups;
 mod hlo;
 mod hlo_text;
 mod host;
+mod host_transfer;
 mod key_value;
 mod launch;
 mod libtpu;
@@ -74,6 +75,7 @@ pub use execute::{ExecuteOptions, Results, ShardedResults, SpreadResults, Worksp
 pub use hlo::Instruction;
 pub use hlo_text::{Fusion, SourceLocation};
 pub use host::BufferPlacement;
+pub use host_transfer::{HostTransfer, TransferChannel};
 pub use key_value::KeyValueStore;
 pub use memory::Memory;
 pub use named_value::{NamedValue, PjrtValue};

@@ -1,6 +1,7 @@
 //! Printing of arrays in the style of NumPy.
 
 use crate::core::array::array::Array;
+use crate::core::array::capture;
 use crate::core::array::host_array::HostArray;
 use crate::core::types::dtype::DType;
 use std::fmt;
@@ -25,6 +26,9 @@ impl fmt::Display for Array {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(marked) = capture::mark(self, f) {
+            return marked;
+        }
         if self.is_traced() {
             return write!(f, "{self:?}");
         }
