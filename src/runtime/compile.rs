@@ -11,6 +11,7 @@ use super::executable::{Executable, OutputPlacement};
 use super::hlo_sharding::from_hlo_sharding;
 use super::lowering_target::lowering_target;
 use super::placement::default_device;
+use super::stalls;
 use crate::core::{Aval, DeviceId, Effects, Error, Mesh, NamedSharding, Placement, Program};
 use crate::passes::{self, LowerOptions, Plan, StableHloModule};
 use oxidax_pjrt::{CompileOptions, ExecutableSignature, LoadedExecutable};
@@ -93,6 +94,7 @@ impl Executable {
             results,
             inputs,
             outputs: OutputPlacement { target, committed, shardings },
+            program: stalls::next_program(),
             waits: program.effects() == Effects::Ordered || module.facts.waits,
             has_unordered_effects: program.effects() == Effects::Unordered,
             host_transfers: host_transfers(&module.facts),

@@ -1,9 +1,11 @@
 //! [`DeviceBuffer`]: the elements of an array on one device.
 
 use super::client::runtime_error;
+use super::host_copy::HostCopyCell;
 use super::placement::{shards, single_device};
+use super::stalls::{self, Produced};
 use crate::core::host_function::refuse_inside;
-use crate::core::{Array, Aval, Buffer, DType, DeviceId, Error, Kind};
+use crate::core::{Array, Aval, Buffer, DType, DeviceId, Error, Kind, Loc};
 use oxidax_pjrt::{ArrayType, ElementType, UniqueBuffer};
 use std::any::Any;
 use std::sync::Arc;
@@ -16,12 +18,34 @@ pub(super) struct DeviceBuffer {
     /// True if the array was placed explicitly, or computed from such arrays. Uncommitted arrays
     /// are copied to the devices of the arrays they are combined with.
     pub(super) committed: bool,
+    /// The launch that computes it, if a program does.
+    produced: Option<Produced>,
+    host_copy: HostCopyCell,
+}
+
+impl DeviceBuffer {
+    pub(super) fn new(buffer: UniqueBuffer, device: DeviceId, committed: bool) -> DeviceBuffer {
+        DeviceBuffer { buffer, device, committed, produced: None, host_copy: Default::default() }
+    }
+
+    /// Records the launch that computes the buffer.
+    pub(super) fn produced_by(self, produced: Produced) -> DeviceBuffer {
+        DeviceBuffer { produced: Some(produced), ..self }
+    }
 }
 
 impl Buffer for DeviceBuffer {
     fn read(&self, dst: &mut [u8]) -> Result<(), Error> {
         refuse_inside("reading an array")?;
-        self.buffer.to_host(dst).map_err(|error| runtime_error("reading an array", &error))
+        let read = self.host_copy.read(&self.buffer, dst);
+        read.map_err(|error| runtime_error("reading an array", &error))
+    }
+    fn note_read(&self, loc: Loc) {
+        stalls::note(loc, self.produced, || self.is_ready().unwrap_or(true));
+    }
+    fn copy_to_host_async(&self) -> Result<(), Error> {
+        refuse_inside("copying an array")?;
+        self.host_copy.start(&self.buffer)
     }
     fn ready(&self) -> Result<(), Error> {
         refuse_inside("waiting for an array")?;

@@ -7,6 +7,7 @@ use super::effects;
 use super::placement::is_placed;
 use super::scratch::{NonDonatable, Scratch};
 use super::sharded_buffer::{Launch, ShardedBuffer};
+use super::stalls::Produced;
 use super::transfer::transfer_buffer;
 use crate::core::host_function::{refuse_inside, take_contained_failure};
 use crate::core::{Array, Aval, Buffer, Error, NamedSharding, Placement, Program};
@@ -17,6 +18,8 @@ use std::sync::Arc;
 pub(crate) struct Executable {
     pub(super) loaded: LoadedExecutable,
     pub(super) name: String,
+    /// The number by which launches of it are counted.
+    pub(super) program: usize,
     /// The types of the results.
     pub(super) results: Vec<Arc<Aval>>,
     /// The placement of each argument.
@@ -158,8 +161,10 @@ impl Executable {
         } else {
             self.loaded.execute_in(workspace, count, argument, &options).map_err(failed)?
         };
+        let produced = Produced::by_launch_of(self.program);
         let mut arrays = self.results.iter().zip(outputs).map(|(aval, buffer)| {
-            wrap_result(spare.pop(), aval.clone(), DeviceBuffer { buffer, device, committed })
+            let buffer = DeviceBuffer::new(buffer, device, committed).produced_by(produced);
+            wrap_result(spare.pop(), aval.clone(), buffer)
         });
         Ok(build(&mut arrays))
     }
@@ -193,7 +198,7 @@ impl Executable {
 
     /// Combines the shards that each device returned into arrays.
     fn assemble(&self, launched: SpreadResults, shardings: &[NamedSharding]) -> Vec<Array> {
-        let launch = Arc::new(Launch::new(launched.events));
+        let launch = Arc::new(Launch::new(launched.events, Produced::by_launch_of(self.program)));
         let mut by_device: Vec<_> = launched.results.into_iter().map(Vec::into_iter).collect();
         let mut arrays = Vec::with_capacity(self.results.len());
         for (aval, sharding) in self.results.iter().zip(shardings) {

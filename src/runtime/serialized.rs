@@ -6,6 +6,7 @@ use super::device_buffer::array_type;
 use super::disk_cache;
 use super::executable::{Executable, OutputPlacement};
 use super::placement::default_device;
+use super::stalls;
 use super::topology::Topology;
 use super::topology_executable::TopologyExecutable;
 use crate::core::{Aval, DeviceId, Error, Mesh, NamedSharding, PartitionSpec, Placement};
@@ -193,6 +194,7 @@ impl Executable {
             results,
             inputs,
             outputs,
+            program: stalls::next_program(),
             waits: *ordered,
             has_unordered_effects: false,
             host_functions: Vec::new(),

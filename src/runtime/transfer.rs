@@ -122,7 +122,7 @@ pub(super) fn put_on_default_device(bytes: &[u8], aval: &Aval) -> Result<Array, 
     refuse_inside("copying an array to the device")?;
     let device = default_device()?;
     let buffer = copy_to_device(runtime()?, bytes, aval, &aval.shape, device)?;
-    let buffer = DeviceBuffer { buffer, device, committed: false };
+    let buffer = DeviceBuffer::new(buffer, device, false);
     Ok(Array::concrete(aval.clone(), Arc::new(buffer)))
 }
 
@@ -137,7 +137,7 @@ fn put_on(bytes: &[u8], aval: &Aval, placement: &Placement) -> Result<Array, Err
     let buffer: Arc<dyn Buffer> = match placement {
         Placement::Device(device) => {
             let buffer = copy_to_device(runtime, bytes, aval, &aval.shape, *device)?;
-            Arc::new(DeviceBuffer { buffer, device: *device, committed: true })
+            Arc::new(DeviceBuffer::new(buffer, *device, true))
         }
         Placement::Mesh(sharding) => Arc::new(shard_from_host(runtime, bytes, aval, sharding)?),
     };
@@ -239,7 +239,7 @@ pub(super) fn transfer_buffer(
                 return Ok(buffer.clone());
             }
             let copy = copy_between(runtime()?, &source.buffer, *id)?;
-            Ok(Arc::new(DeviceBuffer { buffer: copy, device: *id, committed: true }))
+            Ok(Arc::new(DeviceBuffer::new(copy, *id, true)))
         }
         (Some(source), Placement::Mesh(sharding)) if sharding.is_replicated() => {
             let runtime = runtime()?;

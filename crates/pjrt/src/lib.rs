@@ -81,7 +81,7 @@ pub use memory::Memory;
 pub use named_value::{NamedValue, PjrtValue};
 pub use plugin::{ApiVersion, Plugin};
 pub use program::{Format, PjrtProgram};
-pub use read::HostView;
+pub use read::{HostCopy, HostView};
 pub use shardings::HloSharding;
 pub use signature::ExecutableSignature;
 pub use topology::TopologyDescription;

@@ -3,6 +3,7 @@
 use crate::core::array::array::Array;
 use crate::core::array::capture;
 use crate::core::array::host_array::HostArray;
+use crate::core::error::Loc;
 use crate::core::types::dtype::DType;
 use std::fmt;
 
@@ -32,7 +33,8 @@ impl fmt::Display for Array {
         if self.is_traced() {
             return write!(f, "{self:?}");
         }
-        match self.to_host() {
+        // The line that prints is not known here.
+        match self.to_host_at(Loc::UNKNOWN) {
             Ok(elements) => elements.fmt(f),
             Err(error) => write!(f, "{self:?}: {error}"),
         }

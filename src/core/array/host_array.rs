@@ -149,7 +149,13 @@ impl Array {
     #[track_caller]
     #[doc(alias = "device_get")]
     pub fn to_host(&self) -> Result<HostArray, Error> {
-        Ok(HostArray { aval: self.aval().clone(), bytes: self.to_bytes()? })
+        self.to_host_at(Loc::caller())
+    }
+
+    /// Copies the elements to the host for the line `loc`.
+    #[track_caller]
+    pub(super) fn to_host_at(&self, loc: Loc) -> Result<HostArray, Error> {
+        Ok(HostArray { aval: self.aval().clone(), bytes: self.to_bytes_at(loc)? })
     }
 }
 
