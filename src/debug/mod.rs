@@ -17,7 +17,7 @@ mod nan;
 mod print;
 
 pub use crate::primitives::VmapMethod;
-pub use check::check;
+pub use check::{check, check_labels};
 pub use fields::{Fields, Named, Unnamed};
 pub use host::{
     CallbackOptions, HostError, PureCallbackOptions, callback, callback_with, io_callback,

@@ -1,6 +1,6 @@
 //! Waiting for the arrays of a tree, and copying them to the host.
 
-use crate::core::Error;
+use crate::core::{Array, Error, Loc};
 use crate::tree::{Tree, leaves_of};
 
 /// Waits until all arrays of a tree are computed. Traced arrays do not wait.
@@ -20,10 +20,12 @@ use crate::tree::{Tree, leaves_of};
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "jax.block_until_ready")]
+#[track_caller]
 pub fn block_until_ready<T: Tree>(tree: &T) -> Result<(), Error> {
     let leaves = leaves_of(tree);
+    let wait = |leaf: &Array| leaf.block_until_ready().map(drop);
     let outcomes: Vec<Result<(), Error>> =
-        leaves.iter().map(|leaf| leaf.block_until_ready().map(drop)).collect();
+        Loc::caller().scope(|| leaves.iter().map(wait).collect());
     outcomes.into_iter().collect()
 }
 
@@ -43,6 +45,8 @@ pub fn block_until_ready<T: Tree>(tree: &T) -> Result<(), Error> {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "jax.copy_to_host_async")]
+#[track_caller]
 pub fn copy_to_host_async<T: Tree>(tree: &T) -> Result<(), Error> {
-    leaves_of(tree).iter().try_for_each(|leaf| leaf.copy_to_host_async())
+    let leaves = leaves_of(tree);
+    Loc::caller().scope(|| leaves.iter().try_for_each(|leaf| leaf.copy_to_host_async()))
 }

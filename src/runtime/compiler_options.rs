@@ -1,6 +1,6 @@
 //! [`CompilerOptions`]: flags and effort of the compiler for one program.
 
-use crate::core::Error;
+use crate::core::{Error, Loc};
 use oxidax_pjrt::{CompileOptions, EffortLevel, OptionValue};
 use std::collections::BTreeMap;
 
@@ -122,7 +122,7 @@ impl CompilerOptions {
                  leading dashes: {:?}",
                 flag.trim_start_matches('-')
             );
-            return Err(Error::Compile { message, dump: None });
+            return Err(Error::Compile { message, dump: None, loc: Loc::UNKNOWN });
         }
         let mut options = options;
         let flags = self.flags.iter().map(|(name, value)| (name.clone(), value.clone()));
@@ -147,7 +147,7 @@ impl CompilerOptions {
              flags are those of XLA and of this plugin; see docs/ahead-of-time.md",
             self.flags[flag]
         );
-        Some(Error::Compile { message, dump: None })
+        Some(Error::Compile { message, dump: None, loc: Loc::UNKNOWN })
     }
 }
 

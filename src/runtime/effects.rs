@@ -1,8 +1,8 @@
 //! Executions whose unordered prints and callbacks may still run.
 
 use super::client::runtime_error;
-use crate::core::Error;
 use crate::core::host_function::{refuse_inside, take_contained_failure};
+use crate::core::{Error, Loc};
 use oxidax_pjrt::Event;
 use std::sync::{Mutex, PoisonError};
 
@@ -73,10 +73,12 @@ pub(super) fn record(name: &str, events: Vec<Event>, host_functions: &[u64]) {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "jax.effects_barrier")]
+#[track_caller]
 pub fn effects_barrier() -> Result<(), Error> {
-    refuse_inside("waiting for callbacks")?;
+    let loc = Loc::caller();
+    refuse_inside("waiting for callbacks").map_err(|error| error.at(loc))?;
     let running = std::mem::take(&mut *RUNNING.lock().unwrap_or_else(PoisonError::into_inner));
     // Waits for all of them, also after an error.
     let outcomes: Vec<Result<(), Error>> = running.into_iter().map(Running::wait).collect();
-    outcomes.into_iter().collect()
+    outcomes.into_iter().collect::<Result<(), Error>>().map_err(|error| error.at(loc))
 }

@@ -129,6 +129,9 @@ impl Array {
     #[track_caller]
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: impl Into<Shape>) -> Result<Array, Error> {
         let aval = Aval::new(dtype, shape);
+        let loc = Loc::caller();
+        aval.check_size("the array")
+            .map_err(|error| throw::rule_error("from_slice", error, loc))?;
         let expected = aval.size().saturating_mul(dtype.host_bytes());
         if bytes.len() != expected {
             let message = format!(
@@ -137,10 +140,9 @@ impl Array {
                 dtype.host_bytes(),
                 bytes.len()
             );
-            let loc = Loc::caller();
             return Err(throw::op_error(OpErrorKind::Shape, "from_slice", message, loc));
         }
-        backend().put(bytes, &aval)
+        backend().put(bytes, &aval).map_err(|error| error.at(loc))
     }
 
     /// Returns the type: dtype, shape and weakness.
@@ -250,7 +252,7 @@ impl Array {
             return Err(throw::op_error(OpErrorKind::DType, name, message, loc));
         }
         buffer.note_read(loc);
-        T::read(self.size(), |bytes| buffer.read(bytes))
+        T::read(self.size(), |bytes| buffer.read(bytes)).map_err(|error| error.at(loc))
     }
 
     /// Waits for the elements and returns their bytes, row-major. Sub-byte dtypes take one byte per
@@ -262,12 +264,13 @@ impl Array {
     /// `Runtime` if the computation failed.
     #[track_caller]
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        self.to_bytes_at(Loc::caller())
+        let loc = Loc::caller();
+        self.read_bytes(loc).map_err(|error| error.at(loc))
     }
 
-    /// Returns the bytes for the line `loc`.
+    /// Reads the bytes for the line `loc`, without a location for errors.
     #[track_caller]
-    pub(super) fn to_bytes_at(&self, loc: Loc) -> Result<Vec<u8>, Error> {
+    pub(super) fn read_bytes(&self, loc: Loc) -> Result<Vec<u8>, Error> {
         let buffer = self.buffer("the elements");
         buffer.note_read(loc);
         let mut bytes = vec![0; self.size() * self.dtype().host_bytes()];
@@ -279,9 +282,11 @@ impl Array {
     ///
     /// # Errors
     /// `Runtime` if the computation failed.
+    #[track_caller]
     pub fn block_until_ready(&self) -> Result<&Array, Error> {
+        let loc = Loc::caller();
         match &self.kind {
-            Kind::Concrete(buffer) => buffer.ready().map(|()| self),
+            Kind::Concrete(buffer) => buffer.ready().map(|()| self).map_err(|error| error.at(loc)),
             Kind::Traced { .. } => Ok(self),
         }
     }
@@ -301,9 +306,11 @@ impl Array {
     ///
     /// # Errors
     /// `Runtime` if the array was donated, or the plugin cannot copy.
+    #[track_caller]
     pub fn copy_to_host_async(&self) -> Result<(), Error> {
+        let loc = Loc::caller();
         match &self.kind {
-            Kind::Concrete(buffer) => buffer.copy_to_host_async(),
+            Kind::Concrete(buffer) => buffer.copy_to_host_async().map_err(|error| error.at(loc)),
             Kind::Traced { .. } => Ok(()),
         }
     }

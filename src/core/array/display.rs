@@ -3,7 +3,7 @@
 use crate::core::array::array::Array;
 use crate::core::array::capture;
 use crate::core::array::host_array::HostArray;
-use crate::core::error::Loc;
+use crate::core::error::{Loc, throw};
 use crate::core::types::dtype::DType;
 use std::fmt;
 
@@ -17,8 +17,10 @@ const PRECISION: usize = 8;
 impl fmt::Display for Array {
     /// Waits for the elements and writes them. More than 1000 are abridged to the ends of each
     /// axis. A precision as in `{:.3}` sets the digits after the decimal point, which are at most 8
-    /// without it. A traced array prints its type. An array whose computation failed prints the
-    /// error.
+    /// without it. A traced array prints its type.
+    ///
+    /// Throws `Runtime` if the computation of the elements failed.
+    /// While the thread is panicking, the error is written instead.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -34,9 +36,13 @@ impl fmt::Display for Array {
             return write!(f, "{self:?}");
         }
         // The line that prints is not known here.
-        match self.to_host_at(Loc::UNKNOWN) {
+        match self.elements(Loc::UNKNOWN) {
             Ok(elements) => elements.fmt(f),
-            Err(error) => write!(f, "{self:?}: {error}"),
+            // A second panic would end the process.
+            Err(error) if std::thread::panicking() => {
+                write!(f, "{self:?} has no elements: {error}")
+            }
+            Err(error) => throw(error),
         }
     }
 }

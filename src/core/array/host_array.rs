@@ -149,13 +149,14 @@ impl Array {
     #[track_caller]
     #[doc(alias = "device_get")]
     pub fn to_host(&self) -> Result<HostArray, Error> {
-        self.to_host_at(Loc::caller())
+        let loc = Loc::caller();
+        self.elements(loc).map_err(|error| error.at(loc))
     }
 
-    /// Copies the elements to the host for the line `loc`.
+    /// Reads the elements for the line `loc`, without a location for errors.
     #[track_caller]
-    pub(super) fn to_host_at(&self, loc: Loc) -> Result<HostArray, Error> {
-        Ok(HostArray { aval: self.aval().clone(), bytes: self.to_bytes_at(loc)? })
+    pub(super) fn elements(&self, loc: Loc) -> Result<HostArray, Error> {
+        Ok(HostArray { aval: self.aval().clone(), bytes: self.read_bytes(loc)? })
     }
 }
 
