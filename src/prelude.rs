@@ -18,7 +18,10 @@ pub use crate::core::{
 };
 #[cfg(feature = "data")]
 pub use crate::data;
-pub use crate::jit::{CallError, Compiled, Jit, Lowered, jit, pmap};
+pub use crate::jit::{
+    CallError, Compiled, Jit, Lowered, block_until_ready, copy_to_host_async, effects_barrier, jit,
+    pmap,
+};
 pub use crate::ops::*;
 pub use crate::parallel::{
     PartitionRules, Topology, device_put, device_put_replicated, device_put_sharded, devices,
@@ -54,5 +57,5 @@ pub use crate::primitives::{
 pub use crate::train;
 pub use crate::transforms::*;
 pub use crate::tree::{self, Static, Tree, TreeOps, TreeRef};
-pub use crate::{array, i, p};
+pub use crate::{array, debug_print, i, p};
 pub use crate::{debug, nn, optim, random};

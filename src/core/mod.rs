@@ -16,14 +16,14 @@ mod types;
 pub(crate) mod units;
 
 pub use array::{Array, ArrayData, Backend, Buffer, HostArray, NestedElements};
-pub(crate) use array::{Kind, backend, elements};
+pub(crate) use array::{Kind, backend, capture, elements};
 pub(crate) use cache::{Cache, Slot};
 pub use error::{
     DistributedErrorKind, Error, Loc, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
     TreeError, catch, throw,
 };
 pub use lowering::{LowerCtx, LoweringTarget};
-pub(crate) use lowering::{ModuleFacts, manual_axes};
+pub(crate) use lowering::{ModuleFacts, TransferredCall, manual_axes};
 pub use mesh::{
     AxisSpec, Collective, Communication, Device, DeviceId, Mesh, NamedSharding, PartitionSpec,
     Placement, ShardingRule, Varying,

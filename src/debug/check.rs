@@ -1,18 +1,22 @@
 //! Checks inside compiled programs.
 
+use super::fields::Fields;
 use super::format::Format;
-use super::host::run_or_bind;
+use super::host::{CallbackOptions, HostCall, run_or_bind};
 use crate::core::{Array, DType, HostFunction, Loc, OpErrorKind, RuleError, throw_operands, trace};
 use crate::primitives::{
-    ArrayLike, ArrayList, bitwise_and, convert_element_type, ge, le, reduce_max, reduce_min,
-    references,
+    ArrayLike, CallbackFailure, bitwise_and, convert_element_type, ge, le, reduce_max, reduce_min,
 };
 
 /// Fails the program with `message` if an element of `condition` is false. Placeholders in the
-/// message stand for `arrays`, as in [`print`](super::print); `()` stands for none.
+/// message stand for `fields`, as in [`print`](super::print()); `()` stands for none.
 ///
-/// The call that runs the program returns the error, with the line of this check. That call's
-/// outputs and donated arguments are lost: pass arguments by reference if they must survive.
+/// The call that runs the program waits for the device and returns the error, with the line of this
+/// check. That call's outputs and donated arguments are lost: pass arguments by reference if they
+/// must survive.
+///
+/// In `shard_map` and `pmap` each device checks its shards. Other programs over a mesh refuse
+/// checks on CPU and GPU: not yet.
 ///
 /// Throws `Op` if `condition` is not boolean or the message does not match the arrays.
 ///
@@ -27,8 +31,10 @@ use crate::primitives::{
 /// ```
 #[doc(alias = "checkify")]
 #[track_caller]
-pub fn check<F>(condition: impl ArrayLike, message: &str, arrays: impl ArrayList<F>) {
-    check_all(&condition.to_array(), message, &references(&arrays.into_arrays()));
+pub fn check<F>(condition: impl ArrayLike, message: &str, fields: impl Fields<F>) {
+    let (names, arrays): (Vec<String>, Vec<Array>) = fields.into_fields().into_iter().unzip();
+    let arrays: Vec<&Array> = arrays.iter().collect();
+    check_all(&condition.to_array(), message, &names, &arrays);
 }
 
 /// Fails the program unless every element of `labels`, `int[…]`, is a class: `0` to
@@ -36,7 +42,8 @@ pub fn check<F>(condition: impl ArrayLike, message: &str, arrays: impl ArrayList
 ///
 /// Losses do not check labels, because on most platforms a check waits for the host: a label of -1
 /// counts from the last class, and one of `n_classes` or above gives NaN, as in Optax. Call this
-/// while you debug, or where labels come from a file.
+/// while you debug, or where labels come from a file. Programs over a mesh refuse it as they refuse
+/// [`check`].
 ///
 /// Throws `Op` if `labels` are not integers, or there are no classes.
 ///
@@ -70,18 +77,19 @@ pub fn check_labels(labels: &Array, n_classes: usize) {
         let within =
             bitwise_and(ge(&smallest, 0), le(&largest, last.min(i64::MAX as usize) as i64));
         let message = format!("labels must be 0 to {last}, found {{}} to {{}}");
-        check_all(&within, &message, &[&smallest, &largest]);
+        let unnamed = [String::new(), String::new()];
+        check_all(&within, &message, &unnamed, &[&smallest, &largest]);
     });
 }
 
 #[track_caller]
-fn check_all(condition: &Array, message: &str, arrays: &[&Array]) {
+fn check_all(condition: &Array, message: &str, names: &[String], arrays: &[&Array]) {
     let loc = Loc::caller();
     if condition.dtype() != DType::Bool {
         let error = RuleError::dtype(format!("needs a bool condition, got {}", condition.aval()));
         throw_operands("check", error, &[condition]);
     }
-    let parsed = match Format::parse(message, arrays.len()) {
+    let parsed = match Format::parse(message, names) {
         Ok(parsed) => parsed,
         Err(message) => throw_operands("check", RuleError::value(message), arrays),
     };
@@ -97,7 +105,11 @@ fn check_all(condition: &Array, message: &str, arrays: &[&Array]) {
     });
     let mut operands = vec![condition];
     operands.extend_from_slice(arrays);
-    run_or_bind("check", function, Vec::new(), true, &operands);
+    let call = HostCall {
+        failure: CallbackFailure::AtCall,
+        ..HostCall::with_effects("check", function, CallbackOptions::default())
+    };
+    run_or_bind(call, &operands);
 }
 
 /// The type that identifies checking closures.

@@ -1,6 +1,7 @@
 //! Format strings for arrays.
 
 use crate::core::HostArray;
+use crate::core::capture::{Captured, CapturedPiece};
 use std::fmt::Write as _;
 
 /// A part of a format string.
@@ -11,17 +12,29 @@ enum Piece {
     Array(usize, Option<usize>),
 }
 
-/// A parsed format string: `{}` is the next array, `{1}` the second, `{:.3}` and `{0:.3}` set the
-/// digits after the decimal point, `{{` and `}}` are braces.
+/// A parsed format string: `{}` is the next array, `{1}` the second, `{loss}` the one with this
+/// name. `{:.3}`, `{0:.3}` and `{loss:.3}` set the digits after the decimal point. `{{` and `}}`
+/// are braces.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Format(Vec<Piece>);
 
 impl Format {
-    /// Parses a format string for `count` arrays.
+    /// Returns the format of a captured line.
+    pub(super) fn captured(pieces: Vec<CapturedPiece>, arrays: &[Captured]) -> Format {
+        let convert = |piece| match piece {
+            CapturedPiece::Text(text) => Piece::Text(text),
+            CapturedPiece::Array(at) => Piece::Array(at, arrays[at].precision),
+        };
+        Format(pieces.into_iter().map(convert).collect())
+    }
+
+    /// Parses a format string for as many arrays as there are `names`; empty names are those of
+    /// arrays without one.
     ///
     /// # Errors
     /// A description of the mistake.
-    pub(super) fn parse(format: &str, count: usize) -> Result<Format, String> {
+    pub(super) fn parse(format: &str, names: &[String]) -> Result<Format, String> {
+        let count = names.len();
         let mut pieces = Vec::new();
         let mut used = vec![false; count];
         let (mut text, mut next) = (String::new(), 0);
@@ -40,9 +53,10 @@ impl Format {
                             next += 1;
                             next - 1
                         }
-                        name => name.parse().map_err(|_| {
-                            format!("`{{{inside}}}` is not an array: write `{{}}` or `{{0}}`")
-                        })?,
+                        name => match names.iter().position(|known| known == name) {
+                            Some(at) => at,
+                            None => name.parse().map_err(|_| unknown_name(name, names))?,
+                        },
                     };
                     let digits = match digits.trim() {
                         "" => None,
@@ -92,6 +106,19 @@ impl Format {
     }
 }
 
+/// Describes a placeholder whose name no array has.
+fn unknown_name(name: &str, names: &[String]) -> String {
+    let known: Vec<&str> =
+        names.iter().map(String::as_str).filter(|known| !known.is_empty()).collect();
+    if known.is_empty() {
+        return format!(
+            "`{{{name}}}` is not an array: write `{{}}` or `{{0}}`, or name it: `[(\"{name}\", \
+             &{name})]`"
+        );
+    }
+    format!("no array is called `{name}`; there are {}", known.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,7 +126,16 @@ mod tests {
     fn shown(format: &str) -> Result<String, String> {
         let x = HostArray::from_slice(&[1.5f32, 2.25], [2]).unwrap();
         let n = HostArray::from_slice(&[7i32], []).unwrap();
-        Ok(Format::parse(format, 2)?.apply(&[x, n]))
+        let names = ["", "count"].map(String::from);
+        Ok(Format::parse(format, &names)?.apply(&[x, n]))
+    }
+
+    #[test]
+    fn fields_are_found_by_name() {
+        assert_eq!(shown("{count} of {:.1}").unwrap(), "7 of [1.5 2.2]");
+        assert_eq!(shown("{0:.2}{count:.3}").unwrap(), "[1.50 2.25]7");
+        let error = shown("{} {cuont}").unwrap_err();
+        assert_eq!(error, "no array is called `cuont`; there are count");
     }
 
     #[test]
@@ -113,12 +149,18 @@ mod tests {
         for (format, mistake) in [
             ("{}", "does not use array 1 of 2"),
             ("{} {} {}", "refers to array 2, got 2 arrays"),
-            ("{x} {}", "`{x}` is not an array"),
             ("{:>8} {}", "only `:.3` is understood"),
             ("{} {} }", "closes nothing"),
         ] {
             let error = shown(format).unwrap_err();
             assert!(error.contains(mistake), "{error}");
         }
+    }
+
+    #[test]
+    fn names_are_suggested_where_there_are_none() {
+        let error = Format::parse("{loss:.3}", &[String::new()]).unwrap_err();
+        assert!(error.contains("`{loss}` is not an array"), "{error}");
+        assert!(error.contains("[(\"loss\", &loss)]"), "{error}");
     }
 }

@@ -8,8 +8,8 @@ use super::traced::Traced;
 use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::{Array, Error, Loc, Program, TracerError, TreeError, trace};
 use crate::runtime::{
-    CompilerReport, SerializedProgram, Topology, TopologyExecutable, is_nan_checked, is_tracked,
-    locate_nan,
+    CompilerOptions, CompilerReport, SerializedProgram, Topology, TopologyExecutable,
+    is_nan_checked, is_tracked, locate_nan,
 };
 use crate::tree::{Args, Arguments, Passing, Signature, Tree, for_each_arity, leaves_of};
 use std::fmt;
@@ -48,6 +48,7 @@ pub struct Compiled<A, O> {
 }
 
 /// The devices that a function is compiled for.
+#[allow(clippy::large_enum_variant, reason = "the larger one is the one that is called")]
 enum CompiledTarget<O> {
     /// Devices of this process.
     Loaded(Specialization<O>),
@@ -60,8 +61,9 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     pub(super) fn for_process(
         traced: &Traced<O>,
         signature: Signature,
+        options: &CompilerOptions,
     ) -> Result<Compiled<A, O>, Error> {
-        let specialization = traced.load(&traced.lower()?)?;
+        let specialization = traced.load(&traced.lower()?, options)?;
         let program = Some(traced.program.clone());
         Ok(Compiled::loaded(specialization, signature, program, traced.captures.clone()))
     }
@@ -71,9 +73,10 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         traced: &Traced<O>,
         signature: Signature,
         topology: &Topology,
+        options: &CompilerOptions,
     ) -> Result<Compiled<A, O>, Error> {
         let Traced { name, program, plan, .. } = traced;
-        let executable = TopologyExecutable::compile(program, name, plan, topology)?;
+        let executable = TopologyExecutable::compile(program, name, plan, topology, options)?;
         let description = traced.description(&signature);
         Ok(Compiled {
             target: CompiledTarget::Topology(executable, description),
@@ -141,6 +144,15 @@ impl<A: Args, O: Tree> Compiled<A, O> {
             CompiledTarget::Loaded(specialization) => specialization.executable.report(),
             CompiledTarget::Topology(executable, _) => executable.report(),
         }
+    }
+
+    /// Returns the program after the compiler's optimizations, as text; see
+    /// [`CompilerReport::as_text`].
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the plugin does not provide it.
+    pub fn as_text(&self) -> Result<String, Error> {
+        self.report().as_text()
     }
 
     /// Returns true if it was loaded from the disk [`cache`](crate::jit::cache) instead of

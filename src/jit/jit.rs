@@ -8,14 +8,15 @@ use super::traced::Traced;
 use crate::control_flow::Call;
 use crate::core::trace::TraceScope;
 use crate::core::{
-    Array, Cache, Error, Loc, NamedSharding, Placement, Program, Slot, bind, bind1, catch,
-    named_axes, trace,
+    Array, Cache, Error, Loc, NamedSharding, OpErrorKind, Placement, Program, Slot, bind, bind1,
+    catch, named_axes, trace,
 };
 use crate::parallel::PerArgument;
 use crate::passes::{self, Plan, PlanInput};
 use crate::primitives::ShardingConstraint;
 use crate::runtime::{
-    CompileScope, Scratch, committed_placement, is_nan_checked, is_tracked, locate_nan,
+    CompileScope, CompilerOptions, Scratch, committed_placement, is_nan_checked, is_tracked,
+    locate_nan,
 };
 use crate::transforms::staging::{self, trace_function};
 use crate::tree::{
@@ -43,6 +44,7 @@ pub struct Jit<'f, A: Args, O> {
     counters: Counters,
     in_shardings: Option<PerArgument<NamedSharding>>,
     out_shardings: Option<PerArgument<NamedSharding>>,
+    compiler_options: CompilerOptions,
 }
 
 /// Compiles `f`: traced at the first call of each signature, then run as one executable.
@@ -76,6 +78,7 @@ where
         counters: Counters::default(),
         in_shardings: None,
         out_shardings: None,
+        compiler_options: CompilerOptions::default(),
     }
 }
 
@@ -171,6 +174,26 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
         self
     }
 
+    /// Sets flags and effort of the compiler; see [`CompilerOptions`].
+    ///
+    /// They apply to the whole program, so inside another trace, where the call becomes part of
+    /// that program, they are an error: set them on the outermost `jit`.
+    ///
+    /// ```no_run
+    /// use oxidax::jit::{CompilerOptions, EffortLevel};
+    /// use oxidax::prelude::*;
+    /// let options = CompilerOptions::from([("xla_cpu_enable_fast_math", true)])
+    ///     .optimization_level(EffortLevel::O3);
+    /// let f = jit(|x: Array| sin(&x)).compiler_options(options);
+    /// f.call(ones([4]))?;
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn compiler_options(mut self, options: impl Into<CompilerOptions>) -> Self {
+        self.compiler_options = options.into();
+        self
+    }
+
     /// Returns counts and times of the calls so far.
     pub fn stats(&self) -> JitStats {
         self.counters.snapshot(&self.cache)
@@ -216,6 +239,7 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
             arguments: avals,
             paths,
             plan,
+            compiler_options: self.compiler_options.clone(),
         })
     }
 
@@ -259,7 +283,7 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
         let module = traced.lower()?;
         Counters::add(&self.counters.trace_nanos, nanos_since(start));
         let start = Instant::now();
-        let specialization = traced.load(&module)?;
+        let specialization = traced.load(&module, &traced.compiler_options)?;
         Counters::add(&self.counters.compile_nanos, nanos_since(start));
         Counters::add(&self.counters.compiles, 1);
         Counters::add(&self.counters.loaded, specialization.executable.is_from_disk().into());
@@ -384,6 +408,11 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
             let arguments = A::unflatten(arguments, &mut leaves.into_iter());
             let scope = format!("jit({})", self.name);
             return trace::interpreted(scope, Loc::caller(), || (self.function)(arguments));
+        }
+        if !self.compiler_options.is_empty() {
+            let message = format!("`{}` has compiler options inside another trace", self.name);
+            let error = trace::op_error(OpErrorKind::Value, "jit", message, Loc::caller());
+            trace::throw(error.with_help("set them on the outermost `jit`"));
         }
         let staged = self.trace_program(arguments);
         let counts = A::leaf_counts(arguments);

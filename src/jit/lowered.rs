@@ -4,7 +4,7 @@ use super::compiled::Compiled;
 use super::traced::Traced;
 use crate::core::{Aval, Cost, Error, Mesh, NamedSharding, Program};
 use crate::passes::{self, LowerOptions};
-use crate::runtime::{Topology, lowering_target};
+use crate::runtime::{CompilerOptions, Topology, lowering_target};
 use crate::tree::{Args, Signature, Tree};
 use std::fmt;
 use std::marker::PhantomData;
@@ -97,7 +97,28 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn compile(&self) -> Result<Compiled<A, O>, Error> {
-        Compiled::for_process(&self.traced, self.signature.clone())
+        self.compile_with(CompilerOptions::new())
+    }
+
+    /// As [`compile`](Self::compile), with options of the compiler. They are added to those of
+    /// [`Jit::compiler_options`](super::Jit::compiler_options).
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile); `Compile` names an option that the plugin does not know.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let lowered = jit(|x: Array| sin(&x) * &x).lower(Aval::new(DType::F32, [1024]))?;
+    /// let fast = lowered.compile_with([("xla_cpu_enable_fast_math", true)])?;
+    /// fast.call(zeros([1024]))?;
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn compile_with(
+        &self,
+        options: impl Into<CompilerOptions>,
+    ) -> Result<Compiled<A, O>, Error> {
+        let options = self.traced.compiler_options.merged(&options.into());
+        Compiled::for_process(&self.traced, self.signature.clone(), &options)
     }
 
     /// Compiles the function for devices that need not be attached.
@@ -121,7 +142,30 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn compile_for(&self, topology: &Topology) -> Result<Compiled<A, O>, Error> {
-        Compiled::for_topology(&self.traced, self.signature.clone(), topology)
+        self.compile_for_with(topology, CompilerOptions::new())
+    }
+
+    /// As [`compile_for`](Self::compile_for), with options of the compiler. They are added to those
+    /// of [`Jit::compiler_options`](super::Jit::compiler_options).
+    ///
+    /// # Errors
+    /// As [`compile_for`](Self::compile_for); `Compile` names an option that the plugin does not
+    /// know.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let square = jit(|x: Array| x.matmul(&x)).lower(Aval::new(DType::BF16, [8192, 8192]))?;
+    /// let slice = Topology::named("v5e:1x1")?;
+    /// square.compile_for_with(&slice, [("xla_tpu_scoped_vmem_limit_kib", 32_768)])?;
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn compile_for_with(
+        &self,
+        topology: &Topology,
+        options: impl Into<CompilerOptions>,
+    ) -> Result<Compiled<A, O>, Error> {
+        let options = self.traced.compiler_options.merged(&options.into());
+        Compiled::for_topology(&self.traced, self.signature.clone(), topology, &options)
     }
 }
 

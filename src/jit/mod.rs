@@ -18,6 +18,7 @@ mod file_format;
 mod jit;
 mod lowered;
 mod pmap;
+mod ready;
 mod serialized;
 mod specialization;
 mod stats;
@@ -26,11 +27,13 @@ mod tree_description;
 
 pub use crate::core::Collective;
 pub use crate::runtime::{
-    Collectives, CompiledCollective, CompilerReport, MemoryAnalysis, disable_most_optimizations,
+    Collectives, CompiledCollective, CompilerOptions, CompilerReport, EffortLevel, Fusion,
+    MemoryAnalysis, OptionValue, SourceLocation, disable_most_optimizations, effects_barrier,
 };
 pub use compiled::Compiled;
 pub use error::CallError;
 pub use jit::{Jit, jit};
 pub use lowered::{Argument, Lowered};
 pub use pmap::{PMap, pmap};
+pub use ready::{block_until_ready, copy_to_host_async};
 pub use stats::JitStats;

@@ -4,7 +4,7 @@ use super::specialization::Specialization;
 use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::{Array, Aval, Error, Program};
 use crate::passes::{LowerOptions, Plan, StableHloModule};
-use crate::runtime::Executable;
+use crate::runtime::{CompilerOptions, Executable};
 use crate::tree::{Signature, Tree, rebuild};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(super) struct Traced<O> {
     pub(super) paths: Vec<String>,
     /// The devices and shardings of the program.
     pub(super) plan: Plan,
+    /// The compiler options of the function.
+    pub(super) compiler_options: CompilerOptions,
 }
 
 impl<O: Tree> Traced<O> {
@@ -33,7 +35,11 @@ impl<O: Tree> Traced<O> {
     }
 
     /// Compiles the lowered program for the devices of this process.
-    pub(super) fn load(&self, module: &StableHloModule) -> Result<Specialization<O>, Error> {
+    pub(super) fn load(
+        &self,
+        module: &StableHloModule,
+        options: &CompilerOptions,
+    ) -> Result<Specialization<O>, Error> {
         // Results share their types with equal arguments. The signature check of the next call then
         // compares pointers.
         let mut argument_avals: FxHashMap<&Aval, &Arc<Aval>> = FxHashMap::default();
@@ -45,7 +51,8 @@ impl<O: Tree> Traced<O> {
         let results: Vec<_> = self.program.avals_out().into_iter().map(shared).collect();
         let leaves = results.iter().map(|aval| Array::of_shared_type(aval.clone())).collect();
         let template = rebuild(&self.template, leaves);
-        let executable = Executable::load(&self.program, &self.name, module, results, &self.plan)?;
+        let executable =
+            Executable::load(&self.program, &self.name, module, results, &self.plan, options)?;
         Specialization::new(executable, template, &self.captures, &self.arguments)
     }
 

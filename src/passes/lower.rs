@@ -18,6 +18,8 @@ pub struct StableHloModule {
     pub calls_host: bool,
     /// The program calls host functions through transfers between device and host.
     pub transfers_to_host: bool,
+    /// The host functions and the transfers, and whether calls wait for them.
+    pub(crate) facts: ModuleFacts,
     /// The program exchanges data between devices by explicit collectives.
     pub communicates: bool,
 }
@@ -102,6 +104,7 @@ pub(crate) fn lower_with_plan(
 ) -> Result<StableHloModule, Error> {
     let LowerOptions { donatable } = options;
     let mut ctx = LowerCtx::new(target);
+    ctx.set_partitioned(plan.mesh().is_some_and(|mesh| mesh.devices().len() > 1));
     let (arguments, results) = sharding_attributes(plan, &mut ctx, program);
     let attribute = |texts: &[String], index: usize| texts.get(index).cloned().unwrap_or_default();
     let written: RuleResult<()> = ctx.function_with(
@@ -117,9 +120,15 @@ pub(crate) fn lower_with_plan(
     if let Err(error) = written {
         return Err(lowering_error(error, name, target.platform(), ctx.refused_at()));
     }
-    let ModuleFacts { calls_host, transfers_to_host, communicates } = ctx.facts();
-    let text = ctx.finish(name);
-    Ok(StableHloModule { text, donatable, calls_host, transfers_to_host, communicates })
+    let facts = ctx.facts();
+    Ok(StableHloModule {
+        text: ctx.finish(name),
+        donatable,
+        calls_host: !facts.host_functions.is_empty(),
+        transfers_to_host: !facts.host_transfers.is_empty(),
+        communicates: facts.communicates,
+        facts,
+    })
 }
 
 /// Converts the error of a `lower` rule.

@@ -1,9 +1,11 @@
 //! Calls from a compiled program to a closure on the host.
 
+use super::broadcast_in_dim;
 use super::rules::batch_at;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HostArray, HostFunction,
-    JvpResult, LowerCtx, Primitive, Program, RuleError, RuleResult, Sample, Tangent, bind,
+    JvpResult, LowerCtx, Primitive, Program, RuleError, RuleResult, Sample, Tangent,
+    TransferredCall, bind,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{TensorType, Value};
@@ -16,10 +18,12 @@ use std::sync::Arc;
 /// |-|-|
 /// | operands   | any number, `x: any[…]`, but for dtypes of less than 8 bits |
 /// | results    | of the types named |
-/// | lowering   | on CPU a custom call through XLA's foreign function interface; on TPU `stablehlo.send` and `recv` |
+/// | lowering   | on CPU and GPU a custom call through XLA's foreign function interface; on TPU `stablehlo.send` and `recv` |
 /// | derivative | none of its results; a callback without results is left alone |
 ///
-/// Ordered callbacks run in program order. The compiler may drop, repeat and move others.
+/// In a `shard_map` over all mesh axes, each device calls the function with its shards. In other
+/// programs over several devices, the first device calls a pure function once with whole arrays, on
+/// a TPU also one with effects; on CPU and GPU effects are refused there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Callback {
     /// The name used in errors.
@@ -29,8 +33,38 @@ pub struct Callback {
     /// The types of the results.
     #[serde(skip)]
     pub results: Vec<Aval>,
-    /// Runs the callback once per execution of the equation, in program order.
-    pub ordered: bool,
+    /// [`Effects::None`] for a pure function: the compiler may drop, repeat and move its calls.
+    /// Others run once per execution, in any order or in program order.
+    pub effects: Effects,
+    /// The way in which the function is batched.
+    pub vmap_method: VmapMethod,
+    /// The way in which a failure of the function is reported.
+    pub failure: CallbackFailure,
+}
+
+/// The way in which `vmap` batches a host function, as JAX's `vmap_method`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+pub enum VmapMethod {
+    /// The function is called once for each example, in order.
+    #[default]
+    Sequential,
+    /// The function is called once, with a leading batch axis on every operand. Operands that are
+    /// equal for all examples have size 1 along it. The results have the leading axis.
+    ExpandDims,
+    /// The function is called once, with a leading batch axis of full size on every operand. The
+    /// results have it too.
+    BroadcastAll,
+}
+
+/// The way in which a failure of a host function is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum CallbackFailure {
+    /// The function never fails.
+    Never,
+    /// Reading the program's results returns the error.
+    AtResults,
+    /// Calls of the program wait for the device and return the error.
+    AtCall,
 }
 
 impl Primitive for Callback {
@@ -71,18 +105,28 @@ impl Primitive for Callback {
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
         let mapped: Vec<bool> = axes.iter().map(Option::is_some).collect();
+        let front = |x: &Array| {
+            let dims: Vec<usize> = (1..=x.rank()).collect();
+            let size = if self.vmap_method == VmapMethod::ExpandDims { 1 } else { axis.size };
+            broadcast_in_dim(x, x.shape().insert(0, size), &dims)
+        };
         let operands: Vec<Array> = operands
             .iter()
             .zip(axes)
-            .map(|(x, from)| if from.is_some() { batch_at(x, *from, 0, axis) } else { x.clone() })
+            .map(|(x, from)| match from {
+                Some(_) => batch_at(x, *from, 0, axis),
+                None if self.vmap_method == VmapMethod::Sequential => x.clone(),
+                None => front(x),
+            })
             .collect();
         let wide = |aval: &Aval| aval.with_shape(aval.shape.insert(0, axis.size));
-        let batched = Callback {
-            function: self.function.batched(&mapped, axis.size),
-            results: self.results.iter().map(wide).collect(),
-            ..self.clone()
+        let function = match self.vmap_method {
+            VmapMethod::Sequential => self.function.batched(&mapped, axis.size),
+            VmapMethod::ExpandDims | VmapMethod::BroadcastAll => self.function.clone(),
         };
-        if axis.size == 0 && !self.ordered {
+        let batched =
+            Callback { function, results: self.results.iter().map(wide).collect(), ..self.clone() };
+        if axis.size == 0 && self.effects == Effects::None {
             // An empty batch calls nothing and has empty results.
             let outputs: Vec<Array> = batched.results.iter().map(super::zeros_of).collect();
             return Ok(Batched { axes: vec![Some(0); outputs.len()], outputs });
@@ -97,15 +141,37 @@ impl Primitive for Callback {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        let types: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
+        let manual = ctx.manual().map(|manual| manual.axes.len() == manual.mesh.axes().len());
+        if manual == Some(false) && self.effects != Effects::None {
+            let message = format!(
+                "{} in a map over some axes of a mesh: the compiler partitions the others",
+                self.name
+            );
+            return Err(RuleError::unsupported(message).help("map over all axes of the mesh"));
+        }
+        // A failure on one of several devices would leave the others waiting.
+        let contained = ctx.is_partitioned() || ctx.platform() == "tpu";
+        let waits = match self.failure {
+            CallbackFailure::Never => false,
+            CallbackFailure::AtResults => contained,
+            CallbackFailure::AtCall => true,
+        };
+        // Outside of maps, devices other than the first one have nothing to add.
+        let on_first = ctx.is_partitioned() && manual.is_none();
         match ctx.platform() {
+            "cpu" | "cuda" if on_first && self.effects != Effects::None => {
+                // The compilers refuse side effects without a sharding, and drop this one's.
+                let message = format!("{} in a program over several devices: not yet", self.name);
+                let help = "call it in a `shard_map` over all axes of the mesh";
+                Err(RuleError::unsupported(message).help(help))
+            }
             "cpu" | "cuda" => {
-                ctx.record_host_call();
-                Ok(self.lower_ffi(ctx, operands, &types))
+                ctx.record_host_call(self.function.id(), waits);
+                Ok(self.lower_ffi(ctx, operands, results, contained, on_first))
             }
             "tpu" => {
-                ctx.record_host_transfer();
-                Ok(self.lower_transfer(ctx, operands, &types))
+                ctx.record_host_call(self.function.id(), waits);
+                Ok(self.lower_transfer(ctx, operands, results, on_first))
             }
             platform => Err(RuleError::unsupported(format!(
                 "{} does not reach the host from {platform} yet",
@@ -119,7 +185,7 @@ impl Primitive for Callback {
     }
 
     fn effects(&self) -> Effects {
-        if self.ordered { Effects::Ordered } else { Effects::None }
+        self.effects
     }
 
     fn is_opaque(&self) -> bool {
@@ -132,84 +198,154 @@ impl Callback {
         &self,
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
-        results: &[TensorType],
+        results: &[Aval],
+        contained: bool,
+        on_first: bool,
     ) -> Vec<Value> {
         let attributes = format!(
             "call_target_name = \"oxidax.callback\", api_version = 4 : i32, has_side_effect = {}, \
-             backend_config = {{id = {} : i64}}",
-            self.ordered,
+             backend_config = {{contained = {contained}, id = {} : i64}}",
+            self.effects != Effects::None,
             self.function.id()
         );
-        if !self.ordered {
-            return ctx.op_full(
-                "stablehlo.custom_call",
-                operands,
-                &attributes,
-                Vec::new(),
-                results,
-            );
+        let ordered = self.effects == Effects::Ordered;
+        let (mut all, mut types) = (Vec::new(), Vec::new());
+        if ordered {
+            all.push(ctx.token());
+            types.push(TensorType::token());
         }
-        let mut all = vec![ctx.token()];
         all.extend_from_slice(operands);
-        let mut types = vec![TensorType::token()];
-        types.extend_from_slice(results);
-        let mut values =
-            ctx.op_full("stablehlo.custom_call", &all, &attributes, Vec::new(), &types);
-        ctx.set_token(values.remove(0));
+        types.extend(results.iter().map(Aval::stablehlo));
+        let annotations = if on_first { ctx.on_first_device(types.len()) } else { String::new() };
+        let mut values = ctx.op_annotated(
+            "stablehlo.custom_call",
+            &all,
+            &attributes,
+            Vec::new(),
+            &annotations,
+            &types,
+        );
+        if ordered {
+            ctx.set_token(values.remove(0));
+        }
         values
     }
 
-    /// One transfer to the host per operand, then one transfer back per result.
+    /// One transfer to the host per operand, then one transfer back per result. Without operands a
+    /// number starts the call, and without results a number ends it. Empty arrays are not
+    /// transferred.
     fn lower_transfer(
         &self,
         ctx: &mut LowerCtx<'_>,
         operands: &[Value],
-        results: &[TensorType],
+        results: &[Aval],
+        on_first: bool,
     ) -> Vec<Value> {
+        let ordered = self.effects == Effects::Ordered;
         // Transfers need their own token chain, even if the callback may move.
-        let mut token = if self.ordered {
-            ctx.token()
-        } else {
-            let ty = [TensorType::token()];
-            ctx.op_full("stablehlo.create_token", &[], "", Vec::new(), &ty).remove(0)
+        let token = match ordered {
+            true => ctx.token(),
+            false => ctx.op_as("create_token", &[], "", &TensorType::token()),
+        };
+        let number = Aval::new(DType::F32, [1]);
+        let mut chain = Transfers { ctx, token, on_first };
+        let mut call = TransferredCall {
+            function: self.function.id(),
+            operands: Vec::new(),
+            start: None,
+            results: Vec::new(),
+            end: None,
         };
         for operand in operands {
-            let ty = [TensorType::token()];
-            token = transfer(ctx, "send", 2, &[operand.clone(), token], &ty).remove(0);
+            let aval = aval_of(operand);
+            let channel = (aval.size() > 0).then(|| chain.send(operand));
+            call.operands.push((channel, aval));
+        }
+        if call.operands.iter().all(|(channel, _)| channel.is_none()) {
+            let zero = chain.ctx.constant("0.0", &number.stablehlo());
+            call.start = Some(chain.send(&zero));
         }
         let mut values = Vec::new();
-        for ty in results {
-            let types = [ty.clone(), TensorType::token()];
-            let mut received = transfer(ctx, "recv", 3, &[token], &types);
-            token = received.remove(1);
-            values.push(received.remove(0));
+        for aval in results {
+            let ty = aval.stablehlo();
+            if aval.size() == 0 {
+                values.push(chain.ctx.constant("", &ty));
+                call.results.push((None, aval.clone()));
+                continue;
+            }
+            let (channel, value) = chain.receive(&ty);
+            call.results.push((Some(channel), aval.clone()));
+            values.push(value);
         }
-        if self.ordered {
+        if call.results.iter().all(|(channel, _)| channel.is_none()) {
+            call.end = Some(chain.receive(&number.stablehlo()).0);
+        }
+        let Transfers { ctx, token, .. } = chain;
+        if ordered {
             ctx.set_token(token);
         }
+        ctx.record_host_transfer(call);
         values
     }
 }
 
-/// Returns the attributes of a transfer over a new channel. Kind 2 goes to the host, kind 3 comes
-/// from the host.
-fn transfer(
-    ctx: &mut LowerCtx<'_>,
-    name: &str,
-    kind: usize,
-    operands: &[Value],
-    results: &[TensorType],
-) -> Vec<Value> {
-    let channel = ctx.channel();
-    let attributes = format!(
-        "channel_handle = #stablehlo.channel_handle<handle = {channel}, type = {kind}>, \
-         is_host_transfer = true"
-    );
-    let annotations = format!(
-        "mhlo.frontend_attributes = {{_xla_host_transfer_handler_name = \"pjrt_rendezvous\", \
-         _xla_host_transfer_rendezvous = \"{channel}\"}}"
-    );
-    ctx.op_annotated(name, operands, &attributes, Vec::new(), &annotations, results)
+/// Returns the type of an operand.
+fn aval_of(operand: &Value) -> Aval {
+    let ty = operand.ty();
+    let dtype = DType::all().find(|dtype| dtype.stablehlo() == ty.element());
+    Aval::new(dtype.expect("operands are arrays"), ty.dims())
+}
+
+/// Transfers between device and host, in the order of a token.
+struct Transfers<'c, 'a> {
+    ctx: &'c mut LowerCtx<'a>,
+    token: Value,
+    on_first: bool,
+}
+
+impl Transfers<'_, '_> {
+    /// Sends a value to the host and returns the channel.
+    fn send(&mut self, value: &Value) -> usize {
+        let operands = [value.clone(), self.token.clone()];
+        let (channel, mut results) = self.transfer("send", 2, &operands, &[TensorType::token()]);
+        self.token = results.remove(0);
+        channel
+    }
+
+    /// Receives a value from the host. Returns the channel and the value.
+    fn receive(&mut self, ty: &TensorType) -> (usize, Value) {
+        let types = [ty.clone(), TensorType::token()];
+        let token = [self.token.clone()];
+        let (channel, mut results) = self.transfer("recv", 3, &token, &types);
+        self.token = results.remove(1);
+        (channel, results.remove(0))
+    }
+
+    /// Writes a transfer over a new channel. Kind 2 goes to the host, kind 3 comes from the host.
+    fn transfer(
+        &mut self,
+        name: &str,
+        kind: usize,
+        operands: &[Value],
+        results: &[TensorType],
+    ) -> (usize, Vec<Value>) {
+        let channel = self.ctx.channel();
+        let attributes = format!(
+            "channel_handle = #stablehlo.channel_handle<handle = {channel}, type = {kind}>, \
+             is_host_transfer = true"
+        );
+        let mut annotations = format!(
+            "mhlo.frontend_attributes = {{_xla_host_transfer_handler_name = \"pjrt_rendezvous\", \
+             _xla_host_transfer_rendezvous = \"{channel}\"}}"
+        );
+        if self.on_first {
+            let sharding = self.ctx.on_first_device(results.len());
+            annotations.push_str(&format!(", {sharding}"));
+        }
+        let values =
+            self.ctx.op_annotated(name, operands, &attributes, Vec::new(), &annotations, results);
+        (channel, values)
+    }
 }
 
 pub(super) fn make(_: serde_json::Value, _: Vec<Program>) -> RuleResult<Arc<dyn Primitive>> {
@@ -224,24 +360,31 @@ pub(super) fn exemplars() -> Vec<Exemplar> {
             Ok(vec![HostArray::from_slice(&doubled, operands[0].shape())?])
         })
     };
-    let exemplar = |ordered, shape: &[usize]| {
-        let results = vec![Aval::new(DType::I32, shape)];
-        let callback = Callback { name: "twice", function: twice(), results, ordered };
+    let exemplar = |effects, shape: &[usize]| {
+        let callback = Callback {
+            name: "twice",
+            function: twice(),
+            results: vec![Aval::new(DType::I32, shape)],
+            effects,
+            vmap_method: VmapMethod::Sequential,
+            failure: CallbackFailure::AtResults,
+        };
         let numbers = Sample::uniform(DType::I32, shape, -5.0, 5.0);
         let unused = Sample::uniform(DType::F32, [2], -1.0, 1.0);
         Exemplar::new(callback, [numbers, unused])
     };
     vec![
-        exemplar(false, &[2, 3]),
-        exemplar(true, &[]),
-        exemplar(false, &[0]),
-        exemplar(false, &[1]),
+        exemplar(Effects::None, &[2, 3]),
+        exemplar(Effects::Ordered, &[]),
+        exemplar(Effects::Unordered, &[2]),
+        exemplar(Effects::None, &[0]),
+        exemplar(Effects::None, &[1]),
     ]
 }
 
 /// Calls a host function on `operands`. `results` are the types of its results.
 ///
-/// Ordered callbacks run once per execution, in program order, and keep the computation of their
+/// Callbacks with effects run once per execution and keep the computation of their
 /// operands alive. See [`Callback`] for its rules.
 #[track_caller]
 pub fn callback(callback: Callback, operands: &[&Array]) -> Vec<Array> {

@@ -54,7 +54,7 @@ pub(crate) use array_list::references;
 pub use array_list::{ArrayList, ListEntry, SequenceForm, TupleForm};
 pub use barrier::{Name, OptimizationBarrier, checkpoint_name, optimization_barrier};
 pub use bitcast::*;
-pub use callback::{Callback, callback};
+pub use callback::{Callback, CallbackFailure, VmapMethod, callback};
 pub(crate) use collective::vary;
 pub use collective::{
     AllGather, AllToAll, AxisIndex, PMax, PMin, PPermute, PSum, PSumScatter, PVary,

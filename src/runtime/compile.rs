@@ -1,14 +1,17 @@
 //! Compilation: from a program and its plan to an [`Executable`].
 
+use super::callbacks::host_transfers;
 use super::client::{Runtime, default_runtime, runtime_of};
 use super::compile_error::compile_error;
 use super::compile_scope::optimizes;
+use super::compiler_options::CompilerOptions;
 use super::default_device::default_device;
 use super::device_buffer::array_type;
 use super::disk_cache::{self, Request};
 use super::executable::{Executable, OutputPlacement};
 use super::hlo_sharding::from_hlo_sharding;
 use super::lowering_target::lowering_target;
+use super::stalls;
 use crate::core::{Aval, DeviceId, Effects, Error, Loc, Mesh, NamedSharding, Placement, Program};
 use crate::passes::{self, LowerOptions, Plan, StableHloModule};
 use oxidax_pjrt::{CompileOptions, ExecutableSignature, LoadedExecutable};
@@ -23,7 +26,7 @@ impl Executable {
     pub(crate) fn compile(program: &Program, name: &str, plan: &Plan) -> Result<Executable, Error> {
         let module = Executable::lower(program, name, plan, LowerOptions::default())?;
         let results = program.avals_out().into_iter().map(Arc::new).collect();
-        Executable::load(program, name, &module, results, plan)
+        Executable::load(program, name, &module, results, plan, &CompilerOptions::default())
     }
 
     /// Lowers a program for the platform that it runs on.
@@ -51,12 +54,9 @@ impl Executable {
         module: &StableHloModule,
         results: Vec<Arc<Aval>>,
         plan: &Plan,
+        compiler_options: &CompilerOptions,
     ) -> Result<Executable, Error> {
         let runtime = runtime_for(plan)?;
-        if runtime.compiler == "tpu" && module.transfers_to_host {
-            let message = format!("{name}: callbacks from a TPU to the host do not run yet");
-            return Err(Error::Compile { message, dump: None, loc: Loc::UNKNOWN });
-        }
         refuse_absent(name, plan)?;
         let committed = plan.target.is_some();
         let target = match &plan.target {
@@ -67,11 +67,16 @@ impl Executable {
         let inputs = plan.input_placements(&target, avals.len());
         let device_avals = Executable::device_avals(&avals, &inputs)?;
         let parameters = device_avals.iter().map(array_type).collect::<Result<_, _>>();
+        let options = compiler_options.apply(name, target_options(runtime, &target))?;
         let (loaded, from_disk) = parameters
             .and_then(|parameters| {
-                compile_or_load(runtime, name, module, ExecutableSignature { parameters }, &target)
+                let signature = ExecutableSignature { parameters };
+                compile_or_load(runtime, name, module, signature, options, &target)
             })
             .map_err(|error| {
+                if let Some(refused) = compiler_options.refused(name, &error) {
+                    return refused;
+                }
                 let devices = target.mesh().map_or(1, |mesh| mesh.devices().len());
                 compile_error(name, &error, (program, &module.text), devices)
             })?;
@@ -90,7 +95,11 @@ impl Executable {
             results,
             inputs,
             outputs: OutputPlacement { target, committed, shardings },
-            ordered: program.effects() == Effects::Ordered,
+            program: stalls::next_program(),
+            waits: program.effects() == Effects::Ordered || module.facts.waits,
+            has_unordered_effects: program.effects() == Effects::Unordered,
+            host_transfers: host_transfers(&module.facts),
+            host_functions: module.facts.host_functions.clone(),
             from_disk,
             calls_host: module.calls_host,
             _closures: program.is_opaque().then(|| program.clone()),
@@ -181,6 +190,14 @@ fn device_options(runtime: &Runtime, id: DeviceId) -> CompileOptions {
     with_platform_overrides(&runtime.compiler, CompileOptions::on_device(id.0))
 }
 
+/// Returns the compile options of the platform for a device or mesh.
+fn target_options(runtime: &Runtime, target: &Placement) -> CompileOptions {
+    match target {
+        Placement::Device(id) => device_options(runtime, *id),
+        Placement::Mesh(sharding) => mesh_options(&runtime.compiler, sharding.mesh()),
+    }
+}
+
 fn with_platform_overrides(platform: &str, options: CompileOptions) -> CompileOptions {
     let options = match platform {
         "cpu" | "cuda" if !optimizes() => {
@@ -202,15 +219,10 @@ fn compile_or_load(
     name: &str,
     module: &StableHloModule,
     signature: ExecutableSignature,
+    options: CompileOptions,
     target: &Placement,
 ) -> oxidax_pjrt::Result<(LoadedExecutable, bool)> {
-    let (options, processes) = match target {
-        Placement::Device(id) => (device_options(runtime, *id), Vec::new()),
-        Placement::Mesh(sharding) => {
-            let mesh = sharding.mesh();
-            (mesh_options(&runtime.compiler, mesh), processes_of(mesh))
-        }
-    };
+    let processes = target.mesh().map(processes_of).unwrap_or_default();
     let cacheable = !module.calls_host;
     disk_cache::compile_or_load(
         runtime,

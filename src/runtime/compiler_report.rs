@@ -3,7 +3,7 @@
 use super::client::runtime_error;
 use super::collectives::Collectives;
 use crate::core::Error;
-use oxidax_pjrt::PjrtValue;
+use oxidax_pjrt::{Fusion, PjrtValue};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -115,6 +115,46 @@ impl CompilerReport {
         let program = self.executable.optimized_program();
         let program = program.map_err(|error| self.error("the optimized HLO", &error))?;
         Ok(program.0)
+    }
+
+    /// Returns the program after the compiler's optimizations as text, in the notation of XLA's
+    /// dumps: a line for each instruction, with the source line that it was written on. The line of
+    /// a fusion ends with the source lines of the operations inside. Constants of more than eight
+    /// elements are abridged.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the plugin does not provide it.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let f = jit(|x: Array| sin(&x) * 2.0 + 1.0);
+    /// let report = f.lower(Aval::new(DType::F32, [64]))?.compile()?.report();
+    /// println!("{}", report.as_text()?);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn as_text(&self) -> Result<String, Error> {
+        let text = self.executable.optimized_text();
+        text.map_err(|error| self.error("the optimized HLO", &error))
+    }
+
+    /// Returns the fusions of the optimized program, with the operations inside and the source
+    /// lines that they were written on.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the plugin does not provide the optimized program.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let f = jit(|x: Array| sin(&x) * 2.0 + 1.0);
+    /// let report = f.lower(Aval::new(DType::F32, [64]))?.compile()?.report();
+    /// for fusion in report.fusions()? {
+    ///     println!("{fusion}");
+    /// }
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn fusions(&self) -> Result<Vec<Fusion>, Error> {
+        let fusions = self.executable.fusions();
+        fusions.map_err(|error| self.error("the optimized HLO", &error))
     }
 
     /// Returns the collectives of the program after the compiler's optimizations.

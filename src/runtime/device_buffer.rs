@@ -1,10 +1,12 @@
 //! [`DeviceBuffer`]: the elements of an array on one device.
 
 use super::client::runtime_error;
+use super::host_copy::HostCopyCell;
 use super::live_arrays::Tracked;
 use super::placement::{shards, single_device};
+use super::stalls::{self, Produced};
 use crate::core::host_function::refuse_inside;
-use crate::core::{Array, Aval, Buffer, DType, DeviceId, Error, Kind, Placement};
+use crate::core::{Array, Aval, Buffer, DType, DeviceId, Error, Kind, Loc, Placement};
 use oxidax_pjrt::{ArrayType, ElementType, UniqueBuffer};
 use std::any::Any;
 use std::sync::Arc;
@@ -18,6 +20,9 @@ pub(super) struct DeviceBuffer {
     /// are copied to the devices of the arrays they are combined with.
     pub(super) committed: bool,
     tracked: Tracked,
+    /// The launch that computes it, if a program does.
+    produced: Option<Produced>,
+    host_copy: HostCopyCell,
 }
 
 impl DeviceBuffer {
@@ -30,14 +35,28 @@ impl DeviceBuffer {
         aval: &Arc<Aval>,
     ) -> DeviceBuffer {
         let tracked = Tracked::new(aval, || Placement::Device(device));
-        DeviceBuffer { buffer, device, committed, tracked }
+        let host_copy = HostCopyCell::default();
+        DeviceBuffer { buffer, device, committed, tracked, produced: None, host_copy }
+    }
+
+    /// Records the launch that computes the buffer.
+    pub(super) fn produced_by(self, produced: Produced) -> DeviceBuffer {
+        DeviceBuffer { produced: Some(produced), ..self }
     }
 }
 
 impl Buffer for DeviceBuffer {
     fn read(&self, dst: &mut [u8]) -> Result<(), Error> {
         refuse_inside("reading an array")?;
-        self.buffer.to_host(dst).map_err(|error| runtime_error("reading an array", &error))
+        let read = self.host_copy.read(&self.buffer, dst);
+        read.map_err(|error| runtime_error("reading an array", &error))
+    }
+    fn note_read(&self, loc: Loc) {
+        stalls::note(loc, self.produced, || self.is_ready().unwrap_or(true));
+    }
+    fn copy_to_host_async(&self) -> Result<(), Error> {
+        refuse_inside("copying an array")?;
+        self.host_copy.start(&self.buffer)
     }
     fn ready(&self) -> Result<(), Error> {
         refuse_inside("waiting for an array")?;

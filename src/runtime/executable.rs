@@ -3,26 +3,37 @@
 use super::client::runtime_error;
 use super::compiler_report::CompilerReport;
 use super::device_buffer::{DeviceBuffer, pjrt_buffer, wrap_result};
+use super::effects;
 use super::placement::is_placed;
 use super::scratch::{NonDonatable, Scratch};
 use super::sharded_buffer::{Launch, ShardedBuffer};
+use super::stalls::Produced;
 use super::transfer::transfer_buffer;
-use crate::core::host_function::refuse_inside;
+use crate::core::host_function::{refuse_inside, take_contained_failure};
 use crate::core::{Array, Aval, Buffer, Error, NamedSharding, Placement, Program};
-use oxidax_pjrt::{ExecuteOptions, LoadedExecutable, SpreadResults};
+use oxidax_pjrt::{ExecuteOptions, HostTransfer, LoadedExecutable, SpreadResults};
 use std::sync::Arc;
 
 /// A compiled program, loaded on the devices it runs on.
 pub(crate) struct Executable {
     pub(super) loaded: LoadedExecutable,
     pub(super) name: String,
+    /// The number by which launches of it are counted.
+    pub(super) program: usize,
     /// The types of the results.
     pub(super) results: Vec<Arc<Aval>>,
     /// The placement of each argument.
     pub(super) inputs: Vec<Placement>,
     pub(super) outputs: OutputPlacement,
-    /// True if calls wait until the device has finished, to keep side effects in order.
-    pub(super) ordered: bool,
+    /// True if calls wait until the devices have finished, to keep side effects in order or to
+    /// return the errors of checks.
+    pub(super) waits: bool,
+    /// True if callbacks may run after a call has returned.
+    pub(super) has_unordered_effects: bool,
+    /// The ids of the host functions that the program calls.
+    pub(super) host_functions: Vec<u64>,
+    /// Calls of host functions through transfers.
+    pub(super) host_transfers: Vec<HostTransfer>,
     /// True if it was loaded from the disk cache instead of compiled.
     pub(super) from_disk: bool,
     /// True if it calls closures of this process.
@@ -126,28 +137,47 @@ impl Executable {
             NonDonatable::InScratch => in_scratch.as_slice(),
             NonDonatable::Indices(indices) => indices,
         };
-        let options = ExecuteOptions { non_donatable, ..Default::default() };
+        let host_transfers = self.host_transfers.as_slice();
+        let options = ExecuteOptions { non_donatable, host_transfers, ..Default::default() };
         let failed = |error| runtime_error(format!("executing {}", self.name), &error);
         let OutputPlacement { target, committed, shardings } = &self.outputs;
         let Placement::Device(device) = target else {
             let arrays = self.execute_on_mesh(arguments, &options, shardings).map_err(failed)?;
+            self.take_failure()?;
             return Ok(build(&mut arrays.into_iter()));
         };
         let (device, committed, count) = (*device, *committed, arguments.len());
         let argument = |index: usize| pjrt_buffer(&arguments[index], 0);
-        let outputs = if self.ordered {
+        let outputs = if self.waits || self.has_unordered_effects {
             let started = self.loaded.execute_in_with_event(workspace, count, argument, &options);
             let (outputs, done) = started.map_err(failed)?;
-            done.wait().map_err(failed)?;
+            if self.waits {
+                done.wait().map_err(failed)?;
+                self.take_failure()?;
+            } else {
+                effects::record(&self.name, vec![done], &self.host_functions);
+            }
             outputs
         } else {
             self.loaded.execute_in(workspace, count, argument, &options).map_err(failed)?
         };
+        let produced = Produced::by_launch_of(self.program);
         let mut arrays = self.results.iter().zip(outputs).map(|(aval, buffer)| {
-            let buffer = DeviceBuffer::new(buffer, device, committed, aval);
+            let buffer = DeviceBuffer::new(buffer, device, committed, aval).produced_by(produced);
             wrap_result(spare.pop(), aval.clone(), buffer)
         });
         Ok(build(&mut arrays))
+    }
+
+    /// Returns the error of a host function after which the program continued.
+    fn take_failure(&self) -> Result<(), Error> {
+        if !self.waits || self.host_functions.is_empty() {
+            return Ok(());
+        }
+        match take_contained_failure(&self.host_functions) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 
     fn execute_on_mesh(
@@ -158,15 +188,17 @@ impl Executable {
     ) -> oxidax_pjrt::Result<Vec<Array>> {
         let argument = |ordinal: usize, index: usize| pjrt_buffer(&arguments[index], ordinal);
         let launched = self.loaded.execute_spread(arguments.len(), argument, options)?;
-        if self.ordered {
+        if self.waits {
             launched.events.iter().try_for_each(|done| done.wait())?;
+        } else if self.has_unordered_effects {
+            effects::record(&self.name, launched.events.clone(), &self.host_functions);
         }
         Ok(self.assemble(launched, shardings))
     }
 
     /// Combines the shards that each device returned into arrays.
     fn assemble(&self, launched: SpreadResults, shardings: &[NamedSharding]) -> Vec<Array> {
-        let launch = Arc::new(Launch::new(launched.events));
+        let launch = Arc::new(Launch::new(launched.events, Produced::by_launch_of(self.program)));
         let mut by_device: Vec<_> = launched.results.into_iter().map(Vec::into_iter).collect();
         let mut arrays = Vec::with_capacity(self.results.len());
         for (aval, sharding) in self.results.iter().zip(shardings) {

@@ -11,16 +11,19 @@ mod collectives;
 mod compile;
 mod compile_error;
 mod compile_scope;
+mod compiler_options;
 mod compiler_report;
 mod config;
 mod cuda;
 mod default_device;
 mod device_buffer;
 mod disk_cache;
+mod effects;
 mod evaluator;
 mod executable;
 mod hlo_sharding;
 mod host_blocks;
+mod host_copy;
 mod live_arrays;
 mod lowering_target;
 mod memory_report;
@@ -34,6 +37,7 @@ mod serialized;
 mod sharded_buffer;
 #[cfg(feature = "distributed")]
 mod shared_programs;
+mod stalls;
 mod topology;
 mod topology_executable;
 mod transfer;
@@ -45,6 +49,7 @@ pub(crate) use client::{
 pub use collectives::{Collectives, CompiledCollective};
 pub(crate) use compile_scope::CompileScope;
 pub use compile_scope::disable_most_optimizations;
+pub use compiler_options::CompilerOptions;
 pub use compiler_report::{CompilerReport, MemoryAnalysis};
 #[cfg(feature = "distributed")]
 pub(crate) use config::{cluster_variables, host_has_tpu};
@@ -55,6 +60,7 @@ pub(crate) use default_device::{
 pub(crate) use device_buffer::{any_deleted, is_deleted};
 pub use disk_cache::DiskCacheStats;
 pub(crate) use disk_cache::{disk_settings, disk_stats, set_disk};
+pub use effects::effects_barrier;
 pub use evaluator::CacheCounts;
 pub(crate) use evaluator::{
     backend, is_nan_checked, locate_nan, operation_counts, program_counts, set_eager_limits,
@@ -68,6 +74,7 @@ pub(crate) use memory_report::{HeldValues, is_out_of_memory};
 pub use memory_stats::MemoryStats;
 pub(crate) use memory_stats::memory_stats;
 pub use oxidax_cache::Settings;
+pub use oxidax_pjrt::{EffortLevel, Fusion, OptionValue, SourceLocation};
 pub(crate) use placement::{
     committed_placement, device_by_id, devices, devices_of, placement_of, platform,
 };

@@ -6,6 +6,7 @@ use super::default_device::default_device;
 use super::device_buffer::array_type;
 use super::disk_cache;
 use super::executable::{Executable, OutputPlacement};
+use super::stalls;
 use super::topology::Topology;
 use super::topology_executable::TopologyExecutable;
 use crate::core::{
@@ -133,7 +134,7 @@ impl Executable {
             committed: *committed,
             inputs: self.inputs.iter().filter_map(Placement::sharding).map(spec_of).collect(),
             outputs: shardings.iter().map(spec_of).collect(),
-            ordered: self.ordered,
+            ordered: self.waits,
         };
         serialized(&self.name, header, self.loaded.executable())
     }
@@ -205,7 +206,11 @@ impl Executable {
             results,
             inputs,
             outputs,
-            ordered: *ordered,
+            program: stalls::next_program(),
+            waits: *ordered,
+            has_unordered_effects: false,
+            host_functions: Vec::new(),
+            host_transfers: Vec::new(),
             from_disk: false,
             calls_host: false,
             _closures: None,
@@ -241,7 +246,7 @@ impl TopologyExecutable {
             committed: false,
             inputs: plan.inputs.iter().map(spec_of).collect(),
             outputs: outputs.iter().map(spec_of).collect(),
-            ordered: self.ordered,
+            ordered: self.waits,
         };
         serialized(&self.name, header, executable)
     }

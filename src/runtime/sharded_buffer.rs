@@ -2,15 +2,17 @@
 
 use super::client::{runtime_error, runtime_of};
 use super::device_buffer::DeviceBuffer;
+use super::host_copy::HostCopyCell;
 use super::live_arrays::Tracked;
 use super::placement::{device_by_id, shards, single_device};
+use super::stalls::{self, Produced};
 use crate::core::host_function::refuse_inside;
 use crate::core::{Array, Aval, Buffer, Device, Error, Loc, NamedSharding, Placement};
 use oxidax_pjrt::{Event, UniqueBuffer};
 use std::any::Any;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The shards of one array on this process's devices.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub(super) struct ShardedBuffer {
     /// The execution that produces them, if a program does.
     launch: Option<Arc<Launch>>,
     tracked: Tracked,
+    /// One for each of `buffers`, once a copy to the host was started.
+    host_copies: OnceLock<Box<[HostCopyCell]>>,
 }
 
 /// An execution on several devices, shared by its results. Waiting for one event per buffer would
@@ -30,11 +34,12 @@ pub(super) struct ShardedBuffer {
 pub(super) struct Launch {
     events: Vec<Event>,
     done: AtomicBool,
+    produced: Produced,
 }
 
 impl Launch {
-    pub(super) fn new(events: Vec<Event>) -> Launch {
-        Launch { events, done: AtomicBool::new(false) }
+    pub(super) fn new(events: Vec<Event>, produced: Produced) -> Launch {
+        Launch { events, done: AtomicBool::new(false), produced }
     }
 
     /// Waits until all devices have finished. Returns true if all succeeded; the buffers report
@@ -70,7 +75,8 @@ impl ShardedBuffer {
         buffers: Vec<UniqueBuffer>,
     ) -> ShardedBuffer {
         let tracked = Tracked::new(&aval, || Placement::Mesh(sharding.clone()));
-        ShardedBuffer { sharding, aval, buffers, launch: None, tracked }
+        let host_copies = OnceLock::new();
+        ShardedBuffer { sharding, aval, buffers, launch: None, tracked, host_copies }
     }
 
     /// Marks the shards as results of an execution that may still be running.
@@ -104,19 +110,30 @@ impl ShardedBuffer {
         })
     }
 
-    /// Returns each distinct shard once, with the first buffer that holds it.
-    fn distinct_shards(&self) -> Vec<(Vec<Range<usize>>, &UniqueBuffer)> {
+    /// Returns each distinct shard once, with the position of the first buffer that holds it.
+    fn distinct_shards(&self) -> Vec<(Vec<Range<usize>>, usize)> {
+        let indices = self.shards().map(|(_, index, _)| index).enumerate();
         if self.sharding.is_replicated() {
-            return self.shards().take(1).map(|(_, index, buffer)| (index, buffer)).collect();
+            return indices.take(1).map(|(at, index)| (index, at)).collect();
         }
         let mut seen = rustc_hash::FxHashSet::default();
         let mut distinct = Vec::new();
-        for (_, index, buffer) in self.shards() {
+        for (at, index) in indices {
             if seen.insert(index.clone()) {
-                distinct.push((index, buffer));
+                distinct.push((index, at));
             }
         }
         distinct
+    }
+
+    /// Reads the buffer at a position, or the copy that was started.
+    fn read_shard(&self, at: usize, dst: &mut [u8]) -> Result<(), Error> {
+        let copy = self.host_copies.get().and_then(|copies| copies.get(at));
+        let read = match copy {
+            Some(copy) => copy.read(&self.buffers[at], dst),
+            None => self.buffers[at].to_host(dst),
+        };
+        read.map_err(|error| runtime_error("reading an array", &error))
     }
 
     fn refuse_remote(&self) -> Result<(), Error> {
@@ -141,18 +158,30 @@ impl Buffer for ShardedBuffer {
     fn read(&self, dst: &mut [u8]) -> Result<(), Error> {
         refuse_inside("reading an array")?;
         self.refuse_remote()?;
-        let failed = |error| runtime_error("reading an array", &error);
         let element_bytes = self.aval.dtype.host_bytes();
-        for (index, buffer) in self.distinct_shards() {
+        for (index, at) in self.distinct_shards() {
             let size: usize = index.iter().map(Range::len).product();
             if size == self.aval.size() {
-                return buffer.to_host(dst).map_err(failed);
+                return self.read_shard(at, dst);
             }
             let mut bytes = vec![0; size * element_bytes];
-            buffer.to_host(&mut bytes).map_err(failed)?;
+            self.read_shard(at, &mut bytes)?;
             self.aval.shape.write_slice(&index, element_bytes, &bytes, dst);
         }
         Ok(())
+    }
+    fn note_read(&self, loc: Loc) {
+        let produced = self.launch.as_ref().map(|launch| launch.produced);
+        stalls::note(loc, produced, || self.is_ready().unwrap_or(true));
+    }
+    fn copy_to_host_async(&self) -> Result<(), Error> {
+        refuse_inside("copying an array")?;
+        let copies = self
+            .host_copies
+            .get_or_init(|| self.buffers.iter().map(|_| HostCopyCell::default()).collect());
+        self.distinct_shards()
+            .into_iter()
+            .try_for_each(|(_, at)| copies[at].start(&self.buffers[at]))
     }
     fn ready(&self) -> Result<(), Error> {
         refuse_inside("waiting for an array")?;
@@ -205,11 +234,11 @@ pub(crate) fn host_shards(
         buffer.read(&mut bytes)?;
         return Ok(vec![(index, bytes)]);
     }
-    let shards = shards(buffer).distinct_shards().into_iter();
-    let wanted = shards.filter(|(index, _)| is_wanted(index)).map(|(index, shard)| {
+    let sharded = shards(buffer);
+    let distinct = sharded.distinct_shards().into_iter();
+    let wanted = distinct.filter(|(index, _)| is_wanted(index)).map(|(index, at)| {
         let mut bytes = vec![0; index.iter().map(Range::len).product::<usize>() * element_bytes];
-        let copied = shard.to_host(&mut bytes);
-        copied.map_err(|error| runtime_error("reading an array", &error))?;
+        sharded.read_shard(at, &mut bytes)?;
         Ok((index, bytes))
     });
     wanted.collect()

@@ -1,9 +1,10 @@
 //! [`Topology`]: devices to compile for that need not be attached.
 
+use super::callbacks;
 use super::client::{location, runtime_error, slice_index};
 use super::compile::{first_device_options, mesh_options};
 use crate::core::{Device, Error, Mesh};
-use oxidax_pjrt::{NamedValue, PjrtValue, Plugin};
+use oxidax_pjrt::{CompileOptions, NamedValue, PjrtValue, Plugin};
 use oxidax_plugin::{Config, Platform, Request, Stderr, find_or_install};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -285,14 +286,26 @@ impl Topology {
     pub(crate) fn compile(
         &self,
         text: &str,
-        mesh: Option<&Mesh>,
+        options: &CompileOptions,
     ) -> oxidax_pjrt::Result<oxidax_pjrt::Executable> {
         let program = oxidax_pjrt::PjrtProgram::mlir(text)?;
-        let options = match mesh {
+        self.0.topology.compile(&program, options)
+    }
+
+    /// Returns the compile options of the platform for the mesh, or for one device.
+    pub(super) fn options(&self, mesh: Option<&Mesh>) -> CompileOptions {
+        match mesh {
             Some(mesh) => mesh_options(self.platform(), mesh),
             None => first_device_options(self.platform()),
-        };
-        self.0.topology.compile(&program, &options)
+        }
+    }
+
+    /// Registers the custom call of callbacks with the compiler.
+    ///
+    /// # Errors
+    /// Errors of the plugin.
+    pub(super) fn install_callbacks(&self) -> oxidax_pjrt::Result<()> {
+        callbacks::install_for(self.0.topology.plugin(), self.platform())
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`TopologyExecutable`]: a program compiled for devices that are not attached.
 
 use super::compile_error::compile_error;
+use super::compiler_options::CompilerOptions;
 use super::compiler_report::CompilerReport;
 use super::lowering_target::lowering_target;
 use super::topology::Topology;
@@ -17,7 +18,7 @@ pub(crate) struct TopologyExecutable {
     pub(super) plan: Plan,
     /// The types of the results.
     pub(super) results: Vec<Arc<Aval>>,
-    pub(super) ordered: bool,
+    pub(super) waits: bool,
     pub(super) calls_host: bool,
 }
 
@@ -31,13 +32,21 @@ impl TopologyExecutable {
         name: &str,
         plan: &Plan,
         topology: &Topology,
+        compiler_options: &CompilerOptions,
     ) -> Result<TopologyExecutable, Error> {
         check_mesh(name, plan.mesh(), topology)?;
         let target = lowering_target(topology.platform());
         let module =
             passes::lower_with_plan(program, name, target, LowerOptions { donatable: true }, plan)?;
         let plan = on_topology(plan, topology)?;
-        let executable = topology.compile(&module.text, plan.mesh()).map_err(|error| {
+        if module.calls_host && !module.transfers_to_host {
+            topology.install_callbacks().map_err(|error| Error::Plugin(error.to_string()))?;
+        }
+        let options = compiler_options.apply(name, topology.options(plan.mesh()))?;
+        let executable = topology.compile(&module.text, &options).map_err(|error| {
+            if let Some(refused) = compiler_options.refused(name, &error) {
+                return refused;
+            }
             let devices = plan.mesh().map_or(1, |mesh| mesh.devices().len());
             let name = format!("{name}, for {}", topology.name());
             compile_error(&name, &error, (program, &module.text), devices)
@@ -48,7 +57,7 @@ impl TopologyExecutable {
             topology: topology.clone(),
             plan,
             results: program.avals_out().into_iter().map(Arc::new).collect(),
-            ordered: program.effects() == Effects::Ordered,
+            waits: program.effects() == Effects::Ordered || module.facts.waits,
             calls_host: module.calls_host,
         })
     }

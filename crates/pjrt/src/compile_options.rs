@@ -36,6 +36,41 @@ pub struct CompileOptions {
     /// Compiler flags by name, without leading dashes. They are the flags of the environment
     /// variable `XLA_FLAGS`, but a wrong flag is an error and does not end the process.
     pub overrides: BTreeMap<String, OptionValue>,
+    /// Effort spent on shortening the run time: from -1.0, the least, over 0.0, the compiler's
+    /// default, to 1.0.
+    pub exec_time_optimization_effort: f32,
+    /// Effort spent on fitting the program into memory: from -1.0, the least, over 0.0, the
+    /// compiler's default, to 1.0.
+    pub memory_fitting_effort: f32,
+    /// Level of optimization; `None` is the compiler's default.
+    pub optimization_level: Option<EffortLevel>,
+    /// Level of effort spent on fitting the program into memory; `None` is the compiler's default.
+    pub memory_fitting_level: Option<EffortLevel>,
+}
+
+/// A level of the compiler's effort, XLA's `ExecutionOptions.EffortLevel`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EffortLevel {
+    /// The least effort, for debugging.
+    O0,
+    /// Little effort.
+    O1,
+    /// Moderate effort, with which compilers optimize for production.
+    O2,
+    /// The most effort.
+    O3,
+}
+
+impl EffortLevel {
+    /// Returns the number in XLA's protocol buffers.
+    fn number(self) -> i32 {
+        match self {
+            Self::O0 => 9,
+            Self::O1 => 19,
+            Self::O2 => 29,
+            Self::O3 => 39,
+        }
+    }
 }
 
 /// The value of a compiler flag. The value of an enum flag is a string with the variant's name.
@@ -61,6 +96,10 @@ impl Default for CompileOptions {
             portable: false,
             device_assignment: None,
             overrides: BTreeMap::new(),
+            exec_time_optimization_effort: 0.0,
+            memory_fitting_effort: 0.0,
+            optimization_level: None,
+            memory_fitting_level: None,
         }
     }
 }
@@ -93,8 +132,8 @@ impl CompileOptions {
     /// key.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if a number is 0 or too large, or the device assignment does not match
-    /// the numbers.
+    /// [`Error::Invalid`] if a number is 0 or too large, an effort is not between -1 and 1, or the
+    /// device assignment does not match the numbers.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let count = |name: &str, value: usize| {
             i32::try_from(value).ok().filter(|&value| value > 0).ok_or_else(|| {
@@ -108,12 +147,24 @@ impl CompileOptions {
             Some(rows) => Some(self.encode_assignment(rows, replicas, partitions)?),
             None => None,
         };
+        let effort = |name: &str, value: f32| {
+            let message = format!("{name} must be between -1 and 1, got {value}");
+            let valid = (-1.0..=1.0).contains(&value);
+            if valid { Ok(value) } else { Err(Error::invalid("compile options", message)) }
+        };
         let build = proto::ExecutableBuildOptions {
             num_replicas: replicas.into(),
             num_partitions: partitions.into(),
             use_spmd_partitioning: self.use_spmd_partitioning,
             device_assignment,
             use_shardy_partitioner: self.use_shardy,
+            exec_time_optimization_effort: effort(
+                "exec_time_optimization_effort",
+                self.exec_time_optimization_effort,
+            )?,
+            memory_fitting_effort: effort("memory_fitting_effort", self.memory_fitting_effort)?,
+            optimization_level: self.optimization_level.map_or(0, EffortLevel::number),
+            memory_fitting_level: self.memory_fitting_level.map_or(0, EffortLevel::number),
         };
         let overrides = self.overrides.iter().map(|(name, value)| (name.clone(), value.into()));
         let options = proto::CompileOptions {
@@ -208,6 +259,10 @@ mod proto {
             pub(super) use_spmd_partitioning: bool = 6,
             pub(super) device_assignment: Option<DeviceAssignment> = 9,
             pub(super) use_shardy_partitioner: bool = 19,
+            pub(super) exec_time_optimization_effort: f32 = 20,
+            pub(super) memory_fitting_effort: f32 = 21,
+            pub(super) optimization_level: i32 = 24,
+            pub(super) memory_fitting_level: i32 = 25,
         }
 
         pub(super) struct DeviceAssignment {
@@ -259,6 +314,25 @@ mod tests {
     fn spmd_options_set_both_flags() {
         let bytes = CompileOptions::spmd(8).encode().expect("valid");
         assert_eq!(bytes, [0x1a, 0x09, 0x20, 0x01, 0x28, 0x08, 0x30, 0x01, 0x98, 0x01, 0x01]);
+    }
+
+    #[test]
+    fn efforts_are_encoded_and_checked() {
+        let options = CompileOptions {
+            exec_time_optimization_effort: -1.0,
+            optimization_level: Some(EffortLevel::O1),
+            ..CompileOptions::default()
+        };
+        let bytes = options.encode().expect("valid");
+        let expected = [0x1a, 0x0c, 0x20, 0x01, 0x28, 0x01, 0xa5, 0x01, 0, 0, 0x80, 0xbf, 0xc0, 1];
+        assert_eq!(bytes[2..14], expected[2..]);
+        assert_eq!(bytes[14], 19);
+        for effort in [1.5, f32::NAN, f32::NEG_INFINITY] {
+            let wrong =
+                CompileOptions { memory_fitting_effort: effort, ..CompileOptions::default() };
+            let error = wrong.encode().expect_err("out of range").to_string();
+            assert!(error.contains("memory_fitting_effort must be between -1 and 1"), "{error}");
+        }
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::event::Event;
 use crate::executable::{LoadedExecutable, Places};
 use crate::exit;
 use crate::ffi;
+use crate::host_transfer::{HostTransfer, LaunchTransfers};
+use crate::plugin::Plugin;
 use crate::types::ElementType;
 
 /// Options of one execution.
@@ -26,6 +28,8 @@ pub struct ExecuteOptions<'a> {
     /// A number on which all processes that run one program together must agree; 0 for a single
     /// process.
     pub launch_id: i32,
+    /// The host functions that the program calls through transfers.
+    pub host_transfers: &'a [HostTransfer],
 }
 
 /// The results of an execution on several devices.
@@ -290,6 +294,11 @@ impl LoadedExecutable {
         let mut events: SmallVec<[_; 16]> =
             SmallVec::from_elem(std::ptr::null_mut(), devices.len());
         let mut raw_options = raw_options(options);
+        let plugin = self.client().plugin();
+        let mut transfers = LaunchTransfers::new(plugin, options.host_transfers, devices.len());
+        if let Some(transfers) = &mut transfers {
+            transfers.write(&mut raw_options);
+        }
         let mut args = sys::PJRT_LoadedExecutable_Execute_Args::new();
         args.executable = self.as_ptr();
         args.options = (&raw mut raw_options).cast();
@@ -300,7 +309,10 @@ impl LoadedExecutable {
         args.device_complete_events = events.as_mut_ptr();
         // SAFETY: every list has one entry for each device, argument or result; the buffers are
         // alive, checked, and belong to this client.
-        unsafe { self.client().plugin().call(&mut args) }?;
+        let launched = unsafe { plugin.call(&mut args) };
+        // SAFETY: after a successful launch the events are alive.
+        unsafe { keep_transfers(transfers, plugin, &launched, &events) };
+        launched?;
         let results = outputs
             .iter_mut()
             .zip(devices)
@@ -352,6 +364,17 @@ impl LoadedExecutable {
         let argument_list = pointers.as_ptr();
         let output_list = outputs.as_mut_ptr();
         let mut raw_options = raw_options(options);
+        let plugin = self.client().plugin();
+        let mut transfers = LaunchTransfers::new(plugin, options.host_transfers, 1);
+        let mut own_event = std::ptr::null_mut();
+        let requested = event.is_some();
+        let mut event = event.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+        if let Some(transfers) = &mut transfers {
+            transfers.write(&mut raw_options);
+            if !requested {
+                event = &raw mut own_event;
+            }
+        }
         let mut args = sys::PJRT_LoadedExecutable_Execute_Args::new();
         args.executable = self.as_ptr();
         args.options = (&raw mut raw_options).cast();
@@ -359,12 +382,22 @@ impl LoadedExecutable {
         args.num_devices = 1;
         args.num_args = pointers.len();
         args.output_lists = &raw const output_list;
-        args.device_complete_events = event.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+        args.device_complete_events = event;
         args.execute_device = execute_device;
         // SAFETY: there is one list of arguments and one of outputs, with the lengths that the
         // program declares; the buffers are alive, checked, and belong to this client; the device
         // is null or alive.
-        let launched = unsafe { self.client().plugin().call(&mut args) };
+        let launched = unsafe { plugin.call(&mut args) };
+        if transfers.is_some() {
+            // SAFETY: the launch requested an event.
+            let completed = unsafe { *event };
+            // SAFETY: after a successful launch the event is alive.
+            unsafe { keep_transfers(transfers, plugin, &launched, &[completed]) };
+            if launched.is_ok() && !requested {
+                // SAFETY: no other code owns this event.
+                drop(unsafe { Event::from_raw(self.client(), completed) });
+            }
+        }
         if launched.is_err() {
             // Pointers that a failed call wrote here must not be freed.
             outputs.clear();
@@ -528,6 +561,25 @@ impl Drop for Results<'_> {
 fn mark_donated(arguments: &[&PjrtBuffer], options: &ExecuteOptions<'_>) {
     for &index in options.donated {
         arguments[index].mark_deleted();
+    }
+}
+
+/// Keeps the callbacks of a launch alive as long as the plugin may use them.
+///
+/// # Safety
+/// If the launch succeeded, the events are alive.
+unsafe fn keep_transfers(
+    transfers: Option<LaunchTransfers>,
+    plugin: Plugin,
+    launched: &Result<()>,
+    events: &[*mut sys::PJRT_Event],
+) {
+    let Some(transfers) = transfers else { return };
+    match launched {
+        // SAFETY: the caller guarantees the events.
+        Ok(()) => unsafe { transfers.free_after(plugin, events) },
+        // A failed launch may have started on some devices, and reports no event.
+        Err(_) => std::mem::forget(transfers),
     }
 }
 

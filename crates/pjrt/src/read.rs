@@ -46,6 +46,27 @@ impl UniqueBuffer {
         Ok(())
     }
 
+    /// Starts to copy the contents to host memory and returns at once. The result is `None` if the
+    /// contents are in host memory already, where [`to_host`](Self::to_host) reads them.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the buffer was deleted; [`Error::Status`] if the plugin cannot copy.
+    pub fn start_to_host(&self) -> Result<Option<HostCopy>> {
+        self.check_alive("buffer to host")?;
+        if self.array_type().host_bytes() == 0 || self.is_host_readable() {
+            return Ok(None);
+        }
+        self.start_copy().map(Some)
+    }
+
+    /// Starts a copy with PJRT's own transfer.
+    fn start_copy(&self) -> Result<HostCopy> {
+        let mut bytes = vec![0; self.array_type().host_bytes()];
+        // SAFETY: the copy owns the bytes, which it frees only after the event.
+        let event = unsafe { self.start_transfer(&mut bytes) }?;
+        Ok(HostCopy { bytes, event: Some(event), element_type: self.element_type() })
+    }
+
     /// Copies the contents into a new vector, as [`to_host`](Self::to_host) does.
     ///
     /// # Errors
@@ -91,6 +112,15 @@ impl UniqueBuffer {
 
     /// Copies the contents with PJRT's own transfer, in row-major order.
     fn transfer(&self, destination: &mut [u8]) -> Result<()> {
+        // SAFETY: the destination is borrowed until the copy is done.
+        unsafe { self.start_transfer(destination) }?.wait()
+    }
+
+    /// Starts a copy with PJRT's own transfer, in row-major order.
+    ///
+    /// # Safety
+    /// The destination stays in place until the event has completed.
+    unsafe fn start_transfer(&self, destination: &mut [u8]) -> Result<Event> {
         let rank = self.dims().len() as i64;
         let minor_to_major: Dims = (0..rank).rev().collect();
         let mut layout = sys::PJRT_Buffer_MemoryLayout {
@@ -110,10 +140,10 @@ impl UniqueBuffer {
         args.dst = destination.as_mut_ptr().cast::<c_void>();
         args.dst_size = destination.len();
         // SAFETY: the buffer is alive, the layout is borrowed for the call, and the destination is
-        // large enough and borrowed until the copy is done.
+        // large enough; the caller keeps it until the copy is done.
         unsafe {
             self.client().plugin().call(&mut args)?;
-            Event::from_raw(self.client(), args.event)?.wait()
+            Event::from_raw(self.client(), args.event)
         }
     }
 
@@ -125,6 +155,48 @@ impl UniqueBuffer {
             && element_type != ElementType::Token
             && self.client().plugin().can_view_buffers()
             && (self.dims().len() < 2 || self.layout().is_ok_and(|layout| layout.is_row_major()))
+    }
+}
+
+/// A copy of a buffer's contents that is under way or complete. Made by
+/// [`UniqueBuffer::start_to_host`].
+#[derive(Debug)]
+pub struct HostCopy {
+    bytes: Vec<u8>,
+    /// Completes when the plugin no longer writes to the bytes. `None` while it is dropped.
+    event: Option<Event>,
+    element_type: ElementType,
+}
+
+impl HostCopy {
+    /// Waits for the copy and writes it to `destination`, as [`UniqueBuffer::to_host`] does.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if `destination` has another size; [`Error::Status`] if the computation
+    /// failed.
+    pub fn read(&self, destination: &mut [u8]) -> Result<()> {
+        if destination.len() != self.bytes.len() {
+            let message =
+                format!("the copy has {} bytes, the room {}", self.bytes.len(), destination.len());
+            return Err(Error::invalid("buffer to host", message));
+        }
+        self.event.iter().try_for_each(Event::wait)?;
+        destination.copy_from_slice(&self.bytes);
+        extend_signs(self.element_type, destination);
+        Ok(())
+    }
+}
+
+impl Drop for HostCopy {
+    fn drop(&mut self) {
+        let (bytes, event) = (std::mem::take(&mut self.bytes), self.event.take());
+        let Some(event) = event.filter(|event| !event.is_ready().unwrap_or(false)) else { return };
+        // The plugin still writes to the bytes: the event frees them.
+        let owner = std::sync::Arc::new(bytes);
+        let held = owner.clone();
+        if event.on_ready(move |_| drop(held)).is_err() {
+            std::mem::forget(owner);
+        }
     }
 }
 

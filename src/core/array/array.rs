@@ -20,6 +20,13 @@ pub trait Buffer: fmt::Debug + Send + Sync {
     /// # Errors
     /// Errors of the computation that produces the elements, or of the copy.
     fn read(&self, dst: &mut [u8]) -> Result<(), Error>;
+    /// Notes that the line `loc` is about to read the elements.
+    fn note_read(&self, loc: Loc);
+    /// Starts to copy the elements to the host, so that a later `read` does not wait for a copy.
+    ///
+    /// # Errors
+    /// If the buffer was donated, or the plugin cannot copy.
+    fn copy_to_host_async(&self) -> Result<(), Error>;
     /// Waits until the elements are computed.
     ///
     /// # Errors
@@ -244,6 +251,7 @@ impl Array {
             let message = format!("asked for {}, the array is {}", T::DTYPE, self.aval);
             return Err(throw::op_error(OpErrorKind::DType, name, message, loc));
         }
+        buffer.note_read(loc);
         T::read(self.size(), |bytes| buffer.read(bytes)).map_err(|error| error.at(loc))
     }
 
@@ -257,12 +265,14 @@ impl Array {
     #[track_caller]
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         let loc = Loc::caller();
-        self.read_bytes().map_err(|error| error.at(loc))
+        self.read_bytes(loc).map_err(|error| error.at(loc))
     }
 
+    /// Reads the bytes for the line `loc`, without a location for errors.
     #[track_caller]
-    pub(super) fn read_bytes(&self) -> Result<Vec<u8>, Error> {
+    pub(super) fn read_bytes(&self, loc: Loc) -> Result<Vec<u8>, Error> {
         let buffer = self.buffer("the elements");
+        buffer.note_read(loc);
         let mut bytes = vec![0; self.size() * self.dtype().host_bytes()];
         buffer.read(&mut bytes)?;
         Ok(bytes)
@@ -278,6 +288,30 @@ impl Array {
         match &self.kind {
             Kind::Concrete(buffer) => buffer.ready().map(|()| self).map_err(|error| error.at(loc)),
             Kind::Traced { .. } => Ok(self),
+        }
+    }
+
+    /// Starts to copy the elements to the host and returns at once. A later read of the elements
+    /// waits for this copy instead of starting one. Traced arrays, and arrays in host memory, are
+    /// not copied.
+    ///
+    /// ```no_run
+    /// use oxidax::prelude::*;
+    /// let loss = full([], 2.0f32).sqrt();
+    /// loss.copy_to_host_async()?;
+    /// // … launch the next step …
+    /// println!("{}", loss.item::<f32>()?);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Runtime` if the array was donated, or the plugin cannot copy.
+    #[track_caller]
+    pub fn copy_to_host_async(&self) -> Result<(), Error> {
+        let loc = Loc::caller();
+        match &self.kind {
+            Kind::Concrete(buffer) => buffer.copy_to_host_async().map_err(|error| error.at(loc)),
+            Kind::Traced { .. } => Ok(()),
         }
     }
 

@@ -1,8 +1,9 @@
 //! Printing of arrays in the style of NumPy.
 
 use crate::core::array::array::Array;
+use crate::core::array::capture;
 use crate::core::array::host_array::HostArray;
-use crate::core::error::throw;
+use crate::core::error::{Loc, throw};
 use crate::core::types::dtype::DType;
 use std::fmt;
 
@@ -28,10 +29,14 @@ impl fmt::Display for Array {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(marked) = capture::mark(self, f) {
+            return marked;
+        }
         if self.is_traced() {
             return write!(f, "{self:?}");
         }
-        match self.elements() {
+        // The line that prints is not known here.
+        match self.elements(Loc::UNKNOWN) {
             Ok(elements) => elements.fmt(f),
             // A second panic would end the process.
             Err(error) if std::thread::panicking() => {

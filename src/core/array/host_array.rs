@@ -150,13 +150,13 @@ impl Array {
     #[doc(alias = "device_get")]
     pub fn to_host(&self) -> Result<HostArray, Error> {
         let loc = Loc::caller();
-        self.elements().map_err(|error| error.at(loc))
+        self.elements(loc).map_err(|error| error.at(loc))
     }
 
-    /// Reads the elements without a location for errors.
+    /// Reads the elements for the line `loc`, without a location for errors.
     #[track_caller]
-    pub(super) fn elements(&self) -> Result<HostArray, Error> {
-        Ok(HostArray { aval: self.aval().clone(), bytes: self.read_bytes()? })
+    pub(super) fn elements(&self, loc: Loc) -> Result<HostArray, Error> {
+        Ok(HostArray { aval: self.aval().clone(), bytes: self.read_bytes(loc)? })
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod array;
 pub(crate) mod backend;
+pub(crate) mod capture;
 mod display;
 pub(crate) mod elements;
 pub(crate) mod host_array;

@@ -22,18 +22,37 @@ pub struct LowerCtx<'a> {
     n_channels: usize,
     token: Option<Value>,
     refused_at: Loc,
+    partitioned: bool,
     pub(super) manual: Option<Manual>,
 }
 
 /// Facts about a module, recorded while it is lowered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ModuleFacts {
-    /// The module calls host functions.
-    pub(crate) calls_host: bool,
-    /// The calls are transfers between device and host.
-    pub(crate) transfers_to_host: bool,
+    /// The ids of the host functions that the module calls.
+    pub(crate) host_functions: Vec<u64>,
+    /// The calls that are transfers between device and host.
+    pub(crate) host_transfers: Vec<TransferredCall>,
+    /// A call of the program waits for the devices, so that it can return a callback's error.
+    pub(crate) waits: bool,
     /// The module exchanges data between devices.
     pub(crate) communicates: bool,
+}
+
+/// A call of a host function through transfers between device and host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TransferredCall {
+    /// The id of the function.
+    pub(crate) function: u64,
+    /// The operands, each with its channel. Empty arrays have none.
+    pub(crate) operands: Vec<(Option<usize>, Aval)>,
+    /// The channel of a number that is sent if there is no other operand.
+    pub(crate) start: Option<usize>,
+    /// The results, each with its channel. Empty arrays have none.
+    pub(crate) results: Vec<(Option<usize>, Aval)>,
+    /// The channel of a number that is received if there is no other result: the program ends after
+    /// the function.
+    pub(crate) end: Option<usize>,
 }
 
 impl<'a> LowerCtx<'a> {
@@ -50,6 +69,7 @@ impl<'a> LowerCtx<'a> {
             n_channels: 0,
             token: None,
             refused_at: Loc::UNKNOWN,
+            partitioned: false,
             manual: None,
         }
     }
@@ -66,18 +86,29 @@ impl<'a> LowerCtx<'a> {
 
     /// Returns the facts recorded so far.
     pub(crate) fn facts(&self) -> ModuleFacts {
-        self.facts
+        self.facts.clone()
     }
 
-    /// Records that the module calls host functions.
-    pub(crate) fn record_host_call(&mut self) {
-        self.facts.calls_host = true;
+    /// Records that the module calls a host function. `waits` is true if a call of the program must
+    /// wait for the function.
+    pub(crate) fn record_host_call(&mut self, function: u64, waits: bool) {
+        self.facts.host_functions.push(function);
+        self.facts.waits |= waits;
     }
 
-    /// Records that the module calls host functions through transfers between device and host.
-    pub(crate) fn record_host_transfer(&mut self) {
-        self.facts.calls_host = true;
-        self.facts.transfers_to_host = true;
+    /// Records a call of a host function through transfers between device and host.
+    pub(crate) fn record_host_transfer(&mut self, call: TransferredCall) {
+        self.facts.host_transfers.push(call);
+    }
+
+    /// Returns true if the module runs on several devices.
+    pub(crate) fn is_partitioned(&self) -> bool {
+        self.partitioned
+    }
+
+    /// Sets whether the module runs on several devices.
+    pub(crate) fn set_partitioned(&mut self, partitioned: bool) {
+        self.partitioned = partitioned;
     }
 
     /// Returns the location of the operation whose `lower` rule failed.
@@ -135,7 +166,8 @@ impl<'a> LowerCtx<'a> {
     }
 
     /// Writes a call of the program as a function, which equal programs share. A program with
-    /// ordered side effects is inlined, because it uses the token.
+    /// ordered side effects is inlined, because it uses the token. On a TPU, so is a program that
+    /// calls host functions, because each call needs separate channels.
     ///
     /// # Errors
     /// Errors of the `lower` rules.
@@ -145,7 +177,8 @@ impl<'a> LowerCtx<'a> {
         name: &str,
         inputs: &[Value],
     ) -> RuleResult<Vec<Value>> {
-        if program.effects() == Effects::Ordered {
+        let transfers = self.platform() == "tpu" && program.is_opaque();
+        if program.effects() == Effects::Ordered || transfers {
             return self.inline(program, inputs);
         }
         // Collectives and operations with a mesh are lowered by the manual axes around them.

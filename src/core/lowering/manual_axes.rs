@@ -82,6 +82,14 @@ impl LowerCtx<'_> {
         format!("<@{mesh}, [{}]>", texts.join(", "))
     }
 
+    /// Returns the annotation of an operation with `results` results that only the first device
+    /// runs, on whole arrays.
+    pub(crate) fn on_first_device(&mut self, results: usize) -> String {
+        let mesh = self.declare("sdy.mesh", "first_device", "<[], device_ids=[0]>");
+        let shardings = vec![format!("<@{mesh}, []>"); results];
+        format!("sdy.sharding = #sdy.sharding_per_value<[{}]>", shardings.join(", "))
+    }
+
     /// Declares a mesh in the module and returns its symbol.
     fn mesh_symbol(&mut self, mesh: &Mesh) -> String {
         let axes: Vec<String> =

@@ -6,5 +6,5 @@ pub(crate) mod manual_axes;
 pub(crate) mod target;
 
 pub use lower_ctx::LowerCtx;
-pub(crate) use lower_ctx::ModuleFacts;
+pub(crate) use lower_ctx::{ModuleFacts, TransferredCall};
 pub use target::LoweringTarget;

@@ -199,6 +199,28 @@ pub(crate) fn store_failure(error: Error) -> String {
     text
 }
 
+/// Failures of host functions whose programs continued, by the function's id.
+static CONTAINED: Mutex<Vec<(u64, Error)>> = Mutex::new(Vec::new());
+
+/// Stores the failure of a function in a program that continues after it. A program over several
+/// devices must not stop on one of them, because the others would wait for it.
+pub(crate) fn contain_failure(id: u64, error: Error) {
+    let mut contained = CONTAINED.lock().unwrap_or_else(PoisonError::into_inner);
+    if contained.len() == MAX_FAILURES {
+        contained.remove(0);
+    }
+    contained.push((id, error));
+}
+
+/// Removes the stored failures of functions with these ids. Returns the first one.
+pub(crate) fn take_contained_failure(ids: &[u64]) -> Option<Error> {
+    let mut contained = CONTAINED.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = contained.iter().position(|(id, _)| ids.contains(id))?;
+    let (_, error) = contained.remove(first);
+    contained.retain(|(id, _)| !ids.contains(id));
+    Some(error)
+}
+
 /// Removes and returns the failure that an error message identifies.
 pub(crate) fn take_failure(text: &str) -> Option<Error> {
     let (_, rest) = text.split_once(FAILURE)?;

@@ -74,7 +74,7 @@ fn unreadable(error: serde_json::Error) -> RuleError {
 }
 
 /// Side effects of an equation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum Effects {
     /// None: dead-code elimination may remove the equation.
     None,

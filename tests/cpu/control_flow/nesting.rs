@@ -2,6 +2,8 @@
 
 use crate::arrays::scattered;
 use crate::control_flow::support::{close, f64s, results_of, row, steps};
+use oxidax::core::HostArray;
+use oxidax::debug::CallbackOptions;
 use oxidax::passes::dce;
 use oxidax::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -14,7 +16,8 @@ impl Log {
     #[track_caller]
     fn note(&self, tag: &'static str, x: &Array) {
         let log = self.0.clone();
-        debug::callback(move |x| log.lock().unwrap().push(format!("{tag}{}", x[0])), [x]);
+        let note = move |x: &[HostArray]| log.lock().unwrap().push(format!("{tag}{}", x[0]));
+        debug::callback_with(note, [x], CallbackOptions { ordered: true });
     }
 
     fn take(&self) -> String {

@@ -4,11 +4,20 @@ mod nan;
 
 use expect_test::expect;
 use oxidax::core::HostArray;
+use oxidax::debug::{CallbackOptions, PureCallbackOptions, VmapMethod};
 use oxidax::prelude::*;
+use std::slice::from_ref;
 use std::sync::{Arc, Mutex};
 
 fn f32s(elements: &[f32]) -> Array {
     Array::from_slice(elements, [elements.len()]).unwrap()
+}
+
+/// Held by tests that wait for the callbacks of all threads.
+static BARRIER: Mutex<()> = Mutex::new(());
+
+fn barrier() -> std::sync::MutexGuard<'static, ()> {
+    BARRIER.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// A log written by callbacks.
@@ -20,7 +29,8 @@ impl Log {
     #[track_caller]
     fn note(&self, tag: &'static str, x: &Array) {
         let log = self.0.clone();
-        debug::callback(move |x| log.lock().unwrap().push(format!("{tag} {}", x[0])), [x]);
+        let note = move |x: &[HostArray]| log.lock().unwrap().push(format!("{tag} {}", x[0]));
+        debug::callback_with(note, [x], CallbackOptions { ordered: true });
     }
 
     fn take(&self) -> Vec<String> {
@@ -75,7 +85,15 @@ fn tpu_programs_transfer_to_the_host_and_back() {
     });
     let text = f.lower(Aval::new(DType::F32, [2])).unwrap().as_text("tpu").unwrap();
     assert_eq!(text.matches("stablehlo.send").count(), 2);
-    assert_eq!(text.matches("stablehlo.recv").count(), 1);
+    // A callback without results ends with a number.
+    assert_eq!(text.matches("stablehlo.recv").count(), 2);
+    // One without operands starts with a number.
+    let f = jit(|x: Array| {
+        debug::print("here", ());
+        x
+    });
+    let text = f.lower(Aval::new(DType::F32, [2])).unwrap().as_text("tpu").unwrap();
+    assert_eq!(text.matches("stablehlo.send").count(), 1);
     let lowered = jit(|x: Array| doubled(&x)).lower(Aval::new(DType::F32, [2])).unwrap();
     let refused = lowered.as_text("rocm").unwrap_err().to_string();
     assert!(refused.contains("does not reach the host from rocm yet"), "{refused}");
@@ -224,6 +242,7 @@ mod on_cpu {
 
     #[test]
     fn array_operations_are_refused_inside_callbacks() {
+        let _barrier = barrier();
         // A large program runs on the plugin's thread pool, a small one on the caller's thread.
         let mut on_caller = Vec::new();
         for size in [1usize, 1 << 20] {
@@ -249,6 +268,7 @@ mod on_cpu {
                 })
             };
             f.call(zeros([size])).unwrap();
+            effects_barrier().unwrap();
             let seen = seen.lock().unwrap();
             assert_eq!(seen.len(), 3);
             for (error, _) in seen.iter() {
@@ -303,8 +323,12 @@ mod on_cpu {
         debug::set_output(sink.clone());
         let step = jit(|w: Array| {
             let loss = (&w * &w).sum();
-            debug::print("loss {:.2} at {1}", [&loss, &w]);
-            w * 0.5
+            let ordered = CallbackOptions { ordered: true };
+            debug::print_with("loss {:.2} at {1}", [&loss, &w], ordered);
+            let half = 0.5;
+            debug::print_with("named {w}", [("w", &w)], ordered);
+            debug_print!(ordered; "times {half}: {loss:.1}, {:.2}, {{}}", &w * half);
+            w * half
         });
         let mut w = f32s(&[1.0, 2.0]);
         for _ in 0..2 {
@@ -312,7 +336,165 @@ mod on_cpu {
         }
         debug::print("and {}", [&w]);
         let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
-        assert_eq!(text, "loss 5.00 at [1. 2.]\nloss 1.25 at [0.5 1. ]\nand [0.25 0.5 ]\n");
+        let expected = "loss 5.00 at [1. 2.]\nnamed [1. 2.]\ntimes 0.5: 5.0, [0.50 1.00], {}\n\
+                        loss 1.25 at [0.5 1. ]\nnamed [0.5 1. ]\ntimes 0.5: 1.2, [0.25 0.50], {}\n\
+                        and [0.25 0.5 ]\n";
+        assert_eq!(text, expected);
         debug::set_output(std::io::stdout());
+    }
+
+    #[test]
+    fn unordered_callbacks_run_once_each() {
+        let _barrier = barrier();
+        let log = Log::default();
+        let f = {
+            let log = log.clone();
+            jit(move |x: Array| {
+                for tag in ["a", "b", "c"] {
+                    let log = log.0.clone();
+                    let note = move |x: &[HostArray]| {
+                        log.lock().unwrap().push(format!("{tag} {}", x[0]));
+                    };
+                    debug::callback(note, [&x.sum()]);
+                }
+                sin(&x)
+            })
+        };
+        // A large program runs after the call has returned.
+        for size in [2, 1 << 20] {
+            f.call(ones([size])).unwrap();
+            effects_barrier().unwrap();
+            let mut seen = log.take();
+            seen.sort();
+            assert_eq!(seen, ["a", "b", "c"].map(|tag| format!("{tag} {size}.")));
+        }
+        // Also in a loop, in a function that is called twice, and once per example.
+        let noted = log.clone();
+        let note = move |x: &Array| {
+            let log = noted.0.clone();
+            debug::callback(move |x| log.lock().unwrap().push(x[0].to_string()), [x]);
+        };
+        let body = note.clone();
+        let inner = jit(move |x: Array| {
+            note(&x);
+            x + 1.0
+        });
+        let outer = jit(move |x: Array| inner.apply(inner.apply(&x)));
+        outer.call(full([], 1.0f32)).unwrap();
+        let counted = body.clone();
+        fori_loop(
+            0,
+            3,
+            move |i: Array, x: Array| {
+                counted(&i.astype(DType::F32));
+                x + 1.0
+            },
+            full([], 0.0f32),
+        );
+        vmap(|x: Array| body(&x)).apply(f32s(&[7.0, 8.0]));
+        effects_barrier().unwrap();
+        let mut seen = log.take();
+        seen.sort();
+        assert_eq!(seen, ["0.", "1.", "1.", "2.", "2.", "7.", "8."]);
+    }
+
+    #[test]
+    fn the_barrier_returns_the_error_of_a_callback() {
+        let _barrier = barrier();
+        let f = jit(|x: Array| {
+            debug::callback(|_| panic!("late"), [&x.sum()]);
+            sin(&x)
+        });
+        let y = f.call(ones([1 << 20])).unwrap();
+        let error = effects_barrier().unwrap_err().to_string();
+        assert!(error.contains("panicked: late"), "{error}");
+        drop(y);
+        effects_barrier().unwrap();
+    }
+
+    #[test]
+    fn io_callbacks_return_arrays_each_time() {
+        use std::sync::atomic::{AtomicI32, Ordering};
+        let count = Arc::new(AtomicI32::new(0));
+        let f = {
+            let count = count.clone();
+            jit(move |(): ()| {
+                let count = count.clone();
+                let next = move |_: &[HostArray]| {
+                    Ok(vec![HostArray::from_slice(&[count.fetch_add(1, Ordering::Relaxed)], [])?])
+                };
+                let aval = Aval::new(DType::I32, []);
+                let ordered = CallbackOptions { ordered: true };
+                let first = debug::io_callback_with(next.clone(), from_ref(&aval), (), ordered);
+                let second = debug::io_callback_with(next, &[aval], (), ordered);
+                (first[0].clone(), second[0].clone())
+            })
+        };
+        for expected in [(0, 1), (2, 3)] {
+            let (first, second) = f.call(()).unwrap();
+            let found = (first.item::<i32>().unwrap(), second.item::<i32>().unwrap());
+            assert_eq!(found, expected);
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn pure_callbacks_are_batched_by_their_method() {
+        let shapes = Arc::new(Mutex::new(Vec::new()));
+        let sum = |method: VmapMethod| {
+            let seen = shapes.clone();
+            move |x: Array, y: Array| {
+                let seen = seen.clone();
+                let add = move |operands: &[HostArray]| {
+                    let [x, y] = operands else { return Err("two operands".into()) };
+                    seen.lock().unwrap().push(format!("{} {}", x.aval(), y.aval()));
+                    let (xs, ys) = (x.to_vec::<f32>()?, y.to_vec::<f32>()?);
+                    let sums: Vec<f32> =
+                        xs.iter().enumerate().map(|(i, x)| x + ys[i % ys.len()]).collect();
+                    Ok(vec![HostArray::from_slice(&sums, x.shape())?])
+                };
+                let options = PureCallbackOptions { vmap_method: method };
+                let results = [x.aval().clone()];
+                debug::pure_callback_with(add, &results, [&x, &y], options).swap_remove(0)
+            }
+        };
+        let y = f32s(&[10.0]);
+        for (method, expected) in [
+            (VmapMethod::Sequential, vec!["f32[1] f32[1]"; 3]),
+            (VmapMethod::ExpandDims, vec!["f32[3,1] f32[1,1]"]),
+            (VmapMethod::BroadcastAll, vec!["f32[3,1] f32[3,1]"]),
+        ] {
+            let f = sum(method);
+            let x = f32s(&[1.0, 2.0, 3.0]).reshape([3, 1]);
+            let sums = vmap(f).in_axes((0, None)).apply(&x, &y);
+            assert_eq!(sums.to_vec::<f32>().unwrap(), [11.0, 12.0, 13.0], "{method:?}");
+            assert_eq!(std::mem::take(&mut *shapes.lock().unwrap()), expected, "{method:?}");
+        }
+    }
+
+    #[test]
+    fn calls_return_before_a_callback_has_run() {
+        let _barrier = barrier();
+        use std::sync::mpsc::channel;
+        use std::time::Duration;
+        let (release, released) = channel();
+        let released = Mutex::new(released);
+        let waits = Arc::new(move |_: &[HostArray]| {
+            // The limit turns a call that waits into a failure instead of a hang.
+            let outcome = released.lock().unwrap().recv_timeout(Duration::from_secs(60));
+            outcome.expect("the call waited for the device");
+        });
+        let f = jit(move |x: Array| {
+            let waits = waits.clone();
+            // Large enough to run on the plugin's threads.
+            debug::callback(move |x| waits(x), [&sin(cos(&x)).sum()]);
+            x + 1.0
+        });
+        let y = f.call(ones([1 << 20])).unwrap();
+        assert!(!y.is_ready().unwrap());
+        release.send(()).unwrap();
+        y.block_until_ready().unwrap();
+        assert!(y.is_ready().unwrap());
+        effects_barrier().unwrap();
     }
 }

@@ -1,6 +1,7 @@
 //! Functions compiled ahead of time, with `lower(…)?.compile()`.
 
 use expect_test::expect;
+use oxidax::jit::{CompilerOptions, EffortLevel};
 use oxidax::prelude::*;
 
 #[derive(Tree, Clone)]
@@ -163,5 +164,71 @@ mod on_cpu {
             Ok(costs) => assert_eq!(costs.get("flops"), Some(&4.0), "{costs:?}"),
             Err(error) => assert!(error.to_string().contains("UNIMPLEMENTED"), "{error}"),
         }
+    }
+
+    #[test]
+    fn optimized_text_shows_fusions_with_their_lines() {
+        let f = jit(|x: Array| {
+            let y = tanh(&x);
+            exp(&(y * 2.0))
+        });
+        let compiled = f.name("curve").lower(Aval::new(DType::F32, [64])).unwrap().compile();
+        let compiled = compiled.unwrap();
+        let text = compiled.as_text().unwrap();
+        assert!(text.starts_with("HloModule curve"), "{text}");
+        assert!(text.contains("ENTRY %") && text.contains("ROOT %"), "{text}");
+        let fusions = compiled.report().fusions().unwrap();
+        let [fusion] = fusions.as_slice() else { panic!("{fusions:?}") };
+        assert!(
+            ["tanh", "exponential"]
+                .iter()
+                .all(|name| { fusion.operations.iter().any(|operation| operation == name) }),
+            "{fusion}"
+        );
+        let first = fusion.sources.iter().map(|source| source.line).min().unwrap();
+        let last = fusion.sources.iter().map(|source| source.line).max().unwrap();
+        assert_eq!(last - first, 1, "{fusion}");
+        assert!(fusion.sources[0].file.ends_with("dispatch/ahead.rs"), "{fusion}");
+        let line = format!("  // {}", fusion.sources[0]);
+        assert!(text.contains(&line), "{text}");
+    }
+
+    #[test]
+    fn compiler_options_reach_the_compiler() {
+        let lowered = jit(|x: Array| sin(&x)).lower(Aval::new(DType::F32, [4])).unwrap();
+        let efforts = CompilerOptions::new()
+            .exec_time_optimization_effort(-0.5)
+            .memory_fitting_effort(0.5)
+            .optimization_level(EffortLevel::O1)
+            .memory_fitting_level(EffortLevel::O2);
+        let quick = lowered.compile_with(efforts).unwrap();
+        assert_eq!(quick.call(zeros([4])).unwrap().to_vec::<f32>().unwrap(), [0.0; 4]);
+        // The program is written to the folder that an option names.
+        let folder = tempfile::tempdir().unwrap();
+        let dump = [("xla_dump_to", folder.path().to_str().unwrap())];
+        lowered.compile_with(dump).unwrap();
+        assert!(std::fs::read_dir(folder.path()).unwrap().next().is_some());
+        // Unknown names, wrong types and numbers out of range are errors.
+        let failed = |options: CompilerOptions| lowered.compile_with(options).unwrap_err();
+        let error = failed([("xla_no_such_flag", true)].into()).to_string();
+        assert!(error.contains("refuses the compiler option `xla_no_such_flag`"), "{error}");
+        let error = failed([("xla_cpu_enable_fast_math", "maybe")].into()).to_string();
+        assert!(error.contains("`xla_cpu_enable_fast_math` = String(\"maybe\")"), "{error}");
+        let error = failed(CompilerOptions::new().exec_time_optimization_effort(2.0)).to_string();
+        assert!(error.contains("must be between -1 and 1, got 2"), "{error}");
+    }
+
+    #[test]
+    fn compiler_options_of_jit_hold_for_its_calls() {
+        let f = jit(|x: Array| sin(&x)).compiler_options([("xla_no_such_flag", 1)]);
+        let error = f.call(zeros([4])).unwrap_err().to_string();
+        assert!(error.contains("xla_no_such_flag"), "{error}");
+        let g = jit(|x: Array| sin(&x)).compiler_options([("xla_cpu_enable_fast_math", true)]);
+        assert_eq!(g.call(zeros([4])).unwrap().to_vec::<f32>().unwrap(), [0.0; 4]);
+        // Inside another trace they would be ignored.
+        let outer = jit(|x: Array| g.apply(&x) + 1.0);
+        let error = outer.call(zeros([4])).unwrap_err().to_string();
+        assert!(error.contains("has compiler options inside another trace"), "{error}");
+        assert!(error.contains("set them on the outermost `jit`"), "{error}");
     }
 }

@@ -167,3 +167,30 @@ fn arrays_functions_and_errors_cross_threads() {
     send_sync::<Lowered<(Array, Array), Array>>();
     send_sync::<Compiled<(Array, Array), Array>>();
 }
+
+mod waiting_on_cpu {
+    use super::*;
+
+    #[test]
+    fn trees_are_waited_for_and_copied() {
+        let f = jit(|x: Array| (sin(&x), vec![cos(&x), x.sum()]));
+        let tree = f.call(ones([1 << 16])).unwrap();
+        copy_to_host_async(&tree).unwrap();
+        block_until_ready(&tree).unwrap();
+        assert!(tree.0.is_ready().unwrap() && tree.1[1].is_ready().unwrap());
+        assert_eq!(tree.1[1].item::<f32>().unwrap(), 65536.0);
+    }
+
+    #[test]
+    fn results_that_are_ready_do_not_stall() {
+        // A small program has run when its call returns. `runtime::stalls` tests the others.
+        let lines = listener::listen(|| {
+            let step = jit(|x: Array| x.sum());
+            let x = ones([4]);
+            for _ in 0..30 {
+                assert_eq!(step.call(&x).unwrap().item::<f32>().unwrap(), 4.0);
+            }
+        });
+        assert!(!lines.iter().any(|line| line.contains("the device is")), "{lines:?}");
+    }
+}

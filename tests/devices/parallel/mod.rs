@@ -1,5 +1,6 @@
 //! Programs on eight CPU devices.
 
+mod callbacks;
 mod checkpoints;
 mod launches;
 mod mapped;

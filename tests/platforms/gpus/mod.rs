@@ -4,6 +4,8 @@
 //! runs them.
 
 mod gpu {
+    use oxidax::core::HostArray;
+    use oxidax::debug::CallbackOptions;
     use oxidax::doctor::{Topic, examine};
     use oxidax::prelude::*;
 
@@ -36,5 +38,50 @@ mod gpu {
         let error = Topology::named("rtx:1").unwrap_err().to_string();
         assert!(error.contains("`rtx:1` is not a topology"), "{error}");
         assert!(error.contains("describes no GPU `rtx`") && error.contains("h100"), "{error}");
+    }
+
+    /// Compiles a program with prints, checks and callbacks for a topology: on one device, in a
+    /// `shard_map`, and partitioned by the compiler.
+    fn callbacks_compile(topology: &Topology, mesh: &Mesh) {
+        let doubled = |x: &Array| {
+            let on_host = |x: &[HostArray]| Ok(vec![x[0].clone()]);
+            debug::pure_callback(on_host, &[x.aval().clone()], [x]).swap_remove(0)
+        };
+        let f = move |x: Array| {
+            debug::print("{x:.2} of {sum}", [("x", &x), ("sum", &x.sum())]);
+            debug::check(x.less(1.0), "{} is too large", [&x]);
+            debug::print("no arrays", ());
+            debug_print!("half {:.1}", &x * 0.5);
+            let step = |i: Array, x: Array| {
+                debug::print("step {}", [&i]);
+                x + 1.0
+            };
+            fori_loop(0, 3, step, doubled(&x))
+        };
+        let x = Aval::new(DType::F32, [16, 4]);
+        let compiled = jit(f).lower(x.clone()).unwrap().compile_for(topology).unwrap();
+        assert!(compiled.as_text().unwrap().contains("ENTRY"));
+        let ordered = jit(move |x: Array| {
+            debug::print_with("{}", [&x], CallbackOptions { ordered: true });
+            f(x)
+        });
+        ordered.lower(x.clone()).unwrap().compile_for(topology).unwrap();
+        let mapped = shard_map(f, mesh).in_specs(p!["data"]).out_specs(p!["data"]);
+        let mapped = jit(move |x: Array| mapped.apply(&x));
+        mapped.lower(x.clone()).unwrap().compile_for(topology).unwrap();
+        let sharded = jit(f).in_shardings(mesh.sharding(p!["data"]).unwrap());
+        let error = sharded.lower(x).unwrap().compile_for(topology).unwrap_err().to_string();
+        assert!(error.contains("in a program over several devices: not yet"), "{error}");
+    }
+
+    #[test]
+    #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
+    fn callbacks_compile_for_gpus() {
+        let topology = Topology::named("h100:4").unwrap();
+        callbacks_compile(&topology, &topology.mesh([("data", 4)]).unwrap());
+        let lowered = jit(|x: Array| x + 1.0).lower(Aval::new(DType::F32, [4])).unwrap();
+        let error = lowered.compile_for_with(&topology, [("xla_gpu_no_such_flag", true)]);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("refuses the compiler option `xla_gpu_no_such_flag`"), "{error}");
     }
 }

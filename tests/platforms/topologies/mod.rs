@@ -9,6 +9,8 @@ mod tpu {
     mod roofline;
     mod spread;
 
+    use oxidax::core::HostArray;
+    use oxidax::debug::CallbackOptions;
     use oxidax::jit::CompilerReport;
     use oxidax::ops::Tiling;
     use oxidax::prelude::*;
@@ -203,5 +205,64 @@ mod tpu {
         let f = jit(|x: Array| tanh(&x)).in_shardings(own.sharding(p!["data"]).unwrap());
         let error = f.call(ones([8])).unwrap_err().error.to_string();
         assert!(error.contains("was made `without_devices`"), "{error}");
+    }
+
+    /// Compiles a program with prints, checks and callbacks for a topology: on one device, in a
+    /// `shard_map`, and partitioned by the compiler.
+    fn callbacks_compile(topology: &Topology, mesh: &Mesh) {
+        let doubled = |x: &Array| {
+            let on_host = |x: &[HostArray]| Ok(vec![x[0].clone()]);
+            debug::pure_callback(on_host, &[x.aval().clone()], [x]).swap_remove(0)
+        };
+        let f = move |x: Array| {
+            debug::print("{x:.2} of {sum}", [("x", &x), ("sum", &x.sum())]);
+            debug::check(x.less(1.0), "{} is too large", [&x]);
+            debug::print("no arrays", ());
+            debug_print!("half {:.1}", &x * 0.5);
+            let step = |i: Array, x: Array| {
+                debug::print("step {}", [&i]);
+                x + 1.0
+            };
+            fori_loop(0, 3, step, doubled(&x))
+        };
+        let x = Aval::new(DType::F32, [16, 4]);
+        let compiled = jit(f).lower(x.clone()).unwrap().compile_for(topology).unwrap();
+        assert!(compiled.as_text().unwrap().contains("ENTRY"));
+        let ordered = jit(move |x: Array| {
+            debug::print_with("{}", [&x], CallbackOptions { ordered: true });
+            f(x)
+        });
+        ordered.lower(x.clone()).unwrap().compile_for(topology).unwrap();
+        let mapped = shard_map(f, mesh).in_specs(p!["data"]).out_specs(p!["data"]);
+        let mapped = jit(move |x: Array| mapped.apply(&x));
+        mapped.lower(x.clone()).unwrap().compile_for(topology).unwrap();
+        let sharded = jit(f).in_shardings(mesh.sharding(p!["data"]).unwrap());
+        sharded.lower(x).unwrap().compile_for(topology).unwrap();
+    }
+
+    #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
+    fn callbacks_compile_for_tpus() {
+        let topology = Topology::named("v5e:2x2").unwrap();
+        callbacks_compile(&topology, &topology.mesh([("data", 4)]).unwrap());
+    }
+
+    #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
+    fn optimized_text_and_options_of_a_tpu_program() {
+        let topology = Topology::named("v5e:1x1").unwrap();
+        let f = jit(|x: Array| tanh(&x) * 2.0 + exp(&x));
+        let lowered = f.lower(f32s([256, 256])).unwrap();
+        let options = [("xla_tpu_scoped_vmem_limit_kib", 32_768)];
+        let compiled = lowered.compile_for_with(&topology, options).unwrap();
+        let text = compiled.as_text().unwrap();
+        assert!(text.contains("ENTRY %") && text.contains("T(8,128)"), "{text}");
+        let fusions = compiled.report().fusions().unwrap();
+        let fusion = fusions.iter().find(|fusion| fusion.operations.contains(&"tanh".into()));
+        let sources = &fusion.unwrap().sources;
+        assert!(sources.iter().any(|line| line.file.ends_with("topologies/mod.rs")), "{sources:?}");
+        let error = lowered.compile_for_with(&topology, [("xla_tpu_no_such_flag", true)]);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("refuses the compiler option `xla_tpu_no_such_flag`"), "{error}");
     }
 }

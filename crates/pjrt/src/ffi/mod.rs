@@ -33,5 +33,5 @@ mod registry;
 
 pub use attribute::{Attribute, AttributeScalar};
 pub use frame::{ArgumentBuffer, CallFrame, ResultBuffer};
-pub(crate) use registry::refuse_inside_handler;
-pub use registry::register;
+pub(crate) use registry::{Running, refuse_inside_handler};
+pub use registry::{register, register_for};

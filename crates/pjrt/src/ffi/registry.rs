@@ -74,9 +74,25 @@ pub fn register(
     name: &str,
     handler: impl Fn(&mut CallFrame<'_>) -> Result<(), String> + Send + Sync + 'static,
 ) -> Result<()> {
+    let platform = if client.is_cpu() { "cpu" } else { client.platform_name() };
+    register_for(client.plugin(), platform, name, handler)
+}
+
+/// Registers `handler` like [`register`], for a plugin without a client: the compiler of a topology
+/// refuses programs that call unregistered handlers. `platform` is the name of the topology's
+/// platform: `cuda`.
+///
+/// # Errors
+/// The errors of [`register`].
+pub fn register_for(
+    plugin: Plugin,
+    platform: &str,
+    name: &str,
+    handler: impl Fn(&mut CallFrame<'_>) -> Result<(), String> + Send + Sync + 'static,
+) -> Result<()> {
     const OPERATION: &str = "register custom call";
-    let (platform, memory) = match client.platform_name() {
-        _ if client.is_cpu() => ("Host", Memory::Host),
+    let (platform, memory) = match platform {
+        name if name.eq_ignore_ascii_case("cpu") => ("Host", Memory::Host),
         name if name.eq_ignore_ascii_case("cuda") => ("CUDA", Memory::Cuda),
         name if name.eq_ignore_ascii_case("rocm") => ("ROCM", Memory::Unknown),
         other => {
@@ -84,7 +100,6 @@ pub fn register(
             return Err(Error::invalid(OPERATION, message));
         }
     };
-    let plugin = client.plugin();
     let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
     let plugin_path = plugin.path().to_str().unwrap_or(plugin.name());
     let key = (plugin_path, platform.to_owned(), name.to_owned());
@@ -174,10 +189,10 @@ unsafe extern "C" fn trampoline<const INDEX: usize>(
 }
 
 /// Counts a running handler until dropped.
-struct Running;
+pub(crate) struct Running;
 
 impl Running {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         RUNNING.set(RUNNING.get() + 1);
         Self
     }

@@ -1,0 +1,84 @@
+//! Executions whose unordered prints and callbacks may still run.
+
+use super::client::runtime_error;
+use crate::core::host_function::{refuse_inside, take_contained_failure};
+use crate::core::{Error, Loc};
+use oxidax_pjrt::Event;
+use std::sync::{Mutex, PoisonError};
+
+/// A launch that has not been waited for.
+struct Running {
+    name: String,
+    events: Vec<Event>,
+    host_functions: Vec<u64>,
+}
+
+/// The launches since the last [`effects_barrier`].
+static RUNNING: Mutex<Vec<Running>> = Mutex::new(Vec::new());
+
+/// Number of launches that are kept before those that have succeeded are dropped.
+const LAUNCHES: usize = 32;
+
+/// Number of launches that are kept at all. Beyond it the oldest is waited for.
+const MAX_LAUNCHES: usize = 4096;
+
+impl Running {
+    fn has_succeeded(&self) -> bool {
+        self.events.iter().all(|event| {
+            event.is_ready().is_ok_and(|ready| ready) && event.error().is_ok_and(|e| e.is_none())
+        })
+    }
+
+    fn wait(self) -> Result<(), Error> {
+        let outcomes: Vec<_> = self.events.iter().map(Event::wait).collect();
+        if let Some(error) = take_contained_failure(&self.host_functions) {
+            return Err(error);
+        }
+        let failed = |error| runtime_error(format!("executing {}", self.name), &error);
+        outcomes.into_iter().collect::<oxidax_pjrt::Result<()>>().map_err(failed)
+    }
+}
+
+/// Records a launch of a program with unordered effects.
+pub(super) fn record(name: &str, events: Vec<Event>, host_functions: &[u64]) {
+    let launch = Running { name: name.into(), events, host_functions: host_functions.to_vec() };
+    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    running.push(launch);
+    if running.len().is_multiple_of(LAUNCHES) {
+        running.retain(|launch| !launch.has_succeeded());
+    }
+    if running.len() > MAX_LAUNCHES {
+        let oldest = running.remove(0);
+        drop(running);
+        // Its error is also that of its results.
+        drop(oldest.wait());
+    }
+}
+
+/// Waits until all unordered prints and callbacks of the calls so far have run.
+///
+/// # Errors
+/// The first error of a program with unordered effects since the last barrier, which a callback or
+/// the program itself may have caused. Reading the program's results returns it too.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let f = jit(|x: Array| {
+///     debug::print("x = {}", [&x]);
+///     x
+/// });
+/// f.call(ones([2]))?;
+/// effects_barrier()?;
+/// println!("printed after the line above");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "jax.effects_barrier")]
+#[track_caller]
+pub fn effects_barrier() -> Result<(), Error> {
+    let loc = Loc::caller();
+    refuse_inside("waiting for callbacks").map_err(|error| error.at(loc))?;
+    let running = std::mem::take(&mut *RUNNING.lock().unwrap_or_else(PoisonError::into_inner));
+    // Waits for all of them, also after an error.
+    let outcomes: Vec<Result<(), Error>> = running.into_iter().map(Running::wait).collect();
+    outcomes.into_iter().collect::<Result<(), Error>>().map_err(|error| error.at(loc))
+}
