@@ -104,7 +104,7 @@ pub(crate) fn lower_with_plan(
 ) -> Result<StableHloModule, Error> {
     let LowerOptions { donatable } = options;
     let mut ctx = LowerCtx::new(target);
-    ctx.set_partitioned(plan.mesh().is_some_and(|mesh| mesh.devices().len() > 1));
+    ctx.set_partition(plan.mesh());
     let (arguments, results) = sharding_attributes(plan, &mut ctx, program);
     let attribute = |texts: &[String], index: usize| texts.get(index).cloned().unwrap_or_default();
     let written: RuleResult<()> = ctx.function_with(

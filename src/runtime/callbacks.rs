@@ -150,9 +150,17 @@ fn failure(message: String) -> Error {
 /// Runs one call: reads the operands, calls the function and writes its results.
 fn serve(frame: &mut CallFrame<'_>, id: Option<u64>) -> Result<(), Error> {
     let function = function_of(id)?;
+    let mut count = frame.argument_count();
+    if frame.attribute("on_first").and_then(|flag| flag.as_bool()) == Some(true) {
+        // The last operand is the ordinal of the device.
+        count -= 1;
+        if frame.read(count).map_err(failure)?.iter().any(|&byte| byte != 0) {
+            return Ok(());
+        }
+    }
     // The first operand and result of an ordered call is a token without elements.
     let mut operands = Vec::new();
-    for index in 0..frame.argument_count() {
+    for index in 0..count {
         if let Some(aval) = aval_of(frame.argument_type(index).map_err(failure)?) {
             operands.push(HostArray::from_bytes(frame.read(index).map_err(failure)?, aval)?);
         }

@@ -3,6 +3,7 @@
 use crate::core::error::{Loc, RuleResult};
 use crate::core::lowering::manual::Manual;
 use crate::core::lowering::target::LoweringTarget;
+use crate::core::mesh::mesh::Mesh;
 use crate::core::program::primitive::Effects;
 use crate::core::program::program::Program;
 use crate::core::types::aval::Aval;
@@ -22,7 +23,8 @@ pub struct LowerCtx<'a> {
     n_channels: usize,
     token: Option<Value>,
     refused_at: Loc,
-    partitioned: bool,
+    /// The mesh over which the compiler partitions the module.
+    partition: Option<Mesh>,
     pub(super) manual: Option<Manual>,
 }
 
@@ -69,7 +71,7 @@ impl<'a> LowerCtx<'a> {
             n_channels: 0,
             token: None,
             refused_at: Loc::UNKNOWN,
-            partitioned: false,
+            partition: None,
             manual: None,
         }
     }
@@ -103,12 +105,17 @@ impl<'a> LowerCtx<'a> {
 
     /// Returns true if the module runs on several devices.
     pub(crate) fn is_partitioned(&self) -> bool {
-        self.partitioned
+        self.partition.is_some()
     }
 
-    /// Sets whether the module runs on several devices.
-    pub(crate) fn set_partitioned(&mut self, partitioned: bool) {
-        self.partitioned = partitioned;
+    /// Returns the mesh of a module that runs on several devices.
+    pub(crate) fn partition(&self) -> Option<&Mesh> {
+        self.partition.as_ref()
+    }
+
+    /// Sets the mesh of the module. A mesh of one device counts as none.
+    pub(crate) fn set_partition(&mut self, mesh: Option<&Mesh>) {
+        self.partition = mesh.filter(|mesh| mesh.devices().len() > 1).cloned();
     }
 
     /// Returns the location of the operation whose `lower` rule failed.

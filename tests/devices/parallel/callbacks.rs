@@ -68,15 +68,56 @@ fn pmap_calls_once_per_device_and_vmap_inside_once_per_example() {
 }
 
 #[test]
-fn effects_outside_of_maps_are_refused() {
+fn effects_outside_of_maps_happen_once_with_whole_arrays() {
+    let rows = mesh([("i", 4), ("j", 2)]).sharding(p!["i"]).unwrap();
+    let x = device_put(&counting(&[8]), &rows).unwrap();
+    let log = Log::default();
+    let noted = log.clone();
+    let f = jit(move |x: Array| {
+        let log = noted.clone();
+        noted.note(&x.sum());
+        let step = move |i: Array, y: Array| {
+            log.note(&(&y.sum() + i.astype(DType::F32)));
+            &y * 2.0
+        };
+        fori_loop(0, 2, step, &x + 1.0)
+    });
+    let y = f.call(&x).unwrap();
+    assert_eq!(values(&y)[7], 32.0);
+    // The sum, then twice in the loop.
+    assert_eq!(log.take(), ["28.", "36.", "73."]);
+}
+
+#[test]
+fn checks_of_sharded_arrays_fail_the_call() {
     let rows = mesh([("i", 8)]).sharding(p!["i"]).unwrap();
     let x = device_put(&counting(&[8]), &rows).unwrap();
     let f = jit(|x: Array| {
-        debug::print("{}", [&x]);
+        debug::check(x.less(6.0), "{x} is too large", [("x", &x)]);
+        x.sum()
+    });
+    let error = f.call(&x).unwrap_err().to_string();
+    assert!(error.contains("is too large") && error.contains("callbacks.rs"), "{error}");
+    assert_eq!(f.call(&(x - 2.0)).unwrap().to_vec::<f32>().unwrap(), [12.0]);
+    let classes = device_put(&counting(&[8]).astype(DType::I32), &rows).unwrap();
+    let g = jit(|labels: Array| {
+        debug::check_labels(&labels, 7);
+        labels.sum()
+    });
+    let error = g.call(&classes).unwrap_err().to_string();
+    assert!(error.contains('7'), "{error}");
+}
+
+#[test]
+fn ordered_effects_of_sharded_arrays_are_refused() {
+    let rows = mesh([("i", 8)]).sharding(p!["i"]).unwrap();
+    let x = device_put(&counting(&[8]), &rows).unwrap();
+    let f = jit(|x: Array| {
+        debug::print_with("{}", [&x], CallbackOptions { ordered: true });
         x
     });
     let error = f.call(&x).unwrap_err().to_string();
-    assert!(error.contains("print in a program over several devices: not yet"), "{error}");
+    assert!(error.contains("an ordered print in a program over several devices"), "{error}");
     assert!(error.contains("in a `shard_map` over all axes"), "{error}");
 }
 

@@ -70,8 +70,7 @@ mod gpu {
         let mapped = jit(move |x: Array| mapped.apply(&x));
         mapped.lower(x.clone()).unwrap().compile_for(topology).unwrap();
         let sharded = jit(f).in_shardings(mesh.sharding(p!["data"]).unwrap());
-        let error = sharded.lower(x).unwrap().compile_for(topology).unwrap_err().to_string();
-        assert!(error.contains("in a program over several devices: not yet"), "{error}");
+        sharded.lower(x).unwrap().compile_for(topology).unwrap();
     }
 
     #[test]
