@@ -1,0 +1,92 @@
+//! Settings of the clients, from the environment.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Settings of the clients for object stores.
+///
+/// The variables are those of each cloud's own tools:
+///
+/// | variable | meaning |
+/// |----------|---------|
+/// | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN` | S3 credentials |
+/// | `AWS_PROFILE`, `AWS_CONFIG_FILE`, `AWS_SHARED_CREDENTIALS_FILE` | profile and its files |
+/// | `AWS_WEB_IDENTITY_TOKEN_FILE`, `AWS_ROLE_ARN`, `AWS_ROLE_SESSION_NAME` | web identity |
+/// | `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI`, `…_FULL_URI` | credentials of a container |
+/// | `AWS_REGION`, `AWS_DEFAULT_REGION` | region, `us-east-1` by default |
+/// | `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` | address of another S3 server |
+/// | `AWS_SKIP_SIGNATURE`, `GOOGLE_SKIP_SIGNATURE` | `true` reads public buckets anonymously |
+/// | `AWS_EC2_METADATA_DISABLED` | `true` does not ask the instance for credentials |
+/// | `GOOGLE_APPLICATION_CREDENTIALS` | file with Google credentials |
+/// | `CLOUDSDK_CONFIG` | folder of `gcloud`, else `~/.config/gcloud` |
+/// | `STORAGE_EMULATOR_HOST` | address of an emulator of Google Cloud Storage |
+///
+/// Other variables that begin with `AWS_` or `GOOGLE_` have the meaning that the crate
+/// `object_store` gives them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Maximum number of times that a request is repeated after a server error (5xx), a time-out or
+    /// a cut connection. 10 by default.
+    pub max_retries: usize,
+    /// Time from the first try after which a request is not repeated. 3 minutes by default.
+    pub retry_timeout: Duration,
+    /// Size of the parts of an upload, in bytes. 16 MiB by default; S3 requires at least 5 MiB.
+    pub part_size: usize,
+    variables: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// Reads the environment. No other code of this crate does.
+    pub fn from_env() -> Settings {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Settings::from_variables(std::env::vars_os().filter_map(text))
+    }
+
+    /// Returns the default settings with these variables, as if they were the environment.
+    ///
+    /// ```
+    /// use oxidax_storage::{Settings, Storage};
+    /// let settings = Settings::from_variables([("STORAGE_EMULATOR_HOST", "127.0.0.1:4443")]);
+    /// let storage = Storage::new(Settings { max_retries: 3, ..settings });
+    /// # let _ = storage;
+    /// ```
+    pub fn from_variables<N: Into<String>, V: Into<String>>(
+        variables: impl IntoIterator<Item = (N, V)>,
+    ) -> Settings {
+        let known = |name: &str| {
+            name.starts_with("AWS_")
+                || name.starts_with("GOOGLE_")
+                || ["HOME", "CLOUDSDK_CONFIG", "STORAGE_EMULATOR_HOST"].contains(&name)
+        };
+        Settings {
+            max_retries: 10,
+            retry_timeout: Duration::from_secs(180),
+            part_size: 16 << 20,
+            variables: variables
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .filter(|(name, value): &(String, String)| known(name) && !value.is_empty())
+                .collect(),
+        }
+    }
+}
+
+#[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "only clients have settings"))]
+impl Settings {
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Returns the path in a variable, else a path in the home folder.
+    pub(crate) fn path_or_home(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
+        let home = || self.variable("HOME").map(|home| PathBuf::from(home).join(in_home));
+        self.variable(variable).map(PathBuf::from).or_else(home)
+    }
+}

@@ -1,0 +1,33 @@
+//! HTTP for the clients: `reqwest`, with a count of requests.
+
+use super::emulator::Emulator;
+use super::runtime::count_request;
+use async_trait::async_trait;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+};
+
+/// Connects clients to servers, or to an emulator of Google Cloud Storage.
+#[derive(Debug)]
+pub(super) struct Connector {
+    pub(super) is_emulator: bool,
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let counted = HttpClient::new(Counted(ReqwestConnector::default().connect(options)?));
+        Ok(if self.is_emulator { HttpClient::new(Emulator::new(counted)) } else { counted })
+    }
+}
+
+#[derive(Debug)]
+struct Counted(HttpClient);
+
+#[async_trait]
+impl HttpService for Counted {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        count_request();
+        self.0.execute(request).await
+    }
+}

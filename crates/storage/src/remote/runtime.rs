@@ -1,0 +1,64 @@
+//! The one runtime that sends the requests of all clients.
+
+use std::future::Future;
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+
+const THREADS: usize = 4;
+
+/// Operations that run at a time; more wait.
+static OPERATIONS: Semaphore = Semaphore::const_new(64);
+
+tokio::task_local! {
+    /// Requests that the current operation has sent.
+    static REQUESTS: Requests;
+}
+
+/// A count of requests, shared by the tasks of one operation.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Requests(Arc<AtomicU32>);
+
+impl Requests {
+    pub(super) fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts a request of the current operation.
+pub(super) fn count_request() {
+    // Outside an operation nobody asks for the count.
+    drop(REQUESTS.try_with(|requests| requests.0.fetch_add(1, Ordering::Relaxed)));
+}
+
+fn runtime() -> io::Result<&'static Runtime> {
+    static RUNTIME: OnceLock<Result<Runtime, (io::ErrorKind, String)>> = OnceLock::new();
+    let runtime = RUNTIME.get_or_init(|| {
+        // Fails if the program has chosen a provider of its own, which is then used.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(THREADS).max_blocking_threads(THREADS).enable_all();
+        let runtime = builder.thread_name("oxidax-storage").build();
+        runtime.map_err(|error| (error.kind(), format!("cannot start threads: {error}")))
+    });
+    runtime.as_ref().map_err(|(kind, message)| io::Error::new(*kind, message.clone()))
+}
+
+/// Starts an operation. Its result is passed to `then` on a thread of the runtime.
+pub(super) fn start<T: Send + 'static>(
+    requests: Requests,
+    operation: impl Future<Output = T> + Send + 'static,
+    then: impl FnOnce(T) + Send + 'static,
+) -> io::Result<()> {
+    let bounded = async move {
+        // The semaphore is never closed.
+        let permit = OPERATIONS.acquire().await.ok();
+        let result = operation.await;
+        drop(permit);
+        then(result);
+    };
+    drop(runtime()?.spawn(REQUESTS.scope(requests, bounded)));
+    Ok(())
+}
