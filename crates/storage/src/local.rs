@@ -97,7 +97,7 @@ pub(crate) fn folder(folder: &Path) -> io::Result<Vec<FolderEntry>> {
     let mut found = Vec::new();
     for (name, entry) in entries(folder)? {
         if let Some(metadata) = existing(fs::metadata(entry.path()))? {
-            let size = metadata.is_file().then(|| metadata.len());
+            let size = metadata.is_file().then_some(metadata.len());
             found.push(FolderEntry { name, size });
         }
     }

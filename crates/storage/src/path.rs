@@ -121,8 +121,9 @@ impl StoragePath {
     /// The errors of [`open`](StoragePath::open) and [`Reader::read_at`].
     pub fn read(&self) -> Result<Vec<u8>, Error> {
         let reader = self.open()?;
-        let len = usize::try_from(reader.len())
-            .map_err(|_| self.error("reading", Problem::from(io::Error::from(io::ErrorKind::OutOfMemory))))?;
+        let len = usize::try_from(reader.len()).map_err(|_| {
+            self.error("reading", Problem::from(io::Error::from(io::ErrorKind::OutOfMemory)))
+        })?;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).map_err(|error| {
             let message = format!("{len} bytes do not fit into memory: {error}");

@@ -107,6 +107,10 @@ mod tests {
     fn the_missing_feature_is_named() {
         let error = super::Storage::from_env().at("gs://b/k").unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
-        assert!(error.to_string().ends_with("help: enable the feature `remote` of oxidax in Cargo.toml"));
+        assert!(
+            error
+                .to_string()
+                .ends_with("help: enable the feature `remote` of oxidax in Cargo.toml")
+        );
     }
 }

@@ -6,6 +6,8 @@ use crate::path::{StoragePath, Target};
 #[cfg(feature = "remote")]
 use crate::remote::Upload;
 use std::io;
+#[cfg(feature = "remote")]
+use std::sync::{Mutex, PoisonError};
 
 /// A file or object that is being written. It becomes visible, complete, at
 /// [`finish`](Writer::finish). Dropping it before leaves the previous one.
@@ -23,7 +25,8 @@ pub struct Writer {
 enum Sink {
     Local(NewFile),
     #[cfg(feature = "remote")]
-    Object(Upload),
+    /// The lock is never taken; it makes a writer `Sync`.
+    Object(Mutex<Upload>),
 }
 
 impl Writer {
@@ -35,7 +38,8 @@ impl Writer {
             #[cfg(feature = "remote")]
             Target::Object { client, key } => {
                 let upload = Upload::new(client.clone(), key);
-                Sink::Object(upload.map_err(|problem| path.error("creating", problem))?)
+                let upload = upload.map_err(|problem| path.error("creating", problem))?;
+                Sink::Object(Mutex::new(upload))
             }
         };
         Ok(Writer { path: path.clone(), sink })
@@ -52,6 +56,7 @@ impl Writer {
             }
             #[cfg(feature = "remote")]
             Sink::Object(upload) => {
+                let upload = upload.get_mut().unwrap_or_else(PoisonError::into_inner);
                 upload.write(bytes).map_err(|problem| self.path.error("writing", problem))
             }
         }
@@ -67,6 +72,7 @@ impl Writer {
             Sink::Local(file) => file.finish().map_err(|error| path.error("writing", error)),
             #[cfg(feature = "remote")]
             Sink::Object(upload) => {
+                let upload = upload.into_inner().unwrap_or_else(PoisonError::into_inner);
                 upload.finish().map_err(|problem| path.error("writing", problem))
             }
         }

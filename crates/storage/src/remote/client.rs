@@ -108,8 +108,7 @@ impl Client {
     ) -> Result<(), Problem> {
         let (store, key) = (self.store.clone(), StoragePath::checked_key(key)?);
         let range = GetRange::Bounded(offset..offset + buffer.len() as u64);
-        let options =
-            GetOptions { range: Some(range), if_match: e_tag, ..GetOptions::default() };
+        let options = GetOptions { range: Some(range), if_match: e_tag, ..GetOptions::default() };
         let bytes = self
             .run(async move { store.get_opts(&key, options).await?.bytes().await })
             .map_err(|problem| match problem.kind() {

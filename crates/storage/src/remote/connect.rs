@@ -99,7 +99,8 @@ fn s3(settings: &Settings, bucket: &str) -> Result<object_store::aws::AmazonS3, 
     if !has_keys {
         builder = with_profile(builder, settings, &profile)?;
     }
-    builder = builder.with_bucket_name(bucket).with_http_connector(Connector { is_emulator: false });
+    builder =
+        builder.with_bucket_name(bucket).with_http_connector(Connector { is_emulator: false });
     let credentials = builder.clone().with_retry(retries_of_credentials(settings)).build();
     let credentials = credentials.map_err(|error| refused(&error, S3.credentials))?;
     let credentials = Arc::new(Required(credentials.credentials().clone()));

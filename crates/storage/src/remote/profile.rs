@@ -27,8 +27,7 @@ impl Profile {
             settings.variable("AWS_PROFILE").or_else(|| settings.variable("AWS_DEFAULT_PROFILE"));
         let name = asked.unwrap_or("default");
         let config = settings.path_or_home("AWS_CONFIG_FILE", ".aws/config");
-        let credentials =
-            settings.path_or_home("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
+        let credentials = settings.path_or_home("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
         let mut config_sections = sections_of(config.as_deref())?;
         let mut credentials_sections = sections_of(credentials.as_deref())?;
         // The default profile is allowed without the word, which takes precedence.
