@@ -11,3 +11,5 @@ mod damaged_data;
 mod distributed;
 mod eager;
 mod memory;
+#[cfg(feature = "remote")]
+mod stores;

@@ -1,6 +1,7 @@
 //! Settings of the clients, from the environment.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,15 +25,11 @@ use std::time::Duration;
 ///
 /// Other variables that begin with `AWS_` or `GOOGLE_` have the meaning that the crate
 /// `object_store` gives them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Maximum number of times that a request is repeated after a server error (5xx), a time-out or
-    /// a cut connection. 10 by default.
-    pub max_retries: usize,
-    /// Time from the first try after which a request is not repeated. 3 minutes by default.
-    pub retry_timeout: Duration,
-    /// Size of the parts of an upload, in bytes. 16 MiB by default; S3 requires at least 5 MiB.
-    pub part_size: usize,
+    pub(crate) max_retries: usize,
+    pub(crate) retry_timeout: Duration,
+    pub(crate) part_size: usize,
     variables: BTreeMap<String, String>,
 }
 
@@ -50,7 +47,7 @@ impl Settings {
     /// ```
     /// use oxidax_storage::{Settings, Storage};
     /// let settings = Settings::from_variables([("STORAGE_EMULATOR_HOST", "127.0.0.1:4443")]);
-    /// let storage = Storage::new(Settings { max_retries: 3, ..settings });
+    /// let storage = Storage::new(settings.with_max_retries(3));
     /// # let _ = storage;
     /// ```
     pub fn from_variables<N: Into<String>, V: Into<String>>(
@@ -72,6 +69,24 @@ impl Settings {
                 .collect(),
         }
     }
+
+    /// Sets the maximum number of times that a request is repeated after a server error (5xx), a
+    /// time-out or a cut connection. 10 by default.
+    pub fn with_max_retries(self, max_retries: usize) -> Settings {
+        Settings { max_retries, ..self }
+    }
+
+    /// Sets the time from the first try after which a request is not repeated. 3 minutes by
+    /// default.
+    pub fn with_retry_timeout(self, retry_timeout: Duration) -> Settings {
+        Settings { retry_timeout, ..self }
+    }
+
+    /// Sets the size of the parts of an upload in bytes. 16 MiB by default; S3 accepts no less than
+    /// 5 MiB, which is also the least here.
+    pub fn with_part_size(self, part_size: usize) -> Settings {
+        Settings { part_size: part_size.max(5 << 20), ..self }
+    }
 }
 
 #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "only clients have settings"))]
@@ -88,5 +103,16 @@ impl Settings {
     pub(crate) fn path_or_home(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
         let home = || self.variable("HOME").map(|home| PathBuf::from(home).join(in_home));
         self.variable(variable).map(PathBuf::from).or_else(home)
+    }
+}
+
+/// Leaves out the variables, which may be secret.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("max_retries", &self.max_retries)
+            .field("retry_timeout", &self.retry_timeout)
+            .field("part_size", &self.part_size)
+            .finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 
 fn s3(variables: &[(&str, &str)]) -> Storage {
     let settings = Settings::from_variables(variables.iter().copied());
-    Storage::new(Settings { max_retries: 0, ..settings })
+    Storage::new(settings.with_max_retries(0))
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn missing_buckets_and_servers_are_named() {
     }
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let variables = super::s3_variables(&closed.to_string());
-    let settings = Settings { max_retries: 1, ..Settings::from_variables(variables) };
+    let settings = Settings::from_variables(variables).with_max_retries(1);
     let error = Storage::new(settings).at("s3://b/a").unwrap().read().unwrap_err().to_string();
     assert!(error.contains("onnection refused") && error.contains("after 2 requests"), "{error}");
 }

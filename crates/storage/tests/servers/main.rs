@@ -13,7 +13,6 @@ mod uploads;
 use oxidax_storage::{Settings, Storage, StoragePath};
 use proxy::Proxy;
 use start::Server;
-use std::time::Duration;
 
 /// A server behind a proxy, and its bucket.
 struct Place {
@@ -44,13 +43,8 @@ fn gs_variables(host: &str) -> Vec<(String, String)> {
 }
 
 fn settings(variables: Vec<(String, String)>) -> Settings {
-    Settings {
-        max_retries: 3,
-        retry_timeout: Duration::from_secs(60),
-        // The smallest size that S3 accepts.
-        part_size: 5 << 20,
-        ..Settings::from_variables(variables)
-    }
+    // The smallest parts that S3 accepts.
+    Settings::from_variables(variables).with_max_retries(3).with_part_size(5 << 20)
 }
 
 /// Both stores.
