@@ -35,8 +35,12 @@ fn every_store_gives_equal_elements_and_positions() {
 }
 
 fn compare(folder: &str) {
-    let places =
-        [folder.to_owned(), format!("file://{folder}"), "s3://numbers".into(), "gs://numbers".into()];
+    let places = [
+        folder.to_owned(),
+        format!("file://{folder}"),
+        "s3://numbers".into(),
+        "gs://numbers".into(),
+    ];
     let mut seen = Vec::new();
     for place in &places {
         write(place).unwrap();
@@ -100,8 +104,9 @@ fn metrics(place: &str) -> Result<Vec<String>, Error> {
     let events = data::files(&format!("{place}/run/events/events.out.tfevents.*"))?;
     let counts = events.iter().map(|file| data::tfrecord(file).map(|record| Ok(record.len())));
     let counts = counts.map(|records| records.collect::<Result<Vec<_>, _>>().map(|all| all.len()));
-    let mut rows: Vec<String> =
-        counts.map(|count| count.map(|count| format!("{count} events"))).collect::<Result<_, _>>()?;
+    let mut rows: Vec<String> = counts
+        .map(|count| count.map(|count| format!("{count} events")))
+        .collect::<Result<_, _>>()?;
     // The steps are numbers; the times differ.
     let csv: Stream<(u64, f64, f32)> = data::csv(format!("{place}/run/metrics.csv"));
     for row in csv {

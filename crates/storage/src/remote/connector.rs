@@ -16,6 +16,8 @@ pub(super) struct Connector {
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        // Fails if the program has chosen a provider of its own, which is then used.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let counted = HttpClient::new(Counted(ReqwestConnector::default().connect(options)?));
         Ok(if self.is_emulator { HttpClient::new(Emulator::new(counted)) } else { counted })
     }

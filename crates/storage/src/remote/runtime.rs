@@ -36,8 +36,6 @@ pub(super) fn count_request() {
 fn runtime() -> io::Result<&'static Runtime> {
     static RUNTIME: OnceLock<Result<Runtime, (io::ErrorKind, String)>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| {
-        // Fails if the program has chosen a provider of its own, which is then used.
-        drop(rustls::crypto::ring::default_provider().install_default());
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(THREADS).max_blocking_threads(THREADS).enable_all();
         let runtime = builder.thread_name("oxidax-storage").build();
