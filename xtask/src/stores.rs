@@ -6,8 +6,18 @@ use std::process::Command;
 use crate::{root, tpu};
 
 /// Tests that need the servers; `cargo test` ignores them.
-const TESTS: [&str; 8] =
-    ["test", "--workspace", "--test", "servers", "--test", "processes", "--", "--ignored"];
+const TESTS: [&str; 9] = [
+    "test",
+    "--workspace",
+    "--test",
+    "servers",
+    "--test",
+    "processes",
+    "--",
+    "--ignored",
+    // Runs for an hour.
+    "--skip=a_million_manifests",
+];
 
 /// Installs an S3 server and an emulator of Google Cloud Storage with pip (40 MiB to download,
 /// 170 MiB on disk), and runs the tests that need them.

@@ -26,39 +26,39 @@ use std::time::Duration;
 /// Other variables that begin with `AWS_` or `GOOGLE_` have the meaning that the crate
 /// `object_store` gives them.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct StorageSettings {
     pub(crate) max_retries: usize,
     pub(crate) retry_timeout: Duration,
     pub(crate) part_size: usize,
     variables: BTreeMap<String, String>,
 }
 
-impl Settings {
+impl StorageSettings {
     /// Reads the environment. No other code of this crate does.
-    pub fn from_env() -> Settings {
+    pub fn from_env() -> StorageSettings {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
-        Settings::from_variables(std::env::vars_os().filter_map(text))
+        StorageSettings::from_variables(std::env::vars_os().filter_map(text))
     }
 
     /// Returns the default settings with these variables, as if they were the environment.
     ///
     /// ```
-    /// use oxidax_storage::{Settings, Storage};
-    /// let settings = Settings::from_variables([("STORAGE_EMULATOR_HOST", "127.0.0.1:4443")]);
+    /// use oxidax_storage::{StorageSettings, Storage};
+    /// let settings = StorageSettings::from_variables([("STORAGE_EMULATOR_HOST", "127.0.0.1:4443")]);
     /// let storage = Storage::new(settings.with_max_retries(3));
     /// # let _ = storage;
     /// ```
     pub fn from_variables<N: Into<String>, V: Into<String>>(
         variables: impl IntoIterator<Item = (N, V)>,
-    ) -> Settings {
+    ) -> StorageSettings {
         let known = |name: &str| {
             name.starts_with("AWS_")
                 || name.starts_with("GOOGLE_")
                 || ["HOME", "CLOUDSDK_CONFIG", "STORAGE_EMULATOR_HOST"].contains(&name)
         };
-        Settings {
+        StorageSettings {
             max_retries: 10,
             retry_timeout: Duration::from_secs(180),
             part_size: 16 << 20,
@@ -72,25 +72,25 @@ impl Settings {
 
     /// Sets the maximum number of times that a request is repeated after a server error (5xx), a
     /// time-out or a cut connection. 10 by default.
-    pub fn with_max_retries(self, max_retries: usize) -> Settings {
-        Settings { max_retries, ..self }
+    pub fn with_max_retries(self, max_retries: usize) -> StorageSettings {
+        StorageSettings { max_retries, ..self }
     }
 
     /// Sets the time from the first try after which a request is not repeated. 3 minutes by
     /// default.
-    pub fn with_retry_timeout(self, retry_timeout: Duration) -> Settings {
-        Settings { retry_timeout, ..self }
+    pub fn with_retry_timeout(self, retry_timeout: Duration) -> StorageSettings {
+        StorageSettings { retry_timeout, ..self }
     }
 
     /// Sets the size of the parts of an upload in bytes. 16 MiB by default; S3 accepts no less than
     /// 5 MiB, which is also the least here.
-    pub fn with_part_size(self, part_size: usize) -> Settings {
-        Settings { part_size: part_size.max(5 << 20), ..self }
+    pub fn with_part_size(self, part_size: usize) -> StorageSettings {
+        StorageSettings { part_size: part_size.max(5 << 20), ..self }
     }
 }
 
 #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "only clients have settings"))]
-impl Settings {
+impl StorageSettings {
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }
@@ -107,9 +107,9 @@ impl Settings {
 }
 
 /// Leaves out the variables, which may be secret.
-impl fmt::Debug for Settings {
+impl fmt::Debug for StorageSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
+        f.debug_struct("StorageSettings")
             .field("max_retries", &self.max_retries)
             .field("retry_timeout", &self.retry_timeout)
             .field("part_size", &self.part_size)

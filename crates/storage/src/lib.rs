@@ -19,10 +19,10 @@
 //! | task | items |
 //! |------|-------|
 //! | addresses | [`Location::parse`] |
-//! | clients and credentials | [`Storage`], [`Settings`] |
+//! | clients and credentials | [`Storage`], [`StorageSettings`] |
 //! | whole files | [`StoragePath::read`], [`write`](StoragePath::write), [`delete`](StoragePath::delete) |
-//! | ranges | [`StoragePath::open`], [`Reader::read_at`] |
-//! | large files | [`StoragePath::create`], [`Writer`] |
+//! | ranges | [`StoragePath::open`], [`ObjectReader::read_at`] |
+//! | large files | [`StoragePath::create`], [`ObjectWriter`] |
 //! | folders | [`StoragePath::list`], [`folder`](StoragePath::folder), [`delete_all`](StoragePath::delete_all) |
 //!
 //! # Guarantees
@@ -31,7 +31,7 @@
 //!   however the process ends.
 //! - Requests are repeated after a server error (5xx), a time-out and a cut connection, with
 //!   growing pauses. A body that is cut is continued at the byte where it stopped.
-//! - A [`Reader`] never mixes two versions of an object.
+//! - A [`ObjectReader`] never mixes two versions of an object.
 //! - One runtime of four threads sends the requests of all clients of a process, and at most 64 at a
 //!   time.
 //!
@@ -51,10 +51,10 @@ mod remote;
 mod storage;
 mod writer;
 
-pub use config::Settings;
+pub use config::StorageSettings;
 pub use error::Error;
 pub use location::{Location, Scheme};
 pub use path::{FolderEntry, Listed, StoragePath};
-pub use reader::Reader;
+pub use reader::ObjectReader;
 pub use storage::Storage;
-pub use writer::Writer;
+pub use writer::ObjectWriter;

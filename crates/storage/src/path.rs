@@ -4,10 +4,10 @@ use crate::error::{Error, Problem};
 use crate::local;
 #[cfg(feature = "remote")]
 use crate::location::wrong_segment;
-use crate::reader::Reader;
+use crate::reader::ObjectReader;
 #[cfg(feature = "remote")]
 use crate::remote::Client;
-use crate::writer::Writer;
+use crate::writer::ObjectWriter;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -91,8 +91,8 @@ impl StoragePath {
     ///
     /// # Errors
     /// Kind `NotFound` if it does not exist, `IsADirectory` if it is a local folder.
-    pub fn open(&self) -> Result<Reader, Error> {
-        Reader::open(self)
+    pub fn open(&self) -> Result<ObjectReader, Error> {
+        ObjectReader::open(self)
     }
 
     /// Returns the size in bytes, or `None` if the file or object does not exist.
@@ -118,7 +118,7 @@ impl StoragePath {
     /// Reads the whole file or object.
     ///
     /// # Errors
-    /// The errors of [`open`](StoragePath::open) and [`Reader::read_at`].
+    /// The errors of [`open`](StoragePath::open) and [`ObjectReader::read_at`].
     pub fn read(&self) -> Result<Vec<u8>, Error> {
         let reader = self.open()?;
         let len = usize::try_from(reader.len()).map_err(|_| {
@@ -145,12 +145,12 @@ impl StoragePath {
     }
 
     /// Starts writing a file or object of any size. It replaces the previous one at
-    /// [`Writer::finish`].
+    /// [`ObjectWriter::finish`].
     ///
     /// # Errors
     /// If the file cannot be created. An object store is first asked when there are bytes to send.
-    pub fn create(&self) -> Result<Writer, Error> {
-        Writer::create(self)
+    pub fn create(&self) -> Result<ObjectWriter, Error> {
+        ObjectWriter::create(self)
     }
 
     /// Returns all files below this folder, sorted by name. A missing folder has none.

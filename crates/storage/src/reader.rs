@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 
 /// An open file or one version of an object, read at random by any number of threads.
 #[derive(Debug)]
-pub struct Reader {
+pub struct ObjectReader {
     path: StoragePath,
     len: u64,
     source: Source,
@@ -24,8 +24,8 @@ enum Source {
     },
 }
 
-impl Reader {
-    pub(crate) fn open(path: &StoragePath) -> Result<Reader, Error> {
+impl ObjectReader {
+    pub(crate) fn open(path: &StoragePath) -> Result<ObjectReader, Error> {
         let (len, source) = match &path.0 {
             Target::Local(local) => {
                 let opened = File::open(local).and_then(|file| Ok((file.metadata()?, file)));
@@ -43,7 +43,7 @@ impl Reader {
                 (len, Source::Object { e_tag })
             }
         };
-        Ok(Reader { path: path.clone(), len, source })
+        Ok(ObjectReader { path: path.clone(), len, source })
     }
 
     /// Returns the size in bytes when the file was opened.
@@ -89,7 +89,7 @@ impl Reader {
     ///
     /// # Errors
     /// Kind `UnexpectedEof` if the file ends before, and the errors of
-    /// [`read_at`](Reader::read_at).
+    /// [`read_at`](ObjectReader::read_at).
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
         let (mut filled, wanted) = (0, buffer.len());
         while filled < wanted {

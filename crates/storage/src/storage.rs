@@ -1,6 +1,6 @@
 //! Clients of a process, one per bucket.
 
-use crate::config::Settings;
+use crate::config::StorageSettings;
 use crate::error::Error;
 use crate::location::Location;
 use crate::path::StoragePath;
@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, sync::Arc, sync::Mutex};
 ///
 /// Credentials are found as each cloud's own tools find them:
 ///
-/// - **`s3://`**: the variables of [`Settings`], a web identity token, the profile in
+/// - **`s3://`**: the variables of [`StorageSettings`], a web identity token, the profile in
 ///   `~/.aws/config` and `~/.aws/credentials` (keys, web identity or `credential_process`), the
 ///   container, then the metadata of the instance.
 /// - **`gs://`**: `GOOGLE_APPLICATION_CREDENTIALS`, the application-default credentials of
@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, sync::Arc, sync::Mutex};
 #[derive(Debug)]
 pub struct Storage {
     #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "only clients have settings"))]
-    settings: Settings,
+    settings: StorageSettings,
     #[cfg(feature = "remote")]
     clients: Mutex<BTreeMap<(&'static str, String), Arc<Client>>>,
 }
@@ -32,11 +32,11 @@ impl Storage {
     /// Returns the storage of the process, with the settings of the environment at the first call.
     pub fn from_env() -> &'static Storage {
         static STORAGE: OnceLock<Storage> = OnceLock::new();
-        STORAGE.get_or_init(|| Storage::new(Settings::from_env()))
+        STORAGE.get_or_init(|| Storage::new(StorageSettings::from_env()))
     }
 
     /// Creates clients of its own with these settings.
-    pub fn new(settings: Settings) -> Storage {
+    pub fn new(settings: StorageSettings) -> Storage {
         Storage {
             settings,
             #[cfg(feature = "remote")]

@@ -10,13 +10,13 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 /// A file or object that is being written. It becomes visible, complete, at
-/// [`finish`](Writer::finish). Dropping it before leaves the previous one.
+/// [`finish`](ObjectWriter::finish). Dropping it before leaves the previous one.
 ///
 /// Objects are sent in parts of 16 MiB, four at a time, so a writer holds at most 80 MiB. When a
 /// process is killed, its parts stay in the bucket, where no listing shows them. A lifecycle rule
 /// (`AbortIncompleteMultipartUpload`) deletes them.
 #[derive(Debug)]
-pub struct Writer {
+pub struct ObjectWriter {
     path: StoragePath,
     sink: Sink,
 }
@@ -29,8 +29,8 @@ enum Sink {
     Object(Mutex<Upload>),
 }
 
-impl Writer {
-    pub(crate) fn create(path: &StoragePath) -> Result<Writer, Error> {
+impl ObjectWriter {
+    pub(crate) fn create(path: &StoragePath) -> Result<ObjectWriter, Error> {
         let sink = match &path.0 {
             Target::Local(local) => {
                 Sink::Local(NewFile::create(local).map_err(|error| path.error("creating", error))?)
@@ -42,7 +42,7 @@ impl Writer {
                 Sink::Object(Mutex::new(upload))
             }
         };
-        Ok(Writer { path: path.clone(), sink })
+        Ok(ObjectWriter { path: path.clone(), sink })
     }
 
     /// Appends bytes.
@@ -67,7 +67,7 @@ impl Writer {
     /// # Errors
     /// If the remaining bytes cannot be written; the previous file or object stays.
     pub fn finish(self) -> Result<(), Error> {
-        let Writer { path, sink } = self;
+        let ObjectWriter { path, sink } = self;
         match sink {
             Sink::Local(file) => file.finish().map_err(|error| path.error("writing", error)),
             #[cfg(feature = "remote")]
@@ -79,13 +79,13 @@ impl Writer {
     }
 }
 
-impl io::Write for Writer {
+impl io::Write for ObjectWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Writer::write(self, bytes)?;
+        ObjectWriter::write(self, bytes)?;
         Ok(bytes.len())
     }
 
-    /// Does nothing: bytes become visible at [`finish`](Writer::finish).
+    /// Does nothing: bytes become visible at [`finish`](ObjectWriter::finish).
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -247,7 +247,7 @@ pub(in crate::data) struct Handle {
 enum Bytes {
     Local(std::fs::File),
     Memory(Arc<[u8]>),
-    Object(oxidax_storage::Reader),
+    Object(oxidax_storage::ObjectReader),
 }
 
 impl Handle {

@@ -6,7 +6,7 @@ use crate::data::files::{File, Handle, Packing, Reader, io_error, storage_error}
 use crate::data::origin::RecordOrigin;
 use crate::data::source::Source;
 use crate::data::stream::Stream;
-use oxidax_storage::{Location, Storage, Writer};
+use oxidax_storage::{Location, ObjectWriter, Storage};
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -220,7 +220,7 @@ pub struct TfRecordWriter {
 #[derive(Debug)]
 enum Target {
     Local(BufWriter<std::fs::File>),
-    Object(Writer),
+    Object(ObjectWriter),
 }
 
 /// Returns the bytes of a record in a file: header, record and footer.

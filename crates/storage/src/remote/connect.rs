@@ -4,7 +4,7 @@ use super::client::{Client, Remedies};
 use super::connector::Connector;
 use super::credentials::{CredentialProcess, Required};
 use super::profile::Profile;
-use crate::config::Settings;
+use crate::config::StorageSettings;
 use crate::error::Problem;
 use crate::location::Scheme;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -33,7 +33,7 @@ const GS: Remedies = Remedies {
 impl Client {
     /// Creates a client. Credentials are fetched with the first request.
     pub(crate) fn connect(
-        settings: &Settings,
+        settings: &StorageSettings,
         scheme: Scheme,
         bucket: &str,
     ) -> Result<Client, Problem> {
@@ -47,7 +47,7 @@ impl Client {
 }
 
 /// Pauses grow from 0.1 s to 15 s.
-fn retries(settings: &Settings) -> RetryConfig {
+fn retries(settings: &StorageSettings) -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig::default(),
         max_retries: settings.max_retries,
@@ -56,7 +56,7 @@ fn retries(settings: &Settings) -> RetryConfig {
 }
 
 /// A host without a metadata server must not wait minutes for it.
-fn retries_of_credentials(settings: &Settings) -> RetryConfig {
+fn retries_of_credentials(settings: &StorageSettings) -> RetryConfig {
     RetryConfig {
         max_retries: settings.max_retries.min(3),
         retry_timeout: settings.retry_timeout.min(Duration::from_secs(20)),
@@ -68,7 +68,7 @@ fn refused(error: &object_store::Error, help: &'static str) -> Problem {
     Problem::new(io::ErrorKind::InvalidInput, error.to_string()).help(help)
 }
 
-fn s3(settings: &Settings, bucket: &str) -> Result<object_store::aws::AmazonS3, Problem> {
+fn s3(settings: &StorageSettings, bucket: &str) -> Result<object_store::aws::AmazonS3, Problem> {
     let profile = Profile::read(settings)?;
     let mut builder = AmazonS3Builder::new();
     for (name, value) in settings.variables().filter(|(name, _)| name.starts_with("AWS_")) {
@@ -111,7 +111,7 @@ fn s3(settings: &Settings, bucket: &str) -> Result<object_store::aws::AmazonS3, 
 /// Adds the credentials of the profile, if it has some.
 fn with_profile(
     builder: AmazonS3Builder,
-    settings: &Settings,
+    settings: &StorageSettings,
     profile: &Profile,
 ) -> Result<AmazonS3Builder, Problem> {
     if let Some((key, secret, token)) = profile.keys() {
@@ -155,7 +155,7 @@ fn with_profile(
     Ok(builder)
 }
 
-fn gs(settings: &Settings, bucket: &str) -> Result<object_store::gcp::GoogleCloudStorage, Problem> {
+fn gs(settings: &StorageSettings, bucket: &str) -> Result<object_store::gcp::GoogleCloudStorage, Problem> {
     let mut builder = GoogleCloudStorageBuilder::new();
     let variables = || settings.variables().filter(|(name, _)| name.starts_with("GOOGLE_"));
     for (name, value) in variables() {

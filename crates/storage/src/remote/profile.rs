@@ -1,6 +1,6 @@
 //! Profiles of the AWS tools: `~/.aws/config` and `~/.aws/credentials`.
 
-use crate::config::Settings;
+use crate::config::StorageSettings;
 use crate::error::Problem;
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +22,7 @@ type Sections = BTreeMap<String, Properties>;
 
 impl Profile {
     /// Reads the profile that `AWS_PROFILE` names, `default` without it. Files may be missing.
-    pub(super) fn read(settings: &Settings) -> Result<Profile, Problem> {
+    pub(super) fn read(settings: &StorageSettings) -> Result<Profile, Problem> {
         let asked =
             settings.variable("AWS_PROFILE").or_else(|| settings.variable("AWS_DEFAULT_PROFILE"));
         let name = asked.unwrap_or("default");
@@ -158,7 +158,7 @@ mod tests {
         std::fs::write(aws.join("config"), config).unwrap();
         std::fs::write(aws.join("credentials"), credentials).unwrap();
         let home = [("HOME", folder.path().to_str().unwrap())];
-        Profile::read(&Settings::from_variables(home.into_iter().chain(variables.iter().copied())))
+        Profile::read(&StorageSettings::from_variables(home.into_iter().chain(variables.iter().copied())))
     }
 
     #[test]

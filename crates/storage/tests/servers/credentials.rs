@@ -1,12 +1,12 @@
 //! Credentials: found, missing and wrong.
 
 use super::start::{self, http};
-use oxidax_storage::{Settings, Storage};
+use oxidax_storage::{StorageSettings, Storage};
 use std::fs;
 use std::io::ErrorKind;
 
 fn s3(variables: &[(&str, &str)]) -> Storage {
-    let settings = Settings::from_variables(variables.iter().copied());
+    let settings = StorageSettings::from_variables(variables.iter().copied());
     Storage::new(settings.with_max_retries(0))
 }
 
@@ -63,7 +63,7 @@ fn missing_credentials_are_errors_with_a_remedy() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), "{}").unwrap();
     let path = file.path().to_str().unwrap();
-    let settings = Settings::from_variables([("GOOGLE_APPLICATION_CREDENTIALS", path)]);
+    let settings = StorageSettings::from_variables([("GOOGLE_APPLICATION_CREDENTIALS", path)]);
     let error = Storage::new(settings).at("gs://numbers/a").unwrap_err().to_string();
     assert!(error.contains("help: run `gcloud auth application-default login`"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use super::proxy::Fault::{CutBody, NoAnswer, ServerError};
 use super::{bytes, places};
-use oxidax_storage::{Settings, Storage};
+use oxidax_storage::{StorageSettings, Storage};
 
 #[test]
 #[ignore = "needs the servers that `cargo xtask stores` installs"]
@@ -87,7 +87,7 @@ fn missing_buckets_and_servers_are_named() {
     }
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let variables = super::s3_variables(&closed.to_string());
-    let settings = Settings::from_variables(variables).with_max_retries(1);
+    let settings = StorageSettings::from_variables(variables).with_max_retries(1);
     let error = Storage::new(settings).at("s3://b/a").unwrap().read().unwrap_err().to_string();
     assert!(error.contains("onnection refused") && error.contains("after 2 requests"), "{error}");
 }

@@ -10,7 +10,7 @@ mod proxy;
 mod start;
 mod uploads;
 
-use oxidax_storage::{Settings, Storage, StoragePath};
+use oxidax_storage::{StorageSettings, Storage, StoragePath};
 use proxy::Proxy;
 use start::Server;
 
@@ -42,9 +42,9 @@ fn gs_variables(host: &str) -> Vec<(String, String)> {
     vec![("STORAGE_EMULATOR_HOST".into(), host.into())]
 }
 
-fn settings(variables: Vec<(String, String)>) -> Settings {
+fn settings(variables: Vec<(String, String)>) -> StorageSettings {
     // The smallest parts that S3 accepts.
-    Settings::from_variables(variables).with_max_retries(3).with_part_size(5 << 20)
+    StorageSettings::from_variables(variables).with_max_retries(3).with_part_size(5 << 20)
 }
 
 /// Both stores.
