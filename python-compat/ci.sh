@@ -24,4 +24,5 @@ if [ ! -f .venv/installed ] || ! cmp -s requirements.txt .venv/installed; then
     cp requirements.txt .venv/installed
 fi
 .venv/bin/python names.py --check
+.venv/bin/python device_meshes.py --check
 exec .venv/bin/python record.py --check

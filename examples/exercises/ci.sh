@@ -14,11 +14,14 @@ folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 run() {
     "$example" "$@"
 }
-run platforms --platform cpu --steps 3
-run pipeline --steps 4 --batch 256 --file "$folder/exercises.tfrecord" | tee "$folder/exercises.txt"
+OXIDAX_CPU_DEVICES=2 run devices --platform cpu --steps 3 --batch 64 | tee "$folder/exercises.txt"
+# A header line and a row for each device.
+[ "$(grep -cE "^cpu:[01] " "$folder/exercises.txt")" = 2 ]
+run pipeline --steps 4 --file "$folder/exercises.tfrecord" | tee "$folder/exercises.txt"
 rm "$folder/exercises.tfrecord"
 # A header line and a table of two sources and three depths.
 [ "$(wc -l < "$folder/exercises.txt")" = 7 ]
-run devices --steps 2 --smallest 8 --largest 32 | tee "$folder/exercises.txt"
-# A header line, three sizes and a summary line.
-[ "$(wc -l < "$folder/exercises.txt")" = 5 ]
+run parallel --steps 2 --smallest 8 --largest 4096 --cpu-memory 0.02 | tee "$folder/exercises.txt"
+# The last batch does not fit.
+tail -n 1 "$folder/exercises.txt" | grep -qE "^ +[0-9]+  out of memory here: 0"
+rm "$folder/exercises.txt"

@@ -1,11 +1,11 @@
-//! Three measurement exercises: compile time against run time, the benefit of prefetching, and a
-//! good batch size for several devices.
+//! Three measurement exercises: a model on each device, data parallelism with growing batches, and
+//! the benefit of prefetching.
 //!
 //! ```text
-//! cargo run --release -p exercises -- platforms                 every platform that has a plugin
-//! cargo run --release -p exercises -- platforms --platform cpu
-//! cargo run --release -p exercises -- pipeline                  0, 2 and 4 prefetched batches
-//! cargo run --release -p exercises -- devices                   all devices against one
+//! cargo run --release -p exercises -- devices                    every device of every platform
+//! cargo run --release -p exercises -- devices --platform cpu
+//! cargo run --release -p exercises -- parallel                   until memory is exhausted
+//! cargo run --release -p exercises -- pipeline                   0, 2 and 4 prefetched batches
 //! ```
 //!
 //! All use the same model: linear layers 784-1024-1024-10, with 1024 images per batch by default.
@@ -14,8 +14,9 @@
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
 mod devices;
+mod elastic;
+mod parallel;
 mod pipeline;
-mod platforms;
 
 use clap::{Parser, Subcommand};
 use oxidax::prelude::*;
@@ -29,43 +30,35 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Time of the first step with compilation, and of later steps, on each platform.
-    Platforms(platforms::Options),
+    /// Time to compile, time of the first call and of later calls, on each device.
+    Devices(devices::Options),
+    /// The loss on all devices at once, with growing batches on each.
+    Parallel(parallel::Options),
     /// Steps fed from disk and from memory, with and without prefetching.
     Pipeline(pipeline::Options),
-    /// Data-parallel steps with growing batches on each device.
-    Devices(devices::Options),
 }
 
 /// Layer widths, from pixels to classes.
 const SIZES: [usize; 4] = [784, 1024, 1024, 10];
 
-type Step = Jit<'static, (nn::Mlp, optim::State, (Array, Array)), (nn::Mlp, optim::State, Array)>;
-
-/// Returns a model, its optimizer state and a training step, which returns the new model and state
-/// and the loss before the update. Images are `f32[b, 784]`, labels `i32[b]`.
-fn training() -> Result<(nn::Mlp, optim::State, Step), Error> {
+/// Returns a model with random weights.
+fn model() -> Result<nn::Mlp, Error> {
     // The first use of a device: report an error if there is none.
     let key = catch(|| random::key(0))?;
-    let model = jit(|key: random::Key| nn::Mlp::new(key, &SIZES)).call(key)?;
-    let optimizer = optim::adamw(1e-3);
-    let state = optimizer.init(&model);
-    let step = jit(move |model: nn::Mlp, state: optim::State, batch: (Array, Array)| {
-        let (images, labels) = &batch;
-        let loss = |model: &nn::Mlp| {
-            nn::softmax_cross_entropy_with_integer_labels(&model.forward(images), labels).mean()
-        };
-        let (loss, gradients) = value_and_grad(loss)(&model);
-        let (updates, state) = optimizer.update(&gradients, &state, &model);
-        (optim::apply_updates(&model, &updates), state, loss)
-    });
-    Ok((model, state, step.name("train_step")))
+    jit(|key: random::Key| nn::Mlp::new(key, &SIZES)).call(key).map_err(Error::from)
+}
+
+/// Returns the mean squared distance of the logits from the one-hot labels. Images are `f32[b,
+/// 784]`, labels `i32[b]`.
+fn loss(model: &nn::Mlp, images: &Array, labels: &Array) -> Array {
+    let targets = one_hot(labels, SIZES[3]);
+    square(model.forward(images) - targets).sum_axes([-1]).mean()
 }
 
 fn main() -> anyhow::Result<()> {
     match Options::parse().command {
-        Command::Platforms(options) => options.run(),
-        Command::Pipeline(options) => options.run(),
         Command::Devices(options) => options.run(),
+        Command::Parallel(options) => options.run(),
+        Command::Pipeline(options) => options.run(),
     }
 }

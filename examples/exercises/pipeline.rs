@@ -1,23 +1,32 @@
-//! Feeds training steps from a file or from memory, with and without prefetching.
+//! Feeds training steps with distorted images, from a file or from memory, with and without
+//! prefetching.
 
-use super::{SIZES, training};
+use super::elastic::{SIDE, distort};
+use super::{SIZES, loss, model};
 use anyhow::{Context, ensure};
 use data::{HostArray, Source, Stream, Synthetic, TfRecordWriter, ToDevice};
 use oxidax::prelude::*;
 use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
+
+/// The environment variable with the number of threads of the CPU plugin.
+const THREADS: &str = "NPROC";
 
 #[derive(clap::Args)]
 pub struct Options {
-    #[arg(long, default_value_t = 1024)]
+    #[arg(long, default_value_t = 256)]
     batch: usize,
     #[arg(long, default_value_t = 40)]
     steps: usize,
     /// Number of prefetched batches. 0 reads each batch after the previous step has ended.
     #[arg(long, num_args = 1.., default_values_t = [0, 2, 4])]
     depth: Vec<usize>,
-    /// The path of the image file, with 788 bytes per image.
+    /// Number of threads of the CPU device. The other cores prepare batches.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// The path of the image file, with 809 bytes per image.
     #[arg(long, default_value = "target/exercises.tfrecord")]
     file: PathBuf,
     /// Print the time of each stage.
@@ -32,6 +41,14 @@ impl Options {
     pub fn run(&self) -> anyhow::Result<()> {
         let Options { batch, steps, file, .. } = self;
         ensure!(*batch > 0 && *steps > 0, "a batch and steps of at least 1 are needed");
+        if std::env::var_os(THREADS).is_none() {
+            // The plugin reads the variable when it is loaded.
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(std::env::args_os().skip(1)).env(THREADS, self.threads.to_string());
+            let status = command.status().context("the program cannot start itself")?;
+            ensure!(status.success(), "the measuring process ended with {status}");
+            return Ok(());
+        }
         if let Some(folder) = file.parent() {
             std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
         }
@@ -39,7 +56,7 @@ impl Options {
         println!("data         depth  step/ms  waiting/%  bottleneck");
         for &depth in &self.depth {
             let path = file.clone();
-            let read = data::tfrecord(path.as_path()).map(|bytes| decode_example(&bytes));
+            let read = data::tfrecord(path.as_path()).map(|record| example(&record));
             self.measure("from disk", read, depth)?;
         }
         for &depth in &self.depth {
@@ -51,7 +68,15 @@ impl Options {
 
     /// Prints a row with the mean of all steps except the first, which compiles.
     fn measure(&self, name: &str, examples: Stream<Example>, depth: usize) -> anyhow::Result<()> {
-        let (mut model, mut state, step) = training()?;
+        let mut model = model()?;
+        let optimizer = optim::adamw(1e-3);
+        let mut state = optimizer.init(&model);
+        let step = jit(move |model: nn::Mlp, state: optim::State, batch: (Array, Array)| {
+            let (loss, gradients) =
+                value_and_grad(|model: &nn::Mlp| loss(model, &batch.0, &batch.1))(&model);
+            let (updates, state) = optimizer.update(&gradients, &state, &model);
+            (optim::apply_updates(&model, &updates), state, loss)
+        });
         let batches = examples.batch(self.batch);
         let mut batches = match depth {
             0 => batches.map(ToDevice::to_device),
@@ -84,32 +109,38 @@ impl Options {
     }
 }
 
-/// Random pixels, and a label computed from them.
-fn bytes(index: usize) -> Vec<u8> {
+/// Returns a seed, random pixels, and a label computed from them.
+fn record(index: usize) -> Vec<u8> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(index as u64);
-    let mut bytes = vec![0; SIZES[0]];
-    random.fill(&mut bytes[..]);
-    bytes.push(bytes[0] % SIZES[3] as u8);
-    bytes
+    let mut record = (index as u64).to_le_bytes().to_vec();
+    record.resize(8 + SIZES[0], 0);
+    random.fill(&mut record[8..]);
+    record.push(record[8] % SIZES[3] as u8);
+    record
 }
 
 fn write(file: &Path, images: usize) -> Result<(), Error> {
     let mut writer = TfRecordWriter::create(file)?;
-    (0..images).try_for_each(|index| writer.write(&bytes(index)))?;
+    (0..images).try_for_each(|index| writer.write(&record(index)))?;
     writer.finish()
 }
 
-fn decode_example(bytes: &[u8]) -> Result<Example, Error> {
-    let Some((label, pixels)) = bytes.split_last().filter(|(_, pixels)| pixels.len() == SIZES[0])
-    else {
-        let message = format!("{} bytes, expected {} pixels and a label", bytes.len(), SIZES[0]);
+/// Decodes a record and distorts its image.
+fn example(record: &[u8]) -> Result<Example, Error> {
+    let parts = record.split_first_chunk::<8>().zip(record.split_last());
+    let Some(((seed, _), (label, _))) = parts.filter(|_| record.len() == 8 + SIZES[0] + 1) else {
+        let message = format!("{} bytes, expected {}", record.len(), 8 + SIZES[0] + 1);
         return Err(Error::data("decode", message));
     };
-    let pixels: Vec<f32> = pixels.iter().map(|&pixel| f32::from(pixel) / 255.0).collect();
-    let image = HostArray::from_slice(&pixels, [pixels.len()])?;
+    let mut image = [0.0; SIDE * SIDE];
+    for (pixel, &byte) in image.iter_mut().zip(&record[8..]) {
+        *pixel = f32::from(byte) / 255.0;
+    }
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(u64::from_le_bytes(*seed));
+    let image = HostArray::from_slice(&distort(&image, &mut random), [SIZES[0]])?;
     Ok((image, HostArray::from_slice(&[i32::from(*label)], [])?))
 }
 
 fn random_example(index: usize) -> Result<Example, Error> {
-    decode_example(&bytes(index))
+    example(&record(index))
 }

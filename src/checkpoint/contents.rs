@@ -1,17 +1,19 @@
 //! The arrays that can be loaded: from one file, from several files with an index, or from a
 //! checkpoint folder.
 
-use super::fault::{Read, abridged, damaged, listed, refused, unread};
-use super::file::{ArrayFile, open_file};
+use super::fault::{Fault, NOT_FOUND, Read, abridged, damaged, listed, refused, unread};
+use super::file::{ArrayFile, Checksums};
 use super::header::Entry;
-use super::manifest::{self, Manifest, inside};
+use super::manifest::{self, ChunkSums, FileRecord, Manifest, inside};
 use super::shards::JoinedShards;
-use super::steps;
+use super::steps::StepFolder;
+use super::storage::{EntryKind, SharedStorage, read_all};
 use crate::core::Error;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::{self, Read as _};
+use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// File names used by Hugging Face's libraries.
@@ -19,43 +21,70 @@ const INDEX: &str = "model.safetensors.index.json";
 const SINGLE: &str = "model.safetensors";
 /// Longest index that is read, in bytes.
 const LONGEST_INDEX: u64 = 256 << 20;
+/// Number of files of a checkpoint up to which they stay open. The files of a checkpoint of many
+/// processes are opened when they are read, because a process can open few files at a time.
+const MAX_OPEN_FILES: usize = 64;
+/// Longest part of an array with its own checksum, in bytes.
+const MAX_CHUNK_BYTES: u64 = 1 << 32;
 
 /// Arrays by name, stored in one file or several.
 pub(super) struct Contents {
     /// The opened file or folder.
     pub(super) path: PathBuf,
     files: Vec<ArrayFile>,
-    /// File number of each array, and its checksum if the manifest has one.
-    arrays: BTreeMap<String, (usize, Option<u32>)>,
+    arrays: BTreeMap<String, StoredArray>,
     /// Arrays stored as separate shards. Their shards are not listed in `names`.
     sharded: BTreeMap<String, JoinedShards>,
     pub(super) manifest: Option<Manifest>,
 }
 
+/// The file of an array, and its checksums if the manifest has them.
+struct StoredArray {
+    file: usize,
+    crc: Option<u32>,
+    chunks: Option<(u64, Vec<u32>)>,
+}
+
 impl Contents {
-    /// Opens a safetensors file, an index, or a folder with one of these or a manifest.
-    pub(super) fn open(path: &Path) -> Read<Contents> {
-        let is_folder = std::fs::metadata(path).map_err(|error| unread(path, error))?.is_dir();
-        if !is_folder {
-            return if path.extension().is_some_and(|extension| extension == "json") {
-                Contents::indexed(path)
-            } else {
-                Contents::single(path)
-            };
+    fn empty(path: &Path) -> Contents {
+        Contents {
+            path: path.to_path_buf(),
+            files: Vec::new(),
+            arrays: BTreeMap::new(),
+            sharded: BTreeMap::new(),
+            manifest: None,
         }
-        let exists = |name: &str| path.join(name).exists();
-        if exists(manifest::NAME) {
-            return Contents::checkpoint(path);
+    }
+
+    /// Opens a safetensors file, an index, or a folder with one of these or a manifest.
+    pub(super) fn open(storage: &SharedStorage, path: &Path) -> Read<Contents> {
+        let kind = |path: &Path| storage.kind(path).map_err(|error| unread(path, error));
+        match kind(path)? {
+            Some(EntryKind::Folder) => {}
+            Some(EntryKind::File) => {
+                return if path.extension().is_some_and(|extension| extension == "json") {
+                    Contents::indexed(storage, path)
+                } else {
+                    Contents::single(storage, path)
+                };
+            }
+            None => return Err(unread(path, io::Error::from_raw_os_error(NOT_FOUND))),
+        }
+        let exists = |name: &str| Ok::<bool, Fault>(kind(&path.join(name))?.is_some());
+        if exists(manifest::NAME)? {
+            return Contents::checkpoint(storage, path);
         }
         // If both exist, the single file wins, as in `transformers`.
-        if exists(SINGLE) {
-            return Contents::single(&path.join(SINGLE));
+        if exists(SINGLE)? {
+            return Contents::single(storage, &path.join(SINGLE));
         }
-        if exists(INDEX) {
-            return Contents::indexed(&path.join(INDEX));
+        if exists(INDEX)? {
+            return Contents::indexed(storage, &path.join(INDEX));
         }
-        let newest = steps::list(path).ok().and_then(|steps| steps.last().copied());
-        let help = match newest.map(|step| steps::path(Path::new(""), step)) {
+        let steps = StepFolder::new(storage.clone(), path);
+        let newest = steps.list().ok().and_then(|steps| steps.last().copied());
+        let help = match newest.map(|step| StepFolder::new(storage.clone(), "".as_ref()).path(step))
+        {
             Some(newest) => format!("open a step's folder; the newest is `{}`", newest.display()),
             None => "open the file by its own name".into(),
         };
@@ -66,32 +95,28 @@ impl Contents {
         Err(damaged(path, message))
     }
 
-    fn single(path: &Path) -> Read<Contents> {
-        let file = ArrayFile::open(path)?;
-        let arrays = file.entries().keys().map(|name| (name.clone(), (0, None))).collect();
-        let sharded = BTreeMap::new();
-        Ok(Contents {
-            path: path.to_path_buf(),
-            files: vec![file],
-            arrays,
-            sharded,
-            manifest: None,
-        })
+    fn single(storage: &SharedStorage, path: &Path) -> Read<Contents> {
+        let mut contents = Contents::empty(path);
+        contents.add(ArrayFile::open(storage, path)?, None)?;
+        Ok(contents)
     }
 
     /// Opens a step's folder and compares every file with the manifest.
-    pub(super) fn checkpoint(folder: &Path) -> Read<Contents> {
-        let manifest = Manifest::read(folder)?;
-        let mut contents = Contents {
-            path: folder.to_path_buf(),
-            files: Vec::new(),
-            arrays: BTreeMap::new(),
-            sharded: BTreeMap::new(),
-            manifest: None,
-        };
+    pub(super) fn checkpoint(storage: &SharedStorage, folder: &Path) -> Read<Contents> {
+        let manifest = Manifest::read(&**storage, folder)?;
+        Contents::listed(storage, folder, manifest)
+    }
+
+    /// Opens the files listed in a manifest.
+    pub(super) fn listed(
+        storage: &SharedStorage,
+        folder: &Path,
+        manifest: Manifest,
+    ) -> Read<Contents> {
+        let mut contents = Contents::empty(folder);
         for record in &manifest.files {
             let path = inside(folder, &record.name).ok_or_else(|| outside(folder, &record.name))?;
-            let file = ArrayFile::open(&path)?;
+            let mut file = ArrayFile::open(storage, &path)?;
             if file.len() != record.bytes || file.header_crc() != record.header {
                 let message = format!(
                     "{} bytes with a header of CRC-32C {:08x}; {} bytes and {:08x} were written",
@@ -102,8 +127,10 @@ impl Contents {
                 );
                 return Err(damaged(&path, message));
             }
-            let crcs: BTreeMap<&String, u32> = record.arrays.iter().map(|(k, v)| (k, *v)).collect();
-            contents.add(file, |name| crcs.get(&name.to_owned()).copied())?;
+            if manifest.files.len() > MAX_OPEN_FILES {
+                file.close();
+            }
+            contents.add(file, Some(record))?;
         }
         contents.join_shards(&manifest)?;
         contents.manifest = Some(manifest);
@@ -131,19 +158,13 @@ impl Contents {
     }
 
     /// Opens a model in several files, in the layout of Hugging Face's libraries.
-    fn indexed(path: &Path) -> Read<Contents> {
+    fn indexed(storage: &SharedStorage, path: &Path) -> Read<Contents> {
         let folder = path.parent().unwrap_or(Path::new(""));
-        let shards = read_index(path)?;
-        let mut contents = Contents {
-            path: path.to_path_buf(),
-            files: Vec::new(),
-            arrays: BTreeMap::new(),
-            sharded: BTreeMap::new(),
-            manifest: None,
-        };
+        let shards = read_index(storage, path)?;
+        let mut contents = Contents::empty(path);
         for (shard, names) in &shards {
             let path_of_shard = inside(folder, shard).ok_or_else(|| outside(path, shard))?;
-            let file = ArrayFile::open(&path_of_shard).map_err(|mut fault| {
+            let file = ArrayFile::open(storage, &path_of_shard).map_err(|mut fault| {
                 if let Error::Io { source, .. } = &fault.error
                     && source.kind() == io::ErrorKind::NotFound
                 {
@@ -169,23 +190,28 @@ impl Contents {
             if !absent.is_empty() {
                 return Err(damaged(path, listed(absent)));
             }
-            contents.add(file, |_| None)?;
+            contents.add(file, None)?;
         }
         Ok(contents)
     }
 
-    /// Adds a file's arrays. A name that exists already is an error.
-    fn add(&mut self, file: ArrayFile, crc: impl Fn(&str) -> Option<u32>) -> Read<()> {
+    /// Adds a file's arrays, with the checksums of its record. A name that exists already is an
+    /// error.
+    fn add(&mut self, file: ArrayFile, record: Option<&FileRecord>) -> Read<()> {
         let number = self.files.len();
-        for name in file.entries().keys() {
-            if let Some((other, _)) = self.arrays.insert(name.clone(), (number, crc(name))) {
+        for (name, entry) in file.entries() {
+            let chunks = record.map_or(Ok(None), |record| chunks_of(&record.chunks, name, entry));
+            let chunks = chunks.map_err(|why| damaged(&self.path, why))?;
+            let crc = record.and_then(|record| record.arrays.get(name)).copied();
+            let stored = StoredArray { file: number, crc, chunks };
+            if let Some(other) = self.arrays.insert(name.clone(), stored) {
                 let short = |file: &ArrayFile| {
                     file.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
                 };
                 let message = format!(
                     "array `{}` is in two files, `{}` and `{}`",
                     abridged(name),
-                    short(&self.files[other]),
+                    short(self.files.get(other.file).unwrap_or(&file)),
                     short(&file)
                 );
                 return Err(damaged(&self.path, message));
@@ -207,26 +233,71 @@ impl Contents {
         if let Some(joined) = self.sharded.get(name) {
             return Some(&joined.entry);
         }
-        let (number, _) = self.arrays.get(name)?;
-        self.files[*number].entries().get(name)
+        let stored = self.arrays.get(name)?;
+        self.files[stored.file].entries().get(name)
     }
 
     /// Reads an array's elements.
     pub(super) fn read(&self, name: &str) -> Read<Vec<u8>> {
         match self.sharded.get(name) {
-            Some(joined) => joined.read(&|shard| self.read_one(shard)),
-            None => self.read_one(name),
+            Some(joined) => {
+                let whole: Vec<Range<usize>> =
+                    joined.entry.shape.iter().map(|&size| 0..size).collect();
+                joined.read_slice(&whole, &|shard, slice| self.read_stored(shard, slice))
+            }
+            None => {
+                let stored = &self.arrays[name];
+                let file = &self.files[stored.file];
+                file.read(name, &file.entries()[name], stored.sums())
+            }
         }
     }
 
-    fn read_one(&self, name: &str) -> Read<Vec<u8>> {
-        let (number, crc) = self.arrays[name];
-        let file = &self.files[number];
-        file.read(name, &file.entries()[name], crc)
+    /// Reads the elements of a slice of an array, and as few others as checksums allow. The slice
+    /// is inside the array.
+    pub(super) fn read_slice(&self, name: &str, slice: &[Range<usize>]) -> Read<Vec<u8>> {
+        match self.sharded.get(name) {
+            Some(joined) => {
+                joined.read_slice(slice, &|shard, slice| self.read_stored(shard, slice))
+            }
+            None => self.read_stored(name, slice),
+        }
+    }
+
+    fn read_stored(&self, name: &str, slice: &[Range<usize>]) -> Read<Vec<u8>> {
+        let stored = &self.arrays[name];
+        let file = &self.files[stored.file];
+        file.read_slice(name, &file.entries()[name], stored.sums(), slice)
     }
 }
 
-fn outside(path: &Path, name: &str) -> super::fault::Fault {
+impl StoredArray {
+    fn sums(&self) -> Option<Checksums<'_>> {
+        let chunks = self.chunks.as_ref().map(|(bytes, crcs)| (*bytes, crcs.as_slice()));
+        self.crc.map(|whole| Checksums { whole, chunks })
+    }
+}
+
+/// Returns the checksums of an array's parts, or an explanation why they contradict its length.
+fn chunks_of(
+    chunks: &ChunkSums,
+    name: &str,
+    entry: &Entry,
+) -> Result<Option<(u64, Vec<u32>)>, String> {
+    let Some(crcs) = chunks.arrays.get(name) else { return Ok(None) };
+    let bytes = chunks.bytes;
+    if !(1..=MAX_CHUNK_BYTES).contains(&bytes) || entry.bytes.div_ceil(bytes) != crcs.len() as u64 {
+        return Err(format!(
+            "array `{}` of {} bytes has {} checksums of {bytes} bytes each",
+            abridged(name),
+            entry.bytes,
+            crcs.len()
+        ));
+    }
+    Ok(Some((bytes, crcs.clone())))
+}
+
+fn outside(path: &Path, name: &str) -> Fault {
     let message = format!(
         "it names the file `{}`, which is not in the same folder; files elsewhere are not read",
         abridged(name)
@@ -235,15 +306,15 @@ fn outside(path: &Path, name: &str) -> super::fault::Fault {
 }
 
 /// Returns the files listed in an index, each with its arrays.
-fn read_index(path: &Path) -> Read<BTreeMap<String, Vec<String>>> {
-    let (file, len) = open_file(path).map_err(|error| unread(path, error))?;
+fn read_index(storage: &SharedStorage, path: &Path) -> Read<BTreeMap<String, Vec<String>>> {
+    let file = storage.open(path).map_err(|error| unread(path, error))?;
+    let len = file.len();
     let wrong =
         |why: String| damaged(path, format!("this is not an index of safetensors files: {why}"));
     if len > LONGEST_INDEX {
         return Err(wrong(format!("{len} bytes, at most {LONGEST_INDEX}")));
     }
-    let mut text = Vec::new();
-    file.take(LONGEST_INDEX).read_to_end(&mut text).map_err(|error| unread(path, error))?;
+    let text = read_all(&*file).map_err(|error| unread(path, error))?;
     let Index { weight_map } =
         serde_json::from_slice(&text).map_err(|error| wrong(abridged(&error.to_string())))?;
     if weight_map.0.is_empty() {

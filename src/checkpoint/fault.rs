@@ -8,6 +8,9 @@ use std::path::Path;
 /// Longest quotation from a file in an error message, in bytes.
 const MAX_QUOTE_BYTES: usize = 200;
 
+/// The number of the error for a missing file.
+pub(super) const NOT_FOUND: i32 = 2;
+
 /// An error, and its classification as damage or not.
 pub(super) struct Fault {
     pub(super) error: Error,

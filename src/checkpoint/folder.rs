@@ -1,22 +1,20 @@
 //! The checkpoints of a training run, in one folder.
 
+use super::commit::{Commit, Prepared};
 use super::contents::Contents;
-use super::fault::{Read, io_error, listed, refused};
-use super::manifest::Manifest;
+use super::fault::{Fault, Read, io_error, listed, refused};
+use super::group::{self, SharedGroup, agree, agree_on_read};
+use super::local_shards::LocalShards;
 use super::reader::Reader;
-use super::save::{Gathered, ShardLayout, gather};
+use super::save::CHUNK_BYTES;
 use super::snapshot::{Progress, Restored, Snapshot};
-use super::steps::{self, Retention};
+use super::steps::{Retention, StepFolder};
+use super::storage::{self, FolderLock, SharedStorage};
 use crate::core::{Array, Error};
 use crate::tree::{self, Tree, TreeDef};
 use std::collections::BTreeSet;
-use std::fs::{self, File, TryLockError};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
-
-/// The file that is locked while a process has the folder open.
-const LOCK: &str = ".lock";
 
 /// The checkpoints of a training run: one folder per saved step.
 ///
@@ -30,10 +28,26 @@ const LOCK: &str = ".lock";
 ///
 /// [`Folder::save`] copies the arrays to the host and writes them on a background thread, one
 /// checkpoint at a time. The next call reports an error of that thread. Dropping the folder waits
-/// for it.
+/// for it, and can only log an error: end with [`close`](Folder::close).
 ///
-/// Only one process can have a folder open. A step's folder holds safetensors files, so
+/// Only one program can have a folder open. A step's folder holds safetensors files, so
 /// [`open`](super::open) and [`load`](super::load) can read it at any time.
+///
+/// # Several processes
+///
+/// After `distributed::initialize`, all processes open one folder that they share, under the same
+/// path, and call its methods in the same order with the same steps. Each process writes the shards
+/// on its devices. The step appears after process 0 has checked that the files of all processes
+/// hold every leaf exactly once. Each process reads the bytes that its devices need, also of
+/// checkpoints from another number of processes.
+///
+/// - If a process fails, dies or does not arrive within `ClusterConfig::timeout`, the call fails on
+///   all processes and older steps are unchanged. [`save`](Folder::save) itself returns only the
+///   error of the previous save; its own is returned by the next call, on all processes.
+/// - A leaf that is not on a mesh of several processes must have the same elements on all of them,
+///   and is written by process 0.
+/// - Notes are those of process 0. Each process restores its own position. If positions differ,
+///   the checkpoint can be restored by the same number of processes only.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -60,19 +74,21 @@ const LOCK: &str = ".lock";
 ///         folder.save(Snapshot::new(done, &run).position(batches.position()))?;
 ///     }
 /// }
-/// folder.wait()?;
+/// folder.close()?;
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "CheckpointManager")]
+#[doc(alias = "AsyncCheckpointer")]
 pub struct Folder {
-    path: PathBuf,
+    steps: StepFolder,
+    group: SharedGroup,
     retention: Retention,
     /// Steps whose checkpoints are damaged.
     damaged: BTreeSet<u64>,
     /// The step being written, and the thread that writes it.
     writing: Option<(u64, JoinHandle<Result<(), Error>>)>,
-    /// Keeps the lock.
-    _lock: File,
+    /// Keeps the lock. Process 0 has it.
+    _lock: Option<FolderLock>,
 }
 
 impl Folder {
@@ -80,14 +96,28 @@ impl Folder {
     /// behind.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if another process has it open. [`Error::Io`] if it cannot be written.
+    /// [`Error::Checkpoint`] if another program has it open. [`Error::Io`] if it cannot be written.
     pub fn open(path: impl AsRef<Path>) -> Result<Folder, Error> {
         let path = path.as_ref();
-        fs::create_dir_all(path).map_err(|error| io_error(path, error))?;
-        let lock = lock(path)?;
-        steps::clean(path)?;
+        Folder::open_in(storage::local(), group::processes(path), path)
+    }
+
+    /// Opens a run's folder in a storage, for a group of processes.
+    pub(super) fn open_in(
+        storage: SharedStorage,
+        group: SharedGroup,
+        path: &Path,
+    ) -> Result<Folder, Error> {
+        let steps = StepFolder::new(storage, path);
+        let lock = if group.index() == 0 { prepare(&steps).map(Some) } else { Ok(None) };
+        let (lock, opened) = match lock {
+            Ok(lock) => (lock, Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        agree(&*group, path, "opening the folder", opened)?;
         Ok(Folder {
-            path: path.to_path_buf(),
+            steps,
+            group,
             retention: Retention { last: None, every: None },
             damaged: BTreeSet::new(),
             writing: None,
@@ -118,13 +148,13 @@ impl Folder {
     /// # Errors
     /// [`Error::Io`] if the folder cannot be read.
     pub fn steps(&self) -> Result<Vec<u64>, Error> {
-        steps::list(&self.path)
+        self.steps.list()
     }
 
     /// Returns the path of a step's checkpoint, which need not exist. Pass it to
     /// [`open`](super::open) to load a part of it, or into another model.
     pub fn path_of(&self, step: u64) -> PathBuf {
-        steps::path(&self.path, step)
+        self.steps.path(step)
     }
 
     /// Saves a checkpoint. Waits for the previous save and for arrays that are still being
@@ -138,23 +168,25 @@ impl Folder {
     /// # Errors
     /// The error of the *previous* save, in which case this one has not started.
     /// [`Error::Checkpoint`] if later steps are saved (see [`remove_after`](Folder::remove_after)),
-    /// if two leaves share a path, if a note is not JSON, or if a leaf has shards that are only on
-    /// devices of other processes (not supported yet). `Runtime` if the computation of a leaf
-    /// failed.
+    /// if two leaves share a path, or if a note is not JSON. `Runtime` if the computation of a leaf
+    /// failed. With several processes, the next call returns these errors, on all processes.
     #[track_caller]
     pub fn save<T: Tree>(&mut self, snapshot: Snapshot<'_, T>) -> Result<(), Error> {
         let Snapshot { state, progress } = snapshot;
         self.wait()?;
-        self.save_leaves(progress, &TreeDef::of(state), &tree::leaves(state))
+        let step = progress.step;
+        let prepared = self.prepare(progress, &TreeDef::of(state), &tree::leaves(state));
+        self.write(step, prepared)
     }
 
+    /// Copies what this process writes to the host.
     #[track_caller]
-    fn save_leaves(
-        &mut self,
+    fn prepare(
+        &self,
         progress: Progress,
         structure: &TreeDef,
         leaves: &[Array],
-    ) -> Result<(), Error> {
+    ) -> Result<Prepared, Error> {
         let step = progress.step;
         let path = self.path_of(step);
         progress.expect_valid(&path)?;
@@ -166,21 +198,39 @@ impl Folder {
             );
             return Err(refused(&path, message));
         }
-        let Gathered { arrays, sharded, leaves } =
-            gather(&path, structure, leaves, ShardLayout::Separate)?;
-        let manifest = Manifest::new(step, progress.position, progress.notes, sharded);
-        let (folder, retention, mut damaged) =
-            (self.path.clone(), self.retention, self.damaged.clone());
-        let write = move || {
-            // Older steps are removed only after the new one was read back and found complete.
-            steps::write(&folder, arrays, manifest, &leaves)?;
+        let shards = LocalShards::of_process(&path, structure, leaves, &*self.group)?;
+        Ok(Prepared { shards, position: progress.position, notes: progress.notes })
+    }
+
+    /// Writes a step on a thread.
+    pub(super) fn write(
+        &mut self,
+        step: u64,
+        prepared: Result<Prepared, Error>,
+    ) -> Result<(), Error> {
+        // The other processes have to learn about an error, and that may take them a while.
+        let prepared = match prepared {
+            Err(error) if self.group.count() == 1 => return Err(error),
+            prepared => prepared,
+        };
+        let (steps, group) = (self.steps.clone(), self.group.clone());
+        let commit = Commit { steps, group, step, chunk_bytes: CHUNK_BYTES };
+        let (steps, retention, mut damaged) =
+            (self.steps.clone(), self.retention, self.damaged.clone());
+        let prune = move || {
             damaged.remove(&step);
-            retention.prune(&folder, &damaged)
+            retention.prune(&steps, &damaged)
         };
         let thread = thread::Builder::new().name(format!("checkpoint of step {step}"));
-        let thread = thread.spawn(write).map_err(|error| io_error(&path, error))?;
+        let thread = thread.spawn(move || commit.run(prepared, prune));
+        let thread = thread.map_err(|error| io_error(&self.path_of(step), error))?;
         self.writing = Some((step, thread));
         Ok(())
+    }
+
+    /// Returns true while a checkpoint is being written.
+    pub fn is_saving(&self) -> bool {
+        self.writing.as_ref().is_some_and(|(_, thread)| !thread.is_finished())
     }
 
     /// Waits until the checkpoint being written is on the disk.
@@ -188,6 +238,7 @@ impl Folder {
     /// # Errors
     /// [`Error::Io`] or [`Error::Checkpoint`] from the thread that writes, such as a full disk.
     /// Older checkpoints are unchanged.
+    #[doc(alias = "wait_until_finished")]
     pub fn wait(&mut self) -> Result<(), Error> {
         let Some((step, thread)) = self.writing.take() else { return Ok(()) };
         let outcome = thread.join().unwrap_or_else(|_| {
@@ -199,6 +250,14 @@ impl Folder {
             self.damaged.remove(&step);
         }
         outcome
+    }
+
+    /// Waits for the last save and closes the folder. Unlike dropping it, this returns the error.
+    ///
+    /// # Errors
+    /// As [`wait`](Folder::wait).
+    pub fn close(mut self) -> Result<(), Error> {
+        self.wait()
     }
 
     /// Restores the newest intact checkpoint, or returns `None` if nothing was saved. Damaged
@@ -221,8 +280,10 @@ impl Folder {
         leaves: &[Array],
     ) -> Result<Option<Restored<Vec<Array>>>, Error> {
         let mut skipped = Vec::new();
-        for step in self.steps()?.into_iter().rev() {
-            match self.read(step, paths, leaves) {
+        // Process 0 lists the steps: another one could see a new step later.
+        let listed_steps = agree(&*self.group, self.path(), "listing the steps", self.steps())?;
+        for step in listed_steps.into_iter().next().unwrap_or_default().into_iter().rev() {
+            match self.read_together(step, paths, leaves) {
                 Ok(restored) => return Ok(Some(Restored { skipped, ..restored })),
                 Err(fault) if fault.damage => {
                     tracing::warn!(step, error = %fault.error, "skipped a damaged checkpoint");
@@ -240,7 +301,7 @@ impl Folder {
             "all {} checkpoints are damaged:\n  {errors}\n  help: start again in another folder",
             skipped.len()
         );
-        Err(refused(&self.path, message))
+        Err(refused(self.path(), message))
     }
 
     /// Restores the checkpoint of one step.
@@ -250,15 +311,18 @@ impl Folder {
     /// saved or is damaged.
     pub fn restore<T: Tree>(&mut self, step: u64, template: &T) -> Result<Restored<T>, Error> {
         self.wait()?;
-        let steps = self.steps()?;
-        if !steps.contains(&step) {
+        let steps = self.steps().and_then(|steps| {
+            if steps.contains(&step) {
+                return Ok(());
+            }
             let saved: Vec<String> = steps.iter().map(u64::to_string).collect();
             let saved = if saved.is_empty() { "none".into() } else { saved.join(", ") };
             let message =
                 format!("step {step} was not saved here, or removed; saved steps: {saved}");
-            return Err(refused(&self.path, message));
-        }
-        let read = self.read(step, &tree::paths(template), &tree::leaves(template));
+            Err(refused(self.path(), message))
+        });
+        agree(&*self.group, self.path(), &format!("finding step {step}"), steps)?;
+        let read = self.read_together(step, &tree::paths(template), &tree::leaves(template));
         if read.as_ref().is_err_and(|fault| fault.damage) {
             self.damaged.insert(step);
         }
@@ -271,14 +335,40 @@ impl Folder {
     /// [`Error::Io`] if one cannot be removed. The error of the previous save.
     pub fn remove_after(&mut self, step: u64) -> Result<(), Error> {
         self.wait()?;
-        // Newest first: if this is interrupted, the remaining steps are still contiguous.
-        let mut later = self.steps()?.into_iter().rev().take_while(|later| *later > step);
-        later.try_for_each(|later| steps::remove(&self.path, later))
+        let remove = || {
+            // Newest first: if this is interrupted, the remaining steps are still contiguous.
+            let steps = self.steps()?;
+            let mut later = steps.into_iter().rev().take_while(|later| *later > step);
+            later.try_for_each(|later| self.steps.remove(later))
+        };
+        let removed = if self.group.index() == 0 { remove() } else { Ok(()) };
+        let stage = format!("removing the steps after {step}");
+        agree(&*self.group, self.path(), &stage, removed).map(drop)
+    }
+
+    fn path(&self) -> &Path {
+        &self.steps.folder
+    }
+
+    /// Reads a step in all processes, and fails in all of them if it fails in one.
+    fn read_together(
+        &self,
+        step: u64,
+        paths: &[String],
+        leaves: &[Array],
+    ) -> Read<Restored<Vec<Array>>> {
+        let (restored, outcome) = match self.read(step, paths, leaves) {
+            Ok(restored) => (Some(restored), Ok(())),
+            Err(fault) => (None, Err(fault)),
+        };
+        let stage = format!("restoring step {step}");
+        agree_on_read(&*self.group, &self.path_of(step), &stage, outcome)?;
+        restored.ok_or_else(|| Fault::from(refused(self.path(), "an error was not reported")))
     }
 
     fn read(&self, step: u64, paths: &[String], leaves: &[Array]) -> Read<Restored<Vec<Array>>> {
         let path = self.path_of(step);
-        let reader = Reader::of(Contents::checkpoint(&path)?);
+        let reader = Reader::of(Contents::checkpoint(&self.steps.storage, &path)?);
         let state = reader.read(paths, leaves.to_vec())?;
         let manifest = reader.into_contents().manifest.expect("a checkpoint has a manifest");
         if manifest.step != step {
@@ -288,11 +378,25 @@ impl Folder {
             );
             return Err(refused(&path, message).into());
         }
+        #[cfg(feature = "data")]
+        let position = {
+            let (saved, count) = (manifest.positions.len(), self.group.count());
+            if saved != 0 && saved != count {
+                let message = format!(
+                    "the {saved} processes that saved it had different positions in their data, and \
+                     {count} restore it\n  help: read the arrays with `checkpoint::load`, and \
+                     choose where the data continues"
+                );
+                return Err(refused(&path, message).into());
+            }
+            let mut positions = manifest.positions;
+            if saved == 0 { manifest.position } else { positions.swap_remove(self.group.index()) }
+        };
         Ok(Restored {
             step,
             state,
             #[cfg(feature = "data")]
-            position: manifest.position,
+            position,
             skipped: Vec::new(),
             path,
             notes: manifest.notes,
@@ -310,19 +414,18 @@ impl Drop for Folder {
 
 impl std::fmt::Debug for Folder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Folder({})", self.path.display())
+        write!(f, "Folder({})", self.path().display())
     }
 }
 
-/// Locks the folder for this process until the file is closed.
-fn lock(folder: &Path) -> Result<File, Error> {
-    let path = folder.join(LOCK);
-    let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = open.map_err(|error| io_error(&path, error))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let holder = fs::read_to_string(&path).unwrap_or_default();
+/// Creates and locks a run's folder, and removes what killed processes left behind.
+fn prepare(steps: &StepFolder) -> Result<FolderLock, Error> {
+    let StepFolder { storage, folder } = steps;
+    let failed = |error| io_error(folder, error);
+    storage.create_folders(folder).map_err(failed)?;
+    let lock = match storage.lock(folder).map_err(failed)? {
+        Ok(lock) => lock,
+        Err(holder) => {
             let holder = holder.trim().parse::<u32>();
             let holder = holder.map_or("a process".into(), |id| format!("process {id}"));
             let message = format!(
@@ -331,10 +434,7 @@ fn lock(folder: &Path) -> Result<File, Error> {
             );
             return Err(refused(folder, message));
         }
-        Err(TryLockError::Error(error)) => return Err(io_error(&path, error)),
-    }
-    let id = std::process::id().to_string();
-    let noted = file.set_len(0).and_then(|()| file.write_all(id.as_bytes()));
-    noted.map_err(|error| io_error(&path, error))?;
-    Ok(file)
+    };
+    steps.clean()?;
+    Ok(lock)
 }

@@ -10,23 +10,37 @@
 //! array is called `array`. Files are written atomically, and any reader of safetensors can read
 //! them. Structure and static fields are not stored: load into a tree that has them.
 //!
+//! With several processes each writes its own shards, and a step appears once all of them are
+//! complete (`commit`). A process reads the bytes that its devices need. All operations on files
+//! are in `storage`.
+//!
 //! Files are read array by array, and lengths are checked before memory is allocated. Errors about
 //! damaged files name the array and the difference.
 
+mod commit;
+#[cfg(test)]
+mod commit_tests;
 mod contents;
 mod coverage;
 mod dtypes;
 mod fault;
 mod file;
 mod folder;
+mod group;
 mod header;
+mod local_shards;
 mod manifest;
+#[cfg(test)]
+mod memory_storage;
+#[cfg(all(test, feature = "distributed"))]
+mod process_tests;
 mod reader;
 mod rename;
 mod save;
 mod shards;
 mod snapshot;
 mod steps;
+mod storage;
 
 #[cfg(feature = "data")]
 use crate::data::Position;

@@ -1,13 +1,14 @@
 //! Loading checkpoints into trees, with rules for names, layouts and dtypes.
 
 use super::contents::Contents;
-use super::fault::{Read, abridged, listed, refused};
+use super::fault::{Fault, Read, abridged, listed, refused};
 use super::header::Entry;
 use super::leaf_name;
 use super::rename::Rename;
-use crate::core::{Array, Aval, DType, Error, bind1, catch};
+use super::storage;
+use crate::core::{Array, Aval, DType, Error, HostArray, NamedSharding, bind1, catch};
 use crate::optim::Mask;
-use crate::parallel::device_put;
+use crate::parallel::{device_put, make_array_from_callback};
 use crate::primitives::{ConvertElementType, convert_element_type, transpose};
 use crate::tree::{self, Tree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,8 @@ use std::path::Path;
 /// Loads a checkpoint into a tree like `template`, on the default device. Equivalent to [`open`]
 /// without rules.
 ///
-/// A leaf is sharded like its counterpart in the template.
+/// A leaf is sharded like its counterpart in the template. Of a sharded leaf, a process reads the
+/// bytes that its devices need, and verifies them.
 ///
 /// Every leaf of the template must be stored with its shape and dtype, and no other array may be
 /// stored. The template's elements are not used, so a tree of types from `eval_shape` is
@@ -81,7 +83,7 @@ pub fn arrays(path: impl AsRef<Path>) -> Result<BTreeMap<String, Array>, Error> 
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
-    Ok(Reader::of(Contents::open(path.as_ref())?))
+    Ok(Reader::of(Contents::open(&storage::local(), path.as_ref())?))
 }
 
 /// An open checkpoint, and the rules that assign its arrays to leaves. Created by [`open`].
@@ -251,13 +253,15 @@ impl Reader {
             let name = leaf_name(path);
             loaded.push(match source {
                 LeafSource::Template => leaf,
-                LeafSource::Stored(stored, entry) => {
-                    let array = self.array(name, stored, entry, leaf.aval())?;
-                    match leaf.sharding() {
-                        Some(sharding) => device_put(&array, sharding)?,
-                        None => array,
+                LeafSource::Stored(stored, entry) => match leaf.sharding() {
+                    Some(sharding) if self.is_stored_as(name, entry, leaf.aval()) => {
+                        self.shards(stored, entry, leaf.aval(), &sharding)?
                     }
-                }
+                    Some(sharding) => {
+                        device_put(&self.array(name, stored, entry, leaf.aval())?, sharding)?
+                    }
+                    None => self.array(name, stored, entry, leaf.aval())?,
+                },
             });
         }
         Ok(loaded)
@@ -397,6 +401,42 @@ impl Reader {
         } else {
             Err(format!("transposing by {axes:?} takes {} axes", axes.len()))
         }
+    }
+
+    /// Returns true if the elements are stored as the leaf has them, not transposed or converted.
+    fn is_stored_as(&self, path: &str, entry: &Entry, template_aval: &Aval) -> bool {
+        let is_transposed =
+            |found: &Aval| self.axes(path, found).is_some_and(|axes| !axes.is_sorted());
+        entry
+            .aval()
+            .is_some_and(|found| found.dtype == template_aval.dtype && !is_transposed(&found))
+    }
+
+    /// Reads the shards that this process's devices need.
+    fn shards(
+        &self,
+        stored: &str,
+        entry: &Entry,
+        template_aval: &Aval,
+        sharding: &NamedSharding,
+    ) -> Read<Array> {
+        let found = entry.aval().expect("types were compared");
+        let mut failed = None;
+        let array = make_array_from_callback(&found, sharding, |slice| {
+            let bytes = self.contents.read_slice(stored, slice).map_err(|fault| {
+                // The classification as damage is kept beside the error.
+                failed = Some(fault.damage);
+                fault.error
+            })?;
+            let shape: Vec<usize> = slice.iter().map(std::ops::Range::len).collect();
+            HostArray::from_bytes(bytes, found.with_shape(shape))
+        });
+        let array = array.map_err(|error| Fault { error, damage: failed.unwrap_or(false) })?;
+        if !template_aval.weak {
+            return Ok(array);
+        }
+        let weaken = ConvertElementType { dtype: template_aval.dtype, weak: true };
+        Ok(catch(|| bind1(weaken, [&array]))?)
     }
 
     /// Reads an array and converts it to a leaf of type `template_aval`. All elements reach a

@@ -1,9 +1,13 @@
 //! Arrays stored as separate shards.
 
 use super::fault::{Read, abridged};
+use super::file::shape_of_slice;
 use super::header::Entry;
 use crate::core::{DType, Shape};
 use std::ops::Range;
+
+/// Reads a slice of the shard of this name.
+type ReadSlice<'a> = dyn Fn(&str, &[Range<usize>]) -> Read<Vec<u8>> + 'a;
 
 /// The stored shards of an array, checked to cover it exactly.
 pub(super) struct JoinedShards {
@@ -19,14 +23,36 @@ struct StoredShard {
 }
 
 impl StoredShard {
-    fn size(&self) -> usize {
-        self.index.iter().map(Range::len).product()
+    /// Returns the number of elements, or `None` if it exceeds a `usize`.
+    fn size(&self) -> Option<usize> {
+        self.index.iter().try_fold(1usize, |size, range| size.checked_mul(range.len()))
     }
 
-    fn overlaps(&self, other: &StoredShard) -> bool {
-        let mut axes = self.index.iter().zip(&other.index);
-        axes.all(|(a, b)| a.start < b.end && b.start < a.end)
+    /// Returns the indices that both have, or `None` if there are none.
+    fn intersection(&self, slice: &[Range<usize>]) -> Option<Vec<Range<usize>>> {
+        let axes = self.index.iter().zip(slice);
+        let common = axes.map(|(a, b)| a.start.max(b.start)..a.end.min(b.end));
+        let common: Vec<Range<usize>> = common.collect();
+        common.iter().all(|range| range.start < range.end).then_some(common)
     }
+}
+
+/// Returns two shards that overlap.
+fn overlapping(shards: &[StoredShard]) -> Option<(&StoredShard, &StoredShard)> {
+    // Only shards whose ranges along the first axis overlap are compared.
+    let first = |shard: &StoredShard| shard.index.first().cloned().unwrap_or(0..1);
+    let mut sorted: Vec<&StoredShard> = shards.iter().collect();
+    sorted.sort_by_key(|shard| first(shard).start);
+    let mut active: Vec<&StoredShard> = Vec::new();
+    for shard in sorted {
+        active.retain(|other| first(other).end > first(shard).start);
+        if let Some(other) = active.iter().find(|other| other.intersection(&shard.index).is_some())
+        {
+            return Some((other, shard));
+        }
+        active.push(shard);
+    }
+    None
 }
 
 impl JoinedShards {
@@ -52,20 +78,22 @@ impl JoinedShards {
                     "`{name}`, {entry} at {start:?}, is not a part of {dtype}{shape:?}"
                 ));
             };
-            let shard = StoredShard { name: name.to_owned(), index };
-            if let Some(other) = shards.iter().find(|other| shard.overlaps(other)) {
-                let [a, b] = [abridged(&other.name), abridged(name)];
-                return Err(format!("`{a}` and `{b}` overlap"));
-            }
-            shards.push(shard);
+            shards.push(StoredShard { name: name.to_owned(), index });
+        }
+        if let Some((one, other)) = overlapping(&shards) {
+            let [a, b] = [abridged(&one.name), abridged(&other.name)];
+            return Err(format!("`{a}` and `{b}` overlap"));
         }
         // Shards inside the array that do not overlap cover it if they have as many elements.
-        let covered: usize = shards.iter().map(StoredShard::size).sum();
-        let size: usize = shape.iter().product();
-        if covered != size {
+        let mut sizes = shards.iter().map(StoredShard::size);
+        let covered = sizes.try_fold(0usize, |sum, size| sum.checked_add(size?));
+        let size = shape.iter().try_fold(1usize, |size, &dim| size.checked_mul(dim));
+        if covered.is_none() || covered != size {
+            let count = |count: Option<usize>| count.map_or("too many".into(), |n| n.to_string());
+            let (covered, size) = (count(covered), count(size));
             return Err(format!("they have {covered} elements, {dtype}{shape:?} has {size}"));
         }
-        let bytes = stored.iter().map(|(_, entry, _)| entry.bytes).sum();
+        let bytes = stored.iter().fold(0u64, |sum, (_, entry, _)| sum.saturating_add(entry.bytes));
         let entry = Entry { shape: Shape::new(shape), bytes, ..first.clone() };
         Ok(JoinedShards { entry, dtype, shards })
     }
@@ -75,13 +103,21 @@ impl JoinedShards {
         self.shards.iter().map(|shard| shard.name.as_str())
     }
 
-    /// Reads every shard with `read` and joins their elements.
-    pub(super) fn read(&self, read: &dyn Fn(&str) -> Read<Vec<u8>>) -> Read<Vec<u8>> {
+    /// Reads a slice of the array: with `read` the slices of those shards that hold a part of it.
+    pub(super) fn read_slice(&self, slice: &[Range<usize>], read: &ReadSlice<'_>) -> Read<Vec<u8>> {
         let width = self.dtype.host_bytes();
-        let shape = &self.entry.shape;
+        let shape = shape_of_slice(slice);
+        let within = |range: &Range<usize>, outer: &Range<usize>| {
+            range.start - outer.start..range.end - outer.start
+        };
         let mut joined = vec![0; shape.size() * width];
         for shard in &self.shards {
-            shape.write_slice(&shard.index, width, &read(&shard.name)?, &mut joined);
+            let Some(common) = shard.intersection(slice) else { continue };
+            let relative_to = |outer: &[Range<usize>]| -> Vec<Range<usize>> {
+                common.iter().zip(outer).map(|(range, outer)| within(range, outer)).collect()
+            };
+            let bytes = read(&shard.name, &relative_to(&shard.index))?;
+            shape.write_slice(&relative_to(slice), width, &bytes, &mut joined);
         }
         Ok(joined)
     }
@@ -118,10 +154,11 @@ mod tests {
         let joined = |shards: &[(&str, &Entry, &[usize])]| JoinedShards::new(&[4, 4], shards);
         let good =
             joined(&[("a", &half, &[0, 0]), ("b", &quarter, &[2, 0]), ("c", &quarter, &[2, 2])]);
-        let read = good.unwrap_or_else(|why| panic!("{why}")).read(&|name| {
-            let n = if name == "a" { 8 } else { 4 };
-            Ok([name.as_bytes()[0]; 4].repeat(n))
-        });
+        let read =
+            good.unwrap_or_else(|why| panic!("{why}")).read_slice(&[0..4, 0..4], &|name, slice| {
+                let n = slice[0].len() * slice[1].len();
+                Ok([name.as_bytes()[0]; 4].repeat(n))
+            });
         let read = read.unwrap_or_else(|fault| panic!("{}", fault.error));
         let letters: String = read.chunks(4).map(|x| x[0] as char).collect();
         assert_eq!(letters, "aaaaaaaabbccbbcc");

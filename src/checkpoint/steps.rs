@@ -1,21 +1,16 @@
-//! The folder of a run on the disk: one folder per step, created, replaced and removed by renaming.
+//! The folder of a run: one folder per step, created, replaced and removed by renaming.
 //!
 //! Names of unfinished operations begin with a dot. At every instant the names without a dot are
-//! complete checkpoints, and what a killed process leaves behind can be recognized and repaired.
+//! complete checkpoints, and what a killed process leaves behind can be recognized and repaired. On
+//! a storage that cannot rename, files have their final place from the beginning: a step exists
+//! once it has a manifest, and files that the manifest does not list are left over.
 
-use super::coverage::expect_complete;
 use super::fault::{io_error, refused};
-use super::file::sync_folder;
-use super::manifest::{FileRecord, Manifest};
-use super::save::{self, HostArray};
-use crate::core::{Aval, Error};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
+use super::manifest::{self, Manifest};
+use super::storage::{EntryKind, SharedStorage};
+use crate::core::Error;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// The array file in a step's folder.
-const ARRAYS: &str = "arrays.safetensors";
 
 /// An unfinished operation on a step's folder.
 #[derive(Clone, Copy, PartialEq)]
@@ -38,19 +33,10 @@ impl Stage {
             Stage::Removed => "removed",
         }
     }
-
-    fn path(self, folder: &Path, step: u64) -> PathBuf {
-        folder.join(format!(".{}.{}", name(step), self.name()))
-    }
 }
 
 fn name(step: u64) -> String {
     format!("step-{step:09}")
-}
-
-/// Returns the path of a step's checkpoint.
-pub(super) fn path(folder: &Path, step: u64) -> PathBuf {
-    folder.join(name(step))
 }
 
 /// Parses a folder name created by [`name`].
@@ -59,115 +45,207 @@ fn step_of(text: &str) -> Option<u64> {
     (name(step) == text).then_some(step)
 }
 
-/// Parses the name of an unfinished operation: its step and stage.
+/// Parses the name of an unfinished operation, `.STEP.STAGE` or `.STEP.ATTEMPT.STAGE`: its step and
+/// stage.
 fn leftover(text: &str) -> Option<(u64, Stage)> {
-    let (step, stage) = text.strip_prefix('.')?.split_once('.')?;
+    let (step, rest) = text.strip_prefix('.')?.split_once('.')?;
+    let stage = match rest.split_once('.') {
+        Some((attempt, stage)) if is_attempt(attempt) => stage,
+        Some(_) => return None,
+        None => rest,
+    };
     let stage = Stage::ALL.into_iter().find(|known| known.name() == stage)?;
     Some((step_of(step)?, stage))
 }
 
-fn names(folder: &Path) -> Result<Vec<String>, Error> {
-    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let entries = entries.map_err(|error| io_error(folder, error))?;
-    Ok(entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+/// Number of digits of an attempt.
+const ATTEMPT_DIGITS: usize = 16;
+
+fn is_attempt(text: &str) -> bool {
+    text.len() == ATTEMPT_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the steps that have a folder, oldest first.
-pub(super) fn list(folder: &Path) -> Result<Vec<u64>, Error> {
-    let found = names(folder)?.into_iter().filter_map(|name| step_of(&name));
-    let mut steps: Vec<u64> = found.filter(|step| path(folder, *step).is_dir()).collect();
-    steps.sort_unstable();
-    Ok(steps)
+/// Returns a number for an attempt to save, which no other attempt has.
+pub(super) fn new_attempt() -> String {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    format!("{:0width$x}", RandomState::new().build_hasher().finish(), width = ATTEMPT_DIGITS)
 }
 
-/// Repairs what a killed process left behind.
-pub(super) fn clean(folder: &Path) -> Result<(), Error> {
-    let mut changed = false;
-    for (step, stage) in names(folder)?.iter().filter_map(|name| leftover(name)) {
-        let (aside, place) = (stage.path(folder, step), path(folder, step));
-        changed = true;
-        match stage {
-            Stage::Replaced if !place.exists() => {
-                fs::rename(&aside, &place).map_err(|error| io_error(&aside, error))?;
+/// The folder of a run's steps in a storage.
+#[derive(Clone)]
+pub(super) struct StepFolder {
+    pub(super) storage: SharedStorage,
+    pub(super) folder: PathBuf,
+}
+
+impl StepFolder {
+    pub(super) fn new(storage: SharedStorage, folder: &Path) -> StepFolder {
+        StepFolder { storage, folder: folder.to_path_buf() }
+    }
+
+    /// Returns the path of a step's checkpoint.
+    pub(super) fn path(&self, step: u64) -> PathBuf {
+        self.folder.join(name(step))
+    }
+
+    fn stage(&self, step: u64, stage: Stage) -> PathBuf {
+        self.folder.join(format!(".{}.{}", name(step), stage.name()))
+    }
+
+    /// Returns the folder in which an attempt writes a step's files. Several processes use a new
+    /// name for each attempt: a late process must not write into the next one.
+    pub(super) fn staging(&self, step: u64, attempt: Option<&str>) -> PathBuf {
+        match attempt {
+            _ if !self.storage.renames() => self.path(step),
+            Some(attempt) => {
+                let stage = Stage::Written.name();
+                self.folder.join(format!(".{}.{attempt}.{stage}", name(step)))
             }
-            Stage::Written | Stage::Replaced | Stage::Removed => delete(&aside)?,
+            None => self.stage(step, Stage::Written),
         }
     }
-    if changed { sync_folder(folder) } else { Ok(()) }
-}
 
-fn delete(path: &Path) -> Result<(), Error> {
-    let metadata = match fs::symlink_metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(io_error(path, error)),
-    };
-    let deleted = if metadata.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    deleted.map_err(|error| io_error(path, error))
-}
+    fn names(&self) -> Result<Vec<(String, EntryKind)>, Error> {
+        self.storage.list(&self.folder).map_err(|error| io_error(&self.folder, error))
+    }
 
-/// Removes a checkpoint: first its name, atomically, then its files.
-pub(super) fn remove(folder: &Path, step: u64) -> Result<(), Error> {
-    let aside = Stage::Removed.path(folder, step);
-    delete(&aside)?;
-    fs::rename(path(folder, step), &aside).map_err(|error| io_error(&path(folder, step), error))?;
-    sync_folder(folder)?;
-    delete(&aside)
-}
+    /// Returns the saved steps, oldest first.
+    pub(super) fn list(&self) -> Result<Vec<u64>, Error> {
+        let mut steps = Vec::new();
+        for (name, kind) in self.names()? {
+            if let (Some(step), EntryKind::Folder) = (step_of(&name), kind)
+                && self.is_visible(step)?
+            {
+                steps.push(step);
+            }
+        }
+        steps.sort_unstable();
+        Ok(steps)
+    }
 
-/// Writes a checkpoint and checks that it holds all `leaves`, then renames its folder to the final
-/// name. Until the rename, an older checkpoint of the same step stays in place.
-pub(super) fn write(
-    folder: &Path,
-    arrays: Vec<HostArray>,
-    mut manifest: Manifest,
-    leaves: &BTreeMap<String, Aval>,
-) -> Result<(), Error> {
-    let (temporary, place) =
-        (Stage::Written.path(folder, manifest.step), path(folder, manifest.step));
-    delete(&temporary)?;
-    let written = fill(&temporary, arrays, &mut manifest)
-        .and_then(|()| expect_complete(&temporary, leaves))
-        .and_then(|()| publish(folder, &temporary, &place, manifest.step));
-    if written.is_err() {
+    fn is_visible(&self, step: u64) -> Result<bool, Error> {
+        // A renamed folder was complete; if its manifest is missing, it was damaged.
+        if self.storage.renames() {
+            return Ok(true);
+        }
+        let manifest = self.path(step).join(manifest::NAME);
+        let kind = self.storage.kind(&manifest).map_err(|error| io_error(&manifest, error))?;
+        Ok(kind.is_some())
+    }
+
+    /// Repairs what killed processes left behind.
+    pub(super) fn clean(&self) -> Result<(), Error> {
+        let mut changed = false;
+        for (name, _) in self.names()? {
+            if let Some((step, stage)) = leftover(&name) {
+                let (aside, place) = (self.folder.join(&name), self.path(step));
+                changed = true;
+                let is_missing = self.kind(&place)?.is_none();
+                if stage == Stage::Replaced && is_missing {
+                    self.storage.rename(&aside, &place).map_err(|e| io_error(&aside, e))?;
+                } else {
+                    self.delete(&aside)?;
+                }
+            } else if let (Some(step), false) = (step_of(&name), self.storage.renames()) {
+                self.delete_unlisted(step)?;
+            }
+        }
+        if changed { self.sync(&self.folder) } else { Ok(()) }
+    }
+
+    /// Removes the files of a step that its manifest does not list, or all if there is none.
+    fn delete_unlisted(&self, step: u64) -> Result<(), Error> {
+        let place = self.path(step);
+        if !self.is_visible(step)? {
+            return self.delete(&place);
+        }
+        // The files of a damaged manifest are kept: somebody may repair it.
+        let Ok(manifest) = Manifest::read(&*self.storage, &place) else { return Ok(()) };
+        let listed = manifest.files.iter().map(|file| file.name.as_str());
+        let listed: BTreeSet<&str> = listed.chain([manifest::NAME]).collect();
+        let names = self.storage.list(&place).map_err(|error| io_error(&place, error))?;
+        let mut unlisted = names.iter().filter(|(name, _)| !listed.contains(name.as_str()));
+        unlisted.try_for_each(|(name, _)| self.delete(&place.join(name)))
+    }
+
+    fn kind(&self, path: &Path) -> Result<Option<EntryKind>, Error> {
+        self.storage.kind(path).map_err(|error| io_error(path, error))
+    }
+
+    fn delete(&self, path: &Path) -> Result<(), Error> {
+        self.storage.remove(path).map_err(|error| io_error(path, error))
+    }
+
+    fn sync(&self, folder: &Path) -> Result<(), Error> {
+        self.storage.sync_folder(folder).map_err(|error| io_error(folder, error))
+    }
+
+    /// Removes a checkpoint: first its name or manifest, atomically, then its files.
+    pub(super) fn remove(&self, step: u64) -> Result<(), Error> {
+        let place = self.path(step);
+        if !self.storage.renames() {
+            self.delete(&place.join(manifest::NAME))?;
+            return self.delete(&place);
+        }
+        let aside = self.stage(step, Stage::Removed);
+        self.delete(&aside)?;
+        self.storage.rename(&place, &aside).map_err(|error| io_error(&place, error))?;
+        self.sync(&self.folder)?;
+        self.delete(&aside)
+    }
+
+    /// Creates the folder for an attempt to save a step.
+    pub(super) fn begin(&self, step: u64, attempt: Option<&str>) -> Result<PathBuf, Error> {
+        let staging = self.staging(step, attempt);
+        let created = if self.storage.renames() {
+            self.delete(&staging)?;
+            self.storage.create_folder(&staging)
+        } else {
+            self.storage.create_folders(&staging)
+        };
+        created.map_err(|error| io_error(&staging, error))?;
+        Ok(staging)
+    }
+
+    /// Writes the manifest of a complete attempt, and makes the step visible. Until then an older
+    /// checkpoint of the same step stays in place.
+    pub(super) fn publish(&self, staging: &Path, manifest: &Manifest) -> Result<(), Error> {
+        let (step, storage) = (manifest.step, &self.storage);
+        if !storage.renames() {
+            manifest.write(&**storage, staging)?;
+            return self.delete_unlisted(step);
+        }
+        manifest.write(&**storage, staging)?;
+        self.sync(staging)?;
+        let (place, replaced) = (self.path(step), self.stage(step, Stage::Replaced));
+        let occupied = self.kind(&place)?;
+        if occupied == Some(EntryKind::File) {
+            let message =
+                "a file of this name is in the way of the checkpoint\n  help: move it away";
+            return Err(refused(&place, message));
+        }
+        if occupied.is_some() {
+            self.delete(&replaced)?;
+            storage.rename(&place, &replaced).map_err(|error| io_error(&place, error))?;
+        }
+        if let Err(error) = storage.rename(staging, &place) {
+            // Best effort: otherwise opening the folder again restores the old checkpoint.
+            drop(storage.rename(&replaced, &place));
+            return Err(io_error(&place, error));
+        }
+        self.sync(&self.folder)?;
+        self.delete(&replaced)
+    }
+
+    /// Removes what a failed attempt has written.
+    pub(super) fn abandon(&self, step: u64, attempt: Option<&str>) {
         // Best effort: the original error is returned. Opening the folder again removes the rest.
-        drop(delete(&temporary));
+        if self.storage.renames() {
+            drop(self.storage.remove(&self.staging(step, attempt)));
+        } else {
+            drop(self.delete_unlisted(step));
+        }
     }
-    written
-}
-
-fn fill(temporary: &Path, arrays: Vec<HostArray>, manifest: &mut Manifest) -> Result<(), Error> {
-    fs::create_dir(temporary).map_err(|error| io_error(temporary, error))?;
-    let path = temporary.join(ARRAYS);
-    let written = save::write(&path, arrays).map_err(|error| io_error(&path, error))?;
-    manifest.files = vec![FileRecord {
-        name: ARRAYS.into(),
-        bytes: written.bytes,
-        header: written.header_crc,
-        arrays: written.crcs,
-    }];
-    manifest.write(temporary)?;
-    sync_folder(temporary)
-}
-
-fn publish(folder: &Path, temporary: &Path, place: &Path, step: u64) -> Result<(), Error> {
-    let replaced = Stage::Replaced.path(folder, step);
-    let occupied = fs::symlink_metadata(place).ok();
-    if occupied.as_ref().is_some_and(|metadata| !metadata.is_dir()) {
-        let message = "a file of this name is in the way of the checkpoint\n  help: move it away";
-        return Err(refused(place, message));
-    }
-    if occupied.is_some() {
-        delete(&replaced)?;
-        fs::rename(place, &replaced).map_err(|error| io_error(place, error))?;
-    }
-    if let Err(error) = fs::rename(temporary, place) {
-        // Best effort: otherwise opening the folder again restores the old checkpoint.
-        drop(fs::rename(&replaced, place));
-        return Err(io_error(place, error));
-    }
-    sync_folder(folder)?;
-    delete(&replaced)
 }
 
 /// Retention policy: the checkpoints that are kept after a save.
@@ -197,9 +275,9 @@ impl Retention {
         steps.iter().copied().filter(|step| !stays(*step)).collect()
     }
 
-    pub(super) fn prune(self, folder: &Path, damaged: &BTreeSet<u64>) -> Result<(), Error> {
-        let expired = self.expired(&list(folder)?, damaged);
-        expired.into_iter().try_for_each(|step| remove(folder, step))
+    pub(super) fn prune(self, steps: &StepFolder, damaged: &BTreeSet<u64>) -> Result<(), Error> {
+        let expired = self.expired(&steps.list()?, damaged);
+        expired.into_iter().try_for_each(|step| steps.remove(step))
     }
 }
 
@@ -216,6 +294,9 @@ mod tests {
             assert_eq!(step_of(text), None, "{text}");
         }
         assert!(matches!(leftover(".step-000000007.written"), Some((7, Stage::Written))));
+        let attempt = format!(".step-000000007.{}.written", new_attempt());
+        assert!(matches!(leftover(&attempt), Some((7, Stage::Written))));
+        assert!(leftover(".step-000000007.x.written").is_none());
         for text in
             ["step-000000007", ".step-000000007", ".step-7.written", ".lock", ".step-000000007.x"]
         {

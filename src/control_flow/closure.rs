@@ -30,6 +30,15 @@ impl CallSite {
     pub(super) fn of(name: &'static str, closure: &str, loc: Loc) -> CallSite {
         CallSite { name, scope: format!("{name}({closure})"), loc }
     }
+
+    /// Traces `f` on inputs of the given types.
+    pub(super) fn close<O: Tree>(
+        &self,
+        avals: impl IntoIterator<Item = Aval>,
+        f: impl FnOnce(Vec<Array>) -> O,
+    ) -> Closure<O> {
+        self.loc.scope(|| close(self.scope.clone(), avals, f))
+    }
 }
 
 /// A traced closure. The inputs of its program are the captured values, then the declared inputs.

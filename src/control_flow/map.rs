@@ -1,6 +1,6 @@
 //! `map`: applies a function to each element, one after the other or several at a time.
 
-use super::closure::{CallSite, close};
+use super::closure::CallSite;
 use super::scan::{self, ScanOptions};
 use crate::core::{Array, BatchAxis, Loc, OpErrorKind, trace};
 use crate::primitives::rules::batch_at_front;
@@ -131,8 +131,8 @@ impl<X: Tree, F> BatchedMap<'_, X, F> {
         F: Fn(X) -> Y,
     {
         let elements = leaves.iter().map(|x| x.aval().with_shape(x.shape().remove(0)));
-        let scope = self.site.scope.clone();
-        let closure = close(scope, elements, |leaves| (self.f)(rebuild(self.template, leaves)));
+        let f = |leaves| (self.f)(rebuild(self.template, leaves));
+        let closure = self.site.close(elements, f);
         let mut axes = vec![None; closure.captures.len()];
         axes.resize(axes.len() + leaves.len(), Some(0));
         let axis = BatchAxis::new(size);

@@ -204,11 +204,11 @@ fn apply<A: Args, M, F: Function<A, M>>(
     let call = |leaves: Vec<Array>| f.apply(A::unflatten(arguments, &mut leaves.into_iter()));
     // Outside a trace no derivative can be taken.
     if !trace::is_tracing() {
-        return call(operands);
+        return trace::interpreted(format!("remat({})", f.name()), loc, || call(operands));
     }
     let name = f.name();
     let avals = operands.iter().map(|operand| operand.aval().clone());
-    let traced = trace_function(format!("remat({name})"), avals, call);
+    let traced = loc.scope(|| trace_function(format!("remat({name})"), avals, call));
     operands.extend(traced.captures);
     let program = Arc::new(traced.program);
     let primitive = Remat { name, policy: policy.clone(), again: false, program };

@@ -3,7 +3,10 @@
 use super::format::Format;
 use super::host::run_or_bind;
 use crate::core::{Array, DType, HostFunction, Loc, OpErrorKind, RuleError, throw_operands, trace};
-use crate::primitives::{ArrayLike, ArrayList, references};
+use crate::primitives::{
+    ArrayLike, ArrayList, bitwise_and, convert_element_type, ge, le, reduce_max, reduce_min,
+    references,
+};
 
 /// Fails the program with `message` if an element of `condition` is false. Placeholders in the
 /// message stand for `arrays`, as in [`print`](super::print); `()` stands for none.
@@ -26,6 +29,49 @@ use crate::primitives::{ArrayLike, ArrayList, references};
 #[track_caller]
 pub fn check<F>(condition: impl ArrayLike, message: &str, arrays: impl ArrayList<F>) {
     check_all(&condition.to_array(), message, &references(&arrays.into_arrays()));
+}
+
+/// Fails the program unless every element of `labels`, `int[…]`, is a class: `0` to
+/// `n_classes - 1`. The error has the smallest and the largest label.
+///
+/// Losses do not check labels, because on most platforms a check waits for the host: a label of -1
+/// counts from the last class, and one of `n_classes` or above gives NaN, as in Optax. Call this
+/// while you debug, or where labels come from a file.
+///
+/// Throws `Op` if `labels` are not integers, or there are no classes.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// let loss = jit(|logits: Array, labels: Array| {
+///     debug::check_labels(&labels, 10);
+///     nn::softmax_cross_entropy_with_integer_labels(&logits, &labels).mean()
+/// });
+/// let error = loss.call(zeros([3, 10]), array![1, -1, 4]).unwrap_err();
+/// assert!(error.to_string().contains("labels must be 0 to 9, found -1 to 4"));
+/// ```
+#[track_caller]
+pub fn check_labels(labels: &Array, n_classes: usize) {
+    if !labels.dtype().is_integer() {
+        let error = RuleError::dtype(format!("labels must be integers, got {}", labels.aval()))
+            .help("convert classes with `astype(DType::I32)`");
+        throw_operands("check_labels", error, &[labels]);
+    }
+    let Some(last) = n_classes.checked_sub(1) else {
+        let error = RuleError::value("needs at least one class, got 0");
+        throw_operands("check_labels", error, &[labels]);
+    };
+    if labels.size() == 0 {
+        return;
+    }
+    Loc::caller().scope(|| {
+        let wide = convert_element_type(labels, DType::I64);
+        let axes: Vec<isize> = (0..labels.rank() as isize).collect();
+        let (smallest, largest) = (reduce_min(&wide, &axes), reduce_max(&wide, &axes));
+        let within =
+            bitwise_and(ge(&smallest, 0), le(&largest, last.min(i64::MAX as usize) as i64));
+        let message = format!("labels must be 0 to {last}, found {{}} to {{}}");
+        check_all(&within, &message, &[&smallest, &largest]);
+    });
 }
 
 #[track_caller]

@@ -13,7 +13,7 @@ mod host;
 mod nan;
 mod print;
 
-pub use check::check;
+pub use check::{check, check_labels};
 pub use host::{HostError, callback, pure_callback};
 pub use nan::{finite_check, nan_check};
 pub use print::{print, set_output};

@@ -1,6 +1,6 @@
 //! Configuration of the processes: explicit settings, the environment, and defaults.
 
-use super::cluster::{Variables, detect};
+use super::cluster::{Machine, Variables, detect, detect_by_metadata};
 use super::rendezvous::Failure;
 use crate::core::Error;
 use std::fmt;
@@ -10,8 +10,10 @@ use std::time::Duration;
 /// The processes of this program, their coordinator, and time-outs.
 ///
 /// Settings that are missing are read from the environment: from `OXIDAX_COORDINATOR`,
-/// `OXIDAX_PROCESSES` and `OXIDAX_PROCESS_ID`, otherwise from the variables of Cloud TPU, SLURM or
-/// Kubernetes (listed in `docs/several-hosts.md`).
+/// `OXIDAX_PROCESSES` and `OXIDAX_PROCESS_ID`, otherwise from the variables of Cloud TPU, Open MPI,
+/// SLURM or Kubernetes, otherwise from the metadata server of a Cloud TPU VM (all listed in
+/// `docs/several-hosts.md`). The server is asked only if the host has TPU chips or
+/// `GCE_METADATA_HOST` is set, and has 20 seconds.
 ///
 /// ```
 /// use oxidax::distributed::ClusterConfig;
@@ -148,14 +150,25 @@ impl ClusterConfig {
         self
     }
 
-    /// Completes the configuration from the environment.
-    pub(super) fn resolve(self, variables: &Variables) -> Result<ResolvedConfig, Error> {
+    /// Completes the configuration from the environment, and if that is not enough, from the
+    /// metadata server.
+    pub(super) fn resolve(
+        self,
+        variables: &Variables,
+        machine: Machine<'_>,
+    ) -> Result<ResolvedConfig, Error> {
         let setup = |message: String| Failure::setup(message);
         // Mistakes in the environment matter only if it is needed.
         let asked = self.coordinator_address.is_none()
             || self.num_processes.is_none()
             || self.process_id.is_none();
-        let found = if asked { detect(variables)? } else { Default::default() };
+        let mut found = if asked { detect(variables, machine)? } else { Default::default() };
+        let lacks_settings = (self.coordinator_address.is_none() && found.coordinator.is_none())
+            || (self.num_processes.is_none() && found.count.is_none())
+            || (self.process_id.is_none() && found.index.is_none());
+        if found.cluster.is_empty() && lacks_settings {
+            found = detect_by_metadata(variables, machine)?.unwrap_or(found);
+        }
         let coordinator = self.coordinator_address.or(found.coordinator);
         let count = self.num_processes.or(found.count);
         let index = self.process_id.or(found.index);
@@ -237,12 +250,14 @@ impl fmt::Debug for ClusterConfig {
 mod tests {
     use super::*;
 
+    const ALONE: Machine<'_> = Machine { has_tpu: false, hosts: "" };
+
     fn whole() -> ClusterConfig {
         ClusterConfig::new().coordinator_address("h:1").num_processes(2).process_id(1)
     }
 
     fn refused(config: ClusterConfig) -> String {
-        config.resolve(&Variables::new()).err().expect("it is wrong").to_string()
+        config.resolve(&Variables::new(), ALONE).err().expect("it is wrong").to_string()
     }
 
     #[test]
@@ -254,15 +269,15 @@ mod tests {
             .chain(&more)
             .map(|(name, text)| (name.to_string(), text.to_string()))
             .collect();
-        let resolved = ClusterConfig::new().process_id(3).resolve(&variables).unwrap();
+        let resolved = ClusterConfig::new().process_id(3).resolve(&variables, ALONE).unwrap();
         assert_eq!(
             (resolved.coordinator.as_str(), resolved.count, resolved.index),
             ("n1:61445", 7, 3)
         );
         // A broken environment does not matter if everything is set.
         let broken: Variables = [("OXIDAX_PROCESSES".to_owned(), "many".to_owned())].into();
-        assert_eq!(whole().resolve(&broken).unwrap().bind, "h:1");
-        assert!(ClusterConfig::new().resolve(&broken).is_err());
+        assert_eq!(whole().resolve(&broken, ALONE).unwrap().bind, "h:1");
+        assert!(ClusterConfig::new().resolve(&broken, ALONE).is_err());
     }
 
     #[test]
@@ -280,7 +295,7 @@ mod tests {
         ]
         .map(|(name, text)| (name.to_owned(), text.to_owned()))
         .into();
-        let said = ClusterConfig::new().resolve(&pod).err().unwrap().to_string();
+        let said = ClusterConfig::new().resolve(&pod, ALONE).err().unwrap().to_string();
         assert!(said.contains("that of Kubernetes") && said.contains("`subdomain`"), "{said}");
     }
 
@@ -293,14 +308,14 @@ mod tests {
             assert!(said.contains("like `host:7400`"), "{address}: {said}");
         }
         for address in ["host:0", "10.0.0.1:65535", "[::1]:80"] {
-            assert!(whole().coordinator_address(address).resolve(&Variables::new()).is_ok());
+            assert!(whole().coordinator_address(address).resolve(&Variables::new(), ALONE).is_ok());
         }
     }
 
     #[test]
     fn timeouts_are_limited() {
         let config = whole().timeout(Duration::ZERO).heartbeat_timeout(Duration::MAX);
-        let resolved = config.resolve(&Variables::new()).unwrap();
+        let resolved = config.resolve(&Variables::new(), ALONE).unwrap();
         assert_eq!((resolved.timeout, resolved.heartbeat_timeout), (MIN_TIMEOUT, MAX_TIMEOUT));
     }
 }

@@ -35,11 +35,17 @@ use crate::tree::{self, Tree};
 /// ```
 #[track_caller]
 pub fn process_allgather<T: Tree>(tree: &T, tiling: Tiling) -> Result<T, Error> {
-    let arrays = host_arrays(tree)?;
     let doing = match tiling {
         Tiling::Untiled => "process_allgather",
         Tiling::Tiled => "process_allgather (tiled)",
     };
+    gather(tree, tiling, doing)
+}
+
+/// Gathers on behalf of the operation `doing`, which all processes must have in common.
+#[track_caller]
+pub(super) fn gather<T: Tree>(tree: &T, tiling: Tiling, doing: &str) -> Result<T, Error> {
+    let arrays = host_arrays(tree)?;
     let data = concatenated(&arrays);
     let all = match joined_session()? {
         None => vec![data],

@@ -39,22 +39,32 @@ mod config;
 #[cfg(feature = "distributed")]
 mod contribution;
 #[cfg(feature = "distributed")]
+mod exchange;
+#[cfg(feature = "distributed")]
 mod gather;
 #[cfg(feature = "distributed")]
 mod keys;
 #[cfg(feature = "distributed")]
 mod listen;
 #[cfg(feature = "distributed")]
+mod reduce;
+#[cfg(feature = "distributed")]
 mod rendezvous;
 #[cfg(feature = "distributed")]
 mod session;
+#[cfg(all(test, feature = "distributed"))]
+mod shared_programs_tests;
 
 #[cfg(feature = "distributed")]
 pub use config::ClusterConfig;
 #[cfg(feature = "distributed")]
+pub use exchange::exchange_bytes;
+#[cfg(feature = "distributed")]
 pub use gather::{assert_equal, broadcast_one_to_all, process_allgather, sync_global_devices};
 #[cfg(feature = "distributed")]
 pub use keys::{GetOptions, delete, get, get_with, list, put, try_get};
+#[cfg(feature = "distributed")]
+pub use reduce::{ProcessReduction, process_allreduce};
 #[cfg(feature = "distributed")]
 pub use session::{
     BarrierOptions, barrier, barrier_with, initialize, is_initialized, process_names, shutdown,

@@ -1,11 +1,14 @@
 //! This process's membership: joining, barriers, leaving.
 
 use super::ClusterConfig;
+use super::cluster::Machine;
 use super::config::ResolvedConfig;
 use super::listen::{listen, reachable};
 use super::rendezvous::{Coordinator, Failure, Identity, Link};
 use crate::core::Error;
-use crate::runtime::{self, Exchange, Joined, cluster_variables, process_count, process_index};
+use crate::runtime::{
+    self, Exchange, Joined, cluster_variables, host_has_tpu, process_count, process_index,
+};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,8 +53,8 @@ pub(super) struct Session {
 /// # Errors
 /// `Distributed`: `Setup` if settings are missing or contradictory, the coordinator cannot listen
 /// at its address, or a device was used before. `Refused` if the coordinator expects another number
-/// of processes, or another process has the same id. `Timeout` with the missing processes. `Lost`
-/// if a process died. After an error it may be called again.
+/// of processes, or another process has the same id. `Timeout` with the missing processes and the
+/// port that a firewall must open. `Lost` if a process died. After an error it may be called again.
 ///
 /// ```
 /// use oxidax::distributed::{self, ClusterConfig};
@@ -77,7 +80,9 @@ pub fn initialize(config: ClusterConfig) -> Result<(), Error> {
             return Err(Failure::setup(message).error(doing));
         }
     }
-    let joined = config.resolve(&cluster_variables()).and_then(join);
+    let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+    let machine = Machine { has_tpu: host_has_tpu(), hosts: &hosts };
+    let joined = config.resolve(&cluster_variables(), machine).and_then(join);
     let mut state = state();
     match joined {
         Ok(session) => {
@@ -134,7 +139,7 @@ fn join(resolved: ResolvedConfig) -> Result<Arc<Session>, Error> {
             if let Some(coordinator) = coordinator {
                 coordinator.stop(PARTING);
             }
-            return Err(failure.error(doing));
+            return Err(with_port(failure, &target).error(doing));
         }
     };
     let session = Arc::new(Session {
@@ -151,6 +156,16 @@ fn join(resolved: ResolvedConfig) -> Result<Arc<Session>, Error> {
     }
     tracing::info!("process {index} of {count} has joined the coordinator at {target}");
     Ok(session)
+}
+
+/// Adds the port that a firewall must open to the failure of processes that did not meet.
+fn with_port(failure: Failure, target: &str) -> Failure {
+    let Some((_, port)) = target.rsplit_once(':').filter(|_| failure.is_timeout()) else {
+        return failure;
+    };
+    failure.and_help(&format!(
+        "the firewall must let the other hosts reach TCP port {port} of process 0's host"
+    ))
 }
 
 /// Leaves the other processes, and waits for them to leave too.
@@ -302,6 +317,9 @@ impl Session {
     }
 }
 
+/// Prefix of the meetings of the runtime.
+const RUNTIME: &str = "runtime/";
+
 /// Prefix of the keys that plugins use.
 const PLUGINS: &[u8] = b"pjrt/";
 
@@ -322,6 +340,16 @@ impl Exchange for Session {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let put = self.link.put(&[PLUGINS, key].concat(), value.to_vec().into(), self.timeout);
         put.map_err(|failure| failure.error(for_plugin("put", key)))
+    }
+
+    fn meet(
+        &self,
+        topic: &str,
+        members: &[u32],
+        mine: Vec<u8>,
+    ) -> Result<BTreeMap<u32, Vec<u8>>, Error> {
+        let place = format!("{RUNTIME}{topic}");
+        Session::meet(self, topic, &place, members, self.timeout, mine)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::predict::seconds;
 use crate::control_flow::Policy;
-use crate::core::Error;
+use crate::core::{Error, Loc};
 use crate::jit::Lowered;
 use crate::parallel::Topology;
 use crate::tree::{Args, Tree};
@@ -98,7 +98,7 @@ pub fn fit<A: Args, O: Tree>(
     batches.dedup();
     if batches.is_empty() || options.policies.is_empty() {
         let message = "fit: there is no batch, or no policy, to choose from".to_string();
-        return Err(Error::Compile { message, dump: None });
+        return Err(Error::Compile { message, dump: None, loc: Loc::UNKNOWN });
     }
     let mut trials: Vec<Trial> = Vec::new();
     let mut refusal = None;
@@ -157,7 +157,7 @@ fn nothing_fits_error(refusal: Option<Error>, options: &Fit, trials: &[Trial]) -
                  {least}\n  help: use smaller batches, `remat` with `Policy::Nothing`, or more devices \
                  to shard parameters and optimizer state"
             );
-            Error::TooLarge { message, needed: least, available, dump: None }
+            Error::TooLarge { message, needed: least, available, dump: None, loc: Loc::UNKNOWN }
         }
     }
 }

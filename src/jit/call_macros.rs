@@ -15,6 +15,7 @@ macro_rules! call {
                 &self,
                 $($value: $param),*
             ) -> Result<O, crate::jit::CallError<<($($name,)*) as Args>::Returned>> {
+                let loc = crate::core::Loc::caller();
                 $(let $value = $value.hold();)*
                 match self.run(($(&*$value,)*), &[$($param::PASSING),*]) {
                     Ok(output) => Ok(output),
@@ -26,7 +27,7 @@ macro_rules! call {
                                 && crate::runtime::any_deleted(&crate::tree::leaves(&*$value));
                             $param::release($value).filter(|_| !lost)
                         },)*);
-                        Err(crate::jit::CallError { error, args: Box::new(args) })
+                        Err(crate::jit::CallError { error: error.at(loc), args: Box::new(args) })
                     }
                 }
             }

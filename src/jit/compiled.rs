@@ -172,7 +172,11 @@ impl<A: Args, O: Tree> Compiled<A, O> {
             Gather::Mismatch => return Err(self.mismatch(&Signature::of(&view)).into()),
             Gather::Traced(leaf) => return Err(self.refuse_traced(&leaf).into()),
         };
-        let result = specialization.execute::<A>(arguments, scratch, passing, &self.counters)?;
+        let executed = specialization.execute::<A>(arguments, scratch, passing, &self.counters);
+        let result = executed.map_err(|failure| match failure.is_out_of_memory() {
+            true => failure.with_values(specialization, self.program.as_ref()),
+            false => failure,
+        })?;
         if let Some(program) = self.program.as_ref().filter(|_| is_nan_checked()) {
             let mut operands = leaves_of(&view);
             operands.extend(self.captures.iter().cloned());

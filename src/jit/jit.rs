@@ -8,8 +8,8 @@ use super::traced::Traced;
 use crate::control_flow::Call;
 use crate::core::trace::TraceScope;
 use crate::core::{
-    Array, Cache, Error, NamedSharding, Placement, Program, Slot, bind, bind1, catch, named_axes,
-    trace,
+    Array, Cache, Error, Loc, NamedSharding, Placement, Program, Slot, bind, bind1, catch,
+    named_axes, trace,
 };
 use crate::parallel::PerArgument;
 use crate::passes::{self, Plan, PlanInput};
@@ -179,6 +179,7 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
         Ok(Lowered::new(traced, Signature::of(&Arguments::<A>(arguments.refs()))))
     }
 
+    #[track_caller]
     fn trace_program(&self, arguments: A::Refs<'_>) -> staging::Traced<O> {
         Counters::add(&self.counters.traces, 1);
         let leaves = leaves_of(&Arguments::<A>(arguments));
@@ -274,7 +275,7 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
         debug_assert!(!named_axes::any_in_scope(), "axes are named while tracing only");
         Counters::add(&self.counters.calls, 1);
         if trace::jit_disabled() {
-            return Ok(self.interpret(arguments)?);
+            return Ok(self.interpret(arguments, Loc::caller())?);
         }
         let scope = CallScope { trace: TraceScope::current(), compile: CompileScope::current()? };
         let hit = match self.lookup(arguments, scope)? {
@@ -282,8 +283,15 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
             None => self.lookup_or_compile(arguments, scope)?,
         };
         let specialization = hit.slot.value();
-        let result =
-            specialization.execute::<A>(arguments, hit.scratch, passing, &self.counters)?;
+        let executed = specialization.execute::<A>(arguments, hit.scratch, passing, &self.counters);
+        let result = executed.map_err(|failure| match failure.is_out_of_memory() {
+            // The program is not kept: it is traced again for its values and their lines.
+            true => match catch(|| self.trace(arguments)) {
+                Ok(Ok(traced)) => failure.with_values(specialization, Some(&traced.program)),
+                _ => failure.with_values(specialization, None),
+            },
+            false => failure,
+        })?;
         if is_nan_checked() {
             self.locate_nan(arguments, &result)?;
         }
@@ -347,11 +355,13 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
     }
 
     /// Runs the function operation by operation, under `disable_jit`.
-    fn interpret(&self, arguments: A::Refs<'_>) -> Result<O, Error> {
+    fn interpret(&self, arguments: A::Refs<'_>, caller: Loc) -> Result<O, Error> {
         Counters::add(&self.counters.interpreted, 1);
         let mut leaves = leaves_of(&Arguments::<A>(arguments)).into_iter();
         let arguments = A::unflatten(arguments, &mut leaves);
-        catch(|| (self.function)(arguments))
+        catch(|| {
+            trace::interpreted(format!("jit({})", self.name), caller, || (self.function)(arguments))
+        })
     }
 
     /// Under `nan_check`, finds the operation that produced a NaN.
@@ -367,7 +377,9 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
     fn inline(&self, arguments: A::Refs<'_>) -> O {
         let leaves = leaves_of(&Arguments::<A>(arguments));
         if trace::jit_disabled() {
-            return (self.function)(A::unflatten(arguments, &mut leaves.into_iter()));
+            let arguments = A::unflatten(arguments, &mut leaves.into_iter());
+            let scope = format!("jit({})", self.name);
+            return trace::interpreted(scope, Loc::caller(), || (self.function)(arguments));
         }
         let staged = self.trace_program(arguments);
         let counts = A::leaf_counts(arguments);
@@ -412,7 +424,7 @@ impl<A: Args, O: Tree> Function<A, Transformed> for Jit<'_, A, O> {
         let passing = vec![Passing::Value; A::leaf_counts(arguments.refs()).len()];
         match self.run(arguments.refs(), &passing) {
             Ok(output) => output,
-            Err(failure) => trace::throw(failure.error),
+            Err(failure) => trace::throw(failure.error.at(Loc::caller())),
         }
     }
     fn name(&self) -> String {

@@ -2,9 +2,10 @@
 
 use super::error::CallError;
 use super::jit::{Jit, jit};
+use super::lowered::Lowered;
 use super::stats::JitStats;
 use crate::core::{
-    Array, AxisSpec, Device, Loc, Mesh, OpErrorKind, PartitionSpec, leaf_error, trace,
+    Array, AxisSpec, Device, Error, Loc, Mesh, OpErrorKind, PartitionSpec, leaf_error, trace,
 };
 use crate::parallel::MapRegion;
 use crate::primitives::reshape;
@@ -12,8 +13,8 @@ use crate::primitives::rules::resolve_axis;
 use crate::runtime::devices;
 use crate::transforms::{IntoMappedAxes, MappedAxes};
 use crate::tree::{
-    Arg, Args, Arguments, Function, Transformed, Tree, TreeDef, for_each_arity, leaves_of, rebuild,
-    rooted,
+    Arg, Args, Arguments, Example, Function, Transformed, Tree, TreeDef, for_each_arity, leaves_of,
+    rebuild, rooted,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -31,6 +32,8 @@ struct PMapped<'f, A, O> {
     in_axes: MappedAxes,
     out_axes: MappedAxes,
     devices: Option<Vec<Device>>,
+    /// The call of [`pmap`], which errors name.
+    loc: Loc,
 }
 
 impl<A, O> Clone for PMapped<'_, A, O> {
@@ -42,6 +45,7 @@ impl<A, O> Clone for PMapped<'_, A, O> {
             in_axes: self.in_axes.clone(),
             out_axes: self.out_axes.clone(),
             devices: self.devices.clone(),
+            loc: self.loc,
         }
     }
 }
@@ -62,6 +66,7 @@ impl<A, O> Clone for PMapped<'_, A, O> {
 /// assert_eq!(y.to_vec::<f32>()?, [-2.0, -1.0, 3.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[track_caller]
 pub fn pmap<'f, A: Args, M: 'f, F>(f: F) -> PMap<'f, A, F::Output>
 where
     F: Function<A, M> + Send + Sync + 'f,
@@ -73,6 +78,7 @@ where
         in_axes: MappedAxes::All(Some(0)),
         out_axes: MappedAxes::All(Some(0)),
         devices: None,
+        loc: Loc::caller(),
     };
     PMap { mapped, compiled: OnceLock::new() }
 }
@@ -109,6 +115,13 @@ impl<'f, A: Args, O: Tree> PMap<'f, A, O> {
         self
     }
 
+    /// Sets the function's name in logs, errors and profiles, which show it as `pmap(name)`.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        self.mapped.name = name.into();
+        self
+    }
+
     /// Returns counts and times of the calls so far.
     pub fn stats(&self) -> JitStats {
         self.compiled().stats()
@@ -128,7 +141,7 @@ impl<A: Args, O: Tree> Function<A, Transformed> for PMapped<'_, A, O> {
 
     #[track_caller]
     fn apply(&self, arguments: A) -> O {
-        let loc = Loc::caller();
+        let loc = self.loc;
         let refs = arguments.refs();
         let (leaves, structure) =
             (leaves_of(&Arguments::<A>(refs)), TreeDef::of(&Arguments::<A>(refs)));
@@ -281,6 +294,21 @@ macro_rules! calls {
                 $($value: $param),*
             ) -> Result<O, CallError<<($($name,)*) as Args>::Returned>> {
                 self.compiled().call($($value),*)
+            }
+
+            /// Traces and lowers the function for arguments of these types, without running it.
+            /// See [`Jit`]'s `lower`. An array on devices is passed as it will be in calls, since
+            /// its placement is part of the program.
+            ///
+            /// # Errors
+            /// As `call`, except those of the compiler and of execution.
+            #[track_caller]
+            #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
+            pub fn lower(
+                &self,
+                $($value: impl Example<$name>),*
+            ) -> Result<Lowered<($($name,)*), O>, Error> {
+                self.compiled().lower_arguments(&($($value.example(),)*))
             }
         }
     };

@@ -1,11 +1,14 @@
 //! [`Specialization`]: a function compiled for one signature, and the warm path of every call.
 
 use super::stats::Counters;
-use crate::core::{Array, Aval, Buffer, Error, Kind, trace};
+use crate::core::{Array, Aval, Buffer, Error, Kind, Program, trace};
 use crate::runtime::{
-    Executable, NonDonatable, Scratch, is_deleted, is_nan_checked, placement_of, transfer,
+    Executable, HeldValues, NonDonatable, Scratch, is_deleted, is_nan_checked, is_out_of_memory,
+    placement_of, transfer,
 };
-use crate::tree::{Args, Arguments, Gathered, Passing, Signature, Tree, TreeDef, Walk, rooted};
+use crate::tree::{
+    Args, Arguments, Gathered, Passing, Signature, Tree, TreeDef, Walk, leaves_of, rooted,
+};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -66,6 +69,31 @@ impl From<Error> for Failure {
     /// A failure before any buffer was consumed.
     fn from(error: Error) -> Failure {
         Failure { error, consumed: false }
+    }
+}
+
+impl Failure {
+    /// Returns true if the device's memory was exhausted.
+    pub(super) fn is_out_of_memory(&self) -> bool {
+        is_out_of_memory(&self.error)
+    }
+
+    /// Adds the largest values to the error of a program that exhausted the memory: those of
+    /// `program`, or without it the arguments and results.
+    #[cold]
+    pub(super) fn with_values<O: Tree>(
+        self,
+        failed: &Specialization<O>,
+        program: Option<&Program>,
+    ) -> Failure {
+        let results: Vec<Aval> =
+            leaves_of(&failed.template).iter().map(|leaf| leaf.aval().clone()).collect();
+        let values = match program {
+            Some(program) => HeldValues::Program(program),
+            None => HeldValues::Avals { arguments: &failed.avals, results: &results },
+        };
+        let error = failed.executable.with_memory_report(self.error, values);
+        Failure { error, consumed: self.consumed }
     }
 }
 
@@ -287,16 +315,18 @@ impl<O: Tree> Specialization<O> {
 fn name_lost_arguments(error: Error, paths: &[String], lost: &[usize]) -> Error {
     let names: Vec<String> = lost.iter().map(|&leaf| rooted(&paths[leaf])).collect();
     match error {
-        Error::Runtime { doing, code, message, .. } => Error::Runtime {
-            doing,
-            code,
-            message,
-            help: Some(format!(
+        Error::Runtime { doing, code, message, loc, help } => {
+            let lost = format!(
                 "these donated arguments were lost: {}; load them from a checkpoint, or pass them \
                  by reference to keep them",
                 names.join(", ")
-            )),
-        },
+            );
+            let help = match help {
+                Some(remedy) => format!("{remedy}\n  help: {lost}"),
+                None => lost,
+            };
+            Error::Runtime { doing, code, message, loc, help: Some(help) }
+        }
         other => other,
     }
 }

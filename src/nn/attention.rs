@@ -3,7 +3,7 @@
 use super::Linear;
 use super::check::expect_features;
 use super::rotary::{Rotary, positions_from};
-use crate::core::{Array, DType, RuleError, Scalar, Shape, throw_operands};
+use crate::core::{Array, DType, Loc, RuleError, Scalar, Shape, throw_operands};
 use crate::ops::{AttentionOptions, dot_product_attention_with, promote_types};
 use crate::primitives::{
     broadcasted_iota, convert_element_type, dynamic_update_slice_in_dim, fill_of, full_like, le,
@@ -97,23 +97,26 @@ impl MultiHeadAttention {
         n_heads: usize,
         n_kv_heads: usize,
     ) -> MultiHeadAttention {
-        if n_heads == 0 || !n_features.is_multiple_of(n_heads) {
-            let message = format!("{n_features} features are not divisible into {n_heads} heads");
-            throw_operands("MultiHeadAttention", RuleError::shape(message), &[]);
-        }
-        expect_groups(n_heads, n_kv_heads);
-        let n_kv_features = n_features / n_heads * n_kv_heads;
-        let [query, keys, value, out] = key.split();
-        MultiHeadAttention {
-            query: Linear::new(query, n_features, n_features),
-            key: Linear::new(keys, n_features, n_kv_features),
-            value: Linear::new(value, n_features, n_kv_features),
-            out: Linear::new(out, n_features, n_features),
-            n_heads,
-            n_kv_heads,
-            is_causal: false,
-            rotary: None,
-        }
+        Loc::caller().scope(|| {
+            if n_heads == 0 || !n_features.is_multiple_of(n_heads) {
+                let message =
+                    format!("{n_features} features are not divisible into {n_heads} heads");
+                throw_operands("MultiHeadAttention", RuleError::shape(message), &[]);
+            }
+            expect_groups(n_heads, n_kv_heads);
+            let n_kv_features = n_features / n_heads * n_kv_heads;
+            let [query, keys, value, out] = key.split();
+            MultiHeadAttention {
+                query: Linear::new(query, n_features, n_features),
+                key: Linear::new(keys, n_features, n_kv_features),
+                value: Linear::new(value, n_features, n_kv_features),
+                out: Linear::new(out, n_features, n_features),
+                n_heads,
+                n_kv_heads,
+                is_causal: false,
+                rotary: None,
+            }
+        })
     }
 
     /// Creates a layer of `n_heads` query heads with these projections. The number of key and value
@@ -142,22 +145,24 @@ impl MultiHeadAttention {
         value: Linear,
         out: Linear,
     ) -> MultiHeadAttention {
-        let [[_, n_query], [_, n_key], [_, n_value], [n_out, _]] =
-            [&query, &key, &value, &out].map(|linear| linear.weight.dims());
-        let width = n_query / n_heads.max(1);
-        let fits = n_heads > 0 && n_query == n_heads * width && width > 0;
-        if !fits || !n_key.is_multiple_of(width) || n_value != n_key || n_out != n_query {
-            let message = format!(
-                "projections of {n_query} query, {n_key} key and {n_value} value features, \
+        Loc::caller().scope(|| {
+            let [[_, n_query], [_, n_key], [_, n_value], [n_out, _]] =
+                [&query, &key, &value, &out].map(|linear| linear.weight.dims());
+            let width = n_query / n_heads.max(1);
+            let fits = n_heads > 0 && n_query == n_heads * width && width > 0;
+            if !fits || !n_key.is_multiple_of(width) || n_value != n_key || n_out != n_query {
+                let message = format!(
+                    "projections of {n_query} query, {n_key} key and {n_value} value features, \
                  combined from {n_out}, do not form {n_heads} heads"
-            );
-            let weights = [&query.weight, &key.weight, &value.weight, &out.weight];
-            throw_operands("MultiHeadAttention", RuleError::shape(message), &weights);
-        }
-        let n_kv_heads = n_key / width;
-        expect_groups(n_heads, n_kv_heads);
-        let (is_causal, rotary) = (false, None);
-        MultiHeadAttention { query, key, value, out, n_heads, n_kv_heads, is_causal, rotary }
+                );
+                let weights = [&query.weight, &key.weight, &value.weight, &out.weight];
+                throw_operands("MultiHeadAttention", RuleError::shape(message), &weights);
+            }
+            let n_kv_heads = n_key / width;
+            expect_groups(n_heads, n_kv_heads);
+            let (is_causal, rotary) = (false, None);
+            MultiHeadAttention { query, key, value, out, n_heads, n_kv_heads, is_causal, rotary }
+        })
     }
 
     /// Removes the biases.
@@ -240,51 +245,55 @@ impl MultiHeadAttention {
     /// ```
     #[track_caller]
     pub fn decode(&self, x: &Array, cache: &KvCache) -> (Array, KvCache) {
-        let (mut query, mut key) = (self.queries(x), self.heads("key", &self.key, x));
-        let value = self.heads("value", &self.value, x);
-        let ([b, t, n, h], [rows, length, heads, width]) = (key.dims(), cache.keys.dims());
-        if [b, n, h] != [rows, heads, width] || t > length {
-            let message = format!(
-                "x {} with {n} heads of {h} does not fit `keys` {}",
-                x.aval(),
-                cache.keys.aval()
-            );
-            throw_operands("MultiHeadAttention", RuleError::shape(message), &[x, &cache.keys]);
-        }
-        let positions = positions_from(&cache.position, t);
-        if let Some(rotary) = self.rotary {
-            query = rotary.forward(&query, &positions);
-            key = rotary.forward(&key, &positions);
-        }
-        let update = |old: &Array, new: &Array| {
-            let new = convert_element_type(new, old.dtype());
-            dynamic_update_slice_in_dim(old, &new, &cache.position, 1)
-        };
-        let (keys, values) = (update(&cache.keys, &key), update(&cache.values, &value));
-        let key_positions = broadcasted_iota(DType::I32, [1, 1, t, length], 3);
-        let options = AttentionOptions {
-            mask: Some(le(key_positions, reshape(&positions, [1, 1, t, 1]))),
-            ..AttentionOptions::default()
-        };
-        let y = self.attend_heads(&query, &keys, &values, &options);
-        let next = &cache.position + t as i32;
-        let y = where_(le(&next, length as i32), &y, full_like(&y, f64::NAN));
-        (y, KvCache { keys, values, position: next })
+        Loc::caller().scope(|| {
+            let (mut query, mut key) = (self.queries(x), self.heads("key", &self.key, x));
+            let value = self.heads("value", &self.value, x);
+            let ([b, t, n, h], [rows, length, heads, width]) = (key.dims(), cache.keys.dims());
+            if [b, n, h] != [rows, heads, width] || t > length {
+                let message = format!(
+                    "x {} with {n} heads of {h} does not fit `keys` {}",
+                    x.aval(),
+                    cache.keys.aval()
+                );
+                throw_operands("MultiHeadAttention", RuleError::shape(message), &[x, &cache.keys]);
+            }
+            let positions = positions_from(&cache.position, t);
+            if let Some(rotary) = self.rotary {
+                query = rotary.forward(&query, &positions);
+                key = rotary.forward(&key, &positions);
+            }
+            let update = |old: &Array, new: &Array| {
+                let new = convert_element_type(new, old.dtype());
+                dynamic_update_slice_in_dim(old, &new, &cache.position, 1)
+            };
+            let (keys, values) = (update(&cache.keys, &key), update(&cache.values, &value));
+            let key_positions = broadcasted_iota(DType::I32, [1, 1, t, length], 3);
+            let options = AttentionOptions {
+                mask: Some(le(key_positions, reshape(&positions, [1, 1, t, 1]))),
+                ..AttentionOptions::default()
+            };
+            let y = self.attend_heads(&query, &keys, &values, &options);
+            let next = &cache.position + t as i32;
+            let y = where_(le(&next, length as i32), &y, full_like(&y, f64::NAN));
+            (y, KvCache { keys, values, position: next })
+        })
     }
 
     /// Returns the number of features per head, `h`.
     #[track_caller]
     fn features_per_head(&self) -> usize {
-        let width = self.query.weight.shape()[1];
-        if self.n_heads == 0 || !width.is_multiple_of(self.n_heads) {
-            let message = format!(
-                "`query.weight` {} is not divisible into {} heads",
-                self.query.weight.aval(),
-                self.n_heads
-            );
-            throw_operands("MultiHeadAttention", RuleError::shape(message), &[]);
-        }
-        width / self.n_heads
+        Loc::caller().scope(|| {
+            let width = self.query.weight.shape()[1];
+            if self.n_heads == 0 || !width.is_multiple_of(self.n_heads) {
+                let message = format!(
+                    "`query.weight` {} is not divisible into {} heads",
+                    self.query.weight.aval(),
+                    self.n_heads
+                );
+                throw_operands("MultiHeadAttention", RuleError::shape(message), &[]);
+            }
+            width / self.n_heads
+        })
     }
 
     #[track_caller]
@@ -333,8 +342,11 @@ impl MultiHeadAttention {
 
 #[track_caller]
 fn expect_groups(n_heads: usize, n_kv_heads: usize) {
-    if n_kv_heads == 0 || !n_heads.is_multiple_of(n_kv_heads) {
-        let message = format!("{n_heads} query heads are not a multiple of {n_kv_heads} key heads");
-        throw_operands("MultiHeadAttention", RuleError::shape(message), &[]);
-    }
+    Loc::caller().scope(|| {
+        if n_kv_heads == 0 || !n_heads.is_multiple_of(n_kv_heads) {
+            let message =
+                format!("{n_heads} query heads are not a multiple of {n_kv_heads} key heads");
+            throw_operands("MultiHeadAttention", RuleError::shape(message), &[]);
+        }
+    })
 }

@@ -1,6 +1,6 @@
 //! Checks of a layer's operands. Errors name the layer, the leaf and the sizes.
 
-use crate::core::{Array, DType, RuleError, throw_operands};
+use crate::core::{Array, DType, Loc, RuleError, throw_operands};
 use crate::ops::promote_types;
 
 /// Throws unless the last axis of `x` has the `n` features that a leaf takes.
@@ -31,12 +31,14 @@ pub(super) fn expect_vector(layer: &str, leaf: &str, array: &Array, n: usize, li
 /// Returns the dtype that `x` and a layer's leaves promote to.
 #[track_caller]
 pub(super) fn promoted_dtype(layer: &str, x: &Array, leaves: &[(&str, &Array)]) -> DType {
-    leaves.iter().fold(x.dtype(), |dtype, (name, leaf)| {
-        promote_types(dtype, leaf.dtype()).unwrap_or_else(|| {
-            let message =
-                format!("{dtype} and `{name}` {} have no implicit promotion", leaf.aval());
-            let error = RuleError::dtype(message).help("convert one of them with `astype`");
-            throw_operands(layer, error, &[x, leaf])
+    Loc::caller().scope(|| {
+        leaves.iter().fold(x.dtype(), |dtype, (name, leaf)| {
+            promote_types(dtype, leaf.dtype()).unwrap_or_else(|| {
+                let message =
+                    format!("{dtype} and `{name}` {} have no implicit promotion", leaf.aval());
+                let error = RuleError::dtype(message).help("convert one of them with `astype`");
+                throw_operands(layer, error, &[x, leaf])
+            })
         })
     })
 }

@@ -2,7 +2,7 @@
 
 use super::check::{expect_features, expect_vector, promoted_dtype};
 use super::init;
-use crate::core::{Array, RuleError, Shape, throw_operands};
+use crate::core::{Array, Loc, RuleError, Shape, throw_operands};
 use crate::primitives::{
     ConvDimensionNumbers, ConvGeneralDilated, ConvTransposeOptions, Padding, conv_general_dilated,
     conv_transpose, convert_element_type, reshape, zeros,
@@ -60,6 +60,7 @@ impl Conv {
     /// Throws `Op` (shape) if the groups do not divide both numbers of channels.
     #[track_caller]
     pub fn grouped(key: Key, window: &[usize], n_in: usize, n_out: usize, groups: usize) -> Conv {
+        Loc::caller().scope(|| {
         if groups == 0 || !n_in.is_multiple_of(groups) || !n_out.is_multiple_of(groups) {
             let message = format!(
                 "{n_in} input and {n_out} output channels are not divisible into {groups} groups"
@@ -68,6 +69,7 @@ impl Conv {
         }
         let shape: Vec<usize> = window.iter().copied().chain([n_in / groups, n_out]).collect();
         Conv { groups, ..Conv::with_weight(init::lecun_normal(key, shape)) }
+    })
     }
 
     /// Creates a layer with this kernel, `[window…, in, out]`, and a zero bias of its dtype.
@@ -245,16 +247,18 @@ fn zero_bias(layer: &str, weight: &Array) -> Array {
 /// Returns the number of spatial axes. Throws if `x` has fewer.
 #[track_caller]
 fn expect_space(layer: &str, x: &Array, weight: &Array) -> usize {
-    let n = weight.rank().saturating_sub(2);
-    if n == 0 || x.rank() < n + 1 {
-        let message = format!(
-            "x {} needs axes […, {n} of space, channels] for `weight` {}",
-            x.aval(),
-            weight.aval()
-        );
-        throw_operands(layer, RuleError::shape(message), &[x, weight]);
-    }
-    n
+    Loc::caller().scope(|| {
+        let n = weight.rank().saturating_sub(2);
+        if n == 0 || x.rank() < n + 1 {
+            let message = format!(
+                "x {} needs axes […, {n} of space, channels] for `weight` {}",
+                x.aval(),
+                weight.aval()
+            );
+            throw_operands(layer, RuleError::shape(message), &[x, weight]);
+        }
+        n
+    })
 }
 
 #[track_caller]
@@ -282,7 +286,8 @@ fn flatten_batch(
     let examples: usize = outer.iter().product();
     let flat = [&[examples], inner].concat();
     let x = reshape(&convert_element_type(x, dtype), flat);
-    let y = convolve(&x, &convert_element_type(weight, dtype));
+    let weight = convert_element_type(weight, dtype);
+    let y = Loc::caller().scope(|| convolve(&x, &weight));
     let y = match bias {
         Some(bias) => y + convert_element_type(bias, dtype),
         None => y,

@@ -4,7 +4,7 @@
 //! such as the height and width of a kernel, multiply both fans. The values are bit-equal to those
 //! of `jax.nn.initializers`.
 
-use crate::core::{Array, Aval, DType, IntoAval, RuleError, Scalar, Shape, throw_operands};
+use crate::core::{Array, Aval, DType, IntoAval, Loc, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{div, dynamic_update_slice, fill_of, moveaxis, mul, reshape, sqrt};
 use crate::random::{self, Key};
 
@@ -210,6 +210,7 @@ pub fn orthogonal(key: Key, shape: impl IntoAval) -> Array {
 #[doc(alias = "orthogonal")]
 #[track_caller]
 pub fn orthogonal_with(key: Key, shape: impl IntoAval, options: OrthogonalInitOptions) -> Array {
+    Loc::caller().scope(|| {
     let Aval { shape, dtype, .. } = shape.into_aval(DType::F32);
     let OrthogonalInitOptions { scale, column_axis } = options;
     let rank = shape.rank() as isize;
@@ -229,6 +230,7 @@ pub fn orthogonal_with(key: Key, shape: impl IntoAval, options: OrthogonalInitOp
     let matrix = random::orthogonal_with(key, ([], dtype), row_shape.size(), options);
     let weight = reshape(&matrix, row_shape.insert(row_shape.rank(), n_columns));
     mul(number(scale, dtype), moveaxis(&weight, -1, axis))
+})
 }
 
 /// Draws a convolution kernel, `[window…, in, out]`, that is [`orthogonal`], times `scale`, at the

@@ -49,7 +49,8 @@ pub fn softmax_cross_entropy(logits: &Array, labels: &Array) -> Array {
 ///
 /// `logits` are `float[…, c]`, `labels` are `int[…]`. The result is `float[…]` of the logits'
 /// dtype, one number per example. It is computed from the logits directly, so no probability
-/// underflows. A class of `c` or above gives NaN.
+/// underflows. A class of `c` or above gives NaN, and a negative one counts from the last class, as
+/// in Optax; [`debug::check_labels`](crate::debug::check_labels) reports both.
 ///
 /// Throws `Op` for other shapes and dtypes.
 ///
@@ -299,6 +300,9 @@ pub fn cosine_distance_with(predictions: &Array, targets: &Array, options: Cosin
 #[track_caller]
 pub fn accuracy(logits: &Array, labels: &Array) -> Array {
     let predictions = argmax(logits, -1);
+    if labels.dtype().is_inexact() {
+        expect_integers("accuracy", logits, labels);
+    }
     expect_same_shape("accuracy", &predictions, labels);
     let predictions = convert_element_type(&predictions, labels.dtype());
     convert_element_type(&eq(predictions, labels), DType::F32).mean()
@@ -327,7 +331,11 @@ fn expect_float(name: &str, logits: &Array, labels: &Array) {
 fn expect_integers(name: &str, logits: &Array, labels: &Array) {
     if !labels.dtype().is_integer() {
         let message = format!("labels must be classes, integers, got {}", labels.aval());
-        throw_operands(name, RuleError::dtype(message), &[logits, labels]);
+        let error = RuleError::dtype(message).help(
+            "convert classes with `astype(DType::I32)`, and one-hot labels with `argmax(labels, \
+             -1)`; `softmax_cross_entropy` takes distributions",
+        );
+        throw_operands(name, error, &[logits, labels]);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Metrics for reports. They are not differentiable.
 
-use crate::core::{Array, DType, RuleError, throw_operands};
+use crate::core::{Array, DType, Loc, RuleError, throw_operands};
 use crate::ops::{one_hot, take_along_axis};
 use crate::primitives::{
     abs, add, broadcasted_iota, convert_element_type, div, eq, full, ge, gt, le, lt, mul,
@@ -24,24 +24,26 @@ use crate::tree::Tree;
 /// ```
 #[track_caller]
 pub fn top_k_accuracy(logits: &Array, labels: &Array, k: usize) -> Array {
-    let last = logits.rank().checked_sub(1);
-    let shapes_match = last.is_some_and(|last| logits.shape().remove(last) == *labels.shape());
-    if !shapes_match || !labels.dtype().is_integer() {
-        let message = format!(
-            "logits {} take integer classes of their shape without the last axis, got {}",
-            logits.aval(),
-            labels.aval()
-        );
-        throw_operands("top_k_accuracy", RuleError::shape(message), &[logits, labels]);
-    }
-    let n_classes = logits.shape()[logits.rank() - 1];
-    let column = labels.expand_dims(-1);
-    let label_logit = take_along_axis(logits, &column, -1);
-    let classes = broadcasted_iota(labels.dtype(), logits.shape(), logits.rank() - 1);
-    let is_ahead = gt(logits, &label_logit) | (eq(logits, &label_logit) & lt(classes, &column));
-    let rank = reduce_sum(&convert_element_type(&is_ahead, DType::I32), &[-1]);
-    let in_range = ge(labels, 0) & lt(labels, n_classes as i64);
-    convert_element_type(&(lt(rank, k as i64) & in_range), DType::F32).mean()
+    Loc::caller().scope(|| {
+        let last = logits.rank().checked_sub(1);
+        let shapes_match = last.is_some_and(|last| logits.shape().remove(last) == *labels.shape());
+        if !shapes_match || !labels.dtype().is_integer() {
+            let message = format!(
+                "logits {} take integer classes of their shape without the last axis, got {}",
+                logits.aval(),
+                labels.aval()
+            );
+            throw_operands("top_k_accuracy", RuleError::shape(message), &[logits, labels]);
+        }
+        let n_classes = logits.shape()[logits.rank() - 1];
+        let column = labels.expand_dims(-1);
+        let label_logit = take_along_axis(logits, &column, -1);
+        let classes = broadcasted_iota(labels.dtype(), logits.shape(), logits.rank() - 1);
+        let is_ahead = gt(logits, &label_logit) | (eq(logits, &label_logit) & lt(classes, &column));
+        let rank = reduce_sum(&convert_element_type(&is_ahead, DType::I32), &[-1]);
+        let in_range = ge(labels, 0) & lt(labels, n_classes as i64);
+        convert_element_type(&(lt(rank, k as i64) & in_range), DType::F32).mean()
+    })
 }
 
 /// Counts the predictions of each class for each true class: `i32[n, n]`, with true classes as rows
@@ -60,19 +62,21 @@ pub fn top_k_accuracy(logits: &Array, labels: &Array, k: usize) -> Array {
 /// ```
 #[track_caller]
 pub fn confusion_matrix(predictions: &Array, labels: &Array, n_classes: usize) -> Array {
-    let are_integers = predictions.dtype().is_integer() && labels.dtype().is_integer();
-    if predictions.shape() != labels.shape() || !are_integers {
-        let message = format!(
-            "predictions and labels must be integers of one shape, got {} and {}",
-            predictions.aval(),
-            labels.aval()
-        );
-        throw_operands("confusion_matrix", RuleError::shape(message), &[predictions, labels]);
-    }
-    let rows = |x: &Array| one_hot(x.reshape([x.size()]), n_classes);
-    // Counts are exact in f32 up to 2²⁴ examples at once.
-    let counts = rows(labels).t().matmul(&rows(predictions));
-    convert_element_type(&counts, DType::I32)
+    Loc::caller().scope(|| {
+        let are_integers = predictions.dtype().is_integer() && labels.dtype().is_integer();
+        if predictions.shape() != labels.shape() || !are_integers {
+            let message = format!(
+                "predictions and labels must be integers of one shape, got {} and {}",
+                predictions.aval(),
+                labels.aval()
+            );
+            throw_operands("confusion_matrix", RuleError::shape(message), &[predictions, labels]);
+        }
+        let rows = |x: &Array| one_hot(x.reshape([x.size()]), n_classes);
+        // Counts are exact in f32 up to 2²⁴ examples at once.
+        let counts = rows(labels).t().matmul(&rows(predictions));
+        convert_element_type(&counts, DType::I32)
+    })
 }
 
 /// A running mean over batches. It is a tree, so a compiled step can take and return it.

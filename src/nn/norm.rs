@@ -2,7 +2,7 @@
 
 use super::Number;
 use super::check::{expect_features, expect_vector, promoted_dtype, wide};
-use crate::core::{Array, DType, RuleError, throw_operands};
+use crate::core::{Array, DType, Loc, RuleError, throw_operands};
 use crate::ops::axes;
 use crate::primitives::{convert_element_type, ones, reshape, rsqrt, zeros};
 use crate::tree::Tree;
@@ -228,10 +228,12 @@ impl GroupNorm {
 
 #[track_caller]
 fn expect_groups(n_channels: usize, groups: usize) {
-    if groups == 0 || !n_channels.is_multiple_of(groups) {
-        let message = format!("{n_channels} channels are not divisible into {groups} groups");
-        throw_operands("GroupNorm", RuleError::shape(message), &[]);
-    }
+    Loc::caller().scope(|| {
+        if groups == 0 || !n_channels.is_multiple_of(groups) {
+            let message = format!("{n_channels} channels are not divisible into {groups} groups");
+            throw_operands("GroupNorm", RuleError::shape(message), &[]);
+        }
+    })
 }
 
 /// Returns the initial scale and bias: ones and zeros.

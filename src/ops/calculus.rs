@@ -3,7 +3,7 @@
 use super::axis_slice::{expect_axis, slice_axis};
 use super::descriptive::{SearchsortedOptions, Side, searchsorted_with};
 use super::{Index, clip, remainder, take};
-use crate::core::{Array, RuleError, Scalar, trace};
+use crate::core::{Array, Loc, RuleError, Scalar, trace};
 use crate::primitives::rules::move_axis;
 use crate::primitives::{
     ArrayLike, Like, abs, add, argsort, concatenate, div, gt, inexact, le, lt, mul, scalar, sub,
@@ -12,14 +12,16 @@ use crate::primitives::{
 
 #[track_caller]
 fn expect_samples(name: &str, xp: &Array, fp: &Array) {
-    if xp.rank() != 1 || xp.shape() != fp.shape() || xp.size() == 0 {
-        let message = format!(
-            "takes two vectors of one size, at least 1, got {} and {}",
-            xp.shape(),
-            fp.shape()
-        );
-        trace::throw_operands(name, RuleError::shape(message), &[xp, fp]);
-    }
+    Loc::caller().scope(|| {
+        if xp.rank() != 1 || xp.shape() != fp.shape() || xp.size() == 0 {
+            let message = format!(
+                "takes two vectors of one size, at least 1, got {} and {}",
+                xp.shape(),
+                fp.shape()
+            );
+            trace::throw_operands(name, RuleError::shape(message), &[xp, fp]);
+        }
+    })
 }
 
 /// Options of [`interp_with`].
@@ -112,20 +114,22 @@ pub fn interp_with(x: impl ArrayLike, xp: &Array, fp: &Array, options: InterpOpt
 /// Interpolates a periodic function. Points are taken modulo `period`.
 #[track_caller]
 fn interp_periodic(x: Like<'_>, xp: &Array, fp: &Array, period: f64) -> Array {
-    if period.is_nan() || period <= 0.0 {
-        let error = RuleError::value(format!("the period must be positive, got {period}"));
-        trace::throw_operands("interp", error, &[xp, fp]);
-    }
-    let (x, xp) = (remainder(x, period), remainder(inexact(xp), period));
-    let order = argsort(&xp, 0);
-    let (xp, fp) = (take(&xp, &order, 0), take(fp, &order, 0));
-    let n = xp.size();
-    // One more point on both sides, a period away.
-    let (before, after) =
-        (sub(slice_axis(&xp, 0, n - 1, n), period), add(slice_axis(&xp, 0, 0, 1), period));
-    let xp = concatenate([&before, &xp, &after], 0);
-    let fp = concatenate([&slice_axis(&fp, 0, n - 1, n), &fp, &slice_axis(&fp, 0, 0, 1)], 0);
-    interp(&x, &xp, &fp)
+    Loc::caller().scope(|| {
+        if period.is_nan() || period <= 0.0 {
+            let error = RuleError::value(format!("the period must be positive, got {period}"));
+            trace::throw_operands("interp", error, &[xp, fp]);
+        }
+        let (x, xp) = (remainder(x, period), remainder(inexact(xp), period));
+        let order = argsort(&xp, 0);
+        let (xp, fp) = (take(&xp, &order, 0), take(fp, &order, 0));
+        let n = xp.size();
+        // One more point on both sides, a period away.
+        let (before, after) =
+            (sub(slice_axis(&xp, 0, n - 1, n), period), add(slice_axis(&xp, 0, 0, 1), period));
+        let xp = concatenate([&before, &xp, &after], 0);
+        let fp = concatenate([&slice_axis(&fp, 0, n - 1, n), &fp, &slice_axis(&fp, 0, 0, 1)], 0);
+        interp(&x, &xp, &fp)
+    })
 }
 
 #[track_caller]

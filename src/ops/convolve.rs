@@ -1,6 +1,6 @@
 //! Convolution and correlation of vectors.
 
-use crate::core::{Array, RuleError, promote, trace};
+use crate::core::{Array, Loc, RuleError, promote, trace};
 use crate::primitives::{
     ConvGeneralDilated, Padding, Precision, conj, conv_general_dilated, convert_to, inexact,
     reshape, rev,
@@ -20,22 +20,24 @@ pub enum ConvolveMode {
 
 #[track_caller]
 fn vectors(name: &str, x: &Array, y: &Array) -> [Array; 2] {
-    if x.rank() != 1 || y.rank() != 1 || x.size() == 0 || y.size() == 0 {
-        let error = RuleError::shape(format!(
-            "takes two vectors with at least one element, got {} and {}",
-            x.aval(),
-            y.aval()
-        ));
-        trace::throw_operands(name, error, &[x, y]);
-    }
-    match promote((x.dtype(), x.aval().weak), (y.dtype(), y.aval().weak)) {
-        Some((dtype, weak)) => [x, y].map(|x| inexact(&convert_to(x, dtype, weak))),
-        None => {
-            let message = format!("{} and {} have no implicit promotion", x.dtype(), y.dtype());
-            let error = RuleError::dtype(message).help("convert one of them with `astype`");
-            trace::throw_operands(name, error, &[x, y])
+    Loc::caller().scope(|| {
+        if x.rank() != 1 || y.rank() != 1 || x.size() == 0 || y.size() == 0 {
+            let error = RuleError::shape(format!(
+                "takes two vectors with at least one element, got {} and {}",
+                x.aval(),
+                y.aval()
+            ));
+            trace::throw_operands(name, error, &[x, y]);
         }
-    }
+        match promote((x.dtype(), x.aval().weak), (y.dtype(), y.aval().weak)) {
+            Some((dtype, weak)) => [x, y].map(|x| inexact(&convert_to(x, dtype, weak))),
+            None => {
+                let message = format!("{} and {} have no implicit promotion", x.dtype(), y.dtype());
+                let error = RuleError::dtype(message).help("convert one of them with `astype`");
+                trace::throw_operands(name, error, &[x, y])
+            }
+        }
+    })
 }
 
 /// Returns the dot products of `long` and the kernel `short` at the offsets that `mode` selects.

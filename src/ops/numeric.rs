@@ -1,6 +1,6 @@
 //! Elementwise functions that consist of several primitives.
 
-use crate::core::{Array, DType, RuleError, Scalar, bind1, trace};
+use crate::core::{Array, DType, Loc, RuleError, Scalar, bind1, trace};
 use crate::primitives::{
     ArrayLike, Div, Like, abs, add, bitcast_convert_type, bitwise_and, bitwise_or, complex,
     convert_element_type, div, eq, full_like, gt, imag, integer_pow, is_finite, lt, maximum,
@@ -64,29 +64,37 @@ pub fn isinf(x: impl ArrayLike) -> Array {
 /// ```
 #[track_caller]
 pub fn signbit(x: impl ArrayLike) -> Array {
-    #[track_caller]
-    fn of(x: &Array) -> Array {
-        let dtype = x.dtype();
-        // `f8E8M0FNU` consists of exponent bits only.
-        if !dtype.is_float() || dtype == DType::F8E8M0FNU {
-            if dtype.is_complex() {
-                let error = RuleError::dtype(format!("needs a real operand, got {dtype}"));
-                trace::throw_operands("signbit", error, &[x]);
-            }
-            return if dtype.is_signed() { lt(x, zeros_like(x)) } else { full_of(x, false) };
+    Loc::caller().scope(|| {
+        #[track_caller]
+        fn of(x: &Array) -> Array {
+            Loc::caller().scope(|| {
+                let dtype = x.dtype();
+                // `f8E8M0FNU` consists of exponent bits only.
+                if !dtype.is_float() || dtype == DType::F8E8M0FNU {
+                    if dtype.is_complex() {
+                        let error = RuleError::dtype(format!("needs a real operand, got {dtype}"));
+                        trace::throw_operands("signbit", error, &[x]);
+                    }
+                    return if dtype.is_signed() {
+                        lt(x, zeros_like(x))
+                    } else {
+                        full_of(x, false)
+                    };
+                }
+                let as_integers = match dtype.bits() {
+                    4 => DType::U4,
+                    8 => DType::U8,
+                    16 => DType::U16,
+                    32 => DType::U32,
+                    _ => DType::U64,
+                };
+                let bits = bitcast_convert_type(x, as_integers);
+                let magnitude = (1i128 << (dtype.bits() - 1)) - 1;
+                gt(&bits, full_like(&bits, Scalar::Int(magnitude)))
+            })
         }
-        let as_integers = match dtype.bits() {
-            4 => DType::U4,
-            8 => DType::U8,
-            16 => DType::U16,
-            32 => DType::U32,
-            _ => DType::U64,
-        };
-        let bits = bitcast_convert_type(x, as_integers);
-        let magnitude = (1i128 << (dtype.bits() - 1)) - 1;
-        gt(&bits, full_like(&bits, Scalar::Int(magnitude)))
-    }
-    of(&x.to_array())
+        of(&x.to_array())
+    })
 }
 
 #[track_caller]

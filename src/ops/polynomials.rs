@@ -235,17 +235,19 @@ pub fn poly(roots: &Array) -> Array {
 /// the same length.
 #[track_caller]
 pub fn polyfit(x: &Array, y: &Array, degree: usize) -> Array {
-    if x.rank() != 1 || y.shape().first() != Some(&x.size()) {
-        let message = format!("takes vectors of one size, got {} and {}", x.shape(), y.shape());
-        trace::throw_operands("polyfit", RuleError::shape(message), &[x, y]);
-    }
-    let powers = super::vander(&inexact(x), degree + 1);
-    let scale = sqrt(mul(&powers, &powers).sum_axes(super::axes(0).keepdims()));
-    let rcond = x.size() as f64 * powers.dtype().epsilon();
-    let options = LstsqOptions { rcond: Some(rcond) };
-    let solution = lstsq_with(&div(&powers, &scale), y, options).x;
-    match y.rank() {
-        1 => div(solution, reshape(&scale, [degree + 1])),
-        _ => div(solution, reshape(&scale, [degree + 1, 1])),
-    }
+    Loc::caller().scope(|| {
+        if x.rank() != 1 || y.shape().first() != Some(&x.size()) {
+            let message = format!("takes vectors of one size, got {} and {}", x.shape(), y.shape());
+            trace::throw_operands("polyfit", RuleError::shape(message), &[x, y]);
+        }
+        let powers = super::vander(&inexact(x), degree + 1);
+        let scale = sqrt(mul(&powers, &powers).sum_axes(super::axes(0).keepdims()));
+        let rcond = x.size() as f64 * powers.dtype().epsilon();
+        let options = LstsqOptions { rcond: Some(rcond) };
+        let solution = lstsq_with(&div(&powers, &scale), y, options).x;
+        match y.rank() {
+            1 => div(solution, reshape(&scale, [degree + 1])),
+            _ => div(solution, reshape(&scale, [degree + 1, 1])),
+        }
+    })
 }

@@ -1,7 +1,7 @@
 //! Products of vectors along an axis, and the Kronecker product.
 
 use super::{Index, matmul};
-use crate::core::{Array, RuleError, trace};
+use crate::core::{Array, Loc, RuleError, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{conj, mul, neg, reshape, sub, zeros_like};
 
@@ -43,17 +43,19 @@ pub fn vecdot(x: &Array, y: &Array, axis: isize) -> Array {
 
 #[track_caller]
 fn expect_ranks(name: &str, ranks: [usize; 2], operands: [&Array; 2]) {
-    let [x, y] = operands;
-    if x.rank() < ranks[0] || y.rank() < ranks[1] {
-        let message = format!(
-            "takes arrays of rank {} and {} and more, got {} and {}",
-            ranks[0],
-            ranks[1],
-            x.rank(),
-            y.rank()
-        );
-        trace::throw_operands(name, RuleError::shape(message), &operands);
-    }
+    Loc::caller().scope(|| {
+        let [x, y] = operands;
+        if x.rank() < ranks[0] || y.rank() < ranks[1] {
+            let message = format!(
+                "takes arrays of rank {} and {} and more, got {} and {}",
+                ranks[0],
+                ranks[1],
+                x.rank(),
+                y.rank()
+            );
+            trace::throw_operands(name, RuleError::shape(message), &operands);
+        }
+    })
 }
 
 /// Multiplies matrices by column vectors: `[…, m, n] × […, n] → […, m]`. The leading axes

@@ -3,11 +3,12 @@
 use super::partition_rules::TreeSharding;
 use super::per_argument::{PerArgument, PerLeaf};
 use crate::core::{
-    Array, Aval, Device, Error, Loc, Mesh, NamedSharding, OpErrorKind, Placement, Shape,
-    leaf_error, trace,
+    Array, Aval, DType, Device, Error, HostArray, IntoAval, Loc, Mesh, NamedSharding, OpErrorKind,
+    Placement, Shape, leaf_error, trace,
 };
 use crate::runtime::{self, array_from_shards, put_process_local, transfer};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild, rooted};
+use std::ops::Range;
 
 /// The target of [`device_put`]: a [`Device`], a [`NamedSharding`] for all leaves, or a
 /// [`TreeSharding`] with one for each.
@@ -200,6 +201,59 @@ pub fn make_array_from_process_local_data(
 ) -> Result<Array, Error> {
     let global = local.aval().with_shape(shape);
     put_process_local(&local.to_bytes()?, local.aval(), &global, sharding)
+}
+
+/// Creates a sharded array by calling `data` for each distinct shard on this process's devices,
+/// with the range of indices along each axis. `aval` is the global shape, or a pair of shape and
+/// dtype; the default dtype is `f32`. With several processes each process calls it with the same
+/// shape and sharding, and supplies its own shards.
+///
+/// # Errors
+/// [`Error::Op`] (shape) if the sharding does not divide the array, or `data` returns another shape
+/// or dtype than the shard's; the error of `data`; `Runtime`.
+///
+/// ```no_run
+/// use oxidax::core::HostArray;
+/// use oxidax::prelude::*;
+/// let rows = Mesh::new(devices()?, [("data", 8)])?.sharding(p!["data"])?;
+/// let x = make_array_from_callback(([16], DType::I32), &rows, |index| {
+///     let numbers: Vec<i32> = index[0].clone().map(|i| i as i32).collect();
+///     HostArray::from_slice(&numbers, [numbers.len()])
+/// })?;
+/// # let _ = x;
+/// # Ok::<(), Error>(())
+/// ```
+#[track_caller]
+pub fn make_array_from_callback(
+    aval: impl IntoAval,
+    sharding: &NamedSharding,
+    mut data: impl FnMut(&[Range<usize>]) -> Result<HostArray, Error>,
+) -> Result<Array, Error> {
+    let loc = Loc::caller();
+    let aval = aval.into_aval(DType::F32);
+    let expected = aval.with_shape(sharding.shard_shape(&aval.shape)?);
+    let mut distinct: Vec<(Vec<Range<usize>>, HostArray)> = Vec::new();
+    let mut numbers = Vec::new();
+    for (ordinal, device) in sharding.devices().iter().enumerate() {
+        if !device.is_local() {
+            continue;
+        }
+        let index = sharding.part(ordinal, &aval.shape);
+        let known = distinct.iter().position(|(other, _)| *other == index);
+        numbers.push(known.unwrap_or(distinct.len()));
+        if known.is_none() {
+            let shard = data(&index)?;
+            if !shard.aval().same_type(&expected) {
+                let message =
+                    format!("the data of shard {index:?} is {}, expected {expected}", shard.aval());
+                let function = "make_array_from_callback";
+                return Err(trace::op_error(OpErrorKind::Shape, function, message, loc));
+            }
+            distinct.push((index, shard));
+        }
+    }
+    let shards: Vec<&[u8]> = numbers.iter().map(|&n| distinct[n].1.as_bytes()).collect();
+    array_from_shards(&aval, sharding, &shards)
 }
 
 /// Runs `f` with this sharding for arrays copied from the host on this thread:

@@ -2,6 +2,10 @@
 
 use crate::core::{Array, Device, Error, Kind, NamedSharding, Placement};
 use crate::runtime::{self, CudaOptions, Shard, addressable_shards, placement_of};
+#[cfg(feature = "checkpoint")]
+use crate::runtime::{HostShard, host_shards};
+#[cfg(feature = "checkpoint")]
+use std::ops::Range;
 
 /// Returns the devices of all processes, ordered by id.
 ///
@@ -143,6 +147,22 @@ impl Array {
     pub fn addressable_shards(&self) -> Result<Vec<Shard>, Error> {
         match &self.kind {
             Kind::Concrete(buffer) => addressable_shards(buffer, self.aval()),
+            Kind::Traced { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// Copies the distinct shards on this process's devices whose indices `is_wanted` accepts to
+    /// the host: index ranges and bytes, in mesh order. A traced array has none.
+    ///
+    /// # Errors
+    /// `Runtime` if the computation of the array failed.
+    #[cfg(feature = "checkpoint")]
+    pub(crate) fn host_shards(
+        &self,
+        is_wanted: &dyn Fn(&[Range<usize>]) -> bool,
+    ) -> Result<Vec<HostShard>, Error> {
+        match &self.kind {
+            Kind::Concrete(buffer) => host_shards(buffer, self.aval(), is_wanted),
             Kind::Traced { .. } => Ok(Vec::new()),
         }
     }

@@ -20,6 +20,8 @@
 mod constraint;
 mod device_put;
 mod devices;
+mod host_local;
+mod make_mesh;
 mod partition_rules;
 mod per_argument;
 mod shard_map;
@@ -32,13 +34,15 @@ pub use crate::core::{
 pub use crate::runtime::{CudaAllocator, CudaOptions, Shard, Topology};
 pub use constraint::with_sharding_constraint;
 pub use device_put::{
-    PutTarget, device_put, device_put_replicated, device_put_sharded,
+    PutTarget, device_put, device_put_replicated, device_put_sharded, make_array_from_callback,
     make_array_from_process_local_data, with_default_sharding,
 };
 pub use devices::{
     default_device, devices, devices_of, local_devices, set_cpu_devices, set_cuda_options,
     with_default_device,
 };
+pub use host_local::{global_array_to_host_local_array, host_local_array_to_global_array};
+pub use make_mesh::make_mesh;
 pub use partition_rules::{PartitionRules, TreeSharding};
 pub use per_argument::{PerArgument, PerLeaf};
 pub(crate) use shard_map::MapRegion;

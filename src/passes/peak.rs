@@ -50,7 +50,8 @@ type Definition<'a> = (Var, Option<&'a Eqn>);
 /// Returns the peak of a program that starts with `live` in memory.
 fn peak_from<'a>(program: &'a Program, mut live: Vec<Definition<'a>>) -> Peak {
     let total = |live: &[Definition<'_>]| -> u64 {
-        live.iter().map(|&(var, _)| program.aval(var).bytes() as u64).sum()
+        let bytes = live.iter().map(|&(var, _)| program.aval(var).bytes() as u64);
+        bytes.fold(0, u64::saturating_add)
     };
     let usage = Usage::of(program);
     let mut peak = Peak { bytes: total(&live), values: Vec::new() };
@@ -60,7 +61,7 @@ fn peak_from<'a>(program: &'a Program, mut live: Vec<Definition<'a>>) -> Peak {
         let stored = eqn.results.iter().filter(|&&var| !usage.is_fused(program, eqn, var));
         live.extend(stored.map(|&var| (var, Some(eqn))));
         let held = peak_of_held_programs(eqn);
-        let bytes = total(&live) + held.bytes;
+        let bytes = total(&live).saturating_add(held.bytes);
         if bytes > peak.bytes {
             peak.bytes = bytes;
             at_peak.clone_from(&live);

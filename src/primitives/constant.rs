@@ -60,7 +60,7 @@ impl Primitive for Fill {
         Cost::movement(operands, results)
     }
     fn constant_bytes(&self) -> Option<Vec<u8>> {
-        let size: usize = self.shape.iter().product();
+        let size = Shape::new(&self.shape).size();
         let one = self.value.host_bytes(self.dtype)?;
         (size.checked_mul(one.len())? <= FROM_HOST).then(|| one.repeat(size))
     }
@@ -74,7 +74,7 @@ const FROM_HOST: usize = 64 << 10;
 #[track_caller]
 pub fn fill_of(value: Scalar, aval: &Aval) -> Array {
     // Outside of traces, small arrays are copied from the host, and compile nothing.
-    let is_large = || aval.size() * aval.dtype.host_bytes() > FROM_HOST;
+    let is_large = || aval.size().saturating_mul(aval.dtype.host_bytes()) > FROM_HOST;
     if trace::are_operands()
         && (trace::is_tracing() || is_large())
         && let Some(number) = operand(value, aval)

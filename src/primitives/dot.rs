@@ -4,7 +4,7 @@ use super::convert::convert_to;
 use super::rules::{arity, element_dtype, one_cotangent};
 use super::shape::transpose;
 use crate::core::{
-    Analysis, Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, Exemplar, JvpResult,
+    Analysis, Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, Exemplar, JvpResult, Loc,
     LowerCtx, LoweringTarget, Operand, Precision, Primitive, Registered, RuleError, RuleResult,
     Sample, SaveHint, Shape, ShardingRule, Spmd, Tangent, bind1, promote, trace,
 };
@@ -438,21 +438,24 @@ impl Analysis for DotGeneral {
 /// ```
 #[track_caller]
 pub fn dot_general(lhs: &Array, rhs: &Array, how: DotGeneral) -> Array {
-    let how = DotGeneral { precision: Precision::or_scoped(how.precision), ..how };
-    if how.preferred_element_type.is_some() || lhs.dtype() == rhs.dtype() {
-        return bind1(how, [lhs, rhs]);
-    }
-    match promote((lhs.dtype(), lhs.aval().weak), (rhs.dtype(), rhs.aval().weak)) {
-        Some((dtype, weak)) => {
-            bind1(how, [&convert_to(lhs, dtype, weak), &convert_to(rhs, dtype, weak)])
+    Loc::caller().scope(|| {
+        let how = DotGeneral { precision: Precision::or_scoped(how.precision), ..how };
+        if how.preferred_element_type.is_some() || lhs.dtype() == rhs.dtype() {
+            return bind1(how, [lhs, rhs]);
         }
-        None => {
-            let message = format!("{} and {} have no implicit promotion", lhs.dtype(), rhs.dtype());
-            let error = RuleError::dtype(message)
-                .help("set preferred_element_type, or convert one of them with `astype`");
-            trace::throw_operands("dot_general", error, &[lhs, rhs])
+        match promote((lhs.dtype(), lhs.aval().weak), (rhs.dtype(), rhs.aval().weak)) {
+            Some((dtype, weak)) => {
+                bind1(how, [&convert_to(lhs, dtype, weak), &convert_to(rhs, dtype, weak)])
+            }
+            None => {
+                let message =
+                    format!("{} and {} have no implicit promotion", lhs.dtype(), rhs.dtype());
+                let error = RuleError::dtype(message)
+                    .help("set preferred_element_type, or convert one of them with `astype`");
+                trace::throw_operands("dot_general", error, &[lhs, rhs])
+            }
         }
-    }
+    })
 }
 
 impl Registered for DotGeneral {

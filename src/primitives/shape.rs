@@ -4,7 +4,7 @@ use super::reduce::reduce_sum;
 use super::rules::{arity, batched, linear_jvp, move_axis, one_cotangent, resolve_axis};
 use crate::core::sharding_rule::reshaped;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx, Operand,
     Primitive, Registered, RuleError, RuleResult, Sample, Shape, ShardingRule, Spmd, Tangent,
     bind1, trace,
 };
@@ -130,16 +130,18 @@ pub fn broadcast_in_dim(
 /// Broadcasts `x` to `shape` by NumPy's rules: axes are aligned at the last, sizes are equal or 1.
 #[track_caller]
 pub fn broadcast_to(x: &Array, shape: impl Into<Shape>) -> Array {
-    let shape = shape.into();
-    if *x.shape() == shape {
-        return x.clone();
-    }
-    if x.rank() > shape.rank() || x.shape().broadcast(&shape).as_ref() != Some(&shape) {
-        let message = format!("{} does not broadcast to {shape}", x.shape());
-        trace::throw_operands("broadcast_to", RuleError::shape(message), &[x]);
-    }
-    let dimensions: Vec<usize> = (shape.rank() - x.rank()..shape.rank()).collect();
-    broadcast_in_dim(x, shape, &dimensions)
+    Loc::caller().scope(|| {
+        let shape = shape.into();
+        if *x.shape() == shape {
+            return x.clone();
+        }
+        if x.rank() > shape.rank() || x.shape().broadcast(&shape).as_ref() != Some(&shape) {
+            let message = format!("{} does not broadcast to {shape}", x.shape());
+            trace::throw_operands("broadcast_to", RuleError::shape(message), &[x]);
+        }
+        let dimensions: Vec<usize> = (shape.rank() - x.rank()..shape.rank()).collect();
+        broadcast_in_dim(x, shape, &dimensions)
+    })
 }
 
 impl Registered for BroadcastInDim {

@@ -7,7 +7,7 @@ use super::permutation::{axis_of, raw_permuted};
 use super::randint::raw_indices;
 use super::sampler::{draw, expect_float};
 use super::uniform::raw_unit;
-use crate::core::{Array, DType, RuleError, Scalar, Shape, throw_operands};
+use crate::core::{Array, DType, Loc, RuleError, Scalar, Shape, throw_operands};
 use crate::ops::{searchsorted, take};
 use crate::primitives::{
     ArrayLike, Like, add, argmax, broadcast_to, cumsum, inexact, iota, log, moveaxis, mul, reshape,
@@ -223,35 +223,37 @@ pub fn categorical(key: Key, logits: &Array) -> Array {
 /// ```
 #[track_caller]
 pub fn categorical_with(key: Key, logits: &Array, options: CategoricalOptions) -> Array {
-    const NAME: &str = "categorical";
-    let CategoricalOptions { axis, shape, replace, mode } = options;
-    let axis = axis_of(NAME, logits, axis);
-    expect_float(NAME, logits.dtype());
-    let batch = logits.shape().remove(axis);
-    let shape = match shape {
-        Some(shape) => batch_shape(NAME, Some(shape), std::slice::from_ref(&batch), &[logits]),
-        None => batch.clone(),
-    };
-    let (draws, rest) = shape.split_at(shape.rank() - batch.rank());
-    let n = logits.shape()[axis];
-    let words = key.words(NAME);
-    if !replace {
-        let count = draws.iter().product();
-        if count > n || *rest != *batch {
-            let message = format!("cannot draw {shape} of {n} classes without replacement");
-            let error = RuleError::shape(format!("{message}, from distributions {batch}"));
-            throw_operands(NAME, error, &[logits]);
+    Loc::caller().scope(|| {
+        const NAME: &str = "categorical";
+        let CategoricalOptions { axis, shape, replace, mode } = options;
+        let axis = axis_of(NAME, logits, axis);
+        expect_float(NAME, logits.dtype());
+        let batch = logits.shape().remove(axis);
+        let shape = match shape {
+            Some(shape) => batch_shape(NAME, Some(shape), std::slice::from_ref(&batch), &[logits]),
+            None => batch.clone(),
+        };
+        let (draws, rest) = shape.split_at(shape.rank() - batch.rank());
+        let n = logits.shape()[axis];
+        let words = key.words(NAME);
+        if !replace {
+            let count = draws.iter().product();
+            if count > n || *rest != *batch {
+                let message = format!("cannot draw {shape} of {n} classes without replacement");
+                let error = RuleError::shape(format!("{message}, from distributions {batch}"));
+                throw_operands(NAME, error, &[logits]);
+            }
+            return draw(|| {
+                let noisy = add(logits, raw_gumbel(&words, logits.shape(), logits.dtype(), mode));
+                let classes = top_k(&moveaxis(&noisy, axis as isize, -1), count, -1).1;
+                reshape(&moveaxis(&classes, -1, 0), &shape)
+            });
         }
-        return draw(|| {
-            let noisy = add(logits, raw_gumbel(&words, logits.shape(), logits.dtype(), mode));
-            let classes = top_k(&moveaxis(&noisy, axis as isize, -1), count, -1).1;
-            reshape(&moveaxis(&classes, -1, 0), &shape)
-        });
-    }
-    let from_end = logits.rank() - axis;
-    let noise_shape = shape.insert(shape.rank() + 1 - from_end, n);
-    draw(|| {
-        let noise = raw_gumbel(&words, &noise_shape, logits.dtype(), mode);
-        argmax(&add(noise, broadcast_to(logits, &noise_shape)), -(from_end as isize))
+        let from_end = logits.rank() - axis;
+        let noise_shape = shape.insert(shape.rank() + 1 - from_end, n);
+        draw(|| {
+            let noise = raw_gumbel(&words, &noise_shape, logits.dtype(), mode);
+            argmax(&add(noise, broadcast_to(logits, &noise_shape)), -(from_end as isize))
+        })
     })
 }

@@ -4,7 +4,7 @@ use super::key::Key;
 use super::normal::{raw_any_normal, raw_normal};
 use super::parameters::{SampleShape, batch_shape, expect_castable};
 use super::sampler::{cast, draw, expect_float};
-use crate::core::{Array, Aval, DType, IntoAval, RuleError, Shape, throw_operands};
+use crate::core::{Array, Aval, DType, IntoAval, Loc, RuleError, Shape, throw_operands};
 use crate::ops::{DiagonalOptions, diagonal_with, einsum, linalg, result_type};
 use crate::primitives::{ArrayLike, add, inexact, mul, sign, sqrt};
 
@@ -62,39 +62,43 @@ pub fn multivariate_normal_with(
     cov: &Array,
     options: MultivariateNormalOptions,
 ) -> Array {
-    let (shape, dtype) = shape.shape_and_dtype(DType::F32);
-    const NAME: &str = "multivariate_normal";
-    expect_float(NAME, dtype);
-    let n = mean.shape().last().copied().unwrap_or(0);
-    if mean.rank() == 0 || cov.rank() < 2 || cov.shape()[cov.rank() - 2..] != [n, n] {
-        let message = format!(
-            "needs a mean […, n] and a covariance […, n, n], got {} and {}",
-            mean.aval(),
-            cov.aval()
-        );
-        throw_operands(NAME, RuleError::shape(message), &[mean, cov]);
-    }
-    expect_castable(NAME, dtype, &[mean.clone(), cov.clone()]);
-    let batches =
-        [Shape::new(&mean.shape()[..mean.rank() - 1]), Shape::new(&cov.shape()[..cov.rank() - 2])];
-    let shape = batch_shape(NAME, shape, &batches, &[mean, cov]);
-    let (shape, words) = (shape.insert(shape.rank(), n), key.words(NAME));
-    draw(|| {
-        let joint = result_type([mean.like(), cov.like()]);
-        let [mean, cov] = [mean, cov].map(|x| inexact(&cast(x, joint)));
-        let factor = match options.method {
-            CovarianceRoot::Cholesky => linalg::cholesky(&cov),
-            CovarianceRoot::Eigh => {
-                let eigh = linalg::eigh(&cov);
-                mul(eigh.eigenvectors, sqrt(&eigh.eigenvalues).expand_dims(-2))
-            }
-            CovarianceRoot::Svd => {
-                let svd = linalg::svd(&cov);
-                mul(svd.u, sqrt(&svd.s).expand_dims(-2))
-            }
-        };
-        let normal = raw_normal(&words, &shape, dtype);
-        add(mean, einsum("...ij,...j->...i", [&factor, &normal]))
+    Loc::caller().scope(|| {
+        let (shape, dtype) = shape.shape_and_dtype(DType::F32);
+        const NAME: &str = "multivariate_normal";
+        expect_float(NAME, dtype);
+        let n = mean.shape().last().copied().unwrap_or(0);
+        if mean.rank() == 0 || cov.rank() < 2 || cov.shape()[cov.rank() - 2..] != [n, n] {
+            let message = format!(
+                "needs a mean […, n] and a covariance […, n, n], got {} and {}",
+                mean.aval(),
+                cov.aval()
+            );
+            throw_operands(NAME, RuleError::shape(message), &[mean, cov]);
+        }
+        expect_castable(NAME, dtype, &[mean.clone(), cov.clone()]);
+        let batches = [
+            Shape::new(&mean.shape()[..mean.rank() - 1]),
+            Shape::new(&cov.shape()[..cov.rank() - 2]),
+        ];
+        let shape = batch_shape(NAME, shape, &batches, &[mean, cov]);
+        let (shape, words) = (shape.insert(shape.rank(), n), key.words(NAME));
+        draw(|| {
+            let joint = result_type([mean.like(), cov.like()]);
+            let [mean, cov] = [mean, cov].map(|x| inexact(&cast(x, joint)));
+            let factor = match options.method {
+                CovarianceRoot::Cholesky => linalg::cholesky(&cov),
+                CovarianceRoot::Eigh => {
+                    let eigh = linalg::eigh(&cov);
+                    mul(eigh.eigenvectors, sqrt(&eigh.eigenvalues).expand_dims(-2))
+                }
+                CovarianceRoot::Svd => {
+                    let svd = linalg::svd(&cov);
+                    mul(svd.u, sqrt(&svd.s).expand_dims(-2))
+                }
+            };
+            let normal = raw_normal(&words, &shape, dtype);
+            add(mean, einsum("...ij,...j->...i", [&factor, &normal]))
+        })
     })
 }
 

@@ -139,10 +139,12 @@ pub(super) fn cast(x: &Array, dtype: DType) -> Array {
 /// Throws unless `dtype` is supported by samplers of integers.
 #[track_caller]
 pub(super) fn expect_integer(name: &str, dtype: DType) {
-    if !dtype.is_integer() || dtype.bits() < 8 {
-        let message = format!("draws integers of 8, 16, 32 or 64 bits, not {dtype}");
-        throw_operands(name, RuleError::dtype(message), &[]);
-    }
+    Loc::caller().scope(|| {
+        if !dtype.is_integer() || dtype.bits() < 8 {
+            let message = format!("draws integers of 8, 16, 32 or 64 bits, not {dtype}");
+            throw_operands(name, RuleError::dtype(message), &[]);
+        }
+    })
 }
 
 /// Throws unless `dtype` is supported by samplers of floats.

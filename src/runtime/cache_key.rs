@@ -64,8 +64,6 @@ impl CacheKeyPrefix {
         key.part("platform version", client.platform_version().as_bytes());
         key.part("options", format!("{:?}", self.options).as_bytes());
         key.part("variables", format!("{:?}", self.variables).as_bytes());
-        let (index, count) = (super::process_index(), super::process_count());
-        key.part("process", format!("{index} of {count}").as_bytes());
         for device in client.devices() {
             let (id, process) = (device.id(), device.process_index());
             let facts = device.attributes().unwrap_or_default();

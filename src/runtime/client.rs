@@ -3,8 +3,9 @@
 use super::cache_key::CacheKeyPrefix;
 use super::config::{CompilerVariables, RuntimeConfig};
 use super::cuda::{self, CudaOptions};
+use super::memory_report::{REMEDIES, explain, means_out_of_memory};
 use crate::core::host_function::take_failure;
-use crate::core::{DeviceId, Error};
+use crate::core::{DeviceId, Error, Loc};
 use oxidax_pjrt::{Client, Code, NamedValue, PjrtDevice, Plugin};
 use oxidax_plugin::{Config, Platform, Request, Stderr, devices, find_usable};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -143,6 +144,8 @@ fn create() -> Result<Runtime, Error> {
     let all = client.devices();
     let described = all.iter().map(|device| {
         let local = device.is_addressable();
+        let attributes = device.attributes().unwrap_or_default();
+        let (coordinates, core) = location(&attributes);
         crate::core::Device::new(
             device.id(),
             device.process_index(),
@@ -150,7 +153,8 @@ fn create() -> Result<Runtime, Error> {
             device.kind(),
             local,
         )
-        .in_slice(slice_index(&device.attributes().unwrap_or_default()))
+        .in_slice(slice_index(&attributes))
+        .at(coordinates, core)
     });
     let devices = described.collect();
     Ok(Runtime { client, local, devices, platform, cache_key })
@@ -188,18 +192,40 @@ pub(super) fn slice_index(attributes: &[NamedValue]) -> i64 {
     }
 }
 
+/// Returns the coordinates of a TPU's chip in its slice, empty if the attributes do not contain
+/// them, and the index of the device on the chip.
+pub(super) fn location(attributes: &[NamedValue]) -> (Vec<i64>, i64) {
+    let (mut coordinates, mut core) = (Vec::new(), 0);
+    for attribute in attributes {
+        match (attribute.name.as_str(), &attribute.value) {
+            ("coords", oxidax_pjrt::PjrtValue::Int64List(list)) => coordinates.clone_from(list),
+            ("core_on_chip", oxidax_pjrt::PjrtValue::Int64(index)) => core = *index,
+            _ => {}
+        }
+    }
+    (coordinates, core)
+}
+
 /// Converts an error of PJRT; `doing` names the activity that failed.
 pub(super) fn runtime_error(doing: impl Into<String>, error: &oxidax_pjrt::Error) -> Error {
     if let Some(failure) = take_failure(&error.to_string()) {
         return failure;
     }
-    let out_of_memory = error.code() == Some(Code::ResourceExhausted);
-    let help = "the device is out of memory: use a smaller batch, and pass arguments by value that \
-                are not needed afterwards";
+    let text = error.to_string();
+    let code = match means_out_of_memory(&text) {
+        true => Some(Code::ResourceExhausted),
+        false => error.code(),
+    };
+    let out_of_memory = code == Some(Code::ResourceExhausted);
+    let help = format!("the device is out of memory: {REMEDIES}");
     Error::Runtime {
         doing: doing.into(),
-        code: error.code().map(|code| code.to_string()),
-        message: error.to_string(),
-        help: out_of_memory.then(|| help.to_string()),
+        code: code.map(|code| code.to_string()),
+        message: match explain(&text) {
+            Some(reason) => format!("{reason}: {text}"),
+            None => text,
+        },
+        loc: Loc::UNKNOWN,
+        help: out_of_memory.then_some(help),
     }
 }

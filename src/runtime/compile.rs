@@ -9,7 +9,7 @@ use super::executable::{Executable, OutputPlacement};
 use super::hlo_sharding::from_hlo_sharding;
 use super::lowering_target::lowering_target;
 use super::placement::default_device;
-use crate::core::{Aval, DeviceId, Effects, Error, Mesh, NamedSharding, Placement, Program};
+use crate::core::{Aval, DeviceId, Effects, Error, Loc, Mesh, NamedSharding, Placement, Program};
 use crate::passes::{self, LowerOptions, Plan, StableHloModule};
 use oxidax_pjrt::{CompileOptions, ExecutableSignature, LoadedExecutable};
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ impl Executable {
         let runtime = runtime()?;
         if runtime.platform == "tpu" && module.transfers_to_host {
             let message = format!("{name}: callbacks from a TPU to the host do not run yet");
-            return Err(Error::Compile { message, dump: None });
+            return Err(Error::Compile { message, dump: None, loc: Loc::UNKNOWN });
         }
         refuse_absent(name, plan)?;
         let committed = plan.target.is_some();
@@ -81,6 +81,7 @@ impl Executable {
                 .map_err(|error| Error::Compile {
                     message: format!("{name}: {error}"),
                     dump: dump(program, &module.text),
+                    loc: Loc::UNKNOWN,
                 })?,
         };
         Ok(Executable {
@@ -106,6 +107,7 @@ fn refuse_absent(name: &str, plan: &Plan) -> Result<(), Error> {
                  `Mesh::new` takes the devices that `devices()` lists"
             ),
             dump: None,
+            loc: Loc::UNKNOWN,
         }),
         _ => Ok(()),
     }
@@ -184,20 +186,30 @@ fn compile_or_load(
     signature: ExecutableSignature,
     target: &Placement,
 ) -> oxidax_pjrt::Result<(LoadedExecutable, bool)> {
-    let (options, is_local) = match target {
-        Placement::Device(id) => (device_options(runtime, *id), true),
+    let (options, processes) = match target {
+        Placement::Device(id) => (device_options(runtime, *id), Vec::new()),
         Placement::Mesh(sharding) => {
             let mesh = sharding.mesh();
-            (mesh_options(&runtime.platform, mesh), mesh.is_local())
+            (mesh_options(&runtime.platform, mesh), processes_of(mesh))
         }
     };
-    // The compilers of a program over several processes communicate. If one process loaded the
-    // program from its cache, the others would wait for it forever.
-    let cacheable = is_local && !module.calls_host;
+    let cacheable = !module.calls_host;
     disk_cache::compile_or_load(
         runtime,
-        Request { name, text: &module.text, options, signature, cacheable },
+        Request { name, text: &module.text, options, signature, cacheable, processes },
     )
+}
+
+/// Returns the processes with devices of a mesh, sorted. Empty if there is only this one.
+fn processes_of(mesh: &Mesh) -> Vec<u32> {
+    if mesh.is_local() {
+        return Vec::new();
+    }
+    let indices = mesh.devices().iter().map(|device| device.process_index());
+    let mut indices: Vec<u32> = indices.map(|index| index.try_into().unwrap_or(0)).collect();
+    indices.sort_unstable();
+    indices.dedup();
+    indices
 }
 
 /// Writes the text of a program that failed to compile to a file; `None` if that fails.
@@ -211,6 +223,19 @@ pub(super) fn dump(program: &Program, text: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
     use crate::runtime::disable_most_optimizations;
+
+    #[test]
+    fn processes_of_meshes_are_listed_once() {
+        use crate::core::Device;
+        let of = |owners: [i32; 4], this: i32| {
+            let device = |(id, owner): (i32, i32)| Device::new(id, owner, "tpu", "", owner == this);
+            let devices: Vec<Device> = (0..4).zip(owners).map(device).collect();
+            processes_of(&Mesh::new(devices, [("data", 4)]).expect("a mesh"))
+        };
+        assert_eq!(of([2, 0, 2, 0], 0), [0, 2]);
+        assert_eq!(of([1, 1, 1, 1], 0), [1]);
+        assert_eq!(of([1; 4], 1), [0; 0]);
+    }
 
     #[test]
     fn optimization_level_is_set_for_cpus_and_gpus() {

@@ -1,11 +1,8 @@
 //! Errors of the compiler, and the report on programs that exceed a device's memory.
 
 use super::compile::dump;
-use crate::core::{Aval, Error, Loc, Program, units};
-use crate::passes;
-
-/// Number of the largest values that are listed.
-const LISTED: usize = 8;
+use super::memory_report::{REMEDIES, largest_values};
+use crate::core::{Error, Loc, Program, units};
 
 /// Converts a compiler error for the function `name`. If the program exceeds the device's memory,
 /// the message says by how much, lists the largest values and suggests remedies.
@@ -19,9 +16,12 @@ pub(super) fn compile_error(
     match sizes(&message) {
         Some((needed, available)) => {
             let message = too_large_message(name, (needed, available), program, devices);
-            Error::TooLarge { message, needed, available, dump }
+            Error::TooLarge { message, needed, available, dump, loc: Loc::UNKNOWN }
         }
-        None => Error::Compile { message: format!("{name}: {message}"), dump },
+        None => {
+            let message = format!("{name}: {message}");
+            Error::Compile { message, dump, loc: Loc::UNKNOWN }
+        }
     }
 }
 
@@ -45,48 +45,9 @@ fn too_large_message(
         units::size(available),
         units::size(over)
     )];
-    let all = if devices > 1 { ", of all devices together" } else { "" };
-    lines.push(format!("  at its peak the program holds{all}:"));
-    let groups = groups(program);
-    for (count, aval, primitive, loc) in groups.iter().take(LISTED) {
-        let location = loc.get().map(|location| format!("  at {location}"));
-        let times = if *count > 1 { format!("{count} × ") } else { String::new() };
-        let bytes = units::size(*count as u64 * aval.bytes() as u64);
-        lines.push(format!(
-            "    {bytes:>10}  {times}{aval}  {primitive}{}",
-            location.unwrap_or_default()
-        ));
-    }
-    if let Some(others @ [_, ..]) = groups.get(LISTED..) {
-        let bytes: usize = others.iter().map(|(count, aval, ..)| count * aval.bytes()).sum();
-        lines.push(format!("    {:>10}  in {} others", units::size(bytes as u64), others.len()));
-    }
-    lines.push(
-        "  help: use a smaller batch, `bf16`, or `remat` around each layer, which recomputes what \
-         the derivative needs; shard parameters and optimizer state over more devices; pass arguments \
-         by value that are not needed afterwards"
-            .into(),
-    );
+    lines.extend(largest_values(program, devices));
+    lines.push(format!("  help: {REMEDIES}"));
     lines.join("\n")
-}
-
-type Group = (usize, Aval, &'static str, Loc);
-
-/// Returns the values in memory at the peak, equal ones grouped, the largest total first.
-fn groups(program: &Program) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    for live in passes::peak(program).values {
-        let produced_by = live.produced_by.unwrap_or("argument");
-        let equal = groups.iter_mut().find(|(_, aval, primitive, loc)| {
-            *aval == live.aval && *primitive == produced_by && *loc == live.loc
-        });
-        match equal {
-            Some((count, ..)) => *count += 1,
-            None => groups.push((1, live.aval, produced_by, live.loc)),
-        }
-    }
-    groups.sort_by_key(|(count, aval, ..)| std::cmp::Reverse(count * aval.bytes()));
-    groups
 }
 
 /// Parses a size as compilers write it, `15.75G`, to bytes.

@@ -87,13 +87,17 @@ impl CompilerVariables {
 /// Returns the environment variables that describe the processes of a program.
 #[cfg(feature = "distributed")]
 pub(crate) fn cluster_variables() -> std::collections::BTreeMap<String, String> {
-    const NAMES: [&str; 19] = [
+    const NAMES: [&str; 24] = [
+        "GCE_METADATA_HOST",
         "HOSTNAME",
         "JOB_COMPLETION_INDEX",
         "KUBERNETES_SERVICE_HOST",
         "MEGASCALE_COORDINATOR_ADDRESS",
         "MEGASCALE_NUM_SLICES",
         "MEGASCALE_SLICE_ID",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_MCA_orte_hnp_uri",
         "OXIDAX_COORDINATOR",
         "OXIDAX_PROCESSES",
         "OXIDAX_PROCESS_ID",
@@ -105,12 +109,20 @@ pub(crate) fn cluster_variables() -> std::collections::BTreeMap<String, String> 
         "SLURM_STEP_ID",
         "SLURM_STEP_NODELIST",
         "TPU_PROCESS_ADDRESSES",
+        "TPU_SKIP_MDS_QUERY",
         "TPU_WORKER_HOSTNAMES",
         "TPU_WORKER_ID",
     ];
     let set = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
     // Schedulers set variables that do not apply to the empty string.
     NAMES.iter().filter_map(|name| set(name)).filter(|(_, text)| !text.is_empty()).collect()
+}
+
+/// Returns true if the host has TPU chips, without loading a plugin.
+#[cfg(feature = "distributed")]
+pub(crate) fn host_has_tpu() -> bool {
+    let config = oxidax_plugin::Config::from_env();
+    config.is_ok_and(|config| oxidax_plugin::devices::TpuHost::detect(&config).is_some())
 }
 
 #[cfg(test)]

@@ -10,6 +10,12 @@ use oxidax_pjrt::{CompileOptions, ExecutableSignature, LoadedExecutable, PjrtPro
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
+#[cfg(feature = "distributed")]
+use {
+    super::processes::voters,
+    super::shared_programs::{Participant, SharedProgram, VotesFailed, load_or_compile},
+    oxidax_cache::CacheKeyBuilder,
+};
 
 const TARGET: &str = "oxidax::cache";
 
@@ -21,6 +27,8 @@ pub(super) struct Request<'a> {
     pub(super) signature: ExecutableSignature,
     /// True if the compiled program may be stored.
     pub(super) cacheable: bool,
+    /// The processes with devices of the program, sorted, if they are several.
+    pub(super) processes: Vec<u32>,
 }
 
 /// The current settings, and the store that they open.
@@ -177,6 +185,14 @@ impl Disk {
     fn key(&self, runtime: &Runtime, store: &Store, request: &Request<'_>) -> Option<CacheKey> {
         let start = runtime.cache_key.builder(&runtime.client, store);
         let mut key = start.inspect_err(|error| self.warn(error)).ok()?;
+        let count = super::process_count();
+        let of = match &request.processes[..] {
+            // Programs of one process are for its own devices.
+            [] => format!("{} of {count}", super::process_index()),
+            // The processes of a program load what one of them has stored.
+            several => format!("{several:?} of {count}"),
+        };
+        key.part("process", of.as_bytes());
         key.part("compile options", &request.options.encode().ok()?);
         // Source locations only change what profiles show.
         key.pieces("program", without_locations(request.text).map(str::as_bytes));
@@ -267,13 +283,13 @@ pub(super) fn compile_or_load(
     runtime: &Runtime,
     request: Request<'_>,
 ) -> oxidax_pjrt::Result<(LoadedExecutable, bool)> {
-    let compile = |request: &Request<'_>| {
-        let program = PjrtProgram::mlir(request.text)?;
-        let signature = request.signature.clone();
-        runtime.client.compile_with_signature(&program, &request.options, signature)
-    };
+    #[cfg(feature = "distributed")]
+    if request.cacheable && !request.processes.is_empty() {
+        return compile_or_load_together(runtime, &request);
+    }
+    let compile = |request: &Request<'_>| compile(runtime, request);
     // Invalid variables were reported when the client was created.
-    let disk = disk().ok().filter(|_| request.cacheable);
+    let disk = disk().ok().filter(|_| request.cacheable && request.processes.is_empty());
     let Some((disk, store)) = disk.as_ref().and_then(|disk| Some((disk, disk.store.as_ref()?)))
     else {
         return Ok((compile(&request)?, false));
@@ -297,4 +313,100 @@ pub(super) fn compile_or_load(
         add_time(&COUNTERS.overhead_nanos, start.elapsed());
     }
     Ok((compiled, false))
+}
+
+fn compile(runtime: &Runtime, request: &Request<'_>) -> oxidax_pjrt::Result<LoadedExecutable> {
+    let program = PjrtProgram::mlir(request.text)?;
+    let signature = request.signature.clone();
+    runtime.client.compile_with_signature(&program, &request.options, signature)
+}
+
+/// A program over the devices of several processes, and this process's cache.
+#[cfg(feature = "distributed")]
+struct ProgramOfProcesses<'a> {
+    runtime: &'a Runtime,
+    request: &'a Request<'a>,
+    disk: Option<Arc<Disk>>,
+    key: Option<CacheKey>,
+    compile_time: Duration,
+}
+
+#[cfg(feature = "distributed")]
+impl ProgramOfProcesses<'_> {
+    fn store_and_key(&self) -> Option<(&Disk, &Store, &CacheKey)> {
+        let disk = self.disk.as_ref()?;
+        Some((disk, disk.store.as_ref()?, self.key.as_ref()?))
+    }
+}
+
+#[cfg(feature = "distributed")]
+impl SharedProgram for ProgramOfProcesses<'_> {
+    type Loaded = LoadedExecutable;
+    type Failure = oxidax_pjrt::Error;
+
+    fn load(&mut self) -> Option<LoadedExecutable> {
+        let (disk, store, key) = self.store_and_key()?;
+        disk.find(self.runtime, store, key, self.request, Instant::now())
+    }
+
+    fn compile(&mut self) -> oxidax_pjrt::Result<LoadedExecutable> {
+        add(&COUNTERS.misses, u64::from(self.key.is_some()));
+        let start = Instant::now();
+        let compiled = compile(self.runtime, self.request)?;
+        self.compile_time = start.elapsed();
+        Ok(compiled)
+    }
+
+    fn store(&mut self, compiled: &LoadedExecutable) {
+        let Some((disk, store, key)) = self.store_and_key() else { return };
+        if self.compile_time < store.settings().min_compile {
+            return;
+        }
+        let start = Instant::now();
+        let about = About {
+            name: self.request.name.to_owned(),
+            platform: self.runtime.platform.clone(),
+            compile_time: self.compile_time,
+        };
+        disk.store_program(store, key, compiled, &about);
+        add_time(&COUNTERS.overhead_nanos, start.elapsed());
+    }
+}
+
+/// Loads or compiles a program together with the other processes that run it.
+#[cfg(feature = "distributed")]
+fn compile_or_load_together(
+    runtime: &Runtime,
+    request: &Request<'_>,
+) -> oxidax_pjrt::Result<(LoadedExecutable, bool)> {
+    static FAILED: VotesFailed = VotesFailed::new();
+    let Some(voters) = voters(&request.processes) else {
+        return Ok((compile(runtime, request)?, false));
+    };
+    let disk = disk().ok();
+    let store = disk.as_ref().and_then(|disk| disk.store.as_ref());
+    let key = disk.as_ref().zip(store).and_then(|(disk, store)| disk.key(runtime, store, request));
+    let folder = store.and_then(|store| {
+        let identity = store.identity();
+        identity.inspect_err(|error| disk.iter().for_each(|disk| disk.warn(error))).ok()
+    });
+    let cache = key.as_ref().map(CacheKey::to_string).zip(folder);
+    // Equal in all processes, also if their plugins or settings differ.
+    let mut topic = CacheKeyBuilder::new();
+    topic.part("compile options", &request.options.encode().unwrap_or_default());
+    topic.pieces("program", without_locations(request.text).map(str::as_bytes));
+    let participant = Participant {
+        index: super::process_index() as u32,
+        members: &request.processes,
+        topic: &format!("program {}", topic.finish()),
+        cache,
+    };
+    let mut program = ProgramOfProcesses {
+        runtime,
+        request,
+        disk: disk.clone(),
+        key,
+        compile_time: Duration::ZERO,
+    };
+    load_or_compile(&participant, &voters, &FAILED, &mut program)
 }

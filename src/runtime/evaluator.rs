@@ -3,6 +3,7 @@
 use super::compile_scope::CompileScope;
 use super::device_buffer::concrete;
 use super::executable::Executable;
+use super::memory_report::{HeldValues, is_out_of_memory};
 use super::placement::{committed_placement, default_device, is_committed};
 use super::recompiles::Recompiles;
 use super::scratch::{NonDonatable, Scratch};
@@ -173,8 +174,12 @@ impl Backend for Evaluator {
         loc: Loc,
     ) -> Result<Vec<Array>, Error> {
         let outputs = match (primitive.constant_bytes(), &results[..]) {
-            (Some(bytes), [result]) => vec![put_on_default_device(&bytes, result)?],
-            _ => self.apply_compiled(primitive, operands, results, loc)?,
+            (Some(bytes), [result]) => {
+                vec![put_on_default_device(&bytes, result).map_err(|error| error.at(loc))?]
+            }
+            _ => self
+                .apply_compiled(primitive, operands, results, loc)
+                .map_err(|error| error.at(loc))?,
         };
         let Some(check) = nan_check() else { return Ok(outputs) };
         let Some(value) = introduced(check, operands, &outputs)? else { return Ok(outputs) };
@@ -200,7 +205,8 @@ impl Backend for Evaluator {
                 Executable::compile(program, "staged", &plan)
             },
         )?;
-        let outputs = execute(executable.value(), arguments.iter(), || program.avals_in())?;
+        let outputs = execute(executable.value(), arguments.iter(), || program.avals_in());
+        let outputs = outputs.map_err(|error| with_values(error, executable.value(), program))?;
         locate_nan(program, arguments, &outputs)?;
         Ok(outputs)
     }
@@ -232,14 +238,27 @@ impl Evaluator {
             operands: operands.iter().map(|operand| operand.aval().clone()).collect(),
             placements: placements.clone(),
         };
+        let program = |key: &OperationKey| single_operation(key, results.clone(), loc);
         let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
-            let program = single_operation(key, results, loc);
+            let program = program(key);
             self.recompiles.note(&program, loc);
             let plan = key.placements.plan(primitive.name(), &program)?;
             Executable::compile(&program, primitive.name(), &plan)
         })?;
         let avals = || operands.iter().map(|operand| operand.aval().clone()).collect();
-        execute(operation.value(), operands.iter().copied(), avals)
+        let outputs = execute(operation.value(), operands.iter().copied(), avals);
+        outputs.map_err(|error| {
+            let program = program(operation.key());
+            with_values(error, operation.value(), &program)
+        })
+    }
+}
+
+/// Adds the largest values of `program` to an error of exhausted memory.
+fn with_values(error: Error, executable: &Executable, program: &Program) -> Error {
+    match is_out_of_memory(&error) {
+        true => executable.with_memory_report(error, HeldValues::Program(program)),
+        false => error,
     }
 }
 

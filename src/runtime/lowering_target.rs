@@ -1,12 +1,18 @@
 //! Targets of lowering, with the workarounds that plugins need.
 
-use crate::core::{Aval, LoweringTarget, RuleError, RuleResult};
+use super::memory_report::REMEDIES;
+use crate::core::{Aval, LoweringTarget, RuleError, RuleResult, units};
+
+/// Arrays of CPU programs have fewer bytes than this. XLA's CPU compiler (C API 0.115) divides an
+/// elementwise loop into tasks by its cost, and with 2^37 bytes of an expensive operation ends the
+/// process on a division by zero.
+const MAX_CPU_BYTES: u64 = 1 << 36;
 
 /// Returns the target of modules for `platform`. Modules for CPUs run on this host's processor.
 pub(crate) fn lowering_target(platform: &str) -> LoweringTarget<'_> {
     let target = LoweringTarget::from(platform);
     match platform {
-        "cpu" => target.with_bf16_products(host_multiplies_bf16()),
+        "cpu" => target.with_bf16_products(host_multiplies_bf16()).with_check(refuse_huge_on_cpu),
         "tpu" => target.with_check(refuse_two_bits),
         _ => target,
     }
@@ -20,6 +26,23 @@ fn host_multiplies_bf16() -> bool {
     #[cfg(not(target_arch = "x86_64"))]
     let has_instructions = true;
     has_instructions
+}
+
+/// Refuses operations on arrays for which XLA's CPU compiler ends the process.
+fn refuse_huge_on_cpu(operation: &str, avals: &[&Aval]) -> RuleResult<()> {
+    // Elements narrower than a byte take a whole one on CPUs.
+    let bytes = |aval: &Aval| (aval.size() as u64).saturating_mul(aval.dtype.host_bytes() as u64);
+    match avals.iter().find(|aval| bytes(aval) >= MAX_CPU_BYTES) {
+        Some(aval) => {
+            let (size, limit) = (units::size(bytes(aval)), units::size(MAX_CPU_BYTES));
+            let message = format!(
+                "{operation}: out of memory: {aval} takes {size}, and XLA's CPU compiler takes \
+                 arrays below {limit}"
+            );
+            Err(RuleError::shape(message).help(REMEDIES))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses operations on two-bit elements, on some of which libtpu (0.0.51) aborts the process.

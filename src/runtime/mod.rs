@@ -19,13 +19,17 @@ mod disk_cache;
 mod evaluator;
 mod executable;
 mod hlo_sharding;
+mod host_blocks;
 mod lowering_target;
+mod memory_report;
 mod placement;
 mod processes;
 mod recompiles;
 mod scratch;
 mod serialized;
 mod sharded_buffer;
+#[cfg(feature = "distributed")]
+mod shared_programs;
 mod topology;
 mod topology_executable;
 mod transfer;
@@ -36,7 +40,7 @@ pub(crate) use compile_scope::CompileScope;
 pub use compile_scope::disable_most_optimizations;
 pub use compiler_report::{CompilerReport, MemoryAnalysis};
 #[cfg(feature = "distributed")]
-pub(crate) use config::cluster_variables;
+pub(crate) use config::{cluster_variables, host_has_tpu};
 pub use cuda::{CudaAllocator, CudaOptions};
 pub(crate) use device_buffer::{any_deleted, is_deleted};
 pub use disk_cache::DiskCacheStats;
@@ -48,6 +52,7 @@ pub(crate) use evaluator::{
 };
 pub(crate) use executable::Executable;
 pub(crate) use lowering_target::lowering_target;
+pub(crate) use memory_report::{HeldValues, is_out_of_memory};
 pub use oxidax_cache::Settings;
 pub(crate) use placement::{
     committed_placement, default_device, device_by_id, devices, placement_of, platform,
@@ -60,6 +65,15 @@ pub(crate) use scratch::{NonDonatable, Scratch};
 pub(crate) use serialized::{ProgramHeader, SerializedProgram, digest};
 pub use sharded_buffer::Shard;
 pub(crate) use sharded_buffer::addressable_shards;
+#[cfg(feature = "checkpoint")]
+pub(crate) use sharded_buffer::{HostShard, host_shards};
+#[cfg(all(test, feature = "distributed"))]
+pub(crate) use shared_programs::{
+    Ballot, Participant, VotesFailed, load_or_compile, tests::TestProgram,
+};
 pub use topology::Topology;
 pub(crate) use topology_executable::TopologyExecutable;
-pub(crate) use transfer::{array_from_shards, put_process_local, transfer, with_default_sharding};
+pub(crate) use transfer::{
+    array_from_shards, host_local, put_host_local, put_process_local, transfer,
+    with_default_sharding,
+};

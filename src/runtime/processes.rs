@@ -9,9 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[cfg(feature = "distributed")]
 use {
+    super::shared_programs::Ballot,
     crate::core::DistributedErrorKind,
     oxidax_pjrt::{Code, KeyValueStore},
-    std::{sync::Arc, time::Duration},
+    std::{collections::BTreeMap, sync::Arc, time::Duration},
 };
 
 /// The process's membership in a program of several processes.
@@ -42,6 +43,38 @@ pub(crate) trait Exchange: Send + Sync + 'static {
     /// Returns the value of a key, if it is set.
     fn try_get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error>;
+    /// Waits for the processes `members`, and returns the bytes that each of them brought.
+    fn meet(
+        &self,
+        topic: &str,
+        members: &[u32],
+        mine: Vec<u8>,
+    ) -> Result<BTreeMap<u32, Vec<u8>>, Error>;
+}
+
+/// The votes of some processes on a program, through the coordinator.
+#[cfg(feature = "distributed")]
+pub(super) struct Voters {
+    exchange: Arc<dyn Exchange>,
+    members: Vec<u32>,
+}
+
+#[cfg(feature = "distributed")]
+impl Ballot for Voters {
+    fn exchange(&self, topic: &str, mine: Vec<u8>) -> Result<BTreeMap<u32, Vec<u8>>, Error> {
+        self.exchange.meet(topic, &self.members, mine)
+    }
+}
+
+/// Returns the votes of these processes, or `None` if this process has not joined others.
+#[cfg(feature = "distributed")]
+pub(super) fn voters(members: &[u32]) -> Option<Voters> {
+    match &*membership() {
+        Membership::Joined(joined) => {
+            Some(Voters { exchange: joined.exchange.clone(), members: members.to_vec() })
+        }
+        _ => None,
+    }
 }
 
 static MEMBERSHIP: Mutex<Membership> = Mutex::new(Membership::Undecided);
@@ -208,6 +241,10 @@ mod tests {
 
         fn put(&self, _: &[u8], _: &[u8]) -> Result<(), Error> {
             Err(failed(DistributedErrorKind::Lost))
+        }
+
+        fn meet(&self, _: &str, _: &[u32], _: Vec<u8>) -> Result<BTreeMap<u32, Vec<u8>>, Error> {
+            Err(failed(DistributedErrorKind::Timeout))
         }
     }
 

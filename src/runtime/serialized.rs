@@ -8,7 +8,7 @@ use super::executable::{Executable, OutputPlacement};
 use super::placement::default_device;
 use super::topology::Topology;
 use super::topology_executable::TopologyExecutable;
-use crate::core::{Aval, DeviceId, Error, Mesh, NamedSharding, PartitionSpec, Placement};
+use crate::core::{Aval, DeviceId, Error, Loc, Mesh, NamedSharding, PartitionSpec, Placement};
 use oxidax_cache::{CacheKeyBuilder, file_hash, processor};
 use oxidax_pjrt::{CompileOptions, ExecutableSignature};
 use serde::{Deserialize, Serialize};
@@ -218,7 +218,7 @@ impl TopologyExecutable {
         let outputs = match plan.mesh() {
             None => Vec::new(),
             Some(mesh) => output_shardings(executable, mesh, results, &plan.outputs)
-                .map_err(|message| Error::Compile { message, dump: None })?,
+                .map_err(|message| Error::Compile { message, dump: None, loc: Loc::UNKNOWN })?,
         };
         let header = ProgramHeader {
             machine: Machine::of_topology(topology)?,

@@ -4,7 +4,7 @@ use super::client::{runtime, runtime_error};
 use super::device_buffer::DeviceBuffer;
 use super::placement::{device_by_id, shards, single_device};
 use crate::core::host_function::refuse_inside;
-use crate::core::{Array, Aval, Buffer, Device, Error, NamedSharding};
+use crate::core::{Array, Aval, Buffer, Device, Error, Loc, NamedSharding};
 use oxidax_pjrt::{Event, UniqueBuffer};
 use std::any::Any;
 use std::ops::Range;
@@ -118,6 +118,7 @@ impl ShardedBuffer {
         Err(Error::Runtime {
             doing: format!("reading {} with sharding {}", self.aval, self.sharding),
             code: None,
+            loc: Loc::UNKNOWN,
             message: "some shards are on devices of other processes".into(),
             help: Some(
                 "read `addressable_shards()`, or replicate it with `jit`: \
@@ -168,6 +169,42 @@ impl Buffer for ShardedBuffer {
     fn as_any_mut(&mut self) -> &mut dyn Any {
         self
     }
+}
+
+/// The range of a shard's indices along each axis, and its bytes on the host.
+#[cfg(feature = "checkpoint")]
+pub(crate) type HostShard = (Vec<Range<usize>>, Vec<u8>);
+
+/// Copies the distinct local shards of an array whose indices `is_wanted` accepts to the host, in
+/// mesh order. An array on one device is one shard.
+///
+/// # Errors
+/// `Runtime`.
+#[cfg(feature = "checkpoint")]
+pub(crate) fn host_shards(
+    buffer: &Arc<dyn Buffer>,
+    aval: &Aval,
+    is_wanted: &dyn Fn(&[Range<usize>]) -> bool,
+) -> Result<Vec<HostShard>, Error> {
+    refuse_inside("reading an array")?;
+    let element_bytes = aval.dtype.host_bytes();
+    if single_device(buffer).is_some() {
+        let index: Vec<Range<usize>> = aval.shape.iter().map(|&size| 0..size).collect();
+        if !is_wanted(&index) {
+            return Ok(Vec::new());
+        }
+        let mut bytes = vec![0; aval.size() * element_bytes];
+        buffer.read(&mut bytes)?;
+        return Ok(vec![(index, bytes)]);
+    }
+    let shards = shards(buffer).distinct_shards().into_iter();
+    let wanted = shards.filter(|(index, _)| is_wanted(index)).map(|(index, shard)| {
+        let mut bytes = vec![0; index.iter().map(Range::len).product::<usize>() * element_bytes];
+        let copied = shard.to_host(&mut bytes);
+        copied.map_err(|error| runtime_error("reading an array", &error))?;
+        Ok((index, bytes))
+    });
+    wanted.collect()
 }
 
 /// Returns the local shards of an array, each copied into an array on its device.

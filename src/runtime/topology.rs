@@ -1,6 +1,6 @@
 //! [`Topology`]: devices to compile for that need not be attached.
 
-use super::client::{runtime_error, slice_index};
+use super::client::{location, runtime_error, slice_index};
 use super::compile::{first_device_options, mesh_options};
 use crate::core::{Device, Error, Mesh};
 use oxidax_pjrt::{NamedValue, PjrtValue, Plugin};
@@ -39,7 +39,6 @@ struct Description {
     name: String,
     platform: Platform,
     devices: Vec<Device>,
-    coordinates: Vec<Vec<i64>>,
     memory: Option<u64>,
     cores_per_chip: i64,
 }
@@ -162,35 +161,29 @@ impl Topology {
     ) -> Result<Topology, Error> {
         let failed = |error| runtime_error(format!("reading the devices of {name}"), &error);
         let descriptions = topology.devices().map_err(failed)?;
-        let coordinates =
-            descriptions.iter().map(|device| match attribute(&device.attributes, "coords") {
-                Some(PjrtValue::Int64List(coordinates)) => coordinates.clone(),
-                _ => Vec::new(),
-            });
-        let coordinates = coordinates.collect();
         let topology_attributes = topology.attributes().unwrap_or_default();
         let memory = descriptions
             .first()
             .and_then(|device| integer(&device.attributes, "device_memory_bytes_limit"))
             .or_else(|| integer(&topology_attributes, "device_memory_bytes_limit"));
-        let last_core =
-            descriptions.iter().filter_map(|device| integer(&device.attributes, "core_on_chip"));
-        let last_core = last_core.max().unwrap_or_default();
         let devices = descriptions.iter().map(|device| {
             let process = device.process_index;
+            let (coordinates, core) = location(&device.attributes);
             Device::new(device.id, process, platform.name(), &device.kind, false)
                 .in_slice(slice_index(&device.attributes))
+                .at(coordinates, core)
                 .absent()
         });
+        let devices: Vec<Device> = devices.collect();
+        let last_core = devices.iter().map(Device::core_on_chip).max().unwrap_or_default();
         Ok(Topology(Arc::new(Description {
-            devices: devices.collect(),
+            devices,
             memory: memory.and_then(|bytes| u64::try_from(bytes).ok()),
             cores_per_chip: last_core + 1,
             topology,
             plugin,
             name,
             platform,
-            coordinates,
         })))
     }
 
@@ -228,8 +221,8 @@ impl Topology {
     /// Returns the coordinates of a device's chip in its slice; empty if the plugin does not report
     /// them.
     pub fn coordinates(&self, device: &Device) -> &[i64] {
-        let index = self.0.devices.iter().position(|other| other == device);
-        index.map_or(&[], |index| &self.0.coordinates[index])
+        let own = self.0.devices.iter().find(|other| *other == device);
+        own.map_or(&[], Device::coordinates)
     }
 
     /// Returns the number of devices per chip.
@@ -249,7 +242,9 @@ impl Topology {
         self.0.memory
     }
 
-    /// Returns a mesh of the first devices, as many as the axes need, ordered by id.
+    /// Returns a mesh of the first devices, as many as the axes need. Those of one slice are
+    /// ordered as by [`Mesh::by_coordinates`], those of several by id: use [`Mesh::across_slices`]
+    /// there.
     ///
     /// # Errors
     /// As [`Mesh::new`]; `Op` (value) if it has fewer devices.
@@ -262,7 +257,10 @@ impl Topology {
             axes.into_iter().map(|(name, size)| (name.into(), size)).collect();
         let count = axes.iter().map(|(_, size)| size).product::<usize>();
         let devices = self.devices();
-        Mesh::new(&devices[..count.min(devices.len())], axes)
+        let devices = &devices[..count.min(devices.len())];
+        let is_one_slice =
+            devices.iter().all(|device| device.slice_index() == devices[0].slice_index());
+        if is_one_slice { Mesh::by_coordinates(devices, axes) } else { Mesh::new(devices, axes) }
     }
 
     /// Returns an equal mesh of the topology's devices. A mesh made `without_devices` gets the

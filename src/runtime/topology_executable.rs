@@ -4,7 +4,7 @@ use super::compile_error::compile_error;
 use super::compiler_report::CompilerReport;
 use super::lowering_target::lowering_target;
 use super::topology::Topology;
-use crate::core::{Aval, Effects, Error, Mesh, NamedSharding, Placement, Program};
+use crate::core::{Aval, Effects, Error, Loc, Mesh, NamedSharding, Placement, Program};
 use crate::passes::{self, LowerOptions, Plan};
 use std::sync::Arc;
 
@@ -102,5 +102,6 @@ fn check_mesh(name: &str, mesh: Option<&Mesh>, topology: &Topology) -> Result<()
             topology.name()
         ),
         dump: None,
+        loc: Loc::UNKNOWN,
     })
 }

@@ -3,14 +3,14 @@
 use super::client::{Runtime, runtime, runtime_error};
 use super::device_buffer::{DeviceBuffer, element_type};
 use super::executable::Executable;
+use super::host_blocks::{HostBlock, global_shape, local_mesh, local_shard_bytes};
 use super::placement::{default_device, shards, single_device};
 use super::scratch::{NonDonatable, Scratch};
 use super::sharded_buffer::ShardedBuffer;
 use crate::core::host_function::refuse_inside;
 use crate::core::scoped::scoped;
 use crate::core::{
-    Array, Aval, Buffer, Cache, DeviceId, Error, Kind, Loc, NamedSharding, OpErrorKind, Placement,
-    Program, Shape, trace,
+    Array, Aval, Buffer, Cache, DeviceId, Error, Kind, NamedSharding, Placement, Program, Shape,
 };
 use crate::passes::Plan;
 use oxidax_pjrt::UniqueBuffer;
@@ -32,38 +32,11 @@ pub(crate) fn with_default_sharding<R>(sharding: &NamedSharding, f: impl FnOnce(
     DEFAULT_SHARDING.scope(Some(sharding.clone()), f)
 }
 
-/// Returns the index ranges of the shards on this process's devices, in mesh order.
-fn local_shards(shape: &Shape, sharding: &NamedSharding) -> Vec<Vec<Range<usize>>> {
-    let devices = sharding.devices().iter().enumerate();
-    let local = devices.filter(|(_, device)| device.is_local());
-    local.map(|(ordinal, _)| sharding.part(ordinal, shape)).collect()
-}
-
-/// Returns the shape of the global array of which this process holds a block of shape `local`.
-fn global_shape(local: &Shape, sharding: &NamedSharding) -> Result<Shape, Error> {
-    if sharding.mesh().is_local() {
-        sharding.shard_shape(local)?;
-        return Ok(local.clone());
-    }
-    // In an array with one element per shard, the local shards show how many of the shards along
-    // each axis belong to this process.
-    let mesh = sharding.mesh();
-    let counts: Shape =
-        (0..local.rank()).map(|axis| mesh.count(sharding.spec().along(axis))).collect();
-    let ours = local_shards(&counts, sharding);
-    let along = |axis: usize| {
-        let mut starts: Vec<usize> = ours.iter().map(|shard| shard[axis].start).collect();
-        starts.sort_unstable();
-        starts.dedup();
-        local[axis] * counts[axis] / starts.len().max(1)
-    };
-    Ok((0..local.rank()).map(along).collect())
-}
-
 /// Creates the global array of type `global` from this process's block of it, of type `local`.
 ///
 /// # Errors
-/// `Op` (shape) if `local` does not have the size of this process's block; `Runtime`.
+/// `Op` (shape) if `local` does not have the size of this process's block, or the shards of this
+/// process are not one block; `Runtime`.
 pub(crate) fn put_process_local(
     bytes: &[u8],
     local: &Aval,
@@ -74,31 +47,33 @@ pub(crate) fn put_process_local(
     if sharding.mesh().is_local() && local.shape == global.shape {
         return put_on(bytes, global, &Placement::Mesh(sharding.clone()));
     }
-    let shards = local_shards(&global.shape, sharding);
-    // The bounding box of this process's shards.
-    let bounds: Vec<Range<usize>> = (0..global.rank())
-        .map(|axis| {
-            let start = shards.iter().map(|shard| shard[axis].start).min().unwrap_or(0);
-            start..shards.iter().map(|shard| shard[axis].end).max().unwrap_or(0)
-        })
-        .collect();
-    let block: Shape = bounds.iter().map(Range::len).collect();
-    if shards.is_empty() || local.shape != block {
-        let message = format!(
-            "the devices of this process have {block} of {global} as {sharding}, its data is \
-             {local}"
-        );
-        return Err(trace::op_error(OpErrorKind::Shape, "local data", message, Loc::UNKNOWN));
-    }
-    let shard_bytes = |shard: &Vec<Range<usize>>| {
-        let within: Vec<Range<usize>> = shard
-            .iter()
-            .zip(&bounds)
-            .map(|(range, bounds)| range.start - bounds.start..range.end - bounds.start)
-            .collect();
-        block.read_slice(&within, local.dtype.host_bytes(), bytes)
+    let shards = local_shard_bytes(bytes, local, global, sharding)?;
+    array_from_shards(global, sharding, &shards)
+}
+
+/// Creates a global array of which `local` is this process's block.
+///
+/// # Errors
+/// As [`put_process_local`].
+pub(crate) fn put_host_local(local: &Array, sharding: &NamedSharding) -> Result<Array, Error> {
+    let global = local.aval().with_shape(global_shape(local.shape(), sharding)?);
+    put_process_local(&local.to_bytes()?, local.aval(), &global, sharding)
+}
+
+/// Returns this process's block of a global array, sharded over this process's devices. An array
+/// without shards of other processes is returned unchanged.
+///
+/// # Errors
+/// `Op` (value) if these devices are not a block of the mesh; `Runtime`.
+pub(crate) fn host_local(global: &Array) -> Result<Array, Error> {
+    let Some(sharding) = global.sharding().filter(|sharding| !sharding.mesh().is_local()) else {
+        return Ok(global.clone());
     };
-    array_from_shards(global, sharding, &shards.iter().map(shard_bytes).collect::<Vec<_>>())
+    let local = local_mesh(sharding.mesh())?.sharding(sharding.spec().clone())?;
+    let shards = global.addressable_shards()?;
+    let bytes = shards.iter().map(|shard| shard.data.to_bytes()).collect::<Result<Vec<_>, _>>()?;
+    let block = HostBlock::of(global.shape(), &sharding).shape();
+    array_from_shards(&global.aval().with_shape(block), &local, &bytes)
 }
 
 /// Copies elements to the default device, or to the devices of the default sharding if one is set.
@@ -195,17 +170,18 @@ fn shard_from_host(
 }
 
 /// Creates a sharded array from the elements of each local shard, in mesh order.
-pub(crate) fn array_from_shards(
+pub(crate) fn array_from_shards<B: AsRef<[u8]>>(
     aval: &Aval,
     sharding: &NamedSharding,
-    shards: &[Vec<u8>],
+    shards: &[B],
 ) -> Result<Array, Error> {
+    refuse_absent(aval, &Placement::Mesh(sharding.clone()))?;
     let runtime = runtime()?;
     let shape = sharding.shard_shape(&aval.shape)?;
     let local = sharding.devices().iter().filter(|device| device.is_local());
     let buffers = local
         .zip(shards)
-        .map(|(device, bytes)| copy_to_device(runtime, bytes, aval, &shape, device.id()))
+        .map(|(device, bytes)| copy_to_device(runtime, bytes.as_ref(), aval, &shape, device.id()))
         .collect::<Result<_, _>>()?;
     let buffer = ShardedBuffer::new(sharding.clone(), Arc::new(aval.clone()), buffers);
     Ok(Array::concrete(aval.clone(), Arc::new(buffer)))

@@ -1,6 +1,6 @@
 //! Runs many small programs as one module, because compilation dominates the time of the laws.
 
-use crate::core::{Array, Error, Program};
+use crate::core::{Array, Error, Loc, Program};
 use crate::jit::jit;
 use crate::passes;
 
@@ -112,6 +112,7 @@ impl Results {
             Err(message) => Err(Error::Runtime {
                 doing: "running a program of this law".into(),
                 code: None,
+                loc: Loc::UNKNOWN,
                 message: message.clone(),
                 help: None,
             }),

@@ -7,6 +7,7 @@ mod axes;
 mod derivatives;
 mod dtypes;
 mod edges;
+mod extremes;
 mod jobs;
 mod laws;
 mod narrow;
@@ -16,5 +17,6 @@ mod subject;
 
 pub use dtypes::{Variant, check_dtypes, joined, variants};
 pub use edges::is_elementwise;
+pub use extremes::{ExtremeCase, extreme_cases};
 pub use laws::{check_exemplar, check_primitive};
 pub use numbers::{Numbers, numbers, sample};

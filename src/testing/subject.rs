@@ -4,7 +4,7 @@ use super::axes::{Axes, close, sample_of_all};
 use super::jobs::{Job, Jobs};
 use super::numbers::{array, numbers, sample};
 use crate::core::{
-    Array, Aval, DType, Error, Exemplar, Primitive, Program, RegistryEntry, Sample, Tangent,
+    Array, Aval, DType, Error, Exemplar, Loc, Primitive, Program, RegistryEntry, Sample, Tangent,
     bind_shared, catch,
 };
 use crate::transforms::jvp::jvp_program;
@@ -27,7 +27,13 @@ pub(super) struct Subject {
 }
 
 pub(super) fn fail<T>(message: String) -> Result<T, Error> {
-    Err(Error::Runtime { doing: "checking a law".into(), code: None, message, help: None })
+    Err(Error::Runtime {
+        doing: "checking a law".into(),
+        code: None,
+        message,
+        loc: Loc::UNKNOWN,
+        help: None,
+    })
 }
 
 pub(super) fn compare(

@@ -1,7 +1,7 @@
 //! Tracing a function to inspect its program or the types of its result, without running it.
 
 use super::staging::{Traced, template_of, trace_function};
-use crate::core::{Error, Program, catch, trace};
+use crate::core::{Error, Loc, Program, catch, trace};
 use crate::tree::{Args, Arguments, Examples, Function, leaves_of};
 
 /// Returns the program that `f` traces to on arguments of the given types. Captured arrays are
@@ -25,12 +25,14 @@ use crate::tree::{Args, Arguments, Examples, Function, leaves_of};
 /// ```
 #[doc(alias = "make_jaxpr")]
 #[doc(alias = "make_graph")]
+#[track_caller]
 pub fn make_program<A: Args, M, F: Function<A, M>>(
     f: F,
     arguments: impl Examples<A>,
 ) -> Result<Program, Error> {
-    let arguments = arguments.examples();
-    catch(|| trace_arguments(&f, &arguments).program)
+    let (arguments, loc) = (arguments.examples(), Loc::caller());
+    let traced = catch(|| loc.scope(|| trace_arguments(&f, &arguments).program));
+    traced.map_err(|error| error.at(loc))
 }
 
 fn trace_arguments<A: Args, M, F: Function<A, M>>(f: &F, arguments: &A) -> Traced<F::Output> {
@@ -55,10 +57,12 @@ fn trace_arguments<A: Args, M, F: Function<A, M>>(f: &F, arguments: &A) -> Trace
 /// assert_eq!(y.aval().to_string(), "bf16[3,2]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[track_caller]
 pub fn eval_shape<A: Args, M, F: Function<A, M>>(
     f: F,
     arguments: impl Examples<A>,
 ) -> Result<F::Output, Error> {
-    let arguments = arguments.examples();
-    catch(|| template_of(&trace_arguments(&f, &arguments).template))
+    let (arguments, loc) = (arguments.examples(), Loc::caller());
+    let traced = catch(|| loc.scope(|| template_of(&trace_arguments(&f, &arguments).template)));
+    traced.map_err(|error| error.at(loc))
 }

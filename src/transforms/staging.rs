@@ -4,7 +4,7 @@
 //! functions of lists.
 
 use crate::core::trace::{self, Mode, Tracing};
-use crate::core::{Array, Aval, Program, backend};
+use crate::core::{Array, Aval, Loc, Program, backend};
 use crate::passes;
 use crate::tree::{Tree, leaves_of, rebuild};
 
@@ -46,6 +46,7 @@ impl<O> TracedCall<O> {
 }
 
 /// Traces `f` on inputs of the given types. The program's inputs are those, then the captures.
+#[track_caller]
 pub(crate) fn trace_function<O: Tree>(
     scope: String,
     avals: impl IntoIterator<Item = Aval>,
@@ -63,6 +64,7 @@ pub(crate) fn trace_function<O: Tree>(
 }
 
 /// Traces `f` on the types of the leaves of `primals`.
+#[track_caller]
 pub(crate) fn trace_call<P: Tree, O: Tree>(
     scope: String,
     f: impl FnOnce(P) -> O,
@@ -78,6 +80,7 @@ pub(crate) fn trace_call<P: Tree, O: Tree>(
 
 type ListFunction<'a> = dyn FnMut(Vec<Array>) -> Vec<Array> + 'a;
 
+#[track_caller]
 fn trace_lists(scope: String, avals: Vec<Aval>, f: &mut ListFunction<'_>) -> (Program, Vec<Array>) {
     let tracing = Tracing::begin(Mode::All, Some(scope));
     let inputs = avals.into_iter().map(|aval| tracing.input(aval)).collect();
@@ -177,9 +180,11 @@ pub(crate) fn trace_stage(
 }
 
 /// Runs the program of a stage, as one executable unless `disable_jit` is in force.
+#[track_caller]
 pub(crate) fn run_stage(program: &Program, operands: &[Array]) -> Vec<Array> {
+    let loc = Loc::caller();
     if trace::jit_disabled() {
         return passes::eval(program, operands);
     }
-    backend().run(program, operands).unwrap_or_else(|error| trace::throw(error))
+    backend().run(program, operands).unwrap_or_else(|error| trace::throw(error.at(loc)))
 }

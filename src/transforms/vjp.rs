@@ -157,7 +157,8 @@ impl GradCall {
     ) -> (Array, X, P) {
         expect_inexact(self.transform, primals, self.options, self.loc);
         staged(|| {
-            let (value, aux, map) = linearize_call(self.scope.clone(), f, primals);
+            let linearize = || linearize_call(self.scope.clone(), f, primals);
+            let (value, aux, map) = self.loc.scope(linearize);
             let gradient = self.gradient(&value, &map, &leaves_of(primals));
             (value, aux, rebuild(primals, gradient))
         })

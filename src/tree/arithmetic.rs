@@ -62,7 +62,7 @@ binary! {
 #[doc(alias = "tree_scalar_mul")]
 #[track_caller]
 pub fn scale<T: Tree>(tree: &T, factor: impl ArrayLike) -> T {
-    map_at(tree, Loc::caller(), |leaf| primitives::mul(leaf, factor.like()))
+    Loc::caller().scope(|| map_at(tree, Loc::caller(), |leaf| primitives::mul(leaf, factor.like())))
 }
 
 /// Returns `a + factor · b`, leaf by leaf: a step along a direction.
@@ -80,7 +80,9 @@ pub fn scale<T: Tree>(tree: &T, factor: impl ArrayLike) -> T {
 #[doc(alias = "tree_add_scalar_mul")]
 #[track_caller]
 pub fn add_scaled<T: Tree>(a: &T, factor: impl ArrayLike, b: &T) -> T {
-    combined(a, b, Loc::caller(), |a, b| primitives::add(a, primitives::mul(b, factor.like())))
+    Loc::caller().scope(|| {
+        combined(a, b, Loc::caller(), |a, b| primitives::add(a, primitives::mul(b, factor.like())))
+    })
 }
 
 /// Negates every leaf.
@@ -92,7 +94,7 @@ pub fn add_scaled<T: Tree>(a: &T, factor: impl ArrayLike, b: &T) -> T {
 /// ```
 #[track_caller]
 pub fn neg<T: Tree>(tree: &T) -> T {
-    map_at(tree, Loc::caller(), |leaf| primitives::neg(leaf))
+    Loc::caller().scope(|| map_at(tree, Loc::caller(), |leaf| primitives::neg(leaf)))
 }
 
 fn map_at<T: Tree>(tree: &T, loc: Loc, f: impl Fn(&Array) -> Array) -> T {
@@ -125,8 +127,10 @@ pub fn ones_like<T: Tree>(tree: &T) -> T {
 #[doc(alias = "tree_full_like")]
 #[track_caller]
 pub fn full_like<T: Tree>(tree: &T, value: impl Into<Scalar>) -> T {
-    let value = value.into();
-    map_at(tree, Loc::caller(), |leaf| primitives::full_like(leaf, value))
+    Loc::caller().scope(|| {
+        let value = value.into();
+        map_at(tree, Loc::caller(), |leaf| primitives::full_like(leaf, value))
+    })
 }
 
 /// Converts all float leaves to `dtype`. Other leaves are unchanged.
@@ -142,9 +146,11 @@ pub fn full_like<T: Tree>(tree: &T, value: impl Into<Scalar>) -> T {
 #[doc(alias = "tree_cast")]
 #[track_caller]
 pub fn cast<T: Tree>(tree: &T, dtype: DType) -> T {
-    map_at(tree, Loc::caller(), |leaf| match leaf.dtype().is_float() {
-        true => convert_element_type(leaf, dtype),
-        false => leaf.clone(),
+    Loc::caller().scope(|| {
+        map_at(tree, Loc::caller(), |leaf| match leaf.dtype().is_float() {
+            true => convert_element_type(leaf, dtype),
+            false => leaf.clone(),
+        })
     })
 }
 

@@ -83,8 +83,16 @@ const BESIDE: &[Step] = &[
     Step { name: "packages", action: Action::Call(package::check) },
 ];
 
-/// The checks after [`BESIDE`], in which python-compat installs the Python that they compare with.
-const BENCHMARKS: &[Step] = &[
+/// The checks after [`BESIDE`], in which python-compat installs the Python that they use.
+const WITH_PYTHON: &[Step] = &[
+    // The run that the gpt2 example interrupted and continued.
+    Step {
+        name: "event files",
+        action: Action::Run(
+            &["python-compat/.venv/bin/python", "python-compat/event_files.py", "target/gpt2/run"],
+            &[],
+        ),
+    },
     Step {
         name: "smoke test: benchmarks",
         action: Action::Run(
@@ -138,7 +146,7 @@ pub(crate) fn run() -> Result<()> {
     let mut report = Report::new();
     report.run_all(STEPS, AfterFailure::GoOn);
     report.run("the second process", || beside.finish());
-    report.run_all(BENCHMARKS, AfterFailure::GoOn);
+    report.run_all(WITH_PYTHON, AfterFailure::GoOn);
     report.finish()
 }
 

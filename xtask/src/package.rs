@@ -29,15 +29,19 @@ const LARGEST: u64 = 2_500_000;
 /// Packs every published crate and builds it from its package.
 pub(crate) fn check() -> Result<()> {
     remove_unpacked()?;
+    // A separate folder: the packed `oxidax` command would replace the one in `target/debug`, which
+    // tests may be running.
+    let built = target().join("packages");
     let mut command = Command::new("cargo");
     // `--allow-dirty` so that a contributor can run this before a commit.
     command.args(["package", "--quiet", "--allow-dirty"]).current_dir(root());
+    command.env("CARGO_TARGET_DIR", &built).env("CARGO_PROFILE_DEV_DEBUG", "0");
     for name in PUBLISHED {
         command.args(["--package", name]);
     }
     let status = command.status().context("starting cargo package")?;
     ensure!(status.success(), "cargo package failed ({status})");
-    let folder = target().join("package");
+    let folder = built.join("package");
     for name in PUBLISHED {
         let path = folder.join(format!("{name}-{}.crate", env!("CARGO_PKG_VERSION")));
         let size = path.metadata().with_context(|| format!("{}", path.display()))?.len();

@@ -1,7 +1,8 @@
 //! Lookup and storage of programs.
 
 use std::fs::{self, File};
-use std::io;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -14,6 +15,8 @@ use crate::permissions::{check, create_private, danger_of, refuse};
 
 /// Name prefix of entries being written.
 const WRITING: &str = ".new-";
+/// File with the folder's identity.
+const IDENTITY: &str = ".identity";
 /// Older temporary files were left behind by a killed process.
 const WRITTEN_BY_THEN: Duration = Duration::from_secs(3600);
 
@@ -164,6 +167,47 @@ impl Store {
         remove(&self.path(key)).map(drop)
     }
 
+    /// Returns the identity of the folder: 32 hexadecimal digits in a file of it, created by the
+    /// first process that asks. Processes on several hosts compare it to find out whether they
+    /// share the folder.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file can be neither read nor created; [`Error::Unsafe`].
+    ///
+    /// ```
+    /// use oxidax_cache::{Settings, Store};
+    /// let folder = tempfile::tempdir()?;
+    /// let open = || Store::open(&Settings::in_folder(folder.path()));
+    /// let (one, other) = (open()?.expect("a folder was given"), open()?.expect("it is on"));
+    /// assert_eq!(one.identity()?, other.identity()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn identity(&self) -> Result<String, Error> {
+        let path = self.folder.join(IDENTITY);
+        if let Some(known) = read_identity(&path)? {
+            return Ok(known);
+        }
+        create_private(&self.folder).map_err(Error::io("create", &self.folder))?;
+        check(&self.folder)?;
+        let state = RandomState::new();
+        let identity = format!(
+            "{:016x}{:016x}",
+            state.hash_one((std::process::id(), SystemTime::now())),
+            RandomState::new().hash_one(&self.folder)
+        );
+        let new = self.folder.join(format!("{WRITING}{}-identity", identity));
+        let written = create_new(&new).and_then(|mut file| file.write_all(identity.as_bytes()));
+        // A link does not replace the file of a process that was faster. File systems without
+        // links may, which makes two processes differ for as long as they run, and write twice.
+        let linked = written.and_then(|()| match fs::hard_link(&new, &path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => fs::rename(&new, &path),
+            _ => Ok(()),
+        });
+        fs::remove_file(&new).ok();
+        linked.map_err(Error::io("write", &path))?;
+        Ok(read_identity(&path)?.unwrap_or(identity))
+    }
+
     /// Writes a file under a temporary name, then renames it.
     pub(crate) fn write<T>(
         &self,
@@ -243,6 +287,24 @@ impl Store {
         }
         Ok((entries, writing))
     }
+}
+
+/// Reads the identity of a folder. An absent or damaged file is `None`.
+fn read_identity(path: &Path) -> Result<Option<String>, Error> {
+    let mut text = String::new();
+    match File::open(path).and_then(|file| file.take(64).read_to_string(&mut text)) {
+        Ok(_) => {}
+        Err(error) if is_absent(&error) || error.kind() == io::ErrorKind::InvalidData => {
+            return Ok(None);
+        }
+        Err(error) => return Err(Error::io("read", path)(error)),
+    }
+    let fits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !fits {
+        // The next attempt creates it.
+        fs::remove_file(path).ok();
+    }
+    Ok(fits.then_some(text))
 }
 
 /// Deletes a file. Returns false if it did not exist.

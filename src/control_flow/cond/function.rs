@@ -181,9 +181,9 @@ impl Choice<'_> {
         let leaves = leaves_of(operand);
         let mut closures: Vec<Closure<O>> = Vec::with_capacity(branches.len());
         for (branch, scope) in branches.iter().zip(&self.scopes) {
-            closures.push(close(scope.clone(), avals_of(&leaves), |leaves| {
-                branch(rebuild(operand, leaves))
-            }));
+            let branch = |leaves| branch(rebuild(operand, leaves));
+            let closure = || close(scope.clone(), avals_of(&leaves), branch);
+            closures.push(self.loc.scope(closure));
         }
         let reference = &closures[self.reference].template;
         for (number, closure) in closures.iter().enumerate() {

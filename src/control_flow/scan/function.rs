@@ -1,7 +1,7 @@
 //! The functions `scan` and `scan_with`.
 
 use super::{Scan, ScanInput};
-use crate::control_flow::closure::{CallSite, close, promoted_carry, throw_tree};
+use crate::control_flow::closure::{CallSite, promoted_carry, throw_tree};
 use crate::control_flow::derive::avals_of;
 use crate::control_flow::groups::{Inputs, Outputs};
 use crate::core::{
@@ -172,7 +172,7 @@ pub(in crate::control_flow) fn run<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C,
     let closure = loop {
         let elements = x_leaves.iter().map(|x| x.aval().with_shape(x.shape().remove(0)));
         let avals: Vec<Aval> = avals_of(&carry).into_iter().chain(elements).collect();
-        let closure = close(site.scope.clone(), avals, |mut leaves| {
+        let closure = site.close(avals, |mut leaves| {
             let x = leaves.split_off(carry.len());
             f(rebuild(init, leaves), rebuild(xs, x))
         });

@@ -1,9 +1,7 @@
 //! The function `while_loop`.
 
 use super::WhileLoop;
-use crate::control_flow::closure::{
-    CallSite, Closure, close, expect_no_collectives, promoted_carry,
-};
+use crate::control_flow::closure::{CallSite, Closure, expect_no_collectives, promoted_carry};
 use crate::control_flow::derive::avals_of;
 use crate::core::{Array, Error, Loc, OpErrorKind, Primitive, Program, trace};
 use crate::primitives::vary;
@@ -60,14 +58,12 @@ pub(in crate::control_flow) fn run<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
     }
     let mut carry = leaves_of(init);
     let (body, cond) = loop {
-        let body =
-            close(site.scope.clone(), avals_of(&carry), |leaves| body_fun(rebuild(init, leaves)));
+        let body = site.close(avals_of(&carry), |leaves| body_fun(rebuild(init, leaves)));
         if let Some(promoted) = promoted_carry(site, init, &carry, &body.template) {
             carry = promoted;
             continue;
         }
-        let cond =
-            close(site.scope.clone(), avals_of(&carry), |leaves| cond_fun(rebuild(init, leaves)));
+        let cond = site.close(avals_of(&carry), |leaves| cond_fun(rebuild(init, leaves)));
         // Devices that stop at different steps have different carries.
         let stop_axes = &cond.template.aval().varying;
         if carry.iter().all(|leaf| leaf.aval().varying.covers(stop_axes)) {

@@ -122,6 +122,9 @@ impl Array {
     #[track_caller]
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: impl Into<Shape>) -> Result<Array, Error> {
         let aval = Aval::new(dtype, shape);
+        let loc = Loc::caller();
+        aval.check_size("the array")
+            .map_err(|error| throw::rule_error("from_slice", error, loc))?;
         let expected = aval.size().saturating_mul(dtype.host_bytes());
         if bytes.len() != expected {
             let message = format!(
@@ -130,10 +133,9 @@ impl Array {
                 dtype.host_bytes(),
                 bytes.len()
             );
-            let loc = Loc::caller();
             return Err(throw::op_error(OpErrorKind::Shape, "from_slice", message, loc));
         }
-        backend().put(bytes, &aval)
+        backend().put(bytes, &aval).map_err(|error| error.at(loc))
     }
 
     /// Returns the type: dtype, shape and weakness.
@@ -242,7 +244,7 @@ impl Array {
             let message = format!("asked for {}, the array is {}", T::DTYPE, self.aval);
             return Err(throw::op_error(OpErrorKind::DType, name, message, loc));
         }
-        T::read(self.size(), |bytes| buffer.read(bytes))
+        T::read(self.size(), |bytes| buffer.read(bytes)).map_err(|error| error.at(loc))
     }
 
     /// Waits for the elements and returns their bytes, row-major. Sub-byte dtypes take one byte per
@@ -254,6 +256,12 @@ impl Array {
     /// `Runtime` if the computation failed.
     #[track_caller]
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let loc = Loc::caller();
+        self.read_bytes().map_err(|error| error.at(loc))
+    }
+
+    #[track_caller]
+    pub(super) fn read_bytes(&self) -> Result<Vec<u8>, Error> {
         let buffer = self.buffer("the elements");
         let mut bytes = vec![0; self.size() * self.dtype().host_bytes()];
         buffer.read(&mut bytes)?;
@@ -264,9 +272,11 @@ impl Array {
     ///
     /// # Errors
     /// `Runtime` if the computation failed.
+    #[track_caller]
     pub fn block_until_ready(&self) -> Result<&Array, Error> {
+        let loc = Loc::caller();
         match &self.kind {
-            Kind::Concrete(buffer) => buffer.ready().map(|()| self),
+            Kind::Concrete(buffer) => buffer.ready().map(|()| self).map_err(|error| error.at(loc)),
             Kind::Traced { .. } => Ok(self),
         }
     }

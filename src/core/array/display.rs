@@ -2,6 +2,7 @@
 
 use crate::core::array::array::Array;
 use crate::core::array::host_array::HostArray;
+use crate::core::error::throw;
 use crate::core::types::dtype::DType;
 use std::fmt;
 
@@ -15,8 +16,10 @@ const PRECISION: usize = 8;
 impl fmt::Display for Array {
     /// Waits for the elements and writes them. More than 1000 are abridged to the ends of each
     /// axis. A precision as in `{:.3}` sets the digits after the decimal point, which are at most 8
-    /// without it. A traced array prints its type. An array whose computation failed prints the
-    /// error.
+    /// without it. A traced array prints its type.
+    ///
+    /// Throws `Runtime` if the computation of the elements failed.
+    /// While the thread is panicking, the error is written instead.
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -28,9 +31,13 @@ impl fmt::Display for Array {
         if self.is_traced() {
             return write!(f, "{self:?}");
         }
-        match self.to_host() {
+        match self.elements() {
             Ok(elements) => elements.fmt(f),
-            Err(error) => write!(f, "{self:?}: {error}"),
+            // A second panic would end the process.
+            Err(error) if std::thread::panicking() => {
+                write!(f, "{self:?} has no elements: {error}")
+            }
+            Err(error) => throw(error),
         }
     }
 }

@@ -149,7 +149,14 @@ impl Array {
     #[track_caller]
     #[doc(alias = "device_get")]
     pub fn to_host(&self) -> Result<HostArray, Error> {
-        Ok(HostArray { aval: self.aval().clone(), bytes: self.to_bytes()? })
+        let loc = Loc::caller();
+        self.elements().map_err(|error| error.at(loc))
+    }
+
+    /// Reads the elements without a location for errors.
+    #[track_caller]
+    pub(super) fn elements(&self) -> Result<HostArray, Error> {
+        Ok(HostArray { aval: self.aval().clone(), bytes: self.read_bytes()? })
     }
 }
 

@@ -35,6 +35,17 @@ fn for_each_run(
 }
 
 impl Shape {
+    /// Calls `visit` with offset and length of every contiguous run of bytes of a slice, in order.
+    #[cfg(feature = "checkpoint")]
+    pub(crate) fn for_each_run(
+        &self,
+        ranges: &[Range<usize>],
+        element_bytes: usize,
+        visit: impl FnMut(usize, usize),
+    ) {
+        for_each_run(self, ranges, element_bytes, visit);
+    }
+
     /// Copies the bytes of a slice from `array`, the bytes of an array of this shape.
     pub(crate) fn read_slice(
         &self,

@@ -234,6 +234,8 @@ pub enum Error {
         message: String,
         /// The file with the StableHLO text.
         dump: Option<PathBuf>,
+        /// The location of the call.
+        loc: Loc,
     },
     /// A program exceeds the memory of the devices that it is compiled for.
     ///
@@ -249,8 +251,13 @@ pub enum Error {
         available: u64,
         /// The file with the StableHLO text.
         dump: Option<PathBuf>,
+        /// The location of the call.
+        loc: Loc,
     },
     /// The plugin failed to copy or execute.
+    ///
+    /// Why: the message has the plugin's reason. If memory is exhausted, it lists the largest
+    /// values of the program with their source lines. Fix: follow the help.
     Runtime {
         /// The operation in progress.
         doing: String,
@@ -258,6 +265,8 @@ pub enum Error {
         code: Option<String>,
         /// PJRT's message.
         message: String,
+        /// The location of the call, or of the operation outside of traces.
+        loc: Loc,
         /// The remedy.
         help: Option<String>,
     },
@@ -331,6 +340,21 @@ impl Error {
         Error::Data { doing: doing.into(), place: None, message: message.into(), help: None }
     }
 
+    /// Sets the location of an error that has none. Errors about files, data and processes have no
+    /// location.
+    pub(crate) fn at(mut self, caller: Loc) -> Error {
+        match &mut self {
+            Error::Op(error) => error.loc = error.loc.or(caller),
+            Error::Tracer(error) => error.loc = error.loc.or(caller),
+            Error::Tree(error) => error.loc = error.loc.or(caller),
+            Error::Compile { loc, .. }
+            | Error::TooLarge { loc, .. }
+            | Error::Runtime { loc, .. } => *loc = loc.or(caller),
+            _ => {}
+        }
+        self
+    }
+
     /// Adds a remedy to an error of an operation. Other errors are unchanged.
     pub(crate) fn with_help(mut self, help: &str) -> Error {
         if let Error::Op(error) = &mut self {
@@ -398,20 +422,21 @@ impl fmt::Display for Error {
             Error::Op(error) => error.fmt(f),
             Error::Tracer(error) => error.fmt(f),
             Error::Tree(error) => error.fmt(f),
-            Error::Compile { message, dump } | Error::TooLarge { message, dump, .. } => {
+            Error::Compile { message, dump, loc } | Error::TooLarge { message, dump, loc, .. } => {
                 let what = if matches!(self, Error::Compile { .. }) { "compile" } else { "memory" };
                 write!(f, "error[{what}]: {message}")?;
+                trailer(f, *loc, &[], None)?;
                 match dump {
                     Some(dump) => write!(f, "\n  program: {}", dump.display()),
                     None => Ok(()),
                 }
             }
-            Error::Runtime { doing, code, message, help } => {
+            Error::Runtime { doing, code, message, loc, help } => {
                 write!(f, "error[runtime]: {doing}: {message}")?;
                 if let Some(code) = code {
                     write!(f, "\n  PJRT status: {code}")?;
                 }
-                trailer(f, Loc::UNKNOWN, &[], help.as_deref())
+                trailer(f, *loc, &[], help.as_deref())
             }
             Error::Plugin(message) => write!(f, "error[plugin]: {message}"),
             Error::Io { path, source } => write!(f, "error[io]: {}: {source}", path.display()),

@@ -18,6 +18,8 @@ struct Facts {
     id: i32,
     process_index: i32,
     slice_index: i64,
+    coordinates: Vec<i64>,
+    core_on_chip: i64,
     platform: String,
     kind: String,
     local: bool,
@@ -34,8 +36,22 @@ impl Device {
         local: bool,
     ) -> Device {
         let (platform, kind) = (platform.to_string(), kind.to_string());
-        let (slice_index, absent) = (0, false);
-        Device(Arc::new(Facts { id, process_index, slice_index, platform, kind, local, absent }))
+        Device(Arc::new(Facts {
+            id,
+            process_index,
+            slice_index: 0,
+            coordinates: Vec::new(),
+            core_on_chip: 0,
+            platform,
+            kind,
+            local,
+            absent: false,
+        }))
+    }
+
+    /// Returns this device with its chip's coordinates in the slice and its index on the chip.
+    pub(crate) fn at(self, coordinates: Vec<i64>, core_on_chip: i64) -> Device {
+        Device(Arc::new(Facts { coordinates, core_on_chip, ..Arc::unwrap_or_clone(self.0) }))
     }
 
     /// Returns this device in another slice.
@@ -67,6 +83,18 @@ impl Device {
     /// Devices of one slice have fast links to each other.
     pub fn slice_index(&self) -> i64 {
         self.0.slice_index
+    }
+
+    /// Returns the coordinates of the device's chip in its TPU slice: x, y and z. Empty on other
+    /// platforms.
+    #[doc(alias = "coords")]
+    pub fn coordinates(&self) -> &[i64] {
+        &self.0.coordinates
+    }
+
+    /// Returns the index of the device on its chip, 0 if the chip is one device.
+    pub fn core_on_chip(&self) -> i64 {
+        self.0.core_on_chip
     }
 
     /// Returns the platform: `cpu`, `cuda` or `tpu`.

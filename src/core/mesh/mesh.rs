@@ -4,8 +4,9 @@ use crate::core::error::loc::Loc;
 use crate::core::error::throw;
 use crate::core::error::{Error, OpErrorKind};
 use crate::core::mesh::device::Device;
+use crate::core::mesh::torus;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -84,6 +85,17 @@ impl Grid {
     }
 }
 
+/// Returns devices of one slice in the order of their coordinates, or in their own if they do not
+/// have any or their number differs from that of the mesh.
+fn in_torus_order(devices: &[Device], sizes: &[usize]) -> Vec<Device> {
+    let count = sizes.iter().try_fold(1_usize, |count, &size| count.checked_mul(size));
+    let fits = count == Some(devices.len());
+    match fits.then(|| torus::order(devices, sizes)).flatten() {
+        Some(order) => order.into_iter().map(|index| devices[index].clone()).collect(),
+        None => devices.to_vec(),
+    }
+}
+
 impl Mesh {
     /// Arranges devices in row-major order: the last axis varies fastest.
     ///
@@ -99,7 +111,6 @@ impl Mesh {
     /// let mesh = Mesh::new(&devices()?[..4], [("data", 4)])?;
     /// # Ok::<(), oxidax::Error>(())
     /// ```
-    #[doc(alias = "make_mesh")]
     #[track_caller]
     pub fn new<S: Into<String>>(
         devices: impl AsRef<[Device]>,
@@ -118,11 +129,51 @@ impl Mesh {
         }
     }
 
+    /// Arranges devices like [`Mesh::new`], in an order in which the devices along an axis are
+    /// neighbours in their TPU slice. [`make_mesh`](crate::parallel::make_mesh()) does this for the
+    /// devices of the process.
+    ///
+    /// The order is that of JAX. Each mesh axis takes whole axes of the slice if possible, and
+    /// parts of them otherwise. The last axis chooses first: use it for the most communication.
+    /// Devices without coordinates keep their order.
+    ///
+    /// # Errors
+    /// [`Error::Op`] (value) if the devices belong to several slices. Otherwise as [`Mesh::new`].
+    ///
+    /// ```no_run
+    /// use oxidax::parallel::Topology;
+    /// use oxidax::prelude::*;
+    /// let slice = Topology::named("v4:4x4x4")?;
+    /// // `model` takes the plane of x and y, `data` the axis z.
+    /// let mesh = Mesh::by_coordinates(slice.devices(), [("data", 4), ("model", 16)])?;
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[doc(alias = "create_device_mesh")]
+    #[track_caller]
+    pub fn by_coordinates<S: Into<String>>(
+        devices: impl AsRef<[Device]>,
+        axes: impl IntoIterator<Item = (S, usize)>,
+    ) -> Result<Mesh, Error> {
+        let devices = devices.as_ref();
+        let axes: Vec<(String, usize)> =
+            axes.into_iter().map(|(name, size)| (name.into(), size)).collect();
+        let slices: BTreeSet<i64> = devices.iter().map(Device::slice_index).collect();
+        if slices.len() > 1 {
+            let message = format!("the devices belong to {} slices", slices.len());
+            let error =
+                throw::op_error(OpErrorKind::Value, "by_coordinates", message, Loc::caller());
+            return Err(error.with_help("arrange devices of several slices with `across_slices`"));
+        }
+        let sizes: Vec<usize> = axes.iter().map(|(_, size)| *size).collect();
+        Mesh::new(in_torus_order(devices, &sizes), axes)
+    }
+
     /// Arranges devices of several TPU slices or hosts. Devices along the axes `across` belong to
     /// different slices, connected by the slow data centre network. Devices along the axes `within`
     /// belong to one slice. Without slices, the devices of each process count as one slice.
     ///
-    /// Use the axes `across` for the least communication, for example data parallelism.
+    /// Use the axes `across` for the least communication, for example data parallelism. The devices
+    /// of a slice are ordered as by [`Mesh::by_coordinates`].
     ///
     /// # Errors
     /// [`Error::Op`] (value) if the number of slices differs from `across`, or their size from
@@ -172,6 +223,9 @@ impl Mesh {
             let loc = Loc::caller();
             return Err(throw::op_error(OpErrorKind::Value, "across_slices", message, loc));
         }
+        let sizes: Vec<usize> = within.iter().map(|(_, size)| *size).collect();
+        let slices = devices.chunks(slice_size.max(1));
+        let devices: Vec<Device> = slices.flat_map(|slice| in_torus_order(slice, &sizes)).collect();
         Mesh::new(devices, across.into_iter().chain(within))
     }
 

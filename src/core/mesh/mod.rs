@@ -10,6 +10,7 @@ pub(crate) mod mesh;
 pub(crate) mod partition;
 mod placement;
 pub(crate) mod sharding_rule;
+mod torus;
 pub(crate) mod varying;
 
 pub use communication::{Collective, Communication};

@@ -64,11 +64,11 @@ impl Contraction {
 }
 
 fn traffic(operands: &[Aval], results: &[Aval]) -> u64 {
-    operands.iter().chain(results).map(|aval| aval.bytes() as u64).sum()
+    operands.iter().chain(results).map(|aval| aval.bytes() as u64).fold(0, u64::saturating_add)
 }
 
 fn elements(results: &[Aval]) -> u64 {
-    results.iter().map(|aval| aval.size() as u64).sum()
+    results.iter().map(|aval| aval.size() as u64).fold(0, u64::saturating_add)
 }
 
 impl Cost {

@@ -4,7 +4,7 @@
 //! a program, and the executable compiled from it, hold the [`HostFunction`] and keep it alive.
 
 use crate::core::array::host_array::HostArray;
-use crate::core::error::Error;
+use crate::core::error::{Error, Loc};
 use crate::core::scoped::scoped;
 use rustc_hash::FxHashMap;
 use std::any::TypeId;
@@ -172,6 +172,7 @@ pub(crate) fn refuse_inside(doing: &str) -> Result<(), Error> {
     Err(Error::Runtime {
         doing: doing.to_string(),
         code: None,
+        loc: Loc::UNKNOWN,
         message:
             "a host callback may not run array operations: the program that called it is waiting"
                 .into(),

@@ -140,9 +140,15 @@ fn bind_split(depth: usize, split: SplitEqn, operands: &[&Array], loc: Loc) -> V
 /// mesh axes that they vary over filled in.
 ///
 /// # Errors
-/// Errors of `abstract_eval`.
+/// Errors of `abstract_eval`, and `Shape` for arrays that no compiler can address.
 pub(crate) fn result_avals(primitive: &dyn Primitive, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
+    for operand in operands {
+        operand.check_size("the operand")?;
+    }
     let mut results = primitive.abstract_eval(operands)?;
+    for result in &results {
+        result.check_size("the result")?;
+    }
     primitive.set_result_varying(operands, &mut results);
     Ok(results)
 }

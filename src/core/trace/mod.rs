@@ -14,6 +14,6 @@ pub(crate) use bind::{bind_at, bind_shared, result_avals};
 pub use named_axes::{AxisNames, axis_size};
 pub(crate) use trace_scope::TraceScope;
 pub(crate) use tracing::{
-    Mode, Tracing, are_operands, escaped_error, is_tracing, jit_disabled, same_value,
+    Mode, Tracing, are_operands, escaped_error, interpreted, is_tracing, jit_disabled, same_value,
     same_variable, with_jit_disabled, with_numbers_as_operands,
 };

@@ -7,8 +7,8 @@
 use super::rebinding;
 use crate::core::array::array::{Array, Kind, NO_TRACE};
 use crate::core::error::loc::{self, Loc, path};
-use crate::core::error::throw::throw;
-use crate::core::error::{Error, TracerError};
+use crate::core::error::throw::{throw, throw_rule};
+use crate::core::error::{Error, OpError, OpErrorKind, TracerError};
 use crate::core::program::primitive::Primitive;
 use crate::core::program::program::{Eqn, Program, Var};
 use crate::core::scoped::scoped;
@@ -45,6 +45,8 @@ pub(super) struct Builder {
     outer_loc: Loc,
     /// The number of transforms in the scope path outside of this trace.
     outer_path: usize,
+    /// An address near the end of the stack when the trace began.
+    address: usize,
 }
 
 thread_local! {
@@ -121,6 +123,71 @@ pub(super) fn with_stack<R>(f: impl FnOnce(&mut Vec<Builder>) -> R) -> R {
     STACK.with_borrow_mut(f)
 }
 
+/// The number of functions being traced, one inside another, at which an error is raised.
+const MAX_DEPTH: usize = 64;
+/// The bytes of the stack that nested functions may take, of the 2 MiB that a thread of Rust has.
+const MAX_STACK: usize = 1 << 20;
+
+scoped!(
+    /// The number of enclosing functions of [`interpreted`], and the stack's address at the first.
+    static INTERPRETED: (usize, usize) = (0, 0)
+);
+
+/// Returns an address near the end of the stack of this thread.
+#[inline(never)]
+fn stack_address() -> usize {
+    let marker = 0u8;
+    std::ptr::from_ref(std::hint::black_box(&marker)).addr()
+}
+
+/// Returns true if functions are nested too deep for the stack.
+fn is_too_deep(depth: usize, outermost: usize) -> bool {
+    depth >= MAX_DEPTH || depth > 0 && outermost.abs_diff(stack_address()) > MAX_STACK
+}
+
+/// Runs the body of a transformed function operation by operation. Throws `Op` (value) if such
+/// functions are nested too deep.
+pub(crate) fn interpreted<R>(scope: String, caller: Loc, f: impl FnOnce() -> R) -> R {
+    let (depth, outermost) = match INTERPRETED.get() {
+        (0, _) => (0, stack_address()),
+        nested => nested,
+    };
+    if is_too_deep(depth, outermost) {
+        throw(depth_error(scope, depth, caller));
+    }
+    INTERPRETED.scope((depth + 1, outermost), f)
+}
+
+/// Builds the error of a function that is traced inside itself without end.
+fn depth_error(scope: String, depth: usize, caller: Loc) -> Error {
+    let path = path();
+    let same = path.iter().filter(|outer| **outer == scope).count();
+    let reason = match same {
+        0 => String::new(),
+        _ => format!(", {same} of them this function: it calls itself without end"),
+    };
+    let message = format!("{depth} functions are running, each inside another{reason}");
+    let mut abridged = path;
+    if abridged.len() > 4 {
+        let omitted = abridged.len() - 4;
+        abridged.splice(2..2 + omitted, [format!("… {omitted} more …")]);
+    }
+    Error::Op(Box::new(OpError {
+        kind: OpErrorKind::Value,
+        primitive: scope,
+        message,
+        operands: Vec::new(),
+        note: None,
+        loc: caller,
+        path: abridged,
+        help: Some(
+            "a condition on values of an array cannot end a recursion while tracing: use \
+             `while_loop`, `scan` or `fori_loop`, or end it by a Rust number or a shape"
+                .into(),
+        ),
+    }))
+}
+
 /// A trace under construction. Dropping it, for example while unwinding, removes the trace and
 /// every trace above it.
 pub(crate) struct Tracing {
@@ -129,11 +196,18 @@ pub(crate) struct Tracing {
 
 impl Tracing {
     /// Begins a trace of user code (`scope` names the transform in errors) or of rules (`None`).
+    ///
+    /// Throws `Op` (value) if user code is nested too deep.
+    #[track_caller]
     pub(crate) fn begin(mode: Mode, scope: Option<String>) -> Tracing {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let outer_path = loc::path_len();
         let outer_loc = Loc::scoped();
         if let Some(scope) = scope {
+            let outermost = STACK.with_borrow(|stack| stack.first().map(|first| first.address));
+            if outermost.is_some_and(|outermost| is_too_deep(outer_path, outermost)) {
+                throw(depth_error(scope, outer_path, Loc::caller()));
+            }
             Loc::UNKNOWN.replace_scoped();
             loc::push_path(scope);
         }
@@ -148,6 +222,7 @@ impl Tracing {
                 capture_index: FxHashMap::default(),
                 outer_loc,
                 outer_path,
+                address: stack_address(),
             });
             Tracing { depth: stack.len() - 1 }
         })
@@ -158,7 +233,12 @@ impl Tracing {
     }
 
     /// Adds a declared input.
+    ///
+    /// Throws `Op` (shape) for an array that no compiler can address.
     pub(crate) fn input(&self, aval: Aval) -> Array {
+        if let Err(error) = aval.check_size("the argument") {
+            throw_rule("trace", error, &[], Loc::UNKNOWN);
+        }
         self.with(|builder| {
             let var = builder.define(aval.clone());
             builder.inputs.push(var);

@@ -1,10 +1,15 @@
 //! [`Aval`]: the abstract value of an array, which is its type.
 
+use crate::core::error::{RuleError, RuleResult};
 use crate::core::mesh::varying::Varying;
 use crate::core::types::dtype::DType;
 use crate::core::types::shape::Shape;
 use crate::stablehlo::TensorType;
 use std::fmt;
+
+/// Arrays have fewer bytes than this, 2^60. Compilers count bytes in 64-bit integers and end the
+/// process if a count overflows; the margin is for their intermediate values.
+const MAX_BYTES: u128 = 1 << 60;
 
 /// The type of an array: dtype, shape, and whether the dtype is weak.
 ///
@@ -43,6 +48,27 @@ impl Aval {
     /// Returns the bytes of the elements on a device, where sub-byte types are packed.
     pub fn bytes(&self) -> usize {
         self.size().saturating_mul(self.dtype.bits()).div_ceil(8)
+    }
+
+    /// Checks that the array is smaller than [`MAX_BYTES`]. Axes of size 0 do not count, because
+    /// compilers multiply the others.
+    ///
+    /// # Errors
+    /// `Shape` with the size. `value` names the array in the message.
+    pub(crate) fn check_size(&self, value: &str) -> RuleResult<()> {
+        let axes = self.shape.iter().filter(|&&size| size > 0);
+        let bits =
+            axes.fold(self.dtype.bits() as u128, |bits, &size| bits.saturating_mul(size as u128));
+        let bytes = bits.div_ceil(8);
+        if bytes < MAX_BYTES {
+            return Ok(());
+        }
+        let takes = match bytes.checked_ilog2() {
+            Some(power) if power < 127 => format!("2^{power} bytes or more"),
+            _ => "more than 2^126 bytes".to_string(),
+        };
+        let message = format!("{value} {self} takes {takes}: arrays have less than 2^60 bytes");
+        Err(RuleError::shape(message).help("check the sizes for an overflow or a wrong unit"))
     }
 
     /// Returns this aval with another shape.

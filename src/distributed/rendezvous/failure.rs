@@ -71,12 +71,25 @@ impl Failure {
         self
     }
 
+    /// Adds another remedy.
+    pub(in crate::distributed) fn and_help(mut self, help: &str) -> Failure {
+        if !self.help.is_empty() {
+            self.help.push_str("; ");
+        }
+        self.help.push_str(help);
+        self
+    }
+
     pub(super) fn message(&self) -> &str {
         &self.message
     }
 
     pub(in crate::distributed) fn is_lost(&self) -> bool {
         self.kind() == Kind::Lost
+    }
+
+    pub(in crate::distributed) fn is_timeout(&self) -> bool {
+        self.kind() == Kind::Timeout
     }
 
     pub(in crate::distributed) fn is_not_found(&self) -> bool {

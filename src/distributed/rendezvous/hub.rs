@@ -239,13 +239,18 @@ impl Hub {
         brought: Bytes,
         wait: Duration,
     ) -> Result<Arc<Contributions>, Failure> {
-        let all = self.arrive(name, members, index, brought)?;
+        // Dropped after `all`: only then has this process given up waiting.
         let _tidy = OnDrop(|| self.state().meetings.tidy(name));
-        match timeout(wait, all).await {
+        let mut all = self.arrive(name, members, index, brought)?;
+        match timeout(wait, &mut all).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Failure::lost("the coordinator is shutting down")),
             Err(_) => {
                 let mut state = self.state();
+                // The others may have met at this moment. All must see the same outcome.
+                if let Ok(outcome) = all.try_recv() {
+                    return outcome;
+                }
                 let (awaited, there) = state.meetings.state(name);
                 let message = format!(
                     "{} did not arrive; {} waited {wait:.0?}; present: {}",

@@ -19,7 +19,9 @@ pub enum Tiling {
 /// Resolves an axis. Throws on behalf of `function` if it is out of range.
 #[track_caller]
 fn expect_axis(function: &str, axis: isize, rank: usize, x: &Array) -> usize {
-    resolve_axis(axis, rank).unwrap_or_else(|error| throw_operands(function, error, &[x]))
+    Loc::caller().scope(|| {
+        resolve_axis(axis, rank).unwrap_or_else(|error| throw_operands(function, error, &[x]))
+    })
 }
 
 /// Gathers the values along the named axes into one array, the same for all devices or examples:

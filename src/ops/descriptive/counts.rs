@@ -1,7 +1,7 @@
 //! Binary search in sorted vectors, bins, and counts of integers.
 
 use super::super::{Index, clip, isnan, take};
-use crate::core::{Array, DType, RuleError, trace};
+use crate::core::{Array, DType, Loc, RuleError, trace};
 use crate::primitives::{
     ArrayLike, Like, convert_element_type, full_like, ge, gt, lt, maximum, ones, promote_arrays,
     reshape, rev, scalar, select, shift_right, sub, where_, zeros,
@@ -116,15 +116,18 @@ pub fn digitize(x: &Array, bins: &Array) -> Array {
 /// Returns the bins of elements, as [`digitize`], with options.
 #[track_caller]
 pub fn digitize_with(x: &Array, bins: &Array, options: DigitizeOptions) -> Array {
-    let n = bins.size();
-    if bins.rank() != 1 || n == 0 {
-        let message = format!("takes a vector of at least one edge, got {}", bins.aval());
-        trace::throw_operands("digitize", RuleError::shape(message), &[x, bins]);
-    }
-    let side = SearchsortedOptions { side: if options.right { Side::Left } else { Side::Right } };
-    let increasing = searchsorted_with(bins, x, side);
-    let decreasing = sub(n as i32, searchsorted_with(&rev(bins, &[0]), x, side));
-    where_(ge(bins.index([Index::At(-1)]), bins.index([Index::At(0)])), increasing, decreasing)
+    Loc::caller().scope(|| {
+        let n = bins.size();
+        if bins.rank() != 1 || n == 0 {
+            let message = format!("takes a vector of at least one edge, got {}", bins.aval());
+            trace::throw_operands("digitize", RuleError::shape(message), &[x, bins]);
+        }
+        let side =
+            SearchsortedOptions { side: if options.right { Side::Left } else { Side::Right } };
+        let increasing = searchsorted_with(bins, x, side);
+        let decreasing = sub(n as i32, searchsorted_with(&rev(bins, &[0]), x, side));
+        where_(ge(bins.index([Index::At(-1)]), bins.index([Index::At(0)])), increasing, decreasing)
+    })
 }
 
 /// Options of [`bincount_with`].

@@ -2,7 +2,7 @@
 
 use super::super::{Index, diff, linspace, ravel_multi_index};
 use super::counts::{SearchsortedOptions, Side, searchsorted_with};
-use crate::core::{Array, DType, RuleError, Scalar, trace};
+use crate::core::{Array, DType, Loc, RuleError, Scalar, trace};
 use crate::primitives::{
     add, convert_element_type, div, eq, fill_of, inexact, ones_like, reshape, slice, sub, where_,
     zeros,
@@ -146,34 +146,36 @@ pub fn histogram_with(
 /// matrix, and `Op` (value) unless there is one `Bins` for each column.
 #[track_caller]
 pub fn histogramdd(x: &Array, bins: &[Bins]) -> (Array, Vec<Array>) {
-    let columns = match x.rank() {
-        2 => x.shape()[1],
-        rank => {
-            let message = format!("takes a matrix of one row for each point, got rank {rank}");
-            trace::throw_operands("histogramdd", RuleError::shape(message), &[x])
+    Loc::caller().scope(|| {
+        let columns = match x.rank() {
+            2 => x.shape()[1],
+            rank => {
+                let message = format!("takes a matrix of one row for each point, got rank {rank}");
+                trace::throw_operands("histogramdd", RuleError::shape(message), &[x])
+            }
+        };
+        if columns != bins.len() || columns == 0 {
+            let message = format!("{} bins for {columns} columns", bins.len());
+            trace::throw_operands("histogramdd", RuleError::value(message), &[x]);
         }
-    };
-    if columns != bins.len() || columns == 0 {
-        let message = format!("{} bins for {columns} columns", bins.len());
-        trace::throw_operands("histogramdd", RuleError::value(message), &[x]);
-    }
-    let x = inexact(x);
-    let (mut numbers, mut sizes, mut all_edges) = (Vec::new(), Vec::new(), Vec::new());
-    for (column, bins) in super::super::unstack(&x, 1).iter().zip(bins) {
-        let edges = histogram_bin_edges(column, bins.clone());
-        numbers.push(bin_indices(column, &edges));
-        // One more bin below the edges and one above.
-        sizes.push(edges.size() + 1);
-        all_edges.push(edges);
-    }
-    let multi_index: Vec<&Array> = numbers.iter().collect();
-    let flat = ravel_multi_index(multi_index, &sizes, super::super::IndexMode::Clip);
-    let counts = zeros(([sizes.iter().product::<usize>()], DType::I32));
-    let counts = counts.at([Index::Array(flat)]).add(1);
-    let counts = reshape(&counts, sizes.as_slice());
-    let starts = vec![1; sizes.len()];
-    let limits: Vec<usize> = sizes.iter().map(|&size| size - 1).collect();
-    (slice(&counts, &starts, &limits, &vec![1; sizes.len()]), all_edges)
+        let x = inexact(x);
+        let (mut numbers, mut sizes, mut all_edges) = (Vec::new(), Vec::new(), Vec::new());
+        for (column, bins) in super::super::unstack(&x, 1).iter().zip(bins) {
+            let edges = histogram_bin_edges(column, bins.clone());
+            numbers.push(bin_indices(column, &edges));
+            // One more bin below the edges and one above.
+            sizes.push(edges.size() + 1);
+            all_edges.push(edges);
+        }
+        let multi_index: Vec<&Array> = numbers.iter().collect();
+        let flat = ravel_multi_index(multi_index, &sizes, super::super::IndexMode::Clip);
+        let counts = zeros(([sizes.iter().product::<usize>()], DType::I32));
+        let counts = counts.at([Index::Array(flat)]).add(1);
+        let counts = reshape(&counts, sizes.as_slice());
+        let starts = vec![1; sizes.len()];
+        let limits: Vec<usize> = sizes.iter().map(|&size| size - 1).collect();
+        (slice(&counts, &starts, &limits, &vec![1; sizes.len()]), all_edges)
+    })
 }
 
 /// Returns [`histogramdd`] of two vectors: the counts, `i32[n, m]`, the edges of `x` and the edges
@@ -186,12 +188,15 @@ pub fn histogram2d(
     x_bins: impl Into<Bins>,
     y_bins: impl Into<Bins>,
 ) -> (Array, Array, Array) {
-    if x.rank() != 1 || x.shape() != y.shape() {
-        let message = format!("takes two vectors of one size, got {} and {}", x.shape(), y.shape());
-        trace::throw_operands("histogram2d", RuleError::shape(message), &[x, y]);
-    }
-    let points = super::super::column_stack([x, y]);
-    let (counts, mut edges) = histogramdd(&points, &[x_bins.into(), y_bins.into()]);
-    let y_edges = edges.swap_remove(1);
-    (counts, edges.swap_remove(0), y_edges)
+    Loc::caller().scope(|| {
+        if x.rank() != 1 || x.shape() != y.shape() {
+            let message =
+                format!("takes two vectors of one size, got {} and {}", x.shape(), y.shape());
+            trace::throw_operands("histogram2d", RuleError::shape(message), &[x, y]);
+        }
+        let points = super::super::column_stack([x, y]);
+        let (counts, mut edges) = histogramdd(&points, &[x_bins.into(), y_bins.into()]);
+        let y_edges = edges.swap_remove(1);
+        (counts, edges.swap_remove(0), y_edges)
+    })
 }

@@ -1,7 +1,7 @@
 //! Matrices built from their diagonal, and Vandermonde matrices.
 
 use super::super::{DiagonalOptions, Index, diagonal_with, stack};
-use crate::core::{Array, DType, RuleError, trace};
+use crate::core::{Array, DType, Loc, RuleError, trace};
 use crate::primitives::{
     ArrayLike, PaddingDim, broadcast_in_dim, broadcasted_iota as iota, eq, full_like, lax_pad, mul,
     reshape, sub, where_, zeros, zeros_like,
@@ -58,15 +58,17 @@ pub fn diagflat(x: &Array, offset: isize) -> Array {
 /// size, and for values that do not broadcast.
 #[track_caller]
 pub fn fill_diagonal(x: &Array, values: impl ArrayLike) -> Array {
-    let equal_sizes = x.shape().windows(2).all(|pair| pair[0] == pair[1]);
-    if x.rank() < 2 || x.rank() > 2 && !equal_sizes {
-        let message = format!("takes a matrix or axes of one size, got {}", x.shape());
-        trace::throw_operands("fill_diagonal", RuleError::shape(message), &[x]);
-    }
-    let n = x.shape().iter().copied().min().unwrap_or(0);
-    let index = iota(DType::I32, [n], 0);
-    let indices = vec![Index::Array(index); x.rank()];
-    x.at(indices).set(values)
+    Loc::caller().scope(|| {
+        let equal_sizes = x.shape().windows(2).all(|pair| pair[0] == pair[1]);
+        if x.rank() < 2 || x.rank() > 2 && !equal_sizes {
+            let message = format!("takes a matrix or axes of one size, got {}", x.shape());
+            trace::throw_operands("fill_diagonal", RuleError::shape(message), &[x]);
+        }
+        let n = x.shape().iter().copied().min().unwrap_or(0);
+        let index = iota(DType::I32, [n], 0);
+        let indices = vec![Index::Array(index); x.rank()];
+        x.at(indices).set(values)
+    })
 }
 
 /// Returns the powers `n - 1, …, 1, 0` of each element of a vector, as columns: `[m] → [m, n]`.

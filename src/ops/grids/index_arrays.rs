@@ -2,7 +2,7 @@
 
 use super::super::{nonzero, stack};
 use super::triangles::lower_triangle;
-use crate::core::{Array, Aval, DType, IntoAval, RuleError, Shape, trace};
+use crate::core::{Array, Aval, DType, IntoAval, Loc, RuleError, Shape, trace};
 use crate::primitives::{
     ArrayList, broadcasted_iota as iota, convert_element_type, ones, references, reshape, slice,
     zeros,
@@ -18,12 +18,14 @@ pub fn diag_indices(n: usize, ndim: usize) -> Vec<Array> {
 /// for axes that differ in size.
 #[track_caller]
 pub fn diag_indices_from(x: &Array) -> Vec<Array> {
-    let equal_sizes = x.shape().windows(2).all(|pair| pair[0] == pair[1]);
-    if x.rank() < 2 || !equal_sizes {
-        let message = format!("takes at least two axes of one size, got {}", x.shape());
-        trace::throw_operands("diag_indices_from", RuleError::shape(message), &[x]);
-    }
-    diag_indices(x.shape()[0], x.rank())
+    Loc::caller().scope(|| {
+        let equal_sizes = x.shape().windows(2).all(|pair| pair[0] == pair[1]);
+        if x.rank() < 2 || !equal_sizes {
+            let message = format!("takes at least two axes of one size, got {}", x.shape());
+            trace::throw_operands("diag_indices_from", RuleError::shape(message), &[x]);
+        }
+        diag_indices(x.shape()[0], x.rank())
+    })
 }
 
 /// Returns the rows and columns of the first `count` true elements of a matrix, in row-major order.

@@ -1,7 +1,7 @@
 //! Conversion between multi-dimensional and flat indices.
 
 use super::super::{clip, floor_divide, remainder, resize};
-use crate::core::{Array, DType, RuleError, trace};
+use crate::core::{Array, DType, Loc, RuleError, trace};
 use crate::primitives::{
     ArrayLike, ArrayList, Like, add, convert_element_type, lt, mul, references, scalar, where_,
     zeros_like,
@@ -65,24 +65,26 @@ pub fn ravel_multi_index<F>(
     dims: &[usize],
     mode: IndexMode,
 ) -> Array {
-    let multi_index = multi_index.into_arrays();
-    if multi_index.len() != dims.len() || dims.is_empty() {
-        let message = format!("{} arrays of indices for the axes {dims:?}", multi_index.len());
-        trace::throw_operands(
-            "ravel_multi_index",
-            RuleError::value(message),
-            &references(&multi_index),
-        );
-    }
-    let mut flat: Option<Array> = None;
-    for (x, &size) in multi_index.iter().zip(dims) {
-        let index = mode.apply(&wide("ravel_multi_index", x), size);
-        flat = Some(match flat {
-            None => index,
-            Some(flat) => add(mul(&flat, size as i64), &index),
-        });
-    }
-    flat.expect("there is at least one axis")
+    Loc::caller().scope(|| {
+        let multi_index = multi_index.into_arrays();
+        if multi_index.len() != dims.len() || dims.is_empty() {
+            let message = format!("{} arrays of indices for the axes {dims:?}", multi_index.len());
+            trace::throw_operands(
+                "ravel_multi_index",
+                RuleError::value(message),
+                &references(&multi_index),
+            );
+        }
+        let mut flat: Option<Array> = None;
+        for (x, &size) in multi_index.iter().zip(dims) {
+            let index = mode.apply(&wide("ravel_multi_index", x), size);
+            flat = Some(match flat {
+                None => index,
+                Some(flat) => add(mul(&flat, size as i64), &index),
+            });
+        }
+        flat.expect("there is at least one axis")
+    })
 }
 
 /// Returns the index along each axis, in an array of shape `shape`, of the elements at row-major

@@ -171,15 +171,18 @@ fn operand_axes(actions: &[AxisAction]) -> impl Iterator<Item = &AxisAction> {
 /// Converts `values` to the dtype of `x` and broadcasts them to `shape`.
 #[track_caller]
 fn broadcast_values(x: &Array, values: Like<'_>, shape: &Shape) -> Array {
-    let values = match values {
-        Like::Scalar(value) => return fill_of(value, &x.aval().with_shape(shape).strong()),
-        Like::Array(values) => values,
-    };
-    if values.shape().broadcast(shape).as_ref() != Some(shape) || values.rank() > shape.rank() {
-        let message = format!("values {} do not broadcast to the {shape} elements", values.aval());
-        trace::throw_operands("at", RuleError::shape(message), &[x, values]);
-    }
-    broadcast_to(&convert_element_type(values, x.dtype()), shape)
+    Loc::caller().scope(|| {
+        let values = match values {
+            Like::Scalar(value) => return fill_of(value, &x.aval().with_shape(shape).strong()),
+            Like::Array(values) => values,
+        };
+        if values.shape().broadcast(shape).as_ref() != Some(shape) || values.rank() > shape.rank() {
+            let message =
+                format!("values {} do not broadcast to the {shape} elements", values.aval());
+            trace::throw_operands("at", RuleError::shape(message), &[x, values]);
+        }
+        broadcast_to(&convert_element_type(values, x.dtype()), shape)
+    })
 }
 
 /// Returns the number of axes of an operand.

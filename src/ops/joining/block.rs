@@ -1,6 +1,6 @@
 //! Matrices assembled from blocks.
 
-use crate::core::{Array, RuleError, trace};
+use crate::core::{Array, Loc, RuleError, trace};
 use crate::primitives::{ArrayList, SequenceForm, TupleForm, concatenate, reshape};
 
 /// Rows of blocks: a sequence of lists of arrays, `[[&a, &b], [&c, &d]]`, or a tuple of them, whose
@@ -67,21 +67,23 @@ pub fn block<F>(rows: impl BlockRows<F>) -> Array {
 
 #[track_caller]
 fn block_all(rows: &[Vec<Array>]) -> Array {
-    if rows.is_empty() || rows.iter().any(|row| row.is_empty()) {
-        let counts: Vec<usize> = rows.iter().map(|row| row.len()).collect();
-        let message = format!("takes rows of at least one array, got rows of {counts:?}");
-        trace::throw_operands("block", RuleError::value(message), &[]);
-    }
-    let rank = rows.iter().flat_map(|row| row.iter()).map(|x| x.rank()).fold(2, usize::max);
-    let mut joined = Vec::new();
-    for row in rows {
-        let mut blocks = Vec::new();
-        for x in row {
-            let mut shape = vec![1; rank - x.rank()];
-            shape.extend_from_slice(x.shape());
-            blocks.push(reshape(x, shape));
+    Loc::caller().scope(|| {
+        if rows.is_empty() || rows.iter().any(|row| row.is_empty()) {
+            let counts: Vec<usize> = rows.iter().map(|row| row.len()).collect();
+            let message = format!("takes rows of at least one array, got rows of {counts:?}");
+            trace::throw_operands("block", RuleError::value(message), &[]);
         }
-        joined.push(concatenate(blocks, -1));
-    }
-    concatenate(joined, -2)
+        let rank = rows.iter().flat_map(|row| row.iter()).map(|x| x.rank()).fold(2, usize::max);
+        let mut joined = Vec::new();
+        for row in rows {
+            let mut blocks = Vec::new();
+            for x in row {
+                let mut shape = vec![1; rank - x.rank()];
+                shape.extend_from_slice(x.shape());
+                blocks.push(reshape(x, shape));
+            }
+            joined.push(concatenate(blocks, -1));
+        }
+        concatenate(joined, -2)
+    })
 }

@@ -1,7 +1,7 @@
 //! Splitting an array into several.
 
 use super::super::axis_slice::{expect_axis, slice_axis};
-use crate::core::{Array, RuleError, trace};
+use crate::core::{Array, Loc, RuleError, trace};
 use crate::primitives::reshape;
 
 /// Sections of an axis, for [`split`]: a number of sections, or the indices before which to split.
@@ -55,42 +55,47 @@ impl From<Vec<usize>> for Sections {
 /// ```
 #[track_caller]
 pub fn split(x: &Array, sections: impl Into<Sections>, axis: isize) -> Vec<Array> {
-    let resolved = expect_axis("split", axis, x.rank(), x);
-    let size = x.shape()[resolved];
-    match sections.into() {
-        Sections::Indices(indices) => split_before("split", x, &indices, resolved),
-        Sections::Count(count) if count == 0 || !size.is_multiple_of(count) => {
-            let message = format!(
-                "axis {resolved} of size {size} does not split into {count} equal sections"
-            );
-            let error = RuleError::shape(message)
-                .help("pass the indices to split at, or use `array_split` for unequal sections");
-            trace::throw_operands("split", error, &[x])
+    Loc::caller().scope(|| {
+        let resolved = expect_axis("split", axis, x.rank(), x);
+        let size = x.shape()[resolved];
+        match sections.into() {
+            Sections::Indices(indices) => split_before("split", x, &indices, resolved),
+            Sections::Count(count) if count == 0 || !size.is_multiple_of(count) => {
+                let message = format!(
+                    "axis {resolved} of size {size} does not split into {count} equal sections"
+                );
+                let error = RuleError::shape(message).help(
+                    "pass the indices to split at, or use `array_split` for unequal sections",
+                );
+                trace::throw_operands("split", error, &[x])
+            }
+            Sections::Count(count) => {
+                let indices: Vec<usize> = (1..count).map(|index| index * (size / count)).collect();
+                split_before("split", x, &indices, resolved)
+            }
         }
-        Sections::Count(count) => {
-            let indices: Vec<usize> = (1..count).map(|index| index * (size / count)).collect();
-            split_before("split", x, &indices, resolved)
-        }
-    }
+    })
 }
 
 /// Splits `x` along `axis` before each of `indices`.
 #[track_caller]
 fn split_before(name: &str, x: &Array, indices: &[usize], axis: usize) -> Vec<Array> {
-    let size = x.shape()[axis];
-    if !indices.is_sorted() || indices.last().is_some_and(|&last| last > size) {
-        let message = format!(
-            "indices {indices:?} must not decrease or exceed the size {size} of axis {axis}"
-        );
-        trace::throw_operands(name, RuleError::shape(message), &[x]);
-    }
-    let mut sections = Vec::with_capacity(indices.len() + 1);
-    let mut start = 0;
-    for &end in indices.iter().chain([&size]) {
-        sections.push(slice_axis(x, axis, start, end));
-        start = end;
-    }
-    sections
+    Loc::caller().scope(|| {
+        let size = x.shape()[axis];
+        if !indices.is_sorted() || indices.last().is_some_and(|&last| last > size) {
+            let message = format!(
+                "indices {indices:?} must not decrease or exceed the size {size} of axis {axis}"
+            );
+            trace::throw_operands(name, RuleError::shape(message), &[x]);
+        }
+        let mut sections = Vec::with_capacity(indices.len() + 1);
+        let mut start = 0;
+        for &end in indices.iter().chain([&size]) {
+            sections.push(slice_axis(x, axis, start, end));
+            start = end;
+        }
+        sections
+    })
 }
 
 /// Splits `x` along `axis` as [`split`] does. The sizes of a number of sections may differ by one,

@@ -1,6 +1,6 @@
 //! Decompositions of matrices.
 
-use super::adjoint;
+use super::{adjoint, expect_square};
 use crate::core::{Array, DType, bind1};
 use crate::ops::tril;
 use crate::primitives::{self, QrOptions, SvdOptions, inexact, slice_in_dim, where_};
@@ -24,6 +24,7 @@ fn symmetrized(a: &Array) -> Array {
 /// ```
 #[track_caller]
 pub fn cholesky(a: &Array) -> Array {
+    expect_square("cholesky", a);
     primitives::cholesky(&symmetrized(&inexact(a)))
 }
 
@@ -113,6 +114,7 @@ pub struct EigResult {
 /// ```
 #[track_caller]
 pub fn eig(a: &Array) -> EigResult {
+    expect_square("eig", a);
     let (eigenvalues, eigenvectors) = primitives::eig(&inexact(a));
     EigResult { eigenvalues, eigenvectors }
 }
@@ -120,6 +122,7 @@ pub fn eig(a: &Array) -> EigResult {
 /// Returns the eigenvalues of square `a`, complex, in no particular order. Faster than [`eig`].
 #[track_caller]
 pub fn eigvals(a: &Array) -> Array {
+    expect_square("eigvals", a);
     bind1(primitives::Eig { eigenvectors: false }, [&inexact(a)])
 }
 
@@ -144,6 +147,7 @@ pub struct EighResult {
 /// ```
 #[track_caller]
 pub fn eigh(a: &Array) -> EighResult {
+    expect_square("eigh", a);
     let (eigenvectors, eigenvalues) = primitives::eigh(&symmetrized(&inexact(a)));
     EighResult { eigenvalues, eigenvectors }
 }
@@ -151,6 +155,7 @@ pub fn eigh(a: &Array) -> EighResult {
 /// Returns the eigenvalues of Hermitian `a`, increasing. See [`eigh`].
 #[track_caller]
 pub fn eigvalsh(a: &Array) -> Array {
+    expect_square("eigvalsh", a);
     eigh(a).eigenvalues
 }
 

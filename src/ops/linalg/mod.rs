@@ -15,7 +15,7 @@ pub use matrix_functions::*;
 pub use norms::*;
 pub use solve::*;
 
-use crate::core::{Array, RuleError, throw_operands};
+use crate::core::{Array, Loc, RuleError, throw_operands};
 use crate::ops::swapaxes;
 use crate::primitives::conj;
 
@@ -32,8 +32,10 @@ fn adjoint(x: &Array) -> Array {
 
 #[track_caller]
 fn expect_square(name: &str, a: &Array) {
-    if a.rank() < 2 || matrix_sizes(a).0 != matrix_sizes(a).1 {
-        let error = RuleError::shape(format!("needs square matrices, got {}", a.aval()));
-        throw_operands(name, error, &[a]);
-    }
+    Loc::caller().scope(|| {
+        if a.rank() < 2 || matrix_sizes(a).0 != matrix_sizes(a).1 {
+            let error = RuleError::shape(format!("needs square matrices, got {}", a.aval()));
+            throw_operands(name, error, &[a]);
+        }
+    })
 }

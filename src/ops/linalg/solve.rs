@@ -257,39 +257,44 @@ pub fn lstsq(a: &Array, b: &Array) -> LeastSquares {
 /// Solves a least squares problem, as [`lstsq`], with another tolerance.
 #[track_caller]
 pub fn lstsq_with(a: &Array, b: &Array, options: LstsqOptions) -> LeastSquares {
-    let (a, b) = promoted("lstsq", a, b);
-    if a.rank() != 2 || b.rank() == 0 || b.rank() > 2 || a.shape()[0] != b.shape()[0] {
-        let error = RuleError::shape("needs a matrix [m, n] and a right-hand side [m] or [m, k]");
-        throw_operands("lstsq", error, &[&a, &b]);
-    }
-    let (m, n) = matrix_sizes(&a);
-    let rcond = options.rcond.unwrap_or(m.max(n) as f64 * a.dtype().epsilon());
-    let x = matmul(&pinv_with(&a, PinvOptions { rtol: Some(rcond) }), &b);
-    let error = matmul(&a, &x) - &b;
-    let square = primitives::real(&(&error * conj(&error)));
-    let s = super::svdvals(&a);
-    let cutoff = primitives::reduce_max(&s, &[-1]) * rcond;
-    let nonzero = convert_element_type(&gt(&s, &cutoff), crate::core::DType::I32);
-    LeastSquares {
-        x,
-        residuals: primitives::reduce_sum(&square, &[0]),
-        rank: primitives::reduce_sum(&nonzero, &[0]),
-        s,
-    }
+    Loc::caller().scope(|| {
+        let (a, b) = promoted("lstsq", a, b);
+        if a.rank() != 2 || b.rank() == 0 || b.rank() > 2 || a.shape()[0] != b.shape()[0] {
+            let error =
+                RuleError::shape("needs a matrix [m, n] and a right-hand side [m] or [m, k]");
+            throw_operands("lstsq", error, &[&a, &b]);
+        }
+        let (m, n) = matrix_sizes(&a);
+        let rcond = options.rcond.unwrap_or(m.max(n) as f64 * a.dtype().epsilon());
+        let x = matmul(&pinv_with(&a, PinvOptions { rtol: Some(rcond) }), &b);
+        let error = matmul(&a, &x) - &b;
+        let square = primitives::real(&(&error * conj(&error)));
+        let s = super::svdvals(&a);
+        let cutoff = primitives::reduce_max(&s, &[-1]) * rcond;
+        let nonzero = convert_element_type(&gt(&s, &cutoff), crate::core::DType::I32);
+        LeastSquares {
+            x,
+            residuals: primitives::reduce_sum(&square, &[0]),
+            rank: primitives::reduce_sum(&nonzero, &[0]),
+            s,
+        }
+    })
 }
 
 /// Returns the `x` with `tensordot(a, x, x.rank()) = b`. The first axes of `a` are those of `b`;
 /// the other axes, with the same number of elements, are those of `x`.
 #[track_caller]
 pub fn tensorsolve(a: &Array, b: &Array) -> Array {
-    let inner: Vec<usize> = a.shape()[b.rank().min(a.rank())..].to_vec();
-    let n: usize = inner.iter().product();
-    if a.rank() < b.rank() || a.shape()[..b.rank()] != b.shape()[..] || n != b.size() {
-        let message = format!("{} is not a square system for {}", a.aval(), b.aval());
-        throw_operands("tensorsolve", RuleError::shape(message), &[a, b]);
-    }
-    let x = solve(&reshape(a, [n, n]), &reshape(b, [n]));
-    reshape(&x, inner)
+    Loc::caller().scope(|| {
+        let inner: Vec<usize> = a.shape()[b.rank().min(a.rank())..].to_vec();
+        let n: usize = inner.iter().product();
+        if a.rank() < b.rank() || a.shape()[..b.rank()] != b.shape()[..] || n != b.size() {
+            let message = format!("{} is not a square system for {}", a.aval(), b.aval());
+            throw_operands("tensorsolve", RuleError::shape(message), &[a, b]);
+        }
+        let x = solve(&reshape(a, [n, n]), &reshape(b, [n]));
+        reshape(&x, inner)
+    })
 }
 
 /// Returns the inverse of `a` as a map from its last axes to its first `ind`:

@@ -3,7 +3,7 @@
 use super::super::IndexMode;
 use super::super::grids::wide;
 use super::super::joining::broadcast_arrays;
-use crate::core::{Array, RuleError, trace};
+use crate::core::{Array, Loc, RuleError, trace};
 use crate::primitives::{
     ArrayLike, ArrayList, Like, ListEntry, convert_element_type, eq, full_like, references, where_,
 };
@@ -34,16 +34,22 @@ pub fn select_first<F, G>(
 
 #[track_caller]
 fn select_entries(conditions: &[Array], choices: &[ListEntry], default: Like<'_>) -> Array {
-    if conditions.len() != choices.len() || conditions.is_empty() {
-        let message = format!("{} conditions for {} choices", conditions.len(), choices.len());
-        trace::throw_operands("select_first", RuleError::value(message), &references(conditions));
-    }
-    let (last, rest) = choices.split_last().expect("there is at least one choice");
-    let mut selected = where_(&conditions[rest.len()], last, default);
-    for (condition, choice) in conditions.iter().zip(rest).rev() {
-        selected = where_(condition, choice, &selected);
-    }
-    selected
+    Loc::caller().scope(|| {
+        if conditions.len() != choices.len() || conditions.is_empty() {
+            let message = format!("{} conditions for {} choices", conditions.len(), choices.len());
+            trace::throw_operands(
+                "select_first",
+                RuleError::value(message),
+                &references(conditions),
+            );
+        }
+        let (last, rest) = choices.split_last().expect("there is at least one choice");
+        let mut selected = where_(&conditions[rest.len()], last, default);
+        for (condition, choice) in conditions.iter().zip(rest).rev() {
+            selected = where_(condition, choice, &selected);
+        }
+        selected
+    })
 }
 
 /// Returns, for each element of `indices`, the element of that choice at the same position. All

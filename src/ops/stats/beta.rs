@@ -2,7 +2,7 @@
 
 use super::super::special::{betaln, xlog1py, xlogy};
 use super::distribution::{Parameter, standardize};
-use crate::core::{Array, RuleError, trace};
+use crate::core::{Array, Loc, RuleError, trace};
 use crate::primitives::{
     ArrayLike, abs, add, betainc, exp, full_like, ge, gt, inexact, le, lgamma, log, lt, neg, sub,
     where_, zeros_like,
@@ -112,19 +112,26 @@ impl Dirichlet {
     #[doc(alias = "jax.scipy.stats.dirichlet.logpdf")]
     #[track_caller]
     pub fn logpdf(&self, x: &Array) -> Array {
-        let (x, alpha) = (inexact(x), inexact(&self.alpha));
-        if alpha.rank() != 1 || x.shape().first() != Some(&alpha.size()) {
-            let message = format!("concentrations {} for proportions {}", alpha.shape(), x.shape());
-            trace::throw_operands("Dirichlet::logpdf", RuleError::shape(message), &[&x, &alpha]);
-        }
-        let mut column = vec![alpha.size()];
-        column.resize(x.rank(), 1);
-        let exponents = sub(alpha.reshape(column), 1.0);
-        let norm = sub(lgamma(alpha.sum()), lgamma(&alpha).sum());
-        let inside = xlogy(exponents, &x).sum_axes(0) + norm;
-        let sums_to_one = le(abs(sub(x.sum_axes(0), 1.0)), 1e-5);
-        let in_support = sums_to_one & ge(&x, 0.0).all_axes(0) & !lt(&x, 0.0).any_axes(0);
-        where_(&in_support, &inside, full_like(&inside, f64::NEG_INFINITY))
+        Loc::caller().scope(|| {
+            let (x, alpha) = (inexact(x), inexact(&self.alpha));
+            if alpha.rank() != 1 || x.shape().first() != Some(&alpha.size()) {
+                let message =
+                    format!("concentrations {} for proportions {}", alpha.shape(), x.shape());
+                trace::throw_operands(
+                    "Dirichlet::logpdf",
+                    RuleError::shape(message),
+                    &[&x, &alpha],
+                );
+            }
+            let mut column = vec![alpha.size()];
+            column.resize(x.rank(), 1);
+            let exponents = sub(alpha.reshape(column), 1.0);
+            let norm = sub(lgamma(alpha.sum()), lgamma(&alpha).sum());
+            let inside = xlogy(exponents, &x).sum_axes(0) + norm;
+            let sums_to_one = le(abs(sub(x.sum_axes(0), 1.0)), 1e-5);
+            let in_support = sums_to_one & ge(&x, 0.0).all_axes(0) & !lt(&x, 0.0).any_axes(0);
+            where_(&in_support, &inside, full_like(&inside, f64::NEG_INFINITY))
+        })
     }
 
     /// Returns the density, the exponential of [`Dirichlet::logpdf`].

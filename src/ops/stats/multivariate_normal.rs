@@ -3,7 +3,7 @@
 use super::super::linalg::{SolveTriangularOptions, cholesky, solve_triangular_with};
 use super::super::{DiagonalOptions, diagonal_with, result_type};
 use super::distribution::Parameter;
-use crate::core::{Array, RuleError, trace};
+use crate::core::{Array, Loc, RuleError, trace};
 use crate::primitives::{
     ArrayLike, Like, add, convert_element_type, div, exp, expand_dims, inexact, log, mul,
     promote_arrays, promote_inexact, squeeze, sub,
@@ -58,35 +58,42 @@ impl MultivariateNormal {
     #[doc(alias = "jax.scipy.stats.multivariate_normal.logpdf")]
     #[track_caller]
     pub fn logpdf(&self, x: impl ArrayLike) -> Array {
-        let operands = [x.like(), self.mean.like(), self.cov.like()];
-        let [x, mean, cov] = promote_dtypes(operands);
-        let density = |square: &Array, log_norm: &Array| mul(add(square, log_norm), -0.5);
-        let log_two_pi = (2.0 * PI).ln();
-        if mean.rank() == 0 {
-            let operands = [x.like(), mean.like(), cov.like()];
-            let [x, mean, cov] = promote_inexact("MultivariateNormal::logpdf", operands);
+        Loc::caller().scope(|| {
+            let operands = [x.like(), self.mean.like(), self.cov.like()];
+            let [x, mean, cov] = promote_dtypes(operands);
+            let density = |square: &Array, log_norm: &Array| mul(add(square, log_norm), -0.5);
+            let log_two_pi = (2.0 * PI).ln();
+            if mean.rank() == 0 {
+                let operands = [x.like(), mean.like(), cov.like()];
+                let [x, mean, cov] = promote_inexact("MultivariateNormal::logpdf", operands);
+                let y = sub(x, mean);
+                return density(&div(mul(&y, &y), &cov), &add(log(&cov), log_two_pi));
+            }
+            let k = mean.shape()[mean.rank() - 1];
+            let cov_matches =
+                cov.rank() == 0 || (cov.rank() >= 2 && cov.shape().ends_with(&[k, k]));
+            if !cov_matches || x.rank() == 0 || x.shape()[x.rank() - 1] != k {
+                let message = format!(
+                    "a mean {} with a covariance {} at {}",
+                    mean.aval(),
+                    cov.aval(),
+                    x.aval()
+                );
+                let error = RuleError::shape(message);
+                trace::throw_operands("MultivariateNormal::logpdf", error, &[&x, &mean, &cov]);
+            }
             let y = sub(x, mean);
-            return density(&div(mul(&y, &y), &cov), &add(log(&cov), log_two_pi));
-        }
-        let k = mean.shape()[mean.rank() - 1];
-        let cov_matches = cov.rank() == 0 || (cov.rank() >= 2 && cov.shape().ends_with(&[k, k]));
-        if !cov_matches || x.rank() == 0 || x.shape()[x.rank() - 1] != k {
-            let message =
-                format!("a mean {} with a covariance {} at {}", mean.aval(), cov.aval(), x.aval());
-            let error = RuleError::shape(message);
-            trace::throw_operands("MultivariateNormal::logpdf", error, &[&x, &mean, &cov]);
-        }
-        let y = sub(x, mean);
-        if cov.rank() == 0 {
-            let square = div(mul(&y, &y).sum_axes(-1), &cov);
-            return density(&square, &mul(add(log(&cov), log_two_pi), k as f64));
-        }
-        let factor = cholesky(&cov);
-        let lower = SolveTriangularOptions { lower: true, ..Default::default() };
-        let y = squeeze(&solve_triangular_with(&factor, &expand_dims(&y, &[-1]), lower), &[-1]);
-        let log_det =
-            mul(log(diagonal_with(&factor, DiagonalOptions::LAST_AXES)).sum_axes(-1), 2.0);
-        density(&mul(&y, &y).sum_axes(-1), &add(log_det, log_two_pi * k as f64))
+            if cov.rank() == 0 {
+                let square = div(mul(&y, &y).sum_axes(-1), &cov);
+                return density(&square, &mul(add(log(&cov), log_two_pi), k as f64));
+            }
+            let factor = cholesky(&cov);
+            let lower = SolveTriangularOptions { lower: true, ..Default::default() };
+            let y = squeeze(&solve_triangular_with(&factor, &expand_dims(&y, &[-1]), lower), &[-1]);
+            let log_det =
+                mul(log(diagonal_with(&factor, DiagonalOptions::LAST_AXES)).sum_axes(-1), 2.0);
+            density(&mul(&y, &y).sum_axes(-1), &add(log_det, log_two_pi * k as f64))
+        })
     }
 
     /// Returns the density at vectors `x`, the exponential of [`MultivariateNormal::logpdf`].

@@ -42,7 +42,7 @@ impl Primitive for AllGather {
         ensure_shape!(dim < rank, "dimension {dim} must be less than {rank}");
         let mut shape = x.shape.to_vec();
         if self.tiled {
-            shape[dim] *= self.axis_size
+            shape[dim] = shape[dim].saturating_mul(self.axis_size)
         } else {
             shape.insert(dim, self.axis_size)
         }

@@ -41,30 +41,33 @@ pub fn conv_general_dilated(lhs: &Array, rhs: &Array, how: ConvGeneralDilated) -
 
 #[track_caller]
 fn named(name: &str, lhs: &Array, rhs: &Array, how: ConvGeneralDilated) -> Array {
-    let how = ConvGeneralDilated { precision: Precision::or_scoped(how.precision), ..how };
-    // Named padding is resolved here, so that programs show numbers.
-    let how = match how.geometry(lhs.shape(), rhs.shape()) {
-        Ok(geometry) => {
-            let pads = geometry.space.iter().map(|axis| (axis.low, axis.high)).collect();
-            ConvGeneralDilated { padding: Padding::Explicit(pads), ..how }
+    Loc::caller().scope(|| {
+        let how = ConvGeneralDilated { precision: Precision::or_scoped(how.precision), ..how };
+        // Named padding is resolved here, so that programs show numbers.
+        let how = match how.geometry(lhs.shape(), rhs.shape()) {
+            Ok(geometry) => {
+                let pads = geometry.space.iter().map(|axis| (axis.low, axis.high)).collect();
+                ConvGeneralDilated { padding: Padding::Explicit(pads), ..how }
+            }
+            // The primitive reports the error.
+            Err(_) => how,
+        };
+        if how.preferred_element_type.is_some() || lhs.dtype() == rhs.dtype() {
+            return bind1(how, [lhs, rhs]);
         }
-        // The primitive reports the error.
-        Err(_) => how,
-    };
-    if how.preferred_element_type.is_some() || lhs.dtype() == rhs.dtype() {
-        return bind1(how, [lhs, rhs]);
-    }
-    match promote((lhs.dtype(), lhs.aval().weak), (rhs.dtype(), rhs.aval().weak)) {
-        Some((dtype, weak)) => {
-            bind1(how, [&convert_to(lhs, dtype, weak), &convert_to(rhs, dtype, weak)])
+        match promote((lhs.dtype(), lhs.aval().weak), (rhs.dtype(), rhs.aval().weak)) {
+            Some((dtype, weak)) => {
+                bind1(how, [&convert_to(lhs, dtype, weak), &convert_to(rhs, dtype, weak)])
+            }
+            None => {
+                let message =
+                    format!("{} and {} have no implicit promotion", lhs.dtype(), rhs.dtype());
+                let error = RuleError::dtype(message)
+                    .help("set preferred_element_type, or convert one of them with `astype`");
+                trace::throw_operands(name, error, &[lhs, rhs])
+            }
         }
-        None => {
-            let message = format!("{} and {} have no implicit promotion", lhs.dtype(), rhs.dtype());
-            let error = RuleError::dtype(message)
-                .help("set preferred_element_type, or convert one of them with `astype`");
-            trace::throw_operands(name, error, &[lhs, rhs])
-        }
-    }
+    })
 }
 
 /// Convolves `lhs`, `[n, c, …]`, with the kernel `rhs`, `[o, c, …]`. See [`conv_general_dilated`]

@@ -3,7 +3,7 @@
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
 use crate::core::{RuleError, RuleResult, Shape};
-use crate::primitives::window::{WindowAxis, count_windows, dilated, overlaps};
+use crate::primitives::window::{WindowAxis, check_extents, count_windows, dilated, overlaps};
 use crate::{ensure, ensure_shape};
 
 /// One spatial axis of a convolution.
@@ -144,6 +144,19 @@ impl ConvGeneralDilated {
                         "spatial axis {index} of size {bare} padded by {low} and {high} has a negative size"
                     ))
                 })?;
+                check_extents(
+                    index,
+                    &[
+                        ("the size of lhs with dilation", bare),
+                        ("the size of lhs with padding", padded),
+                        ("the padding in front", low.unsigned_abs()),
+                        ("the padding behind", high.unsigned_abs()),
+                        ("the size of rhs with dilation", spans[index]),
+                        ("the stride", strides[index]),
+                        ("the dilation of lhs", lhs_dilation[index]),
+                        ("the dilation of rhs", rhs_dilation[index]),
+                    ],
+                )?;
                 Ok(Spatial {
                     lhs: sizes[index],
                     rhs: kernel[index],

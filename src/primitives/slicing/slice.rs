@@ -80,11 +80,15 @@ impl Primitive for Slice {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
+        // A stride beyond the range takes one element. Compilers add strides to limits.
+        let lengths = self.start_indices.iter().zip(&self.limit_indices);
+        let lengths = lengths.map(|(start, limit)| (limit - start).max(1));
+        let strides = self.strides.iter().zip(lengths).map(|(&stride, length)| stride.min(length));
         let attributes = format!(
             "start_indices = {}, limit_indices = {}, strides = {}",
             i64_array(&self.start_indices),
             i64_array(&self.limit_indices),
-            i64_array(&self.strides)
+            i64_array(strides)
         );
         Ok(vec![ctx.op_as("slice", operands, &attributes, &results[0].stablehlo())])
     }
@@ -97,6 +101,8 @@ impl Primitive for Slice {
             let low = self.start_indices[axis];
             let interior = self.strides[axis] - 1;
             let n = ct.shape()[axis];
+            // Without neighbours there is nothing between them.
+            let interior = if n < 2 { 0 } else { interior };
             let covered = low + n + n.saturating_sub(1) * interior;
             PaddingDim { low: low as isize, high: (size - covered) as isize, interior }
         });

@@ -32,7 +32,8 @@ impl Padding {
             let axes = sizes.iter().zip(spans).zip(strides);
             let pads = axes.map(|((&size, &span), &stride)| {
                 let windows = size.div_ceil(stride.max(1));
-                let needed = (windows.saturating_sub(1) * stride + span).saturating_sub(size);
+                let last = windows.saturating_sub(1) * stride;
+                let needed = last.saturating_add(span).saturating_sub(size);
                 // Without windows there is no padding.
                 let needed = if windows == 0 { span.saturating_sub(stride) } else { needed };
                 let (less, more) = (needed / 2, needed - needed / 2);
@@ -114,16 +115,60 @@ pub(in crate::primitives) fn count_windows(padded: usize, span: usize, stride: u
     }
 }
 
+/// The number of pairs that [`overlaps`] counts one by one.
+const MAX_PAIRS: u64 = 1 << 24;
+
+/// The largest window, stride, dilation or padded size along an axis. Compilers compute with sums
+/// and products of them in 64-bit integers, and end the process if one overflows.
+const MAX_EXTENT: usize = 1 << 40;
+
+/// Checks that the numbers of an axis are small enough for compilers.
+///
+/// # Errors
+/// `Shape` with the name and the number that is too large.
+pub(in crate::primitives) fn check_extents(
+    axis: usize,
+    extents: &[(&str, usize)],
+) -> RuleResult<()> {
+    for &(name, extent) in extents {
+        ensure_shape!(extent <= MAX_EXTENT, "{name} along axis {axis} is {extent}, more than 2^40");
+    }
+    Ok(())
+}
+
 /// Returns the number of pairs of a window position and a window element that hit an element of the
-/// operand, without padding and dilation holes.
+/// operand, without padding and dilation holes. Beyond [`MAX_PAIRS`] it returns an upper bound.
 pub(in crate::primitives) fn overlaps(axis: &WindowAxis) -> u64 {
-    let span = dilated(axis.size, axis.base_dilation) as isize;
-    let meets = |place: usize, tap: usize| {
-        let index = (place * axis.stride + tap * axis.window_dilation) as isize - axis.low;
-        (0..span).contains(&index) && (index as usize).is_multiple_of(axis.base_dilation)
+    let wide = |n: usize| n as i128;
+    let (windows, taps, size) = (axis.windows as u64, axis.window as u64, axis.size as u64);
+    let pairs = windows.saturating_mul(taps);
+    let by_element = size.saturating_mul(taps);
+    if pairs.min(by_element) == 0 {
+        return 0;
+    }
+    if pairs.min(by_element) > MAX_PAIRS {
+        return pairs.min(size.saturating_mul(windows.min(taps)));
+    }
+    // The steps from the first multiple to `index`, if `index` is one of `count` multiples.
+    let steps = |index: i128, step: usize, count: usize| {
+        index % wide(step) == 0 && (0..wide(count)).contains(&(index / wide(step)))
     };
-    let taps = |place| (0..axis.window).filter(|&tap| meets(place, tap)).count() as u64;
-    (0..axis.windows).map(taps).sum()
+    let at_tap = |tap: usize| wide(tap) * wide(axis.window_dilation) - axis.low as i128;
+    let hits = |tap: usize| match pairs <= by_element {
+        true => (0..axis.windows)
+            .filter(|&place| {
+                let index = wide(place) * wide(axis.stride) + at_tap(tap);
+                steps(index, axis.base_dilation, axis.size)
+            })
+            .count(),
+        false => (0..axis.size)
+            .filter(|&element| {
+                let index = wide(element) * wide(axis.base_dilation) - at_tap(tap);
+                steps(index, axis.stride, axis.windows)
+            })
+            .count(),
+    };
+    (0..axis.window).map(|tap| hits(tap) as u64).sum()
 }
 
 impl WindowAxis {
@@ -168,6 +213,19 @@ impl Window {
                         "axis {index} of size {bare} padded by {low} and {high} has a negative size"
                     ))
                 })?;
+                check_extents(
+                    index,
+                    &[
+                        ("the size with dilation", bare),
+                        ("the size with padding", padded),
+                        ("the padding in front", low.unsigned_abs()),
+                        ("the padding behind", high.unsigned_abs()),
+                        ("the span of the window", spans[index]),
+                        ("the stride", strides[index]),
+                        ("the base dilation", base_dilation[index]),
+                        ("the window dilation", window_dilation[index]),
+                    ],
+                )?;
                 Ok(WindowAxis {
                     size: shape[index],
                     window: windows[index],

@@ -21,7 +21,7 @@ pub use prod::{ReduceWindowProd, reduce_window_prod};
 pub use scatter_add::SelectAndScatterAdd;
 pub use sum::{ReduceWindowSum, reduce_window_sum};
 
-pub(super) use dims::{WindowAxis, count_windows, dilated, overlaps};
+pub(super) use dims::{WindowAxis, check_extents, count_windows, dilated, overlaps};
 
 use crate::core::{Aval, RuleResult};
 

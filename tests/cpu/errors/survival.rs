@@ -226,15 +226,24 @@ mod on_cpu {
     #[test]
     fn survives_out_of_memory() {
         let huge = jit(|model: Model, x: Array| {
-            let wide = broadcast_in_dim(&x, [1 << 20, 1 << 20], &[]);
-            let weight = &model.weight + (&wide + &sin(&wide)).sum_axes([0]).sum();
-            (Model { weight, ..model }, wide)
+            // 64 results of 32 GiB: no host has memory for all, and each alone can be compiled.
+            let wide = |n: i32| broadcast_in_dim(&(&x + n), [1 << 17, 1 << 16], &[]);
+            let weight = &model.weight + &x;
+            (Model { weight, ..model }, (0..64).map(wide).collect::<Vec<_>>())
         });
         let x = Array::from_slice(&[1.0f32], []).unwrap();
         let failed = huge.call(model(), &x).unwrap_err();
         expect![[r#"
-            error[runtime]: executing survives_out_of_memory::{closure}: PJRT_LoadedExecutable_Execute: RESOURCE_EXHAUSTED: Out of memory allocating 4398046511104 bytes. (plugin pjrt_c_api_cpu_plugin.so (API 0.115))
+            error[runtime]: executing survives_out_of_memory::{closure}: PJRT_LoadedExecutable_Execute: RESOURCE_EXHAUSTED: Out of memory allocating 34359738368 bytes. (plugin pjrt_c_api_cpu_plugin.so (API 0.115))
+              the program needs 2048.00 GiB on a device: 16 B of arguments, 2048.00 GiB of results, 0 B of intermediate values
+              at its peak the program holds:
+                2048.00 GiB  64 × f32[131072,65536]  broadcast_in_dim  at tests/cpu/errors/survival.rs:230:33
+                       8 B  f32[2]  add  at tests/cpu/errors/survival.rs:231:26
+                       4 B  f32[1]  argument
+                       4 B  f32[]  argument
               PJRT status: RESOURCE_EXHAUSTED
+               --> tests/cpu/errors/survival.rs:235:27
+              help: the device is out of memory: use a smaller batch, `bf16`, or `remat` around each layer, which recomputes what the derivative needs; shard parameters and optimizer state over more devices; pass arguments by value that are not needed afterwards
               help: these donated arguments were lost: $[0].weight, $[0].bias; load them from a checkpoint, or pass them by reference to keep them"#]].assert_eq(&failed.to_string());
         assert!(failed.args.0.is_none(), "lost arguments are not returned");
         assert!(failed.args.1.is_none(), "the borrowed argument is not returned");

@@ -260,3 +260,22 @@ fn this_process_holds_the_whole_array() {
     let error = make_array_from_process_local_data(&rows, &counting(&[4, 2]), [8, 2]).unwrap_err();
     assert!(error.to_string().contains("its data is f32[4,2]"), "{error}");
 }
+
+#[test]
+fn host_local_arrays_of_one_process_are_global() {
+    use oxidax::parallel::{global_array_to_host_local_array, host_local_array_to_global_array};
+    let mesh = mesh([("data", 8)]);
+    let rows = mesh.sharding(p!["data"]).unwrap();
+    let tree = (counting(&[8, 2]), counting(&[16]));
+    let global = host_local_array_to_global_array(&tree, &rows).unwrap();
+    assert_eq!(
+        (global.0.sharding(), global.1.sharding()),
+        (Some(rows.clone()), Some(rows.clone()))
+    );
+    assert_eq!(values(&global.1), values(&tree.1));
+    let local = global_array_to_host_local_array(&global).unwrap();
+    assert_eq!((values(&local.0), local.0.sharding()), (values(&tree.0), Some(rows.clone())));
+    let error = host_local_array_to_global_array(&(counting(&[8]), counting(&[7])), &rows);
+    let said = error.unwrap_err().to_string();
+    assert!(said.contains("host_local_array_to_global_array") && said.contains("$[1]"), "{said}");
+}

@@ -32,6 +32,22 @@ fn axes_devices_and_static_arguments() {
 }
 
 #[test]
+fn compiles_ahead_of_time() {
+    let sharding = Mesh::new(eight(), [("i", 8)]).unwrap().sharding(p!["i"]).unwrap();
+    let x = device_put(&counting(&[8, 3]), &sharding).unwrap();
+    let f = pmap(|x: &Array| x - pmean(x, "i")).axis_name("i").name("centre");
+    let compiled = f.lower(&x).unwrap().compile().unwrap();
+    assert_eq!(compiled.name(), "pmap(centre)");
+    close(&compiled.call(&x).unwrap(), &(&x - x.mean_axes([0])), 1e-6);
+    // Three numbers on each device.
+    let memory = compiled.report().memory_analysis().unwrap();
+    assert_eq!((memory.arguments, memory.results), (12, 12));
+    assert_eq!(f.stats().compiles, 0, "`call` has its own cache");
+    let error = f.lower(counting(&[9, 3])).unwrap_err().to_string();
+    assert!(error.contains("$[0] has 9 examples"), "{error}");
+}
+
+#[test]
 fn unmapped_results_come_from_one_device() {
     let f = pmap(|x: Array| psum(&x, "devices")).out_axes([None]);
     assert_eq!(values(&f.call(counting(&[8])).unwrap()), [28.0]);
@@ -58,6 +74,8 @@ fn invalid_axes_are_errors() {
         error.contains("$[0] has 9 examples, one for each device, and there are 8 devices"),
         "{error}"
     );
+    let line = line!() - 6;
+    assert!(error.contains(&format!("pmapped.rs:{line}:")), "{error}");
     let error = f.call(counting(&[8]), counting(&[4])).unwrap_err().to_string();
     assert!(error.contains("$[1], f32[4], has 4 examples, $[0] has 8"), "{error}");
     let none = pmap(|x: Array| x).in_axes([None]);

@@ -5,6 +5,7 @@
 
 mod tpu {
     mod doctor;
+    mod meshes;
     mod roofline;
     mod spread;
 

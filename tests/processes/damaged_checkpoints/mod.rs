@@ -8,8 +8,8 @@ mod on_cpu {
     use crate::damaged_data::mutations::{damaged, most_used};
     use checkpoint::{Folder, Snapshot};
     use oxidax::prelude::*;
-    use rand::SeedableRng;
     use rand::rngs::Xoshiro256PlusPlus;
+    use rand::{RngExt, SeedableRng};
     use std::collections::BTreeMap;
     use std::fs;
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,6 +17,8 @@ mod on_cpu {
 
     /// Damaged files of each kind.
     const FILES: u64 = 400;
+    /// Changed manifests with a valid checksum.
+    const MANIFESTS: u64 = 10_000;
     /// Limit in KiB. More memory than this means that a length was trusted: all intact files are
     /// below 4 KiB.
     const MAX_KIB: u64 = 32 << 10;
@@ -128,12 +130,84 @@ mod on_cpu {
         }
     }
 
+    /// Changes numbers or bytes of a manifest's first line, and computes the checksum again.
+    fn with_valid_checksum(manifest: &[u8], random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
+        let end = manifest.iter().position(|&byte| byte == b'\n').unwrap();
+        let mut first = manifest[..end].to_vec();
+        for _ in 0..random.random_range(1..4) {
+            let digits: Vec<usize> =
+                (0..first.len()).filter(|&at| first[at].is_ascii_digit()).collect();
+            match random.random_range(0..4) {
+                0 => first = damaged(&first, random),
+                _ if digits.is_empty() => break,
+                _ => {
+                    let numbers =
+                        ["0", "1", "7", "-1", "1e9", "4294967296", "18446744073709551615", "[]"];
+                    let at = digits[random.random_range(0..digits.len())];
+                    let number = numbers[random.random_range(0..numbers.len())];
+                    first.splice(at..=at, number.bytes());
+                }
+            }
+        }
+        first.retain(|&byte| byte != b'\n');
+        first.push(b'\n');
+        let crc = crc32c::crc32c(&first);
+        first.extend(format!("{{\"crc32c\":{crc}}}\n").bytes());
+        first
+    }
+
+    /// A manifest of sharded arrays with a valid checksum and other numbers. Elements may be read
+    /// in another order, but nothing else: no panic, and no allocation that the files do not
+    /// justify.
+    fn manifests_with_valid_checksums(count: u64) {
+        let rows = Mesh::new(devices().unwrap(), [("data", 4)]).unwrap().sharding(p!["data"]);
+        let rows = rows.unwrap();
+        let sharded: Arrays = ["a", "b"]
+            .map(|name| (name.to_owned(), device_put(&ones([8, 3]), &rows).unwrap()))
+            .into();
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = Folder::open(dir.path()).unwrap();
+        folder.save(Snapshot::new(1, &sharded)).unwrap();
+        folder.wait().unwrap();
+        let path = folder.path_of(1).join("manifest.jsonl");
+        let good = fs::read(&path).unwrap();
+        let before = most_used();
+        let mut noticed = 0;
+        for seed in 0..count {
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+            fs::write(&path, with_valid_checksum(&good, &mut random)).unwrap();
+            let read = || {
+                let whole = folder.restore_latest(&sharded).map(drop);
+                checkpoint::arrays(path.parent().unwrap()).map(drop).and(whole)
+            };
+            let outcome = catch_unwind(AssertUnwindSafe(read));
+            match outcome.unwrap_or_else(|_| panic!("seed {seed}: it panicked")) {
+                Ok(()) => {}
+                Err(Error::Checkpoint { .. } | Error::Io { .. }) => noticed += 1,
+                Err(error) => panic!("seed {seed}: {error}"),
+            }
+        }
+        assert!(noticed > count / 2, "only {noticed} errors");
+        if let (Some(before), Some(after)) = (before, most_used()) {
+            assert!(after - before < MAX_KIB, "{} KiB were allocated", after - before);
+        }
+    }
+
     #[test]
     fn damaged_checkpoints_give_errors() {
         alone("damaged_checkpoints::on_cpu::damaged_checkpoints_give_errors", || {
+            oxidax::parallel::set_cpu_devices(4).unwrap();
             single_files();
             indices_and_their_files();
             folders();
+            manifests_with_valid_checksums(MANIFESTS);
         });
+    }
+
+    #[test]
+    #[ignore = "a million manifests: run it alone"]
+    fn a_million_manifests_give_errors() {
+        oxidax::parallel::set_cpu_devices(4).unwrap();
+        manifests_with_valid_checksums(1_000_000);
     }
 }

@@ -1,8 +1,8 @@
 //! Processes that join and synchronize.
 
 use crate::distributed::scene::{Actor, address};
-use std::io::Write;
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 
 #[test]
 fn two_and_four_processes_join_and_leave() {
@@ -128,4 +128,61 @@ fn invalid_protocols_are_harmless() {
         assert_eq!(actor.rest(), "done");
     }
     drop(held);
+}
+
+/// Serves the metadata of worker `worker` of a Cloud TPU slice whose workers have the address
+/// `head`, and returns the server's address.
+fn metadata_server(head: &str, worker: usize, workers: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let endpoints = vec![format!("unknown:8470:{head}"); workers].join(",");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = String::new();
+            let mut lines = BufReader::new(stream.try_clone().unwrap());
+            while lines.read_line(&mut request).unwrap() > 2 {}
+            let is_known = request.contains("\r\nMetadata-Flavor: Google\r\n");
+            let path = request.split(' ').nth(1).unwrap();
+            let (status, body) = match path.rsplit_once('/').unwrap() {
+                _ if !is_known => ("403 Forbidden", String::new()),
+                ("/computeMetadata/v1/instance/attributes", "agent-worker-number") => {
+                    ("200 OK", worker.to_string())
+                }
+                ("/computeMetadata/v1/instance/attributes", "worker-network-endpoints") => {
+                    ("200 OK", endpoints.clone())
+                }
+                _ => ("404 Not Found", "<title>Error 404</title>".to_owned()),
+            };
+            let length = body.len();
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nMetadata-Flavor: Google\r\nContent-Length: {length}\r\n\r\n{body}"
+            );
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    address
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn workers_of_a_cloud_tpu_join_through_their_metadata() {
+    // The port is fixed, so the coordinator gets a loopback address of its own.
+    let head = "127.84.76.1";
+    let start = |worker| {
+        let server = metadata_server(head, worker, 2);
+        Actor::start_in("meet", &[("GCE_METADATA_HOST", server.as_str())])
+    };
+    for (index, actor) in [start(0), start(1)].into_iter().enumerate() {
+        let said = actor.rest();
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines[0], format!("{index} of 2"), "{said}");
+        assert!(lines[1].contains("process 0 (") && lines[1].contains("process 1 ("), "{said}");
+        assert_eq!(lines[2], "done", "{said}");
+    }
+    // Without a second worker, the error names it and the port.
+    let server = metadata_server("127.84.76.2", 0, 2);
+    let said = Actor::start_in("join", &[("GCE_METADATA_HOST", server.as_str())]).rest();
+    assert!(said.contains("process 1 of 2 never joined"), "{said}");
+    assert!(said.contains("firewall must let the other hosts reach TCP port 8476"), "{said}");
 }

@@ -2,7 +2,10 @@
 
 use crate::distributed::parts::config;
 use crate::distributed::scene::{Actor, address, say};
-use oxidax::distributed::{self, assert_equal, broadcast_one_to_all, process_allgather};
+use oxidax::distributed::{
+    self, ProcessReduction, assert_equal, broadcast_one_to_all, process_allgather,
+    process_allreduce,
+};
 use oxidax::prelude::*;
 
 /// A part: all collective operations on arrays.
@@ -53,6 +56,110 @@ pub(crate) fn arrays() -> Result<(), Error> {
     distributed::shutdown()
 }
 
+const REDUCTIONS: [ProcessReduction; 5] = [
+    ProcessReduction::Sum,
+    ProcessReduction::Mean,
+    ProcessReduction::Min,
+    ProcessReduction::Max,
+    ProcessReduction::Product,
+];
+
+/// A part: reductions over processes.
+pub(crate) fn reductions() -> Result<(), Error> {
+    distributed::initialize(config())?;
+    let (me, count) = (distributed::process_index(), distributed::process_count());
+    assert_eq!(count, 3);
+    let own = me as f32;
+    let loss = Array::from_slice(&[own - 1.0, 2.5 * own + 1.0], [2])?;
+    let examples = Array::from_slice(&[me as i32 - 7], [])?;
+    let expected: [(&[f32], f32); 5] = [
+        (&[0.0, 10.5], -18.0),
+        (&[0.0, 3.5], -6.0),
+        (&[-1.0, 1.0], -7.0),
+        (&[1.0, 6.0], -5.0),
+        (&[0.0, 21.0], -210.0),
+    ];
+    for (reduction, (losses, number)) in REDUCTIONS.into_iter().zip(expected) {
+        let (loss, examples) = process_allreduce(&(loss.clone(), examples.clone()), reduction)?;
+        assert_eq!(loss.to_vec::<f32>()?, losses, "{reduction:?}");
+        let dtype = if reduction == ProcessReduction::Mean { DType::F32 } else { DType::I32 };
+        assert_eq!(examples.dtype(), dtype);
+        assert_eq!(examples.astype(DType::F32).item::<f32>()?, number, "{reduction:?}");
+    }
+
+    // NaN of one process reaches all.
+    let one = Array::from_slice(&[if me == 1 { f32::NAN } else { own }], [])?;
+    for reduction in REDUCTIONS {
+        assert!(process_allreduce(&one, reduction)?.item::<f32>()?.is_nan(), "{reduction:?}");
+    }
+    let flags = Array::from_slice(&[me == 1, false, true], [3])?;
+    let any = process_allreduce(&flags, ProcessReduction::Max)?;
+    assert_eq!(any.to_vec::<bool>()?, [true, false, true]);
+    let all = process_allreduce(&flags, ProcessReduction::Min)?;
+    assert_eq!(all.to_vec::<bool>()?, [false, false, true]);
+    let voters = process_allreduce(&flags, ProcessReduction::Sum)?;
+    assert_eq!(voters.to_vec::<i32>()?, [1, 0, 3]);
+
+    // Every dtype, against the reduction of the stacked values.
+    let values = |process: usize| Array::from_slice(&[1.0f32, 0.0, [1.0, 0.0, 1.0][process]], [3]);
+    for dtype in DTYPES {
+        let here = values(me)?.astype(dtype);
+        let rows: Vec<Array> = (0..count)
+            .map(|process| Ok(values(process)?.astype(dtype)))
+            .collect::<Result<_, Error>>()?;
+        let rows = stack(&rows, 0);
+        for reduction in REDUCTIONS {
+            let reduced = process_allreduce(&here, reduction)?;
+            let expected = match reduction {
+                ProcessReduction::Mean => rows.mean_axes(0),
+                ProcessReduction::Min => rows.min_axes(0),
+                ProcessReduction::Max => rows.max_axes(0),
+                ProcessReduction::Product => rows.prod_axes(0),
+                _ => rows.sum_axes(0),
+            };
+            assert_eq!(reduced.dtype(), expected.dtype(), "{dtype} {reduction:?}");
+            assert_eq!(reduced.to_bytes()?, expected.to_bytes()?, "{dtype} {reduction:?}");
+        }
+    }
+
+    // Processes that reduce in different ways are told.
+    let reduction = if me == 0 { ProcessReduction::Sum } else { ProcessReduction::Max };
+    let unlike = process_allreduce(&one, reduction).unwrap_err().to_string();
+    say(unlike.lines().next().unwrap());
+    distributed::shutdown()
+}
+
+const DTYPES: [DType; 28] = [
+    DType::Bool,
+    DType::I2,
+    DType::I4,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U2,
+    DType::U4,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::F4E2M1FN,
+    DType::F8E3M4,
+    DType::F8E4M3,
+    DType::F8E4M3B11FNUZ,
+    DType::F8E4M3FN,
+    DType::F8E4M3FNUZ,
+    DType::F8E5M2,
+    DType::F8E5M2FNUZ,
+    DType::F8E8M0FNU,
+    DType::BF16,
+    DType::F16,
+    DType::F32,
+    DType::F64,
+    DType::C64,
+    DType::C128,
+];
+
 /// A part: joining after a device was used.
 pub(crate) fn too_late() -> Result<(), Error> {
     let x = Array::from_slice(&[1.0f32], [1])?;
@@ -83,6 +190,18 @@ fn two_and_four_processes_gather_broadcast_and_compare() {
 }
 
 #[test]
+fn three_processes_reduce_trees_of_every_dtype() {
+    let said: Vec<String> =
+        Actor::all("reductions", &address(), 3).into_iter().map(Actor::rest).collect();
+    assert!(
+        said[0].contains("process_allreduce (sum): process 1 (")
+            && said[0].contains("is at process_allreduce (max) instead"),
+        "{said:?}"
+    );
+    assert!(said.iter().all(|said| said.ends_with("\ndone")), "{said:?}");
+}
+
+#[test]
 fn joining_after_a_device_was_used_is_refused() {
     let said = Actor::start("too late", &address(), 1, 0).rest();
     assert!(said.contains("initialize: a device was used before"), "{said}");
@@ -99,6 +218,10 @@ fn single_process_does_not_wait() {
     let same = broadcast_one_to_all(&x, 0).unwrap();
     assert_eq!(same.to_vec::<f32>().unwrap(), [1.0, 2.0]);
     assert!(broadcast_one_to_all(&x, 1).is_err());
+    for reduction in REDUCTIONS {
+        let alone = process_allreduce(&x, reduction).unwrap();
+        assert_eq!(alone.to_vec::<f32>().unwrap(), [1.0, 2.0], "{reduction:?}");
+    }
     assert_equal(&x, "").unwrap();
     distributed::barrier("b").unwrap();
     distributed::barrier_with("b", among(&[0], std::time::Duration::ZERO)).unwrap();

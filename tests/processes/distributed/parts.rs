@@ -40,6 +40,7 @@ fn play() {
         "fall silent" => fall_silent(),
         "late barrier" => late_barrier(),
         "arrays" => crate::distributed::on_cpu::arrays(),
+        "reductions" => crate::distributed::on_cpu::reductions(),
         "too late" => crate::distributed::on_cpu::too_late(),
         part => panic!("nobody plays `{part}`"),
     };

@@ -18,6 +18,8 @@ fn different_counts_are_refused() {
     let said = coordinator.rest();
     assert!(said.contains("process 1 of 2 never joined: process 0 ("), "{said}");
     assert!(said.contains("turned away: process 1 (") && said.contains("as one of 3"), "{said}");
+    let port = address.rsplit_once(':').unwrap().1;
+    assert!(said.contains(&format!("TCP port {port} of process 0's host")), "{said}");
 }
 
 #[test]
@@ -80,6 +82,16 @@ fn processes_that_left_are_not_awaited() {
         "{left}"
     );
     assert!(stayed.contains("barrier `too late`: nobody will come: process 1 ("), "{stayed}");
+}
+
+#[test]
+fn a_missing_coordinator_is_named_with_its_port() {
+    let address = address();
+    let said = Actor::start("join", &address, 2, 1).rest();
+    assert!(said.contains(&format!("no coordinator at {address} took in process 1 (")), "{said}");
+    assert!(said.contains("see whether it runs"), "{said}");
+    let port = address.rsplit_once(':').unwrap().1;
+    assert!(said.contains(&format!("TCP port {port} of process 0's host")), "{said}");
 }
 
 #[test]

@@ -55,12 +55,21 @@ pub(crate) struct Actor {
 impl Actor {
     /// Starts a process as `index` of `count`, with the coordinator at `address`.
     pub(crate) fn start(part: &str, address: &str, count: usize, index: usize) -> Actor {
+        let (count, index) = (count.to_string(), index.to_string());
+        let variables = [
+            ("OXIDAX_COORDINATOR", address),
+            ("OXIDAX_PROCESSES", &count),
+            ("OXIDAX_PROCESS_ID", &index),
+        ];
+        Actor::start_in(part, &variables)
+    }
+
+    /// Starts a process with these environment variables.
+    pub(crate) fn start_in(part: &str, variables: &[(&str, &str)]) -> Actor {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "distributed::parts::play", "--nocapture", "--test-threads=1"])
             .env(PART, part)
-            .env("OXIDAX_COORDINATOR", address)
-            .env("OXIDAX_PROCESSES", count.to_string())
-            .env("OXIDAX_PROCESS_ID", index.to_string())
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -76,7 +85,7 @@ impl Actor {
                 }
             }
         });
-        Actor { child, said, name: format!("{part} {index} of {count}") }
+        Actor { child, said, name: format!("{part} with {variables:?}") }
     }
 
     /// Starts all processes of one part.

@@ -8,6 +8,7 @@ mod features;
 mod gallery;
 mod guide;
 mod methods;
+mod mission;
 mod names;
 mod prose;
 mod registered;

@@ -8,6 +8,10 @@ use crate::tidy::sources::{Source, files_below, line_of, root, rust_below, words
 /// Files that may read the environment, each with the reason.
 const READERS: &[(&str, &str)] = &[
     ("src/runtime/config.rs", "the library's one place for settings"),
+    (
+        "src/distributed/shared_programs_tests.rs",
+        "a process of a test learns its part and its cache folder",
+    ),
     ("crates/plugin/src/config.rs", "where plugins are and what the user forbids"),
     ("crates/pjrt/src/environment.rs", "what a plugin needs to be told while it starts"),
     ("crates/pjrt/src/plugin.rs", "plugins read how much to say before they can be told otherwise"),

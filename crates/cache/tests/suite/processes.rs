@@ -49,6 +49,10 @@ fn play() {
             std::thread::park();
         }
     }
+    if part == "identity" {
+        println!("\nidentity {}", store.identity().unwrap());
+        return;
+    }
     let process: u8 = part.parse().unwrap();
     for round in 0..50 {
         let key = key(KEYS[(round + usize::from(process)) % KEYS.len()]);
@@ -99,4 +103,29 @@ fn a_process_killed_during_a_write_leaves_only_a_temporary_file() {
     scene.put(&key("c"), b"");
     assert!(!scene.path(&left[0]).exists());
     assert_eq!(fs::read_dir(scene.store.folder()).unwrap().count(), 3);
+}
+
+#[test]
+fn processes_agree_on_the_identity_of_a_folder() {
+    let scene = Scene::new();
+    let children: Vec<Child> = (0..6).map(|_| start("identity", &scene)).collect();
+    let mut identities: Vec<String> = children
+        .into_iter()
+        .map(|child| {
+            let output = child.wait_with_output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            let line = text.lines().find_map(|line| line.strip_prefix("identity "));
+            line.unwrap_or_else(|| panic!("{text}")).to_owned()
+        })
+        .collect();
+    identities.dedup();
+    assert_eq!(identities.len(), 1, "{identities:?}");
+    assert_eq!(identities[0], scene.store.identity().unwrap());
+    assert_ne!(identities[0], Scene::new().store.identity().unwrap());
+    assert_eq!(scene.files(), [".identity"]);
+    // A damaged file is replaced.
+    fs::write(scene.path(".identity"), "x").unwrap();
+    let new = scene.store.identity().unwrap();
+    assert!(new.len() == 32 && new != identities[0], "{new}");
+    assert_eq!(scene.store.identity().unwrap(), new);
 }

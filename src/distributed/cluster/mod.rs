@@ -1,7 +1,15 @@
-//! Cluster detection from environment variables: the number of processes, this process, and the
-//! coordinator.
+//! Cluster detection: the number of processes, this process, and the coordinator, from environment
+//! variables, the pod's hosts file, and the metadata server of Cloud TPU.
+
+mod cloud_tpu;
+mod http;
+mod metadata;
+#[cfg(test)]
+mod metadata_tests;
+mod open_mpi;
 
 use crate::core::{DistributedErrorKind, Error};
+use metadata::{MetadataServer, QueryLimits};
 use std::collections::BTreeMap;
 
 /// The environment variables that are used.
@@ -21,25 +29,63 @@ pub(super) struct DetectedCluster {
     pub(super) hint: &'static str,
 }
 
-/// The coordinator's port on Cloud TPU and Kubernetes, equal to JAX's because firewalls may allow
-/// it.
-const TPU_PORT: u16 = 8482;
+/// The coordinator's port on Kubernetes, equal to JAX's.
 const KUBERNETES_PORT: u16 = 55527;
 
 /// SLURM jobs use the last 4096 ports, chosen by the job's number, so that jobs on one node rarely
 /// collide.
 const SLURM_PORTS: u64 = 4096;
 
-/// Detects a cluster. oxidax's own variables override those of Cloud TPU, SLURM and Kubernetes
-/// individually.
-pub(super) fn detect(variables: &Variables) -> Result<DetectedCluster, Error> {
-    let mut found = if let Some(found) = cloud_tpu(variables)? {
+/// Facts of this machine that detection uses beside the environment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Machine<'a> {
+    /// True if the host has TPU chips.
+    pub(super) has_tpu: bool,
+    /// The text of `/etc/hosts`.
+    pub(super) hosts: &'a str,
+}
+
+/// Detects a cluster from the environment. oxidax's own variables override those of Cloud TPU, Open
+/// MPI, SLURM and Kubernetes individually.
+pub(super) fn detect(
+    variables: &Variables,
+    machine: Machine<'_>,
+) -> Result<DetectedCluster, Error> {
+    let mut found = if let Some(found) = cloud_tpu::from_variables(variables)? {
+        found
+    } else if let Some(found) = open_mpi::from_variables(variables)? {
         found
     } else if let Some(found) = slurm(variables)? {
         found
     } else {
-        kubernetes(variables)?.unwrap_or_default()
+        kubernetes(variables, machine.hosts)?.unwrap_or_default()
     };
+    override_with_own(&mut found, variables)?;
+    Ok(found)
+}
+
+/// Asks the metadata server for the cluster of a Cloud TPU VM, if this machine can be one: it has
+/// TPU chips, or the environment names the server. oxidax's own variables override the answers.
+pub(super) fn detect_by_metadata(
+    variables: &Variables,
+    machine: Machine<'_>,
+) -> Result<Option<DetectedCluster>, Error> {
+    // libtpu's variable for machines without such a server.
+    let skips = variables.get("TPU_SKIP_MDS_QUERY").is_some_and(|text| {
+        matches!(text.to_lowercase().as_str(), "1" | "true" | "t" | "yes" | "y")
+    });
+    let named = variables.get("GCE_METADATA_HOST");
+    if skips || (named.is_none() && !machine.has_tpu) {
+        return Ok(None);
+    }
+    let host = named.map_or(metadata::DEFAULT_HOST, String::as_str);
+    let server = MetadataServer::new(host, QueryLimits::default());
+    let Some(mut found) = cloud_tpu::from_metadata(&server, variables)? else { return Ok(None) };
+    override_with_own(&mut found, variables)?;
+    Ok(Some(found))
+}
+
+fn override_with_own(found: &mut DetectedCluster, variables: &Variables) -> Result<(), Error> {
     if let Some(address) = variables.get("OXIDAX_COORDINATOR") {
         found.coordinator = Some(address.clone());
     }
@@ -49,50 +95,7 @@ pub(super) fn detect(variables: &Variables) -> Result<DetectedCluster, Error> {
     if variables.contains_key("OXIDAX_PROCESS_ID") {
         found.index = Some(number(variables, "OXIDAX_PROCESS_ID")?);
     }
-    Ok(found)
-}
-
-/// A Cloud TPU VM. The workers of a slice are numbered, and so are slices if there are several.
-fn cloud_tpu(variables: &Variables) -> Result<Option<DetectedCluster>, Error> {
-    let workers =
-        variables.get("TPU_PROCESS_ADDRESSES").or_else(|| variables.get("TPU_WORKER_HOSTNAMES"));
-    let (Some(workers), true) = (workers, variables.contains_key("TPU_WORKER_ID")) else {
-        return Ok(None);
-    };
-    let workers: Vec<&str> =
-        workers.split(',').map(str::trim).filter(|worker| !worker.is_empty()).collect();
-    let Some(first) = workers.first() else {
-        return Err(wrong("TPU_WORKER_HOSTNAMES", "", "the workers' names, with commas between"));
-    };
-    let worker = number(variables, "TPU_WORKER_ID")?;
-    if worker >= workers.len() {
-        let expected = format!("below {}, the number of workers", workers.len());
-        return Err(wrong("TPU_WORKER_ID", &worker.to_string(), &expected));
-    }
-    let (mut slices, mut slice, mut head) = (1, 0, *first);
-    if variables.contains_key("MEGASCALE_NUM_SLICES") {
-        slices = number(variables, "MEGASCALE_NUM_SLICES")?;
-        slice = number(variables, "MEGASCALE_SLICE_ID")?;
-        if slice >= slices {
-            let expected = format!("below {slices}, the number of slices");
-            return Err(wrong("MEGASCALE_SLICE_ID", &slice.to_string(), &expected));
-        }
-    }
-    match variables.get("MEGASCALE_COORDINATOR_ADDRESS") {
-        Some(address) => head = address,
-        None if slices > 1 => {
-            let expected = "the address of slice 0's worker 0, as there are several slices";
-            return Err(wrong("MEGASCALE_COORDINATOR_ADDRESS", "", expected));
-        }
-        None => {}
-    }
-    Ok(Some(DetectedCluster {
-        cluster: "Cloud TPU",
-        coordinator: Some(format!("{}:{TPU_PORT}", without_port(head))),
-        count: Some(workers.len() * slices),
-        index: Some(slice * workers.len() + worker),
-        ..DetectedCluster::default()
-    }))
+    Ok(())
 }
 
 /// A SLURM step. Tasks are numbered, and task 0 runs on the first node of the list.
@@ -119,9 +122,9 @@ fn slurm(variables: &Variables) -> Result<Option<DetectedCluster>, Error> {
     }))
 }
 
-/// A pod of an indexed job. It is called `JOB-INDEX`, and reaches the pod of index 0 through a
-/// headless service.
-fn kubernetes(variables: &Variables) -> Result<Option<DetectedCluster>, Error> {
+/// A pod of an indexed job, alone or in a JobSet. It is called `JOB-INDEX`, and reaches the pod of
+/// index 0 through a headless service, whose name `hosts` contains if the pod has a `subdomain`.
+fn kubernetes(variables: &Variables, hosts: &str) -> Result<Option<DetectedCluster>, Error> {
     if !variables.contains_key("KUBERNETES_SERVICE_HOST")
         || !variables.contains_key("JOB_COMPLETION_INDEX")
     {
@@ -134,15 +137,29 @@ fn kubernetes(variables: &Variables) -> Result<Option<DetectedCluster>, Error> {
         return Err(wrong("HOSTNAME", host, &expected));
     };
     let service = variables.get("OXIDAX_SERVICE").map(String::as_str);
+    let service = service.or_else(|| domain_of(host, hosts));
     Ok(Some(DetectedCluster {
         cluster: "Kubernetes",
         coordinator: service.map(|service| format!("{job}-0.{service}:{KUBERNETES_PORT}")),
         count: None,
         index: Some(index),
         run: String::new(),
-        hint: "a pod knows neither the number of pods nor their service: set OXIDAX_PROCESSES to the \
-               job's `completions`, and OXIDAX_SERVICE to the headless service in `subdomain`",
+        hint: "a pod does not know the number of pods: set OXIDAX_PROCESSES to the job's \
+               `completions`; the coordinator's address needs a headless service, named in the \
+               pod's `subdomain` or in OXIDAX_SERVICE",
     }))
+}
+
+/// Returns the domain of `host` in a hosts file. Kubernetes writes the line `10.0.0.5
+/// job-3.pods.default.svc.cluster.local job-3` for a pod with a subdomain.
+fn domain_of<'a>(host: &str, hosts: &'a str) -> Option<&'a str> {
+    hosts.lines().find_map(|line| {
+        let line = line.split('#').next()?;
+        line.split_whitespace().skip(1).find_map(|name| {
+            let domain = name.strip_prefix(host)?.strip_prefix('.')?;
+            (!domain.is_empty()).then_some(domain)
+        })
+    })
 }
 
 /// Returns the first host of a list like `rack[1-2]node[01-04],login`.
@@ -169,15 +186,6 @@ fn first_node(nodes: &str) -> Option<String> {
     (!name.is_empty() && name.chars().all(fits)).then_some(name)
 }
 
-/// Removes the port from a host: `[::1]:8471` and `host:8471`.
-fn without_port(address: &str) -> &str {
-    match address.rsplit_once(':') {
-        // Several colons without brackets are an IPv6 address without a port.
-        Some((host, _)) if host.ends_with(']') || !host.contains(':') => host,
-        _ => address,
-    }
-}
-
 fn number(variables: &Variables, name: &str) -> Result<usize, Error> {
     let text = variables.get(name).map_or("", String::as_str);
     text.trim().parse().map_err(|_| wrong(name, text, "a number"))
@@ -201,22 +209,24 @@ fn wrong(name: &str, text: &str, expected: &str) -> Error {
 mod tests {
     use super::*;
 
+    const ALONE: Machine<'_> = Machine { has_tpu: false, hosts: "127.0.0.1 localhost" };
+
     fn variables(pairs: &[(&str, &str)]) -> Variables {
         pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
     }
 
     fn found(pairs: &[(&str, &str)]) -> (String, Option<usize>, Option<usize>) {
-        let found = detect(&variables(pairs)).unwrap();
+        let found = detect(&variables(pairs), ALONE).unwrap();
         (found.coordinator.unwrap_or_default(), found.count, found.index)
     }
 
     fn refused(pairs: &[(&str, &str)]) -> String {
-        detect(&variables(pairs)).unwrap_err().to_string()
+        detect(&variables(pairs), ALONE).unwrap_err().to_string()
     }
 
     #[test]
     fn nothing_is_detected_without_variables() {
-        assert_eq!(detect(&Variables::new()).unwrap(), DetectedCluster::default());
+        assert_eq!(detect(&Variables::new(), ALONE).unwrap(), DetectedCluster::default());
         // A batch script's node has a list, but no task.
         assert_eq!(found(&[("SLURM_JOB_NODELIST", "n1")]), (String::new(), None, None));
     }
@@ -224,11 +234,11 @@ mod tests {
     #[test]
     fn one_slice_of_a_cloud_tpu() {
         let slice = [("TPU_WORKER_HOSTNAMES", "t-0, t-1,t-2,t-3"), ("TPU_WORKER_ID", "2")];
-        assert_eq!(found(&slice), ("t-0:8482".into(), Some(4), Some(2)));
+        assert_eq!(found(&slice), ("t-0:8476".into(), Some(4), Some(2)));
         let addresses = [slice[0], slice[1], ("TPU_PROCESS_ADDRESSES", "10.0.0.5:8471,b:8471,c:1")];
-        assert_eq!(found(&addresses), ("10.0.0.5:8482".into(), Some(3), Some(2)));
+        assert_eq!(found(&addresses), ("10.0.0.5:8476".into(), Some(3), Some(2)));
         let alone = [("TPU_WORKER_HOSTNAMES", "localhost"), ("TPU_WORKER_ID", "0")];
-        assert_eq!(found(&alone), ("localhost:8482".into(), Some(1), Some(0)));
+        assert_eq!(found(&alone), ("localhost:8476".into(), Some(1), Some(0)));
     }
 
     #[test]
@@ -240,7 +250,7 @@ mod tests {
             ("MEGASCALE_NUM_SLICES", "3"),
             ("MEGASCALE_SLICE_ID", "2"),
         ];
-        assert_eq!(found(&slices), ("s0-w0:8482".into(), Some(6), Some(5)));
+        assert_eq!(found(&slices), ("s0-w0:8476".into(), Some(6), Some(5)));
         let said = refused(&[&slices[..2], &slices[3..]].concat());
         assert!(said.contains("MEGASCALE_COORDINATOR_ADDRESS is not set"), "{said}");
         let said = refused(&[&slices[..4], &[("MEGASCALE_SLICE_ID", "3")]].concat());
@@ -251,6 +261,14 @@ mod tests {
     fn worker_ids_must_be_on_the_list() {
         let said = refused(&[("TPU_WORKER_HOSTNAMES", "a,b"), ("TPU_WORKER_ID", "2")]);
         assert!(said.contains("TPU_WORKER_ID is `2`; it must be below 2"), "{said}");
+        let said = refused(&[
+            ("TPU_WORKER_HOSTNAMES", "a,b"),
+            ("TPU_WORKER_ID", "1"),
+            ("MEGASCALE_COORDINATOR_ADDRESS", "a"),
+            ("MEGASCALE_NUM_SLICES", "9223372036854775807"),
+            ("MEGASCALE_SLICE_ID", "4"),
+        ]);
+        assert!(said.contains("MEGASCALE_NUM_SLICES is `9223372036854775807`"), "{said}");
         let said = refused(&[("TPU_WORKER_HOSTNAMES", ","), ("TPU_WORKER_ID", "0")]);
         assert!(said.contains("TPU_WORKER_HOSTNAMES is not set"), "{said}");
     }
@@ -267,7 +285,7 @@ mod tests {
         assert_eq!(found(&step), ("gpu007:61441".into(), Some(8), Some(5)));
         let of_step = [&step[..], &[("SLURM_STEP_NODELIST", "gpu012")]].concat();
         assert_eq!(found(&of_step).0, "gpu012:61441");
-        assert_eq!(detect(&variables(&step)).unwrap().run, "slurm job 4097 step 0");
+        assert_eq!(detect(&variables(&step), ALONE).unwrap().run, "slurm job 4097 step 0");
         let said = refused(&step[1..]);
         assert!(said.contains("SLURM_JOB_ID is not set; it must be a number"), "{said}");
         let said = refused(&[&step[..4], &[("SLURM_JOB_NODELIST", "gpu[a-b]")]].concat());
@@ -304,12 +322,23 @@ mod tests {
             ("OXIDAX_SERVICE", "pods"),
             ("OXIDAX_PROCESSES", "4"),
         ];
-        assert_eq!(found(&pod), ("train-gpt-0.pods:55527".into(), Some(4), Some(3)));
-        let bare = detect(&variables(&pod[..3])).unwrap();
+        let own = "train-gpt-0.pods:55527";
+        assert_eq!(found(&pod), (own.into(), Some(4), Some(3)));
+        let bare = detect(&variables(&pod[..3]), ALONE).unwrap();
         assert_eq!((bare.coordinator, bare.count, bare.index), (None, None, Some(3)));
         assert!(bare.hint.contains("OXIDAX_SERVICE"));
         let said = refused(&[pod[0], pod[1], ("HOSTNAME", "train-gpt-x7k2p")]);
         assert!(said.contains("ends in `-3`"), "{said}");
+        // The pod's own line in the hosts file contains its service.
+        let file = "127.0.0.1 localhost\n# train-gpt-3.no\n10.4.0.9\ttrain-gpt-3.set.ns.svc.cluster.local\ttrain-gpt-3\n";
+        let machine = Machine { has_tpu: false, hosts: file };
+        let named = detect(&variables(&pod[..3]), machine).unwrap();
+        assert_eq!(
+            named.coordinator.as_deref(),
+            Some("train-gpt-0.set.ns.svc.cluster.local:55527")
+        );
+        assert_eq!(detect(&variables(&pod), machine).unwrap().coordinator.unwrap(), own);
+        assert_eq!(domain_of("a-1", "1.2.3.4 a-10.b a-1 a-1."), None);
         // A pod of another kind.
         assert_eq!(found(&[pod[0], ("HOSTNAME", "web-1")]), (String::new(), None, None));
     }
@@ -326,18 +355,5 @@ mod tests {
         assert_eq!(found(&slice), ("10.1.2.3:4000".into(), Some(2), Some(1)));
         let said = refused(&[("OXIDAX_PROCESS_ID", "one")]);
         assert!(said.contains("OXIDAX_PROCESS_ID is `one`; it must be a number"), "{said}");
-    }
-
-    #[test]
-    fn ports_are_removed_from_hosts() {
-        for (address, host) in [
-            ("host", "host"),
-            ("host:80", "host"),
-            ("10.0.0.1:80", "10.0.0.1"),
-            ("[::1]:80", "[::1]"),
-            ("fe80::1", "fe80::1"),
-        ] {
-            assert_eq!(without_port(address), host);
-        }
     }
 }
