@@ -35,7 +35,7 @@ impl Storage {
         STORAGE.get_or_init(|| Storage::new(StorageSettings::from_env()))
     }
 
-    /// Creates clients of its own with these settings.
+    /// Creates a storage with these settings and separate clients.
     pub fn new(settings: StorageSettings) -> Storage {
         Storage {
             settings,

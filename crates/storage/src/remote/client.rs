@@ -97,8 +97,7 @@ impl Client {
 
     /// Fills the buffer with the bytes at `offset`, which must exist, of the version `e_tag`.
     ///
-    /// The store's client continues a body that was cut, if the server sends tags. Otherwise the
-    /// range is read again.
+    /// The store's client continues a body that was cut, if the server sends tags.
     pub(crate) fn read(
         &self,
         key: &str,
@@ -181,8 +180,9 @@ impl Client {
         Ok(())
     }
 
-    /// An empty folder is not missing, so a listing misses only the bucket.
-    fn missing_bucket(&self, problem: Problem) -> Problem {
+    /// Adds the remedy for a missing bucket. An empty folder is not missing, so a listing and a
+    /// write miss only the bucket.
+    pub(super) fn missing_bucket(&self, problem: Problem) -> Problem {
         match problem.kind() {
             io::ErrorKind::NotFound => problem.help(self.remedies.bucket),
             _ => problem,
@@ -209,9 +209,17 @@ impl Client {
             E::PermissionDenied { .. } | E::Unauthenticated { .. } => {
                 (io::ErrorKind::PermissionDenied, message, Some(self.remedies.credentials))
             }
+            // The client has no variants for refused listings.
+            E::Generic { .. } if matches!(requests.status(), Some(401 | 403)) => {
+                (io::ErrorKind::PermissionDenied, message, Some(self.remedies.credentials))
+            }
+            E::Generic { .. } if requests.status() == Some(404) => {
+                let missing = if is_bucket { "the bucket does not exist" } else { &message };
+                (io::ErrorKind::NotFound, missing.to_owned(), Some(self.remedies.bucket))
+            }
             _ => (io::ErrorKind::Other, message, Some(self.remedies.server)),
         };
-        let problem = Problem::new(kind, message).requests(requests.get());
+        let problem = Problem::new(kind, message).requests(requests.count());
         match help {
             Some(help) => problem.help(help),
             None => problem,

@@ -155,7 +155,10 @@ fn with_profile(
     Ok(builder)
 }
 
-fn gs(settings: &StorageSettings, bucket: &str) -> Result<object_store::gcp::GoogleCloudStorage, Problem> {
+fn gs(
+    settings: &StorageSettings,
+    bucket: &str,
+) -> Result<object_store::gcp::GoogleCloudStorage, Problem> {
     let mut builder = GoogleCloudStorageBuilder::new();
     let variables = || settings.variables().filter(|(name, _)| name.starts_with("GOOGLE_"));
     for (name, value) in variables() {

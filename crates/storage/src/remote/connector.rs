@@ -1,7 +1,7 @@
 //! HTTP for the clients: `reqwest`, with a count of requests.
 
 use super::emulator::Emulator;
-use super::runtime::count_request;
+use super::runtime::{record_request, record_status};
 use async_trait::async_trait;
 use object_store::ClientOptions;
 use object_store::client::{
@@ -29,7 +29,9 @@ struct Counted(HttpClient);
 #[async_trait]
 impl HttpService for Counted {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        count_request();
-        self.0.execute(request).await
+        record_request();
+        let response = self.0.execute(request).await?;
+        record_status(response.status().as_u16());
+        Ok(response)
     }
 }

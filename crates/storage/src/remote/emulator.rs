@@ -61,6 +61,9 @@ impl Emulator {
         let mut request = request;
         *request.method_mut() = method.parse().map_err(failed)?;
         *request.uri_mut() = address.parse().map_err(failed)?;
+        // Without a length, the body would be sent in chunks.
+        let length = request.body().content_length();
+        request.headers_mut().insert("content-length", length.into());
         self.client.execute(request).await
     }
 
@@ -171,9 +174,7 @@ impl Emulator {
 
 #[async_trait]
 impl HttpService for Emulator {
-    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        // A body has another length after the translation.
-        request.headers_mut().remove("content-length");
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let uri = request.uri().clone();
         let path = uri.path().trim_start_matches('/');
         let (bucket, key) = path.split_once('/').unwrap_or((path, ""));

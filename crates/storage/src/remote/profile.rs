@@ -158,7 +158,9 @@ mod tests {
         std::fs::write(aws.join("config"), config).unwrap();
         std::fs::write(aws.join("credentials"), credentials).unwrap();
         let home = [("HOME", folder.path().to_str().unwrap())];
-        Profile::read(&StorageSettings::from_variables(home.into_iter().chain(variables.iter().copied())))
+        Profile::read(&StorageSettings::from_variables(
+            home.into_iter().chain(variables.iter().copied()),
+        ))
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
@@ -17,20 +17,42 @@ tokio::task_local! {
     static REQUESTS: Requests;
 }
 
-/// A count of requests, shared by the tasks of one operation.
+/// The number of requests and the status of the last response, shared by the tasks of one
+/// operation.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Requests(Arc<AtomicU32>);
+pub(super) struct Requests(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    requests: AtomicU32,
+    /// 0 if the last request had no response.
+    status: AtomicU16,
+}
 
 impl Requests {
-    pub(super) fn get(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+    pub(super) fn count(&self) -> u32 {
+        self.0.requests.load(Ordering::Relaxed)
+    }
+
+    /// Returns the HTTP status of the last response, or `None` if the last request had none.
+    pub(super) fn status(&self) -> Option<u16> {
+        Some(self.0.status.load(Ordering::Relaxed)).filter(|&status| status != 0)
     }
 }
 
 /// Counts a request of the current operation.
-pub(super) fn count_request() {
-    // Outside an operation nobody asks for the count.
-    REQUESTS.try_with(|requests| requests.0.fetch_add(1, Ordering::Relaxed)).ok();
+pub(super) fn record_request() {
+    // Requests outside an operation are not counted.
+    let record = |requests: &Requests| {
+        requests.0.requests.fetch_add(1, Ordering::Relaxed);
+        requests.0.status.store(0, Ordering::Relaxed);
+    };
+    REQUESTS.try_with(record).ok();
+}
+
+/// Records the status of a response of the current operation.
+pub(super) fn record_status(status: u16) {
+    REQUESTS.try_with(|requests| requests.0.status.store(status, Ordering::Relaxed)).ok();
 }
 
 fn runtime() -> io::Result<&'static Runtime> {

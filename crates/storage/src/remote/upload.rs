@@ -88,7 +88,10 @@ impl Upload {
         let Some((received, requests)) = self.in_flight.pop_front() else { return Ok(()) };
         match received.recv() {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(self.client.problem(&error, &requests)),
+            Ok(Err(error)) => {
+                let problem = self.client.problem(&error, &requests);
+                Err(self.client.missing_bucket(problem))
+            }
             Err(_) => Err(Problem::new(io::ErrorKind::Other, "the client panicked")),
         }
     }
@@ -97,7 +100,8 @@ impl Upload {
         if self.parts.is_none() {
             let payload = PutPayload::from(std::mem::take(&mut self.buffer));
             let (store, key) = (self.client.store().clone(), self.key.clone());
-            return self.client.run(async move { store.put(&key, payload).await }).map(drop);
+            let put = self.client.run(async move { store.put(&key, payload).await });
+            return put.map(drop).map_err(|problem| self.client.missing_bucket(problem));
         }
         if !self.buffer.is_empty() {
             self.send_part()?;

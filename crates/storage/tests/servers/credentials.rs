@@ -1,7 +1,7 @@
 //! Credentials: found, missing and wrong.
 
 use super::start::{self, http};
-use oxidax_storage::{StorageSettings, Storage};
+use oxidax_storage::{Storage, StorageSettings};
 use std::fs;
 use std::io::ErrorKind;
 

@@ -2,7 +2,7 @@
 
 use super::proxy::Fault::{CutBody, NoAnswer, ServerError};
 use super::{bytes, places};
-use oxidax_storage::{StorageSettings, Storage};
+use oxidax_storage::{Storage, StorageSettings};
 
 #[test]
 #[ignore = "needs the servers that `cargo xtask stores` installs"]

@@ -10,7 +10,7 @@ mod proxy;
 mod start;
 mod uploads;
 
-use oxidax_storage::{StorageSettings, Storage, StoragePath};
+use oxidax_storage::{Storage, StoragePath, StorageSettings};
 use proxy::Proxy;
 use start::Server;
 
