@@ -46,7 +46,8 @@ impl StorageSettings {
     ///
     /// ```
     /// use oxidax_storage::{StorageSettings, Storage};
-    /// let settings = StorageSettings::from_variables([("STORAGE_EMULATOR_HOST", "127.0.0.1:4443")]);
+    /// let variables = [("STORAGE_EMULATOR_HOST", "127.0.0.1:4443")];
+    /// let settings = StorageSettings::from_variables(variables);
     /// let storage = Storage::new(settings.with_max_retries(3));
     /// # let _ = storage;
     /// ```

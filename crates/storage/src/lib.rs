@@ -32,10 +32,11 @@
 //! - Requests are repeated after a server error (5xx), a time-out and a cut connection, with
 //!   growing pauses. A body that is cut is continued at the byte where it stopped.
 //! - A [`ObjectReader`] never mixes two versions of an object.
-//! - One runtime of four threads sends the requests of all clients of a process, and at most 64 at a
-//!   time.
+//! - One runtime of four threads sends the requests of all clients of a process, and at most 64 at
+//!   a time.
 //!
-//! Addresses of objects need the feature `remote`. Without it they are errors that name the feature.
+//! Addresses of objects need the feature `remote`. Without it they are errors that name the
+//! feature.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

@@ -1,8 +1,12 @@
-//! Data and metrics in object stores, read and written by a process with the variables of the
-//! cloud's tools. `cargo xtask stores` installs the servers and runs these tests.
+//! Data, metrics and checkpoints in object stores, read and written by a process with the variables
+//! of the cloud's tools. `cargo xtask stores` installs the servers and runs these tests.
 
+#[allow(dead_code, reason = "the tests of the crate use the rest")]
+#[path = "../../../crates/storage/tests/servers/proxy.rs"]
+mod proxy;
 #[path = "../../../crates/storage/tests/servers/start.rs"]
 mod start;
+mod training;
 
 use oxidax::data::{self, InterleaveOptions, Source as _, Stream, TfRecordWriter, TfRecords};
 use oxidax::train::Metrics;
@@ -37,7 +41,7 @@ fn every_store_gives_equal_elements_and_positions() {
 fn compare(folder: &str) {
     let places = [
         folder.to_owned(),
-        format!("file://{folder}"),
+        format!("file://{folder}/address"),
         "s3://numbers".into(),
         "gs://numbers".into(),
     ];
@@ -55,6 +59,7 @@ fn compare(folder: &str) {
         let random = TfRecords::open(format!("{place}/train/1.tfrecord")).unwrap();
         let third = random.get(2).unwrap();
         seen.push((all, position, third, metrics(place).unwrap()));
+        many_events(place).unwrap();
     }
     for (place, other) in places.iter().zip(&seen) {
         assert_eq!(*other, seen[0], "{place}");
@@ -68,8 +73,9 @@ fn compare(folder: &str) {
 }
 
 fn write(place: &str) -> Result<(), Error> {
-    if !place.contains("://") {
-        std::fs::create_dir_all(format!("{place}/train")).unwrap();
+    let local = place.strip_prefix("file://").unwrap_or(place);
+    if !local.contains("://") {
+        std::fs::create_dir_all(format!("{local}/train")).unwrap();
     }
     for file in 0..4u8 {
         let mut writer = TfRecordWriter::create(format!("{place}/train/{file}.tfrecord"))?;
@@ -115,4 +121,21 @@ fn metrics(place: &str) -> Result<Vec<String>, Error> {
     }
     assert_eq!(rows.len(), 2 + 9, "{place}: {rows:?}");
     Ok(rows)
+}
+
+/// Writes more than 1 MiB of events: one file on a disk, several objects in a store.
+fn many_events(place: &str) -> Result<(), Error> {
+    const EVENTS: usize = 30_000;
+    let mut metrics = Metrics::new().tensorboard(format!("{place}/many"))?;
+    for step in 0..EVENTS as u64 {
+        metrics.scalar(step, "loss of the training set", step as f32)?;
+    }
+    metrics.finish()?;
+    let files = data::files(&format!("{place}/many/events.out.tfevents.*"))?;
+    let is_local = place.starts_with(['/', 'f']);
+    assert!(if is_local { files.len() == 1 } else { files.len() >= 2 }, "{files:?}");
+    let events = files.iter().map(|file| data::tfrecord(file).count());
+    // Each file begins with its version.
+    assert_eq!(events.sum::<usize>(), EVENTS + files.len(), "{place}");
+    Ok(())
 }
