@@ -31,15 +31,15 @@ use std::thread::{self, JoinHandle};
 /// checkpoint at a time. The next call reports an error of that thread. Dropping the folder waits
 /// for it, and can only log an error: end with [`close`](Folder::close).
 ///
-/// Only one program can have a folder open. On a disk this is checked. A step's folder holds safetensors files, so
-/// [`open`](super::open) and [`load`](super::load) can read it at any time.
+/// Only one program can have a folder open. On a disk this is checked. A step's folder holds
+/// safetensors files, so [`open`](super::open) and [`load`](super::load) can read it at any time.
 ///
 /// # Object stores
 ///
 /// With the feature `remote`, `gs://bucket/run` and `s3://bucket/run` are folders like others. An
 /// object appears complete or not at all. A step is visible once its manifest is, which is written
-/// last, and it is removed by deleting the manifest first. Object stores have no locks: two programs
-/// that have one folder open at the same time delete each other's unfinished steps.
+/// last, and it is removed by deleting the manifest first. Object stores have no locks: two
+/// programs that have one folder open at the same time delete each other's unfinished steps.
 ///
 /// # Several processes
 ///

@@ -31,8 +31,8 @@ pub(super) fn storage_of(path: &Path) -> Result<(SharedStorage, PathBuf), Error>
 
 /// The object stores of this process. Paths are addresses.
 ///
-/// An object appears complete or not at all, so no operation is needed to make it durable. There
-/// are no folders to create, no renames, and no locks.
+/// An object appears complete or not at all, and needs nothing else to be durable. Folders need not
+/// be created. Object stores have neither renames nor locks.
 struct Objects;
 
 fn at(path: &Path) -> io::Result<StoragePath> {

@@ -14,6 +14,10 @@ pub struct ObjectReader {
     source: Source,
 }
 
+/// Longest range of one request, in bytes. A response is in memory twice while it is copied.
+#[cfg(feature = "remote")]
+const MAX_REQUEST: usize = 64 << 20;
+
 #[derive(Debug)]
 enum Source {
     Local(File),
@@ -62,7 +66,8 @@ impl ObjectReader {
         }
     }
 
-    /// Reads bytes at `offset` into the buffer and returns their number, 0 at the end.
+    /// Reads bytes at `offset` into the buffer and returns their number, 0 at the end. Fewer bytes
+    /// than the buffer holds may be read, from an object at most 64 MiB.
     ///
     /// # Errors
     /// If the bytes cannot be read, or the object was replaced since it was opened.
@@ -76,6 +81,7 @@ impl ObjectReader {
                 let Target::Object { client, key } = &self.path.0 else { return Ok(0) };
                 let left = self.len.saturating_sub(offset);
                 let count = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+                let count = count.min(MAX_REQUEST);
                 if count > 0 {
                     let read = client.read(key, e_tag.clone(), offset, &mut buffer[..count]);
                     read.map_err(|problem| self.path.error("reading", problem))?;

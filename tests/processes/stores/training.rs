@@ -208,6 +208,40 @@ fn training_is_equal_in_every_store() {
 
 #[test]
 #[ignore = "needs the servers that `cargo xtask stores` installs"]
+fn only_needed_ranges_are_read() {
+    let address = "s3://numbers/model.safetensors";
+    let tree = || BTreeMap::from([("large", zeros([5 << 20])), ("small", full([250], 3.0))]);
+    match std::env::var(CHILD).as_deref() {
+        Ok("save") => return checkpoint::save(address, &tree()).unwrap(),
+        Ok(_) => {
+            let loaded = checkpoint::open(address).unwrap().only(["small"]).load(&tree()).unwrap();
+            assert_eq!(loaded["small"].to_vec::<f32>().unwrap(), [3.0; 250]);
+            return;
+        }
+        Err(_) => {}
+    }
+    let s3 = start::s3();
+    let proxy = Proxy::start(&s3.host);
+    for task in ["save", "load"] {
+        proxy.requests();
+        lines(child("only_needed_ranges_are_read", task, &proxy.host, ""));
+    }
+    let requests = proxy.requests();
+    let reads: Vec<&String> = requests.iter().filter(|head| head.starts_with("GET ")).collect();
+    let ranges = reads.iter().map(|head| {
+        let head = head.to_ascii_lowercase();
+        let range = head.split_once("\r\nrange: bytes=").unwrap().1.split("\r\n").next().unwrap();
+        let (first, last) = range.split_once('-').unwrap();
+        last.parse::<u64>().unwrap() + 1 - first.parse::<u64>().unwrap()
+    });
+    let ranges: Vec<u64> = ranges.collect();
+    // The length of the header, the header, and the array of 1000 bytes.
+    assert_eq!((ranges.len(), ranges[0], ranges[2]), (3, 8, 1000), "{requests:?}");
+    assert!(ranges[1] < 1000, "{ranges:?}");
+}
+
+#[test]
+#[ignore = "needs the servers that `cargo xtask stores` installs"]
 fn killed_saves_lose_no_step() {
     if let Ok(place) = std::env::var(CHILD) {
         println!();
