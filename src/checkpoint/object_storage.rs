@@ -135,7 +135,6 @@ impl StoredFile for ObjectReader {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::checkpoint::{self, Folder, Snapshot};
 
     #[test]

@@ -1,4 +1,5 @@
 //! Training that reads its data from a store and saves its checkpoints there.
+#![allow(clippy::print_stdout, reason = "the child processes report to their parent")]
 
 use super::proxy::Proxy;
 use super::start;
