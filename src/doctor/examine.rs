@@ -8,7 +8,7 @@ use crate::core::Error;
 use crate::jit::Lowered;
 use crate::parallel::Topology;
 use crate::passes;
-use crate::roofline::{DeviceSpec, OpCost, Roofline, SourceLine};
+use crate::roofline::{DeviceSpec, Network, OpCost, Roofline, SourceLine};
 use crate::tree::{Args, Tree};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -58,7 +58,11 @@ pub fn examine_with<A: Args, O: Tree>(
     let memory = memory_uses(&arguments, &kinds, analysis.as_ref(), &peak, devices);
     let costs = roofline(lowered.program(), &arguments, mesh, collectives.as_ref());
     let spec = spec(topology);
-    let prediction = spec.map(|spec| costs.on(&spec));
+    let placed = mesh.map(|mesh| topology.mesh_of(mesh)).transpose()?;
+    let prediction = spec.map(|spec| match &placed {
+        Some(mesh) => costs.over(&spec, &Network::of_mesh(&spec, mesh)),
+        None => costs.on(&spec),
+    });
     let (needed, too_large) = match (compiled, &analysis) {
         (Err((message, needed)), _) => (needed, Some(message)),
         (Ok(_), analysis) => (analysis.map_or(0, |analysis| analysis.total()), None),

@@ -440,22 +440,37 @@ impl Analysis for DotGeneral {
 pub fn dot_general(lhs: &Array, rhs: &Array, how: DotGeneral) -> Array {
     Loc::caller().scope(|| {
         let how = DotGeneral { precision: Precision::or_scoped(how.precision), ..how };
-        if how.preferred_element_type.is_some() || lhs.dtype() == rhs.dtype() {
-            return bind1(how, [lhs, rhs]);
-        }
-        match promote((lhs.dtype(), lhs.aval().weak), (rhs.dtype(), rhs.aval().weak)) {
-            Some((dtype, weak)) => {
-                bind1(how, [&convert_to(lhs, dtype, weak), &convert_to(rhs, dtype, weak)])
-            }
-            None => {
-                let message =
-                    format!("{} and {} have no implicit promotion", lhs.dtype(), rhs.dtype());
-                let error = RuleError::dtype(message)
-                    .help("set preferred_element_type, or convert one of them with `astype`");
-                trace::throw_operands("dot_general", error, &[lhs, rhs])
-            }
+        match how.preferred_element_type {
+            Some(_) => bind1(how, [lhs, rhs]),
+            None => bind_promoted("dot_general", how, lhs, rhs),
         }
     })
+}
+
+/// Applies a product to operands converted to their common dtype. Errors name the function `name`.
+///
+/// Throws `Op` (dtype) if the dtypes have no implicit promotion.
+#[track_caller]
+pub(in crate::primitives) fn bind_promoted(
+    name: &str,
+    product: impl Primitive,
+    lhs: &Array,
+    rhs: &Array,
+) -> Array {
+    if lhs.dtype() == rhs.dtype() {
+        return bind1(product, [lhs, rhs]);
+    }
+    match promote((lhs.dtype(), lhs.aval().weak), (rhs.dtype(), rhs.aval().weak)) {
+        Some((dtype, weak)) => {
+            bind1(product, [&convert_to(lhs, dtype, weak), &convert_to(rhs, dtype, weak)])
+        }
+        None => {
+            let message = format!("{} and {} have no implicit promotion", lhs.dtype(), rhs.dtype());
+            let error = RuleError::dtype(message)
+                .help("set preferred_element_type, or convert one of them with `astype`");
+            trace::throw_operands(name, error, &[lhs, rhs])
+        }
+    }
 }
 
 impl Registered for DotGeneral {

@@ -50,8 +50,12 @@ pub(super) fn convert(
     let follows_axes = permutes || count == group.len();
     let size = if permutes { count } else { group.len() };
     let pairs = match axes.as_slice() {
-        [axis] if permutes => {
-            let index = |ordinal: usize| mesh.coordinates(ordinal)[*axis];
+        // The position along these axes, of which the last varies fastest.
+        [_, ..] if permutes => {
+            let index = |ordinal: usize| {
+                let coordinates = mesh.coordinates(ordinal);
+                axes.iter().fold(0, |at, &axis| at * mesh.axes()[axis].1 + coordinates[axis])
+            };
             let mut pairs: Vec<(usize, usize)> =
                 collective.pairs.iter().map(|&(from, to)| (index(from), index(to))).collect();
             pairs.sort_unstable();

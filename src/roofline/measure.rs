@@ -57,10 +57,12 @@ impl DeviceSpec {
             vector_flops: Some(vector_rate(effort)?),
             hbm_bytes: u64::MAX,
             hbm_bandwidth: memory_rate(effort.far_bytes, effort.runs)?,
+            host_bandwidth: None,
             vmem_bytes: effort.near_bytes as u64,
             vmem_bandwidth: memory_rate(effort.near_bytes, effort.runs)?,
             mxu: 1,
             wires: Wires::Alone,
+            pod_chips: None,
             dcn_bandwidth: 0.0,
             date: "now",
             source: "measured by DeviceSpec::measured",
@@ -81,21 +83,34 @@ fn shortest(runs: usize, mut run: impl FnMut() -> Result<Array, Error>) -> Resul
     Ok(best.as_secs_f64().max(1e-9))
 }
 
-/// Returns the FLOP/s of products of square matrices.
-fn product_rate(dtype: DType, Effort { side, runs, .. }: Effort) -> Result<f64, Error> {
-    let sums = match dtype {
+/// Multiplies matrices, with sums in the dtype in which the device has them.
+fn product(a: Array, b: Array) -> Array {
+    let sums = match a.dtype() {
         DType::I8 => DType::I32,
         _ => DType::F32,
     };
-    let product = jit(move |a: Array, b: Array| {
-        let how = DotGeneral {
-            lhs_contracting: vec![1],
-            rhs_contracting: vec![0],
-            preferred_element_type: Some(sums),
-            ..DotGeneral::default()
-        };
-        dot_general(&a, &b, how)
-    });
+    let how = DotGeneral {
+        lhs_contracting: vec![1],
+        rhs_contracting: vec![0],
+        preferred_element_type: Some(sums),
+        ..DotGeneral::default()
+    };
+    dot_general(&a, &b, how)
+}
+
+/// Adds 1 to each element: reads and writes the array once.
+fn plus_one(x: Array) -> Array {
+    add(&x, 1.0)
+}
+
+/// Multiplies and adds elementwise, [`CHAIN`] times.
+fn chain(x: Array) -> Array {
+    (0..CHAIN).fold(x.clone(), |y, _| add(mul(&y, 0.5), &x))
+}
+
+/// Returns the FLOP/s of products of square matrices.
+fn product_rate(dtype: DType, Effort { side, runs, .. }: Effort) -> Result<f64, Error> {
+    let product = jit(product);
     let ones = convert_element_type(&full([side, side], 1.0f32), dtype);
     let seconds = shortest(runs, || Ok(product.call(&ones, &ones)?))?;
     Ok(2.0 * (side as f64).powi(3) / seconds)
@@ -104,7 +119,7 @@ fn product_rate(dtype: DType, Effort { side, runs, .. }: Effort) -> Result<f64, 
 /// Returns the bytes/s, read and written, of an addition to an array.
 fn memory_rate(bytes: usize, runs: usize) -> Result<f64, Error> {
     let elements = (bytes / 4).max(1);
-    let more = jit(|x: Array| add(&x, 1.0));
+    let more = jit(plus_one);
     let x = full([elements], 1.0f32);
     let seconds = shortest(runs, || Ok(more.call(&x)?))?;
     Ok(2.0 * 4.0 * elements as f64 / seconds)
@@ -113,7 +128,7 @@ fn memory_rate(bytes: usize, runs: usize) -> Result<f64, Error> {
 /// Returns the FLOP/s of elementwise multiplications and additions.
 fn vector_rate(Effort { near_bytes, runs, .. }: Effort) -> Result<f64, Error> {
     let elements = (near_bytes / 4).max(1);
-    let chain = jit(|x: Array| (0..CHAIN).fold(x.clone(), |y, _| add(mul(&y, 0.5), &x)));
+    let chain = jit(chain);
     let x = full([elements], 1.0f32);
     let seconds = shortest(runs, || Ok(chain.call(&x)?))?;
     Ok(2.0 * CHAIN as f64 * elements as f64 / seconds)
@@ -122,6 +137,26 @@ fn vector_rate(Effort { near_bytes, runs, .. }: Effort) -> Result<f64, Error> {
 #[cfg(test)]
 mod on_cpu {
     use super::*;
+    use crate::core::Aval;
+    use crate::roofline::Roofline;
+    use crate::transforms::make_program;
+
+    #[test]
+    fn rates_divide_the_work_that_the_programs_do() {
+        let square = |dtype| Aval::new(dtype, [32, 32]);
+        for dtype in [DType::BF16, DType::F32, DType::I8] {
+            let program = make_program(product, (square(dtype), square(dtype))).unwrap();
+            assert_eq!(Roofline::of(&program).flops(), 2 * 32 * 32 * 32);
+        }
+        let vector = Aval::new(DType::F32, [1000]);
+        let count = |program: fn(Array) -> Array| {
+            Roofline::of(&make_program(program, vector.clone()).unwrap())
+        };
+        assert_eq!(count(plus_one).least_bytes(), 2 * 4 * 1000);
+        assert_eq!(count(chain).flops(), 2 * CHAIN as u64 * 1000);
+        // One fusion: what it computes does not pass through memory.
+        assert_eq!(count(chain).fused_bytes(), 2 * 4 * 1000);
+    }
 
     #[test]
     fn measured_rates_are_finite_and_positive() {

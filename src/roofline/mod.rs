@@ -1,11 +1,11 @@
-//! Roofline predictions: the least time of a program from its FLOPs, memory traffic and
+//! Roofline predictions: estimates of the time of a program from its FLOPs, memory traffic and
 //! communication.
 //!
 //! - [`Roofline`] counts FLOPs and bytes of a traced program, by operation and by source line.
 //!   Loops count as often as they run. It does not need a compiler.
 //! - [`DeviceSpec`] describes a device. [`DeviceSpec::ALL`] is a table of known devices.
-//! - [`Roofline::on`] combines both into a [`Prediction`]: seconds, the bottleneck, and an upper
-//!   bound of utilization.
+//! - [`Roofline::on`] combines both into a [`Prediction`]: seconds, the bottleneck, and the
+//!   utilization.
 //! - [`Network`] computes the time of exchanges between devices.
 //!
 //! ```
@@ -34,6 +34,7 @@ mod device_costs;
 mod device_table;
 mod display;
 mod fusion;
+mod grid;
 mod measure;
 mod network;
 mod partitioning;
@@ -42,6 +43,8 @@ mod region;
 mod specs;
 mod trip_count;
 
+#[cfg(test)]
+mod grid_tests;
 #[cfg(test)]
 mod tests;
 

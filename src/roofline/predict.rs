@@ -1,4 +1,4 @@
-//! [`Prediction`]: the least time of a program on a device, and its bottleneck.
+//! [`Prediction`]: an estimate of the time of a program on a device, and its bottleneck.
 
 use super::count::{Exchange, OpCost, Roofline};
 use super::network::{CommunicationTime, Network};
@@ -43,9 +43,9 @@ pub struct Seconds {
     pub vectors: f64,
     /// Main memory, after fusion.
     pub memory: f64,
-    /// Main memory if nothing is fused: an upper bound.
+    /// Main memory if nothing is fused.
     pub memory_unfused: f64,
-    /// Main memory for arguments and results only: a lower bound.
+    /// Main memory for arguments and results only, read and written once.
     pub memory_least: f64,
     /// Fast memory, if all values were stored in it.
     pub vmem: f64,
@@ -78,9 +78,11 @@ pub struct ExchangeTime {
 
 /// Predicted time and bottleneck of one step of a program on one kind of device. Prints as a table.
 ///
-/// The lower bound, [`Prediction::seconds`], assumes that compute, memory traffic and communication
-/// overlap fully. The upper bound, [`Prediction::serial_seconds`], assumes that none does. The real
-/// time is between the two if the device reaches its peak rates.
+/// [`Prediction::seconds`] assumes that compute, memory traffic and communication overlap fully,
+/// [`Prediction::serial_seconds`] that none does. Both are estimates, not bounds: they assume peak
+/// rates, sizes without padding, no cost of vector work where its rate is not known, and the fusion
+/// of [`OpCost::fused_bytes`](super::OpCost::fused_bytes), from which a compiler can differ either
+/// way.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
     /// The kind of device.
@@ -101,8 +103,8 @@ pub struct Prediction {
     pub serial_seconds: f64,
     /// The part of the machine with the longest time.
     pub bound: Bound,
-    /// The highest possible utilization, from 0 to 1: FLOPs of the program, divided by the FLOPs
-    /// of the devices in [`Prediction::seconds`] at their `bf16` peak. Work that `remat` repeats
+    /// The utilization in [`Prediction::seconds`], from 0 to 1: FLOPs of the program, divided by
+    /// those of the devices in this time at their `bf16` peak. Work that `remat` repeats
     /// counts again, work that several devices duplicate counts once.
     pub mfu: f64,
     /// FLOPs per fused byte.

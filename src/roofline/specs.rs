@@ -32,6 +32,8 @@ pub struct DeviceSpec {
     pub hbm_bytes: u64,
     /// The bandwidth of main memory, in bytes/s.
     pub hbm_bandwidth: f64,
+    /// The bandwidth to the host over PCIe, in bytes/s each way, if it is known.
+    pub host_bandwidth: Option<f64>,
     /// The size of fast memory managed by the compiler (VMEM), or of the last cache, in bytes.
     pub vmem_bytes: u64,
     /// The bandwidth of fast memory, in bytes/s.
@@ -40,6 +42,9 @@ pub struct DeviceSpec {
     pub mxu: usize,
     /// The interconnect between devices.
     pub wires: Wires,
+    /// The largest number of chips that this interconnect joins: of a TPU pod, or of the GPUs at
+    /// one switch, if it is known.
+    pub pod_chips: Option<usize>,
     /// The bandwidth over the network of the data centre, in bytes/s per device and direction.
     pub dcn_bandwidth: f64,
     /// The date of the figures, such as `2026-11`.

@@ -265,7 +265,7 @@ impl Topology {
 
     /// Returns an equal mesh of the topology's devices. A mesh made `without_devices` gets the
     /// first ones.
-    pub(super) fn mesh_of(&self, mesh: &Mesh) -> Result<Mesh, Error> {
+    pub(crate) fn mesh_of(&self, mesh: &Mesh) -> Result<Mesh, Error> {
         let is_ours = |device: &Device| device.platform() == self.platform();
         if mesh.devices().iter().all(is_ours) {
             return Ok(mesh.clone());

@@ -2,10 +2,10 @@
 
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
-use crate::core::{Array, Loc, Precision, RuleError, Shape, bind1, promote, trace};
+use crate::core::{Array, Loc, Precision, RuleError, Shape, bind1, trace};
 use crate::primitives::comparison::eq;
-use crate::primitives::convert::{convert_element_type, convert_to};
-use crate::primitives::dot::{DotGeneral, dot_general};
+use crate::primitives::convert::convert_element_type;
+use crate::primitives::dot::{DotGeneral, bind_promoted, dot_general};
 use crate::primitives::iota::broadcasted_iota;
 use crate::primitives::rules::move_axis;
 use crate::primitives::shape::{broadcast_in_dim, reshape_to, transpose};
@@ -52,20 +52,9 @@ fn named(name: &str, lhs: &Array, rhs: &Array, how: ConvGeneralDilated) -> Array
             // The primitive reports the error.
             Err(_) => how,
         };
-        if how.preferred_element_type.is_some() || lhs.dtype() == rhs.dtype() {
-            return bind1(how, [lhs, rhs]);
-        }
-        match promote((lhs.dtype(), lhs.aval().weak), (rhs.dtype(), rhs.aval().weak)) {
-            Some((dtype, weak)) => {
-                bind1(how, [&convert_to(lhs, dtype, weak), &convert_to(rhs, dtype, weak)])
-            }
-            None => {
-                let message =
-                    format!("{} and {} have no implicit promotion", lhs.dtype(), rhs.dtype());
-                let error = RuleError::dtype(message)
-                    .help("set preferred_element_type, or convert one of them with `astype`");
-                trace::throw_operands(name, error, &[lhs, rhs])
-            }
+        match how.preferred_element_type {
+            Some(_) => bind1(how, [lhs, rhs]),
+            None => bind_promoted(name, how, lhs, rhs),
         }
     })
 }

@@ -4,7 +4,7 @@
 use super::f32s;
 use oxidax::jit::Lowered;
 use oxidax::prelude::*;
-use oxidax::roofline::{DeviceSpec, Roofline};
+use oxidax::roofline::{DeviceSpec, Network, Roofline, Route};
 
 /// Counts of a program, ours and the compiler's.
 struct Counts {
@@ -294,4 +294,21 @@ fn topology_devices_match_the_table() {
             "{slice}"
         );
     }
+}
+
+#[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
+fn networks_follow_the_coordinates_of_a_slice() {
+    let route = |name: &str, axes: &[(&str, usize)]| {
+        let slice = Topology::named(name).unwrap();
+        let spec = DeviceSpec::of_topology(name).unwrap();
+        let network = Network::of_mesh(&spec, &slice.mesh(axes.to_vec()).unwrap());
+        network.axes().iter().map(|(.., route)| *route).collect::<Vec<_>>()
+    };
+    let grid = |rings, lines| Route::Grid { rings, lines };
+    assert_eq!(route("v5e:2x4", &[("data", 8)]), [grid(0, 2)]);
+    assert_eq!(route("v5e:8x16", &[("data", 8), ("model", 16)]), [grid(0, 1), grid(1, 0)]);
+    assert_eq!(route("v4:2x2x2", &[("data", 8)]), [grid(0, 3)]);
+    assert_eq!(route("v4:4x4x4", &[("data", 4), ("model", 16)]), [grid(1, 0), grid(2, 0)]);
+    assert_eq!(route("v5p:2x2x4", &[("data", 4), ("model", 4)]), [grid(0, 1), grid(0, 2)]);
 }
