@@ -5,11 +5,12 @@ use super::contents::Contents;
 use super::fault::{Fault, Read, io_error, listed, refused};
 use super::group::{self, SharedGroup, agree, agree_on_read};
 use super::local_shards::LocalShards;
+use super::object_storage::storage_of;
 use super::reader::Reader;
 use super::save::CHUNK_BYTES;
 use super::snapshot::{Progress, Restored, Snapshot};
 use super::steps::{Retention, StepFolder};
-use super::storage::{self, FolderLock, SharedStorage};
+use super::storage::{FolderLock, SharedStorage};
 use crate::core::{Array, Error};
 use crate::tree::{self, Tree, TreeDef};
 use std::collections::BTreeSet;
@@ -30,8 +31,15 @@ use std::thread::{self, JoinHandle};
 /// checkpoint at a time. The next call reports an error of that thread. Dropping the folder waits
 /// for it, and can only log an error: end with [`close`](Folder::close).
 ///
-/// Only one program can have a folder open. A step's folder holds safetensors files, so
-/// [`open`](super::open) and [`load`](super::load) can read it at any time.
+/// Only one program can have a folder open. On a disk this is checked. A step's folder holds
+/// safetensors files, so [`open`](super::open) and [`load`](super::load) can read it at any time.
+///
+/// # Object stores
+///
+/// With the feature `remote`, `gs://bucket/run` and `s3://bucket/run` are folders like others. An
+/// object appears complete or not at all. A step is visible once its manifest is, which is written
+/// last, and it is removed by deleting the manifest first. Object stores have no locks: two
+/// programs that have one folder open at the same time delete each other's unfinished steps.
 ///
 /// # Several processes
 ///
@@ -96,10 +104,11 @@ impl Folder {
     /// behind.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if another program has it open. [`Error::Io`] if it cannot be written.
+    /// [`Error::Checkpoint`] if another program has it open. [`Error::Io`] if it cannot be written,
+    /// an address is wrong, or the feature `remote` is needed and not enabled.
     pub fn open(path: impl AsRef<Path>) -> Result<Folder, Error> {
-        let path = path.as_ref();
-        Folder::open_in(storage::local(), group::processes(path), path)
+        let (storage, path) = storage_of(path.as_ref())?;
+        Folder::open_in(storage, group::processes(&path), &path)
     }
 
     /// Opens a run's folder in a storage, for a group of processes.

@@ -12,7 +12,7 @@
 //!
 //! With several processes each writes its own shards, and a step appears once all of them are
 //! complete (`commit`). A process reads the bytes that its devices need. All operations on files
-//! are in `storage`.
+//! are in `storage`, and on objects of `gs://` and `s3://` in `object_storage` (feature `remote`).
 //!
 //! Files are read array by array, and lengths are checked before memory is allocated. Errors about
 //! damaged files name the array and the difference.
@@ -32,6 +32,7 @@ mod local_shards;
 mod manifest;
 #[cfg(test)]
 mod memory_storage;
+mod object_storage;
 #[cfg(all(test, feature = "distributed"))]
 mod process_tests;
 mod reader;

@@ -4,8 +4,8 @@ use super::contents::Contents;
 use super::fault::{Fault, Read, abridged, listed, refused};
 use super::header::Entry;
 use super::leaf_name;
+use super::object_storage::storage_of;
 use super::rename::Rename;
-use super::storage;
 use crate::core::{Array, Aval, DType, Error, HostArray, NamedSharding, bind1, catch};
 use crate::optim::Mask;
 use crate::parallel::{device_put, make_array_from_callback};
@@ -60,6 +60,8 @@ pub fn arrays(path: impl AsRef<Path>) -> Result<BTreeMap<String, Array>, Error> 
 ///   index or `model.safetensors`,
 /// - one step of a [`Folder`](super::Folder), whose checksums are verified during reading.
 ///
+/// With the feature `remote`, `gs://…` and `s3://…` are read like paths, by ranges of bytes.
+///
 /// Only headers are read. Files listed in an index must be in the index's folder.
 ///
 /// # Errors
@@ -83,7 +85,8 @@ pub fn arrays(path: impl AsRef<Path>) -> Result<BTreeMap<String, Array>, Error> 
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
-    Ok(Reader::of(Contents::open(&storage::local(), path.as_ref())?))
+    let (storage, path) = storage_of(path.as_ref())?;
+    Ok(Reader::of(Contents::open(&storage, &path)?))
 }
 
 /// An open checkpoint, and the rules that assign its arrays to leaves. Created by [`open`].

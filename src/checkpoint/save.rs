@@ -5,7 +5,8 @@ use super::fault::io_error;
 use super::header::{self, MAX_HEADER_BYTES};
 use super::local_shards::{HostArray, LocalShards};
 use super::manifest::{ChunkSums, FileRecord};
-use super::storage::{self, Storage};
+use super::object_storage::storage_of;
+use super::storage::Storage;
 use crate::core::{Array, Error};
 use crate::tree::{self, Tree, TreeDef};
 use std::collections::BTreeMap;
@@ -16,7 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Writes a tree's arrays to a safetensors file, waiting for those that are still being computed.
 ///
 /// The file is written under a temporary name in the same folder and then renamed, replacing an
-/// existing file. It is on the disk when this function returns, and it never exists incomplete.
+/// existing file. It is on the disk when this function returns, and it never exists incomplete. The
+/// same is true of an object at `gs://…` or `s3://…` (feature `remote`).
 ///
 /// Dtypes without a name in the format (`c128`, two- and four-bit integers, some small floats) are
 /// written as integers or pairs with the same bits, and noted in the file's metadata.
@@ -44,13 +46,17 @@ pub fn save<T: Tree>(path: impl AsRef<Path>, tree: &T) -> Result<(), Error> {
 #[track_caller]
 fn save_leaves(path: &Path, structure: &TreeDef, leaves: &[Array]) -> Result<(), Error> {
     let LocalShards { arrays, .. } = LocalShards::whole(path, structure, leaves)?;
-    let storage = storage::local();
-    let temporary = temporary_path(path);
     let failed = |error| io_error(path, error);
+    let (storage, path) = &storage_of(path)?;
+    if !storage.renames() {
+        // The file appears when it is complete.
+        return write(&**storage, path, arrays, CHUNK_BYTES).map(drop).map_err(failed);
+    }
+    let temporary = temporary_path(path);
     // A leftover with this name comes from a killed process that had the same id.
     storage.remove(&temporary).map_err(failed)?;
     let written =
-        write(&*storage, &temporary, arrays, CHUNK_BYTES).map_err(failed).and_then(|_| {
+        write(&**storage, &temporary, arrays, CHUNK_BYTES).map_err(failed).and_then(|_| {
             storage.rename(&temporary, path).map_err(failed)?;
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             let parent = parent.unwrap_or(Path::new("."));

@@ -26,7 +26,8 @@ pub(super) trait Storage: Send + Sync {
     /// Creates a folder. An existing one is an error.
     fn create_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Creates a file. An existing one is an error.
+    /// Creates a file. An existing one is an error if the storage renames. Otherwise it stays until
+    /// the new one is finished.
     fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>>;
 
     /// Creates or replaces a small file atomically and durably.

@@ -4,7 +4,8 @@
 //! ([`tfrecord`], [`csv()`], [`jsonl`]), at a [`Source`] with random access ([`Npy`], [`Tokens`],
 //! [`ImageFolder`], [`Rows`], [`LabelledImages`], [`Synthetic`]), or at any iterator. Stages run on
 //! the host, in ordinary Rust. Device arrays appear in [`Stream::to_device`], or when a batch is
-//! assembled. Nothing is downloaded, except through a `Bucket` that you create (feature `remote`).
+//! assembled. Objects of `gs://` and `s3://` are read like files (feature `remote`); nothing else is
+//! downloaded.
 //!
 //! Every pipeline has three properties:
 //! - Its order depends on its seeds only, not on the number of threads.
@@ -42,6 +43,8 @@ pub use collate::{BatchPadding, Collate, CollatePadded};
 #[cfg(feature = "remote")]
 pub use files::Bucket;
 pub use files::{File, files};
+#[cfg(feature = "train")]
+pub(crate) use formats::framed;
 pub use formats::*;
 pub use instruments::{Instruments, PipelineReport, StageReport, Work};
 pub use labelled::{ImageBatch, LabelledImage, LabelledImages};

@@ -1,6 +1,6 @@
 //! Drawing surfaces for charts: SVG text and pixels.
 
-use super::{io_error, make_parent};
+use super::{io_error, write_file};
 use crate::core::Error;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -51,8 +51,7 @@ pub(super) fn save(
             return Err(Error::data("save", message));
         }
     };
-    make_parent(path)?;
-    std::fs::write(path, bytes).map_err(|error| io_error(path, error))
+    write_file(path, &bytes)
 }
 
 /// Alignment of a text relative to its point.

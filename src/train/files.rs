@@ -1,102 +1,20 @@
 //! Metrics as CSV and JSON Lines files.
 
+use super::io_error;
+use super::log_file::{LogFile, open};
 use super::metrics::{Row, Sink};
-use super::{io_error, make_parent};
 use crate::core::Error;
 use serde_json::{Map, Value};
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Columns that every row has.
 pub(super) const BASE_COLUMNS: [&str; 2] = ["step", "seconds"];
 
-/// Renames the file of another run to the first free name with a number.
-fn put_aside(path: &Path) -> Result<(), Error> {
-    if !path.exists() {
-        return Ok(());
-    }
-    if path.is_dir() {
-        return Err(io_error(path, std::io::ErrorKind::IsADirectory.into()));
-    }
-    let numbered = |n: u32| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{n}"));
-        PathBuf::from(name)
-    };
-    let free = (1..).map(numbered).find(|name| !name.exists());
-    let free = free.expect("a free number exists");
-    std::fs::rename(path, free).map_err(|error| io_error(path, error))
-}
-
-/// Opens a file for writing from `first_step` on. Keeps lines of earlier steps, determined by
-/// `step_of`, and the first line if it `is_header`.
-fn open(
-    path: &Path,
-    first_step: u64,
-    is_header: impl Fn(&str) -> Result<bool, String>,
-    step_of: impl Fn(&str) -> Option<u64>,
-) -> Result<(BufWriter<File>, bool), Error> {
-    let io = |error| io_error(path, error);
-    make_parent(path)?;
-    if first_step == 0 {
-        put_aside(path)?;
-        return Ok((BufWriter::new(File::create(path).map_err(io)?), true));
-    }
-    let old = match File::open(path) {
-        Ok(old) => BufReader::new(old),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok((BufWriter::new(File::create(path).map_err(io)?), true));
-        }
-        Err(error) => return Err(io(error)),
-    };
-    let damaged = |line: usize, what: &str| Error::Data {
-        doing: "resume".into(),
-        place: Some(format!("{}:{}", path.display(), line + 1)),
-        message: what.to_owned(),
-        help: Some("repair the line, or move the file away".into()),
-    };
-    // The old file stays until the new one is complete.
-    let mut name = path.as_os_str().to_owned();
-    name.push(".resumed");
-    let next = PathBuf::from(name);
-    let mut writer = BufWriter::new(File::create(&next).map_err(io)?);
-    let (mut is_empty, mut torn) = (true, None);
-    for (number, line) in old.split(b'\n').enumerate() {
-        // A line truncated by a kill is the last one.
-        if let Some(torn) = torn {
-            return Err(damaged(torn, "the line has no step"));
-        }
-        let line = line.map_err(io)?;
-        let Ok(line) = std::str::from_utf8(&line) else {
-            torn = Some(number);
-            continue;
-        };
-        if number == 0 && is_header(line).map_err(|what| damaged(0, &what))? {
-        } else {
-            match step_of(line) {
-                Some(step) if step < first_step => {}
-                Some(_) => break,
-                None => {
-                    torn = Some(number);
-                    continue;
-                }
-            }
-        }
-        writeln!(writer, "{line}").map_err(io)?;
-        is_empty = false;
-    }
-    let file = writer.into_inner().map_err(|error| io(error.into_error()))?;
-    file.sync_all().map_err(io)?;
-    std::fs::rename(&next, path).map_err(io)?;
-    let file = OpenOptions::new().append(true).open(path).map_err(io)?;
-    Ok((BufWriter::new(file), is_empty))
-}
-
 pub(super) struct Csv {
     path: PathBuf,
     columns: Vec<String>,
-    writer: csv::Writer<BufWriter<File>>,
+    writer: csv::Writer<LogFile>,
 }
 
 impl Csv {
@@ -156,7 +74,7 @@ impl Sink for Csv {
 
 pub(super) struct JsonLines {
     path: PathBuf,
-    writer: BufWriter<File>,
+    writer: LogFile,
 }
 
 impl JsonLines {

@@ -44,6 +44,7 @@ mod files;
 mod grid;
 mod history;
 mod interrupt;
+mod log_file;
 mod metric;
 mod metrics;
 mod nan_guard;
@@ -60,11 +61,43 @@ pub use nan_guard::NanGuard;
 pub use progress::{Pace, ProgressBar};
 
 use crate::core::Error;
+use oxidax_storage::{Location, Storage, StoragePath};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn io_error(path: &Path, source: io::Error) -> Error {
     Error::Io { path: path.to_path_buf(), source }
+}
+
+fn storage_error(error: oxidax_storage::Error) -> Error {
+    io_error(&PathBuf::from(error.location()), error.without_location())
+}
+
+/// Returns the path as one of an object store, or `None` for a local path.
+fn object_at(path: &Path) -> Result<Option<StoragePath>, Error> {
+    if !Location::is_address(path) {
+        return Ok(None);
+    }
+    let path = Storage::from_env().at(path).map_err(storage_error)?;
+    Ok(path.as_local().is_none().then_some(path))
+}
+
+/// Returns a local path, decoded if it is a `file://` address.
+fn local_path(path: &Path) -> Result<PathBuf, Error> {
+    match Location::parse(path).map_err(storage_error)? {
+        Location::Local(local) => Ok(local),
+        Location::Object { .. } => Ok(path.to_path_buf()),
+    }
+}
+
+/// Writes a whole file or object.
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    if let Some(object) = object_at(path)? {
+        return object.write(bytes).map_err(storage_error);
+    }
+    let path = local_path(path)?;
+    make_parent(&path)?;
+    std::fs::write(&path, bytes).map_err(|error| io_error(&path, error))
 }
 
 /// Creates the parent folder of a file.

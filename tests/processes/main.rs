@@ -12,3 +12,5 @@ mod distributed;
 mod eager;
 mod memory;
 mod platforms;
+#[cfg(feature = "remote")]
+mod stores;

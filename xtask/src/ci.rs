@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::check::{DOCS, FORMAT, LINTS};
 use crate::step::{Action, AfterFailure, Report, Step};
-use crate::{advisories, features, gpu, licences, package, root, sizes, tpu};
+use crate::{advisories, features, gpu, licences, package, root, sizes, stores, tpu};
 
 /// Names the Python with JAX that `python-compat/ci.sh` installs.
 const WITH_JAX: &[(&str, &str)] = &[("OXIDAX_BENCH_PYTHON", "python-compat/.venv/bin/python")];
@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     LINTS,
     Step { name: "tests", action: Action::Run(&["cargo", "test", "--workspace"], &[]) },
     Step { name: "tpu topology, compile only", action: Action::Call(tpu::compile_only) },
+    Step { name: "object stores", action: Action::Call(stores::check) },
     Step { name: "h100 and h200, compile only", action: Action::Call(gpu::compile_only) },
     // The first command of the README.
     Step {

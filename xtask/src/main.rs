@@ -15,6 +15,7 @@ mod licences;
 mod package;
 mod sizes;
 mod step;
+mod stores;
 mod tpu;
 
 use std::path::{Path, PathBuf};
@@ -56,6 +57,8 @@ enum Task {
     },
     /// The tests that compile for GPUs with the CUDA plugin, without one
     Gpu,
+    /// The tests of object stores, against servers that pip installs
+    Stores,
     /// The tests that compile for TPUs with libtpu, without one
     Tpu,
     /// Compare Cargo.lock with the RustSec advisory database
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Task::Features => features::check(),
         Task::Gallery { names } => gallery::run(&names),
         Task::Gpu => gpu::compile_only(),
+        Task::Stores => stores::check(),
         Task::Tpu => tpu::compile_only(),
         Task::Advisories { database } => advisories::check(database),
         Task::Api { update } => public_api(update),

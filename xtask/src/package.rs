@@ -10,11 +10,12 @@ use anyhow::{Context as _, Result, ensure};
 use crate::root;
 
 /// The crates that are published.
-const PUBLISHED: [&str; 9] = [
+const PUBLISHED: [&str; 10] = [
     "oxidax-macros",
     "oxidax-pjrt-sys",
     "oxidax-cache",
     "oxidax-proto",
+    "oxidax-storage",
     "oxidax-plugin",
     "oxidax-pjrt",
     "oxidax",

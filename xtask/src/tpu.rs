@@ -30,7 +30,7 @@ pub(crate) fn compile_only() -> Result<()> {
     run_tests(&TESTS, &[("OXIDAX_TEST_LIBTPU", &library)])
 }
 
-/// Runs tests that need a plugin.
+/// Runs tests that need a plugin or a server.
 pub(crate) fn run_tests(arguments: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
     eprintln!("$ {set}cargo {}", arguments.join(" "));
@@ -40,7 +40,7 @@ pub(crate) fn run_tests(arguments: &[&str], variables: &[(&str, &str)]) -> Resul
         .current_dir(root())
         .status()
         .context("starting cargo test")?;
-    ensure!(status.success(), "the tests that need a plugin ended with {status}");
+    ensure!(status.success(), "the tests that need a plugin or server ended with {status}");
     Ok(())
 }
 

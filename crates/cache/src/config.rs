@@ -66,7 +66,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`Error::BadVariable`] if a limit is not a number, so that a typing mistake cannot fill a
-    /// disk.
+    /// disk, or if `OXIDAX_CACHE` is an address such as `gs://bucket`.
     pub fn from_env() -> Result<Settings, Error> {
         Settings::from_variables(|name| env::var_os(name))
     }
@@ -88,6 +88,9 @@ impl Settings {
     /// # Ok::<(), oxidax_cache::Error>(())
     /// ```
     pub fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Settings, Error> {
+        read_variable(&get, "OXIDAX_CACHE", "a local folder, `off` or `0`", |text| {
+            (!is_address(text)).then_some(())
+        })?;
         let off = get("OXIDAX_CACHE").is_some_and(|value| says_off(&value));
         let defaults = Settings::off();
         let seconds = |name, unit: f64, expected, default: Duration| -> Result<Duration, Error> {
@@ -116,14 +119,21 @@ impl Settings {
 
 /// Returns the cache folder: `OXIDAX_CACHE`, else `XDG_CACHE_HOME`/oxidax, else
 /// `HOME`/.cache/oxidax. With `OXIDAX_CACHE=off`, plugins use the default folder.
+///
+/// An address such as `gs://bucket` is not a folder: entries are machine code, which is trusted
+/// because only their owner can write the folder, and object stores have no such owners.
 pub fn folder(get: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let path = |name: &str| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // A relative XDG_CACHE_HOME is invalid by its specification and must be ignored.
     let xdg = path("XDG_CACHE_HOME").filter(|p| p.is_absolute());
     path("OXIDAX_CACHE")
-        .filter(|path| !says_off(path.as_os_str()))
+        .filter(|path| !says_off(path.as_os_str()) && !is_address(&path.to_string_lossy()))
         .or_else(|| xdg.map(|p| p.join("oxidax")))
         .or_else(|| path("HOME").map(|h| h.join(".cache/oxidax")))
+}
+
+fn is_address(text: &str) -> bool {
+    text.contains("://")
 }
 
 fn says_off(value: &std::ffi::OsStr) -> bool {
@@ -192,6 +202,18 @@ mod tests {
             };
             assert_eq!(super::folder(get).unwrap(), Path::new("/c/.cache/oxidax"));
         }
+    }
+
+    #[test]
+    fn addresses_are_not_cache_folders() {
+        let variables = [("OXIDAX_CACHE", "gs://bucket/cache"), ("HOME", "/c")];
+        let error = with(&variables).unwrap_err().to_string();
+        let expected = "OXIDAX_CACHE is `gs://bucket/cache`, expected a local folder, `off` or `0`";
+        assert!(error.starts_with(expected), "{error}");
+        let get = |name: &str| {
+            variables.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value))
+        };
+        assert_eq!(super::folder(get).unwrap(), Path::new("/c/.cache/oxidax"));
     }
 
     #[test]

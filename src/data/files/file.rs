@@ -1,6 +1,7 @@
 //! Files of a pipeline: naming, finding and reading them.
 
 use crate::core::Error;
+use oxidax_storage::{Location, Storage as Stores, StoragePath};
 use std::fmt;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -8,9 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A file that a pipeline reads: on a local disk, in memory, or in an object store (feature
-/// `remote`). Functions that read files accept paths and convert them with `into`.
+/// `remote`). Functions that read files accept paths and addresses (`gs://…`, `s3://…`, `file://…`)
+/// and convert them with `into`.
 ///
-/// Creating a `File` does not open it, and cloning is cheap.
+/// Creating a `File` does not open it, and cloning is cheap. A file that was opened in an object
+/// store is one version of the object: if it is replaced meanwhile, reading is an error.
 ///
 /// ```
 /// use oxidax::data::{self, File};
@@ -29,10 +32,12 @@ pub struct File {
 
 #[derive(Clone)]
 enum Storage {
-    Local,
+    /// A local path or an address.
+    Named,
     Memory(Arc<[u8]>),
-    #[cfg(feature = "remote")]
-    Remote(super::remote::Object),
+    /// An object of a store that the user has created.
+    #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "made by `Bucket` only"))]
+    Object(StoragePath),
 }
 
 impl File {
@@ -41,9 +46,8 @@ impl File {
         File { name: name.as_ref().into(), storage: Storage::Memory(bytes.into()) }
     }
 
-    #[cfg(feature = "remote")]
-    pub(super) fn remote(name: &str, object: super::remote::Object) -> File {
-        File { name: Path::new(name).into(), storage: Storage::Remote(object) }
+    pub(super) fn object(object: StoragePath) -> File {
+        File { name: Path::new(&object.to_string()).into(), storage: Storage::Object(object) }
     }
 
     /// Returns the path of a local file, or the name or address of another.
@@ -57,7 +61,16 @@ impl File {
 
     pub(in crate::data) fn open(&self) -> Result<Handle, Error> {
         let (bytes, len) = match &self.storage {
-            Storage::Local => {
+            Storage::Named if Location::is_address(&*self.name) => {
+                match Location::parse(&*self.name).map_err(storage_error)? {
+                    Location::Local(path) => return File::from(path).open(),
+                    Location::Object { .. } => {
+                        let object = Stores::from_env().at(&*self.name).map_err(storage_error)?;
+                        opened(&object)?
+                    }
+                }
+            }
+            Storage::Named => {
                 let file = std::fs::File::open(&self.name).map_err(|e| self.io_error(e))?;
                 let metadata = file.metadata().map_err(|e| self.io_error(e))?;
                 if metadata.is_dir() {
@@ -67,11 +80,7 @@ impl File {
                 (Bytes::Local(file), metadata.len())
             }
             Storage::Memory(bytes) => (Bytes::Memory(bytes.clone()), bytes.len() as u64),
-            #[cfg(feature = "remote")]
-            Storage::Remote(object) => {
-                let len = object.len().map_err(|e| self.io_error(e))?;
-                (Bytes::Remote(object.clone()), len)
-            }
+            Storage::Object(object) => opened(object)?,
         };
         Ok(Handle { file: self.clone(), bytes, len })
     }
@@ -96,6 +105,18 @@ impl File {
     }
 }
 
+fn opened(object: &StoragePath) -> Result<(Bytes, u64), Error> {
+    let reader = object.open().map_err(storage_error)?;
+    let len = reader.len();
+    Ok((Bytes::Object(reader), len))
+}
+
+/// Converts an error of the storage crate, which names the path or address.
+pub(in crate::data) fn storage_error(error: oxidax_storage::Error) -> Error {
+    let path = PathBuf::from(error.location());
+    Error::Io { path, source: error.without_location() }
+}
+
 pub(in crate::data) fn io_error(path: &Path, source: io::Error) -> Error {
     Error::Io { path: path.to_path_buf(), source }
 }
@@ -114,7 +135,7 @@ impl fmt::Debug for File {
 
 impl<P: AsRef<Path> + ?Sized> From<&P> for File {
     fn from(path: &P) -> File {
-        File { name: path.as_ref().into(), storage: Storage::Local }
+        File { name: path.as_ref().into(), storage: Storage::Named }
     }
 }
 
@@ -136,10 +157,13 @@ impl From<&File> for File {
     }
 }
 
-/// Returns the local files that match a pattern of `*`, `?`, `[…]` and `**`, sorted by name.
+/// Returns the files that match a pattern of `*`, `?`, `[…]` and `**`, sorted by name. With the
+/// feature `remote`, patterns such as `gs://bucket/train-*` and `s3://bucket/**/*.csv` match the
+/// objects of a bucket.
 ///
 /// # Errors
-/// [`Error::Io`] if the pattern is invalid, a folder cannot be read, or nothing matches.
+/// [`Error::Io`] if the pattern is invalid, a folder cannot be read, or nothing matches. For an
+/// object store also if the bucket does not exist, or credentials are missing or refused.
 ///
 /// ```no_run
 /// use oxidax::data;
@@ -152,6 +176,20 @@ impl From<&File> for File {
 pub fn files(pattern: &str) -> Result<Vec<File>, Error> {
     let refused =
         |kind, message: String| io_error(Path::new(pattern), io::Error::new(kind, message));
+    let local;
+    let pattern = match Location::parse(pattern).map_err(storage_error)? {
+        Location::Object { key, .. } => {
+            // `?` begins no query in these addresses, and `key` is the end of the pattern.
+            let bucket = pattern.trim_end_matches('/').strip_suffix(&key).unwrap_or(pattern);
+            let bucket = Stores::from_env().at(bucket).map_err(storage_error)?;
+            return matching(&bucket, &key);
+        }
+        Location::Local(path) if Location::is_address(pattern) => {
+            local = path.to_string_lossy().into_owned();
+            &local
+        }
+        Location::Local(_) => pattern,
+    };
     let matches = glob::glob(pattern).map_err(|error| {
         let message = format!("invalid file pattern: {} at character {}", error.msg, error.pos);
         refused(io::ErrorKind::InvalidInput, message)
@@ -171,6 +209,34 @@ pub fn files(pattern: &str) -> Result<Vec<File>, Error> {
     }
 }
 
+/// Returns the objects of a bucket whose keys match a pattern, sorted by key.
+pub(super) fn matching(bucket: &StoragePath, pattern: &str) -> Result<Vec<File>, Error> {
+    let place = bucket.join(pattern).to_string();
+    let refused =
+        |kind, message: String| io_error(Path::new(&place), io::Error::new(kind, message));
+    let matcher = glob::Pattern::new(pattern).map_err(|error| {
+        let message = format!("invalid file pattern: {} at character {}", error.msg, error.pos);
+        refused(io::ErrorKind::InvalidInput, message)
+    })?;
+    // Stores list by folder: the one before the first special character.
+    let literal = pattern.find(['*', '?', '[']).unwrap_or(pattern.len());
+    let (folder, prefix) = match pattern[..literal].rsplit_once('/') {
+        Some((folder, _)) => (bucket.join(folder), format!("{folder}/")),
+        None => (bucket.clone(), String::new()),
+    };
+    let options =
+        glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::default() };
+    let listed = folder.list().map_err(storage_error)?;
+    let keys = listed.into_iter().map(|object| -> String { format!("{prefix}{}", object.name) });
+    let keys = keys.filter(|key| matcher.matches_with(key, options));
+    let found: Vec<File> = keys.map(|key| File::object(bucket.join(&key))).collect();
+    if found.is_empty() {
+        Err(refused(io::ErrorKind::NotFound, "no object matches".into()))
+    } else {
+        Ok(found)
+    }
+}
+
 /// An open file with random access, shared by threads.
 pub(in crate::data) struct Handle {
     file: File,
@@ -181,8 +247,7 @@ pub(in crate::data) struct Handle {
 enum Bytes {
     Local(std::fs::File),
     Memory(Arc<[u8]>),
-    #[cfg(feature = "remote")]
-    Remote(super::remote::Object),
+    Object(oxidax_storage::ObjectReader),
 }
 
 impl Handle {
@@ -199,8 +264,7 @@ impl Handle {
     pub(in crate::data) fn block(&self) -> usize {
         match &self.bytes {
             Bytes::Local(_) | Bytes::Memory(_) => 256 << 10,
-            #[cfg(feature = "remote")]
-            Bytes::Remote(_) => 8 << 20,
+            Bytes::Object(reader) => reader.block(),
         }
     }
 
@@ -214,13 +278,8 @@ impl Handle {
                 buffer[..count].copy_from_slice(&bytes[start..start + count]);
                 Ok(count)
             }
-            #[cfg(feature = "remote")]
-            Bytes::Remote(object) => {
-                let count = self.len.saturating_sub(offset).min(buffer.len() as u64) as usize;
-                if count > 0 {
-                    object.read(offset, &mut buffer[..count])?;
-                }
-                Ok(count)
+            Bytes::Object(reader) => {
+                reader.read_at(buffer, offset).map_err(oxidax_storage::Error::without_location)
             }
         }
     }

@@ -6,7 +6,7 @@ mod reader;
 mod remote;
 
 pub use file::{File, files};
-pub(super) use file::{Handle, io_error};
+pub(super) use file::{Handle, io_error, storage_error};
 pub(super) use reader::{Packing, Reader};
 #[cfg(feature = "remote")]
 pub use remote::Bucket;

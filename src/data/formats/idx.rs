@@ -1,8 +1,9 @@
 //! The idx format of MNIST and related datasets.
 
 use crate::core::Error;
-use crate::data::files::{File, Reader, io_error};
+use crate::data::files::{File, Reader, io_error, storage_error};
 use crate::data::labelled::LabelledImages;
+use oxidax_storage::Storage;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -84,11 +85,18 @@ fn find(folder: &Path, stem: &str, kind: &str) -> Result<PathBuf, Error> {
         format!("{stem}.{kind}"),
         format!("{stem}.{kind}.gz"),
     ];
-    let found = names.iter().map(|name| folder.join(name)).find(|path| path.is_file());
-    found.ok_or_else(|| {
-        let message = format!("the folder has none of {}", names.join(", "));
-        io_error(folder, io::Error::new(io::ErrorKind::NotFound, message))
-    })
+    let path = Storage::from_env().at(folder).map_err(storage_error)?;
+    for name in &names {
+        let is_file = match path.as_local() {
+            Some(local) => local.join(name).is_file(),
+            None => path.join(name).exists().map_err(storage_error)?,
+        };
+        if is_file {
+            return Ok(folder.join(name));
+        }
+    }
+    let message = format!("the folder has none of {}", names.join(", "));
+    Err(io_error(folder, io::Error::new(io::ErrorKind::NotFound, message)))
 }
 
 fn element_name(code: u8) -> Option<&'static str> {

@@ -1,13 +1,13 @@
 //! Folders of images, and decoding of PNG and JPEG.
 
 use crate::core::{Error, HostArray};
-use crate::data::files::{File, io_error};
+use crate::data::files::{File, io_error, storage_error};
 use crate::data::origin::RecordOrigin;
 use crate::data::source::Source;
 use image::imageops::FilterType;
 use image::{ImageFormat, ImageReader, Limits};
+use oxidax_storage::Storage;
 use std::fmt;
-use std::fs;
 use std::io::{self, Cursor};
 use std::path::Path;
 
@@ -75,12 +75,20 @@ impl ImageFolder {
     pub fn open(folder: impl AsRef<Path>) -> Result<ImageFolder, Error> {
         let folder = folder.as_ref();
         let (mut classes, mut files) = (Vec::new(), Vec::new());
-        for class in listed(folder)?.iter().filter(|path| path.is_dir()) {
-            for path in listed(class)?.iter().filter(|path| is_image(path)) {
-                files.push((File::from(path), classes.len()));
+        let path = Storage::from_env().at(folder).map_err(storage_error)?;
+        if path.as_local().is_some_and(|local| !local.is_dir()) {
+            return Err(io_error(folder, io::ErrorKind::NotFound.into()));
+        }
+        let folders = path.folder().map_err(storage_error)?;
+        for class in folders.into_iter().filter(|entry| entry.size.is_none()) {
+            let path = path.join(&class.name);
+            let images = path.folder().map_err(storage_error)?;
+            for image in images.iter().filter(|entry| entry.size.is_some() && is_image(&entry.name))
+            {
+                let image = path.join(&image.name);
+                files.push((File::from(image.to_string()), classes.len()));
             }
-            let name = class.file_name().unwrap_or_default();
-            classes.push(name.to_string_lossy().into_owned());
+            classes.push(class.name);
         }
         if files.is_empty() {
             let message = format!(
@@ -98,18 +106,9 @@ impl ImageFolder {
     }
 }
 
-/// Returns the entries of a folder, sorted by name.
-fn listed(folder: &Path) -> Result<Vec<std::path::PathBuf>, Error> {
-    let entries = fs::read_dir(folder)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>());
-    let mut entries = entries.map_err(|error| io_error(folder, error))?;
-    entries.sort();
-    Ok(entries)
-}
-
-fn is_image(path: &Path) -> bool {
-    let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    ["png", "jpg", "jpeg"].contains(&ending.as_str()) && path.is_file()
+fn is_image(name: &str) -> bool {
+    let ending = Path::new(name).extension().unwrap_or_default().to_string_lossy();
+    ["png", "jpg", "jpeg"].iter().any(|known| ending.eq_ignore_ascii_case(known))
 }
 
 impl Source for ImageFolder {

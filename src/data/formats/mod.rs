@@ -27,5 +27,7 @@ pub use npz::npz;
 pub use rows::Rows;
 pub use safetensors::safetensors;
 pub use tf_example::{TfExample, TfFeature};
+#[cfg(feature = "train")]
+pub(crate) use tfrecord::framed;
 pub use tfrecord::{TfRecordWriter, TfRecords, tfrecord};
 pub use tokens::{TokenWidth, Tokens};

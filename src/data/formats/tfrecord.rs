@@ -2,10 +2,11 @@
 
 use super::sequential::{Fault, Format, Opened, records};
 use crate::core::Error;
-use crate::data::files::{File, Handle, Packing, Reader, io_error};
+use crate::data::files::{File, Handle, Packing, Reader, io_error, storage_error};
 use crate::data::origin::RecordOrigin;
 use crate::data::source::Source;
 use crate::data::stream::Stream;
+use oxidax_storage::{Location, ObjectWriter, Storage};
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -207,10 +208,27 @@ impl fmt::Debug for TfRecords {
 }
 
 /// Writes a TFRecord file that this crate and TensorFlow can read.
+///
+/// An object of an object store (`gs://…`, `s3://…`, feature `remote`) is visible after
+/// [`finish`](TfRecordWriter::finish). A writer that is dropped before leaves nothing there.
 #[derive(Debug)]
 pub struct TfRecordWriter {
     path: PathBuf,
-    writer: BufWriter<std::fs::File>,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    Local(BufWriter<std::fs::File>),
+    Object(ObjectWriter),
+}
+
+/// Returns the bytes of a record in a file: header, record and footer.
+pub(crate) fn framed(record: &[u8]) -> Vec<u8> {
+    let length = (record.len() as u64).to_le_bytes();
+    let parts: [&[u8]; 4] =
+        [&length, &masked_crc(&length).to_le_bytes(), record, &masked_crc(record).to_le_bytes()];
+    parts.concat()
 }
 
 impl TfRecordWriter {
@@ -220,8 +238,17 @@ impl TfRecordWriter {
     /// [`Error::Io`] if the file cannot be written.
     pub fn create(path: impl AsRef<Path>) -> Result<TfRecordWriter, Error> {
         let path = path.as_ref().to_path_buf();
-        let file = std::fs::File::create(&path).map_err(|error| io_error(&path, error))?;
-        Ok(TfRecordWriter { path, writer: BufWriter::new(file) })
+        let (path, target) = match Location::parse(&path).map_err(storage_error)? {
+            Location::Local(path) => {
+                let file = std::fs::File::create(&path).map_err(|error| io_error(&path, error))?;
+                (path, Target::Local(BufWriter::new(file)))
+            }
+            Location::Object { .. } => {
+                let object = Storage::from_env().at(&path).map_err(storage_error)?;
+                (path, Target::Object(object.create().map_err(storage_error)?))
+            }
+        };
+        Ok(TfRecordWriter { path, target })
     }
 
     /// Appends a record.
@@ -229,23 +256,25 @@ impl TfRecordWriter {
     /// # Errors
     /// [`Error::Io`] if the file cannot be written.
     pub fn write(&mut self, record: &[u8]) -> Result<(), Error> {
-        let length = (record.len() as u64).to_le_bytes();
-        let parts: [&[u8]; 4] = [
-            &length,
-            &masked_crc(&length).to_le_bytes(),
-            record,
-            &masked_crc(record).to_le_bytes(),
-        ];
-        let written = parts.iter().try_for_each(|part| self.writer.write_all(part));
-        written.map_err(|error| io_error(&self.path, error))
+        let bytes = framed(record);
+        match &mut self.target {
+            Target::Local(file) => {
+                file.write_all(&bytes).map_err(|error| io_error(&self.path, error))
+            }
+            Target::Object(object) => object.write(&bytes).map_err(storage_error),
+        }
     }
 
-    /// Writes buffered data to the file, so that readers see every record so far.
+    /// Writes buffered data to a local file, so that readers see every record so far. Does nothing
+    /// for an object, which is visible after [`finish`](TfRecordWriter::finish) only.
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be written.
     pub fn flush(&mut self) -> Result<(), Error> {
-        self.writer.flush().map_err(|error| io_error(&self.path, error))
+        match &mut self.target {
+            Target::Local(file) => file.flush().map_err(|error| io_error(&self.path, error)),
+            Target::Object(_) => Ok(()),
+        }
     }
 
     /// Writes buffered data and closes the file. Without this call, errors at the end are lost.
@@ -253,6 +282,10 @@ impl TfRecordWriter {
     /// # Errors
     /// [`Error::Io`] if the file cannot be written.
     pub fn finish(mut self) -> Result<(), Error> {
-        self.flush()
+        self.flush()?;
+        match self.target {
+            Target::Local(_) => Ok(()),
+            Target::Object(object) => object.finish().map_err(storage_error),
+        }
     }
 }

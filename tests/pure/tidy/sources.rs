@@ -55,8 +55,10 @@ pub(crate) fn children(folder: &Path) -> Vec<PathBuf> {
 
 /// Returns true for folders to which the rules do not apply.
 fn is_foreign(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default();
-    ["target", ".git", ".venv", "__pycache__", "shared"].iter().any(|foreign| name == *foreign)
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    // Virtual environments, `.venv` and `.venv-stores`, are ignored by git.
+    name.starts_with(".venv")
+        || ["target", ".git", "__pycache__", "shared"].iter().any(|foreign| name == *foreign)
 }
 
 pub(crate) fn relative(path: &Path) -> String {
