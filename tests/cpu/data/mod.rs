@@ -1,8 +1,10 @@
 //! Input pipelines: items, resuming, and bad records.
 
 mod bad_records;
+mod caches;
 mod formats;
 mod on_cpu;
+mod packing;
 mod pipelines;
 #[cfg(feature = "remote")]
 mod remote;
