@@ -5,8 +5,8 @@ use super::stages::Packed;
 use crate::core::{Aval, DType, Error, HostArray};
 use std::collections::BTreeMap;
 
-/// An item that [`Stream::cache_on_disk`](super::Stream::cache_on_disk) can write and read: numbers,
-/// text, bytes, arrays, records, and tuples, options and vectors of these.
+/// An item that [`Stream::cache_on_disk`](super::Stream::cache_on_disk) can write and read:
+/// numbers, text, bytes, arrays, records, and tuples, options and vectors of these.
 ///
 /// A type of your own implements it with the methods of its fields:
 ///

@@ -1,7 +1,8 @@
 //! Automatic choice of workers and depths from measurements.
 //!
-//! The decisions are pure functions ([`WorkerMeasurements::decide`], [`DepthMeasurements::decide`]).
-//! Stages call them every few items with what they have measured since.
+//! The decisions are pure functions ([`WorkerMeasurements::decide`],
+//! [`DepthMeasurements::decide`]). Stages call them every few items with what they have measured
+//! since.
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BucketSizes {
-    /// The same number of examples in each batch.
+    /// One number of examples for all batches.
     Same(usize),
     /// The number of examples for each boundary, as in `bucket_batch_sizes` of tf.data.
     PerBucket(Vec<usize>),
@@ -99,8 +99,8 @@ where
     /// dropped or kept as set by the padding. A position stores the numbers of the buffered
     /// examples, and [`Stream::resume`] reads them again from the oldest on.
     ///
-    /// Throws `Op` (value) if a size is 0, the number of sizes is not that of the boundaries, or the
-    /// boundaries are not ascending.
+    /// Throws `Op` (value) if a size is 0, the number of sizes is not that of the boundaries, or
+    /// the boundaries are not ascending.
     ///
     /// ```
     /// use oxidax::data::{HostArray, BatchPadding, Stream};

@@ -30,8 +30,8 @@ impl<T: Cacheable + Send + 'static> Stream<T> {
     ///
     /// The file belongs to one pipeline: it stores `version`, the type of the items, and the
     /// upstream stages with their seeds, sizes and shards. If any of these differ, or the file was
-    /// cut short or damaged, it is built again. Changes of the data and of closures are not noticed:
-    /// change `version` with them.
+    /// cut short or damaged, it is built again. Changes of the data and of closures are not
+    /// noticed: change `version` with them.
     ///
     /// The file is written under a temporary name and renamed when it is complete. Processes that
     /// build it at the same time write a file each, and the last one to finish replaces it; those
@@ -39,12 +39,12 @@ impl<T: Cacheable + Send + 'static> Stream<T> {
     /// an error, is not stored: call [`Stream::on_error`] before this stage to skip bad records.
     ///
     /// All epochs have the order of the first: shuffle after this stage. A position stores the
-    /// number of items. [`Stream::resume`] reads the remaining items from the file, or the data from
-    /// the start if there is no file.
+    /// number of items. [`Stream::resume`] reads the remaining items from the file, or the data
+    /// from the start if the file is missing.
     ///
     /// # Errors
-    /// As an item: [`Error::Io`] if the file cannot be created, opened or renamed. The stream goes on
-    /// without it. If the disk becomes full, the stream goes on with a `tracing` warning.
+    /// As an item: [`Error::Io`] if the file cannot be created, opened or renamed. The stream goes
+    /// on without it. If the disk becomes full, the stream goes on with a `tracing` warning.
     ///
     /// ```
     /// use oxidax::data::Stream;
@@ -93,7 +93,7 @@ struct DiskCache<T> {
     upstream: BoxedStage<T>,
     /// The upstream position before the first item.
     start: Position,
-    /// True if upstream is no longer at `start`.
+    /// True if upstream has moved from `start`.
     advanced: bool,
     path: PathBuf,
     fingerprint: Vec<u8>,

@@ -16,10 +16,10 @@ pub enum MixEnd {
     /// the weights.
     #[default]
     FirstExhausted,
-    /// A stream that has ended is no longer drawn. The mixture ends after the last.
+    /// A stream that has ended leaves the mixture. The mixture ends after the last.
     AllExhausted,
-    /// A stream that has ended starts its next epoch. The mixture has no end, unless a stream has an
-    /// epoch without items: that stream is no longer drawn.
+    /// A stream that has ended starts its next epoch. The mixture has no end, unless a stream has
+    /// an epoch without items: that stream leaves the mixture.
     Repeat,
 }
 
@@ -37,7 +37,8 @@ pub struct MixOptions {
 /// The order depends on the seed only. Errors count as items. A position stores the number of draws
 /// and the position of each stream, so a mixture resumes with exactly the remaining items.
 ///
-/// Throws `Op` (value) if there is no stream, or a weight is negative, infinite or NaN, or all are 0.
+/// Throws `Op` (value) if there is no stream, or a weight is negative, infinite or NaN, or all are
+/// 0.
 ///
 /// ```
 /// use oxidax::data::{self, MixEnd, MixOptions, Source, Synthetic};

@@ -151,7 +151,8 @@ impl Stream<HostArray> {
     ///     .pack_with(6, options)
     ///     .map(|row| row.tokens.to_vec())
     ///     .collect::<Result<_, _>>()?;
-    /// assert_eq!(rows, [[5, 5, 5, 5, 5, 1], [11; 6], [3, 3, 3, 0, 0, 0], [11, 11, 11, 11, 11, 0]]);
+    /// assert_eq!(rows[..2], [vec![5, 5, 5, 5, 5, 1], vec![11; 6]]);
+    /// assert_eq!(rows[2..], [[3, 3, 3, 0, 0, 0], [11, 11, 11, 11, 11, 0]]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     ///

@@ -29,8 +29,8 @@ impl<T: Send + 'static> Stream<T> {
     /// Applies `f` to each item on `workers` threads. Results are in the order of the items, equal
     /// to those of [`Stream::map`].
     ///
-    /// `workers` is a number, or [`Parallelism::Auto`]: as many threads as keep up with the program,
-    /// from the times of `f`, of reading and of the program's step.
+    /// `workers` is a number, or [`Parallelism::Auto`]: as many threads as keep up with the
+    /// program, from the times of `f`, of reading and of the program's step.
     ///
     /// At most two chunks per worker are in flight. A chunk is one item, or up to 64 items if `f`
     /// is fast compared with the cost of dispatching. Items are read on the thread that pulls

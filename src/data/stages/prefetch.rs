@@ -16,9 +16,9 @@ const DECISION_ITEMS: u64 = 32;
 impl<T: Send + 'static> Stream<T> {
     /// Runs the stream on a background thread that keeps up to `count` items ready.
     ///
-    /// `count` is a number, or [`Parallelism::Auto`]. Items keep their order. The thread starts when
-    /// the first item is pulled. A panic of an iterator becomes an error, which is the last item.
-    /// Dropping the stream stops the thread after its current item.
+    /// `count` is a number, or [`Parallelism::Auto`]. Items keep their order. The thread starts
+    /// when the first item is pulled. A panic of an iterator becomes an error, which is the last
+    /// item. Dropping the stream stops the thread after its current item.
     ///
     /// ```
     /// use oxidax::data::Stream;

@@ -1,5 +1,6 @@
 //! Input pipelines: items, resuming, and bad records.
 
+mod archives;
 mod bad_records;
 mod caches;
 mod formats;

@@ -1,11 +1,11 @@
 //! Items before and after resuming equal the whole stream, for random pipelines and positions.
 
-use crate::data::support::{number, numbers_file, shown};
+use crate::data::support::{gzipped, number, numbers_file, parquet_bytes, shown, tar_bytes};
 use oxidax::Error;
 use oxidax::data::{
-    self, BatchOptions, BatchPadding, BucketSizes, HostArray, InterleaveOptions, MixEnd,
-    MixOptions, OnError, PackOptions, PackStrategy, Parallelism, Position, Remainder, Source,
-    Stream, Synthetic, TooLong,
+    self, BatchOptions, BatchPadding, BucketSizes, File, HostArray, InterleaveOptions, MixEnd,
+    MixOptions, OnError, PackOptions, PackStrategy, Parallelism, ParquetOptions, Position,
+    Remainder, RowGroupShard, Source, Stream, Synthetic, TooLong,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -16,6 +16,8 @@ enum Start {
     Generator,
     Index { shuffled: bool, shards: usize },
     Files { cycle_length: usize, block_length: usize },
+    Parquet { rows_per_group: usize, shards: usize },
+    Tar { gzip: bool },
 }
 
 /// A stage from arrays to arrays.
@@ -63,6 +65,19 @@ fn begun(start: &Start, count: i32) -> Stream<HostArray> {
             let source = Synthetic::new(count as usize, |index| array(index as i32)).indexed();
             let source = if shuffled { source.shuffled(5) } else { source };
             source.shard(shards / 2, shards).stream()
+        }
+        Start::Parquet { rows_per_group, shards } => {
+            let numbers: Vec<i64> = (0..i64::from(count)).collect();
+            let file = File::in_memory("numbers.parquet", parquet_bytes(&numbers, rows_per_group));
+            let row_groups = Some(RowGroupShard { index: shards / 2, count: shards });
+            let options = ParquetOptions { row_groups, columns: Some(vec!["number".into()]) };
+            data::parquet_with(file, options).map(|(n,): (i32,)| array(n))
+        }
+        Start::Tar { gzip } => {
+            let bytes = tar_bytes(count);
+            let bytes = if gzip { gzipped(&bytes) } else { bytes };
+            data::webdataset(File::in_memory("numbers.tar", bytes))
+                .map(|sample| array(sample.json("cls")?))
         }
         Start::Files { cycle_length, block_length } => {
             let turns = InterleaveOptions { cycle_length, block_length };
@@ -135,6 +150,9 @@ fn start() -> impl Strategy<Value = Start> {
         (any::<bool>(), 1usize..4).prop_map(|(shuffled, shards)| Start::Index { shuffled, shards }),
         (1usize..4, 1usize..3)
             .prop_map(|(cycle_length, block_length)| Start::Files { cycle_length, block_length }),
+        (1usize..20, 1usize..4)
+            .prop_map(|(rows_per_group, shards)| Start::Parquet { rows_per_group, shards }),
+        any::<bool>().prop_map(|gzip| Start::Tar { gzip }),
     ]
 }
 
