@@ -150,7 +150,7 @@ impl CollatePadded for HostArray {
 }
 
 /// Returns the bytes of an element. Integers must be represented exactly.
-fn element(value: f64, dtype: DType) -> Result<Vec<u8>, Error> {
+pub(super) fn element(value: f64, dtype: DType) -> Result<Vec<u8>, Error> {
     macro_rules! integer {
         ($ty:ty) => {{
             let exact = value as $ty;

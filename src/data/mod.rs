@@ -25,6 +25,7 @@
 //! # Ok::<(), oxidax::Error>(())
 //! ```
 
+mod cacheable;
 mod collate;
 mod files;
 mod formats;
@@ -39,6 +40,7 @@ mod stages;
 mod stream;
 
 pub use crate::core::HostArray;
+pub use cacheable::Cacheable;
 pub use collate::{BatchPadding, Collate, CollatePadded};
 #[cfg(feature = "remote")]
 pub use files::Bucket;
@@ -46,13 +48,15 @@ pub use files::{File, files};
 #[cfg(feature = "train")]
 pub(crate) use formats::framed;
 pub use formats::*;
-pub use instruments::{Instruments, PipelineReport, StageReport, Work};
+pub use instruments::{Instruments, PipelineReport, QueueReport, StageReport, Work};
 pub use labelled::{ImageBatch, LabelledImage, LabelledImages};
 pub use origin::RecordOrigin;
 pub use position::Position;
 pub use record::Record;
 pub use source::{Indexed, Source, Synthetic};
 pub use stages::{
-    BatchOptions, InterleaveOptions, OnError, Remainder, ToDevice, ToDeviceOptions, interleave,
+    BatchOptions, BucketSizes, InterleaveOptions, MixEnd, MixOptions, OnError, PackOptions,
+    PackStrategy, Packed, Parallelism, Remainder, ToDevice, ToDeviceOptions, TooLong, interleave,
+    mix,
 };
 pub use stream::Stream;

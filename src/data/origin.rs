@@ -1,10 +1,13 @@
 //! Items of a stream and their origin.
 
+use super::cacheable::Cacheable;
 use crate::core::Error;
 use std::any::Any;
+use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The location of a record in its file. It accompanies the record through the pipeline, for error
@@ -42,6 +45,33 @@ impl RecordOrigin {
     /// Returns the file's path.
     pub fn path(&self) -> &Path {
         &self.file
+    }
+
+    /// Appends an optional origin to the bytes of a cached item.
+    pub(super) fn encode(origin: Option<&RecordOrigin>, bytes: &mut Vec<u8>) {
+        let Some(RecordOrigin { file, at, unit }) = origin else { return bytes.push(0) };
+        bytes.push(match unit {
+            Unit::Byte => 1,
+            Unit::Row => 2,
+            Unit::File => 3,
+        });
+        at.encode(bytes);
+        file.as_os_str().as_bytes().len().encode(bytes);
+        bytes.extend_from_slice(file.as_os_str().as_bytes());
+    }
+
+    /// Reads an optional origin from the bytes of a cached item.
+    pub(super) fn decode(bytes: &mut &[u8]) -> Result<Option<RecordOrigin>, Error> {
+        let unit = match u8::decode(bytes)? {
+            0 => return Ok(None),
+            1 => Unit::Byte,
+            2 => Unit::Row,
+            3 => Unit::File,
+            other => return Err(Error::data("cache", format!("{other} is not a unit"))),
+        };
+        let at = u64::decode(bytes)?;
+        let file = PathBuf::from(OsString::from_vec(Vec::decode(bytes)?)).into();
+        Ok(Some(RecordOrigin { file, at, unit }))
     }
 }
 

@@ -18,7 +18,7 @@ use std::fmt;
 /// let mut stream = numbers();
 /// let head: Vec<usize> = stream.by_ref().take(4).collect::<Result<_, _>>()?;
 /// let stored = serde_json::to_string(&stream.position()).unwrap();
-/// assert_eq!(stored, r#"[["index",[10,0,4]]]"#);
+/// assert_eq!(stored, r#"[["index",[10,3477641074,0,4]]]"#);
 ///
 /// let position: Position = serde_json::from_str(&stored).unwrap();
 /// let tail: Vec<usize> = numbers().resume(&position)?.collect::<Result<_, _>>()?;

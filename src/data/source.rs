@@ -3,7 +3,7 @@
 use super::instruments::Meter;
 use super::origin::{Item, Next, RecordOrigin, catch_errors};
 use super::permutation::Permutation;
-use super::position::{Cursor, Position, epoch_seed};
+use super::position::{Cursor, Position, epoch_seed, mix_bits};
 use super::stream::{Stage, Stream};
 use crate::core::{Error, RuleError, throw_operands};
 use std::fmt;
@@ -181,6 +181,19 @@ impl<T: Send + 'static> Indexed<T> {
         Stream::source("index", |meter| InOrder { records: self, epoch: 0, next: 0, meter })
     }
 
+    /// Returns a number that differs for other seeds, shards and ranges. 0 is the source's order.
+    fn order_hash(&self) -> u64 {
+        let hash = self.order.iter().fold(0, |hash, step| {
+            let (kind, a, b) = match *step {
+                Reorder::Shuffle { seed, len } => (1, seed, len),
+                Reorder::Shard { index, count } => (2, index as u64, count),
+                Reorder::From { start } => (3, start as u64, 0),
+            };
+            [kind, a, b as u64].into_iter().fold(hash, |hash, n| mix_bits(hash ^ mix_bits(n)))
+        });
+        hash >> 32
+    }
+
     fn index_of(&self, place: usize, epoch: u64) -> usize {
         assert!(place < self.len, "place {place} of {} records", self.len);
         self.order.iter().rev().fold(place, |place, step| match *step {
@@ -241,12 +254,15 @@ impl<T: Send + 'static> Stage<T> for InOrder<T> {
     }
 
     fn position(&self, position: &mut Position) {
-        position.push(Self::NAME, &[self.records.len as u64, self.epoch, self.next]);
+        let order = self.records.order_hash();
+        position.push(Self::NAME, &[self.records.len as u64, order, self.epoch, self.next]);
     }
 
     fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         let len = self.records.len as u64;
-        [self.epoch, self.next] = cursor.take(Self::NAME, &[("number of records", len)])?;
+        let order = ("order (a hash of seeds, shards and ranges)", self.records.order_hash());
+        let settings = [("number of records", len), order];
+        [self.epoch, self.next] = cursor.take(Self::NAME, &settings)?;
         Ok(())
     }
 

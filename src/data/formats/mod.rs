@@ -9,12 +9,18 @@ mod jsonl;
 mod npy;
 mod npy_header;
 mod npz;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(feature = "parquet")]
+mod parquet_value;
 mod rows;
 mod safetensors;
 mod sequential;
 mod tf_example;
 mod tfrecord;
 mod tokens;
+#[cfg(feature = "webdataset")]
+mod webdataset;
 
 pub use csv::{CsvOptions, csv, csv_with};
 pub use digits::digits;
@@ -24,6 +30,8 @@ pub use images::{ImageFile, ImageFolder, decode_image};
 pub use jsonl::jsonl;
 pub use npy::{Npy, npy};
 pub use npz::npz;
+#[cfg(feature = "parquet")]
+pub use parquet::{ParquetOptions, RowGroupShard, parquet, parquet_with};
 pub use rows::Rows;
 pub use safetensors::safetensors;
 pub use tf_example::{TfExample, TfFeature};
@@ -31,3 +39,5 @@ pub use tf_example::{TfExample, TfFeature};
 pub(crate) use tfrecord::framed;
 pub use tfrecord::{TfRecordWriter, TfRecords, tfrecord};
 pub use tokens::{TokenWidth, Tokens};
+#[cfg(feature = "webdataset")]
+pub use webdataset::{TarSample, webdataset};

@@ -17,6 +17,14 @@ pub(super) trait Format: Send + 'static {
     /// Opens a file at an offset where a record begins. Offset 0 is the start of the file, which
     /// may be a header.
     fn open(&self, file: &File, offset: u64) -> Result<Self::Opened, Error>;
+    /// Returns the settings that change the records, for positions.
+    fn settings(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+    /// Returns the location of the record at an offset.
+    fn origin(file: &File, offset: u64) -> RecordOrigin {
+        RecordOrigin::byte(file.name().clone(), offset)
+    }
 }
 
 /// A file being read.
@@ -93,7 +101,7 @@ impl<F: Format> Stage<<F::Opened as Opened>::Record> for Records<F> {
         let meter = self.meter.clone();
         match meter.time_next(|| self.read().transpose()) {
             Some(Ok((at, value))) => {
-                let origin = Some(RecordOrigin::byte(self.file.name().clone(), at));
+                let origin = Some(F::origin(&self.file, at));
                 Some(Ok(Item { value, origin }))
             }
             None => {
@@ -109,11 +117,13 @@ impl<F: Format> Stage<<F::Opened as Opened>::Record> for Records<F> {
     }
 
     fn position(&self, position: &mut Position) {
-        position.push(F::NAME, &[self.offset, self.ended.into()]);
+        let mut counts: Vec<u64> = self.format.settings().iter().map(|(_, n)| *n).collect();
+        counts.extend([self.offset, self.ended.into()]);
+        position.push(F::NAME, &counts);
     }
 
     fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
-        let [offset, ended] = cursor.take(F::NAME, &[])?;
+        let [offset, ended] = cursor.take(F::NAME, &self.format.settings())?;
         (self.offset, self.ended) = (offset, ended != 0);
         self.opened = None;
         Ok(())

@@ -178,6 +178,23 @@ impl TfRecords {
         }
         Ok(TfRecords { handle, starts })
     }
+
+    /// Opens a file, and verifies both checksums of every record.
+    pub(in crate::data) fn verified(file: File) -> Result<TfRecords, Error> {
+        let (handle, packing) = open(&file)?;
+        if packing == Packing::Gzip {
+            return Err(file.damaged(0, "the file is gzipped"));
+        }
+        let mut reader = TfRecordReader { reader: Reader::of(handle.clone(), packing) };
+        let mut starts = vec![0];
+        loop {
+            match reader.read() {
+                Ok(Some(_)) => starts.push(reader.offset()),
+                Ok(None) => return Ok(TfRecords { handle, starts }),
+                Err(Fault::Record(error) | Fault::File(error)) => return Err(error),
+            }
+        }
+    }
 }
 
 impl Source for TfRecords {
@@ -249,6 +266,23 @@ impl TfRecordWriter {
             }
         };
         Ok(TfRecordWriter { path, target })
+    }
+
+    /// Writes to an open file.
+    pub(in crate::data) fn over(path: &Path, file: std::fs::File) -> TfRecordWriter {
+        let target = Target::Local(BufWriter::new(file));
+        TfRecordWriter { path: path.to_path_buf(), target }
+    }
+
+    /// Writes buffered data and waits until the disk has all of it.
+    pub(in crate::data) fn finish_synced(mut self) -> Result<(), Error> {
+        self.flush()?;
+        match self.target {
+            Target::Local(file) => {
+                file.get_ref().sync_all().map_err(|error| io_error(&self.path, error))
+            }
+            Target::Object(object) => object.finish().map_err(storage_error),
+        }
     }
 
     /// Appends a record.

@@ -1,7 +1,7 @@
 //! Batches of examples with similar lengths.
 
 use super::Remainder;
-use super::batch::{check_size, collated};
+use super::batch::collated;
 use crate::core::{Error, RuleError, throw_operands};
 use crate::data::collate::{BatchPadding, CollatePadded};
 use crate::data::instruments::{Meter, Work};
@@ -10,6 +10,76 @@ use crate::data::position::{Anchors, Cursor, Position, refused};
 use crate::data::stream::{BoxedStage, Stage, Stream};
 use std::collections::HashSet;
 use std::sync::Arc;
+
+/// Batch sizes of [`Stream::bucket_by_length`]. A number, or a list with one number per bucket,
+/// converts into it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BucketSizes {
+    /// One number of examples for all batches.
+    Same(usize),
+    /// The number of examples for each boundary, as in `bucket_batch_sizes` of tf.data.
+    PerBucket(Vec<usize>),
+    /// As many examples as have at most this number of tokens after padding: `max_tokens /
+    /// boundary`, rounded down. Batches of short examples have more rows.
+    MaxTokens(usize),
+}
+
+impl From<usize> for BucketSizes {
+    fn from(size: usize) -> BucketSizes {
+        BucketSizes::Same(size)
+    }
+}
+
+impl From<Vec<usize>> for BucketSizes {
+    fn from(sizes: Vec<usize>) -> BucketSizes {
+        BucketSizes::PerBucket(sizes)
+    }
+}
+
+impl From<&[usize]> for BucketSizes {
+    fn from(sizes: &[usize]) -> BucketSizes {
+        BucketSizes::PerBucket(sizes.to_vec())
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for BucketSizes {
+    fn from(sizes: [usize; N]) -> BucketSizes {
+        BucketSizes::PerBucket(sizes.to_vec())
+    }
+}
+
+impl BucketSizes {
+    /// Returns the batch size of each bucket.
+    fn per_bucket(&self, boundaries: &[usize]) -> Result<Vec<usize>, String> {
+        let sizes: Vec<usize> = match self {
+            BucketSizes::Same(size) => vec![*size; boundaries.len()],
+            BucketSizes::PerBucket(sizes) => sizes.clone(),
+            BucketSizes::MaxTokens(tokens) => {
+                boundaries.iter().map(|&boundary| tokens / boundary.max(1)).collect()
+            }
+        };
+        if sizes.len() != boundaries.len() {
+            return Err(format!(
+                "got {} batch sizes for {} boundaries: {sizes:?} for {boundaries:?}",
+                sizes.len(),
+                boundaries.len()
+            ));
+        }
+        match (self, sizes.iter().position(|&size| size == 0)) {
+            (_, None) => Ok(sizes),
+            (BucketSizes::MaxTokens(tokens), Some(bucket)) => Err(format!(
+                "an example of length {} has more than {tokens} tokens; raise `MaxTokens` or \
+                 remove the boundary",
+                boundaries[bucket]
+            )),
+            (_, Some(bucket)) => Err(format!(
+                "a batch needs at least 1 example, got a size of 0 for boundary {}",
+                boundaries[bucket]
+            )),
+        }
+    }
+}
 
 /// Number of items between recorded upstream positions.
 const SPACING: u64 = 64;
@@ -22,11 +92,15 @@ where
     /// whose boundary is not below its length. A full bucket becomes a batch, padded to the
     /// boundary. There are at most as many shapes, and compilations, as boundaries.
     ///
+    /// `size` is the number of examples in a batch: a number for all buckets, a list with one
+    /// number per bucket, or [`BucketSizes::MaxTokens`].
+    ///
     /// An example longer than all boundaries is an error. At the end, incomplete buckets are
     /// dropped or kept as set by the padding. A position stores the numbers of the buffered
     /// examples, and [`Stream::resume`] reads them again from the oldest on.
     ///
-    /// Throws `Op` (value) if `size` is 0, or the boundaries are not ascending.
+    /// Throws `Op` (value) if a size is 0, the number of sizes is not that of the boundaries, or
+    /// the boundaries are not ascending.
     ///
     /// ```
     /// use oxidax::data::{HostArray, BatchPadding, Stream};
@@ -36,6 +110,16 @@ where
     /// let shapes: Vec<String> =
     ///     batches.map(|batch| Ok(batch.aval().to_string())).collect::<Result<_, _>>()?;
     /// assert_eq!(shapes, ["i32[2,4]", "i32[2,16]"]);
+    ///
+    /// // At most 16 tokens in a batch: 4 rows of length 4, or 1 row of length 16.
+    /// use oxidax::data::BucketSizes;
+    /// let texts = [3, 9, 4, 4, 1].map(|n| HostArray::from_slice(&vec![1; n], [n]));
+    /// let sizes = BucketSizes::MaxTokens(16);
+    /// let batches = Stream::new(texts)
+    ///     .bucket_by_length(|text| text.shape()[0], &[4, 16], sizes, BatchPadding::with(0.0));
+    /// let shapes: Vec<String> =
+    ///     batches.map(|batch| Ok(batch.aval().to_string())).collect::<Result<_, _>>()?;
+    /// assert_eq!(shapes, ["i32[1,16]", "i32[4,4]"]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[doc(alias = "bucket_by_sequence_length")]
@@ -44,21 +128,24 @@ where
         self,
         length: impl Fn(&T) -> usize + Send + 'static,
         boundaries: &[usize],
-        size: usize,
+        size: impl Into<BucketSizes>,
         padding: BatchPadding,
     ) -> Stream<T::Batch> {
-        check_size("bucket_by_length", size);
         if boundaries.is_empty() || !boundaries.is_sorted_by(|a, b| a < b) {
             let message = format!("needs ascending boundaries, got {boundaries:?}");
             throw_operands("bucket_by_length", RuleError::value(message), &[]);
         }
+        let sizes = match size.into().per_bucket(boundaries) {
+            Ok(sizes) => sizes,
+            Err(message) => throw_operands("bucket_by_length", RuleError::value(message), &[]),
+        };
         let boundaries = boundaries.to_vec();
         self.through(|upstream, instruments| Buckets {
             upstream,
             length,
             buckets: boundaries.iter().map(|_| Vec::new()).collect(),
             boundaries,
-            size,
+            sizes,
             padding,
             read: 0,
             pulled: 0,
@@ -74,7 +161,8 @@ struct Buckets<T, F> {
     length: F,
     boundaries: Vec<usize>,
     buckets: Vec<Vec<(u64, Item<T>)>>,
-    size: usize,
+    /// Examples in a batch of each bucket.
+    sizes: Vec<usize>,
     padding: BatchPadding,
     read: u64,
     /// Items and errors.
@@ -125,8 +213,9 @@ impl<T: CollatePadded + Send, F: Fn(&T) -> usize + Send> Buckets<T, F> {
     }
 
     fn settings(&self) -> Vec<(&'static str, u64)> {
-        let mut settings = vec![("size", self.size as u64), ("buckets", self.buckets.len() as u64)];
+        let mut settings = vec![("number of buckets", self.buckets.len() as u64)];
         settings.extend(self.boundaries.iter().map(|&boundary| ("boundary", boundary as u64)));
+        settings.extend(self.sizes.iter().map(|&size| ("size", size as u64)));
         settings
     }
 
@@ -148,7 +237,7 @@ impl<T: CollatePadded + Send, F: Fn(&T) -> usize + Send> Stage<T::Batch> for Buc
                     };
                     self.anchors.buffered(number);
                     self.buckets[bucket].push((number, item));
-                    if self.buckets[bucket].len() == self.size {
+                    if self.buckets[bucket].len() == self.sizes[bucket] {
                         return Some(self.give(bucket));
                     }
                 }
@@ -222,5 +311,28 @@ impl<T: CollatePadded + Send, F: Fn(&T) -> usize + Send> Stage<T::Batch> for Buc
     fn restart(&mut self, epoch: u64) -> Result<(), Error> {
         self.begin();
         self.upstream.restart(epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn sizes_of_buckets_are_checked() {
+        let sizes = |sizes: BucketSizes| sizes.per_bucket(&[4, 16, 64]);
+        assert_eq!(sizes(7.into()), Ok(vec![7, 7, 7]));
+        assert_eq!(sizes([9, 3, 1].into()), Ok(vec![9, 3, 1]));
+        assert_eq!(sizes(BucketSizes::MaxTokens(130)), Ok(vec![32, 8, 2]));
+        let refused = |wrong: BucketSizes| sizes(wrong).unwrap_err();
+        expect!["a batch needs at least 1 example, got a size of 0 for boundary 4"]
+            .assert_eq(&refused(0.into()));
+        expect!["got 2 batch sizes for 3 boundaries: [9, 3] for [4, 16, 64]"]
+            .assert_eq(&refused(vec![9, 3].into()));
+        expect![
+            "an example of length 64 has more than 63 tokens; raise `MaxTokens` or remove the boundary"
+        ]
+        .assert_eq(&refused(BucketSizes::MaxTokens(63)));
     }
 }

@@ -1,5 +1,6 @@
 //! Copying batches to the device.
 
+use super::autotune::Parallelism;
 use super::map::Map;
 use crate::core::{Array, Error, HostArray, NamedSharding};
 use crate::data::instruments::Work;
@@ -63,7 +64,7 @@ where
 {
     /// Copies batches to the device and keeps `depth` of them ready: while the program computes on
     /// one, a thread prepares the next. A depth of two to four is sufficient unless batches vary in
-    /// cost.
+    /// cost; [`Parallelism::Auto`] chooses it.
     ///
     /// [`to_device_with`](Stream::to_device_with) shards them over a mesh.
     ///
@@ -78,7 +79,7 @@ where
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[doc(alias = "prefetch_to_device")]
-    pub fn to_device(self, depth: usize) -> Stream<T::Device> {
+    pub fn to_device(self, depth: impl Into<Parallelism>) -> Stream<T::Device> {
         self.to_device_with(depth, ToDeviceOptions::default())
     }
 
@@ -99,7 +100,11 @@ where
     /// }
     /// # Ok::<(), oxidax::Error>(())
     /// ```
-    pub fn to_device_with(self, depth: usize, options: ToDeviceOptions) -> Stream<T::Device> {
+    pub fn to_device_with(
+        self,
+        depth: impl Into<Parallelism>,
+        options: ToDeviceOptions,
+    ) -> Stream<T::Device> {
         let ToDeviceOptions { sharding } = options;
         let copied = self.through(|upstream, instruments| Map {
             upstream,
@@ -109,6 +114,6 @@ where
             },
             meter: instruments.stage("to_device", Work::Transfer, 1),
         });
-        copied.prefetch(depth)
+        copied.prefetch_named("to_device", depth.into())
     }
 }

@@ -1,18 +1,24 @@
 //! Reading ahead on another thread.
 
+use super::autotune::{DepthMeasurements, MemoryBudget, Parallelism};
+use super::queue::Queue;
 use crate::core::Error;
+use crate::data::instruments::Gauge;
 use crate::data::origin::{Next, catch_errors};
 use crate::data::position::{Cursor, Position};
 use crate::data::stream::{BoxedStage, Stage, Stream};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+
+/// Items between two decisions about the depth.
+const DECISION_ITEMS: u64 = 32;
 
 impl<T: Send + 'static> Stream<T> {
     /// Runs the stream on a background thread that keeps up to `count` items ready.
     ///
-    /// Items keep their order. The thread starts when the first item is pulled. A panic of an
-    /// iterator becomes an error, which is the last item. Dropping the stream stops the thread
-    /// after its current item.
+    /// `count` is a number, or [`Parallelism::Auto`]. Items keep their order. The thread starts
+    /// when the first item is pulled. A panic of an iterator becomes an error, which is the last
+    /// item. Dropping the stream stops the thread after its current item.
     ///
     /// ```
     /// use oxidax::data::Stream;
@@ -20,14 +26,64 @@ impl<T: Send + 'static> Stream<T> {
     /// assert_eq!(ahead.collect::<Result<Vec<_>, _>>()?.len(), 100);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
-    pub fn prefetch(self, count: usize) -> Stream<T> {
-        self.through(|upstream, _| Prefetch { upstream: Upstream::Local(upstream), count })
+    pub fn prefetch(self, count: impl Into<Parallelism>) -> Stream<T> {
+        self.prefetch_named("prefetch", count.into())
+    }
+
+    /// Reads ahead under another name in reports.
+    pub(super) fn prefetch_named(self, name: &'static str, count: Parallelism) -> Stream<T> {
+        self.through(|upstream, instruments| {
+            let (depth, most) = count.depth();
+            let gauge = instruments.queue(name, most.is_some());
+            gauge.set_capacity(depth);
+            Prefetch { upstream: Upstream::Local(upstream), depth: Depth::new(depth, most), gauge }
+        })
     }
 }
 
 struct Prefetch<T> {
     upstream: Upstream<T>,
-    count: usize,
+    depth: Depth,
+    gauge: Arc<Gauge>,
+}
+
+/// The depth of a queue, and the measurements since the last decision about it.
+struct Depth {
+    depth: usize,
+    /// The largest depth, if it is chosen automatically.
+    most: Option<usize>,
+    budget: Option<MemoryBudget>,
+    pulls: u64,
+    fill: (usize, usize),
+    /// Items that had waited for space at the last decision.
+    blocked: u64,
+}
+
+impl Depth {
+    fn new(depth: usize, most: Option<usize>) -> Depth {
+        Depth { depth, most, budget: None, pulls: 0, fill: (usize::MAX, 0), blocked: 0 }
+    }
+
+    /// Counts a pull that found `fill` items. Returns another depth after enough pulls.
+    fn pulled(&mut self, fill: usize, gauge: &Gauge) -> Option<usize> {
+        let most = self.most?;
+        let budget = *self.budget.get_or_insert_with(MemoryBudget::now);
+        self.fill = (self.fill.0.min(fill), self.fill.1.max(fill));
+        self.pulls += 1;
+        if self.pulls < DECISION_ITEMS {
+            return None;
+        }
+        let blocked = gauge.blocked();
+        let measured = DepthMeasurements {
+            depth: self.depth,
+            fill: self.fill,
+            blocked: blocked > self.blocked,
+            over_budget: budget.exceeded(),
+        };
+        (self.pulls, self.fill, self.blocked) = (0, (usize::MAX, 0), blocked);
+        let depth = std::mem::replace(&mut self.depth, measured.decide(most));
+        (depth != self.depth).then_some(self.depth)
+    }
 }
 
 /// Location of the upstream stage.
@@ -38,9 +94,12 @@ enum Upstream<T> {
     Lost,
 }
 
+/// An item and the upstream position after it.
+type Produced<T> = (Next<T>, Position);
+
 /// The upstream stage on its thread.
 struct Runner<T> {
-    items: Option<Receiver<(Next<T>, Position)>>,
+    items: Arc<Queue<Produced<T>>>,
     thread: Option<JoinHandle<BoxedStage<T>>>,
     /// The upstream position after the last received item.
     upstream_position: Position,
@@ -48,29 +107,38 @@ struct Runner<T> {
 }
 
 impl<T: Send + 'static> Runner<T> {
-    fn start(mut upstream: BoxedStage<T>, count: usize) -> Result<Runner<T>, Error> {
+    fn start(
+        mut upstream: BoxedStage<T>,
+        depth: usize,
+        gauge: &Arc<Gauge>,
+    ) -> Result<Runner<T>, Error> {
         let mut upstream_position = Position::default();
         upstream.position(&mut upstream_position);
-        let (sender, items) = sync_channel(count);
+        let items = Arc::new(Queue::new(depth, gauge.clone()));
+        let queue = Closing(items.clone());
         let work = move || {
-            produce(&mut upstream, &sender);
+            produce(&mut upstream, &queue.0);
             upstream
         };
         let thread = thread::Builder::new().name("oxidax-prefetch".into()).spawn(work);
         let thread = thread.map_err(|error| {
             Error::data("prefetch", format!("the thread could not start: {error}"))
         })?;
-        Ok(Runner { items: Some(items), thread: Some(thread), upstream_position, ended: false })
+        Ok(Runner { items, thread: Some(thread), upstream_position, ended: false })
     }
 
-    fn next(&mut self) -> Next<T> {
+    fn next(&mut self, depth: &mut Depth, gauge: &Gauge) -> Next<T> {
         if self.ended {
             return None;
         }
-        match self.items.as_ref().and_then(|items| items.recv().ok()) {
+        let (fill, popped) = self.items.pop();
+        match popped {
             Some((item, upstream_position)) => {
                 self.upstream_position = upstream_position;
                 self.ended = item.is_none();
+                if let Some(depth) = depth.pulled(fill, gauge) {
+                    self.items.resize(depth);
+                }
                 item
             }
             None => {
@@ -82,14 +150,22 @@ impl<T: Send + 'static> Runner<T> {
 
     /// Stops the thread and returns its stage.
     fn stop(&mut self) -> Option<BoxedStage<T>> {
-        // Without a receiver the thread's next `send` fails, and a blocked one returns.
-        self.items = None;
+        self.items.cancel();
         self.thread.take().and_then(|thread| thread.join().ok())
     }
 }
 
-/// Sends items until the stream ends, panics, or the receiver is dropped.
-fn produce<T>(upstream: &mut BoxedStage<T>, sender: &SyncSender<(Next<T>, Position)>) {
+/// The sender's end of a queue, closed when it is dropped: also if the thread panics.
+struct Closing<T>(Arc<Queue<T>>);
+
+impl<T> Drop for Closing<T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Sends items until the stream ends, panics, or the receiver is gone.
+fn produce<T>(upstream: &mut BoxedStage<T>, queue: &Queue<Produced<T>>) {
     loop {
         let (item, last): (Next<T>, bool) =
             match catch_errors("prefetch", None, || Ok(upstream.next())) {
@@ -102,11 +178,11 @@ fn produce<T>(upstream: &mut BoxedStage<T>, sender: &SyncSender<(Next<T>, Positi
         let ended_early = last && item.is_some();
         let mut upstream_position = Position::default();
         upstream.position(&mut upstream_position);
-        if sender.send((item, upstream_position.clone())).is_err() {
+        if !queue.push((item, upstream_position.clone())) {
             return;
         }
-        if ended_early && sender.send((None, upstream_position)).is_err() {
-            return;
+        if ended_early {
+            queue.push((None, upstream_position));
         }
         if last {
             return;
@@ -116,7 +192,7 @@ fn produce<T>(upstream: &mut BoxedStage<T>, sender: &SyncSender<(Next<T>, Positi
 
 impl<T> Drop for Runner<T> {
     fn drop(&mut self) {
-        self.items = None;
+        self.items.cancel();
         if let Some(thread) = self.thread.take() {
             // The panic hook has already printed the message of a panic.
             drop(thread.join());
@@ -143,14 +219,16 @@ impl<T: Send + 'static> Prefetch<T> {
 impl<T: Send + 'static> Stage<T> for Prefetch<T> {
     fn next(&mut self) -> Next<T> {
         self.upstream = match std::mem::replace(&mut self.upstream, Upstream::Lost) {
-            Upstream::Local(upstream) => match Runner::start(upstream, self.count) {
-                Ok(runner) => Upstream::Remote(runner),
-                Err(error) => return Some(Err(error)),
-            },
+            Upstream::Local(upstream) => {
+                match Runner::start(upstream, self.depth.depth, &self.gauge) {
+                    Ok(runner) => Upstream::Remote(runner),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
             other => other,
         };
         match &mut self.upstream {
-            Upstream::Remote(runner) => runner.next(),
+            Upstream::Remote(runner) => runner.next(&mut self.depth, &self.gauge),
             Upstream::Local(_) | Upstream::Lost => None,
         }
     }

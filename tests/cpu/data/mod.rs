@@ -1,8 +1,11 @@
 //! Input pipelines: items, resuming, and bad records.
 
+mod archives;
 mod bad_records;
+mod caches;
 mod formats;
 mod on_cpu;
+mod packing;
 mod pipelines;
 #[cfg(feature = "remote")]
 mod remote;

@@ -4,8 +4,8 @@ use crate::data::support::{number, numbers_file, shown};
 use expect_test::expect;
 use oxidax::Error;
 use oxidax::data::{
-    self, BatchOptions, BatchPadding, Collate, HostArray, Instruments, InterleaveOptions, Record,
-    Remainder, Source, Stream, Synthetic, Work,
+    self, BatchOptions, BatchPadding, Collate, HostArray, Instruments, InterleaveOptions,
+    Parallelism, Record, Remainder, Source, Stream, Synthetic, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -219,4 +219,25 @@ fn instruments_count_the_work_of_stages() {
     assert_eq!(report.items, 5);
     let work: Vec<Work> = report.stages.iter().map(|stage| stage.work).collect();
     assert_eq!(work, [Work::Source, Work::Decode, Work::Decode, Work::Batch]);
+}
+
+#[test]
+fn automatic_choices_are_reported_and_keep_the_items() {
+    let build = |workers: Parallelism, depth: Parallelism| {
+        let numbers = Synthetic::new(5000, |index| Ok(index as u64)).stream();
+        numbers.parallel_map(workers, |n| Ok(n * n)).prefetch(depth)
+    };
+    let fixed: Vec<u64> = build(1.into(), 1.into()).collect::<Result<_, _>>().unwrap();
+    let stream = build(Parallelism::Auto, Parallelism::AutoUpTo(7));
+    let instruments = stream.instruments();
+    assert_eq!(stream.collect::<Result<Vec<u64>, _>>().unwrap(), fixed);
+    let report = instruments.report();
+    let map = report.stages.iter().find(|stage| stage.name == "map").unwrap();
+    assert!(map.automatic && map.workers >= 1, "{report}");
+    let queue = report.queues.iter().find(|queue| queue.name == "prefetch").unwrap();
+    assert!(queue.automatic && (1..=7).contains(&queue.capacity), "{report}");
+    // Every item and the end were pulled.
+    assert_eq!(queue.pulls, 5001);
+    assert!(queue.max_fill <= 7 && queue.mean_fill() <= 7.0, "{report}");
+    assert!(report.to_string().contains("auto "), "{report}");
 }

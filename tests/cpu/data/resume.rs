@@ -1,12 +1,14 @@
 //! Items before and after resuming equal the whole stream, for random pipelines and positions.
 
-use crate::data::support::{number, numbers_file, shown};
+use crate::data::support::{gzipped, number, numbers_file, parquet_bytes, shown, tar_bytes};
 use oxidax::Error;
 use oxidax::data::{
-    self, BatchOptions, BatchPadding, HostArray, InterleaveOptions, OnError, Position, Remainder,
-    Source, Stream, Synthetic,
+    self, BatchOptions, BatchPadding, BucketSizes, File, HostArray, InterleaveOptions, MixEnd,
+    MixOptions, OnError, PackOptions, PackStrategy, Parallelism, ParquetOptions, Position,
+    Remainder, RowGroupShard, Source, Stream, Synthetic, TooLong,
 };
 use proptest::prelude::*;
+use std::path::Path;
 
 /// The start of a pipeline.
 #[derive(Clone, Debug)]
@@ -14,13 +16,15 @@ enum Start {
     Generator,
     Index { shuffled: bool, shards: usize },
     Files { cycle_length: usize, block_length: usize },
+    Parquet { rows_per_group: usize, shards: usize },
+    Tar { gzip: bool },
 }
 
 /// A stage from arrays to arrays.
 #[derive(Clone, Debug)]
 enum Step {
     Map,
-    ParallelMap(usize),
+    ParallelMap(Parallelism),
     FailSome(i32),
     Filter(i32),
     Enumerate,
@@ -29,11 +33,17 @@ enum Step {
     Batch(usize, Remainder),
     CollatePadded(usize, Remainder),
     Bucket(usize, Remainder),
+    BucketBySize([usize; 2], Remainder),
+    MaxTokens(usize, Remainder),
+    Pack { length: usize, options: PackOptions },
+    Mix { weight: f64, options: MixOptions },
+    Cache,
+    CacheOnDisk,
     Take(u64),
     Skip(u64),
     Shard(usize, usize),
     OnError(u64),
-    Prefetch(usize),
+    Prefetch(Parallelism),
 }
 
 fn array(n: i32) -> Result<HostArray, Error> {
@@ -56,6 +66,19 @@ fn begun(start: &Start, count: i32) -> Stream<HostArray> {
             let source = if shuffled { source.shuffled(5) } else { source };
             source.shard(shards / 2, shards).stream()
         }
+        Start::Parquet { rows_per_group, shards } => {
+            let numbers: Vec<i64> = (0..i64::from(count)).collect();
+            let file = File::in_memory("numbers.parquet", parquet_bytes(&numbers, rows_per_group));
+            let row_groups = Some(RowGroupShard { index: shards / 2, count: shards });
+            let options = ParquetOptions { row_groups, columns: Some(vec!["number".into()]) };
+            data::parquet_with(file, options).map(|(n,): (i32,)| array(n))
+        }
+        Start::Tar { gzip } => {
+            let bytes = tar_bytes(count);
+            let bytes = if gzip { gzipped(&bytes) } else { bytes };
+            data::webdataset(File::in_memory("numbers.tar", bytes))
+                .map(|sample| array(sample.json("cls")?))
+        }
         Start::Files { cycle_length, block_length } => {
             let turns = InterleaveOptions { cycle_length, block_length };
             let bounds = [0, count / 4, count / 3, count];
@@ -65,7 +88,8 @@ fn begun(start: &Start, count: i32) -> Stream<HostArray> {
     }
 }
 
-fn built(start: &Start, count: i32, steps: &[Step]) -> Stream<HostArray> {
+/// Builds a pipeline whose cache files are in the folder `caches`.
+fn built(start: &Start, count: i32, steps: &[Step], caches: &Path) -> Stream<HostArray> {
     let padding = |remainder| BatchPadding::with(-1.0).remainder(remainder);
     let some = |at: i32| {
         move |array: HostArray| {
@@ -76,7 +100,7 @@ fn built(start: &Start, count: i32, steps: &[Step]) -> Stream<HostArray> {
             }
         }
     };
-    steps.iter().fold(begun(start, count), |stream, step| match *step {
+    steps.iter().enumerate().fold(begun(start, count), |stream, (at, step)| match *step {
         Step::Map => stream.map(|a| array(first(&a) + 1)),
         Step::ParallelMap(workers) => stream.parallel_map(workers, |a| array(first(&a) * 3)),
         Step::FailSome(at) => stream.map(some(at)),
@@ -88,6 +112,29 @@ fn built(start: &Start, count: i32, steps: &[Step]) -> Stream<HostArray> {
         Step::CollatePadded(size, remainder) => stream.pad_batch(size, padding(remainder)),
         Step::Bucket(size, remainder) => {
             stream.bucket_by_length(|a| a.shape()[0], &[1, 3], size, padding(remainder))
+        }
+        Step::BucketBySize(sizes, remainder) => {
+            stream.bucket_by_length(|a| a.shape()[0], &[1, 3], sizes, padding(remainder))
+        }
+        Step::MaxTokens(tokens, remainder) => {
+            let sizes = BucketSizes::MaxTokens(tokens);
+            stream.bucket_by_length(|a| a.shape()[0], &[2, 4], sizes, padding(remainder))
+        }
+        Step::Pack { length, options } => stream.pack_with(length, options).map(|row| {
+            let [tokens, segments, positions] =
+                [row.tokens, row.segment_ids, row.positions].map(|a| a.to_vec::<i32>());
+            let all = [tokens?, segments?, positions?].concat();
+            HostArray::from_slice(&all, [all.len()])
+        }),
+        Step::Mix { weight, options } => {
+            let other =
+                Stream::from_generator(|epoch| (0..5).map(move |n| array(n * epoch as i32)));
+            data::mix([(stream, 1.0), (other, weight)], options).take(50)
+        }
+        Step::Cache => stream.cache(),
+        Step::CacheOnDisk => {
+            let path = caches.join(format!("{at}.cache"));
+            stream.cache_on_disk(path, &format!("{start:?} {count} {steps:?}"))
         }
         Step::Take(count) => stream.take(count),
         Step::Skip(count) => stream.skip(count),
@@ -103,14 +150,40 @@ fn start() -> impl Strategy<Value = Start> {
         (any::<bool>(), 1usize..4).prop_map(|(shuffled, shards)| Start::Index { shuffled, shards }),
         (1usize..4, 1usize..3)
             .prop_map(|(cycle_length, block_length)| Start::Files { cycle_length, block_length }),
+        (1usize..20, 1usize..4)
+            .prop_map(|(rows_per_group, shards)| Start::Parquet { rows_per_group, shards }),
+        any::<bool>().prop_map(|gzip| Start::Tar { gzip }),
     ]
+}
+
+fn pack_options() -> impl Strategy<Value = PackOptions> {
+    let strategy = prop_oneof![Just(PackStrategy::FirstFit), Just(PackStrategy::BestFit)];
+    let too_long = prop_oneof![Just(TooLong::Error), Just(TooLong::Truncate), Just(TooLong::Split)];
+    (strategy, too_long, 1usize..5).prop_map(|(strategy, too_long, open_rows)| PackOptions {
+        strategy,
+        too_long,
+        open_rows,
+        padding: -1.0,
+    })
+}
+
+fn parallelism(least: usize) -> impl Strategy<Value = Parallelism> {
+    prop_oneof![
+        (least..5).prop_map(Parallelism::Fixed),
+        Just(Parallelism::Auto),
+        (1usize..4).prop_map(Parallelism::AutoUpTo),
+    ]
+}
+
+fn mix_end() -> impl Strategy<Value = MixEnd> {
+    prop_oneof![Just(MixEnd::FirstExhausted), Just(MixEnd::AllExhausted), Just(MixEnd::Repeat)]
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let remainder = || prop_oneof![Just(Remainder::Drop), Just(Remainder::Keep)];
     prop_oneof![
         Just(Step::Map),
-        (1usize..4).prop_map(Step::ParallelMap),
+        parallelism(1).prop_map(Step::ParallelMap),
         (0..7).prop_map(Step::FailSome),
         (0..3).prop_map(Step::Filter),
         Just(Step::Enumerate),
@@ -119,11 +192,21 @@ fn step() -> impl Strategy<Value = Step> {
         (1usize..5, remainder()).prop_map(|(size, rest)| Step::Batch(size, rest)),
         (1usize..5, remainder()).prop_map(|(size, rest)| Step::CollatePadded(size, rest)),
         (1usize..5, remainder()).prop_map(|(size, rest)| Step::Bucket(size, rest)),
+        ((1usize..5, 1usize..5), remainder())
+            .prop_map(|((a, b), rest)| Step::BucketBySize([a, b], rest)),
+        (4usize..20, remainder()).prop_map(|(tokens, rest)| Step::MaxTokens(tokens, rest)),
+        (1usize..9, pack_options()).prop_map(|(length, options)| Step::Pack { length, options }),
+        (0.1..3.0f64, 0u64..3, mix_end()).prop_map(|(weight, seed, end)| Step::Mix {
+            weight,
+            options: MixOptions { seed, end },
+        }),
+        Just(Step::Cache),
+        Just(Step::CacheOnDisk),
         (0u64..60).prop_map(Step::Take),
         (0u64..10).prop_map(Step::Skip),
         (0usize..3, 1usize..4).prop_map(|(index, count)| Step::Shard(index, count)),
         (0u64..9).prop_map(Step::OnError),
-        (0usize..5).prop_map(Step::Prefetch),
+        parallelism(0).prop_map(Step::Prefetch),
     ]
 }
 
@@ -141,7 +224,8 @@ proptest! {
         steps in prop::collection::vec(step(), 0..7),
         stops in [0.0..1.0f64, 0.0..1.0f64],
     ) {
-        let build = || built(&start, count, &steps);
+        let caches = tempfile::tempdir().unwrap();
+        let build = || built(&start, count, &steps, caches.path());
         let whole = shown(&mut build());
         prop_assert_eq!(&shown(&mut build()), &whole, "two runs differ");
         let mut stops = stops.map(|stop| (stop * (whole.len() + 1) as f64) as usize);

@@ -49,3 +49,84 @@ pub(crate) fn gzipped(bytes: &[u8]) -> Vec<u8> {
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
+
+/// Returns a Parquet file with the columns `number`, `text` (a null for every third row), `parts`
+/// (a list) and `bytes`.
+pub(crate) fn parquet_bytes(numbers: &[i64], rows_per_group: usize) -> Vec<u8> {
+    parquet_bytes_with(numbers, rows_per_group, parquet::basic::Compression::SNAPPY)
+}
+
+pub(crate) fn parquet_bytes_with(
+    numbers: &[i64],
+    rows_per_group: usize,
+    compression: parquet::basic::Compression,
+) -> Vec<u8> {
+    use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use std::sync::Arc;
+    let schema = "message numbers {
+        required int64 number;
+        optional binary text (utf8);
+        required group parts (list) { repeated group list { required int64 element; } }
+        required binary bytes;
+    }";
+    let schema = Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
+    let properties = Arc::new(WriterProperties::builder().set_compression(compression).build());
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema, properties).unwrap();
+    for rows in numbers.chunks(rows_per_group) {
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(rows, None, None).unwrap();
+        column.close().unwrap();
+
+        let texts = rows.iter().filter(|n| *n % 3 != 0);
+        let texts: Vec<ByteArray> = texts.map(|n| n.to_string().as_str().into()).collect();
+        let levels: Vec<i16> = rows.iter().map(|n| i16::from(n % 3 != 0)).collect();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<ByteArrayType>().write_batch(&texts, Some(&levels), None).unwrap();
+        column.close().unwrap();
+
+        // Lists of 0 to 3 elements.
+        let (mut parts, mut definitions, mut repetitions) = (Vec::new(), Vec::new(), Vec::new());
+        for &number in rows {
+            let count = number.rem_euclid(4);
+            parts.extend((0..count).map(|_| number));
+            definitions.extend((0..count.max(1)).map(|_| i16::from(count > 0)));
+            repetitions.extend((0..count.max(1)).map(|at| i16::from(at > 0)));
+        }
+        let mut column = group.next_column().unwrap().unwrap();
+        let levels = (Some(&definitions[..]), Some(&repetitions[..]));
+        column.typed::<Int64Type>().write_batch(&parts, levels.0, levels.1).unwrap();
+        column.close().unwrap();
+
+        let bytes: Vec<ByteArray> = rows.iter().map(|n| n.to_le_bytes().to_vec().into()).collect();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<ByteArrayType>().write_batch(&bytes, None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+    }
+    writer.into_inner().unwrap()
+}
+
+/// Returns a tar archive of samples with members `bin` and `cls`, a folder and a long name.
+pub(crate) fn tar_bytes(samples: i32) -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    let mut append = |name: &str, bytes: &[u8], kind: tar::EntryType| {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, bytes).unwrap();
+    };
+    append("train/", &[], tar::EntryType::Directory);
+    append("train/README", b"skipped", tar::EntryType::Regular);
+    for n in 0..samples {
+        // Names of more than 100 bytes are stored in a header of their own.
+        let folder = "long".repeat(if n % 5 == 4 { 30 } else { 1 });
+        let file = |extension: &str| format!("train/{folder}/{n:04}.{extension}");
+        append(&file("part.bin"), &vec![n as u8; n as usize * 37], tar::EntryType::Regular);
+        append(&file("cls"), n.to_string().as_bytes(), tar::EntryType::Regular);
+    }
+    archive.into_inner().unwrap()
+}
