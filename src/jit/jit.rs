@@ -54,6 +54,30 @@ pub struct Jit<'f, A: Args, O> {
 /// difference. Calls return before the device has finished; an error of the device is reported
 /// where the result is read. Arrays that `f` captures are constants of the program.
 ///
+/// # State that `f` captures
+///
+/// `f` runs while it is traced, once per signature. What it does besides computing arrays happens
+/// then, and not at later calls: a print, a counter, a push to a vector behind a `Mutex`. A number
+/// that it reads from a `Mutex` or `Cell` becomes a constant of the program. Nothing reports this,
+/// as in JAX. Pass the value as an argument and return the new one, or use
+/// [`debug::callback`](crate::debug::callback) or [`io_callback`](crate::debug::io_callback), which
+/// run at each call.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use std::sync::Mutex;
+/// let factor = Mutex::new(2.0_f32);
+/// let scale = jit(|x: Array| x * *factor.lock().unwrap());
+/// assert_eq!(scale.call(ones([]))?.item::<f32>()?, 2.0);
+/// *factor.lock().unwrap() = 3.0;
+/// // The program still has the factor of the trace.
+/// assert_eq!(scale.call(ones([]))?.item::<f32>()?, 2.0);
+/// // As an argument, it can change.
+/// let scale = jit(|x: Array, factor: Array| x * factor);
+/// assert_eq!(scale.call(ones([]), full([], 3.0_f32))?.item::<f32>()?, 3.0);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+///
 /// Inside another trace a call becomes part of that program; use [`Jit::apply`] there.
 ///
 /// ```no_run

@@ -67,7 +67,15 @@ impl Executable {
         let inputs = plan.input_placements(&target, avals.len());
         let device_avals = Executable::device_avals(&avals, &inputs)?;
         let parameters = device_avals.iter().map(array_type).collect::<Result<_, _>>();
-        let options = compiler_options.apply(name, target_options(runtime, &target))?;
+        let mut options = target_options(runtime, &target);
+        if runtime.compiler == "cpu" && module.calls_host {
+            // The default without reductions. Their fusion fails on a value that is a result and
+            // is also reduced for a callback: "instruction is live and cannot be removed".
+            let fused = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,\
+                         LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION";
+            options = options.with_override("xla_cpu_experimental_ynn_fusion_type", fused);
+        }
+        let options = compiler_options.apply(name, options)?;
         let (loaded, from_disk) = parameters
             .and_then(|parameters| {
                 let signature = ExecutableSignature { parameters };

@@ -111,7 +111,7 @@ enum State {
     /// The file is valid.
     Reading(TfRecords),
     /// The file is being written.
-    Writing(Writer),
+    Writing(Box<Writer>),
     /// This epoch is not stored.
     Uncached,
     /// The file was written, and this epoch has ended.
@@ -132,7 +132,7 @@ impl<T: Cacheable + Send> DiskCache<T> {
             self.advanced = false;
         }
         existing?;
-        self.state = State::Writing(Writer::create(&self.path, &self.fingerprint)?);
+        self.state = State::Writing(Box::new(Writer::create(&self.path, &self.fingerprint)?));
         Ok(())
     }
 

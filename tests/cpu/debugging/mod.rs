@@ -399,6 +399,22 @@ mod on_cpu {
     }
 
     #[test]
+    fn a_large_result_and_its_callback_do_not_conflict() {
+        let _barrier = barrier();
+        let log = Log::default();
+        let noted = log.clone();
+        let f = jit(move |x: Array| {
+            let (y, log) = (sin(cos(&x)), noted.0.clone());
+            debug::callback(move |x| log.lock().unwrap().push(x[0].to_string()), [&y.sum()]);
+            y
+        });
+        let y = f.call(zeros([1 << 20])).unwrap();
+        assert_eq!(y.size(), 1 << 20);
+        effects_barrier().unwrap();
+        assert_eq!(log.take().len(), 1);
+    }
+
+    #[test]
     fn the_barrier_returns_the_error_of_a_callback() {
         let _barrier = barrier();
         let f = jit(|x: Array| {
