@@ -2,13 +2,14 @@
 
 use crate::core::Error;
 use crate::data::cacheable::Cacheable;
-use crate::data::files::{File, io_error};
+use crate::data::files::{File, io_error, storage_error};
 use crate::data::formats::{TfRecordWriter, TfRecords};
 use crate::data::instruments::{Meter, Work};
 use crate::data::origin::{Item, Next, RecordOrigin, catch_errors};
 use crate::data::position::{Cursor, Position, refused};
 use crate::data::source::Source;
 use crate::data::stream::{BoxedStage, Stage, Stream};
+use oxidax_storage::Location;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,8 +44,8 @@ impl<T: Cacheable + Send + 'static> Stream<T> {
     /// from the start if the file is missing.
     ///
     /// # Errors
-    /// As an item: [`Error::Io`] if the file cannot be created, opened or renamed. The stream goes
-    /// on without it. If the disk becomes full, the stream goes on with a `tracing` warning.
+    /// As an item: [`Error::Io`] if the file cannot be created, opened or renamed, or `path` is an
+    /// address in an object store. The stream goes on without it. If the disk becomes full, the stream goes on with a `tracing` warning.
     ///
     /// ```
     /// use oxidax::data::Stream;
@@ -122,6 +123,7 @@ impl<T: Cacheable + Send> DiskCache<T> {
     /// Opens the file, or begins to write it.
     fn open(&mut self) -> Result<(), Error> {
         self.state = State::Uncached;
+        self.path = local(&self.path)?;
         let existing = opened(&self.path, &self.fingerprint);
         if let Ok(Some(records)) = existing {
             self.state = State::Reading(records);
@@ -292,6 +294,19 @@ fn opened(path: &Path, fingerprint: &[u8]) -> Result<Option<TfRecords>, Error> {
         return Ok(None);
     }
     Ok(Some(records))
+}
+
+/// Returns the path of a cache file, which may be a `file://` address.
+fn local(path: &Path) -> Result<PathBuf, Error> {
+    match Location::parse(path).map_err(storage_error)? {
+        Location::Local(path) => Ok(path),
+        Location::Object { .. } => {
+            let message = "a cache must be a file on a disk, because its items are read in small \
+                           parts and it is renamed when it is complete\n  help: use a path, or \
+                           `cache()`";
+            Err(io_error(path, io::Error::new(io::ErrorKind::Unsupported, message)))
+        }
+    }
 }
 
 /// A cache file under a temporary name. Dropping it removes the file.

@@ -141,3 +141,17 @@ fn folder_that_cannot_be_written_is_one_error() {
     assert!(items[0].starts_with("error[io]: "), "{}", items[0]);
     assert_eq!(items[1..], expected());
 }
+
+#[test]
+fn addresses_of_objects_are_refused_and_file_addresses_are_paths() {
+    let (items, _) = read(Path::new("gs://bucket/items.cache"), "1");
+    // The error is an item, and the stream goes on without the file.
+    let (error, rest) = items.split_first().unwrap();
+    assert!(error.contains("gs://bucket/items.cache"), "{error}");
+    assert!(error.contains("a cache must be a file on a disk"), "{error}");
+    assert_eq!(rest, expected());
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("file://{}/items.cache", folder.path().display());
+    assert_eq!(read(Path::new(&address), "1").0, expected());
+    assert!(folder.path().join("items.cache").exists());
+}
