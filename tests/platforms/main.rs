@@ -3,5 +3,6 @@
 //! plugin and runs the second.
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 
+mod callbacks;
 mod gpus;
 mod topologies;

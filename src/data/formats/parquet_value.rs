@@ -232,6 +232,6 @@ mod tests {
         let columns = Columns::deserialize(ParquetRow(row())).unwrap();
         assert_eq!(columns.4, "train");
         let error = <(i64,)>::deserialize(ParquetRow(row())).unwrap_err().to_string();
-        assert!(error.contains("6 elements"), "{error}");
+        assert!(error.contains("length 6, expected 1 element"), "{error}");
     }
 }

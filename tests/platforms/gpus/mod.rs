@@ -4,8 +4,7 @@
 //! runs them.
 
 mod gpu {
-    use oxidax::core::HostArray;
-    use oxidax::debug::CallbackOptions;
+    use crate::callbacks::callbacks_compile;
     use oxidax::doctor::{Topic, examine};
     use oxidax::prelude::*;
 
@@ -38,39 +37,6 @@ mod gpu {
         let error = Topology::named("rtx:1").unwrap_err().to_string();
         assert!(error.contains("`rtx:1` is not a topology"), "{error}");
         assert!(error.contains("describes no GPU `rtx`") && error.contains("h100"), "{error}");
-    }
-
-    /// Compiles a program with prints, checks and callbacks for a topology: on one device, in a
-    /// `shard_map`, and partitioned by the compiler.
-    fn callbacks_compile(topology: &Topology, mesh: &Mesh) {
-        let doubled = |x: &Array| {
-            let on_host = |x: &[HostArray]| Ok(vec![x[0].clone()]);
-            debug::pure_callback(on_host, &[x.aval().clone()], [x]).swap_remove(0)
-        };
-        let f = move |x: Array| {
-            debug::print("{x:.2} of {sum}", [("x", &x), ("sum", &x.sum())]);
-            debug::check(x.less(1.0), "{} is too large", [&x]);
-            debug::print("no arrays", ());
-            debug_print!("half {:.1}", &x * 0.5);
-            let step = |i: Array, x: Array| {
-                debug::print("step {}", [&i]);
-                x + 1.0
-            };
-            fori_loop(0, 3, step, doubled(&x))
-        };
-        let x = Aval::new(DType::F32, [16, 4]);
-        let compiled = jit(f).lower(x.clone()).unwrap().compile_for(topology).unwrap();
-        assert!(compiled.as_text().unwrap().contains("ENTRY"));
-        let ordered = jit(move |x: Array| {
-            debug::print_with("{}", [&x], CallbackOptions { ordered: true });
-            f(x)
-        });
-        ordered.lower(x.clone()).unwrap().compile_for(topology).unwrap();
-        let mapped = shard_map(f, mesh).in_specs(p!["data"]).out_specs(p!["data"]);
-        let mapped = jit(move |x: Array| mapped.apply(&x));
-        mapped.lower(x.clone()).unwrap().compile_for(topology).unwrap();
-        let sharded = jit(f).in_shardings(mesh.sharding(p!["data"]).unwrap());
-        sharded.lower(x).unwrap().compile_for(topology).unwrap();
     }
 
     #[test]

@@ -9,8 +9,7 @@ mod tpu {
     mod roofline;
     mod spread;
 
-    use oxidax::core::HostArray;
-    use oxidax::debug::CallbackOptions;
+    use crate::callbacks::callbacks_compile;
     use oxidax::jit::CompilerReport;
     use oxidax::ops::Tiling;
     use oxidax::prelude::*;
@@ -205,39 +204,6 @@ mod tpu {
         let f = jit(|x: Array| tanh(&x)).in_shardings(own.sharding(p!["data"]).unwrap());
         let error = f.call(ones([8])).unwrap_err().error.to_string();
         assert!(error.contains("was made `without_devices`"), "{error}");
-    }
-
-    /// Compiles a program with prints, checks and callbacks for a topology: on one device, in a
-    /// `shard_map`, and partitioned by the compiler.
-    fn callbacks_compile(topology: &Topology, mesh: &Mesh) {
-        let doubled = |x: &Array| {
-            let on_host = |x: &[HostArray]| Ok(vec![x[0].clone()]);
-            debug::pure_callback(on_host, &[x.aval().clone()], [x]).swap_remove(0)
-        };
-        let f = move |x: Array| {
-            debug::print("{x:.2} of {sum}", [("x", &x), ("sum", &x.sum())]);
-            debug::check(x.less(1.0), "{} is too large", [&x]);
-            debug::print("no arrays", ());
-            debug_print!("half {:.1}", &x * 0.5);
-            let step = |i: Array, x: Array| {
-                debug::print("step {}", [&i]);
-                x + 1.0
-            };
-            fori_loop(0, 3, step, doubled(&x))
-        };
-        let x = Aval::new(DType::F32, [16, 4]);
-        let compiled = jit(f).lower(x.clone()).unwrap().compile_for(topology).unwrap();
-        assert!(compiled.as_text().unwrap().contains("ENTRY"));
-        let ordered = jit(move |x: Array| {
-            debug::print_with("{}", [&x], CallbackOptions { ordered: true });
-            f(x)
-        });
-        ordered.lower(x.clone()).unwrap().compile_for(topology).unwrap();
-        let mapped = shard_map(f, mesh).in_specs(p!["data"]).out_specs(p!["data"]);
-        let mapped = jit(move |x: Array| mapped.apply(&x));
-        mapped.lower(x.clone()).unwrap().compile_for(topology).unwrap();
-        let sharded = jit(f).in_shardings(mesh.sharding(p!["data"]).unwrap());
-        sharded.lower(x).unwrap().compile_for(topology).unwrap();
     }
 
     #[test]
