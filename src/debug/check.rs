@@ -15,8 +15,8 @@ use crate::primitives::{
 /// check. That call's outputs and donated arguments are lost: pass arguments by reference if they
 /// must survive.
 ///
-/// In `shard_map` and `pmap` each device checks its shards. Other programs over a mesh refuse
-/// checks on CPU and GPU: not yet.
+/// In `shard_map` and `pmap` each device checks its shards. In other programs over a mesh the first
+/// device checks whole arrays.
 ///
 /// Throws `Op` if `condition` is not boolean or the message does not match the arrays.
 ///
@@ -42,8 +42,7 @@ pub fn check<F>(condition: impl ArrayLike, message: &str, fields: impl Fields<F>
 ///
 /// Losses do not check labels, because on most platforms a check waits for the host: a label of -1
 /// counts from the last class, and one of `n_classes` or above gives NaN, as in Optax. Call this
-/// while you debug, or where labels come from a file. Programs over a mesh refuse it as they refuse
-/// [`check`].
+/// while you debug, or where labels come from a file.
 ///
 /// Throws `Op` if `labels` are not integers, or there are no classes.
 ///

@@ -32,11 +32,11 @@ fn write_line(line: &str) -> io::Result<()> {
 ///
 /// Prints are unordered: the compiler may exchange the lines of one run, and a call returns before
 /// they are printed. [`effects_barrier`](crate::jit::effects_barrier) waits for them.
-/// [`print_with`]
-/// prints in program order.
+/// [`print_with`] prints in program order.
 ///
 /// Under `vmap` a line is printed for each example, in `shard_map` and `pmap` by each device for
-/// its shards. Other programs over a mesh refuse it on CPU and GPU: not yet.
+/// its shards. In other programs over a mesh it is printed once, with whole arrays, which every
+/// device gathers. There, ordered prints are refused on CPU and GPU: not yet.
 ///
 /// Throws `Op` (value) if the format does not match the arrays.
 ///

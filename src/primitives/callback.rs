@@ -243,6 +243,11 @@ impl Callback {
     /// first device runs the function.
     fn lower_on_each(&self, ctx: &mut LowerCtx<'_>, operands: &[Value]) -> Vec<Value> {
         let Some(mesh) = ctx.partition().cloned() else { return Vec::new() };
+        let ordinal = TensorType::new("ui32", &[]);
+        // A manual computation without operands is not one to the compiler.
+        let nothing = [ctx.constant("0", &ordinal)];
+        let has_operands = !operands.is_empty();
+        let operands = if has_operands { operands } else { &nothing };
         let whole = PartitionSpec::replicated();
         let in_shardings: Vec<String> = operands
             .iter()
@@ -253,8 +258,11 @@ impl Callback {
         let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty().clone()).collect();
         let (outside, mut inputs) = ctx.open_region(&types);
         ctx.with_manual(Manual { mesh, axes }, |ctx| {
-            let ordinal = TensorType::new("ui32", &[]);
-            inputs.push(ctx.op_as("partition_id", &[], "", &ordinal));
+            let device = ctx.op_as("partition_id", &[], "", &ordinal);
+            match has_operands {
+                true => inputs.push(device),
+                false => inputs[0] = ctx.op("add", &[inputs[0].clone(), device]),
+            }
             let attributes = format!(
                 "call_target_name = \"oxidax.callback\", api_version = 4 : i32, has_side_effect = \
                  true, backend_config = {{contained = true, id = {} : i64, on_first = true}}",

@@ -76,6 +76,8 @@ fn effects_outside_of_maps_happen_once_with_whole_arrays() {
     let f = jit(move |x: Array| {
         let log = noted.clone();
         noted.note(&x.sum());
+        let seen = noted.0.clone();
+        debug::callback(move |_| seen.lock().unwrap().push("called".to_owned()), ());
         let step = move |i: Array, y: Array| {
             log.note(&(&y.sum() + i.astype(DType::F32)));
             &y * 2.0
@@ -84,8 +86,8 @@ fn effects_outside_of_maps_happen_once_with_whole_arrays() {
     });
     let y = f.call(&x).unwrap();
     assert_eq!(values(&y)[7], 32.0);
-    // The sum, then twice in the loop.
-    assert_eq!(log.take(), ["28.", "36.", "73."]);
+    // The sum, twice in the loop, and the call without arrays.
+    assert_eq!(log.take(), ["28.", "36.", "73.", "called"]);
 }
 
 #[test]
