@@ -45,7 +45,8 @@ impl<T: Cacheable + Send + 'static> Stream<T> {
     ///
     /// # Errors
     /// As an item: [`Error::Io`] if the file cannot be created, opened or renamed, or `path` is an
-    /// address in an object store. The stream goes on without it. If the disk becomes full, the stream goes on with a `tracing` warning.
+    /// address in an object store. The stream goes on without it. If the disk becomes full, the
+    /// stream goes on with a `tracing` warning.
     ///
     /// ```
     /// use oxidax::data::Stream;
