@@ -15,12 +15,19 @@ use std::time::Duration;
 /// | `AWS_PROFILE`, `AWS_CONFIG_FILE`, `AWS_SHARED_CREDENTIALS_FILE` | profile and its files |
 /// | `AWS_WEB_IDENTITY_TOKEN_FILE`, `AWS_ROLE_ARN`, `AWS_ROLE_SESSION_NAME` | web identity |
 /// | `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI`, `…_FULL_URI` | credentials of a container |
+/// | `AWS_CONTAINER_AUTHORIZATION_TOKEN`, `…_TOKEN_FILE` | the token for them |
+/// | `AWS_EC2_METADATA_SERVICE_ENDPOINT`, `…_MODE` | address of the instance's metadata |
+/// | `AWS_METADATA_SERVICE_TIMEOUT`, `…_NUM_ATTEMPTS` | seconds, and tries, for metadata |
+/// | `AWS_ENDPOINT_URL_STS` | address of the service that assumes roles |
 /// | `AWS_REGION`, `AWS_DEFAULT_REGION` | region, `us-east-1` by default |
 /// | `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` | address of another S3 server |
 /// | `AWS_SKIP_SIGNATURE`, `GOOGLE_SKIP_SIGNATURE` | `true` reads public buckets anonymously |
 /// | `AWS_EC2_METADATA_DISABLED` | `true` does not ask the instance for credentials |
 /// | `GOOGLE_APPLICATION_CREDENTIALS` | file with Google credentials |
 /// | `CLOUDSDK_CONFIG` | folder of `gcloud`, else `~/.config/gcloud` |
+/// | `CLOUDSDK_AUTH_TOKEN_HOST` | address that exchanges a user's refresh token |
+/// | `GCE_METADATA_HOST`, `GCE_METADATA_TIMEOUT` | metadata server, and its time-out in seconds |
+/// | `NO_GCE_CHECK` | `true` does not ask the metadata server for credentials |
 /// | `STORAGE_EMULATOR_HOST` | address of an emulator of Google Cloud Storage |
 ///
 /// Other variables that begin with `AWS_` or `GOOGLE_` have the meaning that the crate
@@ -57,7 +64,9 @@ impl StorageSettings {
         let known = |name: &str| {
             name.starts_with("AWS_")
                 || name.starts_with("GOOGLE_")
-                || ["HOME", "CLOUDSDK_CONFIG", "STORAGE_EMULATOR_HOST"].contains(&name)
+                || name.starts_with("GCE_METADATA_")
+                || ["HOME", "NO_GCE_CHECK", "STORAGE_EMULATOR_HOST"].contains(&name)
+                || ["CLOUDSDK_AUTH_TOKEN_HOST", "CLOUDSDK_CONFIG"].contains(&name)
         };
         StorageSettings {
             max_retries: 10,

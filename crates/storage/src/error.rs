@@ -42,6 +42,13 @@ impl Problem {
         self
     }
 
+    /// Sets the remedy if there is none.
+    #[cfg(feature = "remote")]
+    pub(crate) fn or_help(mut self, help: &str) -> Problem {
+        self.help.get_or_insert_with(|| help.to_owned());
+        self
+    }
+
     #[cfg(feature = "remote")]
     pub(crate) fn requests(mut self, requests: u32) -> Problem {
         self.requests = Some(requests);

@@ -2,7 +2,7 @@
 
 use super::client::{Client, Remedies};
 use super::connector::Connector;
-use super::credentials::{CredentialProcess, Required};
+use super::credentials::{GoogleCredentials, aws, google};
 use super::profile::Profile;
 use crate::config::StorageSettings;
 use crate::error::Problem;
@@ -12,7 +12,6 @@ use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 const S3: Remedies = Remedies {
     bucket: "`aws s3 ls` lists your buckets; AWS_ENDPOINT_URL selects another server",
@@ -55,15 +54,6 @@ fn retries(settings: &StorageSettings) -> RetryConfig {
     }
 }
 
-/// A host without a metadata server must not wait minutes for it.
-fn retries_of_credentials(settings: &StorageSettings) -> RetryConfig {
-    RetryConfig {
-        max_retries: settings.max_retries.min(3),
-        retry_timeout: settings.retry_timeout.min(Duration::from_secs(20)),
-        ..retries(settings)
-    }
-}
-
 fn refused(error: &object_store::Error, help: &'static str) -> Problem {
     Problem::new(io::ErrorKind::InvalidInput, error.to_string()).help(help)
 }
@@ -93,66 +83,19 @@ fn s3(settings: &StorageSettings, bucket: &str) -> Result<object_store::aws::Ama
             builder = builder.with_allow_http(true);
         }
     }
-    let has_keys = has(&builder, AmazonS3ConfigKey::AccessKeyId)
-        || has(&builder, AmazonS3ConfigKey::SecretAccessKey)
-        || has(&builder, AmazonS3ConfigKey::WebIdentityTokenFile);
-    if !has_keys {
-        builder = with_profile(builder, settings, &profile)?;
-    }
     builder =
         builder.with_bucket_name(bucket).with_http_connector(Connector { is_emulator: false });
-    let credentials = builder.clone().with_retry(retries_of_credentials(settings)).build();
-    let credentials = credentials.map_err(|error| refused(&error, S3.credentials))?;
-    let credentials = Arc::new(Required(credentials.credentials().clone()));
-    let builder = builder.with_credentials(credentials).with_retry(retries(settings));
+    let is_anonymous =
+        settings.variable("AWS_SKIP_SIGNATURE").is_some_and(|on| on.eq_ignore_ascii_case("true"));
+    if !is_anonymous {
+        let region = builder.get_config_value(&AmazonS3ConfigKey::Region);
+        let region = region.unwrap_or_else(|| "us-east-1".to_owned());
+        let credentials = aws(settings, &profile, &region);
+        builder = builder
+            .with_credentials(credentials.map_err(|problem| problem.or_help(S3.credentials))?);
+    }
+    let builder = builder.with_retry(retries(settings));
     builder.build().map_err(|error| refused(&error, S3.server))
-}
-
-/// Adds the credentials of the profile, if it has some.
-fn with_profile(
-    builder: AmazonS3Builder,
-    settings: &StorageSettings,
-    profile: &Profile,
-) -> Result<AmazonS3Builder, Problem> {
-    if let Some((key, secret, token)) = profile.keys() {
-        let builder = builder.with_access_key_id(key).with_secret_access_key(secret);
-        return Ok(match token {
-            Some(token) => builder.with_token(token),
-            None => builder,
-        });
-    }
-    if let (Some(file), Some(role)) =
-        (profile.get("web_identity_token_file"), profile.get("role_arn"))
-    {
-        let builder = builder
-            .with_config(AmazonS3ConfigKey::WebIdentityTokenFile, file)
-            .with_config(AmazonS3ConfigKey::RoleArn, role);
-        return Ok(match profile.get("role_session_name") {
-            Some(name) => builder.with_config(AmazonS3ConfigKey::RoleSessionName, name),
-            None => builder,
-        });
-    }
-    if let Some(command) = profile.get("credential_process") {
-        return Ok(builder.with_credentials(Arc::new(CredentialProcess::new(command))));
-    }
-    let unsupported = ["sso_session", "sso_start_url", "source_profile", "credential_source"];
-    if let Some(property) = unsupported.into_iter().find(|name| profile.get(name).is_some()) {
-        let name = &profile.name;
-        let message = format!("the profile `{name}` has `{property}`, which is not supported");
-        return Err(Problem::new(io::ErrorKind::Unsupported, message).help(format!(
-            "let the AWS command line fetch the credentials: add a profile with \
-             `credential_process = aws configure export-credentials --profile {name}` and set \
-             AWS_PROFILE to it"
-        )));
-    }
-    let is_container =
-        settings.variables().any(|(name, _)| name.starts_with("AWS_CONTAINER_CREDENTIALS_"));
-    let is_true = |name| settings.variable(name).is_some_and(|on| on.eq_ignore_ascii_case("true"));
-    if is_true("AWS_EC2_METADATA_DISABLED") && !is_container && !is_true("AWS_SKIP_SIGNATURE") {
-        let message = "no credentials were found, and AWS_EC2_METADATA_DISABLED is true";
-        return Err(Problem::new(io::ErrorKind::PermissionDenied, message).help(S3.credentials));
-    }
-    Ok(builder)
 }
 
 fn gs(
@@ -178,19 +121,30 @@ fn gs(
             .with_skip_signature(true)
             // No file with credentials is read for an emulator.
             .with_bearer_token("emulator");
-    } else if settings.variable("GOOGLE_APPLICATION_CREDENTIALS").is_none() {
-        // The file of `gcloud auth application-default login`.
-        let folder = settings.path_or_home("CLOUDSDK_CONFIG", ".config/gcloud");
-        let file = folder.map(|folder| folder.join("application_default_credentials.json"));
-        if let Some(file) = file.filter(|file| file.exists()) {
-            builder = builder.with_application_credentials(file.to_string_lossy());
-        }
+    } else if !names_credentials(settings) {
+        let found = google(settings).map_err(|error| refused(&error, GS.server))?;
+        builder = match found.map_err(|problem| problem.or_help(GS.credentials))? {
+            GoogleCredentials::ServiceAccount(path) => builder.with_service_account_path(path),
+            GoogleCredentials::Provider(provider) => builder.with_credentials(provider),
+        };
+    }
+    let is_plain = |address: &str| address.starts_with("http://");
+    if emulator.is_none() && settings.variable("GOOGLE_BASE_URL").is_some_and(is_plain) {
+        builder = builder.with_client_options(ClientOptions::new().with_allow_http(true));
     }
     let connector = Connector { is_emulator: emulator.is_some() };
-    builder = builder.with_bucket_name(bucket).with_http_connector(connector);
-    let credentials = builder.clone().with_retry(retries_of_credentials(settings)).build();
-    let credentials = credentials.map_err(|error| refused(&error, GS.credentials))?;
-    let credentials = Arc::new(Required(credentials.credentials().clone()));
-    let builder = builder.with_credentials(credentials).with_retry(retries(settings));
-    builder.build().map_err(|error| refused(&error, GS.server))
+    let builder = builder.with_bucket_name(bucket).with_http_connector(connector);
+    let built = builder.with_retry(retries(settings)).build();
+    built.map_err(|error| refused(&error, GS.credentials))
+}
+
+/// Returns true if a variable of the crate `object_store` selects the credentials.
+fn names_credentials(settings: &StorageSettings) -> bool {
+    let named = |(name, value): (&str, &str)| match name.strip_prefix("GOOGLE_") {
+        Some("SERVICE_ACCOUNT" | "SERVICE_ACCOUNT_PATH" | "SERVICE_ACCOUNT_KEY") => true,
+        Some("BEARER_TOKEN") => true,
+        Some("SKIP_SIGNATURE") => value.eq_ignore_ascii_case("true"),
+        _ => false,
+    };
+    settings.variables().any(named)
 }

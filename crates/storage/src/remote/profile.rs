@@ -25,6 +25,14 @@ impl Profile {
     pub(super) fn read(settings: &StorageSettings) -> Result<Profile, Problem> {
         let asked =
             settings.variable("AWS_PROFILE").or_else(|| settings.variable("AWS_DEFAULT_PROFILE"));
+        Profile::named(settings, asked)
+    }
+
+    /// Reads a profile. One that is named must exist.
+    pub(super) fn named(
+        settings: &StorageSettings,
+        asked: Option<&str>,
+    ) -> Result<Profile, Problem> {
         let name = asked.unwrap_or("default");
         let config = settings.path_or_home("AWS_CONFIG_FILE", ".aws/config");
         let credentials = settings.path_or_home("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials");
@@ -77,8 +85,14 @@ impl Profile {
 
     /// Returns the address of the S3 server, the one for S3 alone first.
     pub(super) fn endpoint(&self) -> Option<&str> {
-        let own = self.services.get("s3.endpoint_url").map(String::as_str);
-        own.or_else(|| self.get("s3.endpoint_url")).or_else(|| self.get("endpoint_url"))
+        self.service_endpoint("s3")
+    }
+
+    /// Returns the address of a service's server, the one for the service alone first.
+    pub(super) fn service_endpoint(&self, service: &str) -> Option<&str> {
+        let property = format!("{service}.endpoint_url");
+        let own = self.services.get(&property).map(String::as_str);
+        own.or_else(|| self.get(&property)).or_else(|| self.get("endpoint_url"))
     }
 }
 

@@ -3,8 +3,11 @@
 //! `cargo xtask stores` installs the servers and runs these tests.
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 
+mod aws;
+mod cloud;
 mod credentials;
 mod faults;
+mod google;
 mod objects;
 mod proxy;
 mod start;

@@ -21,7 +21,7 @@ impl Drop for Server {
 }
 
 /// The reason for which `cargo test` ignores these tests.
-fn program(name: &str) -> PathBuf {
+pub(crate) fn program(name: &str) -> PathBuf {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let root = root.ancestors().find(|folder| folder.join("python-compat").is_dir()).unwrap();
     let path = root.join("python-compat/.venv-stores/bin").join(name);
