@@ -1,7 +1,7 @@
 //! Stopping at the first non-finite loss, with the inputs that caused it.
 
-use super::make_parent;
 use super::metric::Metric;
+use super::{local_path, make_parent, object_at};
 use crate::checkpoint;
 use crate::core::{Array, Error};
 use crate::tree::{self, Tree};
@@ -85,7 +85,9 @@ impl<T: Tree> NanGuard<T> {
         if loss.is_finite() {
             return Ok(());
         }
-        make_parent(&self.path)?;
+        if object_at(&self.path)?.is_none() {
+            make_parent(&local_path(&self.path)?)?;
+        }
         checkpoint::save(&self.path, &inputs)?;
         let own = tree::paths(&inputs).into_iter().zip(tree::leaves(&inputs));
         let mut not_finite = Vec::new();

@@ -15,6 +15,9 @@ const WITHOUT_CLIENTS: &[&str] = &["test", "--package=oxidax-storage", "--lib"];
 /// Data, metrics and checkpoints in object stores.
 const LIBRARY: &[&str] = &["test", "--package=oxidax", "--test=processes", "stores::"];
 
+/// Models in object stores.
+const MODELS: &[&str] = &["test", "--package=oxidax-models", "--test=gpt2", "stores::"];
+
 /// Installs an S3 server and an emulator of Google Cloud Storage with pip, and runs the tests that
 /// need them.
 pub(crate) fn check() -> Result<()> {
@@ -23,7 +26,7 @@ pub(crate) fn check() -> Result<()> {
     let status = status.with_context(|| format!("starting {script}"))?;
     ensure!(status.success(), "{script} ended with {status}");
     tpu::run_tests(WITHOUT_CLIENTS, &[])?;
-    for tests in [STORAGE, LIBRARY] {
+    for tests in [STORAGE, LIBRARY, MODELS] {
         let ignored_too = [tests, &["--", "--include-ignored"]].concat();
         tpu::run_tests(&ignored_too, &[])?;
     }

@@ -1,19 +1,45 @@
-//! Configuration files in Hugging Face's layout.
+//! Files in Hugging Face's layout, in folders or at addresses.
 
 use oxidax::Error;
+use oxidax_storage::{Storage, StoragePath};
 use serde::de::DeserializeOwned;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+fn at(path: &Path) -> Result<StoragePath, Error> {
+    Storage::from_env().at(path).map_err(storage_error)
+}
 
 /// Reads a JSON file.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    let text = fs::read_to_string(path).map_err(|error| io_error(path, error))?;
-    serde_json::from_str(&text).map_err(|error| refused(path, error.to_string()))
+    let text = read(path)?;
+    serde_json::from_slice(&text).map_err(|error| refused(path, error.to_string()))
 }
 
-/// Returns the error for a file that could not be read or written.
-pub(crate) fn io_error(path: &Path, source: std::io::Error) -> Error {
-    Error::Io { path: path.to_path_buf(), source }
+/// Reads a file or an object.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    at(path)?.read().map_err(storage_error)
+}
+
+/// Returns true if the file or object exists.
+pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
+    at(path)?.exists().map_err(storage_error)
+}
+
+/// Writes a file, whose folder is created, or an object.
+#[cfg(feature = "gpt2")]
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
+    let path = at(path)?;
+    if let Some(folder) = path.as_local().and_then(Path::parent) {
+        let failed = |source| Error::Io { path: folder.to_path_buf(), source };
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    path.write(text.as_bytes()).map_err(storage_error)
+}
+
+/// Converts an error of the storage crate, which names the path or address.
+fn storage_error(error: oxidax_storage::Error) -> Error {
+    let path = PathBuf::from(error.location());
+    Error::Io { path, source: error.without_location() }
 }
 
 /// Returns the error for a file with unexpected contents.

@@ -1,7 +1,7 @@
 //! The sizes of a BERT encoder, and the configuration files of Hugging Face and
 //! `sentence-transformers`.
 
-use crate::hugging_face::{UnsupportedSettings, read_json, refused};
+use crate::hugging_face::{UnsupportedSettings, exists, read_json, refused};
 use oxidax::Error;
 use oxidax::nn::Activation;
 use serde::Deserialize;
@@ -96,7 +96,7 @@ impl BertConfig {
         }
     }
 
-    /// Reads `config.json` in a folder, the optional `1_Pooling/config.json`, and the names of the
+    /// Reads `config.json` in a folder or at an address, the optional `1_Pooling/config.json`, and the names of the
     /// weights, which tell if there is a pooler.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ fn stored(folder: &Path) -> Result<BertConfig, Error> {
 /// Reads the pooling mode; the mean by default.
 fn pooling(folder: &Path) -> Result<Pooling, Error> {
     let path = folder.join("1_Pooling").join("config.json");
-    if !path.exists() {
+    if !exists(&path)? {
         return Ok(Pooling::Mean);
     }
     let modes: PoolingModes = read_json(&path)?;

@@ -1,7 +1,7 @@
 //! Turns sentences into batches of WordPiece tokens, grouped by length.
 
 use super::TextBatch;
-use crate::hugging_face::{read_json, refused};
+use crate::hugging_face::{exists, read, read_json, refused};
 use data::{BatchPadding, HostArray, Remainder, Stream};
 use oxidax::prelude::*;
 use serde::Deserialize;
@@ -47,7 +47,7 @@ pub struct EncodedSentence {
 }
 
 impl BertTokenizer {
-    /// Loads `tokenizer.json` in a folder, for a model with the given number of positions.
+    /// Loads `tokenizer.json` in a folder or at an address, for a model with the given number of positions.
     ///
     /// Sentences are truncated to `max_tokens`, with start and end token. `None` takes the length
     /// in `sentence_bert_config.json`, or in the tokenizer's file, or the number of positions.
@@ -64,13 +64,13 @@ impl BertTokenizer {
     ) -> Result<BertTokenizer, Error> {
         let folder = folder.as_ref();
         let path = folder.join(TOKENIZER);
-        if !path.exists() {
+        if !exists(&path)? {
             return Err(refused(folder, format!("the folder has no {TOKENIZER}")));
         }
         let wrong = |error: tokenizers::Error| refused(&path, error.to_string());
-        let mut tokenizer = Tokenizer::from_file(&path).map_err(wrong)?;
+        let mut tokenizer = Tokenizer::from_bytes(read(&path)?).map_err(wrong)?;
         let stored_length = match folder.join(SENTENCES) {
-            path if path.exists() => Some(read_json::<SentenceConfig>(&path)?.max_seq_length),
+            path if exists(&path)? => Some(read_json::<SentenceConfig>(&path)?.max_seq_length),
             _ => tokenizer.get_truncation().map(|truncation| truncation.max_length),
         };
         let max_tokens = max_tokens.unwrap_or(stored_length.unwrap_or(positions).min(positions));

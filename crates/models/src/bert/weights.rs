@@ -6,7 +6,7 @@ use oxidax::prelude::*;
 use std::path::Path;
 
 impl Bert {
-    /// Loads an encoder from a folder with `config.json`, and `model.safetensors` or
+    /// Loads an encoder from a folder or an address with `config.json`, and `model.safetensors` or
     /// `model.safetensors.index.json` with its shards.
     ///
     /// Leaves are `f32`: `f16` and `bf16` weights are widened. The prefix `bert.` is optional. Task

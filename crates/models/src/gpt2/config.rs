@@ -76,7 +76,7 @@ impl Gpt2Config {
         Gpt2Config { vocabulary, positions, width, heads, layers, epsilon: 1e-5, dropout: 0.0 }
     }
 
-    /// Reads `config.json` in a folder. The dropout rate is 0.
+    /// Reads `config.json` in a folder or at an address. The dropout rate is 0.
     ///
     /// # Errors
     /// `Io` if the file cannot be read. `Checkpoint` if it lacks a size, or has a setting that

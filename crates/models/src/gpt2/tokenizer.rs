@@ -1,11 +1,10 @@
 //! Tokenizers: GPT-2's byte-level BPE from files, or single characters.
 
-use crate::hugging_face::{io_error, read_json, refused};
+use crate::hugging_face::{self, exists, read_json, refused};
 use oxidax::Error;
-use std::fs;
 use std::path::Path;
 #[cfg(feature = "tokenizers")]
-use tokenizers::Tokenizer;
+use {std::collections::HashMap, tokenizers::Tokenizer};
 
 const WHOLE: &str = "tokenizer.json";
 const PARTS: [&str; 2] = ["vocab.json", "merges.txt"];
@@ -35,7 +34,7 @@ enum Vocabulary {
 }
 
 impl Gpt2Tokenizer {
-    /// Loads `tokenizer.json`, or `vocab.json` with `merges.txt`, or a file written by
+    /// Loads from a folder or an address: `tokenizer.json`, or `vocab.json` with `merges.txt`, or a file written by
     /// [`save`](Self::save). The first three files need the feature `tokenizers`.
     ///
     /// # Errors
@@ -45,13 +44,13 @@ impl Gpt2Tokenizer {
     pub fn load(folder: impl AsRef<Path>) -> Result<Gpt2Tokenizer, Error> {
         let folder = folder.as_ref();
         let at = |name: &str| folder.join(name);
-        if at(WHOLE).exists() {
+        if exists(&at(WHOLE))? {
             return byte_pairs_from_file(&at(WHOLE));
         }
-        if PARTS.iter().all(|name| at(name).exists()) {
+        if exists(&at(PARTS[0]))? && exists(&at(PARTS[1]))? {
             return byte_pairs_from_parts(PARTS.map(at));
         }
-        if at(CHARACTERS).exists() {
+        if exists(&at(CHARACTERS))? {
             let characters: String = read_json(&at(CHARACTERS))?;
             return Ok(Gpt2Tokenizer(Vocabulary::Characters(characters.chars().collect())));
         }
@@ -134,8 +133,6 @@ impl Gpt2Tokenizer {
     /// `Io` if the file cannot be written.
     #[doc(alias = "save_pretrained")]
     pub fn save(&self, folder: impl AsRef<Path>) -> Result<(), Error> {
-        let folder = folder.as_ref();
-        fs::create_dir_all(folder).map_err(|error| io_error(folder, error))?;
         let (name, text) = match &self.0 {
             #[cfg(feature = "tokenizers")]
             Vocabulary::BytePairs(tokenizer) => {
@@ -147,8 +144,7 @@ impl Gpt2Tokenizer {
                 (CHARACTERS, serde_json::Value::from(characters).to_string() + "\n")
             }
         };
-        let path = folder.join(name);
-        fs::write(&path, text).map_err(|error| io_error(&path, error))
+        hugging_face::write(&folder.as_ref().join(name), &text)
     }
 }
 
@@ -159,7 +155,8 @@ fn tokenizer_error(message: String) -> Error {
 /// Loads `tokenizer.json`.
 #[cfg(feature = "tokenizers")]
 fn byte_pairs_from_file(path: &Path) -> Result<Gpt2Tokenizer, Error> {
-    let tokenizer = Tokenizer::from_file(path).map_err(|error| refused(path, error.to_string()))?;
+    let tokenizer = Tokenizer::from_bytes(hugging_face::read(path)?);
+    let tokenizer = tokenizer.map_err(|error| refused(path, error.to_string()))?;
     Ok(Gpt2Tokenizer(Vocabulary::BytePairs(Box::new(tokenizer))))
 }
 
@@ -167,20 +164,38 @@ fn byte_pairs_from_file(path: &Path) -> Result<Gpt2Tokenizer, Error> {
 #[cfg(feature = "tokenizers")]
 fn byte_pairs_from_parts(paths: [std::path::PathBuf; 2]) -> Result<Gpt2Tokenizer, Error> {
     use tokenizers::AddedToken;
-    use tokenizers::models::bpe::BPE;
+    use tokenizers::models::bpe::{BPE, Vocab};
     use tokenizers::pre_tokenizers::byte_level::ByteLevel;
     const END_OF_TEXT: &str = "<|endoftext|>";
 
     let wrong = |error: tokenizers::Error| refused(&paths[0], error.to_string());
-    let [vocabulary, merges] = paths.each_ref().map(|path| path.to_string_lossy().into_owned());
-    let mut tokenizer =
-        Tokenizer::new(BPE::from_file(&vocabulary, &merges).build().map_err(wrong)?);
+    let vocabulary: HashMap<String, u32> = read_json(&paths[0])?;
+    let merges = String::from_utf8(hugging_face::read(&paths[1])?)
+        .map_err(|error| refused(&paths[1], error.to_string()))?;
+    let pairs = parse_merges(&merges).map_err(|line| {
+        refused(&paths[1], format!("line {line} is not a pair of tokens with a space between"))
+    })?;
+    let vocabulary: Vocab = vocabulary.into_iter().collect();
+    let model = BPE::builder().vocab_and_merges(vocabulary, pairs).build().map_err(wrong)?;
+    let mut tokenizer = Tokenizer::new(model);
     tokenizer.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
     tokenizer.with_decoder(Some(ByteLevel::default()));
     if tokenizer.token_to_id(END_OF_TEXT).is_some() {
         tokenizer.add_special_tokens([AddedToken::from(END_OF_TEXT, true)]).map_err(wrong)?;
     }
     Ok(Gpt2Tokenizer(Vocabulary::BytePairs(Box::new(tokenizer))))
+}
+
+/// Parses the pairs of `merges.txt`, one a line, after a line with the version. Returns the number
+/// of a wrong line.
+#[cfg(feature = "tokenizers")]
+fn parse_merges(text: &str) -> Result<Vec<(String, String)>, usize> {
+    let is_pair = |line: &str| !line.starts_with("#version");
+    let pair = |(at, line): (usize, &str)| match line.split_once(' ') {
+        Some((left, right)) if !right.contains(' ') => Ok((left.to_owned(), right.to_owned())),
+        _ => Err(at + 1),
+    };
+    text.lines().enumerate().filter(|(_, line)| is_pair(line)).map(pair).collect()
 }
 
 #[cfg(not(feature = "tokenizers"))]

@@ -5,10 +5,9 @@
 
 use super::config::StoredConfig;
 use super::{Gpt2, Gpt2Config};
-use crate::hugging_face::{io_error, refused};
+use crate::hugging_face::{self, refused};
 use oxidax::prelude::*;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 /// The name of the token embedding, which is also the head.
@@ -16,7 +15,7 @@ const TABLE: &str = "wte.weight";
 const HEAD: &str = "lm_head.weight";
 
 impl Gpt2 {
-    /// Loads a model from a folder with `config.json`, and `model.safetensors` or
+    /// Loads a model from a folder or an address with `config.json`, and `model.safetensors` or
     /// `model.safetensors.index.json` with its shards.
     ///
     /// Leaves are `f32`: `f16` and `bf16` weights are widened. The prefix `transformer.` is
@@ -90,11 +89,10 @@ impl Gpt2 {
     #[doc(alias = "save_pretrained")]
     pub fn save(&self, folder: impl AsRef<Path>, config: &Gpt2Config) -> Result<(), Error> {
         let folder = folder.as_ref();
-        fs::create_dir_all(folder).map_err(|error| io_error(folder, error))?;
         let path = folder.join("config.json");
         let text = serde_json::to_string_pretty(&StoredConfig::new(config))
             .map_err(|error| refused(&path, error.to_string()))?;
-        fs::write(&path, text + "\n").map_err(|error| io_error(&path, error))?;
+        hugging_face::write(&path, &(text + "\n"))?;
         let model = Gpt2 { h: self.h.unrolled(), ..self.clone() };
         let names = tree::paths(&model)
             .into_iter()

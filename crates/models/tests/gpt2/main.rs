@@ -5,8 +5,13 @@
 #[path = "../support/transformers.rs"]
 mod transformers;
 
+#[allow(dead_code, reason = "the tests of the crate of stores use the rest")]
+#[path = "../../../storage/tests/servers/start.rs"]
+mod start;
+
 mod folders;
 mod generation;
 mod layers;
 mod recorded;
+mod stores;
 mod tokens;

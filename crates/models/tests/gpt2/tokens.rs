@@ -65,6 +65,9 @@ fn a_folder_without_a_tokenizer_is_refused() {
         .unwrap();
     let error = Gpt2Tokenizer::load(part.path()).err().unwrap().to_string();
     assert!(error.contains("vocab.json: "), "{error}");
+    std::fs::write(part.path().join("merges.txt"), "#version: 0.2\na b c\n").unwrap();
+    let error = Gpt2Tokenizer::load(part.path()).err().unwrap().to_string();
+    assert!(error.contains("merges.txt: line 2 is not a pair"), "{error}");
     std::fs::write(part.path().join("tokenizer.json"), "{").unwrap();
     let error = Gpt2Tokenizer::load(part.path()).err().unwrap().to_string();
     assert!(error.contains("tokenizer.json: "), "{error}");
