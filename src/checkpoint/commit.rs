@@ -18,11 +18,12 @@ use super::local_shards::{LeafType, LocalShards};
 use super::manifest::{FileRecord, Manifest, ShardedArrays, inside, read_checked, with_checksum};
 use super::save;
 use super::steps::{StepFolder, new_attempt};
-use super::storage::Storage;
+use super::storage::{FolderLock, Storage};
 use crate::core::Error;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A step that is ready to be written: the shards of this process, and what belongs to the step.
 pub(super) struct Prepared {
@@ -50,9 +51,25 @@ struct Part {
 pub(super) struct Commit {
     pub(super) steps: StepFolder,
     pub(super) group: SharedGroup,
+    /// The folder's lock, which process 0 has.
+    pub(super) lock: Option<Arc<FolderLock>>,
     pub(super) step: u64,
     /// Length of the parts of arrays that have their own checksum.
     pub(super) chunk_bytes: usize,
+}
+
+/// Returns an error if another program has taken the folder over.
+pub(super) fn expect_held(lock: Option<&FolderLock>, folder: &Path) -> Result<(), Error> {
+    let Some(lock) = lock else { return Ok(()) };
+    lock.check().map_err(|error| io_error(folder, error))?.map_err(|both| {
+        refused(
+            folder,
+            format!(
+                "{both}, and only one program can save into it\n  help: end one of them, or open \
+                 another folder; the steps that were saved are unchanged"
+            ),
+        )
+    })
 }
 
 impl Commit {
@@ -73,6 +90,7 @@ impl Commit {
         let own = new_attempt();
         let begun = prepared.and_then(|prepared| {
             if is_first {
+                self.expect_held()?;
                 self.steps.begin(self.step, self.attempt(&own))?;
             }
             Ok(prepared)
@@ -85,7 +103,7 @@ impl Commit {
         let (attempts, prepared) = match (attempts, prepared) {
             (Ok(attempts), Some(prepared)) => (attempts, prepared),
             (Err(error), prepared) => {
-                if is_first && prepared.is_some() {
+                if is_first && prepared.is_some() && self.expect_held().is_ok() {
                     self.steps.abandon(self.step, self.attempt(&own));
                 }
                 return Err(error);
@@ -95,9 +113,15 @@ impl Commit {
         let attempt = attempts[0].clone();
         let outcome = self.write_and_publish(&attempt, prepared, prune);
         if outcome.is_err() && is_first {
+            // Another program that has the folder now removes these files, and has its own there.
+            self.expect_held()?;
             self.steps.abandon(self.step, self.attempt(&attempt));
         }
         outcome
+    }
+
+    fn expect_held(&self) -> Result<(), Error> {
+        expect_held(self.lock.as_deref(), &self.steps.folder)
     }
 
     /// Returns the attempt's number if it appears in names.
@@ -130,8 +154,9 @@ impl Commit {
                 Some(part) => Ok(vec![part]),
                 None => self.read_parts(&staging, attempt, &crcs),
             };
-            let published = parts.and_then(|parts| self.publish(&staging, parts, notes));
-            published.and_then(|()| prune())
+            let published = self.expect_held().and(parts);
+            let published = published.and_then(|parts| self.publish(&staging, parts, notes));
+            published.and_then(|()| self.expect_held()).and_then(|()| prune())
         } else {
             Ok(())
         };

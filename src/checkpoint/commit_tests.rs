@@ -173,7 +173,7 @@ fn save_with(
             let dies_before = dies.filter(|(victim, _)| *victim == index).map(|(_, at)| at);
             let (count, table, next) = (views.len(), table.clone(), Mutex::new(0));
             let group = Arc::new(Process { index, count, table, next, dies_before });
-            let commit = Commit { steps, group, step, chunk_bytes: 64 };
+            let commit = Commit { steps, group, lock: None, step, chunk_bytes: 64 };
             let prepare = &prepare;
             scope.spawn(move || commit.run(prepare(index), || Ok(())).map_err(|e| e.to_string()))
         };
@@ -226,7 +226,10 @@ fn root(memory: &Memory) {
 fn leftovers(memory: &Memory) -> Vec<PathBuf> {
     let steps = StepFolder::new(Arc::new(memory.clone()), Path::new(RUN));
     let visible: Vec<PathBuf> = steps_of(memory).into_iter().map(|step| steps.path(step)).collect();
-    let is_left = |path: &PathBuf| !visible.iter().any(|step| path.starts_with(step));
+    // The name of the program that opened the folder last stays.
+    let is_left = |path: &PathBuf| {
+        !visible.iter().any(|step| path.starts_with(step)) && !path.ends_with(".writer")
+    };
     memory.paths().into_iter().filter(is_left).collect()
 }
 
@@ -448,7 +451,7 @@ fn processes_at_different_steps_are_named() {
             let (table, next) = (table.clone(), Mutex::new(0));
             let group = Process { index, count: 2, table, next, dies_before: None };
             let (group, step) = (Arc::new(group), index as u64 + 5);
-            let commit = Commit { steps, group, step, chunk_bytes: 64 };
+            let commit = Commit { steps, group, lock: None, step, chunk_bytes: 64 };
             scope.spawn(move || commit.run(Ok(prepared(shards(index, 2, 1))), || Ok(())))
         });
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -504,6 +507,43 @@ mod on_cpu {
     }
 
     #[test]
+    fn a_program_whose_folder_another_one_opened_is_told_and_changes_nothing() {
+        let memory = Memory::new(false);
+        let storage: Arc<dyn crate::checkpoint::storage::Storage> = Arc::new(memory.clone());
+        let state = crate::prelude::ones([3]);
+        let open = || Folder::open_in(storage.clone(), solo(), Path::new(RUN)).unwrap();
+        let mut first = open().keep_last(1);
+        first.save(Snapshot::new(1, &state)).unwrap();
+        first.wait().unwrap();
+        let mut second = open();
+        second.save(Snapshot::new(2, &state)).unwrap();
+        second.wait().unwrap();
+        // The second program is in the middle of step 3.
+        let unfinished = Path::new(RUN).join("step-000000003/arrays.0123456789abcdef.safetensors");
+        super::super::storage::Storage::put(&memory, &unfinished, b"x").unwrap();
+        let before = memory.paths();
+        first.save(Snapshot::new(3, &state)).unwrap();
+        let errors = [first.wait(), first.remove_after(1)];
+        for error in errors.map(|outcome| outcome.unwrap_err().to_string()) {
+            let own = format!("process {} on host `", std::process::id());
+            assert_eq!(error.matches(&own).count(), 2, "{error}");
+            assert!(error.contains("only one program can save into it\n  help: end"), "{error}");
+        }
+        assert_eq!(memory.paths(), before);
+        // Reading is still possible, and the second program continues.
+        assert_eq!(first.restore_latest(&state).unwrap().unwrap().step, 2);
+        second.save(Snapshot::new(3, &state)).unwrap();
+        second.wait().unwrap();
+        assert_eq!(second.steps().unwrap(), [1, 2, 3]);
+        // A name that somebody deleted is written again.
+        let name = Path::new(RUN).join(".writer");
+        super::super::storage::Storage::remove(&memory, &name).unwrap();
+        second.save(Snapshot::new(4, &state)).unwrap();
+        second.close().unwrap();
+        assert!(memory.paths().contains(&name));
+    }
+
+    #[test]
     fn a_storage_without_renaming_keeps_the_steps_of_a_run() {
         let memory = Memory::new(false);
         let storage: Arc<dyn crate::checkpoint::storage::Storage> = Arc::new(memory.clone());
@@ -515,7 +555,8 @@ mod on_cpu {
         }
         folder.wait().unwrap();
         assert_eq!(folder.steps().unwrap(), [2, 3]);
-        assert_eq!(memory.paths().len(), 4, "{:?}", memory.paths());
+        // Two steps of two files, and the name of the program.
+        assert_eq!(memory.paths().len(), 5, "{:?}", memory.paths());
         // Killed while step 4 was written, step 3 replaced, and step 1 removed.
         let put = |path: &str| {
             let path = Path::new(RUN).join(path);
@@ -527,11 +568,12 @@ mod on_cpu {
         assert_eq!(folder.steps().unwrap(), [2, 3]);
         folder.close().unwrap();
         let mut folder = Folder::open_in(storage, solo(), Path::new(RUN)).unwrap();
-        assert_eq!(memory.paths().len(), 4, "{:?}", memory.paths());
+        // Two steps of two files, and the name of the program.
+        assert_eq!(memory.paths().len(), 5, "{:?}", memory.paths());
         let restored = folder.restore_latest(&state(0)).unwrap().unwrap();
         assert_eq!(restored.step, 3);
         assert_eq!(restored.state.to_vec::<f32>().unwrap(), [3.0; 3]);
         folder.remove_after(2).unwrap();
-        assert_eq!((folder.steps().unwrap(), memory.paths().len()), (vec![2], 2));
+        assert_eq!((folder.steps().unwrap(), memory.paths().len()), (vec![2], 3));
     }
 }

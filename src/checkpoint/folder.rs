@@ -1,6 +1,6 @@
 //! The checkpoints of a training run, in one folder.
 
-use super::commit::{Commit, Prepared};
+use super::commit::{Commit, Prepared, expect_held};
 use super::contents::Contents;
 use super::fault::{Fault, Read, io_error, listed, refused};
 use super::group::{self, SharedGroup, agree, agree_on_read};
@@ -15,6 +15,7 @@ use crate::core::{Array, Error};
 use crate::tree::{self, Tree, TreeDef};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 /// The checkpoints of a training run: one folder per saved step.
@@ -38,8 +39,10 @@ use std::thread::{self, JoinHandle};
 ///
 /// With the feature `remote`, `gs://bucket/run` and `s3://bucket/run` are folders like others. An
 /// object appears complete or not at all. A step is visible once its manifest is, which is written
-/// last, and it is removed by deleting the manifest first. Object stores have no locks: two
-/// programs that have one folder open at the same time delete each other's unfinished steps.
+/// last, and it is removed by deleting the manifest first. Object stores have no locks: a program
+/// that opens the folder takes it over, so that a restarted program need not wait. If the earlier
+/// program still runs, its next save is an [`Error::Checkpoint`] that names both programs, and
+/// saved steps are unchanged.
 ///
 /// # Several processes
 ///
@@ -95,8 +98,8 @@ pub struct Folder {
     damaged: BTreeSet<u64>,
     /// The step being written, and the thread that writes it.
     writing: Option<(u64, JoinHandle<Result<(), Error>>)>,
-    /// Keeps the lock. Process 0 has it.
-    _lock: Option<FolderLock>,
+    /// The lock. Process 0 has it.
+    lock: Option<Arc<FolderLock>>,
 }
 
 impl Folder {
@@ -130,7 +133,7 @@ impl Folder {
             retention: Retention { last: None, every: None },
             damaged: BTreeSet::new(),
             writing: None,
-            _lock: lock,
+            lock: lock.map(Arc::new),
         })
     }
 
@@ -223,7 +226,8 @@ impl Folder {
             prepared => prepared,
         };
         let (steps, group) = (self.steps.clone(), self.group.clone());
-        let commit = Commit { steps, group, step, chunk_bytes: CHUNK_BYTES };
+        let lock = self.lock.clone();
+        let commit = Commit { steps, group, lock, step, chunk_bytes: CHUNK_BYTES };
         let (steps, retention, mut damaged) =
             (self.steps.clone(), self.retention, self.damaged.clone());
         let prune = move || {
@@ -345,6 +349,7 @@ impl Folder {
     pub fn remove_after(&mut self, step: u64) -> Result<(), Error> {
         self.wait()?;
         let remove = || {
+            expect_held(self.lock.as_deref(), self.path())?;
             // Newest first: if this is interrupted, the remaining steps are still contiguous.
             let steps = self.steps()?;
             let mut later = steps.into_iter().rev().take_while(|later| *later > step);

@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 
-use super::storage::{EntryKind, FolderLock, NewFile, Storage, StoredFile};
+use super::claim::claim;
+use super::storage::{EntryKind, FolderLock, HeldLock, NewFile, Storage, StoredFile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,10 @@ struct Stored {
     bytes: Vec<u8>,
 }
 
+struct Unlocked;
+
+impl HeldLock for Unlocked {}
+
 fn error(kind: io::ErrorKind) -> io::Error {
     kind.into()
 }
@@ -69,6 +74,10 @@ impl Memory {
         let left = |room: u64| room.checked_sub(bytes as u64);
         let taken = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
         taken.map(drop).map_err(|_| error(io::ErrorKind::StorageFull))
+    }
+
+    fn claim(&self, folder: &Path) -> io::Result<FolderLock> {
+        claim(Arc::new(self.clone()), folder)
     }
 
     fn has_folder(&self, path: &Path) -> bool {
@@ -165,8 +174,9 @@ impl Storage for Memory {
         Ok(())
     }
 
-    fn lock(&self, _folder: &Path) -> io::Result<Result<FolderLock, String>> {
-        Ok(Ok(Box::new(())))
+    fn lock(&self, folder: &Path) -> io::Result<Result<FolderLock, String>> {
+        // With names that can be changed, the tests have one program.
+        if self.renames { Ok(Ok(Box::new(Unlocked))) } else { self.claim(folder).map(Ok) }
     }
 }
 

@@ -17,6 +17,7 @@
 //! Files are read array by array, and lengths are checked before memory is allocated. Errors about
 //! damaged files name the array and the difference.
 
+mod claim;
 mod commit;
 #[cfg(test)]
 mod commit_tests;

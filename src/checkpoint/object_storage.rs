@@ -1,5 +1,6 @@
 //! Checkpoints at addresses: `file://`, and `gs://` and `s3://` with the feature `remote`.
 
+use super::claim::claim;
 use super::storage::{EntryKind, FolderLock, NewFile, SharedStorage, Storage, StoredFile, local};
 use crate::core::Error;
 use oxidax_storage::{Location, ObjectReader, ObjectWriter, Storage as Stores, StoragePath};
@@ -105,9 +106,10 @@ impl Storage for Objects {
         Ok(())
     }
 
-    /// Locks nothing: object stores have no locks that end with their process.
-    fn lock(&self, _folder: &Path) -> io::Result<Result<FolderLock, String>> {
-        Ok(Ok(Box::new(())))
+    /// Object stores have no locks that end with their process. A program that opens the folder
+    /// takes it over.
+    fn lock(&self, folder: &Path) -> io::Result<Result<FolderLock, String>> {
+        claim(Arc::new(Objects), folder).map(Ok)
     }
 }
 

@@ -5,7 +5,6 @@
 //! checkpoint is renamed. A storage that cannot rename stores files under their final names; there
 //! a checkpoint is visible when its manifest is.
 
-use std::any::Any;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -57,7 +56,18 @@ pub(super) trait Storage: Send + Sync {
 }
 
 /// Keeps a lock until it is dropped.
-pub(super) type FolderLock = Box<dyn Any + Send + Sync>;
+pub(super) type FolderLock = Box<dyn HeldLock>;
+
+/// A lock of a folder.
+pub(super) trait HeldLock: Send + Sync {
+    /// Returns an error that names both programs if another one has taken the folder over. Only a
+    /// storage without locks allows that.
+    fn check(&self) -> io::Result<Result<(), String>> {
+        Ok(Ok(()))
+    }
+}
+
+impl HeldLock for File {}
 
 /// The kind of a folder's entry.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,6 +7,7 @@ mod proxy;
 #[path = "../../../crates/storage/tests/servers/start.rs"]
 mod start;
 mod training;
+mod writers;
 
 use oxidax::data::{self, InterleaveOptions, Source as _, Stream, TfRecordWriter, TfRecords};
 use oxidax::train::Metrics;

@@ -254,8 +254,9 @@ fn killed_saves_lose_no_step() {
         [("s3://numbers/run", &s3_proxy, "PUT "), ("gs://numbers/run", &gs_proxy, "POST ")]
     {
         let mut kept = 0;
-        // The requests that write: parts of the arrays, then the manifest, then the next step.
-        for killed_at in 1..=8 {
+        // The requests that write: the name of the program, which is complete, then parts of the
+        // arrays, the manifest, and the next step.
+        for killed_at in 2..=9 {
             proxy.requests();
             let test = "killed_saves_lose_no_step";
             let mut command = child(test, place, &s3_proxy.host, &gs_proxy.host);
