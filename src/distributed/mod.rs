@@ -47,6 +47,8 @@ mod keys;
 #[cfg(feature = "distributed")]
 mod listen;
 #[cfg(feature = "distributed")]
+mod preemption;
+#[cfg(feature = "distributed")]
 mod reduce;
 #[cfg(feature = "distributed")]
 mod rendezvous;
@@ -63,6 +65,8 @@ pub use exchange::exchange_bytes;
 pub use gather::{assert_equal, broadcast_one_to_all, process_allgather, sync_global_devices};
 #[cfg(feature = "distributed")]
 pub use keys::{GetOptions, delete, get, get_with, list, put, try_get};
+#[cfg(feature = "distributed")]
+pub use preemption::reached_preemption_sync_point;
 #[cfg(feature = "distributed")]
 pub use reduce::{ProcessReduction, process_allreduce};
 #[cfg(feature = "distributed")]

@@ -6,5 +6,6 @@ mod deaths;
 mod meeting;
 mod on_cpu;
 mod parts;
+mod preemption;
 mod refusals;
 mod scene;

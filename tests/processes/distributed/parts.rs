@@ -41,6 +41,8 @@ fn play() {
         "late barrier" => late_barrier(),
         "arrays" => crate::distributed::on_cpu::arrays(),
         "reductions" => crate::distributed::on_cpu::reductions(),
+        "preempted together" => crate::distributed::preemption::together(),
+        "preempted apart" => crate::distributed::preemption::apart(),
         "too late" => crate::distributed::on_cpu::too_late(),
         part => panic!("nobody plays `{part}`"),
     };

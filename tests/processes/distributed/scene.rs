@@ -130,6 +130,13 @@ impl Actor {
         assert!(sent.success());
     }
 
+    /// Announces the end of the process, as cloud providers do.
+    pub(crate) fn terminate(&self) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
     /// Kills the process.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
