@@ -32,6 +32,7 @@ pub struct ClusterConfig {
     coordinator_bind_address: Option<String>,
     num_processes: Option<usize>,
     process_id: Option<usize>,
+    local_device_ids: Option<Vec<u32>>,
     initialization_timeout: Option<Duration>,
     timeout: Option<Duration>,
     heartbeat_timeout: Option<Duration>,
@@ -52,6 +53,8 @@ pub(super) struct ResolvedConfig {
     pub(super) bind: String,
     pub(super) count: u32,
     pub(super) index: u32,
+    /// The GPUs of this process. By default all of the host.
+    pub(super) local_device_ids: Option<Vec<u32>>,
     pub(super) run: String,
     pub(super) initialization_timeout: Duration,
     pub(super) timeout: Duration,
@@ -95,6 +98,22 @@ impl ClusterConfig {
     /// Sets the number of this process, from 0.
     pub fn process_id(mut self, index: usize) -> ClusterConfig {
         self.process_id = Some(index);
+        self
+    }
+
+    /// Sets the GPUs of this process by their numbers on the host, for several processes per host.
+    ///
+    /// By default, process `n` of those that SLURM or Open MPI started on a host uses GPU `n`, and
+    /// a process that is alone on its host uses all. `visible_devices` of `CudaOptions` has
+    /// priority. CPUs and TPUs ignore this setting.
+    ///
+    /// ```
+    /// use oxidax::distributed::ClusterConfig;
+    /// let config = ClusterConfig::new().local_device_ids([0, 1]);
+    /// # drop(config);
+    /// ```
+    pub fn local_device_ids(mut self, ids: impl Into<Vec<u32>>) -> ClusterConfig {
+        self.local_device_ids = Some(ids.into());
         self
     }
 
@@ -201,6 +220,11 @@ impl ClusterConfig {
             return Err(setup(format!("{count} processes are too many")).error("initialize"));
         };
         check_address(coordinator)?;
+        let local_device_ids = self.local_device_ids.or(found.local_device_ids);
+        if local_device_ids.as_ref().is_some_and(Vec::is_empty) {
+            let message = "no local device: name one, or leave them out for all";
+            return Err(setup(message.into()).error("initialize"));
+        }
         let bind = self.coordinator_bind_address.unwrap_or_else(|| coordinator.clone());
         check_address(&bind)?;
         let five_minutes = Duration::from_secs(300);
@@ -213,6 +237,7 @@ impl ClusterConfig {
             count: narrow,
             // Below the number of processes.
             index: index as u32,
+            local_device_ids,
             run: found.run,
             initialization_timeout: time(self.initialization_timeout, five_minutes),
             timeout: time(self.timeout, five_minutes),
@@ -274,6 +299,13 @@ mod tests {
             (resolved.coordinator.as_str(), resolved.count, resolved.index),
             ("n1:61445", 7, 3)
         );
+        let shared = [("SLURM_LOCALID", "1"), ("SLURM_STEP_TASKS_PER_NODE", "2(x2),3")];
+        let shared = shared.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        let shared: Variables = variables.clone().into_iter().chain(shared).collect();
+        let ids = |config: ClusterConfig| config.resolve(&shared, ALONE).unwrap().local_device_ids;
+        assert_eq!(ids(ClusterConfig::new()), Some(vec![1]));
+        assert_eq!(ids(ClusterConfig::new().local_device_ids([2, 3])), Some(vec![2, 3]));
+        assert_eq!(resolved.local_device_ids, None);
         // A broken environment does not matter if everything is set.
         let broken: Variables = [("OXIDAX_PROCESSES".to_owned(), "many".to_owned())].into();
         assert_eq!(whole().resolve(&broken, ALONE).unwrap().bind, "h:1");
@@ -303,6 +335,7 @@ mod tests {
     fn numbers_and_addresses_are_checked() {
         assert!(refused(whole().process_id(2)).contains("no process 2 of 2"));
         assert!(refused(whole().num_processes(0)).contains("of 0"));
+        assert!(refused(whole().local_device_ids([])).contains("no local device"));
         for address in ["", "host", "host:", ":1", "host:70000", "::1:80", "a:b:80"] {
             let said = refused(whole().coordinator_address(address));
             assert!(said.contains("like `host:7400`"), "{address}: {said}");

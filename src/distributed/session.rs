@@ -150,7 +150,8 @@ fn join(resolved: ResolvedConfig) -> Result<Arc<Session>, Error> {
         round: AtomicU64::new(0),
     });
     let (index, count, exchange) = (resolved.index, resolved.count, session.clone());
-    if !runtime::join(Joined { index, count, exchange }) {
+    let local_device_ids = resolved.local_device_ids;
+    if !runtime::join(Joined { index, count, local_device_ids, exchange }) {
         // Not a regular goodbye: the other processes cannot continue without this one.
         return Err(too_late());
     }

@@ -98,7 +98,8 @@ impl CompilerVariables {
 /// Returns the environment variables that describe the processes of a program.
 #[cfg(feature = "distributed")]
 pub(crate) fn cluster_variables() -> std::collections::BTreeMap<String, String> {
-    const NAMES: [&str; 24] = [
+    const NAMES: [&str; 31] = [
+        "CUDA_VISIBLE_DEVICES",
         "GCE_METADATA_HOST",
         "HOSTNAME",
         "JOB_COMPLETION_INDEX",
@@ -106,19 +107,25 @@ pub(crate) fn cluster_variables() -> std::collections::BTreeMap<String, String> 
         "MEGASCALE_COORDINATOR_ADDRESS",
         "MEGASCALE_NUM_SLICES",
         "MEGASCALE_SLICE_ID",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
         "OMPI_COMM_WORLD_RANK",
         "OMPI_COMM_WORLD_SIZE",
         "OMPI_MCA_orte_hnp_uri",
         "OXIDAX_COORDINATOR",
+        "OXIDAX_LOCAL_DEVICE_IDS",
         "OXIDAX_PROCESSES",
         "OXIDAX_PROCESS_ID",
         "OXIDAX_SERVICE",
         "SLURM_JOB_ID",
         "SLURM_JOB_NODELIST",
+        "SLURM_LOCALID",
+        "SLURM_NODEID",
         "SLURM_NTASKS",
         "SLURM_PROCID",
         "SLURM_STEP_ID",
         "SLURM_STEP_NODELIST",
+        "SLURM_STEP_TASKS_PER_NODE",
         "TPU_PROCESS_ADDRESSES",
         "TPU_SKIP_MDS_QUERY",
         "TPU_WORKER_HOSTNAMES",

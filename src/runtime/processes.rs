@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use {
     super::shared_programs::Ballot,
     crate::core::DistributedErrorKind,
-    oxidax_pjrt::{Code, KeyValueStore},
+    oxidax_pjrt::{Code, KeyValueStore, PjrtValue},
     std::{collections::BTreeMap, sync::Arc, time::Duration},
 };
 
@@ -32,6 +32,8 @@ enum Membership {
 pub(crate) struct Joined {
     pub(crate) index: u32,
     pub(crate) count: u32,
+    /// The GPUs of this process. By default all of the host.
+    pub(crate) local_device_ids: Option<Vec<u32>>,
     pub(crate) exchange: Arc<dyn Exchange>,
 }
 
@@ -143,9 +145,8 @@ pub(super) fn create_client(
             let joined = joined.clone();
             // The plugin may wait for other processes while this process reads its index.
             drop(membership);
-            let options =
-                [options, platform.map(|platform| joined.options(platform)).unwrap_or_default()]
-                    .concat();
+            let own = platform.map(|platform| joined.options(platform)).unwrap_or_default();
+            let options = with_missing(options, own);
             let store = Arc::new(Store(joined.exchange));
             let client = Client::with_store(plugin, &options, store).map_err(failed)?;
             let index = i64::from(client.process_index());
@@ -177,11 +178,27 @@ impl Joined {
         match platform {
             Platform::Cpu => vec![NamedValue::new("process_id", index)],
             Platform::Cuda => {
-                vec![NamedValue::new("node_id", index), NamedValue::new("num_nodes", count)]
+                let own = [NamedValue::new("node_id", index), NamedValue::new("num_nodes", count)];
+                let devices = self.local_device_ids.as_ref().map(|ids| {
+                    let ids = ids.iter().copied().map(i64::from).collect();
+                    NamedValue::new("visible_devices", PjrtValue::Int64List(ids))
+                });
+                own.into_iter().chain(devices).collect()
             }
             Platform::Tpu => Vec::new(),
         }
     }
+}
+
+/// Adds options whose names are missing.
+#[cfg(feature = "distributed")]
+fn with_missing(mut options: Vec<NamedValue>, more: Vec<NamedValue>) -> Vec<NamedValue> {
+    for option in more {
+        if options.iter().all(|known| known.name != option.name) {
+            options.push(option);
+        }
+    }
+    options
 }
 
 /// Adapter of [`Exchange`] to PJRT's key-value store.
@@ -271,10 +288,19 @@ mod tests {
 
     #[test]
     fn options_depend_on_the_platform() {
-        let joined = Joined { index: 2, count: 5, exchange: Arc::new(OneKey) };
+        let local_device_ids = Some(vec![3]);
+        let joined = Joined { index: 2, count: 5, local_device_ids, exchange: Arc::new(OneKey) };
         assert_eq!(joined.options(Platform::Cpu), [NamedValue::new("process_id", 2)]);
-        let cuda = [NamedValue::new("node_id", 2), NamedValue::new("num_nodes", 5)];
+        let devices =
+            |ids: &[i64]| NamedValue::new("visible_devices", PjrtValue::Int64List(ids.to_vec()));
+        let nodes = [NamedValue::new("node_id", 2), NamedValue::new("num_nodes", 5)];
+        let cuda = [&nodes[..], &[devices(&[3])]].concat();
         assert_eq!(joined.options(Platform::Cuda), cuda);
+        let all = Joined { local_device_ids: None, ..joined.clone() };
+        assert_eq!(all.options(Platform::Cuda), nodes);
+        // Devices that the program or the environment has chosen stay.
+        let chosen = with_missing(vec![devices(&[0, 1])], cuda);
+        assert_eq!(chosen, [&[devices(&[0, 1])], &nodes[..]].concat());
         assert!(joined.options(Platform::Tpu).is_empty());
     }
 }

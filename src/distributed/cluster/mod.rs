@@ -3,6 +3,7 @@
 
 mod cloud_tpu;
 mod http;
+mod local_rank;
 mod metadata;
 #[cfg(test)]
 mod metadata_tests;
@@ -23,6 +24,8 @@ pub(super) struct DetectedCluster {
     pub(super) coordinator: Option<String>,
     pub(super) count: Option<usize>,
     pub(super) index: Option<usize>,
+    /// The devices of this process, if several processes share the host. By default all.
+    pub(super) local_device_ids: Option<Vec<u32>>,
     /// Identifies this run of the program.
     pub(super) run: String,
     /// The settings to add if the environment is incomplete.
@@ -95,6 +98,12 @@ fn override_with_own(found: &mut DetectedCluster, variables: &Variables) -> Resu
     if variables.contains_key("OXIDAX_PROCESS_ID") {
         found.index = Some(number(variables, "OXIDAX_PROCESS_ID")?);
     }
+    if let Some(text) = variables.get("OXIDAX_LOCAL_DEVICE_IDS") {
+        let ids: Result<Vec<u32>, _> = text.split(',').map(|id| id.trim().parse()).collect();
+        let expected = "devices' numbers, separated by commas";
+        let ids = ids.map_err(|_| wrong("OXIDAX_LOCAL_DEVICE_IDS", text, expected))?;
+        found.local_device_ids = Some(ids);
+    }
     Ok(())
 }
 
@@ -117,6 +126,7 @@ fn slurm(variables: &Variables) -> Result<Option<DetectedCluster>, Error> {
         coordinator: Some(format!("{node}:{port}")),
         count: Some(number(variables, "SLURM_NTASKS")?),
         index: Some(number(variables, "SLURM_PROCID")?),
+        local_device_ids: local_rank::slurm(variables)?,
         run: format!("slurm job {job} step {step}"),
         hint: "",
     }))
@@ -143,6 +153,7 @@ fn kubernetes(variables: &Variables, hosts: &str) -> Result<Option<DetectedClust
         coordinator: service.map(|service| format!("{job}-0.{service}:{KUBERNETES_PORT}")),
         count: None,
         index: Some(index),
+        local_device_ids: None,
         run: String::new(),
         hint: "a pod does not know the number of pods: set OXIDAX_PROCESSES to the job's \
                `completions`; the coordinator's address needs a headless service, named in the \

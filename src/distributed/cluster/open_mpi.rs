@@ -24,6 +24,7 @@ pub(super) fn from_variables(variables: &Variables) -> Result<Option<DetectedClu
         cluster: "Open MPI",
         count: Some(count),
         index: Some(index),
+        local_device_ids: super::local_rank::open_mpi(variables)?,
         hint: "this version of Open MPI does not tell its processes where rank 0 runs: set \
                OXIDAX_COORDINATOR to `host:port` of that host",
         ..DetectedCluster::default()
