@@ -12,6 +12,8 @@ mod npz;
 #[cfg(feature = "parquet")]
 mod parquet;
 #[cfg(feature = "parquet")]
+mod parquet_codecs;
+#[cfg(feature = "parquet")]
 mod parquet_value;
 mod rows;
 mod safetensors;

@@ -1,5 +1,6 @@
 //! Apache Parquet files.
 
+use super::parquet_codecs::AllCodecs;
 use super::parquet_value::ParquetRow;
 use super::sequential::{Fault, Format, Opened, records};
 use crate::core::Error;
@@ -47,10 +48,9 @@ pub struct RowGroupShard {
 /// [`parquet_with`] selects columns. Nested groups, lists and maps become structs, vectors and
 /// maps. Dates are days and timestamps are milli- or microseconds, as integers; decimals are text.
 ///
-/// Pages may be compressed with Snappy, gzip or LZ4. Zstandard and Brotli are not supported yet,
-/// because their libraries are not in Rust. A row group is read as it is needed, a page per column
-/// at a time. A position is a row: resuming skips whole row groups, and decodes the rows before it
-/// in its own row group.
+/// Pages may be compressed with Snappy, gzip, LZ4, Zstandard or Brotli. A row group is read as it is
+/// needed, a page per column at a time. A position is a row: resuming skips whole row groups, and
+/// decodes the rows before it in its own row group.
 ///
 /// # Errors
 /// [`Error::Io`], as an item of the stream, naming the file and the row. After it the stream ends,
@@ -145,7 +145,7 @@ impl<T> ParquetFormat<T> {
     fn rows(&self, handle: &Arc<Handle>, row: u64) -> Result<Rows, ParquetError> {
         let shard = self.options.row_groups.unwrap_or(RowGroupShard { index: 0, count: 1 });
         let selected = move |group: usize| group % shard.count == shard.index;
-        let chunks = || ParquetChunks { handle: handle.clone() };
+        let chunks = || ParquetChunks { handle: handle.clone(), limits_pages: true };
         let reader = SerializedFileReader::new(chunks())?;
         let metadata = reader.metadata();
         let (mut start, mut first) = (0u64, metadata.num_row_groups());
@@ -163,6 +163,7 @@ impl<T> ParquetFormat<T> {
             .with_predicate(Box::new(move |_, group| group >= first && selected(group)))
             .build();
         let reader = SerializedFileReader::new_with_options(chunks(), options)?;
+        let reader = AllCodecs::new(reader, chunks());
         let rows = RowIter::from_file_into(Box::new(reader)).project(projection)?;
         Ok(Rows { rows, start })
     }
@@ -242,8 +243,17 @@ fn guarded<U>(
 }
 
 /// The bytes of a file, as the reader requests them.
-struct ParquetChunks {
+pub(super) struct ParquetChunks {
     handle: Arc<Handle>,
+    /// True if the reader allocates the size in a page's header.
+    limits_pages: bool,
+}
+
+impl ParquetChunks {
+    /// Returns the bytes for a reader that does not decompress.
+    pub(super) fn without_page_limit(self) -> ParquetChunks {
+        ParquetChunks { limits_pages: false, ..self }
+    }
 }
 
 impl Length for ParquetChunks {
@@ -256,7 +266,9 @@ impl ChunkReader for ParquetChunks {
     type T = BufReader<FromOffset>;
 
     fn get_read(&self, start: u64) -> Result<BufReader<FromOffset>, ParquetError> {
-        check_page(&self.handle, start)?;
+        if self.limits_pages {
+            check_page(&self.handle, start)?;
+        }
         let bytes = FromOffset { handle: self.handle.clone(), offset: start };
         Ok(BufReader::with_capacity(8 << 10, bytes))
     }
@@ -302,7 +314,7 @@ fn check_page(handle: &Handle, start: u64) -> Result<(), ParquetError> {
     }
 }
 
-struct FromOffset {
+pub(super) struct FromOffset {
     handle: Arc<Handle>,
     offset: u64,
 }

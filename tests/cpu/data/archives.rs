@@ -38,6 +38,35 @@ fn parquet_rows_are_structs() {
     }
 }
 
+/// Written by `python-compat/parquet_files.py`.
+#[test]
+fn zstandard_and_brotli_pages_of_pyarrow_are_read() {
+    type Row = (i64, Option<String>, bool, Vec<i64>, f64);
+    let expected: Vec<Row> = (0..500)
+        .map(|n| {
+            let text = (n % 3 != 0).then(|| format!("row {}", n % 50));
+            (n, text, n % 2 == 1, vec![n; n as usize % 4], 0.0)
+        })
+        .collect();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cpu/data/files");
+    for name in ["zstd_v1", "zstd_v2", "brotli_v1", "brotli_v2"] {
+        let path = format!("{folder}/{name}.parquet");
+        let mut rows = data::parquet::<Row>(&path);
+        let first: Vec<Row> = rows.by_ref().take(321).collect::<Result<_, _>>().unwrap();
+        let position = rows.position();
+        let rest = data::parquet::<Row>(&path).resume(&position).unwrap();
+        let rest: Vec<Row> = rest.collect::<Result<_, _>>().unwrap();
+        assert_eq!([first, rest].concat(), expected, "{name}");
+        let columns = Some(vec!["text".to_owned()]);
+        let row_groups = Some(RowGroupShard { index: 1, count: 2 });
+        let rows =
+            data::parquet_with::<(Option<String>,)>(&path, ParquetOptions { columns, row_groups });
+        let texts: Vec<_> = rows.map(|row| Ok(row.0)).collect::<Result<_, _>>().unwrap();
+        let expected = expected[300..].iter().map(|row| row.1.clone());
+        assert_eq!(texts, expected.collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn parquet_columns_and_row_groups_are_selected() {
     let columns = Some(vec!["text".to_owned(), "number".to_owned()]);

@@ -55,7 +55,11 @@ fn fuzz_on_disk(
 
 /// Reads damaged copies of the intact files, and counts the errors.
 #[track_caller]
-fn fuzz_bytes(files: u64, good: &[Vec<u8>], read: impl Fn(&[u8]) -> Result<(), oxidax::Error>) {
+pub(crate) fn fuzz_bytes(
+    files: u64,
+    good: &[Vec<u8>],
+    read: impl Fn(&[u8]) -> Result<(), oxidax::Error>,
+) {
     let each = files.div_ceil(good.len() as u64);
     let (before, place) = (most_used(), std::panic::Location::caller());
     let mut noticed = 0;
@@ -118,6 +122,19 @@ fn examples_in_sound_records(files: u64) {
         example.array("label", oxidax::DType::I32, [2])?;
         example.array("weights", oxidax::DType::F32, [3]).map(drop)
     });
+}
+
+/// The files that TensorBoard reads: records of protocol buffers.
+fn event_files(files: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut metrics = oxidax::train::Metrics::new().tensorboard(folder.path()).unwrap();
+    for step in 0..4 {
+        metrics.scalar(step, "train/loss", 0.5).unwrap();
+    }
+    metrics.finish().unwrap();
+    let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap();
+    let good = std::fs::read(file.path()).unwrap();
+    fuzz(files, &[good], |file| drained(data::tfrecord(file)));
 }
 
 fn csv_files(files: u64) {
@@ -244,6 +261,11 @@ fn parquet_files(files: u64) {
     fuzz(files, &good, |file| {
         drained(data::parquet::<(i64, Option<String>, Vec<i64>, Vec<u8>)>(file).take(1000))
     });
+    let good = ["zstd_v1", "zstd_v2", "brotli_v1", "brotli_v2"];
+    let good = good.map(|name| fixture(&format!("{name}.parquet")));
+    fuzz(files, &good, |file| {
+        drained(data::parquet::<(i64, Option<String>, bool, Vec<i64>, f64)>(file).take(1000))
+    });
 }
 
 /// Reads damaged files of every format.
@@ -257,6 +279,7 @@ fn all_formats(files: u64) {
     }));
     tfrecord_files(files);
     examples_in_sound_records(files);
+    event_files(files);
     csv_files(files);
     jsonl_files(files);
     npy_files(files);
