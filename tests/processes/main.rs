@@ -7,6 +7,7 @@ mod alone;
 mod caching;
 mod damaged_checkpoints;
 mod damaged_data;
+mod damaged_programs;
 #[cfg(feature = "distributed")]
 mod distributed;
 mod eager;
