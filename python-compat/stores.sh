@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the servers that the tests of object stores need: moto (S3) and fake-gcs-server (Google
-# Cloud Storage). Creates `.venv-stores` if it is missing or was made from another
+# Installs what the tests of object stores need: moto (S3), fake-gcs-server (Google Cloud Storage)
+# and TensorBoard's reader. Creates `.venv-stores` if it is missing or was made from another
 # requirements-stores.txt. Requires CPython 3.11 on Linux x86-64: the interpreter in the variable
 # PYTHON, else `python3.11` or `python3`.
 set -eu

@@ -1,7 +1,7 @@
 //! The step at which all processes save before one of them is stopped.
 //!
 //! A process that receives `SIGTERM` stores a notice for all. A thread of each process waits for
-//! it, holds back further steps of its own process, and stores the last step of this process. The
+//! it, holds back further steps of this process, and stores the last step of this process. The
 //! next step of the process that is furthest ahead is the one at which all processes save: no
 //! process has passed it.
 

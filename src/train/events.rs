@@ -30,7 +30,12 @@ messages! {
 
     pub(super) struct SummaryValue {
         pub(super) tag: String = 1,
-        pub(super) simple_value: f32 = 2,
+        ; pub(super) value: Option<ScalarValue>
+    }
+
+    /// A choice, so that a 0 is written too.
+    pub(super) oneof enum ScalarValue {
+        Simple(f32) = 2,
     }
 
     pub(super) struct SessionLog {
@@ -138,7 +143,7 @@ impl Sink for Events {
     fn row(&mut self, row: &Row) -> Result<(), Error> {
         let value = |(name, value): &(std::sync::Arc<str>, f64)| SummaryValue {
             tag: name.to_string(),
-            simple_value: *value as f32,
+            value: Some(ScalarValue::Simple(*value as f32)),
         };
         let summary = Summary { value: row.values.iter().map(value).collect() };
         self.write(row.time, row.step, What::Summary(summary))

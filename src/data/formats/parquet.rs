@@ -48,9 +48,9 @@ pub struct RowGroupShard {
 /// [`parquet_with`] selects columns. Nested groups, lists and maps become structs, vectors and
 /// maps. Dates are days and timestamps are milli- or microseconds, as integers; decimals are text.
 ///
-/// Pages may be compressed with Snappy, gzip, LZ4, Zstandard or Brotli. A row group is read as it is
-/// needed, a page per column at a time. A position is a row: resuming skips whole row groups, and
-/// decodes the rows before it in its own row group.
+/// Pages may be compressed with Snappy, gzip, LZ4, Zstandard or Brotli. A row group is read as it
+/// is needed, a page per column at a time. A position is a row: resuming skips whole row groups,
+/// and decodes the rows before it in its own row group.
 ///
 /// # Errors
 /// [`Error::Io`], as an item of the stream, naming the file and the row. After it the stream ends,

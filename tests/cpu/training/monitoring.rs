@@ -198,8 +198,9 @@ struct Summary {
 struct Value {
     #[prost(string, tag = "1")]
     tag: String,
-    #[prost(float, tag = "2")]
-    simple_value: f32,
+    /// A choice of several kinds: without it, TensorBoard shows nothing.
+    #[prost(float, optional, tag = "2")]
+    simple_value: Option<f32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -214,6 +215,7 @@ fn event_files_are_readable_by_tensorboard() -> Result<(), Error> {
     let mut metrics = Metrics::new().from_step(7).tensorboard(folder.path())?;
     metrics.scalar(7, "train/loss", 0.25)?;
     metrics.scalar(7, "rate", 1e-3)?;
+    metrics.scalar(7, "zero", 0.0)?;
     metrics.scalar(1 << 40, "train/loss", f64::NAN)?;
     metrics.finish()?;
     let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().path()).collect();
@@ -224,12 +226,14 @@ fn event_files_are_readable_by_tensorboard() -> Result<(), Error> {
         records.map(|record| Ok(Event::decode(&record[..]).unwrap())).collect::<Result<_, _>>()?;
     assert_eq!(events[0].file_version.as_deref(), Some("brain.Event:2"));
     assert_eq!(events[1].session_log, Some(SessionLog { status: 1 }));
-    let value = |tag: &str, simple_value| Value { tag: tag.into(), simple_value };
+    let value = |tag: &str, value| Value { tag: tag.into(), simple_value: Some(value) };
     assert_eq!(
         events[2].summary,
-        Some(Summary { value: vec![value("train/loss", 0.25), value("rate", 1e-3)] })
+        Some(Summary {
+            value: vec![value("train/loss", 0.25), value("rate", 1e-3), value("zero", 0.0)]
+        })
     );
-    assert!(events[3].summary.as_ref().unwrap().value[0].simple_value.is_nan());
+    assert!(events[3].summary.as_ref().unwrap().value[0].simple_value.unwrap().is_nan());
     let steps: Vec<i64> = events.iter().map(|event| event.step).collect();
     assert_eq!(steps, [0, 7, 7, 1 << 40]);
     assert!(events.iter().all(|event| event.wall_time > 1e9));

@@ -12,6 +12,7 @@ mod writers;
 use oxidax::data::{self, InterleaveOptions, Source as _, Stream, TfRecordWriter, TfRecords};
 use oxidax::train::Metrics;
 use oxidax::{Error, data::Position};
+use oxidax_storage::Storage;
 use std::process::Command;
 
 /// Folder of the child process.
@@ -138,5 +139,24 @@ fn many_events(place: &str) -> Result<(), Error> {
     let events = files.iter().map(|file| data::tfrecord(file).count());
     // Each file begins with its version.
     assert_eq!(events.sum::<usize>(), EVENTS + files.len(), "{place}");
+    // TensorBoard reads folders and S3 by itself, and copies of other stores.
+    let (own, copy) = (format!("{place}/many"), tempfile::tempdir().unwrap());
+    let store = Storage::from_env().at(&own).unwrap();
+    for object in store.list().unwrap() {
+        let bytes = store.join(&object.name).read().unwrap();
+        std::fs::write(copy.path().join(&object.name), bytes).unwrap();
+    }
+    let copy = copy.path().to_str().unwrap();
+    let is_read_by_address = place.starts_with("s3://");
+    for folder in [Some(copy), is_read_by_address.then_some(&own)].into_iter().flatten() {
+        let output = Command::new(start::program("python"))
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python-compat/event_objects.py"))
+            .args([folder, &EVENTS.to_string()])
+            .env("S3_ENDPOINT", std::env::var("AWS_ENDPOINT_URL").unwrap())
+            .env("AWS_DEFAULT_REGION", "us-east-1")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
     Ok(())
 }

@@ -96,8 +96,8 @@ impl BertConfig {
         }
     }
 
-    /// Reads `config.json` in a folder or at an address, the optional `1_Pooling/config.json`, and the names of the
-    /// weights, which tell if there is a pooler.
+    /// Reads `config.json` in a folder or at an address, the optional `1_Pooling/config.json`, and
+    /// the names of the weights, which tell if there is a pooler.
     ///
     /// # Errors
     /// `Io` if a file cannot be read. `Checkpoint` if the configuration lacks a size, or has a

@@ -47,7 +47,8 @@ pub struct EncodedSentence {
 }
 
 impl BertTokenizer {
-    /// Loads `tokenizer.json` in a folder or at an address, for a model with the given number of positions.
+    /// Loads `tokenizer.json` in a folder or at an address, for a model with the given number of
+    /// positions.
     ///
     /// Sentences are truncated to `max_tokens`, with start and end token. `None` takes the length
     /// in `sentence_bert_config.json`, or in the tokenizer's file, or the number of positions.

@@ -34,8 +34,8 @@ enum Vocabulary {
 }
 
 impl Gpt2Tokenizer {
-    /// Loads from a folder or an address: `tokenizer.json`, or `vocab.json` with `merges.txt`, or a file written by
-    /// [`save`](Self::save). The first three files need the feature `tokenizers`.
+    /// Loads from a folder or an address: `tokenizer.json`, or `vocab.json` with `merges.txt`, or a
+    /// file written by [`save`](Self::save). The first three files need the feature `tokenizers`.
     ///
     /// # Errors
     /// `Io` if a file cannot be read. `Checkpoint` if the folder has none of the files, a file has

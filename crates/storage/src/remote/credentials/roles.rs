@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use object_store::aws::{AwsAuthorizer, AwsCredential};
 use std::fmt;
 
-/// Who assumes a role.
+/// The identity that assumes a role.
 pub(super) enum Caller {
     /// The owner of keys.
     Keys(AwsProvider),
