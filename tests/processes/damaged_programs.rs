@@ -23,7 +23,7 @@ mod on_cpu {
     fn program() -> Vec<u8> {
         let table = Array::from_slice(&[1f32, 2.0, 3.0], [3]).unwrap();
         let function = jit(move |x: Array| (&x * &table, x.sum()));
-        function.lower(&ones([3])).unwrap().compile().unwrap().serialize().unwrap()
+        function.lower(ones([3])).unwrap().compile().unwrap().serialize().unwrap()
     }
 
     fn load(bytes: &[u8]) -> Result<(), Error> {
