@@ -1,6 +1,8 @@
 //! Configuration of the processes: explicit settings, the environment, and defaults.
 
-use super::cluster::{Machine, Variables, detect, detect_by_metadata};
+use super::cluster::{
+    KUBERNETES, Machine, Variables, count_of_kubernetes, detect, detect_by_metadata,
+};
 use super::rendezvous::Failure;
 use crate::core::Error;
 use std::fmt;
@@ -12,7 +14,8 @@ use std::time::Duration;
 /// Settings that are missing are read from the environment: from `OXIDAX_COORDINATOR`,
 /// `OXIDAX_PROCESSES` and `OXIDAX_PROCESS_ID`, otherwise from the variables of Cloud TPU, Open MPI,
 /// SLURM or Kubernetes, otherwise from the metadata server of a Cloud TPU VM (all listed in
-/// `docs/several-hosts.md`). The server is asked only if the host has TPU chips or
+/// `docs/several-hosts.md`). With the feature `kubernetes`, the number of pods comes from the
+/// Kubernetes API. The metadata server is asked only if the host has TPU chips or
 /// `GCE_METADATA_HOST` is set, and has 20 seconds.
 ///
 /// ```
@@ -188,6 +191,13 @@ impl ClusterConfig {
         if found.cluster.is_empty() && lacks_settings {
             found = detect_by_metadata(variables, machine)?.unwrap_or(found);
         }
+        let mut problem = String::new();
+        if found.cluster == KUBERNETES && self.num_processes.is_none() && found.count.is_none() {
+            match count_of_kubernetes(variables) {
+                Ok(count) => found.count = Some(count),
+                Err(reason) => problem = format!("; the Kubernetes API: {reason}"),
+            }
+        }
         let coordinator = self.coordinator_address.or(found.coordinator);
         let count = self.num_processes.or(found.count);
         let index = self.process_id.or(found.index);
@@ -209,7 +219,7 @@ impl ClusterConfig {
                 }
                 hint => hint,
             };
-            let message = format!("{} must be set; {place}", missing.join(" and "));
+            let message = format!("{} must be set; {place}{problem}", missing.join(" and "));
             return Err(setup(message).help(help).error("initialize"));
         };
         if index >= count {
@@ -329,6 +339,7 @@ mod tests {
         .into();
         let said = ClusterConfig::new().resolve(&pod, ALONE).err().unwrap().to_string();
         assert!(said.contains("that of Kubernetes") && said.contains("`subdomain`"), "{said}");
+        assert!(said.contains("; the Kubernetes API: "), "{said}");
     }
 
     #[test]

@@ -98,12 +98,13 @@ impl CompilerVariables {
 /// Returns the environment variables that describe the processes of a program.
 #[cfg(feature = "distributed")]
 pub(crate) fn cluster_variables() -> std::collections::BTreeMap<String, String> {
-    const NAMES: [&str; 31] = [
+    const NAMES: [&str; 32] = [
         "CUDA_VISIBLE_DEVICES",
         "GCE_METADATA_HOST",
         "HOSTNAME",
         "JOB_COMPLETION_INDEX",
         "KUBERNETES_SERVICE_HOST",
+        "KUBERNETES_SERVICE_PORT",
         "MEGASCALE_COORDINATOR_ADDRESS",
         "MEGASCALE_NUM_SLICES",
         "MEGASCALE_SLICE_ID",

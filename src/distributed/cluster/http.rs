@@ -1,7 +1,8 @@
 //! A client for plain HTTP `GET` requests on a local network: one request per connection, with a
 //! deadline and limits.
 //!
-//! The gRPC library speaks HTTP/2 only, and metadata servers speak HTTP/1.1 without TLS.
+//! The gRPC library speaks HTTP/2 only, and metadata servers speak HTTP/1.1 without TLS. The API of
+//! Kubernetes needs TLS, which its module adds.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -39,16 +40,50 @@ pub(super) fn get(
     header: (&str, &str),
     deadline: Instant,
 ) -> Result<Response, String> {
-    let addresses = look_up(&with_port(host), deadline)?;
-    let mut stream = connect(&addresses, deadline)?;
+    exchange(open(&with_port(host), deadline)?, host, path, header, deadline)
+}
+
+/// Opens a connection to a name or address with a port.
+pub(super) fn open(address: &str, deadline: Instant) -> Result<TcpStream, String> {
+    connect(&look_up(address, deadline)?, deadline)
+}
+
+/// A connection over TCP, perhaps encrypted.
+pub(super) trait Connection: Read + Write {
+    /// Returns the socket, whose time-outs are set.
+    fn socket(&self) -> &TcpStream;
+}
+
+impl Connection for TcpStream {
+    fn socket(&self) -> &TcpStream {
+        self
+    }
+}
+
+/// Sends a request over an open connection, and reads the response.
+///
+/// # Errors
+/// As [`get`].
+pub(super) fn exchange(
+    mut stream: impl Connection,
+    host: &str,
+    path: &str,
+    header: (&str, &str),
+    deadline: Instant,
+) -> Result<Response, String> {
     let (name, value) = header;
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\n{name}: {value}\r\nAccept: */*\r\n\
          Connection: close\r\n\r\n"
     );
-    let sent = stream
-        .set_write_timeout(Some(left(deadline)?))
-        .and_then(|()| stream.write_all(request.as_bytes()));
+    let time = Some(left(deadline)?);
+    let socket = stream.socket();
+    let sent = socket
+        .set_write_timeout(time)
+        // An encrypted connection also reads before it sends.
+        .and_then(|()| socket.set_read_timeout(time))
+        .and_then(|()| stream.write_all(request.as_bytes()))
+        .and_then(|()| stream.flush());
     sent.map_err(|error| format!("the request could not be sent: {error}"))?;
     let mut reader = Reader { stream, deadline, buffered: Vec::new(), ended: false };
     let (status, headers) = reader.head()?;
@@ -120,8 +155,8 @@ fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Str
 }
 
 /// Reads a response, and stops at its limits and at the deadline.
-struct Reader {
-    stream: TcpStream,
+struct Reader<S> {
+    stream: S,
     deadline: Instant,
     /// Bytes that were received and not consumed.
     buffered: Vec<u8>,
@@ -129,12 +164,12 @@ struct Reader {
     ended: bool,
 }
 
-impl Reader {
+impl<S: Connection> Reader<S> {
     /// Receives more bytes. Returns false at the end of the stream.
     fn receive(&mut self) -> Result<bool, String> {
         let mut part = [0; 4096];
         loop {
-            let timed = self.stream.set_read_timeout(Some(left(self.deadline)?));
+            let timed = self.stream.socket().set_read_timeout(Some(left(self.deadline)?));
             timed.map_err(|error| error.to_string())?;
             match self.stream.read(&mut part) {
                 Ok(0) => {

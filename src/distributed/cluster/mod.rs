@@ -3,6 +3,8 @@
 
 mod cloud_tpu;
 mod http;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 mod local_rank;
 mod metadata;
 #[cfg(test)]
@@ -31,6 +33,9 @@ pub(super) struct DetectedCluster {
     /// The settings to add if the environment is incomplete.
     pub(super) hint: &'static str,
 }
+
+/// The name of a Kubernetes cluster.
+pub(super) const KUBERNETES: &str = "Kubernetes";
 
 /// The coordinator's port on Kubernetes, equal to JAX's.
 const KUBERNETES_PORT: u16 = 55527;
@@ -149,16 +154,35 @@ fn kubernetes(variables: &Variables, hosts: &str) -> Result<Option<DetectedClust
     let service = variables.get("OXIDAX_SERVICE").map(String::as_str);
     let service = service.or_else(|| domain_of(host, hosts));
     Ok(Some(DetectedCluster {
-        cluster: "Kubernetes",
+        cluster: KUBERNETES,
         coordinator: service.map(|service| format!("{job}-0.{service}:{KUBERNETES_PORT}")),
         count: None,
         index: Some(index),
         local_device_ids: None,
         run: String::new(),
-        hint: "a pod does not know the number of pods: set OXIDAX_PROCESSES to the job's \
-               `completions`; the coordinator's address needs a headless service, named in the \
+        hint: "set OXIDAX_PROCESSES to the job's `completions` if the Kubernetes API cannot be asked; \
+               the coordinator's address needs a headless service, named in the \
                pod's `subdomain` or in OXIDAX_SERVICE",
     }))
+}
+
+/// Asks the Kubernetes API for the number of pods of this pod's job.
+///
+/// # Errors
+/// The reason why there is no answer.
+#[cfg(feature = "kubernetes")]
+pub(super) fn count_of_kubernetes(variables: &Variables) -> Result<usize, String> {
+    const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+    let get = |name: &str| variables.get(name).map_or("", String::as_str);
+    let (host, index) = (get("HOSTNAME"), get("JOB_COMPLETION_INDEX"));
+    let job = host.strip_suffix(&format!("-{index}")).unwrap_or(host);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    kubernetes::parallelism(variables, std::path::Path::new(ACCOUNT), job, deadline)
+}
+
+#[cfg(not(feature = "kubernetes"))]
+pub(super) fn count_of_kubernetes(_: &Variables) -> Result<usize, String> {
+    Err("the feature `kubernetes`, with which it is asked, is not enabled".to_owned())
 }
 
 /// Returns the domain of `host` in a hosts file. Kubernetes writes the line `10.0.0.5
