@@ -149,7 +149,7 @@ impl HigherOrder for Remat {
 ///
 /// Only the arguments are stored; [`remat_with`] stores more.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let block = remat(|x: &Array| tanh(&tanh(x)));
 /// let x = Array::from_slice(&[0.0f32], [])?;

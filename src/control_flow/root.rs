@@ -28,7 +28,7 @@ use std::sync::Arc;
 ///
 /// Throws `Tree` if a function changes a type, and whatever the functions throw.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// // The square root as the root of x² − a, by Newton's method.
 /// let root = |a: &Array| {

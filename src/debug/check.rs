@@ -20,7 +20,7 @@ use crate::primitives::{
 ///
 /// Throws `Op` if `condition` is not boolean or the message does not match the arrays.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let root = jit(|x: Array| {
 ///     debug::check(ge(&x, 0.0), "cannot take the root of {}", [&x]);
@@ -46,7 +46,7 @@ pub fn check<F>(condition: impl ArrayLike, message: &str, fields: impl Fields<F>
 ///
 /// Throws `Op` if `labels` are not integers, or there are no classes.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let loss = jit(|logits: Array, labels: Array| {
 ///     debug::check_labels(&labels, 10);

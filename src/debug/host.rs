@@ -29,7 +29,7 @@ pub struct CallbackOptions {
 /// `f` runs on a thread of the plugin or of the caller and receives host values. Array operations
 /// inside `f` are an error. A panic of `f` becomes the error of the program.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// use std::sync::{Arc, Mutex};
 ///
@@ -89,7 +89,7 @@ where
 ///
 /// The computation fails if `f` returns an error, or results of other types.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::core::HostArray;
 /// use oxidax::prelude::*;
 /// use std::sync::atomic::{AtomicI32, Ordering};
@@ -168,7 +168,7 @@ where
 ///
 /// The computation fails if `f` returns an error, or results of other types.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::core::HostArray;
 /// use oxidax::prelude::*;
 ///
@@ -201,7 +201,7 @@ pub struct PureCallbackOptions {
 
 /// As [`pure_callback`], with options.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::core::HostArray;
 /// use oxidax::debug::{PureCallbackOptions, VmapMethod};
 /// use oxidax::prelude::*;

@@ -11,7 +11,7 @@ use crate::core::nan_check::{NanCheck, with_nan_check};
 /// `Jit::call`. NaN that a program masks before its results is not detected. Donation is disabled
 /// and everything is slower.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let f = jit(|x: Array| grad(|x: &Array| sqrt(x))(&x) * 0.0);
 /// let error = debug::nan_check(|| f.call(&zeros([]))).unwrap_err();

@@ -17,7 +17,6 @@
 //! let (w, x) = (Aval::new(DType::BF16, [4096, 4096]), Aval::new(DType::BF16, [1024, 4096]));
 //! let report = doctor::examine(&step.lower(w, x)?, &Topology::named("v5e:1x1")?)?;
 //! println!("{report}");
-//! assert!(report.fits);
 //! # Ok::<(), oxidax::Error>(())
 //! ```
 

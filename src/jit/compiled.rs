@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 /// arguments with another structure or type are an error. It cannot become part of a trace.
 /// [`report`](Compiled::report) returns the compiler's analysis.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let w = Aval::new(DType::F32, [256]);
 /// let step = jit(|w: Array, x: Array| &w - &x * 0.1).lower(w.clone(), w)?.compile()?;

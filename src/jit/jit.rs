@@ -80,7 +80,7 @@ pub struct Jit<'f, A: Args, O> {
 ///
 /// Inside another trace a call becomes part of that program; use [`Jit::apply`] there.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let step = jit(|w: Array, x: Array| &w - &(&x * 0.1));
 /// let x = ones([3]);
@@ -151,7 +151,7 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
     /// when it is called again. [`JitStats::evictions`] counts them. A smaller number bounds the
     /// memory of programs whose arguments have many shapes; padding these to a few sizes is faster.
     ///
-    /// ```no_run
+    /// ```
     /// use oxidax::prelude::*;
     /// let sum = jit(|x: Array| x.sum()).cache_size(2);
     /// for n in [1, 2, 1, 3, 1] {
@@ -175,7 +175,8 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
     /// counts them, and the first is logged. Without this option arguments stay where they are, and
     /// uncommitted ones are copied to all devices of the mesh that the others are on.
     ///
-    /// ```no_run
+    /// ```
+    /// # oxidax::parallel::set_cpu_devices(8)?;
     /// use oxidax::prelude::*;
     /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
     /// let (replicated, rows) = (mesh.replicated(), mesh.sharding(p!["data"])?);

@@ -59,11 +59,12 @@ impl<A, O> Clone for PMapped<'_, A, O> {
 /// like `jit`. New programs should use `jit` with shardings, or `shard_map`: these support several
 /// mesh axes and any number of examples.
 ///
-/// ```no_run
+/// ```
+/// # oxidax::parallel::set_cpu_devices(8)?;
 /// use oxidax::prelude::*;
 /// let centred = pmap(|x: Array| &x - pmean(&x, "i")).axis_name("i");
-/// let y = centred.call(&Array::from_slice(&[1.0f32, 2.0, 6.0], [3])?)?;
-/// assert_eq!(y.to_vec::<f32>()?, [-2.0, -1.0, 3.0]);
+/// let y = centred.call(&Array::from_slice(&[1.0f32, 2.0, 3.0, 6.0], [4])?)?;
+/// assert_eq!(y.to_vec::<f32>()?, [-2.0, -1.0, 0.0, 3.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

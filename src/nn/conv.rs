@@ -86,7 +86,7 @@ impl Conv {
     ///
     /// Throws `Op` (shape) if its size does not fit the kernel.
     ///
-    /// ```no_run
+    /// ```
     /// use oxidax::prelude::*;
     /// let kernel = ones([3, 3, 1, 2]) / 9.0;
     /// let blur = nn::Conv::with_weight(kernel).with_bias(array![0.0, 1.0]);

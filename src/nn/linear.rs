@@ -59,7 +59,7 @@ impl Linear {
     ///
     /// Throws `Op` (shape) if its size does not fit the weight.
     ///
-    /// ```no_run
+    /// ```
     /// use oxidax::prelude::*;
     /// let (w, b) = (array![[1.0, 2.0], [3.0, 4.0]], array![0.5, -0.5]);
     /// let layer = nn::Linear::with_weight(w).with_bias(b);

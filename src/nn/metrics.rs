@@ -15,7 +15,7 @@ use crate::tree::Tree;
 ///
 /// Throws `Op` if the shapes do not match or the labels are not integers.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let logits = Array::from_slice(&[0.1f32, 0.5, 0.4], [1, 3])?;
 /// let labels = Array::from_slice(&[2i32], [1])?;
@@ -52,7 +52,7 @@ pub fn top_k_accuracy(logits: &Array, labels: &Array, k: usize) -> Array {
 /// Pairs with a class of `n` or above are not counted. Throws `Op` unless `predictions` and
 /// `labels` are integers of the same shape.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let predictions = Array::from_slice(&[0i32, 1, 1], [3])?;
 /// let labels = Array::from_slice(&[0i32, 0, 1], [3])?;
@@ -81,7 +81,7 @@ pub fn confusion_matrix(predictions: &Array, labels: &Array, n_classes: usize) -
 
 /// A running mean over batches. It is a tree, so a compiled step can take and return it.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let mut loss = nn::Average::new();
 /// for batch in [[1.0f32, 2.0], [3.0, 6.0]] {

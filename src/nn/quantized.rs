@@ -18,7 +18,7 @@ const LARGEST: f64 = 127.0;
 ///
 /// Throws `Op` (dtype) if `x` is not a real float.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[127.0f32, -63.5, 0.0], [3])?;
 /// let (q, scale) = nn::quantize(&x, 0);

@@ -104,7 +104,7 @@ impl Axes {
 ///
 /// Masked elements affect neither the result nor its gradient, whatever their values.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, f32::NAN, 4.0], [3])?;
 /// let finite = isfinite(&x);

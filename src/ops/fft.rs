@@ -131,7 +131,7 @@ fn transform(name: &str, x: &Array, kind: FftType, options: FftOptions) -> Array
 ///
 /// Throws `Op` for an empty axis, an axis out of range, or a 16-bit dtype.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0], [4])?;
 /// assert_eq!(real(&fft::fft(&x)).to_vec::<f32>()?, [10.0, -2.0, -2.0, -2.0]);
@@ -361,7 +361,7 @@ pub fn irfft2(x: &Array) -> Array {
 ///
 /// Throws `Op` (shape) for more than one length.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// assert_eq!(fft::fftfreq(4, 0.5).to_vec::<f32>()?, [0.0, 0.5, -1.0, -0.5]);
 /// # Ok::<(), oxidax::Error>(())

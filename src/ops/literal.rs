@@ -87,7 +87,7 @@ floats!(
 /// vectors throw `Op` (value). Throws `Plugin` and `Runtime` as
 /// [`Array::from_slice`](crate::Array::from_slice) returns them.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// assert_eq!(array![1.0, 2.0].aval().to_string(), "f32[2]");
 /// assert_eq!(array![[1, 2], [3, 4]].aval().to_string(), "i32[2,2]");

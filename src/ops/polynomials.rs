@@ -64,7 +64,7 @@ pub fn polyval(p: &Array, x: impl ArrayLike) -> Array {
 /// Differentiable where all roots differ. Throws `Op` (shape) unless `p` is a vector of at least
 /// one coefficient.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let p = Array::from_slice(&[0.0f32, 1.0, 2.0], [3])?;
 /// let roots = real(&roots(&p)).to_vec::<f32>()?;

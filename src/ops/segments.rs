@@ -35,7 +35,7 @@ pub fn segment_sum(data: &Array, segment_ids: &Array, num_segments: usize) -> Ar
 /// Returns the product of the rows of each segment, and 1 for a segment without rows. See
 /// [`segment_sum`] for operands and errors.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let y = segment_prod(&array![2.0, 3.0, 5.0], &array![0, 0, 2], 3);
 /// assert_eq!(y.to_vec::<f32>()?, [6.0, 1.0, 5.0]);
@@ -50,7 +50,7 @@ pub fn segment_prod(data: &Array, segment_ids: &Array, num_segments: usize) -> A
 /// Returns the largest element of each segment, and for a segment without rows the lowest value of
 /// the dtype, which is `-∞` for floats. See [`segment_sum`] for operands and errors.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let y = segment_max(&array![2.0, 3.0, 5.0], &array![0, 0, 1], 2);
 /// assert_eq!(y.to_vec::<f32>()?, [3.0, 5.0]);
@@ -65,7 +65,7 @@ pub fn segment_max(data: &Array, segment_ids: &Array, num_segments: usize) -> Ar
 /// Returns the smallest element of each segment, and for a segment without rows the highest value
 /// of the dtype, which is `∞` for floats. See [`segment_sum`] for operands and errors.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let y = segment_min(&array![2.0, 3.0, 5.0], &array![0, 0, 1], 2);
 /// assert_eq!(y.to_vec::<f32>()?, [2.0, 5.0]);

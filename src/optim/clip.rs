@@ -20,7 +20,7 @@ pub fn clip(max_delta: f64) -> Optimizer {
 /// Returns the Euclidean norm of all leaves together, in `f32` at least, as
 /// [`tree::norm`](crate::tree::norm).
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let gradients = (scalar(3.0), scalar(4.0));
 /// assert_eq!(optim::global_norm(&gradients).item::<f32>()?, 5.0);

@@ -43,7 +43,7 @@ impl Default for LineSearchOptions {
 /// `slope` is the inner product of the gradient at `x` and the direction, which is negative. Values
 /// of `f` that are not finite count as too large.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::optim::LineSearchOptions;
 /// use oxidax::prelude::*;
 /// let f = |x: &Array| x.square().sum();
@@ -130,7 +130,7 @@ pub struct Minimum<T: Tree> {
 /// Throws `Tree` if a leaf has another dtype, `Op` if the output of `f` is not a real scalar, and
 /// whatever `f` throws.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// // Rosenbrock's function.
 /// let f = |(x, y): &(Array, Array)| (1.0 - x).square() + (y - x.square()).square() * 100.0;

@@ -55,7 +55,8 @@ put_target_from!(NamedSharding, &NamedSharding, TreeSharding, &TreeSharding);
 /// if the device is not one of this process; [`Error::Op`] (shape), naming the leaf, if a sharding
 /// does not divide it; `Runtime` if the device is out of memory.
 ///
-/// ```no_run
+/// ```
+/// # oxidax::parallel::set_cpu_devices(8)?;
 /// use oxidax::prelude::*;
 /// let x = device_put(&ones([8, 2]), &devices()?[3])?;
 /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
@@ -103,7 +104,8 @@ pub fn device_put<T: Tree>(tree: &T, target: impl Into<PutTarget>) -> Result<T, 
 /// # Errors
 /// As [`device_put`].
 ///
-/// ```no_run
+/// ```
+/// # oxidax::parallel::set_cpu_devices(8)?;
 /// use oxidax::prelude::*;
 /// let w = device_put_replicated(&ones([3]), &devices()?)?;
 /// assert_eq!(w.shape().dims(), [8, 3]);
@@ -127,7 +129,8 @@ pub fn device_put_replicated<T: Tree>(tree: &T, devices: &[Device]) -> Result<T,
 /// [`Error::Op`] (value) if the number of trees and devices differs, or the trees differ; as
 /// [`device_put`].
 ///
-/// ```no_run
+/// ```
+/// # oxidax::parallel::set_cpu_devices(8)?;
 /// use oxidax::prelude::*;
 /// let batches: Vec<Array> = (0..8).map(|i| full([2], i as f32)).collect();
 /// let x = device_put_sharded(&batches, &devices()?)?;
@@ -261,7 +264,8 @@ pub fn make_array_from_callback(
 /// processes each copies the block of its devices, as in
 /// [`make_array_from_process_local_data`].
 ///
-/// ```no_run
+/// ```
+/// # oxidax::parallel::set_cpu_devices(8)?;
 /// use oxidax::prelude::*;
 /// let rows = Mesh::new(devices()?, [("data", 8)])?.sharding(p!["data"])?;
 /// let x = with_default_sharding(&rows, || Array::from_slice(&[0.5f32; 16], [16]))?;

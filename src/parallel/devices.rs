@@ -129,7 +129,7 @@ pub fn register_plugin(
 /// # Errors
 /// `Plugin` if arrays are not tracked.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::config::{self, ProcessConfig};
 /// use oxidax::parallel::live_arrays;
 /// use oxidax::prelude::*;
@@ -185,7 +185,8 @@ pub fn default_device() -> Result<Device, Error> {
 /// # Errors
 /// `Plugin` if it is not a device of this process.
 ///
-/// ```no_run
+/// ```
+/// # oxidax::parallel::set_cpu_devices(8)?;
 /// use oxidax::prelude::*;
 /// let last = local_devices()?.pop().expect("a process has a device");
 /// let x = with_default_device(&last, || ones([3]))?;
@@ -203,7 +204,7 @@ pub fn with_default_device<R>(device: &Device, f: impl FnOnce() -> R) -> Result<
 /// # Errors
 /// `Plugin` if the CPU client exists with another number, or the number is not from 1 to 1024.
 ///
-/// ```no_run
+/// ```
 /// oxidax::parallel::set_cpu_devices(8)?;
 /// assert_eq!(oxidax::parallel::devices()?.len(), 8);
 /// # Ok::<(), oxidax::Error>(())
@@ -260,7 +261,8 @@ impl Array {
     /// # Errors
     /// `Runtime` if a shard cannot be copied.
     ///
-    /// ```no_run
+    /// ```
+    /// # oxidax::parallel::set_cpu_devices(8)?;
     /// use oxidax::prelude::*;
     /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
     /// let x = device_put(&arange(16), mesh.sharding(p!["data"])?)?;

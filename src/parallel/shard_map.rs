@@ -38,7 +38,8 @@ pub struct ShardMapped<A, F> {
 /// Captured arrays are replicated. Applying it throws errors, like operations do. Inside
 /// [`jit`](crate::jit::jit) it becomes part of the program; a loop should use it so.
 ///
-/// ```no_run
+/// ```
+/// # oxidax::parallel::set_cpu_devices(8)?;
 /// use oxidax::prelude::*;
 /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
 /// // The mean of squares: of one shard on each device, then over all devices.

@@ -26,7 +26,7 @@ pub struct BernoulliOptions {
 ///
 /// Throws `Op` if `p` is not a float or does not broadcast.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let mask = random::bernoulli(random::key(0), [128, 512], 0.9);
 /// assert_eq!(mask.dtype(), DType::Bool);
@@ -92,7 +92,7 @@ pub(super) fn resolution(dtype: DType) -> f64 {
 ///
 /// Throws `Op` (dtype) for other dtypes.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let signs = random::rademacher(random::key(0), [4, 3]);
 /// assert!(signs.to_vec::<i32>()?.iter().all(|sign| sign.abs() == 1));
@@ -127,7 +127,7 @@ pub(super) fn raw_signs(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array 
 ///
 /// Throws `Op` for another dtype, and if `p` does not broadcast.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let trials = random::geometric(random::key(0), [1000], 0.25);
 /// assert!(trials.to_vec::<i32>()?.iter().all(|&n| n >= 1));

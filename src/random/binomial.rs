@@ -161,7 +161,7 @@ fn stirling_tail(k: &Array) -> Array {
 ///
 /// Throws `Op` for other dtypes, and for parameters that do not broadcast.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let p = Array::from_slice(&[0.2f32, 0.3, 0.5], [3])?;
 /// let counts = random::multinomial(random::key(0), .., 100, &p);

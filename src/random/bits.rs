@@ -86,10 +86,10 @@ pub(super) fn split_each<const N: usize>(keys: &[Array; 2]) -> [[Array; 2]; N] {
 ///
 /// Throws `Op` (dtype) for other dtypes.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let bits = random::bits(random::key(0), [2]);
-/// assert_eq!(bits.to_vec::<u32>()?, [1797259609, 2579123966]);
+/// assert_eq!(bits.to_vec::<u32>()?, [4070199207, 4202968722]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

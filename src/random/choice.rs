@@ -39,7 +39,7 @@ impl Default for ChoiceOptions<'_> {
 ///
 /// Throws `Op` if there are no elements to choose from.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let cards = random::choice(random::key(0), [5], 52);
 /// let rows = random::choice(random::key(1), [2], &zeros([10, 3]));
@@ -190,7 +190,7 @@ impl Default for CategoricalOptions {
 ///
 /// Throws `Op` (dtype) for other dtypes and `Op` (shape) for a scalar.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let logits = zeros([4, 10]);
 /// let classes = random::categorical(random::key(0), &logits);
@@ -212,7 +212,7 @@ pub fn categorical(key: Key, logits: &Array) -> Array {
 /// Throws `Op` for another dtype, axis or shape, and for more draws than classes without
 /// replacement.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// use oxidax::random::CategoricalOptions;
 /// let logits = zeros([4, 10]);

@@ -121,7 +121,7 @@ pub fn t(key: Key, shape: impl SampleShape, df: impl ArrayLike) -> Array {
 ///
 /// Throws `Op` for other dtypes, and for an `alpha` of rank 0 or one that does not broadcast.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let mixes = random::dirichlet(random::key(0), [100], &ones([4]));
 /// assert_eq!(mixes.shape().dims(), [100, 4]);
@@ -183,7 +183,7 @@ fn raw_generalized_normal(key: &[Array; 2], shape: &Shape, dtype: DType, p: &Arr
 ///
 /// Throws `Op` for other dtypes, and for a `p` that has axes or promotes to a wider dtype.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let points = random::ball(random::key(0), [1000], 3, 2.0);
 /// assert_eq!(points.shape().dims(), [1000, 3]);

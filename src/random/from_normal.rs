@@ -67,7 +67,7 @@ fn raw_maxwell(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
 /// Throws `Op` for other dtypes, and for parameters that do not broadcast or promote to a wider
 /// dtype.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = random::double_sided_maxwell(random::key(0), [1000], 1.0, 0.5);
 /// assert_eq!(x.shape().dims(), [1000]);

@@ -165,7 +165,7 @@ impl Tree for Key {
 
 /// Returns the key of a seed.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// assert_eq!(random::key(42).data().to_vec::<u32>()?, [0, 42]);
 /// # Ok::<(), oxidax::Error>(())
@@ -248,7 +248,7 @@ impl SplitShape for &Shape {
 /// and `scan` steps through it. [`Key::split`] returns a fixed number of keys:
 /// `let [a, b] = key.split();`.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// for key in random::split(random::key(0), 12) {
 ///     let weight = random::normal(key, [768, 768]);
@@ -285,7 +285,7 @@ fn row_of(data: &Array, index: usize) -> Key {
 /// [`normal`](super::normal()) fit. Leaves of a struct are in the order of its fields, where JAX
 /// sorts the keys of dictionaries.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let params = (ones([2, 3]), zeros(([3], DType::BF16)));
 /// let noise = random::tree_like(random::key(0), &params, random::normal);

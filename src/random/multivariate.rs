@@ -39,7 +39,7 @@ pub struct MultivariateNormalOptions {
 /// Throws `Op` for other dtypes, for shapes that do not fit, and if `mean` or `cov` has a wider
 /// dtype.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let mean = Array::from_slice(&[1.0f32, -1.0], [2])?;
 /// let cov = Array::from_slice(&[2.0f32, 0.5, 0.5, 1.0], [2, 2])?;
@@ -114,7 +114,7 @@ pub struct OrthogonalOptions {
 /// The dtype is `f32` (the default), `f64`, `c64` or `c128`; complex matrices are unitary. Throws
 /// `Op` (dtype) for other dtypes.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let q = random::orthogonal(random::key(0), [5], 3);
 /// assert_eq!(q.shape().dims(), [5, 3, 3]);

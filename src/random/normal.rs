@@ -56,7 +56,7 @@ pub(super) fn raw_any_normal(key: &[Array; 2], shape: &Shape, dtype: DType) -> A
 ///
 /// Throws `Op` (dtype) for other dtypes.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = random::normal(random::key(0), [3]);
 /// assert_eq!(x.to_vec::<f32>()?, [1.6226422, 2.0252647, -0.43359444]);

@@ -28,7 +28,7 @@ pub(super) fn steps_of(largest: f64) -> i32 {
 ///
 /// Throws `Op` for other dtypes, and for a `lam` that does not broadcast.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let calls = random::poisson(random::key(0), [24], 3.5);
 /// assert!(calls.to_vec::<i32>()?.iter().all(|&n| n >= 0));

@@ -22,7 +22,7 @@ use std::ops::Range;
 ///
 /// Throws `Op` for other dtypes, and for ends that are not integers or do not broadcast.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let dice = random::randint(random::key(0), [5], 1..7);
 /// assert!(dice.to_vec::<i32>()?.iter().all(|face| (1..=6).contains(face)));

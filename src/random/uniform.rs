@@ -78,7 +78,7 @@ fn in_range(bits: &Array, dtype: DType, low: &Array, high: &Array) -> Array {
 ///
 /// Throws `Op` for other dtypes, and for bounds that do not broadcast.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = random::uniform(random::key(0), [2, 3], -1.0..1.0);
 /// assert!(x.to_vec::<f32>()?.iter().all(|x| (-1.0..1.0).contains(x)));

@@ -38,7 +38,7 @@ pub(super) fn optimizes() -> bool {
 /// The setting holds on this thread while `f` runs. Programs that were compiled with other settings
 /// are not reused. It has no effect on TPUs.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// use oxidax::jit::disable_most_optimizations;
 /// let y = disable_most_optimizations(|| sin(&ones([3])));

@@ -40,7 +40,8 @@ impl MemoryAnalysis {
 /// [`Compiled::report`](crate::jit::Compiled::report) returns it, for a program compiled for this
 /// process's devices or for a [topology](crate::parallel::Topology). Clones are cheap.
 ///
-/// ```no_run
+/// ```
+/// # oxidax::parallel::set_cpu_devices(8)?;
 /// use oxidax::prelude::*;
 /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
 /// let (replicated, rows) = (mesh.replicated(), mesh.sharding(p!["data"])?);

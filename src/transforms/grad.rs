@@ -20,7 +20,7 @@ use crate::tree::{FnArgs, Function, TransformedFn, Tree, of_first, transformed};
 /// integer or boolean dtype ([`GradOptions`] allows them), `Op` if the output of `f` is not a real
 /// scalar, and whatever `f` throws.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 3.0], [3])?;
 /// let gradient = grad(|x: &Array| (x * x).sum())(&x);
@@ -39,7 +39,7 @@ pub fn grad<'f, A: FnArgs, M: 'f, F: Function<A, M, Output = Array> + 'f>(
 
 /// As [`grad`], with options.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let table = (ones([3]), Array::from_slice(&[2i32, 0], [2])?);
 /// let picked = |(x, at): &(Array, Array)| take(x, at, 0).sum();

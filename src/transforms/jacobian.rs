@@ -39,7 +39,7 @@ fn expect_float(transform: &str, role: &str, x: &Array, loc: Loc) {
 /// The returned function throws `Op` if the first argument is not a real float, and whatever `f`
 /// throws.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0], [2])?;
 /// let jacobian = jacfwd(|x: &Array| x * x)(&x);
@@ -77,7 +77,7 @@ pub fn jacfwd<'f, A: FnArgs<First = Array>, M: 'f, F: Function<A, M> + 'f>(
 /// integer or boolean dtype ([`GradOptions`] allows them), `Op` if the output is not a real float,
 /// and whatever `f` throws.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0], [2])?;
 /// let jacobian = jacrev(|x: &Array| x * x)(&x);
@@ -119,7 +119,7 @@ pub fn jacrev_with<'f, A: FnArgs, M: 'f, F: Function<A, M, Output = Array> + 'f>
 /// Its size grows with the square of the argument's. [`hvp`] computes the product with a vector in
 /// the memory of a gradient.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0], [2])?;
 /// let h = hessian(|x: &Array| (x * x * x).sum())(&x);
@@ -142,7 +142,7 @@ where
 /// Throws `Op` if the output of `f` is not a real scalar, `Tree` if `tangents` does not match
 /// `primals`, and whatever `f` throws.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0], [2])?;
 /// let product = hvp(|x: &Array| (x * x * x).sum(), &x, &ones_like(&x));

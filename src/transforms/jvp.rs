@@ -53,7 +53,7 @@ pub(crate) fn jvp_program(
 ///
 /// Throws `Tree` if `tangents` does not match `primals`, and whatever `f` throws.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[0.0f32], [])?;
 /// let (y, dy) = jvp(|x: &Array| sin(x), &x, &ones_like(&x));

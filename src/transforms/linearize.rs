@@ -212,7 +212,7 @@ impl<P: Tree, O: Tree> Function<(P,), Transformed> for Linearized<P, O> {
 ///
 /// Throws whatever `f` throws.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[0.0f32], [])?;
 /// let (y, derivative) = linearize(|x: &Array| sin(x), &x);

@@ -75,7 +75,7 @@ impl<P: Tree, O: Tree> Function<(O,), Transformed> for Vjp<P, O> {
 ///
 /// Throws whatever `f` throws.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0], [2])?;
 /// let (y, pullback) = vjp(|x: &Array| x * x, &x);
@@ -177,7 +177,7 @@ impl GradCall {
 ///
 /// Throws `Op` if an operation of `f` is not linear in the inputs.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = zeros([2]);
 /// let ct = linear_transpose(|x: &Array| x * 3.0, &x, &ones([2]));

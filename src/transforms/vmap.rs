@@ -36,7 +36,7 @@ struct VMapOptions {
 /// axis 0 of its leaves, and results are stacked along a new axis 0; see [`VMap::in_axes`] and
 /// [`VMap::out_axes`]. Arrays that `f` captures are not mapped.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let xs = Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
 /// let sums = vmap(|x: Array| x.sum()).apply(&xs);
@@ -56,7 +56,7 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
     /// argument with several leaves may have an entry per leaf, `(0, (0, None))`, in the order of
     /// [`tree::leaves`](crate::tree::leaves).
     ///
-    /// ```no_run
+    /// ```
     /// use oxidax::prelude::*;
     /// let (xs, w) = (ones([8, 3]), ones([3]));
     /// let dot = |x: Array, w: Array| (&x * &w).sum();
@@ -87,7 +87,7 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
     /// the bodies of loops, conditionals, derivatives and `jit`s in it. If nested axes have the
     /// same name, it refers to the innermost.
     ///
-    /// ```no_run
+    /// ```
     /// use oxidax::prelude::*;
     /// let xs = Array::from_slice(&[1.0f32, 2.0, 6.0], [3])?;
     /// let centred = vmap(|x: Array| &x - pmean(&x, "batch")).axis_name("batch").apply(&xs);

@@ -69,7 +69,7 @@ pub fn scale<T: Tree>(tree: &T, factor: impl ArrayLike) -> T {
 ///
 /// Throws `Tree` with the first difference if the structures differ.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let (w, g) = ((ones([2]), scalar(1.0)), (ones([2]), scalar(2.0)));
 /// let next = tree::add_scaled(&w, -0.5, &g);
@@ -87,7 +87,7 @@ pub fn add_scaled<T: Tree>(a: &T, factor: impl ArrayLike, b: &T) -> T {
 
 /// Negates every leaf.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// assert_eq!(tree::neg(&(scalar(1.0), scalar(2.0))).1.item::<f32>()?, -2.0);
 /// # Ok::<(), oxidax::Error>(())
@@ -103,7 +103,7 @@ fn map_at<T: Tree>(tree: &T, loc: Loc, f: impl Fn(&Array) -> Array) -> T {
 
 /// Returns a tree of zeros with the structure, shapes and dtypes of `tree`.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let (w, b) = tree::zeros_like(&(ones([2, 3]), scalar(1.0)));
 /// assert_eq!((w.shape().dims(), b.item::<f32>()?), (&[2, 3][..], 0.0));
@@ -170,7 +170,7 @@ pub fn reduce<T: Tree, A>(tree: &T, initial: A, f: impl FnMut(A, &Array) -> A) -
 
 /// Adds the elements of all leaves. The sum of a tree without leaves is 0.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// assert_eq!(tree::sum(&(ones([2, 3]), scalar(1.0))).item::<f32>()?, 7.0);
 /// # Ok::<(), oxidax::Error>(())
@@ -195,7 +195,7 @@ fn total(sums: impl Iterator<Item = Array>) -> Array {
 ///
 /// Throws `Tree` with the first difference if the structures differ.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let a = (ones([3]), scalar(2.0));
 /// assert_eq!(tree::vdot(&a, &a).item::<f32>()?, 7.0);
@@ -218,7 +218,7 @@ pub fn vdot<T: Tree>(a: &T, b: &T) -> Array {
 
 /// Returns the Euclidean norm of all leaves together, computed in `f32` at least.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let gradients = (Array::from_slice(&[3.0f32, 0.0], [2])?, scalar(4.0));
 /// assert_eq!(tree::norm(&gradients).item::<f32>()?, 5.0);

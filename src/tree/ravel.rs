@@ -11,7 +11,7 @@ use crate::primitives::{concatenate, convert_element_type, expand_dims, reshape,
 /// returned function gives each leaf its shape and dtype, and throws `Op` (shape) for a vector of
 /// another length. Transforms accept it.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let params = (ones([2, 3]), zeros([3]));
 /// let (flat, unravel) = tree::ravel(&params);
@@ -79,7 +79,7 @@ fn throw_leaf(path: &str, message: String, help: &str, loc: Loc) -> ! {
 ///
 /// Throws `Tree` if the structures or types differ, and `Op` (value) for an empty list.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let keys = random::split(random::key(0), 5);
 /// let models = keys.into_iter().map(|key| nn::Linear::new(key, 3, 2));
@@ -126,7 +126,7 @@ where
 ///
 /// Throws `Tree`, naming the leaf, if a leaf is a scalar or the leaves differ in length.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let pair = (eye(3), arange(3));
 /// let rows = tree::unstack(&pair);

@@ -170,7 +170,7 @@ impl HigherOrder for CustomJvp {
 /// The returned function throws `Tree` if the rule's value or tangent does not have the structure,
 /// shapes and dtypes of the value of `f`, and whatever either closure throws.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// // log(1 + exp(x)) with a derivative that does not overflow.
 /// fn log1pexp(x: &Array) -> Array {

@@ -209,7 +209,7 @@ impl HigherOrder for CustomVjp {
 /// The returned function throws `Tree` if the result of a rule does not have the required
 /// structure, shapes and dtypes, and whatever the closures throw.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// // The identity with a clipped gradient.
 /// let clipped = custom_vjp(

@@ -48,7 +48,7 @@ impl<T> std::fmt::Debug for TransposeSolve<'_, T> {
 /// inexact, `Op` (unsupported) in reverse mode if `transpose` is `Unknown`, and whatever the
 /// functions throw.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// // A diagonal system, solved by division.
 /// let d = Array::from_slice(&[2.0f32, 4.0], [2])?;

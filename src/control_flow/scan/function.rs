@@ -104,7 +104,7 @@ impl Unroll {
 ///
 /// A recurrent network and its gradient:
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let xs = ones([10, 3]);
 /// let loss = |w: &Array| {

@@ -109,7 +109,7 @@ impl Array {
     /// [`Error::Op`] (shape) if the number of elements differs from the size of the shape. `Plugin`
     /// and `Runtime` if there is no device, or it is out of memory.
     ///
-    /// ```no_run
+    /// ```
     /// use oxidax::prelude::*;
     /// let x = Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
     /// assert_eq!(x.shape().dims(), [2, 2]);
@@ -318,7 +318,7 @@ impl Array {
     /// Returns true if reading the elements would not wait. They are computed, or their computation
     /// has failed, and reading returns the error. Traced arrays are ready.
     ///
-    /// ```no_run
+    /// ```
     /// use oxidax::prelude::*;
     /// let y = full([64, 64], 0.5f32).matmul(&full([64, 64], 2.0f32));
     /// y.block_until_ready()?;

@@ -22,10 +22,10 @@ impl fmt::Display for Array {
     /// Throws `Runtime` if the computation of the elements failed.
     /// While the thread is panicking, the error is written instead.
     ///
-    /// ```no_run
+    /// ```
     /// use oxidax::prelude::*;
     /// let x = Array::from_slice(&[1.0f32, -2.5, 3.0, 0.25], [2, 2])?;
-    /// assert_eq!(x.to_string(), "[[ 1.    -2.5 ]\n [ 3.     0.25]]");
+    /// assert_eq!(x.to_string(), "[[ 1.   -2.5 ]\n [ 3.    0.25]]");
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

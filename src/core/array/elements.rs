@@ -193,7 +193,7 @@ pub(crate) fn transferred<T: Element>(elements: &[T], shape: &[usize]) -> Array 
 /// Throws `Op` (value) if the rows of a vector differ in length or a `usize` does not fit, and
 /// `Plugin` and `Runtime` as [`Array::from_slice`] returns them.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
 /// assert_eq!(x.aval().to_string(), "f32[2,3]");
@@ -211,7 +211,7 @@ impl<T: ArrayData> From<T> for Array {
 /// Copies a host array to the default device: the inverse of [`Array::to_host`]. Throws `Plugin`
 /// and `Runtime` if there is no device, or it is out of memory.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::core::HostArray;
 /// use oxidax::prelude::*;
 /// let on_host = HostArray::from_slice(&[1i64, 2], [2])?;

@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// Cheap to clone. Two meshes are equal if their axes and devices are. Prints as
 /// `Mesh(data=4, model=2)`.
 ///
-/// ```no_run
+/// ```
+/// # oxidax::parallel::set_cpu_devices(8)?;
 /// use oxidax::prelude::*;
 /// let mesh = Mesh::new(devices()?, [("data", 4), ("model", 2)])?;
 /// assert_eq!(mesh.size("data"), Some(4));

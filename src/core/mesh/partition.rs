@@ -313,7 +313,8 @@ impl Mesh {
     /// # Errors
     /// As [`NamedSharding::new`].
     ///
-    /// ```no_run
+    /// ```
+    /// # oxidax::parallel::set_cpu_devices(8)?;
     /// use oxidax::prelude::*;
     /// let mesh = Mesh::new(devices()?, [("data", 4), ("model", 2)])?;
     /// let x = device_put(&zeros([8, 6]), mesh.sharding(p!["data", "model"])?)?;

@@ -74,7 +74,8 @@ pub(crate) fn is_platform_name(name: &str) -> bool {
 
 /// The devices that an array is stored on: one device, or a mesh with a sharding.
 ///
-/// ```no_run
+/// ```
+/// # oxidax::parallel::set_cpu_devices(8)?;
 /// use oxidax::parallel::Placement;
 /// use oxidax::prelude::*;
 /// let mesh = Mesh::new(devices()?, [("data", 8)])?;

@@ -165,10 +165,15 @@ impl From<&File> for File {
 /// [`Error::Io`] if the pattern is invalid, a folder cannot be read, or nothing matches. For an
 /// object store also if the bucket does not exist, or credentials are missing or refused.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::data;
-/// let shards = data::files("imagenet/train-*-of-01024")?;
-/// assert_eq!(shards.len(), 1024);
+/// # let folder = tempfile::tempdir().unwrap();
+/// # for name in ["train-0-of-2", "train-1-of-2", "test"] {
+/// #     std::fs::write(folder.path().join(name), "").unwrap();
+/// # }
+/// # let folder = folder.path().display();
+/// let shards = data::files(&format!("{folder}/train-*-of-2"))?;
+/// assert_eq!(shards.len(), 2);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "list_files")]

@@ -20,7 +20,7 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 /// [`Error::Io`] naming the file, the byte and the line if the file is missing, or a line is not 65
 /// numbers in range.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let digits = data::digits("examples/mlp/data/digits.csv.gz")?;
 /// let (test, train) = digits.split(|row| row % 5 == 0);

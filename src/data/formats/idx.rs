@@ -42,10 +42,17 @@ impl Split {
 /// [`Error::Io`] naming the file and the byte if a file is missing, truncated, longer than its
 /// header says, does not contain bytes, or if the numbers of labels and images differ.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
-/// let train = data::idx("/usr/share/datasets/fashion-mnist")?;
-/// assert_eq!((train.len(), train.width()), (60_000, 784));
+/// # let temporary = tempfile::tempdir().unwrap();
+/// # let folder = temporary.path();
+/// // Two images of one row and three pixels, and their labels.
+/// let images = [0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 0, 51, 255, 0, 0, 0];
+/// let labels = [0, 0, 8, 1, 0, 0, 0, 2, 1, 0];
+/// std::fs::write(folder.join("train-images-idx3-ubyte"), images).unwrap();
+/// std::fs::write(folder.join("train-labels-idx1-ubyte"), labels).unwrap();
+/// let train = data::idx(folder)?;
+/// assert_eq!((train.len(), train.width()), (2, 3));
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 ///

@@ -24,7 +24,7 @@ const MAX_RATIO: u64 = 1032;
 /// let arrays = data::npz("mnist.npz")?;
 /// let (x, y) = (arrays.get("x_train")?.clone(), arrays.get("y_train")?.clone());
 /// let train = Rows::new(data::Record::new().with("x", x).with("y", y))?;
-/// assert_eq!(train.len(), 60_000);
+/// println!("{} images", train.len());
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub fn npz(file: impl Into<File>) -> Result<Record, Error> {

@@ -88,7 +88,8 @@ where
     /// [`make_array_from_process_local_data`](crate::parallel::make_array_from_process_local_data)
     /// has the rule.
     ///
-    /// ```no_run
+    /// ```
+    /// # oxidax::parallel::set_cpu_devices(8)?;
     /// use oxidax::prelude::*;
     /// use data::{HostArray, Source, Synthetic, ToDeviceOptions};
     /// let rows = Mesh::new(devices()?, [("data", 8)])?.sharding(p!["data"])?;

@@ -118,7 +118,7 @@ fn shard_size(function: &str, x: &Array, axis: usize, axes: &[NamedAxis], tiling
 ///
 /// Throws `Op` (shape) if the size of the axis does not fit.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 10.0, 20.0], [2, 2])?;
 /// let scatter = |x: Array| psum_scatter(&x, "i", 0, Tiling::Untiled);
@@ -164,7 +164,7 @@ pub fn psum_scatter<T: Tree>(
 ///
 /// Throws `Op` (shape) if the size of the axis does not fit.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 10.0, 20.0], [2, 2])?;
 /// let exchange = |x: Array| all_to_all(&x, "i", 0, 0, Tiling::Untiled);
@@ -224,7 +224,7 @@ fn exchange<T: Tree>(
 /// Throws `Op` (value) if an index occurs twice as source or destination or is out of range, and
 /// `Op` (unsupported) for several names.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 3.0], [3])?;
 /// let step = |x: Array| ppermute(&x, "i", &[(0, 1), (1, 2), (2, 0)]);
@@ -260,7 +260,7 @@ fn permute<T: Tree>(
 ///
 /// Throws `Op` (value) if `perm` is not a permutation.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 3.0], [3])?;
 /// let shuffled = vmap(|x: Array| pshuffle(&x, "i", &[2, 0, 1])).axis_name("i").apply(&x);

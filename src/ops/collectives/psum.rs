@@ -18,7 +18,7 @@ fn names(axes: &[NamedAxis]) -> Vec<String> {
 /// The derivative is that of the sum of all results: for `n` examples the gradient of `psum(x²)` is
 /// `n · 2x`, inside and outside of `vmap`. See [`PSum`].
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 5.0], [3])?;
 /// let shares = vmap(|x: Array| &x / psum(&x, "i")).axis_name("i").apply(&x);
@@ -43,7 +43,7 @@ fn sum_of(x: &Array, axes: &[NamedAxis]) -> Array {
 /// Returns the mean of each leaf along the named axes: [`psum`] divided by the size of the axes.
 /// Integers and `bool` become floats.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 2.0, 6.0], [3])?;
 /// let mean = vmap(|x: Array| pmean(&x, "i")).axis_name("i").out_axes([None]).apply(&x);
@@ -60,7 +60,7 @@ pub fn pmean<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
 /// Returns the maximum of each leaf along the named axes, for any dtype. Equal maxima share the
 /// derivative. See [`PMax`].
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[1.0f32, 4.0, 2.0], [3])?;
 /// let below = vmap(|x: Array| &x - pmax(&x, "i")).axis_name("i").apply(&x);
@@ -95,7 +95,7 @@ pub fn pmin<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
 
 /// Returns the index of the device or example along the named axes, `i32[]`. See [`AxisIndex`].
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let x = Array::from_slice(&[5.0f32, 5.0, 5.0], [3])?;
 /// let scaled = vmap(|x: Array| &x * axis_index("i")).axis_name("i").apply(&x);

@@ -155,7 +155,7 @@ impl Array {
     ///
     /// Throws `Op` for too many entries, static indices out of range, and traced masks.
     ///
-    /// ```no_run
+    /// ```
     /// use oxidax::prelude::*;
     /// let x = array![[1.0, -2.0], [-3.0, 4.0]];
     /// assert_eq!(x.index(i![x.greater(0.0)]).to_vec::<f32>()?, [1.0, 4.0]);

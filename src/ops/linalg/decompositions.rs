@@ -16,7 +16,7 @@ fn symmetrized(a: &Array) -> Array {
 ///
 /// Throws `Op` if the matrices are not square or of a 16-bit dtype.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let a = Array::from_slice(&[4.0f32, 2.0, 2.0, 2.0], [2, 2])?;
 /// assert_eq!(linalg::cholesky(&a).to_vec::<f32>()?, [2.0, 0.0, 1.0, 1.0]);
@@ -41,7 +41,7 @@ pub struct LuResult {
 
 /// Returns the LU decomposition with partial pivoting of `a`, `[…, m, n]`, with `k = min(m, n)`.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let a = Array::from_slice(&[1.0f32, 2.0, 4.0, 4.0], [2, 2])?;
 /// let lu = linalg::lu(&a);
@@ -105,7 +105,7 @@ pub struct EigResult {
 ///
 /// Throws `Op` if the matrices are not square or of a 16-bit dtype.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let a = Array::from_slice(&[2.0f32, 1.0, 0.0, 3.0], [2, 2])?;
 /// let w = linalg::eig(&a).eigenvalues;
@@ -139,7 +139,7 @@ pub struct EighResult {
 ///
 /// Eigenvectors are determined up to a factor of modulus 1, which may differ from JAX's.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let a = Array::from_slice(&[2.0f32, 0.0, 0.0, -1.0], [2, 2])?;
 /// assert_eq!(linalg::eigh(&a).eigenvalues.to_vec::<f32>()?, [-1.0, 2.0]);
@@ -177,7 +177,7 @@ pub struct SvdResult {
 /// Each pair of singular vectors is determined up to a factor of modulus 1, which may differ from
 /// JAX's.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let a = Array::from_slice(&[0.0f32, 3.0, -2.0, 0.0], [2, 2])?;
 /// assert_eq!(linalg::svd(&a).s.to_vec::<f32>()?, [3.0, 2.0]);

@@ -77,7 +77,7 @@ impl<T: Tree> IterativeOptions<'_, T> {
 ///
 /// Throws as [`custom_linear_solve`] does.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let a = Array::from_slice(&[4.0f32, 1.0, 1.0, 3.0], [2, 2])?;
 /// let b = Array::from_slice(&[1.0f32, 2.0], [2])?;
@@ -137,7 +137,7 @@ fn along<T: Tree>(x: &T, factor: &Array, direction: &T) -> T {
 ///
 /// Throws `Op` (value) if `restart` is 0, and as [`custom_linear_solve`] does.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let a = Array::from_slice(&[4.0f32, 1.0, -2.0, 3.0], [2, 2])?;
 /// let b = Array::from_slice(&[1.0f32, 2.0], [2])?;

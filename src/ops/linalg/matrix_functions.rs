@@ -32,7 +32,7 @@ fn pivots(a: &Array) -> (Array, Array) {
 ///
 /// The derivative is `det(a) · trace(a⁻¹ da)`, which is NaN where `a` is singular.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let a = Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?;
 /// assert!((linalg::det(&a).item::<f32>()? + 2.0).abs() < 1e-6);

@@ -93,7 +93,7 @@ fn solve_matrices(a: &Array, b: &Array) -> Array {
 ///
 /// Throws `Op` if the shapes do not fit.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let a = Array::from_slice(&[2.0f32, 0.0, 1.0, 4.0], [2, 2])?;
 /// let x = linalg::solve(&a, &Array::from_slice(&[2.0f32, 9.0], [2])?);
@@ -150,7 +150,7 @@ pub fn cho_solve(l: &Array, b: &Array) -> Array {
 /// Returns the inverse of each matrix of `a`, `[…, n, n]`. To solve equations, [`solve`] is faster
 /// and more accurate.
 ///
-/// ```no_run
+/// ```
 /// use oxidax::prelude::*;
 /// let a = Array::from_slice(&[2.0f32, 0.0, 0.0, 4.0], [2, 2])?;
 /// assert_eq!(linalg::inv(&a).to_vec::<f32>()?, [0.5, 0.0, 0.0, 0.25]);

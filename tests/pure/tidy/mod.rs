@@ -4,6 +4,7 @@
 
 mod circles;
 mod directions;
+mod examples;
 mod features;
 mod gallery;
 mod guide;

@@ -77,13 +77,15 @@ impl Gpt2 {
     /// # Errors
     /// `Io` if a file cannot be written. `Runtime` if an array cannot be read.
     ///
-    /// ```no_run
+    /// ```
     /// # use oxidax::prelude::*;
+    /// # let temporary = tempfile::tempdir().unwrap();
+    /// # let folder = temporary.path();
     /// use oxidax_models::gpt2::{Gpt2, Gpt2Config};
     /// let config = Gpt2Config { layers: 2, heads: 2, width: 64, ..Gpt2Config::small() };
     /// let model = Gpt2::new(random::key(0), &config);
-    /// model.save("target/tiny", &config)?;
-    /// assert_eq!(Gpt2Config::load("target/tiny")?, config);
+    /// model.save(folder, &config)?;
+    /// assert_eq!(Gpt2Config::load(folder)?, config);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[doc(alias = "save_pretrained")]
