@@ -24,10 +24,10 @@ pub use crate::jit::{
 };
 pub use crate::ops::*;
 pub use crate::parallel::{
-    PartitionRules, Topology, device_put, device_put_replicated, device_put_sharded, devices,
-    local_devices, make_array_from_callback, make_array_from_process_local_data, make_mesh,
-    shard_map, visualize_sharding, with_default_device, with_default_sharding,
-    with_sharding_constraint,
+    MemoryKind, PartitionRules, Topology, device_put, device_put_replicated, device_put_sharded,
+    devices, local_devices, make_array_from_callback, make_array_from_process_local_data,
+    make_mesh, shard_map, visualize_sharding, with_default_device, with_default_sharding,
+    with_memory_kind, with_sharding_constraint,
 };
 pub use crate::primitives::{
     ArrayLike, ArrayList, DynamicIndexOptions, Padding, Precision, QrOptions, RunningTotalOptions,

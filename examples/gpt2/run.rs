@@ -22,7 +22,7 @@ pub fn train(options: &Train, model: Gpt2, corpus: &Corpus) -> anyhow::Result<Gp
     let Train { recipe, seed, batch, block, log_every, eval_every, save_every, .. } = options;
     let (steps, warmup) = (recipe.steps, recipe.warmup);
     ensure!(warmup < steps, "a warm-up of {warmup} in {steps} steps");
-    let mut run = Run { optimizer: recipe.optimizer().init(&model), model };
+    let mut run = Run { optimizer: recipe.first_state(&model), model };
     let mesh = options.spread.plan(&run.model, &run.optimizer)?;
     let step = mesh.as_ref().map_or_else(|| Ok(recipe.step()), |mesh| mesh.step(recipe))?;
     let mut batches = corpus.batches(*batch, u64::from(*seed))?;

@@ -37,6 +37,9 @@ pub struct Recipe {
     /// Compute in bf16. Parameters and optimizer state stay f32.
     #[arg(long)]
     pub bf16: bool,
+    /// Keep the optimizer state in host memory between steps.
+    #[arg(long)]
+    pub offload: bool,
 }
 
 /// Tokens and next tokens, `i32[b, t]` each.
@@ -63,6 +66,16 @@ impl Recipe {
         optim::clip_by_global_norm(self.clip).chain(optim::adamw_with(self.schedule(), options))
     }
 
+    /// Returns the memory of the optimizer state between steps.
+    fn memory_of_state(&self) -> MemoryKind {
+        if self.offload { MemoryKind::PinnedHost } else { MemoryKind::Device }
+    }
+
+    /// Returns the optimizer state before the first step.
+    pub fn first_state(&self, model: &Gpt2) -> optim::State {
+        with_memory_kind(&self.optimizer().init(model), self.memory_of_state())
+    }
+
     /// Returns the training step.
     pub fn step(&self) -> Step {
         self.step_with(Gpt2::clone)
@@ -71,10 +84,13 @@ impl Recipe {
     /// Returns the training step, with `gather` applied to the model before the forward pass.
     pub fn step_with(&self, gather: impl Fn(&Gpt2) -> Gpt2 + Send + Sync + 'static) -> Step {
         let (optimizer, policy, parts) = (self.optimizer(), self.policy(), self.accumulate);
+        let stored_in = self.memory_of_state();
         let step = move |model: Gpt2, state: optim::State, batch: Batch, key: Option<Key>| {
             let loss = |model: &Gpt2, batch: &Batch, key| loss(&gather(model), batch, key, policy);
             let (loss, gradients) = mean_gradients(&model, loss, batch, key, parts);
+            let state = with_memory_kind(&state, MemoryKind::Device);
             let (updates, state) = optimizer.update(&gradients, &state, &model);
+            let state = with_memory_kind(&state, stored_in);
             (optim::apply_updates(&model, &updates), state, loss)
         };
         jit(step).name("train_step")

@@ -208,7 +208,13 @@ fn promoted(leaf: &Array, output: &Aval, loc: Loc) -> Array {
 }
 
 fn carry_help(input: &Aval, output: &Aval) -> String {
-    if input.shape == output.shape {
+    if input.with_memory(output.memory).same_type(output) {
+        format!(
+            "start from an array in `{}`, or move what the body gives: `device_put(&x, \
+             MemoryKind::{:?})`",
+            output.memory, input.memory
+        )
+    } else if input.shape == output.shape {
         format!(
             "start from an array of {}, or convert what the body gives with `astype(DType::{:?})`",
             output.dtype, input.dtype

@@ -1,8 +1,11 @@
 //! Policies of `remat`: which values are stored, and how the others are recomputed.
 
 use super::partial_eval::PartialEval;
-use crate::core::{Array, Effects, Marks, Primitive, Program, SaveHint, SplitOperand, Used, Var};
+use crate::core::{
+    Array, Effects, Marks, MemoryKind, Primitive, Program, SaveHint, SplitOperand, Used, Var,
+};
 use crate::passes;
+use crate::primitives::in_memory;
 use crate::transforms::staging::trace_rules;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +48,30 @@ pub enum Policy {
     /// Stores all values but those with one of these names.
     #[doc(alias = "save_anything_except_these_names")]
     AllButNames(Vec<String>),
+    /// Stores values with one of the names `saved` where they are, and those with one of the names
+    /// `offloaded` in another memory, from which the backward pass takes them back. Names are given
+    /// by [`checkpoint_name`](crate::primitives::checkpoint_name).
+    #[doc(alias = "save_and_offload_only_these_names")]
+    SaveAndOffloadNames {
+        /// The names of values that stay in their memory.
+        saved: Vec<String>,
+        /// The names of values that are moved.
+        offloaded: Vec<String>,
+        /// The memory that they are moved to.
+        memory: MemoryKind,
+    },
+    /// Stores results of matrix products without batch axes in another memory, from which the
+    /// backward pass takes them back.
+    #[doc(alias = "offload_dot_with_no_batch_dims")]
+    OffloadDotsWithNoBatchDims(MemoryKind),
+}
+
+/// The treatment of an operation's results by a policy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Recompute,
+    Store,
+    Offload(MemoryKind),
 }
 
 impl Policy {
@@ -58,21 +85,43 @@ impl Policy {
         Policy::AllButNames(names.into_iter().map(Into::into).collect())
     }
 
-    /// Returns true if the results of this operation are stored.
-    fn selects(&self, primitive: &dyn Primitive) -> bool {
+    /// Stores the values with names of `saved`, and those with names of `offloaded` in pinned host
+    /// memory.
+    pub fn save_and_offload<S: Into<String>>(
+        saved: impl IntoIterator<Item = S>,
+        offloaded: impl IntoIterator<Item = S>,
+    ) -> Policy {
+        Policy::SaveAndOffloadNames {
+            saved: saved.into_iter().map(Into::into).collect(),
+            offloaded: offloaded.into_iter().map(Into::into).collect(),
+            memory: MemoryKind::PinnedHost,
+        }
+    }
+
+    /// Returns the treatment of this operation's results.
+    fn choice(&self, primitive: &dyn Primitive) -> Choice {
         let hint = primitive.save_hint();
         let is_named = |names: &[String]| match hint {
             SaveHint::Named(name) => names.iter().any(|other| other == name),
             _ => false,
         };
-        match self {
+        let is_stored = match self {
             Policy::Nothing => false,
             Policy::Everything => true,
             Policy::Dots => matches!(hint, SaveHint::Contraction { .. }),
             Policy::DotsWithNoBatchDims => matches!(hint, SaveHint::Contraction { batched: false }),
             Policy::Names(names) => is_named(names),
             Policy::AllButNames(names) => !is_named(names),
-        }
+            Policy::SaveAndOffloadNames { offloaded, memory, .. } if is_named(offloaded) => {
+                return Choice::Offload(*memory);
+            }
+            Policy::SaveAndOffloadNames { saved, .. } => is_named(saved),
+            Policy::OffloadDotsWithNoBatchDims(memory) => match hint {
+                SaveHint::Contraction { batched: false } => return Choice::Offload(*memory),
+                _ => false,
+            },
+        };
+        if is_stored { Choice::Store } else { Choice::Recompute }
     }
 }
 
@@ -102,34 +151,54 @@ pub(super) fn recompute_unsaved(halves: &PartialEval, policy: &Policy) -> Recomp
         }
     }
     let stored = values_to_store(&known, &residuals, policy);
+    let (stored, memories): (Vec<Var>, Vec<MemoryKind>) = stored.into_iter().unzip();
     let outputs: Vec<Var> = results.iter().chain(&stored).copied().collect();
 
     let n_own = unknown.inputs().len() - residuals.len();
     let mut avals = unknown.avals_in();
     avals.truncate(n_own);
     avals.extend(known.avals_in());
-    avals.extend(known.avals_of(&stored));
+    let stored_avals = known.avals_of(&stored).into_iter().zip(&memories);
+    avals.extend(stored_avals.map(|(aval, &memory)| aval.with_memory(memory)));
     let n_inputs = known.inputs().len();
     let program = trace_rules(avals, |inputs| {
         let (own, rest) = inputs.split_at(n_own);
         let (known_inputs, stored_values) = rest.split_at(n_inputs);
+        let back = |(value, &var): (&Array, &Var)| in_memory(value, known.aval(var).memory);
+        let stored_values: Vec<Array> = stored_values.iter().zip(&stored).map(back).collect();
         let defined = known.inputs().iter().zip(known_inputs);
-        let defined = defined.chain(stored.iter().zip(stored_values));
+        let defined = defined.chain(stored.iter().zip(&stored_values));
         let mut arguments = own.to_vec();
         arguments.extend(recompute(&known, &residuals, defined));
         passes::eval(unknown, &arguments)
     });
     Recomputed {
-        known: passes::dce(&known.with_outputs(&outputs)),
+        known: with_last_outputs_in(passes::dce(&known.with_outputs(&outputs)), &memories),
         unknown: passes::dce(&program),
         n_results,
         n_stored: stored.len(),
     }
 }
 
-/// Returns the values from which the residuals are recomputed: on each path up from a residual, the
-/// first value that the policy selects.
-fn values_to_store(known: &Program, residuals: &[Var], policy: &Policy) -> Vec<Var> {
+/// Moves the last outputs of a program to these memories.
+fn with_last_outputs_in(program: Program, memories: &[MemoryKind]) -> Program {
+    let n_others = program.outputs().len() - memories.len();
+    let outputs = program.avals_out();
+    if outputs[n_others..].iter().zip(memories).all(|(aval, &memory)| aval.memory == memory) {
+        return program;
+    }
+    trace_rules(program.avals_in(), |inputs| {
+        let mut outputs = passes::eval(&program, inputs);
+        for (output, &memory) in outputs[n_others..].iter_mut().zip(memories) {
+            *output = in_memory(output, memory);
+        }
+        outputs
+    })
+}
+
+/// Returns the values from which the residuals are recomputed, and the memory that each is stored
+/// in: on each path up from a residual, the first value that the policy selects.
+fn values_to_store(known: &Program, residuals: &[Var], policy: &Policy) -> Vec<(Var, MemoryKind)> {
     let mut needed: Marks<Used> = Marks::none(known.avals().len());
     for &var in residuals {
         needed.set(var as usize);
@@ -139,11 +208,23 @@ fn values_to_store(known: &Program, residuals: &[Var], policy: &Policy) -> Vec<V
         if !eqn.results.iter().any(|&var| needed[var as usize]) {
             continue;
         }
-        // An operation with effects must run once.
-        if policy.selects(&*eqn.primitive) || eqn.primitive.effects() != Effects::None {
-            stored.extend(eqn.results.iter().filter(|&&var| needed[var as usize]));
-        } else {
+        let choice = match policy.choice(&*eqn.primitive) {
+            // An operation with effects must run once.
+            Choice::Recompute if eqn.primitive.effects() != Effects::None => Choice::Store,
+            choice => choice,
+        };
+        if choice == Choice::Recompute {
             eqn.operands.iter().for_each(|&var| needed.set(var as usize));
+            continue;
+        }
+        for &var in eqn.results.iter().filter(|&&var| needed[var as usize]) {
+            stored.push((
+                var,
+                match choice {
+                    Choice::Offload(memory) => memory,
+                    _ => known.aval(var).memory,
+                },
+            ));
         }
     }
     stored.reverse();

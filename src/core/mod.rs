@@ -25,8 +25,8 @@ pub use error::{
 pub use lowering::{LowerCtx, LoweringTarget};
 pub(crate) use lowering::{ModuleFacts, TransferredCall, manual_axes};
 pub use mesh::{
-    AxisSpec, Collective, Communication, Device, DeviceId, Mesh, NamedSharding, PartitionSpec,
-    Placement, ShardingRule, Varying,
+    AxisSpec, Collective, Communication, Device, DeviceId, MemoryKind, Mesh, NamedSharding,
+    PartitionSpec, Placement, ShardingRule, Varying,
 };
 pub(crate) use mesh::{PlatformId, is_platform_name, leaf_error, sharding_rule, varying};
 pub(crate) use program::ProgramInput;

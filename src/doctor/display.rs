@@ -54,6 +54,9 @@ impl Report {
         for share in &self.memory {
             writeln!(f, "  {:12} {:>10}", share.kind.name(), size(share.bytes))?;
         }
+        if self.host_needed > 0 {
+            writeln!(f, "host memory for each device: {}", size(self.host_needed))?;
+        }
         Ok(())
     }
 

@@ -76,6 +76,7 @@ pub fn examine_with<A: Args, O: Tree>(
         devices,
         fits: too_large.is_none() && available.is_none_or(|available| needed <= available),
         needed,
+        host_needed: analysis.map_or(0, |analysis| analysis.host_total()),
         available,
         memory,
         too_large,

@@ -135,7 +135,10 @@ pub(super) fn memory_uses(
     devices: usize,
 ) -> Vec<MemoryUse> {
     let of = |kind: Kind| {
-        let own = arguments.iter().zip(kinds).filter(|(_, found)| **found == kind);
+        let own = arguments
+            .iter()
+            .zip(kinds)
+            .filter(|(leaf, found)| **found == kind && !leaf.aval.memory.is_host());
         own.map(|(leaf, _)| leaf.bytes_per_device() as u64).sum::<u64>()
     };
     let made = peak.values.iter().filter(|live| live.produced_by.is_some());

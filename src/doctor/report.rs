@@ -24,6 +24,8 @@ pub struct Report {
     pub fits: bool,
     /// Bytes that the step needs on a device.
     pub needed: u64,
+    /// Bytes that the step needs in host memory for each device.
+    pub host_needed: u64,
     /// Bytes of device memory that programs can use. `None` if the plugin does not report it.
     pub available: Option<u64>,
     /// Bytes on a device by kind. For a step that does not fit, only the arguments and an estimate

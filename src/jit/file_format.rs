@@ -11,8 +11,8 @@
 
 use super::tree_description::FunctionDescription;
 use crate::control_flow::parse_program;
-use crate::core::{Array, Aval, DType, Error, Program};
-use crate::runtime::{ProgramHeader, SerializedProgram, digest};
+use crate::core::{Array, Aval, DType, Error, MemoryKind, Program};
+use crate::runtime::{ProgramHeader, SerializedProgram, digest, transfer};
 use serde::{Deserialize, Serialize};
 
 const MAGIC: &[u8; 14] = b"oxidax program";
@@ -29,6 +29,8 @@ const HEADER: usize = LENGTH + 8;
 struct CapturedType {
     dtype: String,
     shape: Vec<usize>,
+    #[serde(default)]
+    memory: MemoryKind,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -69,6 +71,7 @@ impl ProgramFile {
         let types = captures.iter().map(|array| CapturedType {
             dtype: array.dtype().name().to_string(),
             shape: array.shape().to_vec(),
+            memory: array.aval().memory,
         });
         let header = FileHeader { function, program, captures: types.collect(), executable };
         let header = serde_json::to_vec(&header)
@@ -113,14 +116,20 @@ impl ProgramFile {
             split.ok_or_else(|| damaged("the header is longer than the bytes"))?;
         let header: FileHeader = serde_json::from_slice(header).map_err(damaged)?;
         let mut captures = Vec::with_capacity(header.captures.len());
-        for CapturedType { dtype, shape } in header.captures {
+        for CapturedType { dtype, shape, memory } in header.captures {
             let dtype = DType::from_name(&dtype).ok_or_else(|| damaged(&dtype))?;
             let length = Aval::new(dtype, shape.clone()).bytes();
             let (elements, others) = rest
                 .split_at_checked(length)
                 .ok_or_else(|| damaged("a captured array is missing"))?;
             rest = others;
-            captures.push(Array::from_bytes(elements, dtype, shape)?);
+            let capture = Array::from_bytes(elements, dtype, shape)?;
+            captures.push(match (memory, capture.placement()) {
+                (memory, Some(placement)) if memory.is_host() => {
+                    transfer(&capture, &placement, memory)?
+                }
+                _ => capture,
+            });
         }
         Ok(ProgramFile {
             function: header.function,

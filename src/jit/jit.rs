@@ -8,17 +8,17 @@ use super::traced::Traced;
 use crate::control_flow::Call;
 use crate::core::trace::TraceScope;
 use crate::core::{
-    Array, Cache, Error, Loc, NamedSharding, OpErrorKind, Placement, Program, Slot, bind, bind1,
-    catch, named_axes, trace,
+    Array, Cache, Error, Loc, MemoryKind, NamedSharding, OpErrorKind, Placement, Program, Slot,
+    bind, catch, named_axes, trace,
 };
 use crate::parallel::PerArgument;
 use crate::passes::{self, Plan, PlanInput};
-use crate::primitives::ShardingConstraint;
+use crate::primitives::{constrained, in_memory};
 use crate::runtime::{
     CompileScope, CompilerOptions, Scratch, committed_placement, is_nan_checked, is_tracked,
     locate_nan,
 };
-use crate::transforms::staging::{self, trace_function};
+use crate::transforms::staging::{self, trace_function, trace_rules};
 use crate::tree::{
     Args, Arguments, Function, Passing, Signature, Transformed, Tree, TreeDef, for_each_arity,
     leaves_of, rebuild, rooted,
@@ -250,6 +250,7 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
             TreeDef::of(&view).paths().iter().map(|path| rooted(path)).collect();
         let program = passes::dce(&staged.program);
         let plan = self.plan(&counts, &leaves, &paths, &program, &staged)?;
+        let program = with_outputs_in_memories(program, &plan.outputs);
         let mut leaves = leaves.into_iter();
         let mut avals = Vec::with_capacity(counts.len());
         for count in counts {
@@ -462,15 +463,31 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
         let Some(requested) = requested else { return leaves };
         let shardings = requested.shardings(&self.name, option, counts);
         let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
-        let mut constrained = Vec::with_capacity(leaves.len());
+        let mut placed = Vec::with_capacity(leaves.len());
         for (leaf, sharding) in leaves.into_iter().zip(shardings) {
-            constrained.push(match sharding {
-                Some(sharding) => bind1(ShardingConstraint { sharding }, [&leaf]),
+            placed.push(match sharding {
+                Some(sharding) => constrained(&leaf, sharding),
                 None => leaf,
             });
         }
-        constrained
+        placed
     }
+}
+
+/// Moves the outputs of a program to the memories of the shardings that are requested for them.
+fn with_outputs_in_memories(program: Program, outputs: &[Option<NamedSharding>]) -> Program {
+    let memories = program.avals_out().into_iter().enumerate().map(|(index, aval)| {
+        let requested = outputs.get(index).and_then(Option::as_ref);
+        (aval.memory, requested.map_or(aval.memory, NamedSharding::memory_kind))
+    });
+    let memories: Vec<(MemoryKind, MemoryKind)> = memories.collect();
+    if memories.iter().all(|(current, requested)| current == requested) {
+        return program;
+    }
+    trace_rules(program.avals_in(), |inputs| {
+        let outputs = passes::eval(&program, inputs).into_iter().zip(&memories);
+        outputs.map(|(output, (_, requested))| in_memory(&output, *requested)).collect()
+    })
 }
 
 #[diagnostic::do_not_recommend]

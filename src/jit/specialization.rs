@@ -112,7 +112,7 @@ impl<O: Tree> Specialization<O> {
             let placed = if placement_of(capture).as_ref() == Some(placement) {
                 capture.clone()
             } else {
-                transfer(capture, placement)?
+                transfer(capture, placement, capture.aval().memory)?
             };
             match placed.kind {
                 Kind::Concrete(buffer) => buffers.push(buffer),

@@ -1,15 +1,18 @@
-//! [`with_sharding_constraint`]: shardings of values inside a program.
+//! [`with_sharding_constraint`] and [`with_memory_kind`]: shardings and memories of values inside a
+//! program.
 
+use super::device_put::device_put;
 use super::per_argument::{PerArgument, PerLeaf};
-use crate::core::{Loc, NamedSharding, bind1, trace};
-use crate::primitives::ShardingConstraint;
+use crate::core::{Loc, MemoryKind, NamedSharding, trace};
+use crate::primitives::{constrained, in_memory};
 use crate::tree::{Tree, leaves_of, rebuild};
 
 /// Returns the tree with its leaves constrained to these shardings.
 ///
 /// Inside `jit` the compiler keeps the constraint, and derives the shardings of other values from
-/// it. The derivative is constrained in the same way. Outside of a trace the arrays are
-/// transferred, as by `device_put`.
+/// it. A sharding with another [memory kind](NamedSharding::with_memory_kind) also moves the value.
+/// The derivative is constrained in the same way. Outside of a trace the arrays are transferred, as
+/// by `device_put`.
 ///
 /// Throws `Op` (shape) if a sharding does not divide a leaf, and `Op` (value) if the number of
 /// shardings and leaves differs.
@@ -36,9 +39,42 @@ pub fn with_sharding_constraint<T: Tree>(
     let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
     loc.scope(|| {
         let constrained = leaves.iter().zip(shardings).map(|(leaf, sharding)| match sharding {
-            Some(sharding) => bind1(ShardingConstraint { sharding }, [leaf]),
+            Some(sharding) => constrained(leaf, sharding),
             None => leaf.clone(),
         });
         rebuild(tree, constrained.collect())
+    })
+}
+
+/// Returns the tree with its leaves in this memory of their devices.
+///
+/// Inside `jit` the program copies them there. Derivatives are copied back. Outside of a trace the
+/// arrays are transferred, as by [`device_put`](super::device_put), which returns its errors.
+///
+/// Throws `Plugin` if the devices lack the memory.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// // The momentum stays in host memory between the steps.
+/// let step = jit(|w: Array, momentum: Array, gradient: Array| {
+///     let momentum = with_memory_kind(&momentum, MemoryKind::Device) * 0.9 + gradient;
+///     (w - &momentum * 0.1, with_memory_kind(&momentum, MemoryKind::PinnedHost))
+/// });
+/// let momentum = device_put(&zeros([2]), MemoryKind::PinnedHost)?;
+/// let (w, momentum) = step.call(ones([2]), momentum, ones([2]))?;
+/// assert_eq!(w.to_vec::<f32>()?, [0.9, 0.9]);
+/// assert_eq!(momentum.memory_kind(), MemoryKind::PinnedHost);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn with_memory_kind<T: Tree>(tree: &T, memory: MemoryKind) -> T {
+    let loc = Loc::caller();
+    let leaves = leaves_of(tree);
+    loc.scope(|| {
+        let moved = leaves.iter().map(|leaf| match leaf.is_traced() {
+            true => in_memory(leaf, memory),
+            false => device_put(leaf, memory).unwrap_or_else(|error| trace::throw(error)),
+        });
+        rebuild(tree, moved.collect())
     })
 }

@@ -3,32 +3,53 @@
 use super::partition_rules::TreeSharding;
 use super::per_argument::{PerArgument, PerLeaf};
 use crate::core::{
-    Array, Aval, DType, Device, Error, HostArray, IntoAval, Loc, Mesh, NamedSharding, OpErrorKind,
-    Placement, Shape, leaf_error, trace,
+    Array, Aval, DType, Device, DeviceId, Error, HostArray, IntoAval, Loc, MemoryKind, Mesh,
+    NamedSharding, OpErrorKind, Placement, Shape, leaf_error, trace,
 };
+use crate::primitives::{constrained, in_memory};
 use crate::runtime::{self, array_from_shards, put_process_local, transfer};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild, rooted};
 use std::ops::Range;
 
-/// The target of [`device_put`]: a [`Device`], a [`NamedSharding`] for all leaves, or a
-/// [`TreeSharding`] with one for each.
+/// The target of [`device_put`]: a [`Device`], a [`MemoryKind`] or both, a [`NamedSharding`] for
+/// all leaves, or a [`TreeSharding`] with one for each.
 #[derive(Clone, Debug)]
 pub enum PutTarget {
-    /// One device.
-    Device(Device),
+    /// A memory of one device.
+    Device(Device, MemoryKind),
+    /// Another memory of the devices that each leaf is on.
+    Memory(MemoryKind),
     /// The devices of a mesh.
     Mesh(PerLeaf<NamedSharding>),
 }
 
 impl From<Device> for PutTarget {
     fn from(device: Device) -> PutTarget {
-        PutTarget::Device(device)
+        PutTarget::Device(device, MemoryKind::Device)
     }
 }
 
 impl From<&Device> for PutTarget {
     fn from(device: &Device) -> PutTarget {
-        PutTarget::Device(device.clone())
+        device.clone().into()
+    }
+}
+
+impl From<(Device, MemoryKind)> for PutTarget {
+    fn from((device, memory): (Device, MemoryKind)) -> PutTarget {
+        PutTarget::Device(device, memory)
+    }
+}
+
+impl From<(&Device, MemoryKind)> for PutTarget {
+    fn from((device, memory): (&Device, MemoryKind)) -> PutTarget {
+        PutTarget::Device(device.clone(), memory)
+    }
+}
+
+impl From<MemoryKind> for PutTarget {
+    fn from(memory: MemoryKind) -> PutTarget {
+        PutTarget::Memory(memory)
     }
 }
 
@@ -44,16 +65,29 @@ macro_rules! put_target_from {
 
 put_target_from!(NamedSharding, &NamedSharding, TreeSharding, &TreeSharding);
 
-/// Transfers the leaves of a tree to a device or a mesh, and commits them to it.
+/// The target of one leaf.
+enum LeafTarget {
+    Keep,
+    Device(DeviceId, MemoryKind),
+    Memory(MemoryKind),
+    Mesh(NamedSharding),
+}
+
+/// Transfers the leaves of a tree to a device, to a mesh or to another memory, and commits them to
+/// it.
 ///
 /// A leaf that is there already is shared, others are copied: between the same devices directly,
 /// otherwise through the host.
 ///
+/// Inside `jit` a traced leaf moves to another memory of the program's devices, or is constrained
+/// to a sharding, as by [`with_memory_kind`](crate::parallel::with_memory_kind) and
+/// [`with_sharding_constraint`](crate::parallel::with_sharding_constraint), which throw errors
+/// instead of returning them.
+///
 /// # Errors
-/// [`Error::Op`] (value) if a leaf is traced; use
-/// [`with_sharding_constraint`](crate::parallel::with_sharding_constraint) inside `jit`. `Plugin`
-/// if the device is not one of this process; [`Error::Op`] (shape), naming the leaf, if a sharding
-/// does not divide it; `Runtime` if the device is out of memory.
+/// [`Error::Op`] (value) if a traced leaf is put on a device; `Plugin` if the device is not one of
+/// this process or lacks the memory; [`Error::Op`] (shape), naming the leaf, if a sharding does not
+/// divide it; `Runtime` if the device is out of memory.
 ///
 /// ```
 /// # oxidax::parallel::set_cpu_devices(8)?;
@@ -62,40 +96,78 @@ put_target_from!(NamedSharding, &NamedSharding, TreeSharding, &TreeSharding);
 /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
 /// let x = device_put(&x, mesh.sharding(p!["data"])?)?;
 /// assert_eq!(x.addressable_shards()?.len(), 8);
+/// let x = device_put(&x, MemoryKind::PinnedHost)?;
+/// assert_eq!(x.aval().to_string(), "f32<pinned_host>[8,2]");
 /// # Ok::<(), Error>(())
 /// ```
 #[track_caller]
 pub fn device_put<T: Tree>(tree: &T, target: impl Into<PutTarget>) -> Result<T, Error> {
     let loc = Loc::caller();
     let leaves = leaves_of(tree);
-    let placements: Vec<Option<Placement>> = match target.into() {
-        PutTarget::Device(device) => vec![Some(Placement::Device(device.id())); leaves.len()],
+    let targets: Vec<LeafTarget> = match target.into() {
+        PutTarget::Device(device, memory) => {
+            leaves.iter().map(|_| LeafTarget::Device(device.id(), memory)).collect()
+        }
+        PutTarget::Memory(memory) => leaves.iter().map(|_| LeafTarget::Memory(memory)).collect(),
         PutTarget::Mesh(shardings) => PerArgument::All(shardings)
             .shardings("device_put", "the target", &[leaves.len()])?
             .into_iter()
-            .map(|sharding| sharding.map(Placement::Mesh))
+            .map(|sharding| sharding.map_or(LeafTarget::Keep, LeafTarget::Mesh))
             .collect(),
     };
     let structure = TreeDef::of(tree);
     let mut transferred = Vec::with_capacity(leaves.len());
-    for ((leaf, placement), path) in leaves.iter().zip(placements).zip(structure.paths()) {
-        if leaf.is_traced() {
-            let message =
-                format!("{}: a traced array, {}, has no placement", rooted(path), leaf.aval());
-            let error = trace::op_error(OpErrorKind::Value, "device_put", message, loc);
-            return Err(error.with_help("inside `jit` use `with_sharding_constraint`"));
-        }
-        let Some(placement) = placement else {
-            transferred.push(leaf.clone());
-            continue;
-        };
-        if let Placement::Mesh(sharding) = &placement {
+    for ((leaf, target), path) in leaves.iter().zip(targets).zip(structure.paths()) {
+        if let LeafTarget::Mesh(sharding) = &target {
             let shape = sharding.spec().shard_shape(sharding.mesh(), leaf.shape());
             shape.map_err(|error| leaf_error("device_put", &rooted(path), error, loc))?;
         }
-        transferred.push(loc.scope(|| transfer(leaf, &placement))?);
+        transferred.push(loc.scope(|| match leaf.is_traced() {
+            true => move_traced(leaf, target, path, loc),
+            false => move_concrete(leaf, target),
+        })?);
     }
     Ok(rebuild(tree, transferred))
+}
+
+fn move_concrete(leaf: &Array, target: LeafTarget) -> Result<Array, Error> {
+    match target {
+        LeafTarget::Keep => Ok(leaf.clone()),
+        LeafTarget::Memory(memory) if leaf.memory_kind() == memory => Ok(leaf.clone()),
+        LeafTarget::Memory(memory) => match leaf.placement() {
+            Some(Placement::Mesh(sharding)) => {
+                let sharding = sharding.with_memory_kind(memory);
+                transfer(leaf, &Placement::Mesh(sharding), memory)
+            }
+            Some(placement) => transfer(leaf, &placement, memory),
+            None => Ok(leaf.clone()),
+        },
+        LeafTarget::Device(id, memory) => transfer(leaf, &Placement::Device(id), memory),
+        LeafTarget::Mesh(sharding) => {
+            let memory = sharding.memory_kind();
+            transfer(leaf, &Placement::Mesh(sharding), memory)
+        }
+    }
+}
+
+fn move_traced(leaf: &Array, target: LeafTarget, path: &str, loc: Loc) -> Result<Array, Error> {
+    match target {
+        LeafTarget::Keep => Ok(leaf.clone()),
+        LeafTarget::Memory(memory) => Ok(in_memory(leaf, memory)),
+        LeafTarget::Mesh(sharding) => Ok(constrained(leaf, sharding)),
+        LeafTarget::Device(..) => {
+            let message = format!(
+                "{}: a traced array, {}, is on the devices of its program",
+                rooted(path),
+                leaf.aval()
+            );
+            let error = trace::op_error(OpErrorKind::Value, "device_put", message, loc);
+            Err(error.with_help(
+                "put the arguments on the device; inside `jit`, `device_put` takes a sharding or a \
+                 `MemoryKind`",
+            ))
+        }
+    }
 }
 
 /// Copies every leaf to each of the devices, stacked along a new first axis: arguments of

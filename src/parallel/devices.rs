@@ -1,6 +1,6 @@
 //! Devices of the process, the default device, and the placement of arrays.
 
-use crate::core::{Array, Device, Error, Kind, NamedSharding, Placement};
+use crate::core::{Array, Device, Error, Kind, MemoryKind, NamedSharding, Placement};
 use crate::runtime::{
     self, CudaOptions, LiveArray, MemoryStats, PluginOptions, Shard, addressable_shards,
     placement_of,
@@ -165,6 +165,26 @@ impl Device {
     pub fn memory_stats(&self) -> Result<Option<MemoryStats>, Error> {
         runtime::memory_stats(self.id())
     }
+
+    /// Returns the memories that the device stores arrays in, its own first.
+    ///
+    /// # Errors
+    /// `Plugin` if it is not a device of this process.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let memories = devices()?[0].addressable_memories()?;
+    /// assert!(memories.contains(&MemoryKind::PinnedHost));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn addressable_memories(&self) -> Result<Vec<MemoryKind>, Error> {
+        runtime::memory_kinds(self.id())
+    }
+
+    /// Returns the memory of new arrays: the device's own.
+    pub fn default_memory(&self) -> MemoryKind {
+        MemoryKind::Device
+    }
 }
 
 /// Returns the device on which new arrays are created: that of [`with_default_device`], else that
@@ -248,6 +268,11 @@ impl Array {
             Some(Placement::Mesh(sharding)) => Some(sharding),
             _ => None,
         }
+    }
+
+    /// Returns the memory of the array, of a traced one too.
+    pub fn memory_kind(&self) -> MemoryKind {
+        self.aval().memory
     }
 
     /// Returns the placement of the array; `None` if it is traced.

@@ -28,14 +28,14 @@ mod shard_map;
 mod visualize;
 
 pub use crate::core::{
-    AxisNames, AxisSpec, Collective, Communication, Device, DeviceId, Mesh, NamedSharding,
-    PartitionSpec, Placement, ShardingRule, Varying,
+    AxisNames, AxisSpec, Collective, Communication, Device, DeviceId, MemoryKind, Mesh,
+    NamedSharding, PartitionSpec, Placement, ShardingRule, Varying,
 };
 pub use crate::runtime::{
     CudaAllocator, CudaOptions, LiveArray, MemoryStats, PluginOption, PluginOptions, Shard,
     Topology, process_count, process_index,
 };
-pub use constraint::with_sharding_constraint;
+pub use constraint::{with_memory_kind, with_sharding_constraint};
 pub use device_put::{
     PutTarget, device_put, device_put_replicated, device_put_sharded, make_array_from_callback,
     make_array_from_process_local_data, with_default_sharding,

@@ -1,6 +1,6 @@
 //! [`PartitionRules`]: shardings of a model's leaves by their paths.
 
-use crate::core::{Array, Error, Loc, Mesh, NamedSharding, PartitionSpec, leaf_error};
+use crate::core::{Array, Error, Loc, MemoryKind, Mesh, NamedSharding, PartitionSpec, leaf_error};
 use crate::tree::{Tree, TreeDef, captures, leaves_of, rooted};
 use std::fmt;
 
@@ -43,7 +43,8 @@ impl PartitionRules {
         self.rules.iter().find(matches).map(|(_, spec)| spec)
     }
 
-    /// Returns the shardings of a tree's leaves over a mesh. The leaves can be arrays or types.
+    /// Returns the shardings of a tree's leaves over a mesh, each in the memory of the leaf. The
+    /// leaves can be arrays or types.
     ///
     /// # Errors
     /// [`Error::Op`] (value, shape) names the first leaf whose spec does not fit: the mesh lacks an
@@ -87,7 +88,7 @@ impl LeafSharding {
             aval: leaf.aval().to_string(),
             bytes_per_device: leaf.aval().with_shape(shard).bytes(),
             bytes: leaf.aval().bytes(),
-            sharding: NamedSharding::checked(mesh, spec)?,
+            sharding: NamedSharding::checked(mesh, spec)?.with_memory_kind(leaf.aval().memory),
         })
     }
 }
@@ -111,7 +112,16 @@ impl TreeSharding {
             LeafSharding::new(path, &leaf, sharding.mesh(), sharding.spec().clone())
                 .map_err(|error| leaf_error("shardings", &rooted(path), error, loc))
         });
-        Ok(TreeSharding { leaves: leaves.collect::<Result<_, _>>()? })
+        let all = TreeSharding { leaves: leaves.collect::<Result<_, _>>()? };
+        Ok(all.with_memory_kind(sharding.memory_kind()))
+    }
+
+    /// Returns the shardings with all leaves in another memory of the devices.
+    pub fn with_memory_kind(mut self, memory: MemoryKind) -> TreeSharding {
+        for leaf in &mut self.leaves {
+            leaf.sharding = leaf.sharding.with_memory_kind(memory);
+        }
+        self
     }
 
     /// Returns the shardings, in the order of the leaves.

@@ -2,8 +2,8 @@
 
 use super::plan::Plan;
 use crate::core::{
-    Error, Loc, LowerCtx, LoweringTarget, ModuleFacts, NamedSharding, OpError, Program, RuleError,
-    RuleResult, Var,
+    Aval, Error, Loc, LowerCtx, LoweringTarget, MemoryKind, ModuleFacts, NamedSharding, OpError,
+    Program, RuleError, RuleResult, Var,
 };
 
 /// A lowered program: the text of its StableHLO module, and facts that its compilation depends on.
@@ -71,8 +71,8 @@ pub fn lower_with(
     lower_with_plan(program, name, platform.into(), options, &Plan::default())
 }
 
-/// Returns the sharding attributes of the main function's arguments and results.
-fn sharding_attributes(
+/// Returns the attributes of the main function's arguments and results: shardings and memories.
+fn attributes(
     plan: &Plan,
     ctx: &mut LowerCtx<'_>,
     program: &Program,
@@ -88,7 +88,22 @@ fn sharding_attributes(
         Some(sharding) => attribute(sharding, var),
         None => String::new(),
     });
-    (inputs, outputs.collect())
+    let (mut inputs, mut outputs): (Vec<String>, Vec<String>) = (inputs, outputs.collect());
+    add_memories(&mut inputs, &program.avals_in());
+    add_memories(&mut outputs, &program.avals_out());
+    (inputs, outputs)
+}
+
+/// Adds the memory of values that are not in the devices' own.
+fn add_memories(texts: &mut Vec<String>, avals: &[Aval]) {
+    if avals.iter().all(|aval| aval.memory == MemoryKind::Device) {
+        return;
+    }
+    texts.resize(avals.len(), String::new());
+    for (text, aval) in texts.iter_mut().zip(avals).filter(|(_, aval)| aval.memory.is_host()) {
+        let separator = if text.is_empty() { "" } else { ", " };
+        text.push_str(&format!("{separator}mhlo.memory_kind = \"{}\"", aval.memory));
+    }
 }
 
 /// Lowers a program with the shardings of `plan`; see [`lower_with`].
@@ -105,12 +120,15 @@ pub(crate) fn lower_with_plan(
     let LowerOptions { donatable } = options;
     let mut ctx = LowerCtx::new(target);
     ctx.set_partition(plan.mesh());
-    let (arguments, results) = sharding_attributes(plan, &mut ctx, program);
+    let (arguments, results) = attributes(plan, &mut ctx, program);
     let attribute = |texts: &[String], index: usize| texts.get(index).cloned().unwrap_or_default();
+    // Plugins cannot deny the donation of a buffer in host memory for a single call.
+    let in_host: Vec<bool> = program.avals_in().iter().map(|aval| aval.memory.is_host()).collect();
+    let is_donatable = |index: usize| donatable && !in_host[index];
     let written: RuleResult<()> = ctx.function_with(
         program,
         "main",
-        |index| match (donatable, attribute(&arguments, index)) {
+        |index| match (is_donatable(index), attribute(&arguments, index)) {
             (true, text) if text.is_empty() => "jax.buffer_donor = true".into(),
             (true, text) => format!("jax.buffer_donor = true, {text}"),
             (false, text) => text,

@@ -2,7 +2,8 @@
 
 use crate::core::trace::result_avals;
 use crate::core::{
-    Aval, DType, Eqn, Error, Loc, OpError, OpErrorKind, Program, RegistryEntry, Var, Varying,
+    Aval, DType, Eqn, Error, Loc, MemoryKind, OpError, OpErrorKind, Program, RegistryEntry, Var,
+    Varying,
 };
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
@@ -121,6 +122,16 @@ impl<'a> Parser<'a> {
         let weak = self.eat("~");
         let name = self.word()?;
         let dtype = DType::from_name(name).ok_or_else(|| format!("no dtype is called `{name}`"))?;
+        let memory = if self.rest().starts_with('<') {
+            self.expect("<")?;
+            let name = self.word()?;
+            let kind = MemoryKind::from_name(name);
+            let kind = kind.ok_or_else(|| format!("no memory is called `{name}`"))?;
+            self.expect(">")?;
+            kind
+        } else {
+            MemoryKind::Device
+        };
         self.expect("[")?;
         let mut dims = Vec::new();
         while !self.eat("]") {
@@ -138,7 +149,7 @@ impl<'a> Parser<'a> {
             }
         }
         let varying = Varying::over(varying);
-        Ok(Aval { weak, varying, ..Aval::new(dtype, dims) })
+        Ok(Aval { weak, varying, memory, ..Aval::new(dtype, dims) })
     }
 
     fn binder(&mut self, scope: &mut Scope) -> Parsed<Var> {

@@ -47,8 +47,11 @@ pub fn peak(program: &Program) -> Peak {
 /// A variable with the equation that defines it, `None` for an argument.
 type Definition<'a> = (Var, Option<&'a Eqn>);
 
-/// Returns the peak of a program that starts with `live` in memory.
+/// Returns the peak of a program that starts with `live` in memory. Values in host memory do not
+/// count.
 fn peak_from<'a>(program: &'a Program, mut live: Vec<Definition<'a>>) -> Peak {
+    let is_on_device = |var: Var| !program.aval(var).memory.is_host();
+    live.retain(|&(var, _)| is_on_device(var));
     let total = |live: &[Definition<'_>]| -> u64 {
         let bytes = live.iter().map(|&(var, _)| program.aval(var).bytes() as u64);
         bytes.fold(0, u64::saturating_add)
@@ -58,7 +61,10 @@ fn peak_from<'a>(program: &'a Program, mut live: Vec<Definition<'a>>) -> Peak {
     let mut at_peak = live.clone();
     let mut held_peak = Peak::default();
     for (index, eqn) in program.eqns().iter().enumerate() {
-        let stored = eqn.results.iter().filter(|&&var| !usage.is_fused(program, eqn, var));
+        let stored = eqn
+            .results
+            .iter()
+            .filter(|&&var| is_on_device(var) && !usage.is_fused(program, eqn, var));
         live.extend(stored.map(|&var| (var, Some(eqn))));
         let held = peak_of_held_programs(eqn);
         let bytes = total(&live).saturating_add(held.bytes);

@@ -83,13 +83,14 @@ impl Plan {
                     return refuse(current, requested);
                 }
                 (Some(requested), _) => requested.clone(),
-                (None, None) => mesh.replicated(),
+                (None, None) => mesh.replicated().with_memory_kind(aval.memory),
                 (None, Some(Placement::Mesh(current))) if current.mesh().same_devices(mesh) => {
                     current.clone()
                 }
                 (None, Some(current)) => return refuse(current, mesh),
             };
             check_sharding(name, &name_of_input, &sharding, &aval, mesh)?;
+            check_memory(name, &name_of_input, &sharding, &aval)?;
             shardings.push(sharding);
         }
         for (index, (sharding, aval)) in outputs.iter().zip(program.avals_out()).enumerate() {
@@ -148,6 +149,25 @@ fn check_sharding(
         let error = RuleError { message: format!("{value}: {}", error.message), ..error };
         trace::rule_error(name, error, Loc::UNKNOWN)
     })
+}
+
+/// Checks that an argument is in the memory of the sharding that it is expected with.
+fn check_memory(
+    name: &str,
+    value: &str,
+    sharding: &NamedSharding,
+    aval: &Aval,
+) -> Result<(), Error> {
+    if sharding.memory_kind() == aval.memory {
+        return Ok(());
+    }
+    let (memory, requested) = (aval.memory, sharding.memory_kind());
+    let message = format!(
+        "{value}, {aval}, is in the memory `{memory}`, in_shardings requests `{requested}`: {sharding}"
+    );
+    let error = trace::op_error(OpErrorKind::Value, name, message, Loc::UNKNOWN);
+    Err(error
+        .with_help("`device_put` moves it; an `Aval` to compile for says it with `with_memory`"))
 }
 
 fn conflict(name: &str, value: &str, current: &str, wanted: &str) -> Error {

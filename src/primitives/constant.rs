@@ -1,11 +1,13 @@
 //! Constant arrays.
 
 use super::collective::vary;
+use super::device_put::in_memory;
 use super::rules::zero_jvp;
 use super::shape::broadcast_to;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, IntoAval, JvpResult, LowerCtx,
-    Primitive, Registered, RuleError, RuleResult, Scalar, Shape, Tangent, backend, bind1, trace,
+    MemoryKind, Primitive, Registered, RuleError, RuleResult, Scalar, Shape, Tangent, backend,
+    bind1, trace,
 };
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -73,6 +75,10 @@ const FROM_HOST: usize = 64 << 10;
 /// Returns an array of type `aval` filled with `value`.
 #[track_caller]
 pub fn fill_of(value: Scalar, aval: &Aval) -> Array {
+    if aval.memory.is_host() {
+        let scalar = Aval { shape: Shape::scalar(), memory: MemoryKind::Device, ..aval.clone() };
+        return broadcast_to(&in_memory(&fill_of(value, &scalar), aval.memory), &aval.shape);
+    }
     // Outside of traces, small arrays are copied from the host, and compile nothing.
     let is_large = || aval.size().saturating_mul(aval.dtype.host_bytes()) > FROM_HOST;
     if trace::are_operands()

@@ -16,6 +16,7 @@ mod constant;
 mod convert;
 mod convolution;
 mod cumulative;
+mod device_put;
 mod dot;
 mod elementwise;
 mod exponential;
@@ -66,6 +67,8 @@ pub use constant::*;
 pub use convert::*;
 pub use convolution::*;
 pub use cumulative::*;
+pub use device_put::DevicePut;
+pub(crate) use device_put::in_memory;
 pub use dot::*;
 pub use elementwise::{
     BinaryTangent, CostRule, Derivative, Dtypes, Elementwise, LowerRule, Lowering, TransposeRule,
@@ -91,6 +94,7 @@ pub use scatter::*;
 pub use select::*;
 pub use shape::*;
 pub use sharding_constraint::ShardingConstraint;
+pub(crate) use sharding_constraint::constrained;
 pub use slicing::*;
 pub use sort::*;
 pub use special::*;
@@ -229,6 +233,7 @@ pub const PRIMITIVES: &[RegistryEntry] = &[
     RegistryEntry::of::<StopGradient>(),
     // sharding_constraint
     RegistryEntry::of::<ShardingConstraint>(),
+    RegistryEntry::of::<DevicePut>(),
     // slicing
     RegistryEntry::of::<DynamicSlice>(),
     RegistryEntry::of::<DynamicUpdateSlice>(),

@@ -2,8 +2,11 @@
 
 use super::constant::{fill_of, scalar};
 use super::convert::convert_to;
+use super::device_put::in_memory;
 use super::shape::broadcast_to;
-use crate::core::{Array, Aval, DType, Loc, RuleError, RuleResult, Scalar, Shape, promote, trace};
+use crate::core::{
+    Array, Aval, DType, Loc, MemoryKind, RuleError, RuleResult, Scalar, Shape, promote, trace,
+};
 
 /// An operand of a public function: an array or a Rust number.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +110,11 @@ impl Like<'_> {
 
     fn aval(&self) -> Aval {
         let (dtype, weak) = self.dtype();
-        Aval { weak, ..Aval::new(dtype, self.shape()) }
+        let memory = match self {
+            Like::Array(x) => x.aval().memory,
+            Like::Scalar(_) => MemoryKind::Device,
+        };
+        Aval { weak, memory, ..Aval::new(dtype, self.shape()) }
     }
 
     /// Converts and broadcasts the operand to an array of the given type.
@@ -117,6 +124,8 @@ impl Like<'_> {
             Like::Array(x) if x.aval() == aval => x.clone(),
             Like::Array(x) => {
                 let x = convert_to(x, aval.dtype, aval.weak);
+                // Arrays are moved between memories by the user alone, scalars as needed.
+                let x = if x.rank() == 0 { in_memory(&x, aval.memory) } else { x };
                 broadcast_to(&x, &aval.shape)
             }
             Like::Scalar(value) => fill_of(value, aval),
@@ -147,6 +156,14 @@ fn joint_type(operands: &[Like<'_>]) -> RuleResult<Aval> {
             ))
         })?;
         joint = Aval { weak, ..Aval::new(dtype, shape) };
+    }
+    let mut arrays = operands.iter().filter_map(|operand| match operand {
+        Like::Array(x) => Some(*x),
+        Like::Scalar(_) => None,
+    });
+    let first = arrays.clone().next();
+    if let Some(decisive) = arrays.find(|x| x.rank() > 0).or(first) {
+        joint.memory = decisive.aval().memory;
     }
     Ok(joint)
 }

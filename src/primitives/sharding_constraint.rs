@@ -1,5 +1,6 @@
 //! Sharding constraints.
 
+use super::device_put::in_memory;
 use super::rules::{arity, batched, linear_jvp, one_cotangent};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Device, Exemplar, JvpResult, LowerCtx, Mesh,
@@ -76,6 +77,13 @@ impl Primitive for ShardingConstraint {
     fn spmd(&self) -> Option<&dyn Spmd> {
         Some(self)
     }
+}
+
+/// Constrains `x` to a sharding, and moves it to the sharding's memory.
+#[track_caller]
+pub(crate) fn constrained(x: &Array, sharding: NamedSharding) -> Array {
+    let memory = sharding.memory_kind();
+    in_memory(&bind1(ShardingConstraint { sharding }, [x]), memory)
 }
 
 impl Spmd for ShardingConstraint {

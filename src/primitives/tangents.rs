@@ -3,6 +3,7 @@
 use super::arithmetic::Add;
 use super::collective::vary;
 use super::constant::zeros_of;
+use super::device_put::in_memory;
 use crate::core::{Array, Aval, Tangent, bind1};
 
 impl Tangent {
@@ -24,13 +25,23 @@ impl Tangent {
     }
 
     /// Converts a tangent of a value of type `aval` to vary over the mesh axes that the value
-    /// varies over.
+    /// varies over, in the memory that the value is in.
     #[must_use]
     pub(crate) fn vary_like(self, aval: &Aval) -> Tangent {
         match self {
-            tangent if tangent.aval().varying == aval.varying => tangent,
-            Tangent::Zero(zero) => Tangent::Zero(zero.with_varying(aval.varying.clone())),
-            Tangent::Dense(array) => Tangent::Dense(vary(&array, &aval.varying)),
+            tangent
+                if tangent.aval().varying == aval.varying
+                    && tangent.aval().memory == aval.memory =>
+            {
+                tangent
+            }
+            Tangent::Zero(zero) => {
+                let zero = zero.with_varying(aval.varying.clone());
+                Tangent::Zero(zero.with_memory(aval.memory))
+            }
+            Tangent::Dense(array) => {
+                Tangent::Dense(in_memory(&vary(&array, &aval.varying), aval.memory))
+            }
         }
     }
 }

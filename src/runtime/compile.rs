@@ -164,7 +164,7 @@ pub(super) fn output_shardings(
     let mut shardings = Vec::with_capacity(results.len());
     for (index, aval) in results.iter().enumerate() {
         let chosen = chosen.as_ref().and_then(|chosen| chosen.get(index));
-        shardings.push(match (request(index), chosen) {
+        let sharding = match (request(index), chosen) {
             (Some(requested), _) => requested,
             (None, None) => mesh.replicated(),
             (None, Some(hlo)) => from_hlo_sharding(mesh, hlo, aval.rank()).ok_or_else(|| {
@@ -173,7 +173,8 @@ pub(super) fn output_shardings(
                      {mesh} cannot express; request a sharding with `out_shardings`"
                 )
             })?,
-        });
+        };
+        shardings.push(sharding.with_memory_kind(aval.memory));
     }
     Ok(shardings)
 }

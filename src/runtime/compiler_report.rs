@@ -7,7 +7,8 @@ use oxidax_pjrt::{Fusion, PjrtValue};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Memory that a compiled program uses on one device, in bytes.
+/// Memory that a compiled program uses on one device, in bytes. The fields `host_…` are memory of
+/// the host, all others the device's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[doc(alias = "CompiledMemoryStats")]
@@ -24,14 +25,28 @@ pub struct MemoryAnalysis {
     pub code: u64,
     /// The largest amount in use at one time; 0 if the plugin does not report it.
     pub peak: u64,
+    /// Arguments in host memory, which `arguments` does not count.
+    pub host_arguments: u64,
+    /// Results in host memory, including those that reuse the memory of an argument.
+    pub host_results: u64,
+    /// The part of the results in host memory that reuses the memory of donated arguments.
+    pub host_aliased: u64,
+    /// Intermediate values in host memory.
+    pub host_temporaries: u64,
 }
 
 impl MemoryAnalysis {
-    /// Returns the memory needed at the same time: arguments, results that reuse no argument's
-    /// memory, intermediate values and code.
+    /// Returns the device memory needed at the same time: arguments, results that reuse no
+    /// argument's memory, intermediate values and code.
     pub fn total(&self) -> u64 {
         let Self { arguments, results, aliased, temporaries, code, .. } = *self;
         (arguments + results + temporaries + code).saturating_sub(aliased)
+    }
+
+    /// Returns the host memory needed at the same time, by the arrays and values that are in it.
+    pub fn host_total(&self) -> u64 {
+        let all = self.host_arguments + self.host_results + self.host_temporaries;
+        all.saturating_sub(self.host_aliased)
     }
 }
 
@@ -87,6 +102,10 @@ impl CompilerReport {
             temporaries: bytes(stats.temporaries),
             code: bytes(stats.generated_code),
             peak: bytes(stats.peak),
+            host_arguments: bytes(stats.host_arguments),
+            host_results: bytes(stats.host_results),
+            host_aliased: bytes(stats.host_aliased),
+            host_temporaries: bytes(stats.host_temporaries),
         })
     }
 

@@ -113,7 +113,8 @@ impl Executable {
         let pairs = scratch.arguments.iter_mut().zip(&self.inputs);
         for (index, (buffer, placement)) in pairs.enumerate() {
             if !is_placed(buffer, placement) {
-                *buffer = transfer_buffer(buffer, &avals[index], placement)?;
+                let aval = &avals[index];
+                *buffer = transfer_buffer(buffer, aval, placement, aval.memory)?;
                 transferred.push(index);
             }
         }

@@ -10,7 +10,8 @@ use super::stalls;
 use super::topology::Topology;
 use super::topology_executable::TopologyExecutable;
 use crate::core::{
-    Aval, DeviceId, Error, Loc, Mesh, NamedSharding, PartitionSpec, Placement, PlatformId,
+    Aval, DeviceId, Error, Loc, MemoryKind, Mesh, NamedSharding, PartitionSpec, Placement,
+    PlatformId,
 };
 use oxidax_cache::{CacheKeyBuilder, file_hash, processor};
 use oxidax_pjrt::{CompileOptions, ExecutableSignature};
@@ -187,9 +188,16 @@ impl Executable {
                     let shardings = specs.iter().map(|spec| mesh.sharding(spec.clone()));
                     shardings.collect::<Result<Vec<NamedSharding>, Error>>()
                 };
-                let inputs = shardings(inputs)?.into_iter().map(Placement::Mesh).collect();
+                let in_memory = |(sharding, memory): (NamedSharding, MemoryKind)| {
+                    sharding.with_memory_kind(memory)
+                };
+                let memories = avals.iter().map(|aval| aval.memory);
+                let inputs = shardings(inputs)?.into_iter().zip(memories).map(in_memory);
+                let inputs = inputs.map(Placement::Mesh).collect();
                 let target = Placement::Mesh(mesh.replicated());
-                let shardings = shardings(outputs)?;
+                let memories = results.iter().map(|aval| aval.memory);
+                let shardings = shardings(outputs)?.into_iter().zip(memories);
+                let shardings = shardings.map(in_memory).collect();
                 (inputs, OutputPlacement { target, committed: true, shardings }, None)
             }
         };

@@ -1,11 +1,12 @@
 //! [`ShardedBuffer`]: the shards of an array on the devices of a mesh.
 
-use super::client::{runtime_error, runtime_of};
+use super::client::runtime_error;
 use super::device_buffer::DeviceBuffer;
 use super::host_copy::HostCopyCell;
 use super::live_arrays::Tracked;
 use super::placement::{device_by_id, shards, single_device};
 use super::stalls::{self, Produced};
+use super::transfer::copy_between;
 use crate::core::host_function::refuse_inside;
 use crate::core::{Array, Aval, Buffer, Device, Error, Loc, NamedSharding, Placement};
 use oxidax_pjrt::{Event, UniqueBuffer};
@@ -259,15 +260,12 @@ pub(crate) fn addressable_shards(
         return Ok(vec![Shard { device, index, replica: 0, data }]);
     }
     let buffer = shards(buffer);
-    let runtime = runtime_of(buffer.sharding.devices()[0].id().1)?;
     let mut result: Vec<Shard> = Vec::new();
     for (ordinal, index, shard) in buffer.shards() {
         let device = buffer.sharding.devices()[ordinal].clone();
         let replica = result.iter().filter(|shard| shard.index == index).count();
         // A copy: the array of a shard may be donated, which must not delete part of the whole.
-        let copy = shard.copy_to_device(runtime.device(device.id())?);
-        let copy = copy.map_err(|error| runtime_error("copying a shard", &error))?;
-        let copy = copy.into_unique().expect("a new buffer has one owner");
+        let copy = copy_between(shard, aval.memory, device.id(), aval.memory)?;
         let shape: Vec<usize> = index.iter().map(Range::len).collect();
         let aval = Arc::new(aval.with_shape(shape));
         let copy = DeviceBuffer::new(copy, device.id(), true, &aval);

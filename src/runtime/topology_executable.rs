@@ -81,7 +81,8 @@ impl TopologyExecutable {
 /// Replaces the meshes of a plan by meshes of the topology's devices.
 fn on_topology(plan: &Plan, topology: &Topology) -> Result<Plan, Error> {
     let convert = |sharding: &NamedSharding| -> Result<NamedSharding, Error> {
-        topology.mesh_of(sharding.mesh())?.sharding(sharding.spec().clone())
+        let on_topology = topology.mesh_of(sharding.mesh())?.sharding(sharding.spec().clone())?;
+        Ok(on_topology.with_memory_kind(sharding.memory_kind()))
     };
     let target = match &plan.target {
         Some(Placement::Mesh(sharding)) => Some(Placement::Mesh(convert(sharding)?)),

@@ -11,10 +11,11 @@ use super::sharded_buffer::ShardedBuffer;
 use crate::core::host_function::refuse_inside;
 use crate::core::scoped::scoped;
 use crate::core::{
-    Array, Aval, Buffer, Cache, DeviceId, Error, Kind, NamedSharding, Placement, Program, Shape,
+    Array, Aval, Buffer, Cache, DeviceId, Error, Kind, MemoryKind, NamedSharding, Placement,
+    Program, Shape,
 };
 use crate::passes::Plan;
-use oxidax_pjrt::UniqueBuffer;
+use oxidax_pjrt::{Memory, PjrtDevice, UniqueBuffer};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -45,6 +46,7 @@ pub(crate) fn put_process_local(
     sharding: &NamedSharding,
 ) -> Result<Array, Error> {
     sharding.shard_shape(&global.shape)?;
+    let global = &global.with_memory(sharding.memory_kind());
     if sharding.mesh().is_local() && local.shape == global.shape {
         return put_on(bytes, global, &Placement::Mesh(sharding.clone()));
     }
@@ -71,6 +73,7 @@ pub(crate) fn host_local(global: &Array) -> Result<Array, Error> {
         return Ok(global.clone());
     };
     let local = local_mesh(sharding.mesh())?.sharding(sharding.spec().clone())?;
+    let local = local.with_memory_kind(sharding.memory_kind());
     let shards = global.addressable_shards()?;
     let bytes = shards.iter().map(|shard| shard.data.to_bytes()).collect::<Result<Vec<_>, _>>()?;
     let block = HostBlock::of(global.shape(), &sharding).shape();
@@ -103,7 +106,7 @@ pub(super) fn put_on_default_device(bytes: &[u8], aval: &Aval) -> Result<Array, 
     Ok(Array::concrete(aval, Arc::new(buffer)))
 }
 
-/// Copies elements to a placement.
+/// Copies elements to a placement, into the memory of `aval`.
 ///
 /// # Errors
 /// `Plugin`, `Runtime`.
@@ -138,9 +141,14 @@ fn copy_to_device(
 ) -> Result<UniqueBuffer, Error> {
     let dims: Vec<i64> = shape.iter().map(|&dim| dim as i64).collect();
     let runtime = runtime_of(device.1)?;
-    let buffer = runtime
-        .client
-        .buffer_from_host(bytes, element_type(aval.dtype), &dims, runtime.device(device)?)
+    let (dtype, on_device) = (element_type(aval.dtype), runtime.device(device)?);
+    let created = if aval.memory.is_host() {
+        let memory = memory_of(on_device, aval.memory)?;
+        runtime.client.buffer_from_host(bytes, dtype, &dims, &memory)
+    } else {
+        runtime.client.buffer_from_host(bytes, dtype, &dims, on_device)
+    };
+    let buffer = created
         .map_err(|error| runtime_error(format!("copying {aval} to device {device}"), &error))?;
     Ok(buffer.into_unique().expect("a new buffer has one owner"))
 }
@@ -176,6 +184,7 @@ pub(crate) fn array_from_shards<B: AsRef<[u8]>>(
     shards: &[B],
 ) -> Result<Array, Error> {
     refuse_absent(aval, &Placement::Mesh(sharding.clone()))?;
+    let aval = &aval.with_memory(sharding.memory_kind());
     let shape = sharding.shard_shape(&aval.shape)?;
     let local = sharding.devices().iter().filter(|device| device.is_local());
     let buffers = local
@@ -186,43 +195,54 @@ pub(crate) fn array_from_shards<B: AsRef<[u8]>>(
     Ok(Array::concrete(aval.clone(), Arc::new(buffer)))
 }
 
-/// Returns the array with another placement. It is copied, unless it has that placement already.
+/// Returns the array with another placement, in `memory`. It is copied, unless it is there already.
+/// `memory` is that of the sharding, if `target` is one.
 ///
 /// # Errors
 /// `Plugin`, `Compile`, `Runtime`; `Op` (shape) if the sharding does not divide it.
-pub(crate) fn transfer(array: &Array, target: &Placement) -> Result<Array, Error> {
+pub(crate) fn transfer(
+    array: &Array,
+    target: &Placement,
+    memory: MemoryKind,
+) -> Result<Array, Error> {
     let Kind::Concrete(buffer) = &array.kind else { return Ok(array.clone()) };
     if let Placement::Mesh(sharding) = target {
         sharding.shard_shape(array.shape())?;
     }
-    let buffer = transfer_buffer(buffer, array.aval(), target)?;
-    Ok(Array::concrete(array.shared_aval().clone(), buffer))
+    let buffer = transfer_buffer(buffer, array.aval(), target, memory)?;
+    if array.aval().memory == memory {
+        return Ok(Array::concrete(array.shared_aval().clone(), buffer));
+    }
+    Ok(Array::concrete(array.aval().with_memory(memory), buffer))
 }
 
-/// Transfers a buffer to `target`; see [`transfer`]. The result is committed: an uncommitted buffer
-/// is copied even if it is on the right device.
+/// Transfers a buffer of type `aval` to `target`; see [`transfer`]. The result is committed: an
+/// uncommitted buffer is copied even if it is on the right device.
 pub(super) fn transfer_buffer(
     buffer: &Arc<dyn Buffer>,
     aval: &Aval,
     target: &Placement,
+    memory: MemoryKind,
 ) -> Result<Arc<dyn Buffer>, Error> {
+    let moved = || Arc::new(aval.with_memory(memory));
     refuse_inside("moving an array")?;
     refuse_absent(aval, target)?;
     match (single_device(buffer), target) {
         (Some(source), Placement::Device(id)) if source.device.1 == id.1 => {
-            if source.device == *id && source.committed {
+            if source.device == *id && source.committed && aval.memory == memory {
                 return Ok(buffer.clone());
             }
-            let copy = copy_between(&source.buffer, *id)?;
-            Ok(Arc::new(DeviceBuffer::new(copy, *id, true, &Arc::new(aval.clone()))))
+            let copy = copy_between(&source.buffer, aval.memory, *id, memory)?;
+            Ok(Arc::new(DeviceBuffer::new(copy, *id, true, &moved())))
         }
         (Some(source), Placement::Mesh(sharding))
             if sharding.is_replicated() && sharding.devices()[0].id().1 == source.device.1 =>
         {
             let local = sharding.devices().iter().filter(|device| device.is_local());
-            let copies = local.map(|device| copy_between(&source.buffer, device.id()));
+            let copies =
+                local.map(|device| copy_between(&source.buffer, aval.memory, device.id(), memory));
             let copies = copies.collect::<Result<_, _>>()?;
-            Ok(Arc::new(ShardedBuffer::new(sharding.clone(), Arc::new(aval.clone()), copies)))
+            Ok(Arc::new(ShardedBuffer::new(sharding.clone(), moved(), copies)))
         }
         (None, Placement::Mesh(sharding)) if shards(buffer).sharding() == sharding => {
             Ok(buffer.clone())
@@ -230,13 +250,27 @@ pub(super) fn transfer_buffer(
         (None, Placement::Mesh(sharding))
             if shards(buffer).sharding().mesh().same_devices(sharding.mesh()) =>
         {
-            reshard(buffer, aval, shards(buffer).sharding(), sharding)
+            let from = shards(buffer).sharding();
+            let same_memory = sharding.with_memory_kind(aval.memory);
+            let buffer = match *from == same_memory {
+                true => buffer.clone(),
+                false => reshard(buffer, aval, from, &same_memory)?,
+            };
+            if aval.memory == memory {
+                return Ok(buffer);
+            }
+            let local = sharding.devices().iter().filter(|device| device.is_local());
+            let copies = local
+                .zip(shards(&buffer).buffers())
+                .map(|(device, shard)| copy_between(shard, aval.memory, device.id(), memory));
+            let copies = copies.collect::<Result<_, _>>()?;
+            Ok(Arc::new(ShardedBuffer::new(sharding.clone(), moved(), copies)))
         }
         // Through the host: between meshes of different devices, and between platforms.
         _ => {
             let mut bytes = vec![0; aval.size() * aval.dtype.host_bytes()];
             buffer.read(&mut bytes)?;
-            match put_on(&bytes, aval, target)?.kind {
+            match put_on(&bytes, &moved(), target)?.kind {
                 Kind::Concrete(buffer) => Ok(buffer),
                 Kind::Traced { .. } => unreachable!("an array put on a device is concrete"),
             }
@@ -244,11 +278,51 @@ pub(super) fn transfer_buffer(
     }
 }
 
-/// Copies a buffer to another device of its platform.
-fn copy_between(buffer: &UniqueBuffer, id: DeviceId) -> Result<UniqueBuffer, Error> {
+/// Copies a buffer from the memory `from` of its device to the memory `to` of a device of its
+/// platform.
+pub(super) fn copy_between(
+    buffer: &UniqueBuffer,
+    from: MemoryKind,
+    id: DeviceId,
+    to: MemoryKind,
+) -> Result<UniqueBuffer, Error> {
     let failed = |error| runtime_error(format!("copying an array to device {id}"), &error);
-    let copy = buffer.copy_to_device(runtime_of(id.1)?.device(id)?).map_err(failed)?;
+    let device = runtime_of(id.1)?.device(id)?;
+    let copy = match from.is_host() || to.is_host() {
+        true => buffer.copy_to_memory(&memory_of(device, to)?),
+        false => buffer.copy_to_device(device),
+    };
+    let copy = copy.map_err(failed)?;
     Ok(copy.into_unique().expect("a new buffer has one owner"))
+}
+
+/// Returns a memory of a device.
+///
+/// # Errors
+/// `Plugin` with the device's memories if it has none of this kind.
+fn memory_of(device: &PjrtDevice, kind: MemoryKind) -> Result<Memory, Error> {
+    let memory = match kind {
+        MemoryKind::Device => device.default_memory(),
+        host => device.memory(host.name()),
+    };
+    memory.ok_or_else(|| {
+        let kinds: Vec<String> =
+            device.memories().iter().map(|memory| format!("`{}`", memory.kind())).collect();
+        Error::Plugin(format!(
+            "{device} has no memory `{kind}`; it has {}",
+            if kinds.is_empty() { "none that it names".into() } else { kinds.join(", ") }
+        ))
+    })
+}
+
+/// Returns the kinds of memory that a device of this process can access.
+///
+/// # Errors
+/// `Plugin` if it is not a device of this process.
+pub(crate) fn memory_kinds(id: DeviceId) -> Result<Vec<MemoryKind>, Error> {
+    let device = runtime_of(id.1)?.device(id)?;
+    let is_there = |kind: &MemoryKind| memory_of(device, *kind).is_ok();
+    Ok(MemoryKind::ALL.into_iter().filter(is_there).collect())
 }
 
 /// Changes the sharding of an array on the same devices, with a compiled program that exchanges the

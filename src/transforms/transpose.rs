@@ -37,6 +37,7 @@ pub(super) fn transpose_live_program(
         eqn.loc.scope(|| {
             for (&var, ct) in eqn.operands.iter().zip(transpose_eqn(eqn, &cts, &operands)) {
                 let Some(ct) = ct else { continue };
+                let ct = ct.vary_like(program.aval(var));
                 debug_assert!(
                     ct.aval().same_type(program.aval(var)),
                     "`{}`, rule `transpose`: expected {}, found {}",

@@ -5,4 +5,5 @@
 
 mod callbacks;
 mod gpus;
+mod memory_kinds;
 mod topologies;

@@ -60,6 +60,7 @@ fn recipe(steps: u32, bf16: bool) -> Recipe {
         clip: 1.0,
         accumulate: 1,
         bf16,
+        offload: false,
     }
 }
 

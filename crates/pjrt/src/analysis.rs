@@ -26,6 +26,8 @@ pub struct CompiledMemoryStats {
     pub host_arguments: i64,
     /// Size of the results in host memory.
     pub host_results: i64,
+    /// Size of the results in host memory that share memory with arguments.
+    pub host_aliased: i64,
     /// Size of the temporaries in host memory.
     pub host_temporaries: i64,
     /// Peak memory use; 0 if the plugin does not report it.
@@ -65,6 +67,7 @@ impl Executable {
             temporaries: args.temp_size_in_bytes,
             host_arguments: args.host_argument_size_in_bytes,
             host_results: args.host_output_size_in_bytes,
+            host_aliased: args.host_alias_size_in_bytes,
             host_temporaries: args.host_temp_size_in_bytes,
             peak: args.peak_memory_in_bytes,
         })

@@ -37,6 +37,7 @@ pub fn recipe() -> Recipe {
         clip: number("max_norm"),
         accumulate: 1,
         bf16: false,
+        offload: false,
     }
 }
 

@@ -16,7 +16,16 @@ pub const SMALLEST: Step = Step {
     unit: "× 1024 tokens",
     batch: 8,
     alone: true,
-    lower: |devices_of_step, batch| lower(&Gpt2Config::small(), devices_of_step, batch),
+    lower: |devices_of_step, batch| lower(&Gpt2Config::small(), false, devices_of_step, batch),
+};
+
+pub const OFFLOADED: Step = Step {
+    name: "gpt2, offloaded",
+    about: "124M parameters, bf16, optimizer state in host memory",
+    unit: "× 1024 tokens",
+    batch: 8,
+    alone: true,
+    lower: |devices_of_step, batch| lower(&Gpt2Config::small(), true, devices_of_step, batch),
 };
 
 pub const TWO_LAYERS: Step = Step {
@@ -25,19 +34,26 @@ pub const TWO_LAYERS: Step = Step {
     unit: "× 128 tokens",
     batch: 4,
     alone: true,
-    lower: |devices_of_step, batch| {
-        let config = Gpt2Config {
-            vocabulary: 512,
-            positions: 128,
-            width: 128,
-            heads: 4,
-            layers: 2,
-            epsilon: 1e-5,
-            dropout: 0.0,
-        };
-        lower(&config, devices_of_step, batch)
-    },
+    lower: |devices_of_step, batch| lower(&two_layers(), false, devices_of_step, batch),
 };
+
+pub const TWO_LAYERS_OFFLOADED: Step = Step {
+    name: "gpt of 2 layers, offloaded",
+    lower: |devices_of_step, batch| lower(&two_layers(), true, devices_of_step, batch),
+    ..TWO_LAYERS
+};
+
+fn two_layers() -> Gpt2Config {
+    Gpt2Config {
+        vocabulary: 512,
+        positions: 128,
+        width: 128,
+        heads: 4,
+        layers: 2,
+        epsilon: 1e-5,
+        dropout: 0.0,
+    }
+}
 
 /// Of two consecutive layers, the first is split by columns, the second by rows.
 const LAYERS: [(&str, usize); 6] = [
@@ -61,27 +77,29 @@ const RECIPE: Recipe = Recipe {
     clip: 1.0,
     accumulate: 1,
     bf16: true,
+    offload: false,
 };
 
 fn lower(
     config: &Gpt2Config,
+    offload: bool,
     devices_of_step: Devices<'_>,
     batch: usize,
 ) -> anyhow::Result<Box<dyn LoweredStep>> {
-    let config = *config;
+    let (config, recipe) = (*config, Recipe { offload, ..RECIPE });
     let model = eval_shape(move |key| Gpt2::new(key, &config), random::Key::of_type())?;
-    let state = eval_shape(|model: Gpt2| RECIPE.optimizer().init(&model), &model)?;
+    let state = eval_shape(|model: Gpt2| recipe.first_state(&model), &model)?;
     let tokens = of_type(DType::I32, [batch, config.positions]);
     let windows = (tokens.clone(), tokens);
     let step = match devices_of_step {
-        Devices::Alone => RECIPE.step(),
+        Devices::Alone => recipe.step(),
         Devices::Slice(devices) => {
             let shardings = MeshShardings::new(devices, &LAYERS)?;
             let (gathered, stored) = (
                 shardings.gathered(&model)?,
                 (shardings.stored(&model)?, shardings.stored(&state)?),
             );
-            RECIPE
+            recipe
                 .step_with(move |model| with_sharding_constraint(model, &gathered))
                 .in_shardings((&stored.0, &stored.1, shardings.batch()?, None::<NamedSharding>))
                 .out_shardings((&stored.0, &stored.1, shardings.replicated()))

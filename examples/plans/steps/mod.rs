@@ -52,7 +52,7 @@ pub struct Step {
 pub type Lower = fn(Devices<'_>, usize) -> anyhow::Result<Box<dyn LoweredStep>>;
 
 /// All steps, in order of compile time.
-pub const STEPS: [Step; 11] = [
+pub const STEPS: [Step; 12] = [
     mlp::STEP,
     parallel::DATA,
     parallel::FSDP,
@@ -63,6 +63,7 @@ pub const STEPS: [Step; 11] = [
     parallel::EXPERTS,
     bert::BASE,
     gpt2::SMALLEST,
+    gpt2::OFFLOADED,
     resnet::FIFTY,
 ];
 
@@ -72,6 +73,10 @@ pub const SLICES: [&str; 5] = ["v4:2x2x2", "v5e:2x4", "v5p:2x2x2", "v6e:2x4", "7
 /// The small GPT that continuous integration compiles.
 #[allow(dead_code, reason = "for tests")]
 pub const TWO_LAYERS: Step = gpt2::TWO_LAYERS;
+
+/// As [`TWO_LAYERS`], with the optimizer state in host memory.
+#[allow(dead_code, reason = "for tests")]
+pub const TWO_LAYERS_OFFLOADED: Step = gpt2::TWO_LAYERS_OFFLOADED;
 
 /// A lowered step of any argument and result types.
 pub trait LoweredStep {

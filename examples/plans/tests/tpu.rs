@@ -1,7 +1,7 @@
 //! Compiles the fastest training steps for one device and for a slice of eight.
 
 use crate::rows::{Row, Rows};
-use crate::steps::{Devices, STEPS, Step, TWO_LAYERS};
+use crate::steps::{Devices, STEPS, Step, TWO_LAYERS, TWO_LAYERS_OFFLOADED};
 use oxidax::doctor::Report;
 use oxidax::prelude::*;
 
@@ -62,6 +62,25 @@ fn a_gpt_of_two_layers() {
     for slice in ["v5e:2x4", "v6e:2x4"] {
         check_one_device_and_slice(&TWO_LAYERS, slice, products);
     }
+}
+
+/// Compares a step with the same step whose optimizer state is in host memory. The device memory of
+/// the whole step is not compared: in a small model the compiler moves the whole state at once.
+fn check_offloaded(kept: &Step, offloaded: &Step) {
+    let topology = Topology::named("v5e:2x4").unwrap();
+    for devices in [Devices::Alone, Devices::Slice(topology.devices())] {
+        let [before, after] = [kept, offloaded].map(|step| report(step, devices, &topology));
+        let state = bytes(&before, "optimizer");
+        assert_eq!((before.host_needed, bytes(&after, "optimizer")), (0, 0), "{after}");
+        // The state before and after the step.
+        assert!(after.host_needed >= 2 * state, "{} of {state}: {after}", after.host_needed);
+    }
+}
+
+#[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
+fn optimizer_state_in_host_memory() {
+    check_offloaded(&TWO_LAYERS, &TWO_LAYERS_OFFLOADED);
 }
 
 #[test]

@@ -252,7 +252,9 @@ impl Choice<'_> {
         for (path, (a, b)) in &different[1..] {
             message.push_str(&format!("; {a} and {b} at {}", rooted(path)));
         }
-        let help = if a.shape == b.shape {
+        let help = if a.with_memory(b.memory).same_type(b) {
+            format!("move one of them: `device_put(&x, MemoryKind::{:?})`", a.memory)
+        } else if a.shape == b.shape {
             format!("convert one of them: `astype(DType::{:?})`", a.dtype)
         } else {
             "return arrays of one shape from all branches".into()

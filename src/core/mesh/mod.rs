@@ -6,6 +6,7 @@
 
 pub(crate) mod communication;
 pub(crate) mod device;
+pub(crate) mod memory_kind;
 pub(crate) mod mesh;
 pub(crate) mod partition;
 mod placement;
@@ -16,6 +17,7 @@ pub(crate) mod varying;
 
 pub use communication::{Collective, Communication};
 pub use device::Device;
+pub use memory_kind::MemoryKind;
 pub use mesh::Mesh;
 pub(crate) use partition::leaf_error;
 pub use partition::{AxisSpec, NamedSharding, PartitionSpec};

@@ -3,6 +3,7 @@
 use crate::core::error::throw;
 use crate::core::error::{Error, Loc, RuleError, RuleResult};
 use crate::core::mesh::device::Device;
+use crate::core::mesh::memory_kind::MemoryKind;
 use crate::core::mesh::mesh::Mesh;
 use crate::core::types::shape::Shape;
 use serde::{Deserialize, Serialize};
@@ -193,7 +194,8 @@ macro_rules! p {
 /// A sharding of arrays over the devices of a mesh. The spec assigns mesh axes to array axes. Along
 /// the other mesh axes the array is replicated.
 ///
-/// Two shardings are equal if they shard every array alike. Empty entries do not count.
+/// Two shardings are equal if they shard every array alike, in the same memory. Empty entries do
+/// not count.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "MeshSpec", into = "MeshSpec")]
 pub struct NamedSharding(Arc<MeshSpec>);
@@ -203,6 +205,18 @@ pub struct NamedSharding(Arc<MeshSpec>);
 struct MeshSpec {
     mesh: Mesh,
     spec: PartitionSpec,
+    #[serde(default, skip_serializing_if = "is_device")]
+    memory: MemoryKind,
+}
+
+fn is_device(memory: &MemoryKind) -> bool {
+    *memory == MemoryKind::Device
+}
+
+impl MeshSpec {
+    fn on_devices(mesh: &Mesh, spec: PartitionSpec) -> MeshSpec {
+        MeshSpec { mesh: mesh.clone(), spec: spec.trimmed(), memory: MemoryKind::Device }
+    }
 }
 
 impl From<MeshSpec> for NamedSharding {
@@ -235,12 +249,12 @@ impl NamedSharding {
     /// `Value` as [`PartitionSpec::check`].
     pub(crate) fn checked(mesh: &Mesh, spec: PartitionSpec) -> RuleResult<NamedSharding> {
         spec.check(mesh)?;
-        Ok(MeshSpec { mesh: mesh.clone(), spec: spec.trimmed() }.into())
+        Ok(MeshSpec::on_devices(mesh, spec).into())
     }
 
     /// The whole array on every device of a mesh.
     pub fn replicated(mesh: &Mesh) -> NamedSharding {
-        MeshSpec { mesh: mesh.clone(), spec: PartitionSpec::replicated() }.into()
+        MeshSpec::on_devices(mesh, PartitionSpec::replicated()).into()
     }
 
     /// Returns the mesh.
@@ -251,6 +265,28 @@ impl NamedSharding {
     /// Returns the mesh axes of each array axis.
     pub fn spec(&self) -> &PartitionSpec {
         &self.0.spec
+    }
+
+    /// Returns the sharding with the shards in another memory of the devices.
+    ///
+    /// ```
+    /// # oxidax::parallel::set_cpu_devices(8)?;
+    /// use oxidax::prelude::*;
+    /// let rows = Mesh::new(devices()?, [("data", 8)])?.sharding(p!["data"])?;
+    /// let x = device_put(&ones([16]), rows.with_memory_kind(MemoryKind::PinnedHost))?;
+    /// assert_eq!(x.aval().to_string(), "f32<pinned_host>[16]");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn with_memory_kind(&self, memory: MemoryKind) -> NamedSharding {
+        if memory == self.memory_kind() {
+            return self.clone();
+        }
+        MeshSpec { memory, ..(*self.0).clone() }.into()
+    }
+
+    /// Returns the memory of the shards, by default the devices' own.
+    pub fn memory_kind(&self) -> MemoryKind {
+        self.0.memory
     }
 
     /// Returns true if every device has the whole array.
@@ -291,13 +327,17 @@ impl NamedSharding {
 
     /// Returns the sharding with a new axis at index `axis`, which is not sharded.
     pub(crate) fn with_axis(&self, axis: usize) -> NamedSharding {
-        MeshSpec { mesh: self.mesh().clone(), spec: self.spec().with_axis(axis) }.into()
+        MeshSpec { spec: self.spec().with_axis(axis), ..(*self.0).clone() }.into()
     }
 }
 
 impl fmt::Display for NamedSharding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {}", self.spec(), self.mesh())
+        write!(f, "{} on {}", self.spec(), self.mesh())?;
+        if self.memory_kind().is_host() {
+            write!(f, " in {}", self.memory_kind())?;
+        }
+        Ok(())
     }
 }
 

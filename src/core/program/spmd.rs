@@ -1,6 +1,8 @@
-//! [`Spmd`]: rules of primitives that concern several devices.
+//! [`Spmd`]: rules of primitives that concern several devices and memories.
 
+use crate::core::error::RuleResult;
 use crate::core::mesh::communication::Communication;
+use crate::core::mesh::memory_kind::{MemoryKind, joint_memory};
 use crate::core::mesh::mesh::Mesh;
 use crate::core::mesh::partition::PartitionSpec;
 use crate::core::mesh::sharding_rule::ShardingRule;
@@ -8,7 +10,8 @@ use crate::core::mesh::varying::{Varying, joint};
 use crate::core::program::primitive::{HigherOrder, Primitive};
 use crate::core::types::aval::Aval;
 
-/// Rules that concern several devices: collectives, shardings, and axes of a mesh.
+/// Rules that concern several devices, or several memories: collectives, shardings, axes of a mesh,
+/// and the memory of results.
 ///
 /// Every method defaults to `None`, the convention that its documentation states. A primitive that
 /// departs from one returns itself from [`Primitive::spmd`]. Callers use the methods of
@@ -37,6 +40,12 @@ pub trait Spmd {
     /// [`operand_varying`](Spmd::operand_varying) requires. By convention all axes over which any
     /// operand varies; for holders of programs, what `abstract_eval` returned.
     fn result_varying(&self, _operands: &[Aval], _results: &[Aval]) -> Option<Vec<Varying>> {
+        None
+    }
+
+    /// The memory of every result. By convention that of the operands, which must be in one memory;
+    /// for holders of programs, what `abstract_eval` returned.
+    fn result_memory(&self) -> Option<MemoryKind> {
         None
     }
 
@@ -104,6 +113,20 @@ impl dyn Primitive {
                 results.iter_mut().for_each(|result| result.varying = varying.clone());
             }
         }
+    }
+
+    /// Sets the memory of the results.
+    ///
+    /// # Errors
+    /// `Value` if the operands must be in one memory and are not.
+    pub fn set_result_memory(&self, operands: &[Aval], results: &mut [Aval]) -> RuleResult<()> {
+        let memory = match self.spmd().and_then(Spmd::result_memory) {
+            Some(memory) => memory,
+            None if self.as_higher_order().is_some() => return Ok(()),
+            None => joint_memory(operands)?,
+        };
+        results.iter_mut().for_each(|result| result.memory = memory);
+        Ok(())
     }
 
     /// The mesh that is a parameter of the operation, if there is one.

@@ -137,10 +137,11 @@ fn bind_split(depth: usize, split: SplitEqn, operands: &[&Array], loc: Loc) -> V
 }
 
 /// Returns the types of an operation's results: those of [`Primitive::abstract_eval`], with the
-/// mesh axes that they vary over filled in.
+/// mesh axes that they vary over and their memory filled in.
 ///
 /// # Errors
-/// Errors of `abstract_eval`, and `Shape` for arrays that no compiler can address.
+/// Errors of `abstract_eval`, `Shape` for arrays that no compiler can address, and `Value` for
+/// operands in different memories.
 pub(crate) fn result_avals(primitive: &dyn Primitive, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
     for operand in operands {
         operand.check_size("the operand")?;
@@ -150,6 +151,7 @@ pub(crate) fn result_avals(primitive: &dyn Primitive, operands: &[Aval]) -> Rule
         result.check_size("the result")?;
     }
     primitive.set_result_varying(operands, &mut results);
+    primitive.set_result_memory(operands, &mut results)?;
     Ok(results)
 }
 

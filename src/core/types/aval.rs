@@ -1,6 +1,7 @@
 //! [`Aval`]: the abstract value of an array, which is its type.
 
 use crate::core::error::{RuleError, RuleResult};
+use crate::core::mesh::memory_kind::MemoryKind;
 use crate::core::mesh::varying::Varying;
 use crate::core::types::dtype::DType;
 use crate::core::types::shape::Shape;
@@ -11,10 +12,11 @@ use std::fmt;
 /// process if a count overflows; the margin is for their intermediate values.
 const MAX_BYTES: u128 = 1 << 60;
 
-/// The type of an array: dtype, shape, and whether the dtype is weak.
+/// The type of an array: dtype, shape, whether the dtype is weak, and the memory it is in.
 ///
-/// Prints as `f32[32,784]`. A weak type has the prefix `~`: `~f32[]`. Inside `shard_map` the mesh
-/// axes that the array varies over follow: `f32[4,784]{data}`.
+/// Prints as `f32[32,784]`. A weak type has the prefix `~`: `~f32[]`. A memory other than the
+/// device's follows the dtype: `f32<pinned_host>[32,784]`. Inside `shard_map` the mesh axes that
+/// the array varies over follow: `f32[4,784]{data}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "ShapeDtypeStruct")]
 #[doc(alias = "ShapedArray")]
@@ -27,12 +29,15 @@ pub struct Aval {
     pub shape: Shape,
     /// The mesh axes along which devices hold different values. Empty outside of `shard_map`.
     pub varying: Varying,
+    /// The memory that the array is in.
+    pub memory: MemoryKind,
 }
 
 impl Aval {
     /// Creates a strongly typed aval.
     pub fn new(dtype: DType, shape: impl Into<Shape>) -> Aval {
-        Aval { dtype, weak: false, shape: shape.into(), varying: Varying::NONE }
+        let (varying, memory) = (Varying::NONE, MemoryKind::Device);
+        Aval { dtype, weak: false, shape: shape.into(), varying, memory }
     }
 
     /// Returns the number of axes.
@@ -73,8 +78,8 @@ impl Aval {
 
     /// Returns this aval with another shape.
     pub fn with_shape(&self, shape: impl Into<Shape>) -> Aval {
-        let varying = self.varying.clone();
-        Aval { dtype: self.dtype, weak: self.weak, shape: shape.into(), varying }
+        let &Aval { dtype, weak, memory, .. } = self;
+        Aval { dtype, weak, shape: shape.into(), varying: self.varying.clone(), memory }
     }
 
     /// Returns this aval with another, strong dtype.
@@ -92,9 +97,14 @@ impl Aval {
         Aval { varying, ..self.clone() }
     }
 
-    /// Returns true if dtype and shape are equal. Ignores weakness and mesh axes.
+    /// Returns this aval, in another memory.
+    pub fn with_memory(&self, memory: MemoryKind) -> Aval {
+        Aval { memory, ..self.clone() }
+    }
+
+    /// Returns true if dtype, shape and memory are equal. Ignores weakness and mesh axes.
     pub fn same_type(&self, other: &Aval) -> bool {
-        self.dtype == other.dtype && self.shape == other.shape
+        self.dtype == other.dtype && self.shape == other.shape && self.memory == other.memory
     }
 
     /// Returns the StableHLO type.
@@ -154,6 +164,10 @@ impl IntoAval for &Aval {
 impl fmt::Display for Aval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let weak = if self.weak { "~" } else { "" };
-        write!(f, "{weak}{}{}{}", self.dtype, self.shape, self.varying)
+        write!(f, "{weak}{}", self.dtype)?;
+        if self.memory.is_host() {
+            write!(f, "<{}>", self.memory)?;
+        }
+        write!(f, "{}{}", self.shape, self.varying)
     }
 }

@@ -4,6 +4,7 @@ mod callbacks;
 mod checkpoints;
 mod launches;
 mod mapped;
+mod memory_kinds;
 mod parity;
 mod placement;
 mod pmapped;

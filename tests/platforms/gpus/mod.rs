@@ -5,8 +5,18 @@
 
 mod gpu {
     use crate::callbacks::callbacks_compile;
+    use crate::memory_kinds::{programs_take_and_return_host_memory, residuals_are_offloaded};
     use oxidax::doctor::{Topic, examine};
     use oxidax::prelude::*;
+
+    #[test]
+    #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
+    fn values_are_stored_in_host_memory() {
+        let topology = Topology::named("h100:8").unwrap();
+        let mesh = topology.mesh([("data", 8)]).unwrap();
+        programs_take_and_return_host_memory(&topology, &mesh);
+        residuals_are_offloaded(&topology);
+    }
 
     #[test]
     #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]

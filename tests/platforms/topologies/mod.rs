@@ -10,6 +10,7 @@ mod tpu {
     mod spread;
 
     use crate::callbacks::callbacks_compile;
+    use crate::memory_kinds::{programs_take_and_return_host_memory, residuals_are_offloaded};
     use oxidax::jit::CompilerReport;
     use oxidax::ops::Tiling;
     use oxidax::prelude::*;
@@ -53,6 +54,15 @@ mod tpu {
         let mapped = jit(move |x: Array| mapped.apply(&x));
         let rows = mesh.devices().len();
         mapped.lower(f32s([rows, 8 * n])).unwrap().compile_for(topology).unwrap().report()
+    }
+
+    #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
+    fn values_are_stored_in_host_memory() {
+        let topology = Topology::named("v5e:2x4").unwrap();
+        let mesh = topology.mesh([("data", 8)]).unwrap();
+        programs_take_and_return_host_memory(&topology, &mesh);
+        residuals_are_offloaded(&topology);
     }
 
     #[test]
