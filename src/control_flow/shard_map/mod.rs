@@ -149,7 +149,7 @@ impl ShardMap {
             let mut cts = passes::eval(&transposed.program, &inputs);
             for (ct, axes) in cts.iter_mut().zip(&summed) {
                 if !axes.is_empty() {
-                    *ct = bind1(PSum { axis_names: axes.clone() }, [&*ct]);
+                    *ct = bind1(PSum::over(axes.clone()), [&*ct]);
                 }
             }
             cts

@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod checkpoints;
+mod grouped;
 mod launches;
 mod mapped;
 mod parity;
