@@ -6,7 +6,9 @@
 use super::batch::{batch_program, without_batch_axis};
 use super::mapped_axes::{IntoMappedAxes, MappedAxes};
 use super::staging::{staged, trace_function};
-use crate::core::{Array, Aval, BatchAxis, Error, Loc, OpErrorKind, RuleError, TreeError, trace};
+use crate::core::{
+    Array, Aval, AxisSpec, BatchAxis, Error, Loc, OpErrorKind, RuleError, TreeError, trace,
+};
 use crate::primitives::rules::{broadcast_axis, move_axis, resolve_axis};
 use crate::tree::{
     Arg, Args, Arguments, Function, Transformed, Tree, TreeDef, applied_as_function,
@@ -28,6 +30,7 @@ struct VMapOptions {
     out_axes: MappedAxes,
     axis_name: Option<String>,
     axis_size: Option<usize>,
+    spmd_axis_name: AxisSpec,
 }
 
 /// Returns the function that applies `f` to every example of a batch, as one vectorized program.
@@ -46,8 +49,13 @@ struct VMapOptions {
 pub fn vmap<A: Args, M, F: Function<A, M>>(f: F) -> VMap<A, impl Fn(A) -> F::Output> {
     let name = f.name();
     let first = MappedAxes::All(Some(0));
-    let options =
-        VMapOptions { in_axes: first.clone(), out_axes: first, axis_name: None, axis_size: None };
+    let options = VMapOptions {
+        in_axes: first.clone(),
+        out_axes: first,
+        axis_name: None,
+        axis_size: None,
+        spmd_axis_name: AxisSpec::default(),
+    };
     VMap { f: move |arguments| f.apply(arguments), name, options, arguments: PhantomData }
 }
 
@@ -111,6 +119,32 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
     #[must_use]
     pub fn axis_size(mut self, size: usize) -> Self {
         self.options.axis_size = Some(size);
+        self
+    }
+
+    /// Names the mesh axis, or the axes, over which the batch is sharded. Where the function states
+    /// a sharding, the mapped dimension is sharded over it: in the shardings of
+    /// [`with_sharding_constraint`](crate::parallel::with_sharding_constraint()) and in the specs
+    /// of [`shard_map`](crate::parallel::shard_map()), whose devices then get a part of the batch.
+    /// Without it, the mapped dimension is whole on each device there.
+    ///
+    /// The call throws `Op` (value) if the axis is not in the mesh or shards another dimension
+    /// already, and `Op` (shape) if it does not divide the batch.
+    ///
+    /// ```
+    /// # oxidax::parallel::set_cpu_devices(8)?;
+    /// use oxidax::prelude::*;
+    /// let mesh = Mesh::new(devices()?, [("data", 4), ("model", 2)])?;
+    /// let over_model = mesh.sharding(p!["model"])?;
+    /// let one = move |x: Array| with_sharding_constraint(&sin(&x), &over_model);
+    /// let batch = jit(move |x: Array| vmap(&one).spmd_axis_name("data").apply(&x));
+    /// let y = batch.call(&ones([8, 4]))?;
+    /// assert_eq!(y.sharding().expect("it is sharded").spec(), &p!["data", "model"]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn spmd_axis_name(mut self, name: impl Into<AxisSpec>) -> Self {
+        self.options.spmd_axis_name = name.into();
         self
     }
 
@@ -191,13 +225,17 @@ impl VMapOptions {
     /// Throws `Tree` if their sizes differ.
     fn batch_axis(&self, leaves: &[Array], axes: &[Option<usize>], paths: &Paths<'_>) -> BatchAxis {
         let name = self.axis_name.as_deref().map(Into::into);
+        let of_size = |size| {
+            let spmd_axis_name = self.spmd_axis_name.clone();
+            BatchAxis { size, name, spmd_axis_name }
+        };
         let mut mapped =
             leaves.iter().zip(axes).enumerate().filter_map(|(index, (leaf, axis))| {
                 axis.map(|axis| (index, axis, leaf.shape()[axis]))
             });
         let Some((first, first_axis, size)) = mapped.next() else {
             if let Some(size) = self.axis_size {
-                return BatchAxis { size, name };
+                return of_size(size);
             }
             let message = "no argument is mapped, so the batch has no size";
             let error = trace::op_error(OpErrorKind::Value, "vmap", message, paths.loc);
@@ -216,7 +254,7 @@ impl VMapOptions {
             );
             paths.throw(index, message);
         }
-        BatchAxis { size, name }
+        of_size(size)
     }
 
     /// Moves the batch axes of the outputs to the positions in `out_axes`. The parts of the result

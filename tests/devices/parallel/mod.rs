@@ -9,6 +9,7 @@ mod parity;
 mod placement;
 mod pmapped;
 mod serialized;
+mod spmd_axis;
 
 use oxidax::prelude::*;
 
