@@ -12,7 +12,7 @@ use crate::core::{
 use crate::primitives::rules::{broadcast_axis, move_axis, resolve_axis};
 use crate::tree::{
     Arg, Args, Arguments, Function, Transformed, Tree, TreeDef, applied_as_function,
-    for_each_arity, leaves_of, rebuild, rooted,
+    for_each_arity, leaf_keys, leaves_of, rebuild, rooted,
 };
 use std::marker::PhantomData;
 
@@ -60,9 +60,10 @@ pub fn vmap<A: Args, M, F: Function<A, M>>(f: F) -> VMap<A, impl Fn(A) -> F::Out
 }
 
 impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
-    /// Sets the batch axes: one for everything, `1`, or an entry per argument, `(0, None)`. An
-    /// argument with several leaves may have an entry per leaf, `(0, (0, None))`, in the order of
-    /// [`tree::leaves`](crate::tree::leaves).
+    /// Sets the batch axes: one for everything, `1`, or an entry per argument, `(0, None)`. The
+    /// entry of an argument may be a tree of axes, nested as the argument is: `(0, (0, None))`, in
+    /// the order of the fields, or by name with [`MappedAxes::fields`]. One entry may stand for a
+    /// part of the argument, as in JAX. Fields without arrays have no entry.
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -80,8 +81,8 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
         self
     }
 
-    /// Sets the batch axis of the results: one for all leaves, or an entry per leaf or per part of
-    /// a tuple. `None` for a leaf that must not depend on the batch.
+    /// Sets the batch axis of the results: one for all leaves, or a tree of axes as in
+    /// [`VMap::in_axes`]. `None` for a leaf that must not depend on the batch.
     #[must_use]
     pub fn out_axes(mut self, axes: impl IntoMappedAxes) -> Self {
         self.options.out_axes = axes.mapped_axes();
@@ -156,7 +157,8 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
             let mut leaves = leaves_of(&view);
             let structure = TreeDef::of(&view);
             let paths = Paths { paths: structure.paths(), loc };
-            let axes = self.options.leaf_axes(&A::leaf_counts(arguments), &leaves, &paths);
+            let counts = A::leaf_counts(arguments);
+            let axes = self.options.leaf_axes(&counts, &leaf_keys(&view), &leaves, &paths);
             let axis = self.options.batch_axis(&leaves, &axes, &paths);
             let scope = format!("vmap[{}={}]", axis.name.as_deref().unwrap_or("batch"), axis.size);
             let avals: Vec<Aval> = leaves
@@ -172,8 +174,8 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
             let axes = traced.per_input(axes, None);
             leaves.extend(traced.captures);
             let (outputs, axes) = batch_program(&traced.program, &leaves, &axes, &axis);
-            let parts = TreeDef::of(&traced.template).parts();
-            let outputs = self.options.move_out_axes(outputs, &parts, &axes, axis.size, loc);
+            let keys = leaf_keys(&traced.template);
+            let outputs = self.options.move_out_axes(outputs, &keys, &axes, axis.size, loc);
             rebuild(&traced.template, outputs)
         })
     }
@@ -201,14 +203,16 @@ fn throw_value(message: String, loc: Loc) -> ! {
 }
 
 impl VMapOptions {
-    /// Returns the batch axis of every leaf of the arguments, which have `counts` leaves each.
+    /// Returns the batch axis of every leaf of the arguments, which have `counts` leaves each, with
+    /// these keys.
     fn leaf_axes(
         &self,
         counts: &[usize],
+        keys: &[Vec<String>],
         leaves: &[Array],
         paths: &Paths<'_>,
     ) -> Vec<Option<usize>> {
-        let in_axes = self.in_axes.of_arguments(counts);
+        let in_axes = self.in_axes.of_arguments(counts, keys);
         let in_axes = in_axes.unwrap_or_else(|message| throw_value(message, paths.loc));
         let mut axes = Vec::with_capacity(leaves.len());
         for (index, (leaf, axis)) in leaves.iter().zip(in_axes).enumerate() {
@@ -257,17 +261,17 @@ impl VMapOptions {
         of_size(size)
     }
 
-    /// Moves the batch axes of the outputs to the positions in `out_axes`. The parts of the result
-    /// have `parts` leaves each.
+    /// Moves the batch axes of the outputs to the positions in `out_axes`. The leaves of the
+    /// result have these keys.
     fn move_out_axes(
         &self,
         outputs: Vec<Array>,
-        parts: &[usize],
+        keys: &[Vec<String>],
         axes: &[Option<usize>],
         size: usize,
         loc: Loc,
     ) -> Vec<Array> {
-        let out_axes = self.out_axes.of_result(parts);
+        let out_axes = self.out_axes.of_result(keys);
         let out_axes = out_axes.unwrap_or_else(|message| throw_value(message, loc));
         let mut moved = Vec::with_capacity(outputs.len());
         for (output, (&axis, out_axis)) in outputs.iter().zip(axes.iter().zip(out_axes)) {
