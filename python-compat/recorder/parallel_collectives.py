@@ -208,6 +208,37 @@ def moved_along_one_axis_of_a_grid(x):
 
 
 @values("f32[8,4]")
+def moved_along_both_axes_of_a_grid(x):
+    def each(x):
+        shift = lax.ppermute(x, ("a", "b"), [(k, k + 1) for k in range(7)])
+        return [shift * x, lax.pshuffle(jnp.cos(x), ("b", "a"), [3, 0, 7, 1, 5, 2, 6, 4])]
+
+    return split(each, P("a", "b"), P("a", "b"), grid())(x)
+
+
+@values("f32[8,4]")
+def in_groups(x):
+    """Exchanges values in groups of devices, for which JAX 0.10.2 has no rule with `check_vma`."""
+    groups = [[0, 5, 2, 7], [1, 6, 3, 4]]
+
+    def each(x):
+        x = x[0]
+        still = lax.stop_gradient(x)
+        gathered = lax.all_gather(x, "i", axis_index_groups=groups, axis=1)
+        return [
+            lax.psum(x, "i", axis_index_groups=groups)[None] * x,
+            lax.pmean(x, "i", axis_index_groups=groups)[None] * x,
+            lax.pmax(still, "i", axis_index_groups=groups)[None] * x,
+            lax.pmin(still, "i", axis_index_groups=groups)[None] * x,
+            gathered[None],
+            lax.all_to_all(x, "i", 0, 0, axis_index_groups=groups)[None],
+            lax.psum_scatter(x, "i", axis_index_groups=groups)[None],
+        ]
+
+    return split(each, P("i"), P("i"), check_vma=False)(x)
+
+
+@values("f32[8,4]")
 def in_another_order_of_the_mesh(x):
     each = lambda x: lax.psum(x * (1.0 + lax.axis_index("b")).astype(x.dtype), "a")
     return [split(each, P(None, ("b", "a")), P(None, "b"), grid())(x[:, :4].repeat(2, 1))]

@@ -13,8 +13,8 @@ use crate::primitives::rules::resolve_axis;
 use crate::runtime::devices;
 use crate::transforms::{IntoMappedAxes, MappedAxes};
 use crate::tree::{
-    Arg, Args, Arguments, Example, Function, Transformed, Tree, TreeDef, for_each_arity, leaves_of,
-    rebuild, rooted,
+    Arg, Args, Arguments, Example, Function, Transformed, Tree, TreeDef, for_each_arity, leaf_keys,
+    leaves_of, rebuild, rooted,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -100,8 +100,7 @@ impl<'f, A: Args, O: Tree> PMap<'f, A, O> {
         self
     }
 
-    /// Sets the mapped axis of the results: one for all leaves, or an entry per leaf or per part of
-    /// a tuple. `None` is for a leaf that is equal on all devices; the first device's value is
+    /// Sets the mapped axis of the results: one for all leaves, or a tree of axes. `None` is for a leaf that is equal on all devices; the first device's value is
     /// returned.
     #[must_use]
     pub fn out_axes(mut self, axes: impl IntoMappedAxes) -> Self {
@@ -146,7 +145,8 @@ impl<A: Args, O: Tree> Function<A, Transformed> for PMapped<'_, A, O> {
         let refs = arguments.refs();
         let (leaves, structure) =
             (leaves_of(&Arguments::<A>(refs)), TreeDef::of(&Arguments::<A>(refs)));
-        let axes = self.leaf_axes(&A::leaf_counts(refs), &leaves, structure.paths(), loc);
+        let keys = leaf_keys(&Arguments::<A>(refs));
+        let axes = self.leaf_axes((&A::leaf_counts(refs), &keys), &leaves, structure.paths(), loc);
         let mesh = self.mesh(&leaves, &axes, structure.paths(), loc);
         let specs = axes.iter().map(|&axis| self.spec(axis)).collect();
         let region = MapRegion {
@@ -166,7 +166,7 @@ impl<A: Args, O: Tree> Function<A, Transformed> for PMapped<'_, A, O> {
             let result = (self.f)(A::unflatten(refs, &mut examples));
             let results = leaves_of(&result);
             let ranks = results.iter().map(|leaf| leaf.rank() + 1).collect();
-            let out_axes = self.result_axes(&TreeDef::of(&result).parts(), ranks, loc);
+            let out_axes = self.result_axes(&leaf_keys(&result), ranks, loc);
             let results = results.iter().zip(out_axes).map(|(leaf, axis)| match axis {
                 Some(axis) => reshape(leaf, leaf.shape().insert(axis, 1)),
                 None => leaf.clone(),
@@ -175,7 +175,7 @@ impl<A: Args, O: Tree> Function<A, Transformed> for PMapped<'_, A, O> {
         };
         region.map((structure.paths(), leaves, specs), map_one, |result| {
             let ranks = leaves_of(result).iter().map(Array::rank).collect();
-            let out_axes = self.result_axes(&TreeDef::of(result).parts(), ranks, loc);
+            let out_axes = self.result_axes(&leaf_keys(result), ranks, loc);
             out_axes.into_iter().map(|axis| self.spec(axis)).collect()
         })
     }
@@ -194,15 +194,16 @@ impl<A, O> PMapped<'_, A, O> {
         PartitionSpec(axes)
     }
 
-    /// Returns the mapped axis of each leaf of the arguments.
+    /// Returns the mapped axis of each leaf of the arguments, which have so many leaves each, with
+    /// these keys.
     fn leaf_axes(
         &self,
-        counts: &[usize],
+        (counts, keys): (&[usize], &[Vec<String>]),
         leaves: &[Array],
         paths: &[String],
         loc: Loc,
     ) -> Vec<Option<usize>> {
-        let axes = self.in_axes.of_arguments(counts);
+        let axes = self.in_axes.of_arguments(counts, keys);
         let axes =
             axes.unwrap_or_else(|message| self.refuse(message, "give one for each argument", loc));
         let mut resolved = Vec::with_capacity(leaves.len());
@@ -216,10 +217,9 @@ impl<A, O> PMapped<'_, A, O> {
         resolved
     }
 
-    /// Returns the mapped axis of each leaf of the results, whose parts have `parts` leaves each;
-    /// `ranks` are the ranks of the leaves with that axis.
-    fn result_axes(&self, parts: &[usize], ranks: Vec<usize>, loc: Loc) -> Vec<Option<usize>> {
-        let axes = self.out_axes.of_result(parts).unwrap_or_else(|message| {
+    /// Returns the mapped axis of each leaf of the results, which have these keys; `ranks` are the ranks of the leaves with that axis.
+    fn result_axes(&self, keys: &[Vec<String>], ranks: Vec<usize>, loc: Loc) -> Vec<Option<usize>> {
+        let axes = self.out_axes.of_result(keys).unwrap_or_else(|message| {
             self.refuse(message, "give one for all leaves, or one for each", loc)
         });
         let resolve = |(axis, rank): (Option<isize>, usize)| {

@@ -58,7 +58,8 @@ pub use bitcast::*;
 pub use callback::{Callback, CallbackFailure, VmapMethod, callback};
 pub(crate) use collective::vary;
 pub use collective::{
-    AllGather, AllToAll, AxisIndex, PMax, PMin, PPermute, PSum, PSumScatter, PVary,
+    AllGather, AllToAll, AxisIndex, AxisIndexGroups, CollectiveAxes, PMax, PMin, PPermute, PSum,
+    PSumScatter, PVary,
 };
 pub use comparison::*;
 pub use complex::*;

@@ -41,10 +41,10 @@ impl Primitive for ShardingConstraint {
         &self,
         operands: &[Array],
         axes: &[Option<usize>],
-        _: &BatchAxis,
+        axis: &BatchAxis,
     ) -> RuleResult<Batched> {
         let batch_axis = axes[0].unwrap_or(0);
-        let sharding = self.sharding.with_axis(batch_axis);
+        let sharding = self.sharding.with_axis_over(batch_axis, &axis.spmd_axis_name)?;
         Ok(batched(bind1(ShardingConstraint { sharding }, [&operands[0]]), batch_axis))
     }
     fn lower(

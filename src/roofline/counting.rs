@@ -86,13 +86,17 @@ impl Counter<'_> {
             communication.axes.iter().map(|axis| mesh.size(axis)).collect();
         // Axes of a `vmap` are not axes of the mesh, and nothing is sent along them.
         let Some(sizes) = sizes else { return };
-        let size: usize = sizes.iter().product();
+        let size: usize = communication.group_size.unwrap_or_else(|| sizes.iter().product());
         let sum = |values: &[usize]| values.iter().map(|&v| region.bytes(v)).sum::<u64>();
         let bytes =
             super::compiled_exchanges::payload(communication.kind, sum(&step.operands), size);
         self.roofline.exchanges.push(Exchange {
             kind: communication.kind,
-            axes: communication.axes,
+            // Groups do not follow mesh axes.
+            axes: match communication.group_size {
+                Some(_) => Vec::new(),
+                None => communication.axes,
+            },
             size,
             bytes,
             times: scope.times,

@@ -6,11 +6,13 @@
 use super::batch::{batch_program, without_batch_axis};
 use super::mapped_axes::{IntoMappedAxes, MappedAxes};
 use super::staging::{staged, trace_function};
-use crate::core::{Array, Aval, BatchAxis, Error, Loc, OpErrorKind, RuleError, TreeError, trace};
+use crate::core::{
+    Array, Aval, AxisSpec, BatchAxis, Error, Loc, OpErrorKind, RuleError, TreeError, trace,
+};
 use crate::primitives::rules::{broadcast_axis, move_axis, resolve_axis};
 use crate::tree::{
     Arg, Args, Arguments, Function, Transformed, Tree, TreeDef, applied_as_function,
-    for_each_arity, leaves_of, rebuild, rooted,
+    for_each_arity, leaf_keys, leaves_of, rebuild, rooted,
 };
 use std::marker::PhantomData;
 
@@ -28,6 +30,7 @@ struct VMapOptions {
     out_axes: MappedAxes,
     axis_name: Option<String>,
     axis_size: Option<usize>,
+    spmd_axis_name: AxisSpec,
 }
 
 /// Returns the function that applies `f` to every example of a batch, as one vectorized program.
@@ -46,15 +49,21 @@ struct VMapOptions {
 pub fn vmap<A: Args, M, F: Function<A, M>>(f: F) -> VMap<A, impl Fn(A) -> F::Output> {
     let name = f.name();
     let first = MappedAxes::All(Some(0));
-    let options =
-        VMapOptions { in_axes: first.clone(), out_axes: first, axis_name: None, axis_size: None };
+    let options = VMapOptions {
+        in_axes: first.clone(),
+        out_axes: first,
+        axis_name: None,
+        axis_size: None,
+        spmd_axis_name: AxisSpec::default(),
+    };
     VMap { f: move |arguments| f.apply(arguments), name, options, arguments: PhantomData }
 }
 
 impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
-    /// Sets the batch axes: one for everything, `1`, or an entry per argument, `(0, None)`. An
-    /// argument with several leaves may have an entry per leaf, `(0, (0, None))`, in the order of
-    /// [`tree::leaves`](crate::tree::leaves).
+    /// Sets the batch axes: one for everything, `1`, or an entry per argument, `(0, None)`. The
+    /// entry of an argument may be a tree of axes, nested as the argument is: `(0, (0, None))`, in
+    /// the order of the fields, or by name with [`MappedAxes::fields`]. One entry may stand for a
+    /// part of the argument, as in JAX. Fields without arrays have no entry.
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -72,8 +81,8 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
         self
     }
 
-    /// Sets the batch axis of the results: one for all leaves, or an entry per leaf or per part of
-    /// a tuple. `None` for a leaf that must not depend on the batch.
+    /// Sets the batch axis of the results: one for all leaves, or a tree of axes as in
+    /// [`VMap::in_axes`]. `None` for a leaf that must not depend on the batch.
     #[must_use]
     pub fn out_axes(mut self, axes: impl IntoMappedAxes) -> Self {
         self.options.out_axes = axes.mapped_axes();
@@ -114,6 +123,32 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
         self
     }
 
+    /// Names the mesh axis, or the axes, over which the batch is sharded. Where the function states
+    /// a sharding, the mapped dimension is sharded over it: in the shardings of
+    /// [`with_sharding_constraint`](crate::parallel::with_sharding_constraint()) and in the specs
+    /// of [`shard_map`](crate::parallel::shard_map()), whose devices then get a part of the batch.
+    /// Without it, the mapped dimension is whole on each device there.
+    ///
+    /// The call throws `Op` (value) if the axis is not in the mesh or shards another dimension
+    /// already, and `Op` (shape) if it does not divide the batch.
+    ///
+    /// ```
+    /// # oxidax::parallel::set_cpu_devices(8)?;
+    /// use oxidax::prelude::*;
+    /// let mesh = Mesh::new(devices()?, [("data", 4), ("model", 2)])?;
+    /// let over_model = mesh.sharding(p!["model"])?;
+    /// let one = move |x: Array| with_sharding_constraint(&sin(&x), &over_model);
+    /// let batch = jit(move |x: Array| vmap(&one).spmd_axis_name("data").apply(&x));
+    /// let y = batch.call(&ones([8, 4]))?;
+    /// assert_eq!(y.sharding().expect("it is sharded").spec(), &p!["data", "model"]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn spmd_axis_name(mut self, name: impl Into<AxisSpec>) -> Self {
+        self.options.spmd_axis_name = name.into();
+        self
+    }
+
     #[track_caller]
     fn run(&self, arguments: A::Refs<'_>) -> O {
         let loc = Loc::caller();
@@ -122,7 +157,8 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
             let mut leaves = leaves_of(&view);
             let structure = TreeDef::of(&view);
             let paths = Paths { paths: structure.paths(), loc };
-            let axes = self.options.leaf_axes(&A::leaf_counts(arguments), &leaves, &paths);
+            let counts = A::leaf_counts(arguments);
+            let axes = self.options.leaf_axes(&counts, &leaf_keys(&view), &leaves, &paths);
             let axis = self.options.batch_axis(&leaves, &axes, &paths);
             let scope = format!("vmap[{}={}]", axis.name.as_deref().unwrap_or("batch"), axis.size);
             let avals: Vec<Aval> = leaves
@@ -138,8 +174,8 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
             let axes = traced.per_input(axes, None);
             leaves.extend(traced.captures);
             let (outputs, axes) = batch_program(&traced.program, &leaves, &axes, &axis);
-            let parts = TreeDef::of(&traced.template).parts();
-            let outputs = self.options.move_out_axes(outputs, &parts, &axes, axis.size, loc);
+            let keys = leaf_keys(&traced.template);
+            let outputs = self.options.move_out_axes(outputs, &keys, &axes, axis.size, loc);
             rebuild(&traced.template, outputs)
         })
     }
@@ -167,14 +203,16 @@ fn throw_value(message: String, loc: Loc) -> ! {
 }
 
 impl VMapOptions {
-    /// Returns the batch axis of every leaf of the arguments, which have `counts` leaves each.
+    /// Returns the batch axis of every leaf of the arguments, which have `counts` leaves each, with
+    /// these keys.
     fn leaf_axes(
         &self,
         counts: &[usize],
+        keys: &[Vec<String>],
         leaves: &[Array],
         paths: &Paths<'_>,
     ) -> Vec<Option<usize>> {
-        let in_axes = self.in_axes.of_arguments(counts);
+        let in_axes = self.in_axes.of_arguments(counts, keys);
         let in_axes = in_axes.unwrap_or_else(|message| throw_value(message, paths.loc));
         let mut axes = Vec::with_capacity(leaves.len());
         for (index, (leaf, axis)) in leaves.iter().zip(in_axes).enumerate() {
@@ -191,13 +229,17 @@ impl VMapOptions {
     /// Throws `Tree` if their sizes differ.
     fn batch_axis(&self, leaves: &[Array], axes: &[Option<usize>], paths: &Paths<'_>) -> BatchAxis {
         let name = self.axis_name.as_deref().map(Into::into);
+        let of_size = |size| {
+            let spmd_axis_name = self.spmd_axis_name.clone();
+            BatchAxis { size, name, spmd_axis_name }
+        };
         let mut mapped =
             leaves.iter().zip(axes).enumerate().filter_map(|(index, (leaf, axis))| {
                 axis.map(|axis| (index, axis, leaf.shape()[axis]))
             });
         let Some((first, first_axis, size)) = mapped.next() else {
             if let Some(size) = self.axis_size {
-                return BatchAxis { size, name };
+                return of_size(size);
             }
             let message = "no argument is mapped, so the batch has no size";
             let error = trace::op_error(OpErrorKind::Value, "vmap", message, paths.loc);
@@ -216,20 +258,20 @@ impl VMapOptions {
             );
             paths.throw(index, message);
         }
-        BatchAxis { size, name }
+        of_size(size)
     }
 
-    /// Moves the batch axes of the outputs to the positions in `out_axes`. The parts of the result
-    /// have `parts` leaves each.
+    /// Moves the batch axes of the outputs to the positions in `out_axes`. The leaves of the
+    /// result have these keys.
     fn move_out_axes(
         &self,
         outputs: Vec<Array>,
-        parts: &[usize],
+        keys: &[Vec<String>],
         axes: &[Option<usize>],
         size: usize,
         loc: Loc,
     ) -> Vec<Array> {
-        let out_axes = self.out_axes.of_result(parts);
+        let out_axes = self.out_axes.of_result(keys);
         let out_axes = out_axes.unwrap_or_else(|message| throw_value(message, loc));
         let mut moved = Vec::with_capacity(outputs.len());
         for (output, (&axis, out_axis)) in outputs.iter().zip(axes.iter().zip(out_axes)) {

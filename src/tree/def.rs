@@ -239,6 +239,34 @@ impl Visitor for Recorder {
     }
 }
 
+/// Returns the keys on the way to each leaf of a tree: names of fields, keys of maps, and indices.
+pub(crate) fn leaf_keys(tree: &impl Walk) -> Vec<Vec<String>> {
+    #[derive(Default)]
+    struct Keys {
+        path: Vec<String>,
+        leaves: Vec<Vec<String>>,
+    }
+    impl Visitor for Keys {
+        fn leaf(&mut self, _: &Array) {
+            self.leaves.push(self.path.clone());
+        }
+        fn tag(&mut self, _: Tag<'_>) {}
+        fn enter(&mut self, key: PathKey<'_>) {
+            self.path.push(match key {
+                PathKey::Field(name) => name.to_string(),
+                PathKey::Index(index) => index.to_string(),
+                PathKey::Entry(key) => key.to_string(),
+            });
+        }
+        fn exit(&mut self) {
+            self.path.pop();
+        }
+    }
+    let mut keys = Keys::default();
+    tree.walk(&mut keys);
+    keys.leaves
+}
+
 #[derive(Default)]
 struct Nodes(Vec<Node>);
 

@@ -29,7 +29,9 @@ pub use arithmetic::{
     vdot, zeros_like,
 };
 pub(crate) use arity::for_each_arity;
-pub(crate) use def::{Difference, count_leaves, expect_alike, leaves_of, rebuild, rooted};
+pub(crate) use def::{
+    Difference, count_leaves, expect_alike, leaf_keys, leaves_of, rebuild, rooted,
+};
 pub use def::{StaticKey, TreeDef};
 pub use function::{ByReference, ByValue, FnArgs, Function, Mixed, Transformed, TransformedFn};
 pub(crate) use function::{applied_as_function, of_first, shared_arguments, transformed};

@@ -23,7 +23,7 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
         let whole = Aval::new(dtype, all);
         let program = trace_rules([shards, whole], |inputs| {
             let product = &inputs[0] * &crate::primitives::sin(&inputs[1]);
-            let sum = bind1(PSum { axis_names: vec!["i".into()] }, [&product]);
+            let sum = bind1(PSum::over(vec!["i".into()]), [&product]);
             vec![product, sum]
         });
         let mapping = ShardMapping {

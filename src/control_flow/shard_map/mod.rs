@@ -2,6 +2,7 @@
 
 mod exemplars;
 mod split;
+mod spmd_batch;
 
 pub(super) use exemplars::exemplars;
 
@@ -14,10 +15,10 @@ use crate::control_flow::parse;
 use crate::control_flow::pruning::prune_call;
 use crate::core::manual_axes::{DimSharding, Manual};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, Dense, Effects, Eqn, Error, HigherOrder, JvpResult,
-    Known, Loc, LowerCtx, Mapped, Marks, Mesh, Operand, PartitionSpec, Primitive, Program, Pruned,
-    RuleError, RuleResult, RunCount, Shape, SplitEqn, Spmd, Tangent, Used, Varying, backend, bind,
-    bind1,
+    Array, Aval, AxisSpec, BatchAxis, Batched, Cost, Dense, Effects, Eqn, Error, HigherOrder,
+    JvpResult, Known, Loc, LowerCtx, Mapped, Marks, Mesh, Operand, PartitionSpec, Primitive,
+    Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn, Spmd, Tangent, Used,
+    Varying, backend, bind, bind1,
 };
 use crate::passes;
 use crate::primitives::{PSum, mul, scalar};
@@ -149,7 +150,7 @@ impl ShardMap {
             let mut cts = passes::eval(&transposed.program, &inputs);
             for (ct, axes) in cts.iter_mut().zip(&summed) {
                 if !axes.is_empty() {
-                    *ct = bind1(PSum { axis_names: axes.clone() }, [&*ct]);
+                    *ct = bind1(PSum::over(axes.clone()), [&*ct]);
                 }
             }
             cts
@@ -160,11 +161,12 @@ impl ShardMap {
 
 /// Adds a batch axis in front to the specs of values that have one.
 fn batched_specs(specs: &[PartitionSpec], mapped: &Marks<Mapped>) -> Vec<PartitionSpec> {
-    specs
-        .iter()
-        .zip(mapped.iter())
-        .map(|(spec, is_mapped)| if is_mapped { spec.with_axis(0) } else { spec.clone() })
-        .collect()
+    let whole = AxisSpec::default();
+    let batched = |(spec, is_mapped): (&PartitionSpec, bool)| match is_mapped {
+        true => spec.with_axis_over(0, &whole),
+        false => spec.clone(),
+    };
+    specs.iter().zip(mapped.iter()).map(batched).collect()
 }
 
 impl Primitive for ShardMap {
@@ -228,6 +230,17 @@ impl Primitive for ShardMap {
         if let Some(name) = axis.name.as_deref().filter(|name| mesh.size(name).is_some()) {
             let message = format!("`{name}` names the axis of `vmap` and one of {mesh}");
             return Err(RuleError::value(message).help("name one of them otherwise"));
+        }
+        let absent = |name: &&String| mesh.size(name).is_none();
+        if let Some(name) = axis.spmd_axis_name.0.iter().find(absent) {
+            return Err(RuleError::value(format!(
+                "`{name}` is the spmd_axis_name of `vmap`, {mesh} has no axis of that name"
+            ))
+            .help("name an axis of the mesh"));
+        }
+        let is_manual = |name: &String| self.mapping.axes.contains(name);
+        if axis.spmd_axis_name.0.iter().any(is_manual) {
+            return self.batch_over_devices(operands, axes, axis);
         }
         let mapped = mapped_of(axes);
         let batched = batch_front(&self.program, &mapped, &Marks::none(out_specs.len()), axis);

@@ -68,11 +68,14 @@ pub struct Communication {
     pub axes: Vec<String>,
     /// Source and destination indices along the axis, for permutations.
     pub pairs: Vec<(usize, usize)>,
+    /// The number of devices that communicate with each other, if the axes are divided into groups;
+    /// otherwise all along the axes do.
+    pub group_size: Option<usize>,
 }
 
 impl Communication {
     /// Creates a communication in which all devices along the axes take part.
     pub fn along(kind: Collective, axes: &[String]) -> Communication {
-        Communication { kind, axes: axes.to_vec(), pairs: Vec::new() }
+        Communication { kind, axes: axes.to_vec(), pairs: Vec::new(), group_size: None }
     }
 }

@@ -93,11 +93,11 @@ impl PartitionSpec {
         self.0.iter().flat_map(|axis| &axis.0)
     }
 
-    /// Returns the spec with a new axis at index `axis`, which is not sharded.
-    pub(crate) fn with_axis(&self, axis: usize) -> PartitionSpec {
+    /// Returns the spec with a new axis at index `axis`, which is sharded over `over`.
+    pub(crate) fn with_axis_over(&self, axis: usize, over: &AxisSpec) -> PartitionSpec {
         let mut axes = self.0.clone();
         axes.resize(axes.len().max(axis), AxisSpec::default());
-        axes.insert(axis, AxisSpec::default());
+        axes.insert(axis, over.clone());
         PartitionSpec(axes).trimmed()
     }
 
@@ -325,9 +325,14 @@ impl NamedSharding {
         self.mesh().devices()
     }
 
-    /// Returns the sharding with a new axis at index `axis`, which is not sharded.
-    pub(crate) fn with_axis(&self, axis: usize) -> NamedSharding {
-        MeshSpec { spec: self.spec().with_axis(axis), ..(*self.0).clone() }.into()
+    /// Returns the sharding with a new axis at index `axis`, which is sharded over `over`.
+    ///
+    /// # Errors
+    /// If the mesh does not have one of the axes, or the sharding uses it already.
+    pub(crate) fn with_axis_over(&self, axis: usize, over: &AxisSpec) -> RuleResult<NamedSharding> {
+        let spec = self.spec().with_axis_over(axis, over);
+        spec.check(self.mesh())?;
+        Ok(MeshSpec { spec, ..(*self.0).clone() }.into())
     }
 }
 
@@ -396,8 +401,8 @@ mod tests {
         assert_eq!(both.part(1, &Shape::new(&[8]))[0], 4..5);
         assert_eq!(both.part(2, &Shape::new(&[8]))[0], 1..2);
         assert_eq!(mesh().sharding(p![None, None]).unwrap(), mesh().replicated());
-        assert_eq!(p!["data"].with_axis(0), p![None, "data"]);
-        assert_eq!(p!["data"].with_axis(3), p!["data"]);
+        assert_eq!(p!["data"].with_axis_over(0, &AxisSpec::default()), p![None, "data"]);
+        assert_eq!(p!["data"].with_axis_over(3, &AxisSpec::default()), p!["data"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::core::array::array::Array;
 use crate::core::error::{Error, RuleError, RuleResult};
 use crate::core::lowering::lower_ctx::LowerCtx;
+use crate::core::mesh::partition::AxisSpec;
 use crate::core::program::cost::{Contraction, Cost};
 use crate::core::program::marks::{Known, Marks, Used};
 use crate::core::program::program::Program;
@@ -103,17 +104,19 @@ pub struct BatchAxis {
     pub size: usize,
     /// The name by which collectives refer to the axis.
     pub name: Option<Arc<str>>,
+    /// The mesh axes over which the batch is sharded, where a sharding is stated. Empty if none.
+    pub spmd_axis_name: AxisSpec,
 }
 
 impl BatchAxis {
     /// Creates an axis without a name.
     pub fn new(size: usize) -> BatchAxis {
-        BatchAxis { size, name: None }
+        BatchAxis { size, name: None, spmd_axis_name: AxisSpec::default() }
     }
 
     /// Creates an axis with a name.
     pub fn named(name: &str, size: usize) -> BatchAxis {
-        BatchAxis { size, name: Some(name.into()) }
+        BatchAxis { name: Some(name.into()), ..BatchAxis::new(size) }
     }
 
     /// Returns true if the axis has this name.

@@ -32,49 +32,86 @@ pub(crate) fn with_axes<R>(
 /// One or several names of axes: `"batch"`, `["data", "model"]`, a `String`, a slice or a `Vec`.
 ///
 /// Several names refer to the combination of their axes. The first varies slowest.
+///
+/// [`axis_index_groups`](AxisNames::axis_index_groups) divides the axes into groups, as JAX's
+/// argument of that name does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AxisNames(Vec<String>);
+pub struct AxisNames {
+    names: Vec<String>,
+    groups: Option<Vec<Vec<usize>>>,
+}
 
 impl AxisNames {
     /// Returns the names, in order.
     pub fn names(&self) -> &[String] {
-        &self.0
+        &self.names
+    }
+
+    /// Divides the axes into groups of indices, each of which runs the collective on its own. Each
+    /// index along the axes is in exactly one group; indices along several axes are linear. Groups
+    /// of reductions may differ in size.
+    ///
+    /// Collectives throw `Op` (value) if the groups do not contain each index once, or if their
+    /// sizes differ where the shape of the result depends on them.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let x = Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0], [4])?;
+    /// let pairs = || AxisNames::from("i").axis_index_groups([[0, 3], [1, 2]]);
+    /// let sums = vmap(|x: Array| psum(&x, pairs())).axis_name("i").apply(&x);
+    /// assert_eq!(sums.to_vec::<f32>()?, [5.0, 5.0, 5.0, 5.0]);
+    /// let largest = vmap(|x: Array| pmax(&x, pairs())).axis_name("i").apply(&x);
+    /// assert_eq!(largest.to_vec::<f32>()?, [4.0, 3.0, 3.0, 4.0]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn axis_index_groups<G>(mut self, groups: impl IntoIterator<Item = G>) -> AxisNames
+    where
+        G: IntoIterator<Item = usize>,
+    {
+        self.groups = Some(groups.into_iter().map(|group| group.into_iter().collect()).collect());
+        self
+    }
+
+    /// Returns the groups, if there are any.
+    pub fn groups(&self) -> Option<&[Vec<usize>]> {
+        self.groups.as_deref()
+    }
+}
+
+impl From<Vec<String>> for AxisNames {
+    fn from(names: Vec<String>) -> AxisNames {
+        AxisNames { names, groups: None }
     }
 }
 
 impl From<&str> for AxisNames {
     fn from(name: &str) -> AxisNames {
-        AxisNames(vec![name.to_string()])
+        vec![name.to_string()].into()
     }
 }
 
 impl From<String> for AxisNames {
     fn from(name: String) -> AxisNames {
-        AxisNames(vec![name])
+        vec![name].into()
     }
 }
 
 impl From<&String> for AxisNames {
     fn from(name: &String) -> AxisNames {
-        AxisNames(vec![name.clone()])
+        vec![name.clone()].into()
     }
 }
 
 impl From<&[&str]> for AxisNames {
     fn from(names: &[&str]) -> AxisNames {
-        AxisNames(names.iter().map(ToString::to_string).collect())
+        names.iter().map(ToString::to_string).collect::<Vec<_>>().into()
     }
 }
 
 impl<const N: usize> From<[&str; N]> for AxisNames {
     fn from(names: [&str; N]) -> AxisNames {
         AxisNames::from(&names[..])
-    }
-}
-
-impl From<Vec<String>> for AxisNames {
-    fn from(names: Vec<String>) -> AxisNames {
-        AxisNames(names)
     }
 }
 
@@ -122,8 +159,8 @@ pub(crate) fn named_axes(function: &str, names: &AxisNames) -> Vec<NamedAxis> {
         let error = op_error(OpErrorKind::Value, function, message, loc);
         throw(error.with_help(help))
     };
-    let mut axes: Vec<NamedAxis> = Vec::with_capacity(names.0.len());
-    for name in &names.0 {
+    let mut axes: Vec<NamedAxis> = Vec::with_capacity(names.names.len());
+    for name in &names.names {
         if axes.iter().any(|axis| axis.name == *name) {
             refuse(format!("the axis `{name}` is named twice"), "name each axis once");
         }
@@ -151,10 +188,11 @@ fn described() -> String {
     }
 }
 
-/// Returns the size of a named axis, or of several combined. The size is a plain number, known
+/// Returns the size of a named axis, or of several combined; with
+/// [groups](AxisNames::axis_index_groups), the size of a group. The size is a plain number, known
 /// while the function is traced.
 ///
-/// Throws `Op` (value) if an axis is not in scope.
+/// Throws `Op` (value) if an axis is not in scope, or if groups differ in size.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -168,7 +206,18 @@ fn described() -> String {
 /// ```
 #[track_caller]
 pub fn axis_size(axis_name: impl Into<AxisNames>) -> usize {
-    named_axes("axis_size", &axis_name.into()).iter().map(|axis| axis.size).product()
+    let names = axis_name.into();
+    let size = named_axes("axis_size", &names).iter().map(|axis| axis.size).product();
+    let Some([first, others @ ..]) = names.groups() else { return size };
+    let total = first.len() + others.iter().map(Vec::len).sum::<usize>();
+    if total != size || others.iter().any(|group| group.len() != first.len()) {
+        let message = format!(
+            "the groups {:?} of {size} indices have no common size",
+            names.groups().unwrap_or_default()
+        );
+        throw(op_error(OpErrorKind::Value, "axis_size", message, Loc::caller()));
+    }
+    first.len()
 }
 
 #[cfg(test)]

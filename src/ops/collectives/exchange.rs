@@ -1,10 +1,12 @@
 //! Collectives that exchange data: gather, scatter, all-to-all and permute.
 
-use super::some_axes;
-use crate::core::named_axes::{NamedAxis, tracked};
+use super::{GroupedAxes, refuse_groups};
+use crate::core::named_axes::tracked;
 use crate::core::{Array, AxisNames, Loc, OpErrorKind, RuleError, bind1, throw_operands, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
-use crate::primitives::{AllGather, AllToAll, PPermute, PSumScatter, reshape, vary};
+use crate::primitives::{
+    AllGather, AllToAll, CollectiveAxes, PPermute, PSumScatter, reshape, vary,
+};
 use crate::tree::{self, Tree};
 
 /// Treatment of the axis that a collective gathers, scatters or splits.
@@ -46,22 +48,18 @@ pub fn all_gather<T: Tree>(
     axis: isize,
     tiling: Tiling,
 ) -> T {
-    let axes = some_axes("all_gather", axis_name.into());
+    let axes = GroupedAxes::some("all_gather", &axis_name.into());
+    let steps = axes.one_by_one();
     let tiled = tiling == Tiling::Tiled;
     Loc::caller().scope(|| {
         tree::map(x, |x| {
             let at = expect_axis("all_gather", axis, x.rank() + usize::from(!tiled), x);
-            let x = vary(x, &tracked(&axes));
-            let gathered = axes.iter().rev().fold(x, |x, axis| {
-                let gather = AllGather {
-                    axis_name: axis.name.clone(),
-                    axis_size: axis.size,
-                    all_gather_dimension: at,
-                    tiled,
-                };
+            let x = vary(x, &tracked(&axes.axes));
+            let gathered = steps.iter().rev().fold(x, |x, axes| {
+                let gather = AllGather { axes: axes.clone(), all_gather_dimension: at, tiled };
                 bind1(gather, [&x])
             });
-            if tiled { gathered } else { merge_axes(&gathered, at, axes.len()) }
+            if tiled { gathered } else { merge_axes(&gathered, at, steps.len()) }
         })
     })
 }
@@ -75,26 +73,29 @@ fn merge_axes(x: &Array, axis: usize, count: usize) -> Array {
 }
 
 /// Splits axis `axis` into the named axes, followed by an axis of size `rest` if there is one.
-fn split_axis(x: &Array, axis: usize, axes: &[NamedAxis], rest: Option<usize>) -> Array {
+fn split_axis(x: &Array, axis: usize, axes: &[CollectiveAxes], rest: Option<usize>) -> Array {
     let mut shape = x.shape().to_vec();
-    shape.splice(axis..=axis, axes.iter().map(|axis| axis.size).chain(rest));
+    shape.splice(axis..=axis, axes.iter().map(CollectiveAxes::group_size).chain(rest));
     if shape.len() == x.rank() { x.clone() } else { reshape(x, shape) }
 }
 
 /// Returns the number of elements of `axis` for each device or example along `axes`. Throws if they
 /// do not divide.
 #[track_caller]
-fn shard_size(function: &str, x: &Array, axis: usize, axes: &[NamedAxis], tiling: Tiling) -> usize {
-    let (size, n) = (x.shape()[axis], axes.iter().map(|axis| axis.size).product::<usize>());
+fn shard_size(function: &str, x: &Array, axis: usize, axes: &GroupedAxes, tiling: Tiling) -> usize {
+    // The primitive refuses groups of different sizes.
+    let Some(n) = axes.common_size() else { return 0 };
+    let size = x.shape()[axis];
     let fits = match tiling {
         Tiling::Untiled => size == n,
-        Tiling::Tiled => n > 0 && size % n == 0,
+        Tiling::Tiled => n > 0 && size.is_multiple_of(n),
     };
     if fits {
         return size / n.max(1);
     }
-    let quoted: Vec<String> = axes.iter().map(|axis| format!("`{}`", axis.name)).collect();
-    let along = quoted.join(", ");
+    let quoted: Vec<String> = axes.names().iter().map(|name| format!("`{name}`")).collect();
+    let groups = if axes.groups.is_some() { "a group of " } else { "" };
+    let along = format!("{groups}{}", quoted.join(", "));
     throw_operands(
         function,
         match tiling {
@@ -134,22 +135,18 @@ pub fn psum_scatter<T: Tree>(
     scatter_dimension: isize,
     tiling: Tiling,
 ) -> T {
-    let axes = some_axes("psum_scatter", axis_name.into());
+    let axes = GroupedAxes::some("psum_scatter", &axis_name.into());
+    let steps = axes.one_by_one();
     let tiled = tiling == Tiling::Tiled;
     Loc::caller().scope(|| {
         tree::map(x, |x| {
             let at = expect_axis("psum_scatter", scatter_dimension, x.rank(), x);
             shard_size("psum_scatter", x, at, &axes, tiling);
-            let x = &vary(x, &tracked(&axes));
-            let x = if tiled { x.clone() } else { split_axis(x, at, &axes, None) };
-            axes.iter().fold(x, |x, axis| {
-                let scatter = PSumScatter {
-                    axis_name: axis.name.clone(),
-                    axis_size: axis.size,
-                    scatter_dimension: at,
-                    tiled,
-                };
-                bind1(scatter, [&x])
+            let x = &vary(x, &tracked(&axes.axes));
+            let x =
+                if steps.len() == 1 || tiled { x.clone() } else { split_axis(x, at, &steps, None) };
+            steps.iter().fold(x, |x, axes| {
+                bind1(PSumScatter { axes: axes.clone(), scatter_dimension: at, tiled }, [&x])
             })
         })
     })
@@ -192,37 +189,40 @@ fn exchange<T: Tree>(
     split_and_concat: [isize; 2],
     tiling: Tiling,
 ) -> T {
-    let axes = some_axes(function, axis_name);
+    let axes = GroupedAxes::some(function, &axis_name);
+    let steps = axes.one_by_one();
     Loc::caller().scope(|| {
         tree::map(x, |x| {
             let [split, concat] =
                 split_and_concat.map(|axis| expect_axis(function, axis, x.rank(), x));
-            let x = &vary(x, &tracked(&axes));
+            let x = &vary(x, &tracked(&axes.axes));
             let rest = shard_size(function, x, split, &axes, tiling);
             let tiled = tiling == Tiling::Tiled;
-            let over = |axis: &NamedAxis, split_axis, concat_axis, tiled| {
-                let (axis_name, axis_size) = (axis.name.clone(), axis.size);
-                AllToAll { axis_name, axis_size, split_axis, concat_axis, tiled }
+            let over = |axes: &CollectiveAxes, split_axis, concat_axis, tiled| AllToAll {
+                axes: axes.clone(),
+                split_axis,
+                concat_axis,
+                tiled,
             };
-            if let [axis] = axes.as_slice() {
-                return bind1(over(axis, split, concat, tiled), [x]);
+            if let [step] = steps.as_slice() {
+                return bind1(over(step, split, concat, tiled), [x]);
             }
             // The exchange runs along one named axis after the other.
-            let parts = split_axis(x, split, &axes, tiled.then_some(rest));
-            let exchanged = axes.iter().enumerate().fold(parts, |x, (index, axis)| {
-                bind1(over(axis, split + index, split + index, false), [&x])
+            let parts = split_axis(x, split, &steps, tiled.then_some(rest));
+            let exchanged = steps.iter().enumerate().fold(parts, |x, (index, axes)| {
+                bind1(over(axes, split + index, split + index, false), [&x])
             });
-            let moved = move_axis(&merge_axes(&exchanged, split, axes.len()), split, concat);
+            let moved = move_axis(&merge_axes(&exchanged, split, steps.len()), split, concat);
             if tiled { merge_axes(&moved, concat, 2) } else { moved }
         })
     })
 }
 
-/// Sends values along the named axis: `perm` lists pairs of source and destination. Destinations
-/// that receive no value get zeros. See [`PPermute`].
+/// Sends values along the named axes: `perm` lists pairs of source and destination. Destinations
+/// that receive no value get zeros. Indices along several axes are linear, and the first axis
+/// varies slowest. See [`PPermute`].
 ///
-/// Throws `Op` (value) if an index occurs twice as source or destination or is out of range, and
-/// `Op` (unsupported) for several names.
+/// Throws `Op` (value) if an index occurs twice as source or destination or is out of range.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -237,7 +237,7 @@ pub fn ppermute<T: Tree>(x: &T, axis_name: impl Into<AxisNames>, perm: &[(usize,
     permute("ppermute", x, axis_name.into(), |_| perm.to_vec())
 }
 
-/// Runs [`ppermute`] on behalf of `function`, with pairs that depend on the size of the axis.
+/// Runs [`ppermute`] on behalf of `function`, with pairs that depend on the size of the axes.
 #[track_caller]
 fn permute<T: Tree>(
     function: &str,
@@ -245,17 +245,15 @@ fn permute<T: Tree>(
     axis_name: AxisNames,
     perm: impl FnOnce(usize) -> Vec<(usize, usize)>,
 ) -> T {
-    let axes = some_axes(function, axis_name);
-    let [axis] = axes.as_slice() else {
-        let message = format!("permutes along one axis, got {} names", axes.len());
-        trace::throw_op(OpErrorKind::Unsupported, function, message, Loc::caller())
-    };
-    let permute =
-        PPermute { axis_name: axis.name.clone(), axis_size: axis.size, perm: perm(axis.size) };
-    Loc::caller().scope(|| tree::map(x, |x| bind1(permute.clone(), [&vary(x, &tracked(&axes))])))
+    refuse_groups(function, &axis_name);
+    let axes = GroupedAxes::some(function, &axis_name);
+    let together = axes.together();
+    let permute = PPermute { perm: perm(together.size()), axes: together };
+    Loc::caller()
+        .scope(|| tree::map(x, |x| bind1(permute.clone(), [&vary(x, &tracked(&axes.axes))])))
 }
 
-/// Permutes the values along the named axis: number `k` gets the value of number `perm[k]`. This is
+/// Permutes the values along the named axes: number `k` gets the value of number `perm[k]`. This is
 /// [`ppermute`] with a permutation.
 ///
 /// Throws `Op` (value) if `perm` is not a permutation.

@@ -1,15 +1,12 @@
 //! Collective reductions, and the index along a named axis.
 
-use super::some_axes;
-use crate::core::named_axes::{NamedAxis, named_axes, tracked};
+use super::{GroupedAxes, refuse_groups};
+use crate::core::named_axes::{NamedAxis, tracked};
 use crate::core::{Array, AxisNames, DType, Loc, bind1};
-use crate::primitives::{AxisIndex, PMax, PMin, PSum, add, convert_element_type, div, mul, vary};
+use crate::primitives::{
+    AxisIndex, PMax, PMin, PSum, add, convert_element_type, div, full, mul, vary,
+};
 use crate::tree::{self, Tree};
-
-/// Returns the names of axes.
-fn names(axes: &[NamedAxis]) -> Vec<String> {
-    axes.iter().map(|axis| axis.name.clone()).collect()
-}
 
 /// Sums each leaf along the named axes. Leaves are `{int, float, complex}[…]`, or `bool`, which is
 /// summed as
@@ -27,20 +24,21 @@ fn names(axes: &[NamedAxis]) -> Vec<String> {
 /// ```
 #[track_caller]
 pub fn psum<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
-    let axes = named_axes("psum", &axis_name.into());
+    let axes = GroupedAxes::of("psum", &axis_name.into());
     Loc::caller().scope(|| tree::map(x, |x| sum_of(x, &axes)))
 }
 
 /// Sums one leaf.
-fn sum_of(x: &Array, axes: &[NamedAxis]) -> Array {
+fn sum_of(x: &Array, axes: &GroupedAxes) -> Array {
     let x = if x.dtype().is_bool() { convert_element_type(x, DType::I32) } else { x.clone() };
-    if axes.is_empty() {
+    if axes.axes.is_empty() {
         return x;
     }
-    bind1(PSum { axis_names: names(axes) }, [&vary(&x, &tracked(axes))])
+    let sum = PSum { axis_names: axes.names(), axis_index_groups: axes.of_reduction() };
+    bind1(sum, [&vary(&x, &tracked(&axes.axes))])
 }
 
-/// Returns the mean of each leaf along the named axes: [`psum`] divided by the size of the axes.
+/// Returns the mean of each leaf along the named axes: [`psum`] divided by the number of summands.
 /// Integers and `bool` become floats.
 ///
 /// ```
@@ -52,9 +50,19 @@ fn sum_of(x: &Array, axes: &[NamedAxis]) -> Array {
 /// ```
 #[track_caller]
 pub fn pmean<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
-    let axes = named_axes("pmean", &axis_name.into());
-    let size: usize = axes.iter().map(|axis| axis.size).product();
-    Loc::caller().scope(|| tree::map(x, |x| div(sum_of(x, &axes), size as i64)))
+    let axes = GroupedAxes::of("pmean", &axis_name.into());
+    Loc::caller().scope(|| {
+        tree::map(x, |x| match axes.common_size() {
+            Some(size) => div(sum_of(x, &axes), size as i64),
+            None => {
+                // Each example divides by the size of its own group.
+                let size = sum_of(&full([], 1), &axes);
+                let sum = sum_of(x, &axes);
+                let dtype = if sum.dtype().is_inexact() { sum.dtype() } else { DType::F32 };
+                div(&sum, convert_element_type(&size, dtype))
+            }
+        })
+    })
 }
 
 /// Returns the maximum of each leaf along the named axes, for any dtype. Equal maxima share the
@@ -69,10 +77,10 @@ pub fn pmean<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
 /// ```
 #[track_caller]
 pub fn pmax<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
-    let axes = some_axes("pmax", axis_name.into());
-    Loc::caller().scope(|| {
-        tree::map(x, |x| bind1(PMax { axis_names: names(&axes) }, [&vary(x, &tracked(&axes))]))
-    })
+    let axes = GroupedAxes::some("pmax", &axis_name.into());
+    let largest = PMax { axis_names: axes.names(), axis_index_groups: axes.of_reduction() };
+    Loc::caller()
+        .scope(|| tree::map(x, |x| bind1(largest.clone(), [&vary(x, &tracked(&axes.axes))])))
 }
 
 /// Returns the minimum of each leaf along the named axes, as [`pmax`]. See [`PMin`].
@@ -87,10 +95,10 @@ pub fn pmax<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
 /// ```
 #[track_caller]
 pub fn pmin<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
-    let axes = some_axes("pmin", axis_name.into());
-    Loc::caller().scope(|| {
-        tree::map(x, |x| bind1(PMin { axis_names: names(&axes) }, [&vary(x, &tracked(&axes))]))
-    })
+    let axes = GroupedAxes::some("pmin", &axis_name.into());
+    let smallest = PMin { axis_names: axes.names(), axis_index_groups: axes.of_reduction() };
+    Loc::caller()
+        .scope(|| tree::map(x, |x| bind1(smallest.clone(), [&vary(x, &tracked(&axes.axes))])))
 }
 
 /// Returns the index of the device or example along the named axes, `i32[]`. See [`AxisIndex`].
@@ -104,7 +112,9 @@ pub fn pmin<T: Tree>(x: &T, axis_name: impl Into<AxisNames>) -> T {
 /// ```
 #[track_caller]
 pub fn axis_index(axis_name: impl Into<AxisNames>) -> Array {
-    let axes = some_axes("axis_index", axis_name.into());
+    let names = axis_name.into();
+    refuse_groups("axis_index", &names);
+    let axes = GroupedAxes::some("axis_index", &names).axes;
     let (first, rest) = axes.split_first().expect("there is one at least");
     let index = |axis: &NamedAxis| {
         bind1(AxisIndex { axis_name: axis.name.clone(), tracked: axis.tracked }, [])

@@ -1,8 +1,8 @@
 //! Maximum and minimum over named axes.
 
-use super::PSum;
 use super::lowering::{self, Groups};
 use super::sum::other_names;
+use super::{AxisIndexGroups, PSum};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
     LowerCtx, Primitive, Registered, RuleResult, Sample, Spmd, Tangent, Varying, bind1,
@@ -20,13 +20,16 @@ use serde::{Deserialize, Serialize};
 /// | | |
 /// |-|-|
 /// | operand    | `x: any[…]` |
-/// | result     | type of `x`, the same for all examples; NaN if there is one; complex numbers by real, then imaginary part |
+/// | result     | type of `x`, the same for all examples, or for those of a group; NaN if there is one; complex numbers by real, then imaginary part |
 /// | lowering   | values gathered, and their maximum; `vmap` makes it a maximum along the batch axis |
 /// | derivative | mean of the tangents of all examples that equal the result |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PMax {
     /// The distinct names of the axes.
     pub axis_names: Vec<String>,
+    /// The groups of indices; `None` for all together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub axis_index_groups: Option<AxisIndexGroups>,
 }
 
 /// Minimum over all examples along named axes.
@@ -34,20 +37,32 @@ pub struct PMax {
 /// | | |
 /// |-|-|
 /// | operand    | `x: any[…]` |
-/// | result     | type of `x`, the same for all examples; NaN if there is one; complex numbers by real, then imaginary part |
+/// | result     | type of `x`, the same for all examples, or for those of a group; NaN if there is one; complex numbers by real, then imaginary part |
 /// | lowering   | values gathered, and their minimum; `vmap` makes it a minimum along the batch axis |
 /// | derivative | mean of the tangents of all examples that equal the result |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PMin {
     /// The distinct names of the axes.
     pub axis_names: Vec<String>,
+    /// The groups of indices; `None` for all together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub axis_index_groups: Option<AxisIndexGroups>,
 }
 
 /// Returns the tangent of the extremum `y` of `x` over examples: the mean of the tangents at ties.
-fn chosen_tangent(axis_names: &[String], x: &Array, y: &Array, dx: &Array) -> Array {
-    let sum = |x: &Array| bind1(PSum { axis_names: axis_names.to_vec() }, [x]);
+fn chosen_tangent(over: &Over<'_>, x: &Array, y: &Array, dx: &Array) -> Array {
+    let axis_index_groups = over.groups.clone();
+    let sum = PSum { axis_names: over.names.to_vec(), axis_index_groups };
+    let sum = |x: &Array| bind1(sum.clone(), [x]);
     let chosen = convert_element_type(&eq(x, y), x.dtype());
     div(sum(&mul(dx, &chosen)), sum(&chosen))
+}
+
+/// The parameters of a collective extremum.
+#[derive(Clone, Copy)]
+struct Over<'a> {
+    names: &'a [String],
+    groups: &'a Option<AxisIndexGroups>,
 }
 
 /// The parts of a collective extremum that `PMax` and `PMin` share.
@@ -56,32 +71,40 @@ trait Extremum: Primitive + Clone {
     type Reduction: Primitive;
 
     /// Creates the collective over these axes.
-    fn over(axis_names: Vec<String>) -> Self;
+    fn over(axis_names: Vec<String>, axis_index_groups: Option<AxisIndexGroups>) -> Self;
 
     /// Creates the reduction along one axis.
     fn reduction(axis: usize) -> Self::Reduction;
 }
 
-fn jvp<E: Extremum>(names: &[String], primals: &[Array], tangents: &[Tangent]) -> JvpResult {
+fn jvp<E: Extremum>(over: &Over<'_>, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
     let x = &primals[0];
-    let y = bind1(E::over(names.to_vec()), [x]);
-    let dy = tangents[0].map(y.aval(), |dx| chosen_tangent(names, x, &y, dx));
+    let y = bind1(E::over(over.names.to_vec(), over.groups.clone()), [x]);
+    let dy = tangents[0].map(y.aval(), |dx| chosen_tangent(over, x, &y, dx));
     Ok((vec![y], vec![dy]))
 }
 
 fn batch<E: Extremum>(
-    names: &[String],
+    over: &Over<'_>,
     x: &Array,
     from: Option<usize>,
     axis: &BatchAxis,
 ) -> Batched {
+    let Over { names, groups } = *over;
     if !axis.is_among(names) {
-        return batched(bind1(E::over(names.to_vec()), [x]), from.unwrap_or(0));
+        let y = bind1(E::over(names.to_vec(), groups.clone()), [x]);
+        return batched(y, from.unwrap_or(0));
+    }
+    if let Some(groups) = groups {
+        let along = groups.along(names);
+        return along.batch_all(std::slice::from_ref(x), &[from], axis, |all| {
+            along.reduce_groups(&all[0], |x| bind1(E::reduction(1), [x]))
+        });
     }
     // The extremum of equal values is the value.
     let y = from.map_or(x.clone(), |dim| bind1(E::reduction(dim), [x]));
     let rest = other_names(names, axis);
-    let y = if rest.is_empty() { y } else { bind1(E::over(rest), [&y]) };
+    let y = if rest.is_empty() { y } else { bind1(E::over(rest, None), [&y]) };
     Batched { outputs: vec![y], axes: vec![None] }
 }
 
@@ -89,13 +112,24 @@ fn batch<E: Extremum>(
 // and each device reduces them.
 fn lower<E: Extremum>(
     primitive: &E,
-    names: &[String],
+    over: &Over<'_>,
     ctx: &mut LowerCtx<'_>,
-    operand: &Value,
+    operands: &[Value],
     results: &[Aval],
 ) -> RuleResult<Vec<Value>> {
-    let groups = Groups::along(ctx, primitive.name(), names)?;
-    let all = lowering::stack(ctx, &groups, operand, results[0].dtype);
+    let groups = match over.groups {
+        None => Groups::along(ctx, primitive.name(), over.names)?,
+        Some(groups) if groups.are_equal() => {
+            groups.along(over.names).device_groups(ctx, primitive.name())?
+        }
+        Some(groups) => {
+            let along = groups.along(over.names);
+            return along.lower_all(ctx, operands, |all| {
+                along.reduce_groups(&all[0], |x| bind1(E::reduction(1), [x]))
+            });
+        }
+    };
+    let all = lowering::stack(ctx, &groups, &operands[0], results[0].dtype);
     E::reduction(0).lower(ctx, &[all], results)
 }
 
@@ -103,11 +137,20 @@ macro_rules! extremum {
     ($Collective:ident $Reduction:ident) => {
         impl Extremum for $Collective {
             type Reduction = $Reduction;
-            fn over(axis_names: Vec<String>) -> $Collective {
-                $Collective { axis_names }
+            fn over(
+                axis_names: Vec<String>,
+                axis_index_groups: Option<AxisIndexGroups>,
+            ) -> $Collective {
+                $Collective { axis_names, axis_index_groups }
             }
             fn reduction(axis: usize) -> $Reduction {
                 $Reduction { axes: vec![axis] }
+            }
+        }
+
+        impl $Collective {
+            fn parameters(&self) -> Over<'_> {
+                Over { names: &self.axis_names, groups: &self.axis_index_groups }
             }
         }
 
@@ -117,10 +160,13 @@ macro_rules! extremum {
             }
             fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
                 let [x] = arity(operands)?;
+                if let Some(groups) = &self.axis_index_groups {
+                    groups.check(&self.axis_names)?;
+                }
                 Ok(vec![x.clone()])
             }
             fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-                jvp::<$Collective>(&self.axis_names, primals, tangents)
+                jvp::<$Collective>(&self.parameters(), primals, tangents)
             }
             fn batch(
                 &self,
@@ -128,7 +174,7 @@ macro_rules! extremum {
                 axes: &[Option<usize>],
                 axis: &BatchAxis,
             ) -> RuleResult<Batched> {
-                Ok(batch::<$Collective>(&self.axis_names, &operands[0], axes[0], axis))
+                Ok(batch::<$Collective>(&self.parameters(), &operands[0], axes[0], axis))
             }
             fn lower(
                 &self,
@@ -136,7 +182,7 @@ macro_rules! extremum {
                 operands: &[Value],
                 results: &[Aval],
             ) -> RuleResult<Vec<Value>> {
-                lower(self, &self.axis_names, ctx, &operands[0], results)
+                lower(self, &self.parameters(), ctx, operands, results)
             }
             fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
                 let flops = Cost::elementwise(operands, results).flops;
@@ -149,13 +195,21 @@ macro_rules! extremum {
 
         impl Spmd for $Collective {
             fn communication(&self) -> Option<Communication> {
-                Some(Communication::along(Collective::AllGather, &self.axis_names))
+                Some(match &self.axis_index_groups {
+                    Some(groups) => {
+                        groups.along(&self.axis_names).communication(Collective::AllGather)
+                    }
+                    None => Communication::along(Collective::AllGather, &self.axis_names),
+                })
             }
             fn axis_names(&self) -> Option<Vec<String>> {
                 Some(self.axis_names.clone())
             }
             fn result_varying(&self, operands: &[Aval], _: &[Aval]) -> Option<Vec<Varying>> {
-                Some(vec![operands[0].varying.without(&self.axis_names)])
+                Some(vec![match self.axis_index_groups {
+                    Some(_) => operands[0].varying.clone(),
+                    None => operands[0].varying.without(&self.axis_names),
+                }])
             }
         }
     };
@@ -164,12 +218,20 @@ macro_rules! extremum {
 extremum!(PMax ReduceMax);
 extremum!(PMin ReduceMin);
 
-fn exemplars(make: fn(Vec<String>) -> Exemplar) -> Vec<Exemplar> {
+fn exemplars(make: fn(Vec<String>, Option<AxisIndexGroups>) -> Exemplar) -> Vec<Exemplar> {
     let over = |names: &[&str], sample| {
-        let exemplar = make(names.iter().map(ToString::to_string).collect());
+        let exemplar = make(names.iter().map(ToString::to_string).collect(), None);
+        Exemplar { operands: vec![sample], ..exemplar }.along([("i", 3), ("j", 2)])
+    };
+    let in_groups = |groups: &[&[usize]], sample| {
+        let groups = groups.iter().map(|group| group.to_vec()).collect();
+        let groups = AxisIndexGroups { axis_sizes: vec![2, 3], groups };
+        let exemplar = make(vec!["j".into(), "i".into()], Some(groups));
         Exemplar { operands: vec![sample], ..exemplar }.along([("i", 3), ("j", 2)])
     };
     vec![
+        in_groups(&[&[0, 3, 4], &[5, 2, 1]], Sample::uniform(DType::F32, [2], -1.0, 1.0)),
+        in_groups(&[&[0, 3, 4, 1], &[5, 2]], Sample::uniform(DType::F64, [], -1.0, 1.0)),
         over(&["i"], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
         over(&["j", "i"], Sample::uniform(DType::F64, [2], -1.0, 1.0)),
         over(&["i"], Sample::listed(DType::I32, [2], &[3.0, -1.0, 7.0])),
@@ -182,13 +244,13 @@ fn exemplars(make: fn(Vec<String>) -> Exemplar) -> Vec<Exemplar> {
 impl Registered for PMax {
     const NAME: &'static str = "pmax";
     fn exemplars() -> Vec<Exemplar> {
-        exemplars(|axis_names| Exemplar::new(PMax { axis_names }, []))
+        exemplars(|names, groups| Exemplar::new(PMax::over(names, groups), []))
     }
 }
 
 impl Registered for PMin {
     const NAME: &'static str = "pmin";
     fn exemplars() -> Vec<Exemplar> {
-        exemplars(|axis_names| Exemplar::new(PMin { axis_names }, []))
+        exemplars(|names, groups| Exemplar::new(PMin::over(names, groups), []))
     }
 }

@@ -5,8 +5,12 @@
 //! For any other axis the batch rule keeps the collective. A collective whose axis is never bound
 //! by `vmap` is lowered for the devices along the mesh axis of that name, inside `shard_map`.
 //!
+//! A collective over groups of examples, or over several axes of which `vmap` binds one, computes
+//! the results of all examples from the values of all, and each example selects its own.
+//!
 //! The public functions, which take trees, are in `ops`.
 
+mod axes;
 mod extremum;
 mod gather;
 mod index;
@@ -17,6 +21,7 @@ mod sum;
 mod transposition;
 mod varying;
 
+pub use axes::{AxisIndexGroups, CollectiveAxes};
 pub use extremum::{PMax, PMin};
 pub use gather::AllGather;
 pub use index::AxisIndex;
@@ -88,7 +93,7 @@ mod tests {
     #[test]
     fn rejects_operands_that_do_not_fit() {
         let scatter =
-            PSumScatter { axis_name: "i".into(), axis_size: 4, scatter_dimension: 1, tiled: false };
+            PSumScatter { axes: CollectiveAxes::one("i", 4), scatter_dimension: 1, tiled: false };
         expect![[r#"
             error[shape]: psum_scatter: axis 1 has size 6, and one element is to go to each of the 4 along `i`
               operand: f32[2,6]
@@ -99,8 +104,7 @@ mod tests {
               operand: f32[2,6]"#]]
         .assert_eq(&error_of(PSumScatter { tiled: true, ..scatter }, [f32s(&[2, 6])]));
         let all_to_all = AllToAll {
-            axis_name: "i".into(),
-            axis_size: 3,
+            axes: CollectiveAxes::one("i", 3),
             split_axis: 0,
             concat_axis: 2,
             tiled: false,
@@ -114,7 +118,7 @@ mod tests {
               operand: f32[6,3,2]
               help: `tiled` sends several elements to each"#]]
         .assert_eq(&error_of(all_to_all, [f32s(&[6, 3, 2])]));
-        let permute = PPermute { axis_name: "i".into(), axis_size: 3, perm: vec![(0, 1), (2, 1)] };
+        let permute = PPermute { axes: CollectiveAxes::one("i", 3), perm: vec![(0, 1), (2, 1)] };
         expect![[r#"
             error[value]: ppermute: two elements are sent to 1 along `i`: those of 0 and of 2
               operand: f32[]"#]]
@@ -123,7 +127,7 @@ mod tests {
             error[value]: ppermute: the pair (0, 3) leaves the axis `i` of size 3
               operand: f32[]"#]]
         .assert_eq(&error_of(PPermute { perm: vec![(0, 3)], ..permute }, [f32s(&[])]));
-        let sum = PSum { axis_names: vec!["i".into()] };
+        let sum = PSum::over(vec!["i".into()]);
         expect![[r#"
             error[dtype]: psum: needs a numeric operand, got bool
               operand: bool[2]"#]]

@@ -1,15 +1,14 @@
 //! Permutation of values along a named axis.
 
-use super::lowering::{self, Groups};
+use super::CollectiveAxes;
+use super::axes::{GroupSizes, select_rows};
+use super::lowering;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
     LowerCtx, Operand, Primitive, Registered, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use crate::ensure;
-use crate::primitives::constant::zeros_of;
 use crate::primitives::rules::{arity, batch_at_front, batched, linear_jvp, one_cotangent};
-use crate::primitives::slicing::slice_in_dim;
-use crate::primitives::structural::concatenate;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -19,15 +18,14 @@ use serde::{Deserialize, Serialize};
 /// |-|-|
 /// | operand    | `x: any[…]` |
 /// | result     | type of `x`: the value of the example that sends to this one, zeros if none does |
-/// | lowering   | [`collective_permute`](https://openxla.org/stablehlo/spec#collective_permute); for `vmap` a permutation along the batch axis, in as few slices as there are runs |
+/// | lowering   | [`collective_permute`](https://openxla.org/stablehlo/spec#collective_permute); for `vmap` a permutation along the batch axis, in as few slices as there are runs; of several axes, those that `vmap` does not bind are gathered |
 /// | derivative | linear; transposes to the way back |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[doc(alias = "collective_permute")]
 pub struct PPermute {
-    /// The name of the axis.
-    pub axis_name: String,
-    /// The size of the axis.
-    pub axis_size: usize,
+    /// The axes, without groups.
+    #[serde(flatten)]
+    pub axes: CollectiveAxes,
     /// Pairs of source and destination index. No index is a source or a destination twice.
     pub perm: Vec<(usize, usize)>,
 }
@@ -35,24 +33,12 @@ pub struct PPermute {
 impl PPermute {
     /// Returns, for each example, the index of the example whose value it receives.
     fn sources(&self) -> Vec<Option<usize>> {
-        let mut sources = vec![None; self.axis_size];
+        let mut sources = vec![None; self.axes.size()];
         for &(from, to) in &self.perm {
             sources[to] = Some(from);
         }
         sources
     }
-}
-
-/// Returns the sources in runs of consecutive indices: start, if the run has sources, and length.
-fn runs(sources: &[Option<usize>]) -> Vec<(Option<usize>, usize)> {
-    let mut runs: Vec<(Option<usize>, usize)> = Vec::new();
-    for &source in sources {
-        match runs.last_mut() {
-            Some((begin, length)) if begin.map(|begin| begin + *length) == source => *length += 1,
-            _ => runs.push((source, 1)),
-        }
-    }
-    runs
 }
 
 impl Primitive for PPermute {
@@ -61,20 +47,26 @@ impl Primitive for PPermute {
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
-        let (n, name) = (self.axis_size, &self.axis_name);
+        self.axes.check(GroupSizes::Equal)?;
+        ensure!(
+            self.axes.axis_index_groups.is_none(),
+            "permutes along whole axes, and axis_index_groups divide them"
+        );
+        let (n, along) = (self.axes.size(), self.axes.quoted());
+        let the_axes = if self.axes.axis_names.len() == 1 { "the axis" } else { "the axes" };
         for (index, &(from, to)) in self.perm.iter().enumerate() {
             ensure!(
                 from < n && to < n,
-                "the pair ({from}, {to}) leaves the axis `{name}` of size {n}"
+                "the pair ({from}, {to}) leaves {the_axes} {along} of size {n}"
             );
             for &(other_from, other_to) in &self.perm[..index] {
                 ensure!(
                     other_to != to,
-                    "two elements are sent to {to} along `{name}`: those of {other_from} and of {from}"
+                    "two elements are sent to {to} along {along}: those of {other_from} and of {from}"
                 );
                 ensure!(
                     other_from != from,
-                    "the element of {from} along `{name}` is sent to {other_to} and to {to}"
+                    "the element of {from} along {along} is sent to {other_to} and to {to}"
                 );
             }
         }
@@ -90,21 +82,19 @@ impl Primitive for PPermute {
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
         let x = &operands[0];
-        if !axis.is_named(&self.axis_name) {
+        if !axis.is_among(&self.axes.axis_names) {
             return Ok(batched(bind1(self.clone(), [x]), axes[0].unwrap_or(0)));
         }
         let sources = self.sources();
+        if !self.axes.is_one_axis() {
+            let permute = |all: &[Array]| select_rows(&all[0], &sources);
+            return Ok(self.axes.batch_all(operands, axes, axis, permute));
+        }
         if axes[0].is_none() && sources.iter().all(Option::is_some) {
             return Ok(Batched { outputs: vec![x.clone()], axes: vec![None] });
         }
         let x = &batch_at_front(operands, axes, axis)[0];
-        let piece = |(begin, length): (Option<usize>, usize)| match begin {
-            Some(begin) => slice_in_dim(x, begin as isize, (begin + length) as isize, 1, 0),
-            None => zeros_of(&x.aval().with_shape(x.shape().remove(0).insert(0, length))),
-        };
-        let pieces: Vec<Array> = runs(&sources).into_iter().map(piece).collect();
-        let moved = if pieces.is_empty() { x.clone() } else { concatenate(&pieces, 0) };
-        Ok(batched(moved, 0))
+        Ok(batched(select_rows(x, &sources), 0))
     }
     fn lower(
         &self,
@@ -112,7 +102,7 @@ impl Primitive for PPermute {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
+        let groups = self.axes.device_groups(ctx, self.name())?;
         let dtype = results[0].dtype;
         Ok(vec![lowering::permute(ctx, &groups, &operands[0], &self.perm, dtype)])
     }
@@ -133,14 +123,11 @@ impl Spmd for PPermute {
     fn communication(&self) -> Option<Communication> {
         Some(Communication {
             pairs: self.perm.clone(),
-            ..Communication::along(
-                Collective::CollectivePermute,
-                std::slice::from_ref(&self.axis_name),
-            )
+            ..self.axes.communication(Collective::CollectivePermute)
         })
     }
     fn axis_names(&self) -> Option<Vec<String>> {
-        Some(vec![self.axis_name.clone()])
+        Some(self.axes.axis_names.clone())
     }
 }
 
@@ -148,8 +135,17 @@ impl Registered for PPermute {
     const NAME: &'static str = "ppermute";
     fn exemplars() -> Vec<Exemplar> {
         let along = |perm: &[(usize, usize)], sample| {
-            let permute = PPermute { axis_name: "i".into(), axis_size: 4, perm: perm.to_vec() };
+            let permute = PPermute { axes: CollectiveAxes::one("i", 4), perm: perm.to_vec() };
             Exemplar::new(permute, [sample]).along([("i", 4)])
+        };
+        let over_two = |perm: &[(usize, usize)], sample| {
+            let axes = CollectiveAxes {
+                axis_names: vec!["j".into(), "i".into()],
+                axis_sizes: vec![3, 2],
+                axis_index_groups: None,
+            };
+            let permute = PPermute { axes, perm: perm.to_vec() };
+            Exemplar::new(permute, [sample]).along([("i", 2), ("j", 3)])
         };
         let ring = [(0, 1), (1, 2), (2, 3), (3, 0)];
         vec![
@@ -158,21 +154,11 @@ impl Registered for PPermute {
             along(&[(0, 1), (1, 2)], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
             along(&[], Sample::uniform(DType::I32, [2], 1.0, 9.0)),
             along(&ring, Sample::uniform(DType::F32, [0], -1.0, 1.0)),
+            over_two(&[(0, 3), (3, 4), (5, 1)], Sample::uniform(DType::F32, [2], -1.0, 1.0)),
+            over_two(
+                &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)],
+                Sample::uniform(DType::F64, [], -1.0, 1.0),
+            ),
         ]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rotation_has_two_contiguous_runs() {
-        let sources = |perm: &[(usize, usize)]| {
-            PPermute { axis_name: "i".into(), axis_size: 4, perm: perm.to_vec() }.sources()
-        };
-        let ring = sources(&[(0, 1), (1, 2), (2, 3), (3, 0)]);
-        assert_eq!(runs(&ring), [(Some(3), 1), (Some(0), 3)]);
-        assert_eq!(runs(&sources(&[(1, 1)])), [(None, 1), (Some(1), 1), (None, 2)]);
     }
 }

@@ -1,14 +1,16 @@
 //! Sum over a named axis, scattered over the examples.
 
-use super::lowering::{self, Groups};
+use super::axes::GroupSizes;
+use super::lowering;
 use super::sum::total;
-use super::{AllGather, behind, split_axis_in};
+use super::{AllGather, CollectiveAxes, behind, split_axis_in};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
     LowerCtx, Operand, Primitive, Registered, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use crate::ensure_shape;
-use crate::primitives::rules::{batched, linear_jvp, one_cotangent, same_numeric_type};
+use crate::primitives::reduce::reduce_sum;
+use crate::primitives::rules::{batched, linear_jvp, move_axis, one_cotangent, same_numeric_type};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -16,17 +18,16 @@ use serde::{Deserialize, Serialize};
 ///
 /// | | |
 /// |-|-|
-/// | operand    | `x: {int, float, complex}[…]` whose axis `scatter_dimension` has size `axis_size`, or, if `tiled`, a multiple of it |
-/// | result     | dtype of `x`, without that axis; if `tiled`, with that axis divided by `axis_size` |
+/// | operand    | `x: {int, float, complex}[…]` whose axis `scatter_dimension` has the size of a group, or, if `tiled`, a multiple of it |
+/// | result     | dtype of `x`, without that axis; if `tiled`, with that axis divided by the size of a group |
 /// | lowering   | [`reduce_scatter`](https://openxla.org/stablehlo/spec#reduce_scatter); for `vmap` a sum along the batch axis, after which the scattered axis is the batch axis |
 /// | derivative | linear; transposes to [`AllGather`] |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[doc(alias = "reduce_scatter")]
 pub struct PSumScatter {
-    /// The name of the axis.
-    pub axis_name: String,
-    /// The size of the axis.
-    pub axis_size: usize,
+    /// The axes, and groups of equal size. Several axes occur only with groups.
+    #[serde(flatten)]
+    pub axes: CollectiveAxes,
     /// The dimension of the sum that is scattered.
     pub scatter_dimension: usize,
     /// Keeps the scattered dimension, with one part of its elements.
@@ -39,13 +40,15 @@ impl Primitive for PSumScatter {
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let x = same_numeric_type(operands)?;
-        let (dim, n, name) = (self.scatter_dimension, self.axis_size, &self.axis_name);
+        self.axes.check(GroupSizes::Equal)?;
+        let (dim, n) = (self.scatter_dimension, self.axes.group_size());
+        let along = self.axes.described();
         ensure_shape!(dim < x.rank(), "dimension {dim} must be less than the rank {}", x.rank());
         let size = x.shape[dim];
         if self.tiled {
             ensure_shape!(
                 n > 0 && size % n == 0,
-                "axis {dim} has size {size}, which is not divisible by the size {n} of `{name}`"
+                "axis {dim} has size {size}, which is not divisible by the size {n} of {along}"
             );
             let mut shape = x.shape.to_vec();
             shape[dim] /= n;
@@ -53,7 +56,7 @@ impl Primitive for PSumScatter {
         }
         if size != n {
             return Err(RuleError::shape(format!(
-                "axis {dim} has size {size}, and one element is to go to each of the {n} along `{name}`"
+                "axis {dim} has size {size}, and one element is to go to each of the {n} along {along}"
             ))
             .help("`tiled` scatters several elements to each"));
         }
@@ -69,12 +72,24 @@ impl Primitive for PSumScatter {
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
         let dim = self.scatter_dimension;
-        if !axis.is_named(&self.axis_name) {
+        if !axis.is_among(&self.axes.axis_names) {
             let shifted = PSumScatter { scatter_dimension: dim + 1, ..self.clone() };
             return behind(shifted, operands, axes, axis);
         }
+        if !self.axes.is_one_axis() {
+            return Ok(self.axes.batch_all(operands, axes, axis, |all| {
+                self.axes.in_groups(&all[0], |x| {
+                    let sum = reduce_sum(x, &[1]);
+                    let parts = match self.tiled {
+                        true => split_axis_in(&sum, dim + 1, x.shape()[1]),
+                        false => sum,
+                    };
+                    move_axis(&parts, dim + 1, 1)
+                })
+            }));
+        }
         let sum = total(&operands[0], axes[0], axis.size);
-        let sum = if self.tiled { split_axis_in(&sum, dim, self.axis_size) } else { sum };
+        let sum = if self.tiled { split_axis_in(&sum, dim, self.axes.group_size()) } else { sum };
         Ok(batched(sum, dim))
     }
     fn lower(
@@ -83,7 +98,7 @@ impl Primitive for PSumScatter {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
+        let groups = self.axes.device_groups(ctx, self.name())?;
         let dim = self.scatter_dimension;
         Ok(vec![lowering::sum_scatter(ctx, &groups, &operands[0], dim, &results[0])?])
     }
@@ -92,8 +107,7 @@ impl Primitive for PSumScatter {
     }
     fn transpose(&self, cts: &[Tangent], _: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let gather = AllGather {
-            axis_name: self.axis_name.clone(),
-            axis_size: self.axis_size,
+            axes: self.axes.clone(),
             all_gather_dimension: self.scatter_dimension,
             tiled: self.tiled,
         };
@@ -106,10 +120,10 @@ impl Primitive for PSumScatter {
 
 impl Spmd for PSumScatter {
     fn communication(&self) -> Option<Communication> {
-        Some(Communication::along(Collective::ReduceScatter, std::slice::from_ref(&self.axis_name)))
+        Some(self.axes.communication(Collective::ReduceScatter))
     }
     fn axis_names(&self) -> Option<Vec<String>> {
-        Some(vec![self.axis_name.clone()])
+        Some(self.axes.axis_names.clone())
     }
 }
 
@@ -118,8 +132,13 @@ impl Registered for PSumScatter {
     fn exemplars() -> Vec<Exemplar> {
         let along = |scatter_dimension, tiled, sample| {
             let scatter =
-                PSumScatter { axis_name: "i".into(), axis_size: 3, scatter_dimension, tiled };
+                PSumScatter { axes: CollectiveAxes::one("i", 3), scatter_dimension, tiled };
             Exemplar::new(scatter, [sample]).along([("i", 3)])
+        };
+        let in_groups = |scatter_dimension, tiled, sample| {
+            let axes = CollectiveAxes::exemplar();
+            let scatter = PSumScatter { axes, scatter_dimension, tiled };
+            Exemplar::new(scatter, [sample]).along([("i", 2), ("j", 2)])
         };
         vec![
             along(0, false, Sample::uniform(DType::F32, [3], -1.0, 1.0)),
@@ -127,6 +146,8 @@ impl Registered for PSumScatter {
             along(1, true, Sample::uniform(DType::F32, [2, 6], -1.0, 1.0)),
             along(0, true, Sample::uniform(DType::I32, [0, 2], 0.0, 9.0)),
             along(0, true, Sample::uniform(DType::F32, [3, 1], -1.0, 1.0)),
+            in_groups(1, false, Sample::uniform(DType::F32, [3, 2], -1.0, 1.0)),
+            in_groups(0, true, Sample::uniform(DType::F64, [4], -1.0, 1.0)),
         ]
     }
 }

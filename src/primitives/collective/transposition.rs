@@ -1,14 +1,15 @@
 //! Transposition of a named axis and an array axis.
 
-use super::lowering::{self, Groups};
-use super::{behind, merged, split_axis_in};
+use super::axes::GroupSizes;
+use super::lowering;
+use super::{CollectiveAxes, behind, merged, split_axis_in};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Collective, Communication, Cost, DType, Exemplar, JvpResult,
     LowerCtx, Operand, Primitive, Registered, RuleError, RuleResult, Sample, Spmd, Tangent, bind1,
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{arity, batch_at_front, batched, linear_jvp, one_cotangent};
-use crate::primitives::shape::transpose;
+use crate::primitives::shape::{reshape, transpose};
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
@@ -17,16 +18,15 @@ use serde::{Deserialize, Serialize};
 ///
 /// | | |
 /// |-|-|
-/// | operand    | `x: any[…]` whose axis `split_axis` has size `axis_size`, or, if `tiled`, a multiple of it |
-/// | result     | dtype of `x`, without axis `split_axis`, and then with a new one at `concat_axis`; if `tiled`, the first is divided and the second multiplied by `axis_size`. The part from example `k` has index `k` |
+/// | operand    | `x: any[…]` whose axis `split_axis` has the size of a group, or, if `tiled`, a multiple of it |
+/// | result     | dtype of `x`, without axis `split_axis`, and then with a new one at `concat_axis`; if `tiled`, the first is divided and the second multiplied by that size. The part from example `k` has index `k` |
 /// | lowering   | [`all_to_all`](https://openxla.org/stablehlo/spec#all_to_all); for `vmap` a transposition of the batch axis and `split_axis` |
 /// | derivative | linear; transposes to the way back, `split_axis` and `concat_axis` exchanged |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AllToAll {
-    /// The name of the axis.
-    pub axis_name: String,
-    /// The size of the axis.
-    pub axis_size: usize,
+    /// The axes, and groups of equal size. Several axes occur only with groups.
+    #[serde(flatten)]
+    pub axes: CollectiveAxes,
     /// The operand axis that is split.
     pub split_axis: usize,
     /// The result axis along which received parts are concatenated.
@@ -35,14 +35,30 @@ pub struct AllToAll {
     pub tiled: bool,
 }
 
+impl AllToAll {
+    /// Exchanges parts of `[g, s, …]`, the values of `g` groups of `s` examples.
+    fn exchanged(&self, x: &Array) -> Array {
+        let (split, concat) = (self.split_axis, self.concat_axis);
+        // Axis 1 is the sender, axis `split + 2` the receiver.
+        let n = x.shape()[1];
+        let x = if self.tiled { split_axis_in(x, split + 2, n) } else { x.clone() };
+        let mut order: Vec<usize> = (2..x.rank()).filter(|&dim| dim != split + 2).collect();
+        order.insert(concat, 1);
+        order.splice(0..0, [0, split + 2]);
+        let y = transpose(&x, &order);
+        if self.tiled { merged(&y, concat + 2, concat + 2) } else { y }
+    }
+}
+
 impl Primitive for AllToAll {
     fn name(&self) -> &'static str {
         Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
-        let (split, concat, n) = (self.split_axis, self.concat_axis, self.axis_size);
-        let (name, rank) = (&self.axis_name, x.rank());
+        self.axes.check(GroupSizes::Equal)?;
+        let (split, concat, n) = (self.split_axis, self.concat_axis, self.axes.group_size());
+        let (along, rank) = (self.axes.described(), x.rank());
         for (field, dim) in [("split_axis", split), ("concat_axis", concat)] {
             ensure_shape!(
                 dim < rank,
@@ -53,7 +69,7 @@ impl Primitive for AllToAll {
         if self.tiled {
             ensure_shape!(
                 n > 0 && size % n == 0,
-                "axis {split} has size {size}, which is not divisible by the size {n} of `{name}`"
+                "axis {split} has size {size}, which is not divisible by the size {n} of {along}"
             );
             shape[split] /= n;
             shape[concat] *= n;
@@ -61,7 +77,7 @@ impl Primitive for AllToAll {
         }
         if size != n {
             return Err(RuleError::shape(format!(
-                "axis {split} has size {size}, and one element is to go to each of the {n} along `{name}`"
+                "axis {split} has size {size}, and one element is to go to each of the {n} along {along}"
             ))
             .help("`tiled` sends several elements to each"));
         }
@@ -79,20 +95,20 @@ impl Primitive for AllToAll {
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
         let (split, concat) = (self.split_axis, self.concat_axis);
-        if !axis.is_named(&self.axis_name) {
+        if !axis.is_among(&self.axes.axis_names) {
             let shifted =
                 AllToAll { split_axis: split + 1, concat_axis: concat + 1, ..self.clone() };
             return behind(shifted, operands, axes, axis);
         }
-        // Axis 0 is the sender, axis `split + 1` the receiver.
+        if !self.axes.is_one_axis() {
+            return Ok(self.axes.batch_all(operands, axes, axis, |all| {
+                self.axes.in_groups(&all[0], |x| self.exchanged(x))
+            }));
+        }
         let x = &batch_at_front(operands, axes, axis)[0];
-        let x = if self.tiled { split_axis_in(x, split + 1, self.axis_size) } else { x.clone() };
-        let mut order: Vec<usize> = (1..x.rank()).filter(|&dim| dim != split + 1).collect();
-        order.insert(concat, 0);
-        order.insert(0, split + 1);
-        let y = transpose(&x, &order);
-        let y = if self.tiled { merged(&y, concat + 1, concat + 1) } else { y };
-        Ok(batched(y, 0))
+        let one_group = reshape(x, x.shape().insert(0, 1));
+        let exchanged = self.exchanged(&one_group);
+        Ok(batched(reshape(&exchanged, exchanged.shape().remove(0)), 0))
     }
     fn lower(
         &self,
@@ -100,7 +116,7 @@ impl Primitive for AllToAll {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        let groups = Groups::along(ctx, self.name(), std::slice::from_ref(&self.axis_name))?;
+        let groups = self.axes.device_groups(ctx, self.name())?;
         let (x, dtype) = (&operands[0], results[0].dtype);
         let [split, concat] = [self.split_axis, self.concat_axis];
         if self.tiled {
@@ -126,10 +142,10 @@ impl Primitive for AllToAll {
 
 impl Spmd for AllToAll {
     fn communication(&self) -> Option<Communication> {
-        Some(Communication::along(Collective::AllToAll, std::slice::from_ref(&self.axis_name)))
+        Some(self.axes.communication(Collective::AllToAll))
     }
     fn axis_names(&self) -> Option<Vec<String>> {
-        Some(vec![self.axis_name.clone()])
+        Some(self.axes.axis_names.clone())
     }
 }
 
@@ -137,9 +153,14 @@ impl Registered for AllToAll {
     const NAME: &'static str = "all_to_all";
     fn exemplars() -> Vec<Exemplar> {
         let along = |split_axis, concat_axis, tiled, sample| {
-            let (axis_name, axis_size) = ("i".into(), 3);
-            let primitive = AllToAll { axis_name, axis_size, split_axis, concat_axis, tiled };
+            let axes = CollectiveAxes::one("i", 3);
+            let primitive = AllToAll { axes, split_axis, concat_axis, tiled };
             Exemplar::new(primitive, [sample]).along([("i", 3)])
+        };
+        let in_groups = |split_axis, concat_axis, tiled, sample| {
+            let axes = CollectiveAxes::exemplar();
+            let primitive = AllToAll { axes, split_axis, concat_axis, tiled };
+            Exemplar::new(primitive, [sample]).along([("i", 2), ("j", 2)])
         };
         vec![
             along(0, 0, false, Sample::uniform(DType::F32, [3], -1.0, 1.0)),
@@ -149,6 +170,8 @@ impl Registered for AllToAll {
             along(1, 1, true, Sample::uniform(DType::F64, [2, 6], -1.0, 1.0)),
             along(2, 0, true, Sample::uniform(DType::F32, [2, 1, 3], -1.0, 1.0)),
             along(1, 0, true, Sample::uniform(DType::F32, [0, 3], -1.0, 1.0)),
+            in_groups(1, 0, false, Sample::uniform(DType::F32, [3, 2], -1.0, 1.0)),
+            in_groups(0, 1, true, Sample::uniform(DType::F64, [4, 3], -1.0, 1.0)),
         ]
     }
 }

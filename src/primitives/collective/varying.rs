@@ -64,7 +64,7 @@ impl Primitive for PVary {
         Ok(vec![Some(if added.is_empty() {
             ct.clone().into()
         } else {
-            bind1(PSum { axis_names: added }, [ct]).into()
+            bind1(PSum::over(added), [ct]).into()
         })])
     }
     fn spmd(&self) -> Option<&dyn Spmd> {

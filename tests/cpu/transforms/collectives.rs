@@ -206,9 +206,10 @@ fn invalid_parameters_are_errors() {
           while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]"#]],
     );
     refuses(
-        named(|x| ppermute(x, ["i", "j"], &[(0, 1)])),
+        named(|x| ppermute(x, ["i", "j"], &[(0, 6)])),
         expect![[r#"
-        error[unsupported]: ppermute: permutes along one axis, got 2 names
+        error[value]: ppermute: the pair (0, 6) leaves the axes `i`, `j` of size 6
+          operand: f32[]
           while tracing: invalid_parameters_are_errors::{closure} > vmap[i=2] > vmap[j=3]"#]],
     );
     refuses(

@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod checkpoints;
+mod grouped;
 mod launches;
 mod mapped;
 mod memory_kinds;
@@ -9,6 +10,7 @@ mod parity;
 mod placement;
 mod pmapped;
 mod serialized;
+mod spmd_axis;
 
 use oxidax::prelude::*;
 

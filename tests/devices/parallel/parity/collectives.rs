@@ -33,6 +33,8 @@ listed!(
     scattered_over_both_axes,
     exchanged_over_both_axes,
     moved_along_one_axis_of_a_grid,
+    moved_along_both_axes_of_a_grid,
+    in_groups,
     in_another_order_of_the_mesh,
     sums_of_bf16,
     sums_of_f64,
@@ -211,6 +213,34 @@ fn moved_along_one_axis_of_a_grid(x: &[Array]) -> Vec<Array> {
         vec![&ring * x, swapped * &ring, all_to_all(x, "b", 0, 1, TILED)]
     };
     split(grid(), &[p!["a", "b"]], &[p!["a", "b"]], each)(x)
+}
+
+fn moved_along_both_axes_of_a_grid(x: &[Array]) -> Vec<Array> {
+    let each = |x: Vec<Array>| {
+        let x = &x[0];
+        let shift: Vec<(usize, usize)> = (0..7).map(|index| (index, index + 1)).collect();
+        let shuffled = pshuffle(&cos(x), ["b", "a"], &[3, 0, 7, 1, 5, 2, 6, 4]);
+        vec![ppermute(x, ["a", "b"], &shift) * x, shuffled]
+    };
+    split(grid(), &[p!["a", "b"]], &[p!["a", "b"]], each)(x)
+}
+
+fn in_groups(x: &[Array]) -> Vec<Array> {
+    let each = |x: Vec<Array>| {
+        let groups = || AxisNames::from("i").axis_index_groups([[0, 5, 2, 7], [1, 6, 3, 4]]);
+        let x = &reshape(&x[0], [4]);
+        let row = |y: &Array| reshape(y, y.shape().insert(0, 1));
+        vec![
+            row(&psum(x, groups())) * x,
+            row(&pmean(x, groups())) * x,
+            row(&pmax(&stop_gradient(x), groups())) * x,
+            row(&pmin(&stop_gradient(x), groups())) * x,
+            row(&all_gather(x, groups(), 1, PLAIN)),
+            row(&all_to_all(x, groups(), 0, 0, PLAIN)),
+            row(&psum_scatter(x, groups(), 0, PLAIN)),
+        ]
+    };
+    split(self::row(), &[p!["i"]], &[p!["i"]], each)(x)
 }
 
 fn in_another_order_of_the_mesh(x: &[Array]) -> Vec<Array> {
