@@ -122,7 +122,7 @@ impl ShardMap {
             .help("move the collective out of the `shard_map`"));
         }
         let n_devices = mapping.mesh.count(manual);
-        if axis.size % n_devices != 0 {
+        if !axis.size.is_multiple_of(n_devices) {
             return Err(RuleError::shape(format!(
                 "the batch of {} is not divisible by the {n_devices} devices along {manual:?}",
                 axis.size

@@ -88,7 +88,7 @@ fn shard_size(function: &str, x: &Array, axis: usize, axes: &GroupedAxes, tiling
     let size = x.shape()[axis];
     let fits = match tiling {
         Tiling::Untiled => size == n,
-        Tiling::Tiled => n > 0 && size % n == 0,
+        Tiling::Tiled => n > 0 && size.is_multiple_of(n),
     };
     if fits {
         return size / n.max(1);

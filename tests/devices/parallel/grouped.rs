@@ -40,12 +40,12 @@ fn all_of(x: &Array) -> (Array, Array, Array, Array, (Array, Array), (Array, Arr
 #[test]
 fn devices_in_groups_equal_examples_in_groups() {
     let mesh = mesh([("i", 8)]);
-    let x = sin(&counting(&[8, 4]));
+    let x = sin(counting(&[8, 4]));
     let one = |x: Array| all_of(&reshape(&x, [4]));
     let rows = |x: Array| {
         let (a, b, c, d, (e, f), (g, h)) = one(x);
         let all = [&a, &b, &c, &reshape(&d, [16]), &e, &reshape(&f, [1]), &g, &h];
-        reshape(&concatenate(&all.map(Clone::clone), 0), [1, 41])
+        reshape(&concatenate(all.map(Clone::clone), 0), [1, 41])
     };
     let expected = vmap(move |x: Array| reshape(&rows(x), [41])).axis_name("i").apply(&x);
     let sharded = shard_map(rows, &mesh).in_specs(p!["i"]).out_specs(p!["i"]);
@@ -63,7 +63,7 @@ fn devices_in_groups_equal_examples_in_groups() {
 #[test]
 fn gradients_of_collectives_in_groups_equal_those_of_examples() {
     let mesh = mesh([("i", 8)]);
-    let x = sin(&counting(&[8, 4]));
+    let x = sin(counting(&[8, 4]));
     let loss = |x: Array| {
         let (a, b, c, d, (e, f), (g, h)) = all_of(&reshape(&x, [4]));
         let index = axis_index("i") + 1;

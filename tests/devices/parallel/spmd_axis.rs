@@ -20,7 +20,7 @@ fn constraints_shard_the_batch() {
     let batch = jit(move |x: Array| {
         vmap(&whole).in_axes(1).out_axes(1).spmd_axis_name(["data", "model"]).apply(&x)
     });
-    let y = batch.call(&counting(&[4, 8])).unwrap();
+    let y = batch.call(counting(&[4, 8])).unwrap();
     assert_eq!(y.sharding().unwrap().spec(), &p![None, ["data", "model"]]);
     // Without a name the batch is whole on each device.
     let batch = jit(move |x: Array| vmap(&one).apply(&x));
@@ -30,7 +30,7 @@ fn constraints_shard_the_batch() {
 #[test]
 fn shard_map_gets_a_part_of_the_batch() {
     let mesh = mesh([("data", 4), ("model", 2)]);
-    let (x, w, b) = (sin(&counting(&[8, 6])), sin(&counting(&[6, 3])), counting(&[3]));
+    let (x, w, b) = (sin(counting(&[8, 6])), sin(counting(&[6, 3])), counting(&[3]));
     for check in [true, false] {
         let mesh = mesh.clone();
         // `w` is sharded, `b` is replicated, and neither is mapped.
@@ -117,6 +117,6 @@ fn mesh_axes_that_do_not_fit_are_refused() {
     let sharding = mesh.sharding(p!["data"]).unwrap();
     let one = move |x: Array| with_sharding_constraint(&x, &sharding);
     let batch = vmap(one).spmd_axis_name("data");
-    let error = oxidax::core::catch(|| batch.apply(&counting(&[4, 4]))).unwrap_err().to_string();
+    let error = oxidax::core::catch(|| batch.apply(counting(&[4, 4]))).unwrap_err().to_string();
     assert!(error.contains("names the axis `data` twice"), "{error}");
 }
