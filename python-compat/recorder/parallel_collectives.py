@@ -211,7 +211,7 @@ def moved_along_one_axis_of_a_grid(x):
 def moved_along_both_axes_of_a_grid(x):
     def each(x):
         shift = lax.ppermute(x, ("a", "b"), [(k, k + 1) for k in range(7)])
-        return [shift * x, lax.pshuffle(jnp.cos(x), ("b", "a"), [3, 0, 7, 1, 5, 2, 6, 4])]
+        return [shift * x, lax.pshuffle(jnp.cos(x), ("a", "b"), [3, 0, 7, 1, 5, 2, 6, 4])]
 
     return split(each, P("a", "b"), P("a", "b"), grid())(x)
 

@@ -100,7 +100,8 @@ impl<'f, A: Args, O: Tree> PMap<'f, A, O> {
         self
     }
 
-    /// Sets the mapped axis of the results: one for all leaves, or a tree of axes. `None` is for a leaf that is equal on all devices; the first device's value is
+    /// Sets the mapped axis of the results: one for all leaves, or a tree of axes. `None` is for a
+    /// leaf that is equal on all devices; the first device's value is
     /// returned.
     #[must_use]
     pub fn out_axes(mut self, axes: impl IntoMappedAxes) -> Self {
@@ -217,7 +218,8 @@ impl<A, O> PMapped<'_, A, O> {
         resolved
     }
 
-    /// Returns the mapped axis of each leaf of the results, which have these keys; `ranks` are the ranks of the leaves with that axis.
+    /// Returns the mapped axis of each leaf of the results, which have these keys; `ranks` are the
+    /// ranks of the leaves with that axis.
     fn result_axes(&self, keys: &[Vec<String>], ranks: Vec<usize>, loc: Loc) -> Vec<Option<usize>> {
         let axes = self.out_axes.of_result(keys).unwrap_or_else(|message| {
             self.refuse(message, "give one for all leaves, or one for each", loc)

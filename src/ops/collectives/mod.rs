@@ -1,7 +1,7 @@
 //! Collectives along a named axis: of a mesh, or of `vmap(f).axis_name("batch")`.
 //!
-//! Collectives take a tree and apply to each leaf. [`AxisNames::axis_index_groups`] divides the axes
-//! into groups. Several names stand for one axis composed of
+//! Collectives take a tree and apply to each leaf. [`AxisNames::axis_index_groups`] divides the
+//! axes into groups. Several names stand for one axis composed of
 //! them, of which the first varies slowest. Every function throws `Op` (value) for a name that is
 //! not in scope; the error lists the names in scope.
 

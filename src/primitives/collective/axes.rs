@@ -70,7 +70,7 @@ impl AxisIndexGroups {
 pub(super) enum GroupSizes {
     /// Any sizes.
     Any,
-    /// The same size, on which the shape of the result depends.
+    /// One common size, on which the shape of the result depends.
     Equal,
 }
 

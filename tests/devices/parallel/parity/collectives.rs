@@ -219,7 +219,7 @@ fn moved_along_both_axes_of_a_grid(x: &[Array]) -> Vec<Array> {
     let each = |x: Vec<Array>| {
         let x = &x[0];
         let shift: Vec<(usize, usize)> = (0..7).map(|index| (index, index + 1)).collect();
-        let shuffled = pshuffle(&cos(x), ["b", "a"], &[3, 0, 7, 1, 5, 2, 6, 4]);
+        let shuffled = pshuffle(&cos(x), ["a", "b"], &[3, 0, 7, 1, 5, 2, 6, 4]);
         vec![ppermute(x, ["a", "b"], &shift) * x, shuffled]
     };
     split(grid(), &[p!["a", "b"]], &[p!["a", "b"]], each)(x)
