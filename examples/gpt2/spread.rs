@@ -128,7 +128,8 @@ fn fsdp_rules(
     Ok(PartitionRules::new(leaves.map(|(path, leaf)| {
         let (shape, mut spec) = (leaf.shape(), layers.spec(&path).cloned().unwrap_or_default());
         spec.0.resize(shape.rank(), AxisSpec::default());
-        let is_free = |&at: &usize| spec.0[at].0.is_empty() && shape[at].is_multiple_of(parts);
+        let is_free =
+            |&at: &usize| spec.0[at].names().is_empty() && shape[at].is_multiple_of(parts);
         if let Some(at) = (0..shape.rank()).filter(is_free).max_by_key(|&at| shape[at]) {
             spec.0[at] = "data".into();
         }
@@ -148,7 +149,7 @@ fn read(path: &Path) -> anyhow::Result<PartitionRules> {
         let Some(pattern) = words.next() else { bail!("`{line}` has no pattern") };
         let axes = words.map(|word| match word {
             "-" => AxisSpec::default(),
-            names => AxisSpec(names.split('+').map(String::from).collect()),
+            names => AxisSpec::Axes(names.split('+').map(String::from).collect()),
         });
         rules.push((pattern.to_owned(), PartitionSpec(axes.collect())));
     }

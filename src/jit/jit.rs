@@ -8,8 +8,8 @@ use super::traced::Traced;
 use crate::control_flow::Call;
 use crate::core::trace::TraceScope;
 use crate::core::{
-    Array, Cache, Error, Loc, MemoryKind, NamedSharding, OpErrorKind, Placement, Program, Slot,
-    bind, catch, named_axes, trace,
+    Array, Cache, Error, Loc, MemoryKind, NamedSharding, OpErrorKind, Placement, Program,
+    RuleError, Slot, bind, catch, named_axes, trace,
 };
 use crate::parallel::PerArgument;
 use crate::passes::{self, Plan, PlanInput};
@@ -466,7 +466,15 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
         let mut placed = Vec::with_capacity(leaves.len());
         for (leaf, sharding) in leaves.into_iter().zip(shardings) {
             placed.push(match sharding {
-                Some(sharding) => constrained(&leaf, sharding),
+                Some(sharding) => {
+                    let shape = sharding.spec().shard_shape(sharding.mesh(), leaf.shape());
+                    if let Err(error) = shape {
+                        let message = format!("{option}: {}", error.message);
+                        let error = RuleError { message, ..error };
+                        trace::throw(trace::rule_error(&self.name, error, Loc::caller()));
+                    }
+                    constrained(&leaf, sharding)
+                }
                 None => leaf,
             });
         }

@@ -3,7 +3,7 @@
 
 use super::device_put::device_put;
 use super::per_argument::{PerArgument, PerLeaf};
-use crate::core::{Loc, MemoryKind, NamedSharding, trace};
+use crate::core::{Array, Loc, MemoryKind, NamedSharding, trace};
 use crate::primitives::{constrained, in_memory};
 use crate::tree::{Tree, leaves_of, rebuild};
 
@@ -11,11 +11,15 @@ use crate::tree::{Tree, leaves_of, rebuild};
 ///
 /// Inside `jit` the compiler keeps the constraint, and derives the shardings of other values from
 /// it. A sharding with another [memory kind](NamedSharding::with_memory_kind) also moves the value.
-/// The derivative is constrained in the same way. Outside of a trace the arrays are transferred, as
-/// by `device_put`.
+/// The derivative is constrained in the same way. The compiler chooses the sharding of axes that
+/// are [`UNCONSTRAINED`](crate::core::PartitionSpec::UNCONSTRAINED), and of the axis that `vmap`
+/// adds. Axes need not be divisible by the mesh axes: the compiler pads the shards.
 ///
-/// Throws `Op` (shape) if a sharding does not divide a leaf, and `Op` (value) if the number of
-/// shardings and leaves differs.
+/// Outside of a trace the arrays are transferred, as by `device_put`, and axes must be divisible.
+/// The compiler chooses unconstrained axes there too.
+///
+/// Throws `Op` (shape) if a leaf has fewer axes than its spec, or outside of a trace a sharding
+/// does not divide a leaf, and `Op` (value) if the number of shardings and leaves differs.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -24,6 +28,9 @@ use crate::tree::{Tree, leaves_of, rebuild};
 /// let layer = jit(move |x: Array, w: Array| {
 ///     with_sharding_constraint(&relu(&x.matmul(&w)), &hidden)
 /// });
+/// // The first axis stays as the compiler has it.
+/// let columns = mesh.sharding(p![UNCONSTRAINED, "model"])?;
+/// let scale = jit(move |x: Array| with_sharding_constraint(&(&x * 2.0), &columns));
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "lax.with_sharding_constraint")]
@@ -39,11 +46,24 @@ pub fn with_sharding_constraint<T: Tree>(
     let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
     loc.scope(|| {
         let constrained = leaves.iter().zip(shardings).map(|(leaf, sharding)| match sharding {
-            Some(sharding) => constrained(leaf, sharding),
+            Some(sharding) => {
+                if !leaf.is_traced() {
+                    check_concrete(leaf, &sharding, loc);
+                }
+                constrained(leaf, sharding)
+            }
             None => leaf.clone(),
         });
         rebuild(tree, constrained.collect())
     })
+}
+
+/// Throws if the sharding does not divide an array that exists.
+fn check_concrete(leaf: &Array, sharding: &NamedSharding, loc: Loc) {
+    let spec = sharding.spec().constrained();
+    if let Err(error) = spec.shard_shape(sharding.mesh(), leaf.shape()) {
+        trace::throw(trace::rule_error("with_sharding_constraint", error, loc));
+    }
 }
 
 /// Returns the tree with its leaves in this memory of their devices.

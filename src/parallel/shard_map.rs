@@ -229,6 +229,7 @@ impl MapRegion<'_> {
 
     fn check_axes(&self, spec: &PartitionSpec) -> Result<(), RuleError> {
         spec.check(self.mesh)?;
+        spec.check_constrained()?;
         match spec.mentioned().find(|name| !self.axes.contains(name)) {
             None => Ok(()),
             Some(name) => Err(RuleError::value(format!(

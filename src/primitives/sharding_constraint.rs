@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// | | |
 /// |-|-|
-/// | operand    | `x: any[…]`, each axis divisible by the mesh axes that shard it |
+/// | operand    | `x: any[…]`; the compiler pads axes that the mesh axes do not divide |
 /// | result     | `x` |
 /// | lowering   | `sdy.sharding_constraint`; inside `shard_map` restricted to the axes that are not manual |
 /// | derivative | linear; transposes to itself |
@@ -31,7 +31,7 @@ impl Primitive for ShardingConstraint {
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
-        self.sharding.spec().shard_shape(self.sharding.mesh(), &x.shape)?;
+        self.sharding.spec().check_constraint(self.sharding.mesh(), &x.shape)?;
         Ok(vec![x.clone()])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
@@ -44,7 +44,11 @@ impl Primitive for ShardingConstraint {
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
         let batch_axis = axes[0].unwrap_or(0);
-        let sharding = self.sharding.with_axis_over(batch_axis, &axis.spmd_axis_name)?;
+        let over = match axis.spmd_axis_name.names() {
+            [] => &PartitionSpec::UNCONSTRAINED,
+            _ => &axis.spmd_axis_name,
+        };
+        let sharding = self.sharding.with_axis_over(batch_axis, over)?;
         Ok(batched(bind1(ShardingConstraint { sharding }, [&operands[0]]), batch_axis))
     }
     fn lower(
@@ -108,6 +112,7 @@ impl Registered for ShardingConstraint {
         vec![
             over(p!["i"], Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)),
             over(p![None, ["i", "j"]], Sample::uniform(DType::F64, [2, 2], -1.0, 1.0)),
+            over(p![UNCONSTRAINED, "j"], Sample::uniform(DType::F32, [3, 2], -1.0, 1.0)),
             over(p![], Sample::uniform(DType::I32, [], 0.0, 9.0)),
         ]
     }

@@ -109,6 +109,17 @@ impl<'m> Partitioning<'m> {
             if let Some(specs) = step.primitive.result_specs() {
                 for (&result, spec) in step.results.iter().zip(specs) {
                     self.of[result] = self.grid.dim_axes(spec, region.avals[result].rank());
+                }
+                // Unconstrained dimensions keep the axes of the operand.
+                for (result, dim, operand, from) in dims(region, step) {
+                    let at = step.results.iter().position(|&own| own == result);
+                    if at.is_some_and(|at| specs[at].is_unconstrained(dim)) {
+                        let axes = self.of[operand][from];
+                        self.pinned[result] = false;
+                        self.add(region, result, dim, axes);
+                    }
+                }
+                for &result in &step.results {
                     self.pinned[result] = true;
                 }
             } else if step.inner.is_empty() {

@@ -52,7 +52,7 @@ fn match_axes(mesh: &Mesh, counts: &[i64], tile_indices: &[Vec<usize>]) -> Optio
         if count > 1 && !search(mesh, count as usize, indices, &mut axes) {
             return None;
         }
-        spec.push(AxisSpec(axes));
+        spec.push(AxisSpec::Axes(axes));
     }
     NamedSharding::checked(mesh, PartitionSpec(spec)).ok()
 }

@@ -52,7 +52,7 @@ impl MeshShardings {
                 let mut spec = self.layers.spec(&path).cloned().unwrap_or_default();
                 spec.0.resize(shape.rank(), AxisSpec::default());
                 let is_free =
-                    |&at: &usize| spec.0[at].0.is_empty() && shape[at].is_multiple_of(FSDP);
+                    |&at: &usize| spec.0[at].names().is_empty() && shape[at].is_multiple_of(FSDP);
                 if let Some(at) = (0..shape.rank()).filter(is_free).max_by_key(|&at| shape[at]) {
                     spec.0[at] = "fsdp".into();
                 }

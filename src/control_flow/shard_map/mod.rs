@@ -232,14 +232,14 @@ impl Primitive for ShardMap {
             return Err(RuleError::value(message).help("name one of them otherwise"));
         }
         let absent = |name: &&String| mesh.size(name).is_none();
-        if let Some(name) = axis.spmd_axis_name.0.iter().find(absent) {
+        if let Some(name) = axis.spmd_axis_name.names().iter().find(absent) {
             return Err(RuleError::value(format!(
                 "`{name}` is the spmd_axis_name of `vmap`, {mesh} has no axis of that name"
             ))
             .help("name an axis of the mesh"));
         }
         let is_manual = |name: &String| self.mapping.axes.contains(name);
-        if axis.spmd_axis_name.0.iter().any(is_manual) {
+        if axis.spmd_axis_name.names().iter().any(is_manual) {
             return self.batch_over_devices(operands, axes, axis);
         }
         let mapped = mapped_of(axes);

@@ -31,7 +31,7 @@ impl Residual {
         if self.axes.is_empty() {
             PartitionSpec::replicated()
         } else {
-            PartitionSpec(vec![AxisSpec(self.axes.clone())])
+            PartitionSpec(vec![AxisSpec::Axes(self.axes.clone())])
         }
     }
 }

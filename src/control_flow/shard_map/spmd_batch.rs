@@ -28,18 +28,18 @@ impl ShardMap {
         let mesh = &self.mapping.mesh;
         let (manual, auto): (Vec<String>, Vec<String>) = axis
             .spmd_axis_name
-            .0
+            .names()
             .iter()
             .cloned()
             .partition(|name| self.mapping.axes.contains(name));
         self.check_spmd_axes(&manual, axis)?;
         let n_devices = mesh.count(&manual);
-        let over = AxisSpec(manual);
+        let over = AxisSpec::Axes(manual);
         let mapped = mapped_of(axes);
         let part = BatchAxis {
             size: axis.size / n_devices,
             name: axis.name.clone(),
-            spmd_axis_name: AxisSpec(auto),
+            spmd_axis_name: AxisSpec::Axes(auto),
         };
         let batched =
             batch_front(&self.program, &mapped, &Marks::none(self.mapping.out_specs.len()), &part);

@@ -62,7 +62,7 @@ impl LowerCtx<'_> {
     }
 
     /// Formats a spec for Shardy. With [`DimSharding::Open`] the compiler may shard over further
-    /// mesh axes: `<@mesh, [{"data", ?}, {?}]>`.
+    /// mesh axes: `<@mesh, [{"data", ?}, {?}]>`. Unconstrained axes are always open.
     pub(crate) fn spec(
         &mut self,
         mesh: &Mesh,
@@ -73,7 +73,8 @@ impl LowerCtx<'_> {
         let mesh = self.mesh_symbol(mesh);
         let texts: Vec<String> = (0..rank)
             .map(|axis| {
-                let open = (dims == DimSharding::Open).then(|| "?".into());
+                let is_open = dims == DimSharding::Open || spec.is_unconstrained(axis);
+                let open = is_open.then(|| "?".into());
                 let names = spec.along(axis).iter().map(|name| format!("{name:?}"));
                 let names: Vec<String> = names.chain(open).collect();
                 format!("{{{}}}", names.join(", "))

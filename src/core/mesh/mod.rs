@@ -4,6 +4,7 @@
 //! They are part of `core` because avals, primitives and lowering rules name them; see
 //! `docs/decisions/0026-types-of-several-devices-stay-in-core.md`.
 
+pub(crate) mod axis_spec;
 pub(crate) mod communication;
 pub(crate) mod device;
 pub(crate) mod memory_kind;
@@ -15,12 +16,13 @@ pub(crate) mod sharding_rule;
 mod torus;
 pub(crate) mod varying;
 
+pub use axis_spec::AxisSpec;
 pub use communication::{Collective, Communication};
 pub use device::Device;
 pub use memory_kind::MemoryKind;
 pub use mesh::Mesh;
 pub(crate) use partition::leaf_error;
-pub use partition::{AxisSpec, NamedSharding, PartitionSpec};
+pub use partition::{NamedSharding, PartitionSpec};
 pub(crate) use placement::is_platform_name;
 pub use placement::{DeviceId, Placement};
 pub(crate) use platform_id::PlatformId;

@@ -1,5 +1,6 @@
 //! [`PartitionSpec`] and [`NamedSharding`]: the sharding of an array over a mesh.
 
+use super::axis_spec::AxisSpec;
 use crate::core::error::throw;
 use crate::core::error::{Error, Loc, RuleError, RuleResult};
 use crate::core::mesh::device::Device;
@@ -11,63 +12,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The mesh axes over which one axis of an array is sharded: none, one, or several combined, of
-/// which the first varies slowest.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct AxisSpec(pub Vec<String>);
-
-impl From<&str> for AxisSpec {
-    fn from(name: &str) -> AxisSpec {
-        AxisSpec(vec![name.into()])
-    }
-}
-
-impl From<String> for AxisSpec {
-    fn from(name: String) -> AxisSpec {
-        AxisSpec(vec![name])
-    }
-}
-
-impl From<&String> for AxisSpec {
-    fn from(name: &String) -> AxisSpec {
-        AxisSpec(vec![name.clone()])
-    }
-}
-
-impl<T: Into<AxisSpec>> From<Option<T>> for AxisSpec {
-    fn from(name: Option<T>) -> AxisSpec {
-        name.map(Into::into).unwrap_or_default()
-    }
-}
-
-impl<const N: usize> From<[&str; N]> for AxisSpec {
-    fn from(names: [&str; N]) -> AxisSpec {
-        AxisSpec(names.iter().map(ToString::to_string).collect())
-    }
-}
-
-impl From<(&str, &str)> for AxisSpec {
-    fn from((outer, inner): (&str, &str)) -> AxisSpec {
-        AxisSpec::from([outer, inner])
-    }
-}
-
-impl From<Vec<String>> for AxisSpec {
-    fn from(names: Vec<String>) -> AxisSpec {
-        AxisSpec(names)
-    }
-}
-
-impl fmt::Display for AxisSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_slice() {
-            [] => f.write_str("None"),
-            [one] => write!(f, "{one:?}"),
-            many => write!(f, "{many:?}"),
-        }
-    }
-}
-
 /// The mesh axes over which each axis of an array is sharded. Axes after the last entry are not
 /// sharded.
 ///
@@ -78,6 +22,21 @@ impl fmt::Display for AxisSpec {
 pub struct PartitionSpec(pub Vec<AxisSpec>);
 
 impl PartitionSpec {
+    /// Leaves an axis of an array open in
+    /// [`with_sharding_constraint`](crate::parallel::with_sharding_constraint): the compiler
+    /// chooses its sharding. `p!` accepts the name: `p![UNCONSTRAINED, "model"]`.
+    ///
+    /// Arrays that exist have a sharding for each axis. `device_put`, `in_shardings`,
+    /// `out_shardings`, `shard_map` and the functions that create arrays refuse it.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let spec = PartitionSpec(vec![PartitionSpec::UNCONSTRAINED, "model".into()]);
+    /// assert_eq!(spec, p![UNCONSTRAINED, "model"]);
+    /// assert_eq!(spec.to_string(), r#"p![UNCONSTRAINED, "model"]"#);
+    /// ```
+    pub const UNCONSTRAINED: AxisSpec = AxisSpec::Unconstrained;
+
     /// Returns the sharding with the whole array on every device.
     pub fn replicated() -> PartitionSpec {
         PartitionSpec::default()
@@ -85,12 +44,17 @@ impl PartitionSpec {
 
     /// Returns the mesh axes over which axis `axis` of the array is sharded.
     pub fn along(&self, axis: usize) -> &[String] {
-        self.0.get(axis).map(|axis| axis.0.as_slice()).unwrap_or_default()
+        self.0.get(axis).map(AxisSpec::names).unwrap_or_default()
     }
 
     /// Returns all mesh axes of the spec, in order.
     pub fn mentioned(&self) -> impl Iterator<Item = &String> {
-        self.0.iter().flat_map(|axis| &axis.0)
+        self.0.iter().flat_map(AxisSpec::names)
+    }
+
+    /// Returns true if axis `axis` of the array is [`PartitionSpec::UNCONSTRAINED`].
+    pub fn is_unconstrained(&self, axis: usize) -> bool {
+        self.0.get(axis) == Some(&PartitionSpec::UNCONSTRAINED)
     }
 
     /// Returns the spec with a new axis at index `axis`, which is sharded over `over`.
@@ -101,9 +65,15 @@ impl PartitionSpec {
         PartitionSpec(axes).trimmed()
     }
 
+    /// Returns the spec with unconstrained axes not sharded.
+    pub(crate) fn constrained(&self) -> PartitionSpec {
+        let axes = self.0.iter().map(|axis| AxisSpec::Axes(axis.names().to_vec()));
+        PartitionSpec(axes.collect()).trimmed()
+    }
+
     /// Removes empty entries at the end.
     fn trimmed(mut self) -> PartitionSpec {
-        while self.0.last().is_some_and(|axis| axis.0.is_empty()) {
+        while self.0.last() == Some(&AxisSpec::default()) {
             self.0.pop();
         }
         self
@@ -130,23 +100,50 @@ impl PartitionSpec {
         Ok(())
     }
 
-    /// Returns the shape of one shard of an array.
+    /// Checks that every axis has a sharding.
     ///
     /// # Errors
-    /// `Value` as [`PartitionSpec::check`]. `Shape` if the array has fewer axes than the spec, or
-    /// an axis is not divisible into equal shards.
-    pub(crate) fn shard_shape(&self, mesh: &Mesh, shape: &Shape) -> RuleResult<Shape> {
+    /// `Value` if an axis is unconstrained.
+    pub(crate) fn check_constrained(&self) -> RuleResult<()> {
+        match (0..self.0.len()).find(|&axis| self.is_unconstrained(axis)) {
+            None => Ok(()),
+            Some(axis) => Err(RuleError::value(format!("{self} leaves axis {axis} unconstrained"))
+                .help(
+                    "name the mesh axes that shard it, or `None`; `UNCONSTRAINED` is for \
+                     `with_sharding_constraint` inside of `jit`",
+                )),
+        }
+    }
+
+    /// Checks the spec as a constraint on a value of shape `shape` inside a program. Axes may be
+    /// unconstrained, and their sizes need not be divisible: the compiler pads the shards.
+    ///
+    /// # Errors
+    /// `Value` as [`PartitionSpec::check`]. `Shape` if the array has fewer axes than the spec.
+    pub(crate) fn check_constraint(&self, mesh: &Mesh, shape: &Shape) -> RuleResult<()> {
         self.check(mesh)?;
         if self.0.len() > shape.rank() {
             let (n, rank) = (self.0.len(), shape.rank());
             return Err(RuleError::shape(format!("{self} speaks of {n} axes, {shape} has {rank}")));
         }
+        Ok(())
+    }
+
+    /// Returns the shape of one shard of an array.
+    ///
+    /// # Errors
+    /// `Value` as [`PartitionSpec::check`], or if an axis is unconstrained. `Shape` if the array
+    /// has fewer axes than the spec, or an axis is not divisible into equal shards.
+    pub(crate) fn shard_shape(&self, mesh: &Mesh, shape: &Shape) -> RuleResult<Shape> {
+        self.check_constraint(mesh, shape)?;
+        self.check_constrained()?;
         let mut dims = shape.to_vec();
         for (index, axis) in self.0.iter().enumerate() {
-            let parts = mesh.count(&axis.0);
+            let parts = mesh.count(axis.names());
             let size = dims[index];
             if !size.is_multiple_of(parts) {
-                let along: Vec<String> = axis.0.iter().map(|name| format!("`{name}`")).collect();
+                let along: Vec<String> =
+                    axis.names().iter().map(|name| format!("`{name}`")).collect();
                 let along = along.join(", ");
                 let fit = [size / parts * parts, size.next_multiple_of(parts)];
                 return Err(RuleError::shape(format!(
@@ -174,7 +171,7 @@ impl fmt::Display for PartitionSpec {
 }
 
 /// Creates a [`PartitionSpec`]: the mesh axes that shard each axis of an array, `None` for axes
-/// that are not sharded.
+/// that are not sharded, and `UNCONSTRAINED` for axes that a constraint leaves to the compiler.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -185,6 +182,7 @@ impl fmt::Display for PartitionSpec {
 #[macro_export]
 macro_rules! p {
     (@axis None) => { $crate::core::AxisSpec::default() };
+    (@axis UNCONSTRAINED) => { $crate::core::PartitionSpec::UNCONSTRAINED };
     (@axis $axis:expr) => { $crate::core::AxisSpec::from($axis) };
     ($($axis:tt),* $(,)?) => {
         $crate::core::PartitionSpec(::std::vec![$($crate::p!(@axis $axis)),*])
@@ -289,7 +287,7 @@ impl NamedSharding {
         self.0.memory
     }
 
-    /// Returns true if every device has the whole array.
+    /// Returns true if every device has the whole array. Unconstrained axes count as not sharded.
     #[doc(alias = "is_fully_replicated")]
     pub fn is_replicated(&self) -> bool {
         self.spec().mentioned().all(|name| self.mesh().size(name) == Some(1))
@@ -299,7 +297,7 @@ impl NamedSharding {
     ///
     /// # Errors
     /// [`Error::Op`] (shape) if the array has too few axes, or an axis is not divisible into equal
-    /// shards.
+    /// shards; (value) if an axis is unconstrained.
     #[track_caller]
     pub fn shard_shape(&self, shape: impl Into<Shape>) -> Result<Shape, Error> {
         let shape = shape.into();
@@ -403,6 +401,10 @@ mod tests {
         assert_eq!(mesh().sharding(p![None, None]).unwrap(), mesh().replicated());
         assert_eq!(p!["data"].with_axis_over(0, &AxisSpec::default()), p![None, "data"]);
         assert_eq!(p!["data"].with_axis_over(3, &AxisSpec::default()), p!["data"]);
+        assert_eq!(p![None, UNCONSTRAINED].constrained(), p![]);
+        let rows = mesh().sharding(p!["data"]).unwrap();
+        let batched = rows.with_axis_over(2, &PartitionSpec::UNCONSTRAINED).unwrap();
+        assert_eq!(*batched.spec(), p!["data", None, UNCONSTRAINED]);
     }
 
     #[test]
@@ -425,5 +427,10 @@ mod tests {
         );
         assert!(error(p!["data", "data"], &[8, 8]).contains("`data` twice"));
         assert!(error(p!["data", "model"], &[8]).contains("speaks of 2 axes, [8] has 1"));
+        let open = error(p!["data", UNCONSTRAINED], &[8, 8]);
+        assert!(
+            open.contains(r#"p!["data", UNCONSTRAINED] leaves axis 1 unconstrained"#),
+            "{open}"
+        );
     }
 }

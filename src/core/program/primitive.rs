@@ -3,7 +3,7 @@
 use crate::core::array::array::Array;
 use crate::core::error::{Error, RuleError, RuleResult};
 use crate::core::lowering::lower_ctx::LowerCtx;
-use crate::core::mesh::partition::AxisSpec;
+use crate::core::mesh::axis_spec::AxisSpec;
 use crate::core::program::cost::{Contraction, Cost};
 use crate::core::program::marks::{Known, Marks, Used};
 use crate::core::program::program::Program;

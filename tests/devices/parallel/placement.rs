@@ -185,6 +185,63 @@ fn constraints_hold_and_derive() {
 }
 
 #[test]
+fn unconstrained_axes_are_left_to_the_compiler() {
+    let mesh = mesh([("data", 4), ("model", 2)]);
+    let open = mesh.sharding(p![UNCONSTRAINED, "model"]).unwrap();
+    let rows = device_put(&counting(&[8, 6]), mesh.sharding(p!["data"]).unwrap()).unwrap();
+    let constraint = open.clone();
+    let f = jit(move |x: Array| with_sharding_constraint(&x, &constraint));
+    let text = f.lower(rows.aval().clone()).unwrap().as_text("cpu").unwrap();
+    assert!(text.contains(r#"[{?}, {"model"}]"#), "{text}");
+    let y = f.call(&rows).unwrap();
+    assert_eq!(y.sharding().unwrap().spec(), &p!["data", "model"]);
+    assert_eq!(values(&y), values(&rows));
+    let eager = with_sharding_constraint(&counting(&[8, 6]), &open);
+    assert_eq!(eager.sharding().unwrap().spec(), &p![None, "model"]);
+
+    let x = counting(&[8, 6]);
+    let refused = [
+        device_put(&x, &open).unwrap_err(),
+        jit(|x: Array| x).in_shardings(&open).call(&x).unwrap_err().into(),
+        jit(|x: Array| x).out_shardings(&open).call(&x).unwrap_err().into(),
+        make_array_from_process_local_data(&open, &x, [8, 6]).unwrap_err(),
+    ];
+    for error in refused.map(|error| error.to_string()) {
+        assert!(error.contains("leaves axis 0 unconstrained"), "{error}");
+    }
+    let mapped = shard_map(|x: Array| x, &mesh).in_specs(open.spec()).out_specs(p!["data"]);
+    let error = catch(|| mapped.apply(&x)).unwrap_err().to_string();
+    assert!(error.contains("leaves axis 0 unconstrained"), "{error}");
+}
+
+#[test]
+fn constraints_inside_jit_may_be_uneven() {
+    let mesh = mesh([("data", 4), ("model", 2)]);
+    let rows = mesh.sharding(p!["data"]).unwrap();
+    for size in [7, 1, 0] {
+        let (x, constraint) = (counting(&[size, 6]), rows.clone());
+        let f = move |x: &Array| with_sharding_constraint(&(x * 2.0), &constraint);
+        let g = f.clone();
+        assert_eq!(values(&jit(move |x: Array| f(&x)).call(&x).unwrap()), values(&(&x * 2.0)));
+        let total = jit(move |x: Array| grad(|x: &Array| (g(x) * g(x)).sum())(&x));
+        close(&total.call(&x).unwrap(), &(&x * 8.0), 1e-6);
+    }
+    let x = counting(&[7, 6]);
+    let nested = jit(|x: Array| x).in_shardings(&rows);
+    let refused = [
+        catch(|| with_sharding_constraint(&x, &rows)).unwrap_err(),
+        device_put(&x, &rows).unwrap_err(),
+        jit(|x: Array| x).in_shardings(&rows).call(&x).unwrap_err().into(),
+        jit(|x: Array| x).out_shardings(&rows).call(&x).unwrap_err().into(),
+        jit(move |x: Array| nested.apply(&x)).call(&x).unwrap_err().into(),
+    ];
+    for error in refused.map(|error| error.to_string()) {
+        let numbers = "axis 0 of [7,6] has size 7, which is not divisible by the size 4 of `data`";
+        assert!(error.contains(numbers) && error.contains("4 or 8 would do"), "{error}");
+    }
+}
+
+#[test]
 fn rules_match_paths() {
     let mesh = mesh([("data", 4), ("model", 2)]);
     let model = nn::Linear::new(random::key(0), 8, 4);

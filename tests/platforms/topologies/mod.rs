@@ -40,7 +40,7 @@ mod tpu {
         let all: Vec<String> = mesh.axes().iter().map(|(name, _)| name.clone()).collect();
         let n = mesh.size("model").unwrap();
         let ring: Vec<(usize, usize)> = (0..n).map(|at| (at, (at + 1) % n)).collect();
-        let each = PartitionSpec(vec![oxidax::core::AxisSpec(all.clone())]);
+        let each = PartitionSpec(vec![oxidax::core::AxisSpec::Axes(all.clone())]);
         let f = move |x: Array| {
             let sums = psum(&x, all.clone()) + pmax(&x, all.clone()) * pmin(&x, all.clone());
             let gathered = all_gather(&x, "data", 0, Tiling::Tiled).sum_axes([0]);
