@@ -233,7 +233,8 @@ impl Reader {
         Ok(arrays)
     }
 
-    /// Loads the arrays into a tree like `template`, on the default device.
+    /// Loads the arrays into a tree like `template`: with the sharding of the template's leaf, else
+    /// on the default device, in the memory of the leaf.
     ///
     /// The template's structure and static fields are kept. Its elements are used only for leaves
     /// selected by [`keep`](Reader::keep) or excluded by [`only`](Reader::only).
@@ -263,7 +264,10 @@ impl Reader {
                     Some(sharding) => {
                         device_put(&self.array(name, stored, entry, leaf.aval())?, sharding)?
                     }
-                    None => self.array(name, stored, entry, leaf.aval())?,
+                    None => {
+                        let array = self.array(name, stored, entry, leaf.aval())?;
+                        device_put(&array, leaf.memory_kind())?
+                    }
                 },
             });
         }

@@ -25,6 +25,7 @@ mod make_mesh;
 mod partition_rules;
 mod per_argument;
 mod shard_map;
+mod single_device_arrays;
 mod visualize;
 
 pub use crate::core::{
@@ -51,4 +52,5 @@ pub use partition_rules::{PartitionRules, TreeSharding};
 pub use per_argument::{PerArgument, PerLeaf};
 pub(crate) use shard_map::MapRegion;
 pub use shard_map::{ShardMapped, shard_map};
+pub use single_device_arrays::make_array_from_single_device_arrays;
 pub use visualize::visualize_sharding;

@@ -95,6 +95,6 @@ pub(crate) use shared_programs::{
 pub use topology::Topology;
 pub(crate) use topology_executable::TopologyExecutable;
 pub(crate) use transfer::{
-    array_from_shards, host_local, memory_kinds, put_host_local, put_process_local, transfer,
-    with_default_sharding,
+    array_from_shards, array_on_devices, host_local, memory_kinds, put_host_local,
+    put_process_local, transfer, with_default_sharding,
 };

@@ -195,6 +195,28 @@ pub(crate) fn array_from_shards<B: AsRef<[u8]>>(
     Ok(Array::concrete(aval.clone(), Arc::new(buffer)))
 }
 
+/// Creates a sharded array from its shards: arrays on one device each, in the order of the local
+/// devices of the sharding. They are copied.
+///
+/// # Errors
+/// `Plugin`, `Runtime`.
+pub(crate) fn array_on_devices(
+    aval: &Aval,
+    sharding: &NamedSharding,
+    shards: &[&Array],
+) -> Result<Array, Error> {
+    refuse_inside("copying an array to the device")?;
+    refuse_absent(aval, &Placement::Mesh(sharding.clone()))?;
+    let mut copies = Vec::with_capacity(shards.len());
+    for shard in shards {
+        let Kind::Concrete(buffer) = &shard.kind else { continue };
+        let Some(source) = single_device(buffer) else { continue };
+        copies.push(copy_between(&source.buffer, aval.memory, source.device, aval.memory)?);
+    }
+    let buffer = ShardedBuffer::new(sharding.clone(), Arc::new(aval.clone()), copies);
+    Ok(Array::concrete(aval.clone(), Arc::new(buffer)))
+}
+
 /// Returns the array with another placement, in `memory`. It is copied, unless it is there already.
 /// `memory` is that of the sharding, if `target` is one.
 ///

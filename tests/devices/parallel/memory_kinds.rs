@@ -231,3 +231,28 @@ fn printed_programs_with_memories_parse() {
     let text = program.to_string();
     assert_eq!(oxidax::control_flow::parse_program(&text).unwrap().to_string(), text);
 }
+
+#[test]
+fn checkpoints_restore_the_memory_of_the_template() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.safetensors");
+    let rows = mesh([("data", 8)]).sharding(p!["data"]).unwrap();
+    let saved = (
+        device_put(&counting(&[4]), HOST).unwrap(),
+        device_put(&counting(&[8, 2]), rows.with_memory_kind(HOST)).unwrap(),
+    );
+    oxidax::checkpoint::save(&path, &saved).unwrap();
+    let reader = oxidax::checkpoint::open(&path).unwrap();
+    let restored = reader.load(&saved).unwrap();
+    assert_eq!((text(&restored.0), text(&restored.1)), (text(&saved.0), text(&saved.1)));
+    assert_eq!(restored.1.sharding(), saved.1.sharding());
+    assert_eq!(
+        (numbers(&restored.0), numbers(&restored.1)),
+        (numbers(&saved.0), numbers(&saved.1))
+    );
+    // Into the devices' own memory, if the template is there.
+    let template = (counting(&[4]), device_put(&counting(&[8, 2]), &rows).unwrap());
+    let moved = reader.load(&template).unwrap();
+    assert_eq!((text(&moved.0), text(&moved.1)), ("f32[4]".into(), "f32[8,2]".into()));
+    assert_eq!(numbers(&moved.1), numbers(&saved.1));
+}

@@ -242,6 +242,49 @@ fn constraints_inside_jit_may_be_uneven() {
 }
 
 #[test]
+fn arrays_on_devices_become_shards() {
+    let mesh = mesh([("data", 4), ("model", 2)]);
+    let grid = mesh.sharding(p!["data", "model"]).unwrap();
+    let x = device_put(&counting(&[8, 6]), &grid).unwrap();
+    let mut shards: Vec<Array> =
+        x.addressable_shards().unwrap().into_iter().map(|shard| shard.data).collect();
+    shards.reverse();
+    let y = make_array_from_single_device_arrays([8, 6], &grid, &shards).unwrap();
+    assert_eq!((values(&y), y.sharding()), (values(&x), Some(grid.clone())));
+    // The shards are copies: a donated one leaves the array whole.
+    let consumed = jit(|x: Array| x + 1.0).call(shards.remove(0)).unwrap();
+    assert_eq!((values(&y), consumed.shape().dims()), (values(&x), [2, 3].as_slice()));
+    shards.insert(0, consumed);
+    let make = |shape: [usize; 2], shards: &[Array]| {
+        make_array_from_single_device_arrays(shape, &grid, shards).unwrap_err().to_string()
+    };
+    let refused = |error: String, text: &str| {
+        assert!(error.contains(text) && error.contains("placement.rs"), "{error}");
+    };
+    refused(make([8, 6], &shards[1..]), "7 arrays for 8 local devices");
+    refused(make([8, 8], &shards), "array 0 is f32[2,3], a shard of f32[8,8] is f32[2,4]");
+    refused(make([7, 6], &shards), "axis 0 of [7,6] has size 7");
+    let with_first = |first: Array| [&[first], &shards[1..]].concat();
+    refused(make([8, 6], &with_first(shards[1].clone())), "two arrays are on cpu:6");
+    refused(make([8, 6], &with_first(x.clone())), "array 0, f32[8,6], is sharded as");
+    let numbers = shards[0].astype(DType::I32);
+    refused(
+        make([8, 6], &with_first(numbers)),
+        "array 1 is f32[2,3], a shard of i32[8,6] is i32[2,3]",
+    );
+    let traced = jit({
+        let (grid, shards) = (grid.clone(), shards.clone());
+        move |x: Array| {
+            let all = [&[x], &shards[1..]].concat();
+            make_array_from_single_device_arrays([8, 6], &grid, &all)
+                .unwrap_or_else(|error| oxidax::core::throw(error))
+        }
+    });
+    let error = traced.call(&shards[0]).unwrap_err().to_string();
+    refused(error, "array 0, f32[2,3], is traced");
+}
+
+#[test]
 fn rules_match_paths() {
     let mesh = mesh([("data", 4), ("model", 2)]);
     let model = nn::Linear::new(random::key(0), 8, 4);
