@@ -75,7 +75,7 @@ impl Primitive for Threefry2x32 {
         Ok(ctx.op_full("stablehlo.optimization_barrier", &words, "", Vec::new(), &results))
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        let flops = FLOPS * results[0].size() as u64;
+        let flops = FLOPS.saturating_mul(results[0].size() as u64);
         Cost { flops, ..Cost::whole(operands, results) }
     }
 }

@@ -15,7 +15,10 @@ use crate::primitives::slicing::{DynamicIndexOptions, dynamic_index_in_dim_with,
 use crate::primitives::structural::concatenate;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Limit of the number of indices along the axes of a collective. Meshes have far fewer devices.
+const MAX_INDICES: usize = 1 << 31;
 
 /// The named axes along which examples exchange values.
 ///
@@ -139,10 +142,11 @@ impl CollectiveAxes {
         }
     }
 
-    /// Checks that the groups contain each index exactly once, and their sizes.
+    /// Checks the number of indices, that the groups contain each of them exactly once, and the
+    /// sizes of the groups.
     ///
     /// # Errors
-    /// If they do not, or if there are no axes.
+    /// If they do not, if there are no axes, or more than [`MAX_INDICES`] indices.
     pub(super) fn check(&self, sizes: GroupSizes) -> RuleResult<()> {
         ensure!(
             !self.axis_names.is_empty() && self.axis_names.len() == self.axis_sizes.len(),
@@ -150,18 +154,24 @@ impl CollectiveAxes {
             self.axis_names.len(),
             self.axis_sizes.len()
         );
+        let n = self.axis_sizes.iter().try_fold(1, |n: usize, &size| n.checked_mul(size));
+        let Some(n) = n.filter(|&n| n <= MAX_INDICES) else {
+            return Err(RuleError::value(format!(
+                "axes of the sizes {:?} have more than 2^31 indices",
+                self.axis_sizes
+            )));
+        };
         let Some(groups) = &self.axis_index_groups else { return Ok(()) };
-        let (n, along) = (self.size(), self.quoted());
-        let mut is_member = vec![false; n];
+        let along = self.quoted();
+        let mut members = BTreeSet::new();
         for &index in groups.iter().flatten() {
             ensure!(
                 index < n,
                 "axis_index_groups {groups:?} contain {index}, and {along} has the size {n}"
             );
-            ensure!(!is_member[index], "axis_index_groups {groups:?} contain {index} twice");
-            is_member[index] = true;
+            ensure!(members.insert(index), "axis_index_groups {groups:?} contain {index} twice");
         }
-        if let Some(missing) = is_member.iter().position(|is_member| !is_member) {
+        if let Some(missing) = (0..n).find(|index| !members.contains(index)) {
             return Err(RuleError::value(format!(
                 "axis_index_groups {groups:?} do not contain {missing}, and {along} has the size \
                  {n}"

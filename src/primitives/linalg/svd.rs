@@ -148,7 +148,8 @@ impl Primitive for Svd {
         let rank = operands[0].rank();
         let k = operands[0].shape[rank - 2].min(operands[0].shape[rank - 1]) as u64;
         // About ten sweeps.
-        Cost { flops: 60 * k * operands[0].size() as u64, ..Cost::whole(operands, results) }
+        let flops = k.saturating_mul(60).saturating_mul(operands[0].size() as u64);
+        Cost { flops, ..Cost::whole(operands, results) }
     }
 }
 

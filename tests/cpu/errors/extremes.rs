@@ -7,6 +7,8 @@ use std::process::Command;
 
 /// Environment variable of the child process: the index of its first case.
 const FIRST: &str = "OXIDAX_TEST_FIRST_EXTREME";
+/// Environment variable of the child process: the distance between its cases.
+const STEP: &str = "OXIDAX_TEST_EXTREMES_STEP";
 /// Environment variable that selects one primitive.
 const ONLY: &str = "OXIDAX_EXTREMES";
 /// Environment variable with the number of exemplars of each primitive.
@@ -25,8 +27,9 @@ mod on_cpu {
     /// Does nothing unless another test runs it in a child process.
     #[test]
     fn child_process_with_extremes() {
-        let Ok(first) = std::env::var(FIRST) else { return };
-        for (index, case) in cases().iter().enumerate().skip(first.parse().unwrap()) {
+        let number = |name| std::env::var(name).ok().map(|text| text.parse::<usize>().unwrap());
+        let (Some(first), Some(step)) = (number(FIRST), number(STEP)) else { return };
+        for (index, case) in cases().iter().enumerate().skip(first).step_by(step) {
             eprintln!("<<<{index} {}", case.label);
             match catch_unwind(AssertUnwindSafe(|| case.attempt())) {
                 Ok(Ok(())) => eprintln!("WORKS"),
@@ -40,28 +43,43 @@ mod on_cpu {
         }
     }
 
-    #[test]
-    #[ignore = "takes minutes: run it after a change of a rule or of the CPU plugin"]
-    fn extreme_numbers_are_refused_or_work() {
-        let mut first = 0;
+    /// Tries every `step`th case. A case that ends the process is reported, and the next child
+    /// process continues after it.
+    fn expect_no_failures(step: usize) {
+        let (mut first, mut tried) = (0, 0);
         let mut failures = Vec::new();
         loop {
             let output = Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "errors::extremes::on_cpu::child_process_with_extremes"])
                 .arg("--nocapture")
                 .env(FIRST, first.to_string())
+                .env(STEP, step.to_string())
                 .output()
                 .unwrap();
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
             let reports: Vec<&str> = text.split("<<<").skip(1).collect();
             failures
                 .extend(reports.iter().filter(|r| r.contains("PANICKED")).map(|r| r.to_string()));
+            tried += reports.len();
             if output.status.success() {
                 break;
             }
             failures.push(format!("{}: {}", output.status, reports.last().unwrap_or(&&*text)));
-            first += reports.len();
+            assert!(!reports.is_empty(), "{}", failures.join("\n"));
+            first += reports.len() * step;
         }
         assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+        assert_eq!(tried, cases().len().div_ceil(step));
+    }
+
+    #[test]
+    fn every_seventh_extreme_number_is_refused_or_works() {
+        expect_no_failures(7);
+    }
+
+    #[test]
+    #[ignore = "takes minutes: run it after a change of a rule or of the CPU plugin"]
+    fn extreme_numbers_are_refused_or_work() {
+        expect_no_failures(1);
     }
 }
