@@ -105,6 +105,24 @@ impl DotGeneral {
         )
     }
 
+    /// Refuses products of integers whose free axes have 2^31 elements or more. XLA's CPU compiler
+    /// counts them in 32 bits and ends the process if a count overflows.
+    fn refuse_wide_integers(&self, operands: &[Value]) -> RuleResult<()> {
+        let [lhs, rhs] = [0, 1].map(|side| operands[side].ty().dims());
+        let (lhs_free, rhs_free) = self.free(lhs.len(), rhs.len());
+        for (side, dims, free) in [("lhs", lhs, lhs_free), ("rhs", rhs, rhs_free)] {
+            let count = free.iter().fold(1u64, |n, &axis| n.saturating_mul(dims[axis] as u64));
+            if count > i32::MAX as u64 {
+                return Err(RuleError::unsupported(format!(
+                    "a CPU multiplies integers with less than 2^31 elements along the free axes, \
+                     {side} has {count}"
+                ))
+                .help("split the product along a free axis, or multiply floats"));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns true if the contracted axes of `lhs` are its last axes.
     fn sums_along_rows(&self, lhs_rank: usize) -> bool {
         self.lhs_contracting.iter().all(|&axis| axis + self.lhs_contracting.len() >= lhs_rank)
@@ -314,6 +332,9 @@ impl Primitive for DotGeneral {
         let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
         let along_rows = self.sums_along_rows(operands[0].ty().dims().len());
         let (operand, product) = multiplied(ctx.target(), along_rows, lhs, rhs, results[0].dtype);
+        if ctx.platform() == "cpu" && !product.is_inexact() {
+            self.refuse_wide_integers(operands)?;
+        }
         let convert = |ctx: &mut LowerCtx<'_>, x: &Value, ty: TensorType| {
             if *x.ty() == ty {
                 x.clone()

@@ -113,6 +113,12 @@ mod on_cpu {
                 nn::Conv { dilation: vec![1 << 62], ..layer }.forward(&ones([1, 5, 4]))
             })
         });
+        // XLA's CPU compiler ends the process for this product.
+        report("wide product of integers", &|| {
+            let [row, wide] = [[1, 3], [3, 1 << 31]].map(|shape| Aval::new(DType::I32, shape));
+            let product = jit(|x: Array, w: Array| x.matmul(&w));
+            error_of(|| product.lower(row, wide)?.compile().map(drop))
+        });
         report("conv transpose stride", &|| {
             thrown(|| {
                 let layer = nn::ConvTranspose::new(key(), &[3], 4, 2);
