@@ -179,7 +179,7 @@ fn promoted_leaves(
     let mut first = None;
     for (path, (leaf, output)) in paths.iter().zip(leaves.iter().zip(outputs)) {
         let input = leaf.aval();
-        if input.same_type(output) {
+        if input.fits(output) {
             continue;
         }
         if first.is_none() {
@@ -208,7 +208,10 @@ fn promoted(leaf: &Array, output: &Aval, loc: Loc) -> Array {
 }
 
 fn carry_help(input: &Aval, output: &Aval) -> String {
-    if input.with_memory(output.memory).same_type(output) {
+    if input.same_type(output) {
+        "start from an array with the sharding that the body gives, or `reshard` what it gives"
+            .into()
+    } else if input.with_memory(output.memory).same_type(output) {
         format!(
             "start from an array in `{}`, or move what the body gives: `device_put(&x, \
              MemoryKind::{:?})`",

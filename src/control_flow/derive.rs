@@ -83,7 +83,7 @@ pub(super) fn batch_of(
         let mut inputs = program.avals_in();
         for (aval, position) in inputs.iter_mut().zip(axes) {
             if let Some(position) = *position {
-                *aval = aval.with_shape(aval.shape.insert(position, axis.size));
+                *aval = axis.batch_of(aval, position);
             }
         }
         let mut results = Vec::new();

@@ -130,7 +130,7 @@ impl<X: Tree, F> BatchedMap<'_, X, F> {
     where
         F: Fn(X) -> Y,
     {
-        let elements = leaves.iter().map(|x| x.aval().with_shape(x.shape().remove(0)));
+        let elements = leaves.iter().map(|x| x.aval().without_axis(0));
         let f = |leaves| (self.f)(rebuild(self.template, leaves));
         let closure = self.site.close(elements, f);
         let mut axes = vec![None; closure.captures.len()];

@@ -25,10 +25,13 @@ pub use error::{
 pub use lowering::{LowerCtx, LoweringTarget};
 pub(crate) use lowering::{ModuleFacts, TransferredCall, manual_axes};
 pub use mesh::{
-    AxisSpec, Collective, Communication, Device, DeviceId, MemoryKind, Mesh, NamedSharding,
-    PartitionSpec, Placement, ShardingRule, Varying,
+    AxisSpec, AxisType, Collective, Communication, Device, DeviceId, MemoryKind, Mesh,
+    NamedSharding, PartitionSpec, Placement, ShardingRule, Varying, get_mesh, set_mesh, with_mesh,
 };
-pub(crate) use mesh::{PlatformId, is_platform_name, leaf_error, sharding_rule, varying};
+pub(crate) use mesh::{
+    PlatformId, explicit, is_platform_name, leaf_error, sharding_over_current, sharding_rule,
+    varying,
+};
 pub(crate) use program::ProgramInput;
 pub(crate) use program::host_function;
 pub use program::{

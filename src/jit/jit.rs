@@ -186,16 +186,18 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn in_shardings(mut self, shardings: impl Into<PerArgument<NamedSharding>>) -> Self {
-        self.in_shardings = Some(shardings.into());
+        self.in_shardings = Some(Loc::caller().scope(|| shardings.into()));
         self
     }
 
     /// Sets the shardings of the results: one for all leaves, or a tuple with one for each part of
     /// a tuple. Without this option the compiler chooses; [`Array::sharding`] returns its choice.
     #[must_use]
+    #[track_caller]
     pub fn out_shardings(mut self, shardings: impl Into<PerArgument<NamedSharding>>) -> Self {
-        self.out_shardings = Some(shardings.into());
+        self.out_shardings = Some(Loc::caller().scope(|| shardings.into()));
         self
     }
 
@@ -229,11 +231,26 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
         Ok(Lowered::new(traced, Signature::of(&Arguments::<A>(arguments.refs()))))
     }
 
+    /// Returns the requested sharding of each leaf of the arguments, which have `counts` leaves.
+    fn argument_shardings(&self, counts: &[usize]) -> Result<Vec<Option<NamedSharding>>, Error> {
+        match &self.in_shardings {
+            Some(requested) => requested.shardings(&self.name, "in_shardings", counts),
+            None => Ok(vec![None; counts.iter().sum()]),
+        }
+    }
+
     #[track_caller]
-    fn trace_program(&self, arguments: A::Refs<'_>) -> staging::Traced<O> {
+    fn trace_program(
+        &self,
+        arguments: A::Refs<'_>,
+        shardings: &[Option<NamedSharding>],
+    ) -> staging::Traced<O> {
         Counters::add(&self.counters.traces, 1);
         let leaves = leaves_of(&Arguments::<A>(arguments));
-        let avals = leaves.iter().map(|leaf| leaf.aval().clone());
+        let avals = leaves.iter().zip(shardings).map(|(leaf, sharding)| match sharding {
+            Some(sharding) => leaf.aval().with_sharding(sharding),
+            None => leaf.aval().clone(),
+        });
         trace_function(format!("jit({})", self.name), avals, |leaves| {
             (self.function)(A::unflatten(arguments, &mut leaves.into_iter()))
         })
@@ -241,15 +258,16 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
 
     /// Traces the function and decides the placement of its arguments and results.
     fn trace(&self, arguments: A::Refs<'_>) -> Result<Traced<O>, Error> {
-        let staged =
-            catch(|| trace::with_numbers_as_operands(false, || self.trace_program(arguments)))?;
         let view = Arguments::<A>(arguments);
         let counts = A::leaf_counts(arguments);
         let leaves = leaves_of(&view);
+        let shardings = self.argument_shardings(&counts)?;
+        let trace = || self.trace_program(arguments, &shardings);
+        let staged = catch(|| trace::with_numbers_as_operands(false, trace))?;
         let paths: Vec<String> =
             TreeDef::of(&view).paths().iter().map(|path| rooted(path)).collect();
         let program = passes::dce(&staged.program);
-        let plan = self.plan(&counts, &leaves, &paths, &program, &staged)?;
+        let plan = self.plan(shardings, &leaves, &paths, &program, &staged)?;
         let program = with_outputs_in_memories(program, &plan.outputs);
         let mut leaves = leaves.into_iter();
         let mut avals = Vec::with_capacity(counts.len());
@@ -271,16 +289,12 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
 
     fn plan(
         &self,
-        counts: &[usize],
+        shardings: Vec<Option<NamedSharding>>,
         leaves: &[Array],
         paths: &[String],
         program: &Program,
         staged: &staging::Traced<O>,
     ) -> Result<Plan, Error> {
-        let shardings = match &self.in_shardings {
-            Some(requested) => requested.shardings(&self.name, "in_shardings", counts)?,
-            None => vec![None; leaves.len()],
-        };
         let outputs = match &self.out_shardings {
             Some(requested) => {
                 let parts = TreeDef::of(&staged.template).parts();
@@ -420,7 +434,8 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
 
     /// Under `nan_check`, finds the operation that produced a NaN.
     fn locate_nan(&self, arguments: A::Refs<'_>, result: &O) -> Result<(), Error> {
-        let staged = catch(|| self.trace_program(arguments))?;
+        let shardings = self.argument_shardings(&A::leaf_counts(arguments))?;
+        let staged = catch(|| self.trace_program(arguments, &shardings))?;
         let mut operands = leaves_of(&Arguments::<A>(arguments));
         operands.extend(staged.captures);
         locate_nan(&staged.program, &operands, &leaves_of(result))
@@ -440,8 +455,10 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
             let error = trace::op_error(OpErrorKind::Value, "jit", message, Loc::caller());
             trace::throw(error.with_help("set them on the outermost `jit`"));
         }
-        let staged = self.trace_program(arguments);
         let counts = A::leaf_counts(arguments);
+        let shardings = self.argument_shardings(&counts);
+        let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
+        let staged = self.trace_program(arguments, &shardings);
         let leaves = self.constrain(&self.in_shardings, "in_shardings", &counts, leaves);
         let operands: Vec<&Array> = leaves.iter().chain(&staged.captures).collect();
         let call = Call { name: self.name.clone(), program: Arc::new(staged.program) };

@@ -1,6 +1,6 @@
 //! Products of vectors and matrices, based on `dot_general`.
 
-use crate::core::{Array, DType, RuleError, Shape, trace};
+use crate::core::{Array, DType, NamedSharding, RuleError, Shape, trace};
 use crate::primitives::rules::{resolve_axis, without_axes};
 use crate::primitives::{DotGeneral, Precision, conj, dot_general, mul, reshape, transpose};
 
@@ -55,20 +55,25 @@ pub fn matmul(x: &Array, y: &Array) -> Array {
 
 /// Options of [`matmul_with`] and [`einsum_with`](super::einsum_with).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MatmulOptions {
+pub struct MatmulOptions<'a> {
     /// The dtype of sums and result. The default is the dtype that the operands promote to.
     pub preferred_element_type: Option<DType>,
     /// The precision of the products. [`Precision::Default`] is replaced by the one of
     /// [`with_matmul_precision`](crate::prelude::with_matmul_precision).
     pub precision: Precision,
+    /// The sharding of the result over explicit axes of a mesh. By default that of the operands'
+    /// axes, which is ambiguous if summed axes are sharded.
+    pub out_sharding: Option<&'a NamedSharding>,
 }
 
-impl MatmulOptions {
-    /// Returns `numbers` with these options.
-    pub(super) fn apply(self, numbers: DotGeneral) -> DotGeneral {
+impl MatmulOptions<'_> {
+    /// Returns `numbers` with these options. Axis `i` of the product is axis `axes[i]` of the
+    /// result.
+    pub(super) fn apply(self, numbers: DotGeneral, axes: &[usize]) -> DotGeneral {
         DotGeneral {
             preferred_element_type: self.preferred_element_type,
             precision: [self.precision; 2],
+            out_sharding: self.out_sharding.map(|sharding| sharding.permuted(axes)),
             ..numbers
         }
     }
@@ -89,7 +94,7 @@ impl MatmulOptions {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn matmul_with(x: &Array, y: &Array, options: MatmulOptions) -> Array {
+pub fn matmul_with(x: &Array, y: &Array, options: MatmulOptions<'_>) -> Array {
     if let Err(error) = check_matmul(x, y) {
         trace::throw_operands("matmul", error, &[x, y]);
     }
@@ -98,17 +103,16 @@ pub fn matmul_with(x: &Array, y: &Array, options: MatmulOptions) -> Array {
     // Without batch axes on one side, all leading axes of the other are free axes.
     if y_batch == 0 {
         let numbers = contract(&[x_rank - 1], &[y_rank.saturating_sub(2)]);
-        return dot_general(x, y, options.apply(numbers));
+        let axes: Vec<usize> = (0..x_rank + y_rank - 2).collect();
+        return dot_general(x, y, options.apply(numbers, &axes));
     }
     if x_batch == 0 {
         let numbers = contract(&[x_rank - 1], &[y_rank - 2]);
-        let product = dot_general(x, y, options.apply(numbers));
         // `[m, batch…, n]` from a matrix, `[batch…, n]` from a vector.
-        if x_rank == 1 {
-            return product;
-        }
-        let mut order: Vec<usize> = (1..=y_batch).collect();
-        order.extend([0, y_batch + 1]);
+        let mut order: Vec<usize> = (x_rank - 1..x_rank - 1 + y_batch).collect();
+        order.extend(0..x_rank - 1);
+        order.push(order.len());
+        let product = dot_general(x, y, options.apply(numbers, &inverse(&order)));
         return transpose(&product, &order);
     }
     batched_matmul(x, y, options)
@@ -125,7 +129,7 @@ fn contract(lhs: &[usize], rhs: &[usize]) -> DotGeneral {
 /// Multiplies operands that both have batch axes. A batch axis that only one side has, or has with
 /// a size other than 1, becomes a free axis of that side, so that the other side is not repeated.
 #[track_caller]
-fn batched_matmul(x: &Array, y: &Array, options: MatmulOptions) -> Array {
+fn batched_matmul(x: &Array, y: &Array, options: MatmulOptions<'_>) -> Array {
     let (x_batch, y_batch) = (x.rank() - 2, y.rank() - 2);
     let n_batch = x_batch.max(y_batch);
     let size = |a: &Array, batch: usize, axis: usize| {
@@ -168,7 +172,6 @@ fn batched_matmul(x: &Array, y: &Array, options: MatmulOptions) -> Array {
         rhs_batch: shift(&rhs_batch, &rhs_drop),
         ..Default::default()
     };
-    let product = dot_general(&lhs, &rhs, options.apply(numbers));
     // The product has `[both…, left…, m, right…, n]`.
     let (m, n) = (n_batch, n_batch + 1);
     let mut order: Vec<usize> = both;
@@ -176,6 +179,7 @@ fn batched_matmul(x: &Array, y: &Array, options: MatmulOptions) -> Array {
     order.push(m);
     order.extend(right);
     order.push(n);
+    let product = dot_general(&lhs, &rhs, options.apply(numbers, &order));
     transpose(&product, &inverse(&order))
 }
 

@@ -41,7 +41,7 @@ pub fn with_sharding_constraint<T: Tree>(
 ) -> T {
     let loc = Loc::caller();
     let leaves = leaves_of(tree);
-    let shardings = PerArgument::All(shardings.into());
+    let shardings = PerArgument::All(loc.scope(|| shardings.into()));
     let shardings = shardings.shardings("with_sharding_constraint", "shardings", &[leaves.len()]);
     let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
     loc.scope(|| {

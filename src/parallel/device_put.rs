@@ -4,15 +4,15 @@ use super::partition_rules::TreeSharding;
 use super::per_argument::{PerArgument, PerLeaf};
 use crate::core::{
     Array, Aval, DType, Device, DeviceId, Error, HostArray, IntoAval, Loc, MemoryKind, Mesh,
-    NamedSharding, OpErrorKind, Placement, Shape, leaf_error, trace,
+    NamedSharding, OpErrorKind, PartitionSpec, Placement, Shape, catch, leaf_error, trace,
 };
 use crate::primitives::{constrained, in_memory};
 use crate::runtime::{self, array_from_shards, put_process_local, transfer};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild, rooted};
 use std::ops::Range;
 
-/// The target of [`device_put`]: a [`Device`], a [`MemoryKind`] or both, a [`NamedSharding`] for
-/// all leaves, or a [`TreeSharding`] with one for each.
+/// The target of [`device_put`]: a [`Device`], a [`MemoryKind`] or both, a [`NamedSharding`] or a
+/// [`PartitionSpec`] over the current mesh for all leaves, or a [`TreeSharding`] with one for each.
 #[derive(Clone, Debug)]
 pub enum PutTarget {
     /// A memory of one device.
@@ -63,7 +63,14 @@ macro_rules! put_target_from {
     )*};
 }
 
-put_target_from!(NamedSharding, &NamedSharding, TreeSharding, &TreeSharding);
+put_target_from!(
+    NamedSharding,
+    &NamedSharding,
+    PartitionSpec,
+    &PartitionSpec,
+    TreeSharding,
+    &TreeSharding
+);
 
 /// The target of one leaf.
 enum LeafTarget {
@@ -104,7 +111,7 @@ enum LeafTarget {
 pub fn device_put<T: Tree>(tree: &T, target: impl Into<PutTarget>) -> Result<T, Error> {
     let loc = Loc::caller();
     let leaves = leaves_of(tree);
-    let targets: Vec<LeafTarget> = match target.into() {
+    let targets: Vec<LeafTarget> = match catch(|| loc.scope(|| target.into()))? {
         PutTarget::Device(device, memory) => {
             leaves.iter().map(|_| LeafTarget::Device(device.id(), memory)).collect()
         }

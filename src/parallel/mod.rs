@@ -1,13 +1,16 @@
 //! Programs on several devices: meshes, shardings, transfers and `shard_map`.
 //!
 //! A [`Mesh`] arranges devices in a grid with named axes. A [`PartitionSpec`] says which mesh axes
-//! split which axes of an array, and a [`NamedSharding`] is a spec on a mesh. There are two ways to
-//! run a program on a mesh:
+//! split which axes of an array, and a [`NamedSharding`] is a spec on a mesh. There are three ways
+//! to run a program on a mesh:
 //!
 //! - **Automatic sharding.** [`device_put`] places arguments, and [`PartitionRules`] derive the
 //!   sharding of each leaf of a model from its path. [`jit`](crate::jit::jit) takes shardings with
 //!   `in_shardings` and `out_shardings`, [`with_sharding_constraint`] sets them inside a program.
 //!   The compiler partitions the program and inserts collectives.
+//! - **Explicit sharding.** Over the [explicit](AxisType::Explicit) axes of a mesh, shardings are
+//!   part of the types of arrays. Each operation derives that of its result, and
+//!   [`reshard`](reshard()) changes it.
 //! - **[`shard_map`](shard_map())** runs a function on every device, on that device's shards, with
 //!   explicit collectives.
 //!
@@ -24,13 +27,14 @@ mod host_local;
 mod make_mesh;
 mod partition_rules;
 mod per_argument;
+mod reshard;
 mod shard_map;
 mod single_device_arrays;
 mod visualize;
 
 pub use crate::core::{
-    AxisNames, AxisSpec, Collective, Communication, Device, DeviceId, MemoryKind, Mesh,
-    NamedSharding, PartitionSpec, Placement, ShardingRule, Varying,
+    AxisNames, AxisSpec, AxisType, Collective, Communication, Device, DeviceId, MemoryKind, Mesh,
+    NamedSharding, PartitionSpec, Placement, ShardingRule, Varying, get_mesh, set_mesh, with_mesh,
 };
 pub use crate::runtime::{
     CudaAllocator, CudaOptions, LiveArray, MemoryStats, PluginOption, PluginOptions, Shard,
@@ -50,6 +54,7 @@ pub use host_local::{global_array_to_host_local_array, host_local_array_to_globa
 pub use make_mesh::make_mesh;
 pub use partition_rules::{PartitionRules, TreeSharding};
 pub use per_argument::{PerArgument, PerLeaf};
+pub use reshard::{auto_axes, explicit_axes, reshard};
 pub(crate) use shard_map::MapRegion;
 pub use shard_map::{ShardMapped, shard_map};
 pub use single_device_arrays::make_array_from_single_device_arrays;

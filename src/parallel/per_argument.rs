@@ -1,7 +1,9 @@
 //! [`PerArgument`]: shardings or specs for the arguments of a function.
 
 use super::partition_rules::TreeSharding;
-use crate::core::{Error, Loc, NamedSharding, OpErrorKind, PartitionSpec, trace};
+use crate::core::{
+    Error, Loc, NamedSharding, OpErrorKind, PartitionSpec, sharding_over_current, trace,
+};
 use crate::tree::for_each_arity;
 
 /// Shardings, or specs, for the leaves of one tree.
@@ -21,7 +23,9 @@ pub enum PerLeaf<T> {
 ///
 /// `in_shardings` and similar options take anything that converts to it: one value for all
 /// arguments, or a tuple with one for each. Each is a [`NamedSharding`] (for specs, a
-/// [`PartitionSpec`]), a [`TreeSharding`], or `None::<NamedSharding>`.
+/// [`PartitionSpec`]), a [`TreeSharding`], or `None::<NamedSharding>`. A [`PartitionSpec`] in place
+/// of a sharding is over the current mesh, and throws `Op` (value) if there is none; see
+/// [`set_mesh`](crate::parallel::set_mesh).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PerArgument<T> {
     /// One value for all arguments.
@@ -39,6 +43,20 @@ impl From<NamedSharding> for PerLeaf<NamedSharding> {
 impl From<&NamedSharding> for PerLeaf<NamedSharding> {
     fn from(sharding: &NamedSharding) -> PerLeaf<NamedSharding> {
         PerLeaf::All(sharding.clone())
+    }
+}
+
+/// The sharding over the current mesh; see [`set_mesh`](crate::parallel::set_mesh).
+impl From<PartitionSpec> for PerLeaf<NamedSharding> {
+    fn from(spec: PartitionSpec) -> PerLeaf<NamedSharding> {
+        PerLeaf::All(sharding_over_current(&spec))
+    }
+}
+
+/// The sharding over the current mesh; see [`set_mesh`](crate::parallel::set_mesh).
+impl From<&PartitionSpec> for PerLeaf<NamedSharding> {
+    fn from(spec: &PartitionSpec) -> PerLeaf<NamedSharding> {
+        PerLeaf::All(sharding_over_current(spec))
     }
 }
 

@@ -224,7 +224,9 @@ impl MapRegion<'_> {
         } else {
             leaf.aval().varying.clone()
         };
-        Ok(leaf.aval().with_shape(shard).with_varying(varying))
+        let sharding = leaf.aval().sharding.as_ref();
+        let sharding = sharding.and_then(|sharding| sharding.without_mesh_axes(&self.axes));
+        Ok(Aval { sharding, ..leaf.aval().with_shape(shard).with_varying(varying) })
     }
 
     fn check_axes(&self, spec: &PartitionSpec) -> Result<(), RuleError> {

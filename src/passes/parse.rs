@@ -2,8 +2,8 @@
 
 use crate::core::trace::result_avals;
 use crate::core::{
-    Aval, DType, Eqn, Error, Loc, MemoryKind, OpError, OpErrorKind, Program, RegistryEntry, Var,
-    Varying,
+    Aval, AxisSpec, DType, Eqn, Error, Loc, MemoryKind, Mesh, NamedSharding, OpError, OpErrorKind,
+    PartitionSpec, Program, RegistryEntry, Var, Varying,
 };
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ use std::str::FromStr;
 /// [`Error::Op`] with line and column of the first invalid text. This includes primitives that are
 /// missing from `entries` or reject their operands.
 pub fn parse(text: &str, entries: &[&[RegistryEntry]]) -> Result<Program, Error> {
-    let mut parser = Parser { text, position: 0, depth: 0, entries };
+    let mut parser = Parser { text, position: 0, depth: 0, entries, mesh: None };
     let program = parser.program().and_then(|program| {
         parser.space();
         if !parser.rest().is_empty() {
@@ -33,6 +33,8 @@ struct Parser<'a> {
     position: usize,
     depth: usize,
     entries: &'a [&'a [RegistryEntry]],
+    /// The mesh of shardings in types.
+    mesh: Option<Mesh>,
 }
 
 /// The maximum nesting depth of programs, which protects the stack.
@@ -105,7 +107,7 @@ impl<'a> Parser<'a> {
 
     /// Parses the name of a mesh axis.
     fn axis(&mut self) -> Parsed<&'a str> {
-        let length = self.rest().find([',', '}']).unwrap_or(0);
+        let length = self.rest().find([',', '}', ')', ']']).unwrap_or(0);
         if length == 0 {
             return Err("expected the name of an axis".into());
         }
@@ -133,12 +135,13 @@ impl<'a> Parser<'a> {
             MemoryKind::Device
         };
         self.expect("[")?;
-        let mut dims = Vec::new();
+        let (mut dims, mut axes) = (Vec::new(), Vec::new());
         while !self.eat("]") {
             if !dims.is_empty() {
                 self.expect(",")?;
             }
             dims.push(self.number::<usize>()?);
+            axes.push(AxisSpec::from(self.axes_of_size()?));
         }
         let mut varying = Vec::new();
         if self.rest().starts_with('{') {
@@ -149,7 +152,44 @@ impl<'a> Parser<'a> {
             }
         }
         let varying = Varying::over(varying);
-        Ok(Aval { weak, varying, memory, ..Aval::new(dtype, dims) })
+        let sharding = self.sharding(PartitionSpec(axes))?;
+        Ok(Aval { weak, varying, memory, sharding, ..Aval::new(dtype, dims) })
+    }
+
+    /// Parses the mesh axes behind a size: `@data`, `@(data,model)` or nothing.
+    fn axes_of_size(&mut self) -> Parsed<Vec<String>> {
+        if !self.rest().starts_with('@') {
+            return Ok(Vec::new());
+        }
+        self.expect("@")?;
+        if !self.rest().starts_with('(') {
+            return Ok(vec![self.axis()?.to_owned()]);
+        }
+        self.expect("(")?;
+        let mut axes = Vec::new();
+        while !self.eat(")") {
+            self.eat(",");
+            axes.push(self.axis()?.to_owned());
+        }
+        Ok(axes)
+    }
+
+    /// Returns the sharding of a type over the mesh of the text.
+    fn sharding(&self, spec: PartitionSpec) -> Parsed<Option<NamedSharding>> {
+        if spec.mentioned().next().is_none() {
+            return Ok(None);
+        }
+        let mesh = self.mesh.as_ref().ok_or("types have shardings, and the text has no `mesh=`")?;
+        let sharding = NamedSharding::checked(mesh, spec).map_err(|error| error.message)?;
+        Ok(sharding.explicit_part())
+    }
+
+    /// Parses one JSON value.
+    fn json<T: serde::de::DeserializeOwned>(&mut self) -> Parsed<T> {
+        let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<T>();
+        let value = values.next().ok_or("expected a value")?.map_err(|e| e.to_string())?;
+        self.position += values.byte_offset();
+        Ok(value)
     }
 
     fn binder(&mut self, scope: &mut Scope) -> Parsed<Var> {
@@ -162,6 +202,9 @@ impl<'a> Parser<'a> {
     fn program(&mut self) -> Parsed<Program> {
         self.expect("{")?;
         self.expect("lambda")?;
+        if self.eat("mesh=") {
+            self.mesh = Some(self.json()?);
+        }
         self.expect(";")?;
         let mut scope = Scope::default();
         let mut inputs = Vec::new();
@@ -240,10 +283,7 @@ impl<'a> Parser<'a> {
                 self.depth -= 1;
                 continue;
             }
-            let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<Value>();
-            let value = values.next().ok_or("expected a value")?.map_err(|e| e.to_string())?;
-            self.position += values.byte_offset();
-            params.insert(field, value);
+            params.insert(field, self.json()?);
         }
         Ok((params, programs))
     }

@@ -83,7 +83,10 @@ impl Plan {
                     return refuse(current, requested);
                 }
                 (Some(requested), _) => requested.clone(),
-                (None, None) => mesh.replicated().with_memory_kind(aval.memory),
+                (None, None) => {
+                    let explicit = aval.sharding.clone().unwrap_or_else(|| mesh.replicated());
+                    explicit.with_memory_kind(aval.memory)
+                }
                 (None, Some(Placement::Mesh(current))) if current.mesh().same_devices(mesh) => {
                     current.clone()
                 }
@@ -99,7 +102,11 @@ impl Plan {
             }
         }
         let target = Some(Placement::Mesh(mesh.replicated()));
-        Ok(Plan { target, inputs: shardings, outputs: outputs.to_vec() })
+        let outputs = match mesh.is_fully_explicit() {
+            true => explicit_outputs(program, mesh, outputs),
+            false => outputs.to_vec(),
+        };
+        Ok(Plan { target, inputs: shardings, outputs })
     }
 
     fn on_one_device(name: &str, inputs: &[PlanInput]) -> Result<Plan, Error> {
@@ -131,6 +138,20 @@ impl Plan {
             Placement::Mesh(_) => self.inputs.iter().cloned().map(Placement::Mesh).collect(),
         }
     }
+}
+
+/// Returns the sharding of each output over a mesh whose axes are all explicit: the requested one,
+/// or that of its type.
+fn explicit_outputs(
+    program: &Program,
+    mesh: &Mesh,
+    requested: &[Option<NamedSharding>],
+) -> Vec<Option<NamedSharding>> {
+    let of_output = |(index, aval): (usize, Aval)| match requested.get(index).cloned().flatten() {
+        Some(requested) => requested,
+        None => aval.sharding.unwrap_or_else(|| mesh.replicated()).with_memory_kind(aval.memory),
+    };
+    program.avals_out().into_iter().enumerate().map(of_output).map(Some).collect()
 }
 
 /// Checks that an array of type `aval` can be split as `sharding` says, on the devices of `mesh`.

@@ -6,7 +6,8 @@
 //!     d:f32[] = reduce_sum[axes=[0]] c
 //!   in (d) }
 //! ```
-//! Parameters are the primitive's fields as JSON. Programs that a primitive holds are nested.
+//! Parameters are the primitive's fields as JSON. Programs that a primitive holds are nested. The
+//! mesh of types such as `f32[8@data]` follows `lambda`, as `mesh=` and JSON.
 
 use crate::core::{Eqn, Program, Var};
 use serde_json::Value;
@@ -39,7 +40,13 @@ impl Display for Nested<'_> {
         let Nested(program, depth) = *self;
         let inputs = join(program.inputs(), |&var| binder(program, var));
         let space = if inputs.is_empty() { "" } else { " " };
-        writeln!(f, "{{ lambda ;{space}{inputs}. let")?;
+        match program.explicit_mesh().filter(|_| depth == 0) {
+            Some(mesh) => {
+                let mesh = serde_json::to_string(mesh).map_err(|_| fmt::Error)?;
+                writeln!(f, "{{ lambda mesh={mesh} ;{space}{inputs}. let")?;
+            }
+            None => writeln!(f, "{{ lambda ;{space}{inputs}. let")?,
+        }
         let indent = "    ".repeat(depth);
         for eqn in program.eqns() {
             write!(f, "{indent}    ")?;

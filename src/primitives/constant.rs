@@ -2,6 +2,7 @@
 
 use super::collective::vary;
 use super::device_put::in_memory;
+use super::reshard::sharded_like;
 use super::rules::zero_jvp;
 use super::shape::broadcast_to;
 use crate::core::{
@@ -75,6 +76,9 @@ const FROM_HOST: usize = 64 << 10;
 /// Returns an array of type `aval` filled with `value`.
 #[track_caller]
 pub fn fill_of(value: Scalar, aval: &Aval) -> Array {
+    if aval.sharding.is_some() {
+        return sharded_like(&fill_of(value, &aval.unsharded()), aval);
+    }
     if aval.memory.is_host() {
         let scalar = Aval { shape: Shape::scalar(), memory: MemoryKind::Device, ..aval.clone() };
         return broadcast_to(&in_memory(&fill_of(value, &scalar), aval.memory), &aval.shape);

@@ -3,10 +3,12 @@
 use super::convert::convert_to;
 use super::rules::{arity, element_dtype, one_cotangent};
 use super::shape::transpose;
+use crate::core::explicit::{axes_along, quoted, stated_sharding};
 use crate::core::{
-    Analysis, Array, Aval, BatchAxis, Batched, Contraction, Cost, DType, Exemplar, JvpResult, Loc,
-    LowerCtx, LoweringTarget, Operand, Precision, Primitive, Registered, RuleError, RuleResult,
-    Sample, SaveHint, Shape, ShardingRule, Spmd, Tangent, bind1, promote, trace,
+    Analysis, Array, Aval, AxisSpec, BatchAxis, Batched, Contraction, Cost, DType, Exemplar,
+    JvpResult, Loc, LowerCtx, LoweringTarget, NamedSharding, Operand, Precision, Primitive,
+    Registered, RuleError, RuleResult, Sample, SaveHint, Shape, ShardingRule, Spmd, Tangent, bind1,
+    promote, trace,
 };
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
@@ -38,6 +40,10 @@ pub struct DotGeneral {
     pub precision: [Precision; 2],
     /// The dtype of sums and result; `None` for the dtype of the operands.
     pub preferred_element_type: Option<DType>,
+    /// The sharding of the result over explicit axes of a mesh. By default that of the batch and
+    /// free axes of the operands, which is ambiguous if contracting axes are sharded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_sharding: Option<NamedSharding>,
 }
 
 /// Returns the axes that are neither contracted nor batched.
@@ -184,17 +190,6 @@ impl DotGeneral {
     /// that come from `other`.
     fn transpose_lhs(&self, ct: &Array, lhs: &Aval, rhs: &Array, ct_other: Vec<usize>) -> Array {
         let (lhs_free, rhs_free) = self.free(lhs.rank(), rhs.rank());
-        let product = bind1(
-            DotGeneral {
-                lhs_contracting: ct_other,
-                rhs_contracting: rhs_free,
-                lhs_batch: (0..self.lhs_batch.len()).collect(),
-                rhs_batch: self.rhs_batch.clone(),
-                precision: self.precision,
-                preferred_element_type: self.preferred_element_type,
-            },
-            [ct, rhs],
-        );
         // The remaining axes of `rhs` are its contracted axes, in their order.
         let mut contracted: Vec<(usize, usize)> = self
             .rhs_contracting
@@ -214,6 +209,26 @@ impl DotGeneral {
         for (position, &axis) in came_from.iter().enumerate() {
             order[axis] = position;
         }
+        // The cotangent is sharded as the operand.
+        let out_sharding = match &lhs.sharding {
+            Some(sharding) => Some(sharding.permuted(&came_from)),
+            None => [ct, rhs]
+                .iter()
+                .find_map(|x| x.aval().sharding.as_ref())
+                .map(|sharding| sharding.mesh().replicated()),
+        };
+        let product = bind1(
+            DotGeneral {
+                lhs_contracting: ct_other,
+                rhs_contracting: rhs_free,
+                lhs_batch: (0..self.lhs_batch.len()).collect(),
+                rhs_batch: self.rhs_batch.clone(),
+                precision: self.precision,
+                preferred_element_type: self.preferred_element_type,
+                out_sharding,
+            },
+            [ct, rhs],
+        );
         convert_to(&transpose(&product, &order), lhs.dtype, lhs.weak)
     }
 
@@ -226,7 +241,7 @@ impl DotGeneral {
             lhs_batch: self.rhs_batch.clone(),
             rhs_batch: self.lhs_batch.clone(),
             precision: [self.precision[1], self.precision[0]],
-            preferred_element_type: self.preferred_element_type,
+            ..self.clone()
         }
     }
 }
@@ -320,6 +335,11 @@ impl Primitive for DotGeneral {
             (None, Some(r)) => Some(n_batch + lhs_free.len() + before(&rhs_free, r)),
             (None, None) => None,
         };
+        if let (Some(sharding), Some(axis)) = (&self.out_sharding, axis) {
+            let of_batch = |side: usize| axes_along(operands[side].aval(), axes[side]?);
+            let over = AxisSpec::from(of_batch(0).or(of_batch(1)).unwrap_or_default().to_vec());
+            dot.out_sharding = Some(sharding.with_axis_over(axis, &over)?);
+        }
         Ok(Batched { outputs: vec![bind1(dot, [lhs, rhs])], axes: vec![axis] })
     }
     fn lower(
@@ -409,9 +429,42 @@ impl Spmd for DotGeneral {
         let (lhs_free, rhs_free) = self.free(operands[0].rank(), operands[1].rank());
         let both = self.lhs_batch.iter().zip(&self.rhs_batch).map(|(&l, &r)| vec![(0, l), (1, r)]);
         let rows = lhs_free.into_iter().map(|axis| vec![(0, axis)]);
-        Some(ShardingRule::one(
-            both.chain(rows).chain(rhs_free.into_iter().map(|axis| vec![(1, axis)])),
-        ))
+        Some(
+            ShardingRule::one(
+                both.chain(rows).chain(rhs_free.into_iter().map(|axis| vec![(1, axis)])),
+            )
+            .combining(),
+        )
+    }
+
+    fn result_shardings(
+        &self,
+        operands: &[Aval],
+        results: &[Aval],
+    ) -> RuleResult<Option<Vec<Option<NamedSharding>>>> {
+        if let Some(sharding) = &self.out_sharding {
+            return Ok(Some(vec![stated_sharding(sharding, operands, &results[0])?]));
+        }
+        for (&l, &r) in self.lhs_contracting.iter().zip(&self.rhs_contracting) {
+            let both = (axes_along(&operands[0], l), axes_along(&operands[1], r));
+            let (Some(lhs), Some(rhs)) = both else { continue };
+            let (lhs_axes, rhs_axes) = (quoted(lhs), quoted(rhs));
+            if lhs != rhs {
+                return Err(RuleError::sharding(format!(
+                    "contracting axes are sharded differently: lhs axis {l} over {lhs_axes}, rhs \
+                     axis {r} over {rhs_axes}"
+                ))
+                .note(self.describe())
+                .help("`reshard` one of them"));
+            }
+            return Err(RuleError::sharding(format!(
+                "lhs axis {l} and rhs axis {r}, which are contracted, are sharded over {lhs_axes}, so \
+                 the sharding of the result is ambiguous"
+            ))
+            .note(self.describe())
+            .help("state it with `out_sharding`, for example in `MatmulOptions`"));
+        }
+        Ok(None)
     }
 }
 
@@ -584,6 +637,7 @@ mod tests {
             rhs_batch: vec![1],
             precision: [Precision::Default, Precision::Highest],
             preferred_element_type: Some(DType::F32),
+            ..DotGeneral::default()
         };
         let (lhs, rhs) = (Aval::new(DType::BF16, [2, 3, 4]), Aval::new(DType::BF16, [4, 2]));
         expect![[r#"

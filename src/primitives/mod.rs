@@ -30,6 +30,7 @@ mod operators;
 mod promote;
 mod reduce;
 mod reduce_precision;
+mod reshard;
 mod rng_bits;
 mod rng_generator;
 pub mod rules;
@@ -89,6 +90,8 @@ pub use promote::{ArrayLike, Like, promote_arrays};
 pub(crate) use promote::{for_each_number, inexact, promote_inexact};
 pub use reduce::*;
 pub use reduce_precision::*;
+pub(crate) use reshard::resharded;
+pub use reshard::{Reshard, ToAutoAxes};
 pub use rng_bits::*;
 pub use rng_generator::{RandomAlgorithm, RngBitGenerator, rng_bit_generator};
 pub use scatter::*;
@@ -234,6 +237,9 @@ pub const PRIMITIVES: &[RegistryEntry] = &[
     RegistryEntry::of::<StopGradient>(),
     // sharding_constraint
     RegistryEntry::of::<ShardingConstraint>(),
+    // reshard
+    RegistryEntry::of::<Reshard>(),
+    RegistryEntry::of::<ToAutoAxes>(),
     RegistryEntry::of::<DevicePut>(),
     // slicing
     RegistryEntry::of::<DynamicSlice>(),

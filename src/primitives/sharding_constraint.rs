@@ -1,6 +1,7 @@
 //! Sharding constraints.
 
 use super::device_put::in_memory;
+use super::reshard::resharded;
 use super::rules::{arity, batched, linear_jvp, one_cotangent};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Device, Exemplar, JvpResult, LowerCtx, Mesh,
@@ -83,11 +84,16 @@ impl Primitive for ShardingConstraint {
     }
 }
 
-/// Constrains `x` to a sharding, and moves it to the sharding's memory.
+/// Constrains `x` to a sharding, and moves it to the sharding's memory. The explicit axes of the
+/// mesh become part of its type.
 #[track_caller]
 pub(crate) fn constrained(x: &Array, sharding: NamedSharding) -> Array {
-    let memory = sharding.memory_kind();
-    in_memory(&bind1(ShardingConstraint { sharding }, [x]), memory)
+    let (memory, mesh) = (sharding.memory_kind(), sharding.mesh());
+    let x = if mesh.has_explicit_axes() { resharded(x, &sharding) } else { x.clone() };
+    if mesh.is_fully_explicit() {
+        return in_memory(&x, memory);
+    }
+    in_memory(&bind1(ShardingConstraint { sharding }, [&x]), memory)
 }
 
 impl Spmd for ShardingConstraint {

@@ -4,6 +4,7 @@ use super::arithmetic::Add;
 use super::collective::vary;
 use super::constant::zeros_of;
 use super::device_put::in_memory;
+use super::reshard::sharded_like;
 use crate::core::{Array, Aval, Tangent, bind1};
 
 impl Tangent {
@@ -21,6 +22,15 @@ impl Tangent {
         match (self, other) {
             (Tangent::Zero(_), sum) | (sum, Tangent::Zero(_)) => sum.clone(),
             (Tangent::Dense(a), Tangent::Dense(b)) => Tangent::Dense(bind1(Add, [a, b])),
+        }
+    }
+
+    /// Returns the tangent, sharded over explicit axes of a mesh as a value of type `aval` is.
+    #[must_use]
+    pub(crate) fn sharded_like(self, aval: &Aval) -> Tangent {
+        match self {
+            Tangent::Zero(zero) => Tangent::Zero(Aval { sharding: aval.sharding.clone(), ..zero }),
+            Tangent::Dense(array) => Tangent::Dense(sharded_like(&array, aval)),
         }
     }
 

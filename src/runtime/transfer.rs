@@ -113,6 +113,7 @@ pub(super) fn put_on_default_device(bytes: &[u8], aval: &Aval) -> Result<Array, 
 fn put_on(bytes: &[u8], aval: &Aval, placement: &Placement) -> Result<Array, Error> {
     refuse_inside("copying an array to the device")?;
     refuse_absent(aval, placement)?;
+    let aval = &placed(aval, placement.sharding());
     let buffer: Arc<dyn Buffer> = match placement {
         Placement::Device(device) => {
             let buffer = copy_to_device(bytes, aval, &aval.shape, *device)?;
@@ -121,6 +122,11 @@ fn put_on(bytes: &[u8], aval: &Aval, placement: &Placement) -> Result<Array, Err
         Placement::Mesh(sharding) => Arc::new(shard_from_host(bytes, aval, sharding)?),
     };
     Ok(Array::concrete(aval.clone(), buffer))
+}
+
+/// Returns the type of an array of type `aval` that is stored with this sharding, or on one device.
+fn placed(aval: &Aval, sharding: Option<&NamedSharding>) -> Aval {
+    Aval { sharding: sharding.and_then(NamedSharding::explicit_part), ..aval.clone() }
 }
 
 /// Refuses a mesh whose devices are only described.
@@ -184,7 +190,7 @@ pub(crate) fn array_from_shards<B: AsRef<[u8]>>(
     shards: &[B],
 ) -> Result<Array, Error> {
     refuse_absent(aval, &Placement::Mesh(sharding.clone()))?;
-    let aval = &aval.with_memory(sharding.memory_kind());
+    let aval = &placed(aval, Some(sharding)).with_memory(sharding.memory_kind());
     let shape = sharding.shard_shape(&aval.shape)?;
     let local = sharding.devices().iter().filter(|device| device.is_local());
     let buffers = local
@@ -213,8 +219,9 @@ pub(crate) fn array_on_devices(
         let Some(source) = single_device(buffer) else { continue };
         copies.push(copy_between(&source.buffer, aval.memory, source.device, aval.memory)?);
     }
-    let buffer = ShardedBuffer::new(sharding.clone(), Arc::new(aval.clone()), copies);
-    Ok(Array::concrete(aval.clone(), Arc::new(buffer)))
+    let aval = Arc::new(placed(aval, Some(sharding)));
+    let buffer = ShardedBuffer::new(sharding.clone(), aval.clone(), copies);
+    Ok(Array::concrete(aval, Arc::new(buffer)))
 }
 
 /// Returns the array with another placement, in `memory`. It is copied, unless it is there already.
@@ -232,10 +239,12 @@ pub(crate) fn transfer(
         sharding.shard_shape(array.shape())?;
     }
     let buffer = transfer_buffer(buffer, array.aval(), target, memory)?;
-    if array.aval().memory == memory {
+    let explicit = target.sharding().and_then(NamedSharding::explicit_part);
+    if array.aval().memory == memory && array.aval().sharding == explicit {
         return Ok(Array::concrete(array.shared_aval().clone(), buffer));
     }
-    Ok(Array::concrete(array.aval().with_memory(memory), buffer))
+    let aval = Aval { sharding: explicit, ..array.aval().with_memory(memory) };
+    Ok(Array::concrete(aval, buffer))
 }
 
 /// Transfers a buffer of type `aval` to `target`; see [`transfer`]. The result is committed: an

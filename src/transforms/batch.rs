@@ -49,7 +49,7 @@ pub(crate) fn batch_program(
 /// Returns the type of one example of a batched array.
 pub(crate) fn without_batch_axis(array: &Array, axis: Option<usize>) -> Aval {
     match axis {
-        Some(axis) => array.aval().with_shape(array.shape().remove(axis)),
+        Some(axis) => array.aval().without_axis(axis),
         None => array.aval().clone(),
     }
 }

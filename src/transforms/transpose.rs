@@ -49,8 +49,10 @@ pub(super) fn transpose_live_program(
             }
         });
     }
-    // No variable is an input twice, so each sum is taken once.
-    known.unmarked_positions().into_iter().map(|at| sums.take(program.inputs()[at])).collect()
+    // No variable is an input twice, so each sum is taken once. Cotangents between the equations
+    // keep the shardings that operations give them.
+    let linear = known.unmarked_positions().into_iter().map(|at| program.inputs()[at]);
+    linear.map(|var| sums.take(var).sharded_like(program.aval(var))).collect()
 }
 
 /// Evaluates the equations whose operands are all known. Returns the others with their operands.

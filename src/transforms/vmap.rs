@@ -231,7 +231,7 @@ impl VMapOptions {
         let name = self.axis_name.as_deref().map(Into::into);
         let of_size = |size| {
             let spmd_axis_name = self.spmd_axis_name.clone();
-            BatchAxis { size, name, spmd_axis_name }
+            BatchAxis { size, name, spmd_axis_name, sharding: None }
         };
         let mut mapped =
             leaves.iter().zip(axes).enumerate().filter_map(|(index, (leaf, axis))| {
@@ -258,7 +258,15 @@ impl VMapOptions {
             );
             paths.throw(index, message);
         }
-        of_size(size)
+        let along = |(leaf, axis): (&Array, &Option<usize>)| {
+            leaf.aval()
+                .sharding
+                .as_ref()
+                .zip(*axis)
+                .map(|(sharding, axis)| sharding.permuted(&[axis]))
+        };
+        let sharding = leaves.iter().zip(axes).filter_map(along).find_map(|s| s.explicit_part());
+        BatchAxis { sharding, ..of_size(size) }
     }
 
     /// Moves the batch axes of the outputs to the positions in `out_axes`. The leaves of the

@@ -245,7 +245,7 @@ impl Choice<'_> {
         let (a, b) = (avals_of(&leaves_of(reference)), avals_of(&leaves_of(result)));
         let pairs = structure.paths().iter().zip(a.iter().zip(&b));
         let different: Vec<(&String, (&Aval, &Aval))> =
-            pairs.filter(|(_, (a, b))| !a.same_type(b)).collect();
+            pairs.filter(|(_, (a, b))| !a.fits(b)).collect();
         let Some((path, (a, b))) = different.first() else { return };
         let mut message =
             format!("{name}: the results differ in type: {first} gives {a} here, {second} {b}");

@@ -95,7 +95,7 @@ impl Primitive for CustomTangent {
         in_axes.extend(vec![Some(0); self.results.len()]);
         let out_axes = vec![OutAxis::At(0); self.arguments.len()];
         let at_front = |avals: &[Aval]| -> Vec<Aval> {
-            avals.iter().map(|aval| aval.with_shape(aval.shape.insert(0, axis.size))).collect()
+            avals.iter().map(|aval| axis.batch_of(aval, 0)).collect()
         };
         let batched = CustomTangent {
             name: self.name.clone(),

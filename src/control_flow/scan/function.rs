@@ -170,7 +170,7 @@ pub(in crate::control_flow) fn run<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C,
     }
     let mut carry = leaves_of(init);
     let closure = loop {
-        let elements = x_leaves.iter().map(|x| x.aval().with_shape(x.shape().remove(0)));
+        let elements = x_leaves.iter().map(|x| x.aval().without_axis(0));
         let avals: Vec<Aval> = avals_of(&carry).into_iter().chain(elements).collect();
         let closure = site.close(avals, |mut leaves| {
             let x = leaves.split_off(carry.len());
@@ -357,7 +357,7 @@ pub(super) fn stack_steps(steps: &[Vec<Array>], avals: &[Aval]) -> Vec<Array> {
         let rows: Vec<Array> =
             steps.iter().map(|step| reshape_to(&step[index], &row_shape)).collect();
         stacked.push(if rows.is_empty() {
-            zeros_of(&aval.with_shape(aval.shape.insert(0, 0)))
+            zeros_of(&aval.stacked(0))
         } else {
             concatenate(&rows, 0)
         });

@@ -105,7 +105,7 @@ impl Scan {
 
     /// Returns the type of an array of one element per step.
     fn stacked_aval(&self, element: &Aval) -> Aval {
-        element.with_shape(element.shape.insert(0, self.length))
+        element.stacked(self.length)
     }
 }
 

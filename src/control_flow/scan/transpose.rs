@@ -98,7 +98,7 @@ fn known_arrays(operands: &[Operand]) -> Vec<Array> {
 }
 
 fn element_aval(array: &Array) -> Aval {
-    array.aval().with_shape(array.shape().remove(0))
+    array.aval().without_axis(0)
 }
 
 /// Computes everything that known operands determine, and transposes the rest. Returns `None` if

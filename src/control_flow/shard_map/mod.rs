@@ -16,9 +16,9 @@ use crate::control_flow::pruning::prune_call;
 use crate::core::manual_axes::{DimSharding, Manual};
 use crate::core::{
     Array, Aval, AxisSpec, BatchAxis, Batched, Cost, Dense, Effects, Eqn, Error, HigherOrder,
-    JvpResult, Known, Loc, LowerCtx, Mapped, Marks, Mesh, Operand, PartitionSpec, Primitive,
-    Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn, Spmd, Tangent, Used,
-    Varying, backend, bind, bind1,
+    JvpResult, Known, Loc, LowerCtx, Mapped, Marks, Mesh, NamedSharding, Operand, PartitionSpec,
+    Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn, Spmd, Tangent,
+    Used, Varying, backend, bind, bind1,
 };
 use crate::passes;
 use crate::primitives::{PSum, mul, scalar};
@@ -71,7 +71,24 @@ impl ShardMapping {
         let n_shards = |axis: usize| self.mesh.count(spec.along(axis));
         let dims = aval.shape.iter().enumerate().map(|(axis, size)| size * n_shards(axis));
         let varying = aval.varying.without(&self.axes);
-        aval.with_shape(dims.collect::<Shape>()).with_varying(varying)
+        let global = aval.with_shape(dims.collect::<Shape>()).with_varying(varying);
+        Aval { sharding: self.global_sharding(aval, spec), ..global }
+    }
+
+    /// Returns the sharding, over explicit axes of the mesh, of the array whose shards have the
+    /// type `aval`.
+    fn global_sharding(&self, aval: &Aval, spec: &PartitionSpec) -> Option<NamedSharding> {
+        if !self.mesh.has_explicit_axes() {
+            return None;
+        }
+        let of_shard = |axis: usize| {
+            let sharding = aval.sharding.as_ref();
+            sharding.map(|sharding| sharding.spec().along(axis)).unwrap_or_default()
+        };
+        let axes = (0..aval.rank())
+            .map(|axis| AxisSpec::from([spec.along(axis), of_shard(axis)].concat()));
+        let sharding = NamedSharding::checked(&self.mesh, PartitionSpec(axes.collect())).ok()?;
+        sharding.explicit_part()
     }
 
     /// Returns the manual axes that a spec does not mention.

@@ -40,6 +40,7 @@ impl ShardMap {
             size: axis.size / n_devices,
             name: axis.name.clone(),
             spmd_axis_name: AxisSpec::Axes(auto),
+            sharding: None,
         };
         let batched =
             batch_front(&self.program, &mapped, &Marks::none(self.mapping.out_specs.len()), &part);

@@ -145,7 +145,8 @@ impl Array {
         loc.scope(|| backend().put(bytes, &aval)).map_err(|error| error.at(loc))
     }
 
-    /// Returns the type: dtype, shape and weakness.
+    /// Returns the type: dtype, shape, weakness, memory, and sharding over explicit mesh axes.
+    #[doc(alias = "typeof")]
     pub fn aval(&self) -> &Aval {
         &self.aval
     }

@@ -18,6 +18,9 @@ pub enum OpErrorKind {
     DType,
     /// A parameter is out of its range.
     Value,
+    /// Shardings over explicit axes of a mesh contradict each other, or do not determine that of
+    /// the result.
+    Sharding,
     /// The operation has no such rule, for example no derivative.
     Unsupported,
     /// The program was rejected or failed on the device.
@@ -32,6 +35,7 @@ impl fmt::Display for OpErrorKind {
             OpErrorKind::Shape => "shape",
             OpErrorKind::DType => "dtype",
             OpErrorKind::Value => "value",
+            OpErrorKind::Sharding => "sharding",
             OpErrorKind::Unsupported => "unsupported",
             OpErrorKind::Runtime => "runtime",
             OpErrorKind::Bug => "bug",
@@ -71,6 +75,11 @@ impl RuleError {
     /// Creates an error about a parameter.
     pub fn value(message: impl Into<String>) -> RuleError {
         RuleError::new(OpErrorKind::Value, message)
+    }
+
+    /// Creates an error about shardings over explicit axes of a mesh.
+    pub fn sharding(message: impl Into<String>) -> RuleError {
+        RuleError::new(OpErrorKind::Sharding, message)
     }
 
     /// Creates an error about a missing rule.

@@ -164,7 +164,8 @@ impl<'a> LowerCtx<'a> {
                     let avals: Vec<&Aval> = vars.map(|&var| program.aval(var)).collect();
                     check(eqn.primitive.name(), &avals)?;
                 }
-                eqn.primitive.lower(self, &operands, &results)
+                let values = eqn.primitive.lower(self, &operands, &results)?;
+                Ok(self.constrain(program, eqn, values))
             });
             values.inspect_err(|_| self.refused_at = self.refused_at.or(eqn.loc))
         })?;

@@ -4,6 +4,7 @@ use crate::core::lowering::lower_ctx::LowerCtx;
 pub(crate) use crate::core::lowering::manual::Manual;
 use crate::core::mesh::mesh::Mesh;
 use crate::core::mesh::partition::{NamedSharding, PartitionSpec};
+use crate::core::program::program::{Eqn, Program, Var};
 use crate::stablehlo::{TensorType, Value};
 
 /// The compiler's freedom to shard the axes of an array further.
@@ -81,6 +82,54 @@ impl LowerCtx<'_> {
             })
             .collect();
         format!("<@{mesh}, [{}]>", texts.join(", "))
+    }
+
+    /// Writes the shardings over explicit axes of a mesh that are part of the types of an
+    /// equation's results as constraints. Returns the results.
+    pub(super) fn constrain(
+        &mut self,
+        program: &Program,
+        eqn: &Eqn,
+        values: Vec<Value>,
+    ) -> Vec<Value> {
+        let sharding_of = |var: &Var| program.aval(*var).sharding.as_ref();
+        let mut all = eqn.operands.iter().chain(&eqn.results);
+        let Some(mesh) = all.find_map(sharding_of).map(NamedSharding::mesh) else { return values };
+        // What replicates a value is written where a sharded operand ends.
+        let rules = eqn.primitive.spmd();
+        let may_replicate = eqn.operands.iter().any(|var| sharding_of(var).is_some())
+            && eqn.primitive.as_higher_order().is_none()
+            && !rules.is_some_and(|rules| rules.leaves_results_to_compiler());
+        let replicated = PartitionSpec::replicated();
+        let constrained = values.into_iter().zip(&eqn.results).map(|(value, var)| {
+            let spec = match sharding_of(var) {
+                Some(sharding) => sharding.spec(),
+                None if may_replicate => &replicated,
+                None => return value,
+            };
+            let text = self.explicit_spec(mesh, spec, value.ty().dims().len());
+            let (attributes, ty) = (format!("sharding = #sdy.sharding{text}"), value.ty().clone());
+            self.op_as("sdy.sharding_constraint", &[value], &attributes, &ty)
+        });
+        constrained.collect()
+    }
+
+    /// Formats a spec over the explicit axes of a mesh. The compiler chooses along its other axes.
+    fn explicit_spec(&mut self, mesh: &Mesh, spec: &PartitionSpec, rank: usize) -> String {
+        if mesh.is_fully_explicit() && self.manual.is_none() {
+            return self.spec(mesh, spec, rank, DimSharding::Closed);
+        }
+        let text = self.spec(mesh, spec, rank, DimSharding::Open);
+        let is_manual =
+            |name: &str| self.manual.as_ref().is_some_and(|at| at.axes.iter().any(|a| a == name));
+        let whole = mesh.axis_names().filter(|name| {
+            mesh.is_explicit(name) && !is_manual(name) && !spec.mentioned().any(|axis| axis == name)
+        });
+        let whole: Vec<String> = whole.map(|name| format!("{name:?}")).collect();
+        match text.strip_suffix('>').filter(|_| !whole.is_empty()) {
+            Some(open) => format!("{open}, replicated={{{}}}>", whole.join(", ")),
+            None => text,
+        }
     }
 
     /// Returns the annotation of an operation with `results` results that only the first device

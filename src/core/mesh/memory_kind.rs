@@ -1,7 +1,5 @@
 //! [`MemoryKind`]: the memories that an array can be stored in.
 
-use crate::core::error::{RuleError, RuleResult};
-use crate::core::types::aval::Aval;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -59,29 +57,9 @@ impl fmt::Display for MemoryKind {
     }
 }
 
-/// Returns the memory that all of these values are in. Scalars, such as `2.0` in `&x * 2.0`, may be
-/// in another one if there are arrays.
-///
-/// # Errors
-/// `Value` if two of them are in different memories.
-pub(crate) fn joint_memory(avals: &[Aval]) -> RuleResult<MemoryKind> {
-    let has_arrays = avals.iter().any(|aval| aval.rank() > 0);
-    let mut decisive = avals.iter().filter(|aval| !has_arrays || aval.rank() > 0);
-    let Some(first) = decisive.next() else { return Ok(MemoryKind::Device) };
-    match decisive.find(|aval| aval.memory != first.memory) {
-        None => Ok(first.memory),
-        Some(other) => Err(RuleError::value(format!(
-            "operands must be in one memory, got {first} in {} and {other} in {}",
-            first.memory, other.memory
-        ))
-        .help("move one of them: `device_put(&x, MemoryKind::Device)`")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::DType;
 
     #[test]
     fn names_are_parsed_as_printed() {
@@ -91,22 +69,5 @@ mod tests {
             assert_eq!(text, format!("\"{kind}\""));
         }
         assert_eq!(MemoryKind::from_name("hbm"), None);
-    }
-
-    #[test]
-    fn scalars_may_be_in_another_memory() {
-        let host = Aval::new(DType::F32, [2]).with_memory(MemoryKind::PinnedHost);
-        let scalar = Aval::new(DType::F32, []);
-        let host_scalar = scalar.with_memory(MemoryKind::PinnedHost);
-        let device = Aval::new(DType::F32, [2]);
-        let joint = |avals: &[&Aval]| {
-            let avals: Vec<Aval> = avals.iter().map(|&aval| aval.clone()).collect();
-            joint_memory(&avals).ok()
-        };
-        assert_eq!(joint(&[]), Some(MemoryKind::Device));
-        assert_eq!(joint(&[&scalar, &host]), Some(MemoryKind::PinnedHost));
-        assert_eq!(joint(&[&host, &host]), Some(MemoryKind::PinnedHost));
-        assert_eq!(joint(&[&host, &device]), None);
-        assert_eq!(joint(&[&scalar, &host_scalar]), None);
     }
 }

@@ -3,6 +3,7 @@
 use crate::core::error::loc::Loc;
 use crate::core::error::throw;
 use crate::core::error::{Error, OpErrorKind};
+use crate::core::mesh::axis_type::AxisType;
 use crate::core::mesh::device::Device;
 use crate::core::mesh::torus;
 use serde::{Deserialize, Serialize};
@@ -12,8 +13,8 @@ use std::sync::Arc;
 
 /// A grid of devices with named axes, on which programs for several devices run.
 ///
-/// Cheap to clone. Two meshes are equal if their axes and devices are. Prints as
-/// `Mesh(data=4, model=2)`.
+/// Cheap to clone. Two meshes are equal if their axes, the types of these and the devices are.
+/// Prints as `Mesh(data=4, model=2)`.
 ///
 /// ```
 /// # oxidax::parallel::set_cpu_devices(8)?;
@@ -31,6 +32,9 @@ pub struct Mesh(Arc<Grid>);
 struct Grid {
     axes: Vec<(String, usize)>,
     devices: Vec<Device>,
+    /// The type of each axis; empty if all are `Auto`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    axis_types: Vec<AxisType>,
 }
 
 impl TryFrom<Grid> for Mesh {
@@ -62,6 +66,10 @@ impl Grid {
             if *size == 0 {
                 return Err(format!("the axis `{name}` has size 0"));
             }
+        }
+        if !self.axis_types.is_empty() && self.axis_types.len() != self.axes.len() {
+            let (types, axes) = (self.axis_types.len(), self.axes.len());
+            return Err(format!("{types} axis types are given for {axes} axes"));
         }
         let sizes: Vec<String> = self.axes.iter().map(|(name, n)| format!("{name}={n}")).collect();
         let needed = self.axes.iter().try_fold(1usize, |n, (_, size)| n.checked_mul(*size));
@@ -118,9 +126,9 @@ impl Mesh {
         axes: impl IntoIterator<Item = (S, usize)>,
     ) -> Result<Mesh, Error> {
         let axes = axes.into_iter().map(|(name, size)| (name.into(), size)).collect();
-        let grid = Grid { axes, devices: devices.as_ref().to_vec() };
-        match grid.check() {
-            Ok(()) => Ok(Mesh(Arc::new(grid))),
+        let grid = Grid { axes, devices: devices.as_ref().to_vec(), axis_types: Vec::new() };
+        match Mesh::try_from(grid) {
+            Ok(mesh) => Ok(mesh),
             Err(message) => {
                 let error = throw::op_error(OpErrorKind::Value, "Mesh", message, Loc::caller());
                 Err(error.with_help(
@@ -258,6 +266,65 @@ impl Mesh {
         Mesh::new(devices, axes)
     }
 
+    /// Returns the mesh with a type for each of its axes. By default all are
+    /// [`Auto`](AxisType::Auto).
+    ///
+    /// # Errors
+    /// [`Error::Op`] (value) if the number of types differs from that of the axes.
+    #[track_caller]
+    pub fn with_axis_types(
+        &self,
+        axis_types: impl IntoIterator<Item = AxisType>,
+    ) -> Result<Mesh, Error> {
+        let mut axis_types: Vec<AxisType> = axis_types.into_iter().collect();
+        if axis_types.len() == self.axes().len() && !axis_types.contains(&AxisType::Explicit) {
+            axis_types.clear();
+        }
+        Mesh::try_from(Grid { axis_types, ..(*self.0).clone() }).map_err(|message| {
+            throw::op_error(OpErrorKind::Value, "with_axis_types", message, Loc::caller())
+        })
+    }
+
+    /// Returns the mesh with [`Explicit`](AxisType::Explicit) axes: the shardings of arrays over it
+    /// are part of their types.
+    ///
+    /// ```
+    /// # oxidax::parallel::set_cpu_devices(8)?;
+    /// use oxidax::prelude::*;
+    /// let mesh = Mesh::new(devices()?, [("data", 4), ("model", 2)])?.explicit();
+    /// let x = device_put(&ones([8, 6]), mesh.sharding(p!["data", "model"])?)?;
+    /// let w = device_put(&ones([6]), mesh.sharding(p!["model"])?)?;
+    /// assert_eq!((&x * &w).aval().to_string(), "f32[8@data,6@model]");
+    /// assert_eq!(x.sum_axes(0).aval().to_string(), "f32[6@model]");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn explicit(&self) -> Mesh {
+        let axis_types = vec![AxisType::Explicit; self.axes().len()];
+        Mesh(Arc::new(Grid { axis_types, ..(*self.0).clone() }))
+    }
+
+    /// Returns the type of an axis, or `None` if the mesh does not have it.
+    pub fn axis_type(&self, axis: &str) -> Option<AxisType> {
+        let index = self.axis_names().position(|name| name == axis)?;
+        Some(self.0.axis_types.get(index).copied().unwrap_or_default())
+    }
+
+    /// Returns true if this is the name of an explicit axis.
+    pub(crate) fn is_explicit(&self, axis: &str) -> bool {
+        self.axis_type(axis) == Some(AxisType::Explicit)
+    }
+
+    /// Returns true if an axis is explicit.
+    pub(crate) fn has_explicit_axes(&self) -> bool {
+        self.0.axis_types.contains(&AxisType::Explicit)
+    }
+
+    /// Returns true if every axis is explicit.
+    pub(crate) fn is_fully_explicit(&self) -> bool {
+        self.has_explicit_axes() && !self.0.axis_types.contains(&AxisType::Auto)
+    }
+
     /// Returns true if the devices are absent.
     pub(crate) fn is_absent(&self) -> bool {
         self.devices()[0].is_absent()
@@ -339,7 +406,12 @@ impl Mesh {
 
 impl fmt::Display for Mesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let axes: Vec<String> = self.0.axes.iter().map(|(name, n)| format!("{name}={n}")).collect();
+        let axes: Vec<String> = (self.0.axes.iter())
+            .map(|(name, n)| match self.is_explicit(name) {
+                true => format!("{name}={n} explicit"),
+                false => format!("{name}={n}"),
+            })
+            .collect();
         write!(f, "Mesh({})", axes.join(", "))
     }
 }

@@ -5,8 +5,11 @@
 //! `docs/decisions/0026-types-of-several-devices-stay-in-core.md`.
 
 pub(crate) mod axis_spec;
+mod axis_type;
 pub(crate) mod communication;
+pub(crate) mod current;
 pub(crate) mod device;
+pub(crate) mod explicit;
 pub(crate) mod memory_kind;
 pub(crate) mod mesh;
 pub(crate) mod partition;
@@ -17,7 +20,10 @@ mod torus;
 pub(crate) mod varying;
 
 pub use axis_spec::AxisSpec;
+pub use axis_type::AxisType;
 pub use communication::{Collective, Communication};
+pub(crate) use current::{MeshId, sharding_over_current};
+pub use current::{get_mesh, set_mesh, with_mesh};
 pub use device::Device;
 pub use memory_kind::MemoryKind;
 pub use mesh::Mesh;

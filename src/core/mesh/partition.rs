@@ -287,6 +287,52 @@ impl NamedSharding {
         self.0.memory
     }
 
+    /// Returns the sharding over the explicit axes of the mesh, in the devices' own memory. `None`
+    /// if no array axis is sharded over them.
+    pub(crate) fn explicit_part(&self) -> Option<NamedSharding> {
+        let mesh = self.mesh();
+        if !mesh.has_explicit_axes() {
+            return None;
+        }
+        let explicit = |axis: &AxisSpec| {
+            let names = axis.names().iter().filter(|name| mesh.is_explicit(name));
+            AxisSpec::Axes(names.cloned().collect())
+        };
+        let spec = PartitionSpec(self.spec().0.iter().map(explicit).collect()).trimmed();
+        let is_sharded = !spec.0.is_empty();
+        is_sharded.then(|| MeshSpec::on_devices(mesh, spec).into())
+    }
+
+    /// Returns the sharding of an array without axis `axis`. `None` if no axis remains sharded.
+    pub(crate) fn without_axis(&self, axis: usize) -> Option<NamedSharding> {
+        let mut axes = self.spec().0.clone();
+        if axis < axes.len() {
+            axes.remove(axis);
+        }
+        let spec = PartitionSpec(axes).trimmed();
+        let is_sharded = !spec.0.is_empty();
+        is_sharded.then(|| MeshSpec { spec, ..(*self.0).clone() }.into())
+    }
+
+    /// Returns the sharding over the mesh axes that are not among `names`. `None` if no array axis
+    /// remains sharded.
+    pub(crate) fn without_mesh_axes(&self, names: &[String]) -> Option<NamedSharding> {
+        let remaining = |axis: &AxisSpec| {
+            let own = axis.names().iter().filter(|name| !names.contains(name));
+            AxisSpec::Axes(own.cloned().collect())
+        };
+        let spec = PartitionSpec(self.spec().0.iter().map(remaining).collect()).trimmed();
+        let is_sharded = !spec.0.is_empty();
+        is_sharded.then(|| MeshSpec { spec, ..(*self.0).clone() }.into())
+    }
+
+    /// Returns the sharding of an array whose axis `i` is axis `axes[i]` of this one.
+    pub(crate) fn permuted(&self, axes: &[usize]) -> NamedSharding {
+        let along = |&axis: &usize| self.spec().0.get(axis).cloned().unwrap_or_default();
+        let spec = PartitionSpec(axes.iter().map(along).collect()).trimmed();
+        MeshSpec { spec, ..(*self.0).clone() }.into()
+    }
+
     /// Returns true if every device has the whole array. Unconstrained axes count as not sharded.
     #[doc(alias = "is_fully_replicated")]
     pub fn is_replicated(&self) -> bool {

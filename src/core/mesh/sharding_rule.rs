@@ -16,12 +16,17 @@ use crate::core::types::aval::Aval;
 /// assert_eq!(product.along(0, 1), [(1, 1)]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ShardingRule(Vec<Vec<Vec<(usize, usize)>>>);
+pub struct ShardingRule {
+    /// For each result and each of its dimensions, operands and their dimensions.
+    dims: Vec<Vec<Vec<(usize, usize)>>>,
+    /// Devices combine their parts along the operand dimensions without a result dimension.
+    combines: bool,
+}
 
 impl ShardingRule {
     /// Creates the rule of one result: for each of its dimensions, operands and their dimensions.
     pub fn one(dims: impl IntoIterator<Item = Vec<(usize, usize)>>) -> ShardingRule {
-        ShardingRule(vec![dims.into_iter().collect()])
+        ShardingRule { dims: vec![dims.into_iter().collect()], combines: false }
     }
 
     /// Creates the rule of one result and one operand: for each result dimension, the operand
@@ -42,17 +47,31 @@ impl ShardingRule {
             };
             (0..result.rank()).map(at).collect()
         };
-        ShardingRule(results.iter().map(of).collect())
+        ShardingRule { dims: results.iter().map(of).collect(), combines: false }
+    }
+
+    /// Returns the rule of an operation that sums, or combines otherwise, along the operand
+    /// dimensions without a result dimension. Each device combines its part, and then the devices
+    /// combine theirs.
+    #[must_use]
+    pub fn combining(self) -> ShardingRule {
+        ShardingRule { combines: true, ..self }
+    }
+
+    /// Returns true if devices combine their parts; see [`ShardingRule::combining`]. Otherwise they
+    /// need operand dimensions without a result dimension as a whole.
+    pub fn combines(&self) -> bool {
+        self.combines
     }
 
     /// Returns the operand dimensions that correspond to a result dimension: operand and dimension.
     pub fn along(&self, result: usize, dim: usize) -> &[(usize, usize)] {
-        self.0.get(result).and_then(|dims| dims.get(dim)).map_or(&[], Vec::as_slice)
+        self.dims.get(result).and_then(|dims| dims.get(dim)).map_or(&[], Vec::as_slice)
     }
 
     /// Returns true if a result dimension corresponds to this operand dimension.
     pub fn is_kept(&self, operand: usize, dim: usize) -> bool {
-        self.0.iter().flatten().any(|along| along.contains(&(operand, dim)))
+        self.dims.iter().flatten().any(|along| along.contains(&(operand, dim)))
     }
 }
 

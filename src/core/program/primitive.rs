@@ -4,6 +4,7 @@ use crate::core::array::array::Array;
 use crate::core::error::{Error, RuleError, RuleResult};
 use crate::core::lowering::lower_ctx::LowerCtx;
 use crate::core::mesh::axis_spec::AxisSpec;
+use crate::core::mesh::partition::NamedSharding;
 use crate::core::program::cost::{Contraction, Cost};
 use crate::core::program::marks::{Known, Marks, Used};
 use crate::core::program::program::Program;
@@ -106,17 +107,36 @@ pub struct BatchAxis {
     pub name: Option<Arc<str>>,
     /// The mesh axes over which the batch is sharded, where a sharding is stated. Empty if none.
     pub spmd_axis_name: AxisSpec,
+    /// The sharding of the batch axis over explicit axes of a mesh, as of an array with this axis
+    /// alone. `None` if it is not sharded over them.
+    pub sharding: Option<NamedSharding>,
 }
 
 impl BatchAxis {
     /// Creates an axis without a name.
     pub fn new(size: usize) -> BatchAxis {
-        BatchAxis { size, name: None, spmd_axis_name: AxisSpec::default() }
+        BatchAxis { size, name: None, spmd_axis_name: AxisSpec::default(), sharding: None }
     }
 
     /// Creates an axis with a name.
     pub fn named(name: &str, size: usize) -> BatchAxis {
         BatchAxis { name: Some(name.into()), ..BatchAxis::new(size) }
+    }
+
+    /// Returns the type of a batch of values of type `aval`, with the batch axis at index `index`.
+    pub(crate) fn batch_of(&self, aval: &Aval, index: usize) -> Aval {
+        let over = self.sharding.as_ref().map(|sharding| sharding.spec().along(0).to_vec());
+        let over = AxisSpec::from(over.unwrap_or_default());
+        // A mesh axis that already shards another axis does not shard the batch.
+        let sharding = match (&aval.sharding, &self.sharding) {
+            (Some(own), _) => own
+                .with_axis_over(index, &over)
+                .or_else(|_| own.with_axis_over(index, &AxisSpec::default())),
+            (None, Some(batch)) => batch.mesh().replicated().with_axis_over(index, &over),
+            (None, None) => return aval.with_shape(aval.shape.insert(index, self.size)),
+        };
+        let shape = aval.shape.insert(index, self.size);
+        Aval { sharding: sharding.ok().and_then(|s| s.explicit_part()), ..aval.with_shape(shape) }
     }
 
     /// Returns true if the axis has this name.

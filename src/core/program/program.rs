@@ -2,6 +2,7 @@
 
 use crate::core::error::Loc;
 use crate::core::mesh::mesh::Mesh;
+use crate::core::mesh::partition::NamedSharding;
 use crate::core::program::marks::{Marks, Used};
 use crate::core::program::primitive::{Effects, Primitive};
 use crate::core::types::aval::Aval;
@@ -186,9 +187,26 @@ impl Program {
 
     /// Returns the first mesh that an equation, also of a held program, refers to.
     pub fn mesh(&self) -> Option<&Mesh> {
+        self.explicit_mesh().or_else(|| self.mesh_of_equations())
+    }
+
+    /// Returns the mesh over whose explicit axes a value is sharded, here or in a held program.
+    pub(crate) fn explicit_mesh(&self) -> Option<&Mesh> {
+        let own = self.avals.iter().find_map(|aval| aval.sharding.as_ref());
+        own.map(NamedSharding::mesh).or_else(|| {
+            let holders = self.eqns.iter().filter_map(|eqn| eqn.primitive.as_higher_order());
+            let mut held = holders.flat_map(|holder| holder.programs());
+            held.find_map(|(_, program)| program.explicit_mesh())
+        })
+    }
+
+    /// Returns the mesh that is a parameter of an equation.
+    fn mesh_of_equations(&self) -> Option<&Mesh> {
         self.eqns.iter().find_map(|eqn| {
             let holder = eqn.primitive.as_higher_order();
-            let within = || holder?.programs().into_iter().find_map(|(_, program)| program.mesh());
+            let within = || {
+                holder?.programs().into_iter().find_map(|(_, program)| program.mesh_of_equations())
+            };
             eqn.primitive.mesh().or_else(within)
         })
     }

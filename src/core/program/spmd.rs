@@ -1,10 +1,11 @@
 //! [`Spmd`]: rules of primitives that concern several devices and memories.
 
-use crate::core::error::RuleResult;
+use crate::core::error::{RuleError, RuleResult};
 use crate::core::mesh::communication::Communication;
-use crate::core::mesh::memory_kind::{MemoryKind, joint_memory};
+use crate::core::mesh::explicit::result_shardings;
+use crate::core::mesh::memory_kind::MemoryKind;
 use crate::core::mesh::mesh::Mesh;
-use crate::core::mesh::partition::PartitionSpec;
+use crate::core::mesh::partition::{NamedSharding, PartitionSpec};
 use crate::core::mesh::sharding_rule::ShardingRule;
 use crate::core::mesh::varying::{Varying, joint};
 use crate::core::program::primitive::{HigherOrder, Primitive};
@@ -65,6 +66,26 @@ pub trait Spmd {
     /// the same index, which is right for elementwise and row-wise operations.
     fn sharding_rule(&self, _operands: &[Aval], _results: &[Aval]) -> Option<ShardingRule> {
         None
+    }
+
+    /// Returns true if results without a sharding over explicit axes are sharded as the compiler
+    /// chooses. By convention they are replicated over these axes.
+    fn leaves_results_to_compiler(&self) -> bool {
+        false
+    }
+
+    /// The sharding of each result over explicit axes of a mesh. By convention that of the operand
+    /// dimensions that the [`sharding_rule`](Spmd::sharding_rule) names; for holders of programs,
+    /// what `abstract_eval` returned.
+    ///
+    /// # Errors
+    /// `Sharding` if the operands contradict each other, or do not determine it.
+    fn result_shardings(
+        &self,
+        _operands: &[Aval],
+        _results: &[Aval],
+    ) -> RuleResult<Option<Vec<Option<NamedSharding>>>> {
+        Ok(None)
     }
 }
 
@@ -129,6 +150,27 @@ impl dyn Primitive {
         Ok(())
     }
 
+    /// Sets the shardings of the results over explicit axes of a mesh.
+    ///
+    /// # Errors
+    /// `Sharding` if the operands contradict each other, or do not determine them.
+    pub fn set_result_shardings(&self, operands: &[Aval], results: &mut [Aval]) -> RuleResult<()> {
+        let stated = match self.spmd() {
+            Some(rules) => rules.result_shardings(operands, results)?,
+            None => None,
+        };
+        let shardings = match stated {
+            Some(shardings) => shardings,
+            None if self.as_higher_order().is_some() => return Ok(()),
+            None if operands.iter().all(|operand| operand.sharding.is_none()) => return Ok(()),
+            None => result_shardings(&self.sharding_rule(operands, results), operands, results)?,
+        };
+        for (result, sharding) in results.iter_mut().zip(shardings) {
+            result.sharding = sharding;
+        }
+        Ok(())
+    }
+
     /// The mesh that is a parameter of the operation, if there is one.
     pub fn mesh(&self) -> Option<&Mesh> {
         self.spmd().and_then(Spmd::mesh)
@@ -144,5 +186,47 @@ impl dyn Primitive {
         self.spmd()
             .and_then(|rules| rules.sharding_rule(operands, results))
             .unwrap_or_else(|| ShardingRule::in_place(operands, results))
+    }
+}
+
+/// Returns the memory that all of these values are in. Scalars, such as `2.0` in `&x * 2.0`, may be
+/// in another one if there are arrays.
+///
+/// # Errors
+/// `Value` if two of them are in different memories.
+fn joint_memory(avals: &[Aval]) -> RuleResult<MemoryKind> {
+    let has_arrays = avals.iter().any(|aval| aval.rank() > 0);
+    let mut decisive = avals.iter().filter(|aval| !has_arrays || aval.rank() > 0);
+    let Some(first) = decisive.next() else { return Ok(MemoryKind::Device) };
+    match decisive.find(|aval| aval.memory != first.memory) {
+        None => Ok(first.memory),
+        Some(other) => Err(RuleError::value(format!(
+            "operands must be in one memory, got {first} in {} and {other} in {}",
+            first.memory, other.memory
+        ))
+        .help("move one of them: `device_put(&x, MemoryKind::Device)`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::DType;
+
+    #[test]
+    fn scalars_may_be_in_another_memory() {
+        let host = Aval::new(DType::F32, [2]).with_memory(MemoryKind::PinnedHost);
+        let scalar = Aval::new(DType::F32, []);
+        let host_scalar = scalar.with_memory(MemoryKind::PinnedHost);
+        let device = Aval::new(DType::F32, [2]);
+        let joint = |avals: &[&Aval]| {
+            let avals: Vec<Aval> = avals.iter().map(|&aval| aval.clone()).collect();
+            joint_memory(&avals).ok()
+        };
+        assert_eq!(joint(&[]), Some(MemoryKind::Device));
+        assert_eq!(joint(&[&scalar, &host]), Some(MemoryKind::PinnedHost));
+        assert_eq!(joint(&[&host, &host]), Some(MemoryKind::PinnedHost));
+        assert_eq!(joint(&[&host, &device]), None);
+        assert_eq!(joint(&[&scalar, &host_scalar]), None);
     }
 }

@@ -137,11 +137,11 @@ fn bind_split(depth: usize, split: SplitEqn, operands: &[&Array], loc: Loc) -> V
 }
 
 /// Returns the types of an operation's results: those of [`Primitive::abstract_eval`], with the
-/// mesh axes that they vary over and their memory filled in.
+/// mesh axes that they vary over, their memory and their sharding filled in.
 ///
 /// # Errors
-/// Errors of `abstract_eval`, `Shape` for arrays that no compiler can address, and `Value` for
-/// operands in different memories.
+/// Errors of `abstract_eval`, `Shape` for arrays that no compiler can address, `Value` for operands
+/// in different memories, and `Sharding` for contradictory shardings.
 pub(crate) fn result_avals(primitive: &dyn Primitive, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
     for operand in operands {
         operand.check_size("the operand")?;
@@ -152,6 +152,7 @@ pub(crate) fn result_avals(primitive: &dyn Primitive, operands: &[Aval]) -> Rule
     }
     primitive.set_result_varying(operands, &mut results);
     primitive.set_result_memory(operands, &mut results)?;
+    primitive.set_result_shardings(operands, &mut results)?;
     Ok(results)
 }
 

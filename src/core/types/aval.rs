@@ -1,7 +1,9 @@
 //! [`Aval`]: the abstract value of an array, which is its type.
 
 use crate::core::error::{RuleError, RuleResult};
+use crate::core::mesh::axis_spec::AxisSpec;
 use crate::core::mesh::memory_kind::MemoryKind;
+use crate::core::mesh::partition::NamedSharding;
 use crate::core::mesh::varying::Varying;
 use crate::core::types::dtype::DType;
 use crate::core::types::shape::Shape;
@@ -12,11 +14,13 @@ use std::fmt;
 /// process if a count overflows; the margin is for their intermediate values.
 const MAX_BYTES: u128 = 1 << 60;
 
-/// The type of an array: dtype, shape, whether the dtype is weak, and the memory it is in.
+/// The type of an array: dtype, shape, whether the dtype is weak, the memory it is in, and its
+/// sharding over explicit axes of a mesh.
 ///
 /// Prints as `f32[32,784]`. A weak type has the prefix `~`: `~f32[]`. A memory other than the
-/// device's follows the dtype: `f32<pinned_host>[32,784]`. Inside `shard_map` the mesh axes that
-/// the array varies over follow: `f32[4,784]{data}`.
+/// device's follows the dtype: `f32<pinned_host>[32,784]`. Explicit mesh axes follow the size that
+/// they shard: `f32[32@data,784]`, or `f32[32@(data,model),784]`. Inside `shard_map` the mesh axes
+/// that the array varies over follow: `f32[4,784]{data}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "ShapeDtypeStruct")]
 #[doc(alias = "ShapedArray")]
@@ -31,13 +35,16 @@ pub struct Aval {
     pub varying: Varying,
     /// The memory that the array is in.
     pub memory: MemoryKind,
+    /// The sharding over the [explicit](crate::parallel::AxisType::Explicit) axes of a mesh. `None`
+    /// if these shard no axis of the array.
+    pub sharding: Option<NamedSharding>,
 }
 
 impl Aval {
     /// Creates a strongly typed aval.
     pub fn new(dtype: DType, shape: impl Into<Shape>) -> Aval {
         let (varying, memory) = (Varying::NONE, MemoryKind::Device);
-        Aval { dtype, weak: false, shape: shape.into(), varying, memory }
+        Aval { dtype, weak: false, shape: shape.into(), varying, memory, sharding: None }
     }
 
     /// Returns the number of axes.
@@ -76,10 +83,17 @@ impl Aval {
         Err(RuleError::shape(message).help("check the sizes for an overflow or a wrong unit"))
     }
 
-    /// Returns this aval with another shape.
+    /// Returns this aval with another shape, not sharded over explicit axes.
     pub fn with_shape(&self, shape: impl Into<Shape>) -> Aval {
         let &Aval { dtype, weak, memory, .. } = self;
-        Aval { dtype, weak, shape: shape.into(), varying: self.varying.clone(), memory }
+        let (varying, sharding) = (self.varying.clone(), None);
+        Aval { dtype, weak, shape: shape.into(), varying, memory, sharding }
+    }
+
+    /// Returns this aval without an axis of its shape.
+    pub(crate) fn without_axis(&self, axis: usize) -> Aval {
+        let sharding = self.sharding.as_ref().and_then(|sharding| sharding.without_axis(axis));
+        Aval { sharding, ..self.with_shape(self.shape.remove(axis)) }
     }
 
     /// Returns this aval with another, strong dtype.
@@ -102,9 +116,34 @@ impl Aval {
         Aval { memory, ..self.clone() }
     }
 
-    /// Returns true if dtype, shape and memory are equal. Ignores weakness and mesh axes.
+    /// Returns the type of `count` values of this type along a new first axis, not sharded itself.
+    pub(crate) fn stacked(&self, count: usize) -> Aval {
+        let sharding = self.sharding.as_ref();
+        let sharding = sharding.and_then(|own| own.with_axis_over(0, &AxisSpec::default()).ok());
+        Aval { sharding, ..self.with_shape(self.shape.insert(0, count)) }
+    }
+
+    /// Returns this aval, sharded over the explicit axes of the mesh as `sharding` states. Its
+    /// automatic axes and its memory do not matter.
+    pub fn with_sharding(&self, sharding: &NamedSharding) -> Aval {
+        Aval { sharding: sharding.explicit_part(), ..self.clone() }
+    }
+
+    /// Returns this aval, not sharded over explicit axes.
+    pub(crate) fn unsharded(&self) -> Aval {
+        Aval { sharding: None, ..self.clone() }
+    }
+
+    /// Returns true if dtype, shape and memory are equal. Ignores weakness, varying axes and
+    /// sharding.
     pub fn same_type(&self, other: &Aval) -> bool {
         self.dtype == other.dtype && self.shape == other.shape && self.memory == other.memory
+    }
+
+    /// Returns true if dtype, shape, memory and sharding are equal, as those of a loop carry before
+    /// and after a step must be.
+    pub(crate) fn fits(&self, other: &Aval) -> bool {
+        self.same_type(other) && self.sharding == other.sharding
     }
 
     /// Returns the StableHLO type.
@@ -168,6 +207,18 @@ impl fmt::Display for Aval {
         if self.memory.is_host() {
             write!(f, "<{}>", self.memory)?;
         }
-        write!(f, "{}{}", self.shape, self.varying)
+        match &self.sharding {
+            None => write!(f, "{}", self.shape)?,
+            Some(sharding) => {
+                let size = |(axis, size): (usize, &usize)| match sharding.spec().along(axis) {
+                    [] => size.to_string(),
+                    [name] => format!("{size}@{name}"),
+                    names => format!("{size}@({})", names.join(",")),
+                };
+                let sizes: Vec<String> = self.shape.iter().enumerate().map(size).collect();
+                write!(f, "[{}]", sizes.join(","))?;
+            }
+        }
+        write!(f, "{}", self.varying)
     }
 }

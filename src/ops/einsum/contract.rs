@@ -6,7 +6,7 @@ use crate::ops::diagonal_of;
 use crate::ops::products::{MatmulOptions, inverse};
 use crate::primitives::{
     ArrayList, DotGeneral, convert_element_type, dot_general, reduce_sum, references, reshape,
-    transpose,
+    resharded, transpose,
 };
 use std::collections::BTreeMap;
 
@@ -57,12 +57,16 @@ pub fn einsum<F>(spec: &str, operands: impl ArrayList<F>) -> Array {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn einsum_with<F>(spec: &str, operands: impl ArrayList<F>, options: MatmulOptions) -> Array {
+pub fn einsum_with<F>(
+    spec: &str,
+    operands: impl ArrayList<F>,
+    options: MatmulOptions<'_>,
+) -> Array {
     einsum_all(spec, &references(&operands.into_arrays()), options)
 }
 
 #[track_caller]
-fn einsum_all(spec: &str, operands: &[&Array], options: MatmulOptions) -> Array {
+fn einsum_all(spec: &str, operands: &[&Array], options: MatmulOptions<'_>) -> Array {
     let avals: Vec<Aval> = operands.iter().map(|x| x.aval().clone()).collect();
     let parsed = Spec::parse(spec, &avals).and_then(|parsed| Ok((parsed, joint_dtype(&avals)?)));
     let (spec, dtype) = match parsed {
@@ -80,12 +84,20 @@ fn einsum_all(spec: &str, operands: &[&Array], options: MatmulOptions) -> Array 
         let is_needed = |label: &Label| {
             spec.output.contains(label) || terms.iter().any(|term| term.labels.contains(label))
         };
-        let product = contract(first, second, &is_needed, options);
+        // The last product has the sharding of the result.
+        let output = terms.is_empty().then_some(spec.output.as_slice());
+        let product = contract(first, second, &is_needed, options, output);
         terms.push(product);
     }
     match terms.pop() {
         Some(last) => {
             let sum = arrange(last, &spec.output);
+            let sum = match options.out_sharding {
+                Some(sharding) if sum.aval().sharding != sharding.explicit_part() => {
+                    resharded(&sum, sharding)
+                }
+                _ => sum,
+            };
             match options.preferred_element_type {
                 Some(dtype) => convert_element_type(&sum, dtype),
                 None => sum,
@@ -163,12 +175,14 @@ fn summed(term: Term, wanted: impl Fn(&Label) -> bool) -> Term {
 }
 
 /// Multiplies two terms and sums over the indices that other terms and the result do not have.
+/// `output` has the indices of the result, if this is the last product.
 #[track_caller]
 fn contract(
     lhs: Term,
     rhs: Term,
     wanted: &impl Fn(&Label) -> bool,
-    options: MatmulOptions,
+    options: MatmulOptions<'_>,
+    output: Option<&[Label]>,
 ) -> Term {
     let (in_lhs, in_rhs) = (lhs.labels.clone(), rhs.labels.clone());
     let lhs = summed(lhs, |label| wanted(label) || in_rhs.contains(label));
@@ -191,16 +205,24 @@ fn contract(
     };
     labels.extend(free(&lhs, &rhs));
     labels.extend(free(&rhs, &lhs));
-    Term { array: dot_general(&lhs.array, &rhs.array, options.apply(how)), labels }
+    let how = match output {
+        Some(output) => options.apply(how, &positions(&labels, output)),
+        None => MatmulOptions { out_sharding: None, ..options }.apply(how, &[]),
+    };
+    Term { array: dot_general(&lhs.array, &rhs.array, how), labels }
 }
 
 /// Sums the last term and orders its axes as in the result.
 #[track_caller]
 fn arrange(term: Term, output: &[Label]) -> Array {
     let term = summed(term, |label| output.contains(label));
-    let place = |label: &Label| {
+    transpose(&term.array, &inverse(&positions(&term.labels, output)))
+}
+
+/// Returns the position of each index in the result.
+fn positions(labels: &[Label], output: &[Label]) -> Vec<usize> {
+    let position = |label: &Label| {
         output.iter().position(|other| other == label).expect("only the result's indices are left")
     };
-    let came: Vec<usize> = term.labels.iter().map(place).collect();
-    transpose(&term.array, &inverse(&came))
+    labels.iter().map(position).collect()
 }

@@ -312,7 +312,7 @@ pub fn conv_general_dilated_local(
         lhs_batch: of_patches,
         rhs_batch: of_kernel,
         precision: how.precision,
-        preferred_element_type: None,
+        ..DotGeneral::default()
     };
     let product = dot_general(&patches, rhs, dot);
     let (batch, features) = (numbers.out_spec[0], numbers.out_spec[1]);

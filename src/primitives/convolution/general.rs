@@ -158,7 +158,7 @@ impl Spmd for ConvGeneralDilated {
             Some(1) => vec![(1, numbers.rhs_spec[0])],
             _ => vec![],
         };
-        Some(ShardingRule::one((0..rank).map(along)))
+        Some(ShardingRule::one((0..rank).map(along)).combining())
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn product(x: &Array, y: &Array) -> Array {
         lhs_batch: batch.clone(),
         rhs_batch: batch,
         precision: [crate::primitives::Precision::Highest; 2],
-        preferred_element_type: None,
+        ..DotGeneral::default()
     };
     dot_general(x, y, how)
 }

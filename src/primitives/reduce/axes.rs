@@ -29,7 +29,7 @@ pub(super) fn remaining_axes(rank: usize, axes: &[usize]) -> Vec<usize> {
 
 /// Returns the sharding rule of a reduction over `axes`: the other axes correspond.
 pub(super) fn reduction_rule(rank: usize, axes: &[usize]) -> ShardingRule {
-    ShardingRule::moved(remaining_axes(rank, axes).into_iter().map(Some))
+    ShardingRule::moved(remaining_axes(rank, axes).into_iter().map(Some)).combining()
 }
 
 /// Writes a `stablehlo.reduce` whose body combines two scalars.

@@ -11,7 +11,7 @@ use super::rules::{arity, batch_at, batched, element_dtype, move_axis, one_cotan
 use super::slicing::widened_indices;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, JvpResult, LowerCtx, Operand, Primitive,
-    Registered, RuleError, RuleResult, Scalar, Shape, Tangent, bind1,
+    Registered, RuleError, RuleResult, Scalar, Shape, ShardingRule, Spmd, Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{Value, i64_array};
@@ -198,6 +198,15 @@ impl Primitive for Scatter {
         let to_x = x.is_linear().then(|| to_x().into());
         let to_updates = if updates.is_linear() { Some(to_updates()?.into()) } else { None };
         Ok(vec![to_x, None, to_updates])
+    }
+    fn spmd(&self) -> Option<&dyn Spmd> {
+        Some(self)
+    }
+}
+
+impl Spmd for Scatter {
+    fn sharding_rule(&self, operands: &[Aval], _: &[Aval]) -> Option<ShardingRule> {
+        Some(self.dimension_numbers.sharding_rule(&operands[0].shape, &operands[2].shape))
     }
 }
 

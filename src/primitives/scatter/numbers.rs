@@ -1,6 +1,6 @@
 //! The correspondence of axes of a scatter's operands.
 
-use crate::core::{RuleResult, Shape};
+use crate::core::{RuleResult, Shape, ShardingRule};
 use crate::ensure_shape;
 use crate::primitives::gather::{
     GatherDimensionNumbers, attribute_lists, ensure_addressing, ensure_increasing,
@@ -54,6 +54,29 @@ impl ScatterDimensionNumbers {
             operand_batching_dims: self.operand_batching_dims.clone(),
             start_indices_batching_dims: self.scatter_indices_batching_dims.clone(),
         }
+    }
+
+    /// Returns the sharding rule. Result axes correspond to those of the operand. Batching axes
+    /// correspond to those of the indices and updates too, and axes that windows contain whole to
+    /// those of the updates. Along their other axes each device combines its updates.
+    pub(super) fn sharding_rule(&self, operand: &Shape, updates: &Shape) -> ShardingRule {
+        let mut along: Vec<Vec<(usize, usize)>> =
+            (0..operand.rank()).map(|axis| vec![(0, axis)]).collect();
+        let is_window = |axis: &usize| self.update_window_dims.contains(axis);
+        let batch: Vec<usize> = (0..updates.rank()).filter(|axis| !is_window(axis)).collect();
+        let pairs = self.operand_batching_dims.iter().zip(&self.scatter_indices_batching_dims);
+        for (&axis, &of_indices) in pairs {
+            along[axis].extend([(1, of_indices), (2, batch[of_indices])]);
+        }
+        let kept = (0..operand.rank()).filter(|axis| {
+            !self.inserted_window_dims.contains(axis) && !self.operand_batching_dims.contains(axis)
+        });
+        for (axis, &of_updates) in kept.zip(&self.update_window_dims) {
+            if operand[axis] == updates[of_updates] {
+                along[axis].push((2, of_updates));
+            }
+        }
+        ShardingRule::one(along).combining()
     }
 
     /// Returns the size of a window along each operand axis.

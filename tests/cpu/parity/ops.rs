@@ -138,6 +138,7 @@ fn dot(x: &Array, y: &Array, params: &Value) -> Array {
         preferred_element_type: params["preferred_element_type"]
             .as_str()
             .map(|name| DType::from_name(name).unwrap()),
+        ..DotGeneral::default()
     };
     dot_general(x, y, how)
 }

@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod checkpoints;
+mod explicit;
 mod grouped;
 mod launches;
 mod mapped;

@@ -90,6 +90,33 @@ mod tpu {
 
     #[test]
     #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
+    fn shardings_in_types_compile() {
+        let mesh = Mesh::without_devices([("data", 2), ("model", 2)]).unwrap().explicit();
+        let typed = |shape: [usize; 2], spec| {
+            Array::of_type(f32s(shape).with_sharding(&mesh.sharding(spec).unwrap()))
+        };
+        let rows = mesh.sharding(p!["data"]).unwrap();
+        let step = jit(move |w: (Array, Array), x: Array| {
+            let loss = |(up, down): &(Array, Array)| {
+                let options = MatmulOptions { out_sharding: Some(&rows), ..Default::default() };
+                matmul_with(&tanh(x.matmul(up)), down, options).mean()
+            };
+            let (loss, slope) = value_and_grad(loss)(&w);
+            ((&w.0 - slope.0 * 0.1, &w.1 - slope.1 * 0.1), loss)
+        });
+        let weights = (typed([256, 512], p![None, "model"]), typed([512, 256], p!["model"]));
+        let lowered = step.lower(&weights, typed([64, 256], p!["data"])).unwrap();
+        let types: Vec<String> =
+            lowered.program().avals_out().iter().map(|aval| aval.to_string()).collect();
+        assert_eq!(types, ["f32[256,512@model]", "f32[512@model,256]", "f32[]"]);
+        let compiled = lowered.compile_for(&Topology::named("v5e:2x2").unwrap()).unwrap();
+        let found = compiled.report().collectives().unwrap().to_string();
+        // Sums over `model` in the forward pass and over `data` in the backward pass.
+        assert!(found.contains("all-reduce") && !found.contains("all-gather"), "{found}");
+    }
+
+    #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
     fn partial_axes_and_loops_compile() {
         let topology = Topology::named("v5e:4x4").unwrap();
         let mesh = topology.mesh([("data", 4), ("model", 4)]).unwrap();
