@@ -38,7 +38,8 @@ impl Primitive for Reshard {
             ))
             .help("`device_put` moves arrays to another mesh, outside of `jit`"));
         }
-        Ok(vec![x.clone()])
+        let sharding = sharding_of(mesh, self.sharding.spec().clone(), x)?;
+        Ok(vec![Aval { sharding, ..x.clone() }])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
@@ -90,8 +91,7 @@ impl Spmd for Reshard {
         _: &[Aval],
         results: &[Aval],
     ) -> RuleResult<Option<Vec<Option<NamedSharding>>>> {
-        let (mesh, spec) = (self.sharding.mesh(), self.sharding.spec().clone());
-        Ok(Some(vec![sharding_of(mesh, spec, &results[0])?]))
+        Ok(Some(vec![results[0].sharding.clone()]))
     }
 }
 
@@ -112,7 +112,7 @@ impl Primitive for ToAutoAxes {
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
-        Ok(vec![x.clone()])
+        Ok(vec![x.unsharded()])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
         linear_jvp(self, primals, tangents)
@@ -133,8 +133,8 @@ impl Primitive for ToAutoAxes {
     ) -> RuleResult<Vec<Value>> {
         Ok(operands.to_vec())
     }
-    fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
-        Cost::default()
+    fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+        Cost::movement(operands, results)
     }
     fn transpose(&self, cts: &[Tangent], operands: &[Operand]) -> RuleResult<Vec<Option<Tangent>>> {
         let ct = sharded_like(one_cotangent(cts)?, operands[0].aval());

@@ -3,7 +3,7 @@
 //! operands. Laws apply rules to the program of one example, before the axes are bound, and compare
 //! results for all examples together.
 
-use crate::core::{Aval, BatchAxis, Program, Sample, Shape};
+use crate::core::{Aval, BatchAxis, Program, Sample};
 use crate::primitives::rules::{batch_at, batch_at_front};
 use crate::transforms::batch::batch_program;
 use crate::transforms::staging::trace_rules;
@@ -17,9 +17,7 @@ fn bound(axis: &(String, usize)) -> BatchAxis {
 
 /// Returns the type of a value for all examples together, with the axes in front.
 pub(super) fn of_all(aval: &Aval, axes: &Axes) -> Aval {
-    let shape: Shape =
-        axes.iter().map(|(_, size)| *size).chain(aval.shape.iter().copied()).collect();
-    aval.with_shape(shape)
+    axes.iter().rev().fold(aval.clone(), |aval, (_, size)| aval.stacked(*size))
 }
 
 /// Returns the sample for all examples together.
@@ -31,7 +29,7 @@ pub(super) fn sample_of_all(sample: &Sample, axes: &Axes) -> Sample {
 pub(super) fn close(program: &Program, axes: &Axes) -> Program {
     axes.iter().rev().fold(program.clone(), |program, axis| {
         let axis = bound(axis);
-        let front = |aval: Aval| aval.with_shape(aval.shape.insert(0, axis.size));
+        let front = |aval: Aval| aval.stacked(axis.size);
         let avals = program.avals_in().into_iter().map(front);
         trace_rules(avals, |inputs| {
             let mapped = vec![Some(0); inputs.len()];
