@@ -9,6 +9,7 @@ mod memory_kinds;
 mod parity;
 mod placement;
 mod pmapped;
+mod ragged;
 mod serialized;
 mod spmd_axis;
 

@@ -11,6 +11,7 @@ mod tpu {
 
     use crate::callbacks::callbacks_compile;
     use crate::memory_kinds::{programs_take_and_return_host_memory, residuals_are_offloaded};
+    use crate::ragged::slices_of_different_sizes_compile;
     use oxidax::jit::CompilerReport;
     use oxidax::ops::Tiling;
     use oxidax::prelude::*;
@@ -86,6 +87,15 @@ mod tpu {
             assert_ne!(step.collectives().unwrap().to_string(), "none");
             collectives(&topology.mesh(axes).unwrap(), &topology);
         }
+    }
+
+    #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
+    fn slices_of_different_sizes_are_exchanged() {
+        let topology = Topology::named("v5e:2x4").unwrap();
+        let mesh = topology.mesh([("data", 8)]).unwrap();
+        use DType::{BF16, Bool, F32, I8, I32};
+        slices_of_different_sizes_compile(&topology, &mesh, &[Bool, I8, I32, BF16, F32]);
     }
 
     #[test]
