@@ -126,8 +126,8 @@ impl<'a> LowerCtx<'a> {
     /// Returns the token for the next ordered side effect. Primitives that hold programs with
     /// ordered effects pass it through their regions.
     ///
-    /// In a module that runs on several devices it is a number on CPU and GPU, where the effects are
-    /// in manual computations, which take and return arrays only.
+    /// In a module that runs on several devices it is a number on CPU and GPU. The effects are in
+    /// manual computations there, which take and return arrays only.
     pub fn token(&mut self) -> Value {
         if let Some(token) = &self.token {
             return token.clone();

@@ -224,9 +224,9 @@ fn exchange<T: Tree>(
 /// `operand` has the shape `[n, …]` and `output` `[m, …]`, with equal axes after the first. The
 /// others are integers of the shape `[k]`, for `k` slices: `k / size` for each device or example.
 /// Slice `i` consists of the rows of `operand` from `input_offsets[i]` to
-/// `input_offsets[i] + send_sizes[i]`. It goes to number `i / (k / size)`, which writes it from row
-/// `output_offsets[i]` of its own `output` on. `recv_sizes` are the sizes of the slices that arrive,
-/// in the order of the senders: an [`all_to_all`] of `send_sizes`.
+/// `input_offsets[i] + send_sizes[i]`. It goes to number `i / (k / size)`, which writes it to the
+/// rows of `output` from `output_offsets[i]` on. `recv_sizes` are the sizes of the slices that
+/// arrive, in the order of the senders: an [`all_to_all`] of `send_sizes`.
 ///
 /// The result is unspecified if `recv_sizes` are others, or slices leave their arrays. Derivatives
 /// in reverse mode need slices of `operand` that do not overlap, as in JAX. See [`RaggedAllToAll`].

@@ -40,8 +40,8 @@ const INDICES: [&str; 4] = ["input_offsets", "send_sizes", "output_offsets", "re
 ///
 /// Slice `i` goes to example `i / (k / size)` of the group: rows `input_offsets[i]` to
 /// `input_offsets[i] + send_sizes[i]` of `operand`, which the receiver writes from its row
-/// `output_offsets[i]` on. `recv_sizes` are the sizes of the slices that arrive, in the order of the
-/// senders. They must agree with the senders' `send_sizes`, and slices must be inside of their
+/// `output_offsets[i]` on. `recv_sizes` are the sizes of the slices that arrive, in the order of
+/// the senders. They must agree with the senders' `send_sizes`, and slices must be inside of their
 /// arrays: the platforms differ in what they do otherwise.
 ///
 /// As the way back overwrites too, derivatives in reverse mode need slices of `operand` that do not

@@ -142,7 +142,7 @@ fn ticket(log: &Log, like: &Aval, x: &Array, ordered: bool) -> Array {
         Ok(vec![HostArray::from_slice(&elements, x[0].shape())?])
     };
     let options = CallbackOptions { ordered };
-    debug::io_callback_with(next, &[like.clone()], [x], options).swap_remove(0)
+    debug::io_callback_with(next, std::slice::from_ref(like), [x], options).swap_remove(0)
 }
 
 impl Log {

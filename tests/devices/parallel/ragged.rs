@@ -31,11 +31,12 @@ impl Traffic {
         for (sender, slice) in (0..8).flat_map(|sender| (0..slices).map(move |at| (sender, at))) {
             indices[1][sender][slice] = size(sender, slice);
         }
-        for sender in 0..8 {
+        let [offsets, sizes, ..] = &mut indices;
+        for (offsets, sizes) in offsets.iter_mut().zip(sizes) {
             let mut next = 0;
-            for slice in 0..slices {
-                indices[0][sender][slice] = next;
-                next += indices[1][sender][slice] + (slice % 3 == 1) as i32;
+            for (slice, (offset, size)) in offsets.iter_mut().zip(sizes).enumerate() {
+                *offset = next;
+                next += *size + (slice % 3 == 1) as i32;
             }
             rows[0] = rows[0].max(next as usize + 1);
         }
@@ -236,7 +237,7 @@ fn empty_slices_change_nothing() {
 #[test]
 fn gradients_flow_back_along_the_slices() {
     for (groups, per_receiver) in
-        [(vec![&everyone()[0][..]], 2), (vec![&[0, 5, 2, 7][..], &[1, 6, 3, 4]], 1)]
+        [(vec![everyone()[0]], 2), (vec![&[0, 5, 2, 7][..], &[1, 6, 3, 4]], 1)]
     {
         let traffic = Traffic::new(&groups, per_receiver, uneven);
         let [operand, output] = traffic.data();
