@@ -14,7 +14,7 @@ pub type HostError = Box<dyn std::error::Error + Send + Sync>;
 pub struct CallbackOptions {
     /// Runs in program order with the other ordered ones, also those of other calls. A call of such
     /// a program returns when the device has finished. Not available in `shard_map` and `pmap`,
-    /// whose devices have no common order; on CPU and GPU not yet in other programs over a mesh.
+    /// whose devices have no common order.
     pub ordered: bool,
 }
 
@@ -84,8 +84,8 @@ where
 ///
 /// Unlike [`pure_callback`], `f` may have side effects, such as reading a file: it runs exactly
 /// once per execution. Calls are unordered; [`io_callback_with`] keeps program order. Under
-/// `vmap`, `f` is called for each example. With results it is refused on CPU and GPU in programs
-/// over a mesh outside of `shard_map`: not yet.
+/// `vmap`, `f` is called for each example, in `shard_map` and `pmap` by each device for its shards,
+/// and in other programs over a mesh once, with whole arrays. All devices get its results.
 ///
 /// The computation fails if `f` returns an error, or results of other types.
 ///

@@ -36,7 +36,7 @@ fn write_line(line: &str) -> io::Result<()> {
 ///
 /// Under `vmap` a line is printed for each example, in `shard_map` and `pmap` by each device for
 /// its shards. In other programs over a mesh it is printed once, with whole arrays, which every
-/// device gathers. There, ordered prints are refused on CPU and GPU: not yet.
+/// device gathers.
 ///
 /// Throws `Op` (value) if the format does not match the arrays.
 ///

@@ -1,11 +1,12 @@
 //! Calls from a compiled program to a closure on the host.
 
+mod on_each_device;
+
 use super::broadcast_in_dim;
 use super::rules::batch_at;
-use crate::core::manual_axes::{DimSharding, Manual};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HostArray, HostFunction,
-    JvpResult, LowerCtx, PartitionSpec, Primitive, Program, RuleError, RuleResult, Sample, Tangent,
+    JvpResult, LowerCtx, Primitive, Program, RuleError, RuleResult, Sample, Tangent,
     TransferredCall, bind,
 };
 use crate::ensure_dtype;
@@ -23,8 +24,7 @@ use std::sync::Arc;
 /// | derivative | none of its results; a callback without results is left alone |
 ///
 /// In a `shard_map` over all mesh axes, each device calls the function with its shards. In other
-/// programs over several devices, the first device calls a pure function once with whole arrays, on
-/// a TPU also one with effects; on CPU and GPU effects are refused there.
+/// programs over several devices, the first device calls the function once with whole arrays.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Callback {
     /// The name used in errors.
@@ -159,29 +159,20 @@ impl Primitive for Callback {
         };
         // Outside of maps, devices other than the first one have nothing to add.
         let on_first = ctx.is_partitioned() && manual.is_none();
-        match ctx.platform() {
-            "cpu" | "cuda" if on_first && self.effects != Effects::None => {
-                // The compilers refuse side effects without a sharding, and drop this one's.
-                if self.effects == Effects::Unordered && results.is_empty() {
-                    ctx.record_host_call(self.function.id(), waits);
-                    return Ok(self.lower_on_each(ctx, operands));
-                }
-                let what = if results.is_empty() { "an ordered" } else { "results of an" };
-                let message =
-                    format!("{what} {} in a program over several devices: not yet", self.name);
-                let help = "call it in a `shard_map` over all axes of the mesh, or unordered and \
-                            without results";
-                Err(RuleError::unsupported(message).help(help))
+        match (ctx.platform(), ctx.partition().cloned()) {
+            ("cpu" | "cuda", Some(mesh)) if on_first && self.effects != Effects::None => {
+                ctx.record_host_call(self.function.id(), waits);
+                self.lower_on_each_device(ctx, &mesh, operands, results)
             }
-            "cpu" | "cuda" => {
+            ("cpu" | "cuda", _) => {
                 ctx.record_host_call(self.function.id(), waits);
                 Ok(self.lower_ffi(ctx, operands, results, contained, on_first))
             }
-            "tpu" => {
+            ("tpu", _) => {
                 ctx.record_host_call(self.function.id(), waits);
                 Ok(self.lower_transfer(ctx, operands, results, on_first))
             }
-            platform => Err(RuleError::unsupported(format!(
+            (platform, _) => Err(RuleError::unsupported(format!(
                 "{} does not reach the host from {platform} yet",
                 self.name
             ))),
@@ -237,47 +228,6 @@ impl Callback {
             ctx.set_token(values.remove(0));
         }
         values
-    }
-
-    /// A call on every device with whole operands and the ordinal of the device. Only that of the
-    /// first device runs the function.
-    fn lower_on_each(&self, ctx: &mut LowerCtx<'_>, operands: &[Value]) -> Vec<Value> {
-        let Some(mesh) = ctx.partition().cloned() else { return Vec::new() };
-        let ordinal = TensorType::new("ui32", &[]);
-        // A manual computation without operands is not one to the compiler.
-        let nothing = [ctx.constant("0", &ordinal)];
-        let has_operands = !operands.is_empty();
-        let operands = if has_operands { operands } else { &nothing };
-        let whole = PartitionSpec::replicated();
-        let in_shardings: Vec<String> = operands
-            .iter()
-            .map(|operand| ctx.spec(&mesh, &whole, operand.ty().dims().len(), DimSharding::Closed))
-            .collect();
-        let axes: Vec<String> = mesh.axes().iter().map(|(name, _)| name.clone()).collect();
-        let manual_axes: Vec<String> = axes.iter().map(|axis| format!("{axis:?}")).collect();
-        let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty().clone()).collect();
-        let (outside, mut inputs) = ctx.open_region(&types);
-        ctx.with_manual(Manual { mesh, axes }, |ctx| {
-            let device = ctx.op_as("partition_id", &[], "", &ordinal);
-            match has_operands {
-                true => inputs.push(device),
-                false => inputs[0] = ctx.op("add", &[inputs[0].clone(), device]),
-            }
-            let attributes = format!(
-                "call_target_name = \"oxidax.callback\", api_version = 4 : i32, has_side_effect = \
-                 true, backend_config = {{contained = true, id = {} : i64, on_first = true}}",
-                self.function.id()
-            );
-            ctx.op_full("stablehlo.custom_call", &inputs, &attributes, Vec::new(), &[]);
-        });
-        let body = ctx.close_region_with("sdy.return", outside, &[]);
-        let attributes = format!(
-            "in_shardings = #sdy.sharding_per_value<[{}]>, manual_axes = #sdy<manual_axes{{{}}}>, \
-             out_shardings = #sdy.sharding_per_value<[]>",
-            in_shardings.join(", "),
-            manual_axes.join(", ")
-        );
-        ctx.op_full("sdy.manual_computation", operands, &attributes, vec![body], &[])
     }
 
     /// One transfer to the host per operand, then one transfer back per result. Without operands a

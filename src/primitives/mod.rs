@@ -60,7 +60,7 @@ pub use callback::{Callback, CallbackFailure, VmapMethod, callback};
 pub(crate) use collective::vary;
 pub use collective::{
     AllGather, AllToAll, AxisIndex, AxisIndexGroups, CollectiveAxes, PMax, PMin, PPermute, PSum,
-    PSumScatter, PVary,
+    PSumScatter, PVary, RaggedAllToAll,
 };
 pub use comparison::*;
 pub use complex::*;
@@ -153,6 +153,7 @@ pub const PRIMITIVES: &[RegistryEntry] = &[
     RegistryEntry::of::<PSum>(),
     RegistryEntry::of::<PSumScatter>(),
     RegistryEntry::of::<PVary>(),
+    RegistryEntry::of::<RaggedAllToAll>(),
     // comparison
     RegistryEntry::of::<Compare>(),
     // complex

@@ -1,6 +1,7 @@
 //! The custom call, and the transfers, through which programs call host functions.
 
 use super::device_buffer::element_type;
+use super::first_device::{BEGIN_LIMIT, FIRST_DEVICE};
 use crate::core::host_function::{as_callback, contain_failure, find, store_failure};
 use crate::core::{
     Aval, DType, Error, HostArray, HostFunction, Loc, ModuleFacts, OpErrorKind, TransferredCall,
@@ -55,7 +56,7 @@ fn run_caught<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     }
 }
 
-/// Writes zeros to all results of a call that failed.
+/// Writes zeros to all results of a call that failed, or of a device that runs no function.
 fn write_zeros(frame: &mut CallFrame<'_>) -> Result<(), String> {
     for index in 0..frame.result_count() {
         if let Some(aval) = aval_of(frame.result_type(index)?) {
@@ -149,29 +150,50 @@ fn failure(message: String) -> Error {
 
 /// Runs one call: reads the operands, calls the function and writes its results.
 fn serve(frame: &mut CallFrame<'_>, id: Option<u64>) -> Result<(), Error> {
-    let function = function_of(id)?;
     let mut count = frame.argument_count();
-    if frame.attribute("on_first").and_then(|flag| flag.as_bool()) == Some(true) {
+    let is_set = |name| frame.attribute(name).and_then(|flag| flag.as_bool()) == Some(true);
+    let (on_first, numbered) = (is_set("on_first"), is_set("ordered"));
+    let devices = frame.attribute("devices").and_then(|devices| devices.as_int());
+    // Devices of several processes are not counted.
+    let devices = devices.and_then(|devices| usize::try_from(devices).ok()).filter(|&n| n > 0);
+    let call = id.zip(devices);
+    let mut running = None;
+    if on_first {
         // The last operand is the ordinal of the device.
         count -= 1;
-        if frame.read(count).map_err(failure)?.iter().any(|&byte| byte != 0) {
-            return Ok(());
+        let bytes = frame.read(count).map_err(failure)?;
+        let ordinal = bytes.try_into().map_or(0, u32::from_ne_bytes);
+        if ordinal != 0 {
+            if let Some((id, devices)) = call {
+                FIRST_DEVICE.wait(id, devices, ordinal, BEGIN_LIMIT);
+            }
+            // These results are added to those of the first device.
+            return write_zeros(frame).map_err(failure);
         }
+        running = call.map(|(id, devices)| FIRST_DEVICE.begin(id, devices));
     }
-    // The first operand and result of an ordered call is a token without elements.
+    let function = function_of(id)?;
+    // The first operand and result of an ordered call is a token without elements, or a number in
+    // its place.
+    let first = usize::from(numbered);
+    if numbered {
+        frame.write(0, &0u32.to_ne_bytes()).map_err(failure)?;
+    }
     let mut operands = Vec::new();
-    for index in 0..count {
+    for index in first..count {
         if let Some(aval) = aval_of(frame.argument_type(index).map_err(failure)?) {
             operands.push(HostArray::from_bytes(frame.read(index).map_err(failure)?, aval)?);
         }
     }
     let mut arrays = Vec::new();
-    for index in 0..frame.result_count() {
+    for index in first..frame.result_count() {
         if let Some(expected) = aval_of(frame.result_type(index).map_err(failure)?) {
             arrays.push((index, expected));
         }
     }
-    let results = function.run(&operands)?;
+    let results = function.run(&operands);
+    drop(running);
+    let results = results?;
     let expected: Vec<Aval> = arrays.iter().map(|(_, expected)| expected.clone()).collect();
     check_results(&results, &expected)?;
     for ((index, _), result) in arrays.iter().zip(&results) {

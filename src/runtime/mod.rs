@@ -21,6 +21,7 @@ mod disk_cache;
 mod effects;
 mod evaluator;
 mod executable;
+mod first_device;
 mod hlo_sharding;
 mod host_blocks;
 mod host_copy;

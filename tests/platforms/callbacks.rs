@@ -34,5 +34,26 @@ pub fn callbacks_compile(topology: &Topology, mesh: &Mesh) {
     let mapped = jit(move |x: Array| mapped.apply(&x));
     mapped.lower(x.clone()).unwrap().compile_for(topology).unwrap();
     let sharded = jit(f).in_shardings(mesh.sharding(p!["data"]).unwrap());
-    sharded.lower(x).unwrap().compile_for(topology).unwrap();
+    sharded.lower(x.clone()).unwrap().compile_for(topology).unwrap();
+    let effects = |ordered: bool| {
+        let options = CallbackOptions { ordered };
+        let read = move |x: &Array| {
+            let same = |x: &[HostArray]| Ok(vec![x[0].clone()]);
+            debug::io_callback_with(same, &[x.aval().clone()], [x], options).swap_remove(0)
+        };
+        let f = move |x: Array| {
+            debug::print_with("{}", [&x], options);
+            let step = move |i: Array, x: Array| {
+                debug::print_with("step {}", [&i], options);
+                read(&x) + 1.0
+            };
+            let x = fori_loop(0, 3, step, read(&x));
+            cond(gt(x.sum(), 0.0), move |x: Array| read(&x), |x: Array| x, &x)
+        };
+        let f = jit(f).in_shardings(mesh.sharding(p!["data"]).unwrap());
+        f.lower(x.clone()).unwrap().compile_for(topology).unwrap()
+    };
+    effects(false);
+    let text = effects(true).as_text().unwrap();
+    assert!(text.contains("while"), "{text}");
 }

@@ -6,4 +6,5 @@
 mod callbacks;
 mod gpus;
 mod memory_kinds;
+mod ragged;
 mod topologies;

@@ -125,11 +125,18 @@ impl<'a> LowerCtx<'a> {
 
     /// Returns the token for the next ordered side effect. Primitives that hold programs with
     /// ordered effects pass it through their regions.
+    ///
+    /// In a module that runs on several devices it is a number on CPU and GPU. The effects are in
+    /// manual computations there, which take and return arrays only.
     pub fn token(&mut self) -> Value {
         if let Some(token) = &self.token {
             return token.clone();
         }
-        let token = self.writer.op_as("create_token", &[], "", &TensorType::token());
+        let token = if self.is_partitioned() && self.platform() != "tpu" {
+            self.writer.constant("0", &TensorType::new("ui32", &[]))
+        } else {
+            self.writer.op_as("create_token", &[], "", &TensorType::token())
+        };
         self.token = Some(token.clone());
         token
     }

@@ -44,6 +44,12 @@ impl<'a> LoweringTarget<'a> {
         self.has_bf16_products
     }
 
+    /// Returns true if the compiler has the exchange of slices of different sizes. XLA's CPU
+    /// compiler (C API 0.115) does not.
+    pub fn has_ragged_all_to_all(&self) -> bool {
+        matches!(self.platform, "cuda" | "tpu")
+    }
+
     /// Returns the check of operations.
     pub(crate) fn check(&self) -> Option<OperationCheck> {
         self.check

@@ -5,7 +5,7 @@ use crate::core::named_axes::tracked;
 use crate::core::{Array, AxisNames, Loc, OpErrorKind, RuleError, bind1, throw_operands, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{
-    AllGather, AllToAll, CollectiveAxes, PPermute, PSumScatter, reshape, vary,
+    AllGather, AllToAll, CollectiveAxes, PPermute, PSumScatter, RaggedAllToAll, reshape, vary,
 };
 use crate::tree::{self, Tree};
 
@@ -215,6 +215,58 @@ fn exchange<T: Tree>(
             let moved = move_axis(&merge_axes(&exchanged, split, steps.len()), split, concat);
             if tiled { merge_axes(&moved, concat, 2) } else { moved }
         })
+    })
+}
+
+/// Sends slices of rows of different sizes to the devices or examples along the named axes, and
+/// returns `output` with the received slices written into it. The sizes are known at run time.
+///
+/// `operand` has the shape `[n, …]` and `output` `[m, …]`, with equal axes after the first. The
+/// others are integers of the shape `[k]`, for `k` slices: `k / size` for each device or example.
+/// Slice `i` consists of the rows of `operand` from `input_offsets[i]` to
+/// `input_offsets[i] + send_sizes[i]`. It goes to number `i / (k / size)`, which writes it to the
+/// rows of `output` from `output_offsets[i]` on. `recv_sizes` are the sizes of the slices that
+/// arrive, in the order of the senders: an [`all_to_all`] of `send_sizes`.
+///
+/// The result is unspecified if `recv_sizes` are others, or slices leave their arrays. Derivatives
+/// in reverse mode need slices of `operand` that do not overlap, as in JAX. See [`RaggedAllToAll`].
+///
+/// Throws `Op` (shape or dtype) if the arrays do not fit, or `k` is not a positive multiple of the
+/// size.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let numbers = |x: [i32; 4]| Array::from_slice(&x, [2, 2]);
+/// let operand = Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3])?;
+/// let send = |operand: Array, from: Array, sizes: Array, to: Array, received: Array| {
+///     ragged_all_to_all(&operand, &zeros([4]), &from, &sizes, &to, &received, "i")
+/// };
+/// // The first example keeps 1 and sends 2 and 3, the second sends 4 and 5 and keeps 6.
+/// let result = vmap(send).axis_name("i").apply(
+///     &operand,
+///     numbers([0, 1, 0, 2])?,
+///     numbers([1, 2, 2, 1])?,
+///     numbers([2, 0, 0, 3])?,
+///     numbers([1, 2, 2, 1])?,
+/// );
+/// assert_eq!(result.to_vec::<f32>()?, [4.0, 5.0, 1.0, 0.0, 2.0, 3.0, 0.0, 6.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn ragged_all_to_all(
+    operand: &Array,
+    output: &Array,
+    input_offsets: &Array,
+    send_sizes: &Array,
+    output_offsets: &Array,
+    recv_sizes: &Array,
+    axis_name: impl Into<AxisNames>,
+) -> Array {
+    let axes = GroupedAxes::some("ragged_all_to_all", &axis_name.into());
+    Loc::caller().scope(|| {
+        let operands = [operand, output, input_offsets, send_sizes, output_offsets, recv_sizes];
+        let operands = operands.map(|x| vary(x, &tracked(&axes.axes)));
+        bind1(RaggedAllToAll { axes: axes.together() }, operands.each_ref())
     })
 }
 

@@ -8,7 +8,9 @@
 mod exchange;
 mod psum;
 
-pub use exchange::{Tiling, all_gather, all_to_all, ppermute, pshuffle, psum_scatter, pswapaxes};
+pub use exchange::{
+    Tiling, all_gather, all_to_all, ppermute, pshuffle, psum_scatter, pswapaxes, ragged_all_to_all,
+};
 pub use psum::{axis_index, pmax, pmean, pmin, psum};
 
 use crate::core::named_axes::{NamedAxis, named_axes};

@@ -157,6 +157,10 @@ pub(super) fn gather(
     if groups.is_trivial() {
         return x.clone();
     }
+    if dims(x)[dim] == 0 {
+        // StableHLO refuses to gather along an empty axis, and the result is empty too.
+        return x.clone();
+    }
     in_dtype(ctx, x, dtype, travelling(dtype), |ctx, x| {
         let attributes = format!("all_gather_dim = {dim} : i64, {}", groups.attributes(ctx, true));
         let mut whole = dims(x);
@@ -198,6 +202,28 @@ pub(super) fn exchange(
         let to = x.ty().with_dims(&shape);
         ctx.op_as("all_to_all", std::slice::from_ref(x), &attributes, &to)
     })
+}
+
+/// Writes the exchange of slices of different sizes: operand, output, and offsets and sizes as in
+/// [`RaggedAllToAll`](super::RaggedAllToAll).
+pub(super) fn exchange_ragged(
+    ctx: &mut LowerCtx<'_>,
+    groups: &Groups,
+    operands: &[Value],
+    dtype: DType,
+) -> Value {
+    let mut inputs: Vec<Value> =
+        operands[..2].iter().map(|x| converted(ctx, x, travelling(dtype))).collect();
+    inputs.extend(operands[2..].iter().map(|x| converted(ctx, x, DType::I32)));
+    let attributes = format!(
+        "api_version = 4 : i32, backend_config = {{channel_id = {} : i64, {}}}, \
+         call_target_name = \"ragged_all_to_all\"",
+        ctx.channel(),
+        groups.replica_groups()
+    );
+    let to = inputs[1].ty().clone();
+    let received = ctx.op_as("custom_call", &inputs, &attributes, &to);
+    converted(ctx, &received, dtype)
 }
 
 /// Sends values from device to device within each group; zeros arrive where nothing is sent.

@@ -37,7 +37,7 @@ pub struct AllToAll {
 
 impl AllToAll {
     /// Exchanges parts of `[g, s, …]`, the values of `g` groups of `s` examples.
-    fn exchanged(&self, x: &Array) -> Array {
+    pub(super) fn exchanged(&self, x: &Array) -> Array {
         let (split, concat) = (self.split_axis, self.concat_axis);
         // Axis 1 is the sender, axis `split + 2` the receiver.
         let n = x.shape()[1];

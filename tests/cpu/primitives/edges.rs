@@ -31,6 +31,7 @@ const WITHOUT: &[(&str, &[&str], &str)] = &[
             "fft",
             "iota",
             "linear_recurrence",
+            "ragged_all_to_all",
             "sort",
             "top_k",
         ],

@@ -4,6 +4,7 @@ use super::{counting, mesh, values};
 use oxidax::core::HostArray;
 use oxidax::debug::CallbackOptions;
 use oxidax::prelude::*;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 /// A log written by callbacks.
@@ -110,17 +111,215 @@ fn checks_of_sharded_arrays_fail_the_call() {
     assert!(error.contains('7'), "{error}");
 }
 
+/// The lines of prints.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Notes a line in program order.
+fn note_in_order(log: &Log, label: &'static str, x: &Array) {
+    let log = log.0.clone();
+    let write = move |x: &[HostArray]| log.lock().unwrap().push(format!("{label} {}", x[0]));
+    debug::callback_with(write, [x], CallbackOptions { ordered: true });
+}
+
+/// Returns a callback with a result that counts its calls.
+fn ticket(log: &Log, like: &Aval, x: &Array, ordered: bool) -> Array {
+    let log = log.0.clone();
+    let next = move |x: &[HostArray]| {
+        let mut log = log.lock().unwrap();
+        log.push(format!("ticket for {}", x[0]));
+        let number = log.len() as f32;
+        let elements: Vec<f32> = x[0].to_vec::<f32>()?.iter().map(|x| x + number).collect();
+        Ok(vec![HostArray::from_slice(&elements, x[0].shape())?])
+    };
+    let options = CallbackOptions { ordered };
+    debug::io_callback_with(next, std::slice::from_ref(like), [x], options).swap_remove(0)
+}
+
+impl Log {
+    /// Returns the entries in the order of the calls.
+    fn take_in_order(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
 #[test]
-fn ordered_effects_of_sharded_arrays_are_refused() {
+fn ordered_effects_outside_of_maps_keep_program_order() {
+    let rows = mesh([("i", 4), ("j", 2)]).sharding(p!["i"]).unwrap();
+    let x = device_put(&counting(&[8]), &rows).unwrap();
+    let log = Log::default();
+    let noted = log.clone();
+    let f = jit(move |x: Array| {
+        // The values are computed in the opposite order.
+        let last = tanh(&x).sum() * 0.0;
+        let middle = &last + x.sum();
+        note_in_order(&noted, "first", &(&middle + 1.0));
+        note_in_order(&noted, "whole", &x);
+        note_in_order(&noted, "middle", &middle);
+        let log = noted.clone();
+        let step = move |i: Array, y: Array| {
+            note_in_order(&log, "step", &i);
+            let big = gt(y.sum(), 60.0);
+            let (yes, no) = (log.clone(), log.clone());
+            cond(
+                &big,
+                move |y: Array| {
+                    note_in_order(&yes, "big", &y.sum());
+                    &y * 2.0
+                },
+                move |y: Array| {
+                    note_in_order(&no, "small", &y.sum());
+                    &y * 2.0
+                },
+                &y,
+            )
+        };
+        let y = fori_loop(0, 3, step, &x + 1.0);
+        let log = noted.clone();
+        let below = move |y: &Array| {
+            note_in_order(&log, "asked", &y.sum());
+            lt(y.sum(), 1000.0)
+        };
+        let y = while_loop(below, |y: Array| &y * 4.0, &y);
+        note_in_order(&noted, "last", &last);
+        y
+    });
+    let expected = [
+        "first 29.",
+        "whole [0. 1. 2. 3. 4. 5. 6. 7.]",
+        "middle 28.",
+        "step 0",
+        "small 36.",
+        "step 1",
+        "big 72.",
+        "step 2",
+        "big 144.",
+        "asked 288.",
+        "asked 1152.",
+        "last 0.",
+    ];
+    for _ in 0..3 {
+        assert_eq!(values(&f.call(&x).unwrap())[7], 8.0 * 32.0);
+        assert_eq!(log.take_in_order(), expected);
+    }
+}
+
+#[test]
+fn ordered_prints_of_sharded_arrays_run() {
     let rows = mesh([("i", 8)]).sharding(p!["i"]).unwrap();
     let x = device_put(&counting(&[8]), &rows).unwrap();
+    let lines = Lines::default();
+    debug::set_output(lines.clone());
     let f = jit(|x: Array| {
-        debug::print_with("{}", [&x], CallbackOptions { ordered: true });
-        x
+        debug::print_with("line 1: {}", [&x], CallbackOptions { ordered: true });
+        debug::print_with("line 2: no arrays", (), CallbackOptions { ordered: true });
+        let total = x.sum();
+        debug_print!(ordered; "line 3: {total}");
+        x + 1.0
     });
-    let error = f.call(&x).unwrap_err().to_string();
-    assert!(error.contains("an ordered print in a program over several devices"), "{error}");
-    assert!(error.contains("in a `shard_map` over all axes"), "{error}");
+    assert_eq!(values(&f.call(&x).unwrap())[7], 8.0);
+    let written = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let numbered: Vec<&str> = written.lines().filter(|line| line.starts_with("line ")).collect();
+    assert_eq!(numbered, ["line 1: [0. 1. 2. 3. 4. 5. 6. 7.]", "line 2: no arrays", "line 3: 28."]);
+}
+
+#[test]
+fn results_of_the_first_device_reach_all() {
+    let (mesh, log) = (mesh([("i", 4), ("j", 2)]), Log::default());
+    let rows = mesh.sharding(p!["i"]).unwrap();
+    let x = device_put(&counting(&[8]), &rows).unwrap();
+    for ordered in [false, true] {
+        let (noted, rows) = (log.clone(), rows.clone());
+        let f = jit(move |x: Array| {
+            let y = ticket(&noted, x.aval(), &x, ordered);
+            let z = ticket(&noted, x.aval(), &y, ordered);
+            let log = noted.clone();
+            let step = move |_: Array, z: Array| ticket(&log, z.aval(), &z, ordered);
+            (with_sharding_constraint(&y, &rows), fori_loop(0, 2, step, z))
+        });
+        for _ in 0..2 {
+            let (y, z) = f.call(&x).unwrap();
+            assert_eq!(values(&y), values(&(counting(&[8]) + 1.0)));
+            assert_eq!(values(&z), values(&(counting(&[8]) + 10.0)));
+            for shard in z.addressable_shards().unwrap() {
+                let first = shard.data.to_vec::<f32>().unwrap()[0];
+                assert!(first >= 10.0, "{first}");
+            }
+            assert_eq!(
+                log.take_in_order(),
+                [
+                    "ticket for [0. 1. 2. 3. 4. 5. 6. 7.]",
+                    "ticket for [1. 2. 3. 4. 5. 6. 7. 8.]",
+                    "ticket for [ 3.  4.  5.  6.  7.  8.  9. 10.]",
+                    "ticket for [ 6.  7.  8.  9. 10. 11. 12. 13.]",
+                ]
+            );
+        }
+    }
+}
+
+#[test]
+fn results_of_every_dtype_arrive_bit_by_bit() {
+    let rows = mesh([("i", 8)]).sharding(p!["i"]).unwrap();
+    let numbers = [-0.0f32, 1.5, f32::NAN, f32::NEG_INFINITY, -3.0, 0.0, 1e-30, 2.0];
+    let x = device_put(&Array::from_slice(&numbers, [8]).unwrap(), &rows).unwrap();
+    for dtype in DType::all().filter(|dtype| dtype.bits() >= 8) {
+        let f = jit(move |x: Array| {
+            let y = convert_element_type(&x, dtype);
+            let same = |x: &[HostArray]| Ok(vec![x[0].clone(), x[0].clone()]);
+            let mut outputs = debug::io_callback(same, &[y.aval().clone(), y.aval().clone()], [&y]);
+            (y, outputs.swap_remove(1))
+        });
+        let (y, found) = f.call(&x).unwrap();
+        assert_eq!(found.to_bytes().unwrap(), y.to_bytes().unwrap(), "{dtype}");
+    }
+    let empty = device_put(&zeros([8, 0]), &rows).unwrap();
+    let f = jit(|x: Array| {
+        debug::io_callback(|x| Ok(vec![x[0].clone()]), &[x.aval().clone()], [&x]).swap_remove(0)
+    });
+    assert_eq!(f.call(&empty).unwrap().shape().dims(), [8, 0]);
+}
+
+#[test]
+fn a_failed_callback_with_results_fails_the_call_alone() {
+    let rows = mesh([("i", 8)]).sharding(p!["i"]).unwrap();
+    let x = device_put(&counting(&[8]), &rows).unwrap();
+    let log = Log::default();
+    for ordered in [false, true] {
+        let noted = log.clone();
+        let f = jit(move |x: Array| {
+            let log = noted.clone();
+            let half = |x: &[HostArray]| match x[0].to_vec::<f32>()?[0] {
+                first if first < 0.0 => Err(format!("{first} is negative").into()),
+                first if first > 90.0 => Ok(Vec::new()),
+                _ => Ok(vec![x[0].clone()]),
+            };
+            let options = CallbackOptions { ordered };
+            let y = debug::io_callback_with(half, &[x.aval().clone()], [&x], options);
+            if ordered {
+                note_in_order(&log, "then", &x.sum());
+            }
+            y[0].sum()
+        });
+        let error = f.call(&(&x - 1.0)).unwrap_err().to_string();
+        assert!(error.contains("io_callback: the closure failed: -1 is negative"), "{error}");
+        assert!(error.contains("callbacks.rs"), "{error}");
+        let error = f.call(&(&x + 99.0)).unwrap_err().to_string();
+        assert!(error.contains("result 0, f32[8], is missing"), "{error}");
+        // The next call is not affected.
+        assert_eq!(f.call(&x).unwrap().item::<f32>().unwrap(), 28.0);
+        let expected: &[&str] = if ordered { &["then 20.", "then 820.", "then 28."] } else { &[] };
+        assert_eq!(log.take_in_order(), expected);
+    }
 }
 
 #[test]

@@ -44,6 +44,14 @@ fn collectives_between_devices() {
 }
 
 #[test]
+fn empty_arrays_are_gathered() {
+    let empty = counting(&[8, 0]);
+    let gather = |x: Array| all_gather(&x, "i", 1, Tiling::Tiled);
+    let gathered = shard_map(gather, &mesh([("i", 8)])).in_specs(p!["i"]).out_specs(p!["i"]);
+    assert_eq!(gathered.apply(&empty).shape().dims(), [8, 0]);
+}
+
+#[test]
 fn collectives_of_every_dtype() {
     let mesh = mesh([("i", 4), ("j", 2)]);
     let all = ["i", "j"];

@@ -10,6 +10,7 @@ mod memory_kinds;
 mod parity;
 mod placement;
 mod pmapped;
+mod ragged;
 mod serialized;
 mod spmd_axis;
 

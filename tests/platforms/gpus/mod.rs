@@ -6,6 +6,7 @@
 mod gpu {
     use crate::callbacks::callbacks_compile;
     use crate::memory_kinds::{programs_take_and_return_host_memory, residuals_are_offloaded};
+    use crate::ragged::slices_of_different_sizes_compile;
     use oxidax::doctor::{Topic, examine};
     use oxidax::prelude::*;
 
@@ -39,6 +40,16 @@ mod gpu {
         let prediction = report.prediction.as_ref().unwrap();
         assert_eq!(prediction.device.name, "h100");
         assert!(report.advice.iter().any(|advice| advice.topic == Topic::Float32), "{report}");
+    }
+
+    #[test]
+    #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
+    fn slices_of_different_sizes_are_exchanged() {
+        let topology = Topology::named("h100:8").unwrap();
+        let mesh = topology.mesh([("data", 8)]).unwrap();
+        use DType::{BF16, Bool, C64, F8E4M3FN, F32, I4, I64};
+        let dtypes = [Bool, I4, I64, F8E4M3FN, BF16, F32, C64];
+        slices_of_different_sizes_compile(&topology, &mesh, &dtypes);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod tpu {
 
     use crate::callbacks::callbacks_compile;
     use crate::memory_kinds::{programs_take_and_return_host_memory, residuals_are_offloaded};
+    use crate::ragged::slices_of_different_sizes_compile;
     use oxidax::jit::CompilerReport;
     use oxidax::ops::Tiling;
     use oxidax::prelude::*;
@@ -113,6 +114,15 @@ mod tpu {
         let found = compiled.report().collectives().unwrap().to_string();
         // Sums over `model` in the forward pass and over `data` in the backward pass.
         assert!(found.contains("all-reduce") && !found.contains("all-gather"), "{found}");
+    }
+
+    #[test]
+    #[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
+    fn slices_of_different_sizes_are_exchanged() {
+        let topology = Topology::named("v5e:2x4").unwrap();
+        let mesh = topology.mesh([("data", 8)]).unwrap();
+        use DType::{BF16, Bool, F32, I8, I32};
+        slices_of_different_sizes_compile(&topology, &mesh, &[Bool, I8, I32, BF16, F32]);
     }
 
     #[test]
