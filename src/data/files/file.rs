@@ -95,6 +95,13 @@ impl File {
         self.io_error(io::Error::new(io::ErrorKind::InvalidData, message))
     }
 
+    /// Returns the error for wrong content of a row.
+    #[cfg(any(feature = "arrow", feature = "parquet"))]
+    pub(in crate::data) fn damaged_row(&self, row: u64, message: impl fmt::Display) -> Error {
+        let message = format!("row {row}: {message}");
+        self.io_error(io::Error::new(io::ErrorKind::InvalidData, message))
+    }
+
     /// Returns the error for a file that ends before `what`, which should take `count` bytes from
     /// byte `start`.
     pub(in crate::data) fn truncated(&self, end: u64, what: &str, count: u64, start: u64) -> Error {

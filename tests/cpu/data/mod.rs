@@ -1,6 +1,7 @@
 //! Input pipelines: items, resuming, and bad records.
 
 mod archives;
+mod arrow;
 mod bad_records;
 mod caches;
 mod formats;
