@@ -121,11 +121,11 @@ fn opened(object: &StoragePath) -> Result<(Bytes, u64), Error> {
 /// Converts an error of the storage crate, which names the path or address.
 pub(in crate::data) fn storage_error(error: oxidax_storage::Error) -> Error {
     let path = PathBuf::from(error.location());
-    Error::Io { path, source: error.without_location() }
+    Error::io(path, error.without_location())
 }
 
 pub(in crate::data) fn io_error(path: &Path, source: io::Error) -> Error {
-    Error::Io { path: path.to_path_buf(), source }
+    Error::io(path, source)
 }
 
 impl fmt::Display for File {

@@ -87,6 +87,7 @@ pub struct RecordBatchShard {
 #[doc(alias = "feather")]
 #[doc(alias = "read_feather")]
 #[doc(alias = "ipc")]
+#[track_caller]
 pub fn arrow<T: DeserializeOwned + Send + 'static>(file: impl Into<File>) -> Stream<T> {
     arrow_with(file, ArrowOptions::default())
 }

@@ -77,6 +77,7 @@ pub struct RowGroupShard {
 /// # Reference
 /// Apache Parquet format specification, 2.11.
 #[doc(alias = "read_parquet")]
+#[track_caller]
 pub fn parquet<T: DeserializeOwned + Send + 'static>(file: impl Into<File>) -> Stream<T> {
     parquet_with(file, ParquetOptions::default())
 }

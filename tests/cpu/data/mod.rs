@@ -4,6 +4,7 @@ mod archives;
 mod arrow;
 mod bad_records;
 mod caches;
+mod error_lines;
 mod formats;
 mod on_cpu;
 mod packing;

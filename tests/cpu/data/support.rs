@@ -11,6 +11,15 @@ pub(crate) fn shown<T: std::fmt::Debug>(stream: &mut Stream<T>) -> Vec<String> {
         .collect()
 }
 
+/// Returns the items as text, with errors up to the line of the program.
+pub(crate) fn messages<T: std::fmt::Debug>(stream: &mut Stream<T>) -> Vec<String> {
+    let message = |item: String| match item.split_once("\n   --> ") {
+        Some((message, _)) => message.to_owned(),
+        None => item,
+    };
+    shown(stream).into_iter().map(message).collect()
+}
+
 /// Returns the bytes of a TFRecord file.
 pub(crate) fn tfrecord_bytes(records: &[Vec<u8>]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
