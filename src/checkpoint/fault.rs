@@ -52,7 +52,7 @@ pub(super) fn unread(path: &Path, source: io::Error) -> Fault {
 }
 
 pub(super) fn io_error(path: &Path, source: io::Error) -> Error {
-    Error::Io { path: path.to_path_buf(), source }
+    Error::io(path, source)
 }
 
 pub(super) fn refused(path: &Path, message: impl Into<String>) -> Error {

@@ -117,6 +117,7 @@ impl LabelledImages {
     }
 
     /// Streams the examples, shuffled through a buffer of `capacity`. See [`Stream::shuffle`].
+    #[track_caller]
     pub fn shuffle(self, capacity: usize, seed: u64) -> Stream<LabelledImage> {
         self.into_iter().shuffle(capacity, seed)
     }
@@ -131,6 +132,7 @@ impl LabelledImages {
 impl IntoIterator for LabelledImages {
     type Item = Result<LabelledImage, Error>;
     type IntoIter = Stream<LabelledImage>;
+    #[track_caller]
     fn into_iter(self) -> Stream<LabelledImage> {
         self.stream()
     }

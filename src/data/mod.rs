@@ -11,7 +11,8 @@
 //! - Its order depends on its seeds only, not on the number of threads.
 //! - Its [`Position`] is a few numbers. An equal pipeline resumes there with exactly the remaining
 //!   items.
-//! - A bad record is an [`Error`](crate::Error) with file and position, never a hang.
+//! - A bad record is an [`Error`](crate::Error) with its file and position, and the line of the
+//!   program that added the stage, never a hang.
 //!
 //! See docs/data.md.
 //!

@@ -1,7 +1,7 @@
 //! Items of a stream and their origin.
 
 use super::cacheable::Cacheable;
-use crate::core::Error;
+use crate::core::{Error, Loc};
 use std::any::Any;
 use std::ffi::OsString;
 use std::fmt;
@@ -124,14 +124,16 @@ fn with_origin(error: Error, doing: &str, origin: Option<&RecordOrigin>) -> Erro
     let Some(origin) = origin else { return error };
     let origin = origin.to_string();
     match error {
-        Error::Data { doing, place: None, message, help } => {
-            Error::Data { doing, place: Some(origin), message, help }
+        Error::Data { doing, place: None, message, loc, help } => {
+            Error::Data { doing, place: Some(origin), message, loc, help }
         }
         named @ Error::Data { .. } => named,
         other => Error::Data {
             doing: doing.into(),
             place: Some(origin),
+            // It ends with the line of an operation that the closure called.
             message: other.to_string(),
+            loc: Loc::UNKNOWN,
             help: None,
         },
     }

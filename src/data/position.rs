@@ -1,6 +1,6 @@
 //! Positions of a stream: saving and resuming.
 
-use crate::core::Error;
+use crate::core::{Error, Loc};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -119,6 +119,7 @@ pub(super) fn refused(message: impl fmt::Display) -> Error {
         doing: "resume".into(),
         place: None,
         message: message.to_string(),
+        loc: Loc::UNKNOWN,
         help: Some(help.into()),
     }
 }

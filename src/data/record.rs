@@ -86,9 +86,9 @@ impl Record {
         let mut fields = BTreeMap::new();
         for (name, column) in columns {
             let batch = put(&name, column).map_err(|error| match error {
-                Error::Data { doing, place, message, help } => {
+                Error::Data { doing, place, message, loc, help } => {
                     let message = format!("field `{name}`: {message}");
-                    Error::Data { doing, place, message, help }
+                    Error::Data { doing, place, message, loc, help }
                 }
                 other => other,
             })?;

@@ -67,6 +67,7 @@ pub trait Source: Send + Sync + Sized + 'static {
     }
 
     /// Streams the records in order.
+    #[track_caller]
     fn stream(self) -> Stream<Self::Record> {
         self.indexed().stream()
     }
@@ -177,6 +178,7 @@ impl<T: Send + 'static> Indexed<T> {
     }
 
     /// Streams the records in order.
+    #[track_caller]
     pub fn stream(self) -> Stream<T> {
         Stream::source("index", |meter| InOrder { records: self, epoch: 0, next: 0, meter })
     }

@@ -1,9 +1,9 @@
 //! Streams of examples.
 
 use super::instruments::{Instruments, Meter, Work};
-use super::origin::{Item, Next};
+use super::origin::{Item, Next, catch_errors};
 use super::position::{Cursor, Position, refused};
-use crate::core::Error;
+use crate::core::{Error, Loc};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -40,6 +40,50 @@ pub(super) trait Stage<T>: Send {
 
 pub(super) type BoxedStage<T> = Box<dyn Stage<T>>;
 
+/// A stage with the line of the program that added it. Errors that the stage raises have this line.
+/// Those of upstream stages have their own already, and so do those of threads.
+struct Located<S> {
+    stage: S,
+    loc: Loc,
+}
+
+impl<S> Located<S> {
+    #[track_caller]
+    fn new(stage: S) -> Located<S> {
+        let loc = Loc::caller();
+        // In `files.iter().map(data::csv)` the standard library is the caller. Then the errors have
+        // the line of the next stage.
+        let is_std = loc.get().is_some_and(|at| at.file().ends_with("core/src/ops/function.rs"));
+        Located { stage, loc: if is_std { Loc::UNKNOWN } else { loc } }
+    }
+}
+
+/// Sets the line of an error of a file or of data that has none.
+fn located(mut error: Error, stage: Loc) -> Error {
+    if let Error::Io { loc, .. } | Error::Data { loc, .. } = &mut error {
+        *loc = loc.or(stage);
+    }
+    error
+}
+
+impl<T, S: Stage<T>> Stage<T> for Located<S> {
+    fn next(&mut self) -> Next<T> {
+        self.stage.next().map(|item| item.map_err(|error| located(error, self.loc)))
+    }
+
+    fn position(&self, position: &mut Position) {
+        self.stage.position(position);
+    }
+
+    fn seek(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        self.stage.seek(cursor).map_err(|error| located(error, self.loc))
+    }
+
+    fn restart(&mut self, epoch: u64) -> Result<(), Error> {
+        self.stage.restart(epoch).map_err(|error| located(error, self.loc))
+    }
+}
+
 impl<T: Send + 'static> Stream<T> {
     /// Creates a stream of an iterator's items.
     ///
@@ -52,6 +96,7 @@ impl<T: Send + 'static> Stream<T> {
     /// assert_eq!(stream.collect::<Result<Vec<_>, _>>()?, [0, 2, 4]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[track_caller]
     pub fn new<I>(items: I) -> Stream<T>
     where
         I: IntoIterator<Item = Result<T, Error>>,
@@ -76,6 +121,7 @@ impl<T: Send + 'static> Stream<T> {
     /// assert_eq!(numbers, [0, 1, 10, 11, 20, 21]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[track_caller]
     pub fn from_generator<I>(make: impl Fn(u64) -> I + Send + 'static) -> Stream<T>
     where
         I: IntoIterator<Item = Result<T, Error>>,
@@ -92,18 +138,20 @@ impl<T: Send + 'static> Stream<T> {
     }
 
     /// Creates a stream that starts with a stage.
+    #[track_caller]
     pub(super) fn source<S: Stage<T> + 'static>(
         name: &'static str,
         make: impl FnOnce(Arc<Meter>) -> S,
     ) -> Stream<T> {
         let mut instruments = Instruments::default();
         let meter = instruments.stage(name, Work::Source, 1);
-        Stream { stage: Box::new(make(meter)), instruments, yielded: None }
+        Stream { stage: Box::new(Located::new(make(meter))), instruments, yielded: None }
     }
 
     /// Creates a stream from a stage that reads several streams.
+    #[track_caller]
     pub(super) fn of<S: Stage<T> + 'static>(stage: S, instruments: Instruments) -> Stream<T> {
-        Stream { stage: Box::new(stage), instruments, yielded: None }
+        Stream { stage: Box::new(Located::new(stage)), instruments, yielded: None }
     }
 
     pub(super) fn into_parts(self) -> (BoxedStage<T>, Instruments) {
@@ -111,12 +159,13 @@ impl<T: Send + 'static> Stream<T> {
     }
 
     /// Appends a stage.
+    #[track_caller]
     pub(super) fn through<U, S: Stage<U> + 'static>(
         self,
         make: impl FnOnce(BoxedStage<T>, &mut Instruments) -> S,
     ) -> Stream<U> {
         let Stream { stage, mut instruments, .. } = self;
-        let stage = Box::new(make(stage, &mut instruments));
+        let stage = Box::new(Located::new(make(stage, &mut instruments)));
         Stream { stage, instruments, yielded: None }
     }
 
@@ -133,10 +182,12 @@ impl<T: Send + 'static> Stream<T> {
     ///
     /// # Errors
     /// `Data` if the pipeline is built differently, or its data has changed. Any error of reading.
+    #[track_caller]
     pub fn resume(mut self, position: &Position) -> Result<Stream<T>, Error> {
         let mut cursor = position.cursor();
-        self.stage.seek(&mut cursor)?;
-        cursor.finish()?;
+        let sought = self.stage.seek(&mut cursor).and_then(|()| cursor.finish());
+        let caller = Loc::caller();
+        sought.map_err(|error| located(error, caller))?;
         Ok(self)
     }
 
@@ -179,13 +230,23 @@ struct Iterated<T> {
     meter: Arc<Meter>,
 }
 
-impl<T> Iterated<T> {
+impl<T: 'static> Iterated<T> {
     const NAME: &'static str = "iterator";
+
+    /// Takes an item. A panic of the iterator is the last one.
+    fn pull(&mut self) -> Option<Result<T, Error>> {
+        let items = &mut self.items;
+        catch_errors(Self::NAME, None, || Ok(items.next())).unwrap_or_else(|error| {
+            self.items = Box::new(std::iter::empty());
+            Some(Err(error))
+        })
+    }
 }
 
 impl<T: Send + 'static> Stage<T> for Iterated<T> {
     fn next(&mut self) -> Next<T> {
-        let item = self.meter.time_next(|| self.items.next())?;
+        let meter = self.meter.clone();
+        let item = meter.time_next(|| self.pull())?;
         self.yielded += 1;
         Some(item.map(|value| Item { value, origin: None }))
     }
@@ -200,7 +261,7 @@ impl<T: Send + 'static> Stage<T> for Iterated<T> {
             self.restart(epoch)?;
         }
         while self.yielded < yielded {
-            if self.items.next().is_none() {
+            if self.pull().is_none() {
                 let found = self.yielded;
                 return Err(refused(format!(
                     "{yielded} items were consumed, but there are only {found}"
@@ -219,11 +280,12 @@ impl<T: Send + 'static> Stage<T> for Iterated<T> {
                     doing: "repeat".into(),
                     place: None,
                     message: format!("an iterator cannot restart for epoch {epoch}"),
+                    loc: Loc::UNKNOWN,
                     help: Some("use `Stream::from_generator`".into()),
                 }),
             };
         };
-        self.items = make(epoch);
+        self.items = catch_errors(Self::NAME, None, || Ok(make(epoch)))?;
         (self.epoch, self.yielded) = (epoch, 0);
         Ok(())
     }

@@ -127,9 +127,10 @@ pub(crate) fn disk_settings() -> Result<Settings, Error> {
 /// # Errors
 /// `Io` for a folder that other users own or can write.
 pub(crate) fn set_disk(settings: Settings) -> Result<(), Error> {
-    let store = Store::open(&settings).map_err(|error| Error::Io {
-        path: settings.folder.clone().unwrap_or_default(),
-        source: std::io::Error::new(std::io::ErrorKind::PermissionDenied, error.to_string()),
+    let store = Store::open(&settings).map_err(|error| {
+        let denied = std::io::ErrorKind::PermissionDenied;
+        let source = std::io::Error::new(denied, error.to_string());
+        Error::io(settings.folder.clone().unwrap_or_default(), source)
     })?;
     let disk = Disk::new(settings, store);
     *DISK.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(disk));

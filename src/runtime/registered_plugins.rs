@@ -252,7 +252,7 @@ fn from_environment(path: &Path) -> Result<RegisteredPlugin, Error> {
     if path.extension().is_none_or(|extension| extension != "json") {
         return Ok(RegisteredPlugin { path: path.to_owned(), options: PluginOptions::new() });
     }
-    let text = std::fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    let text = std::fs::read(path).map_err(|source| Error::io(path, source))?;
     parse_description(&text).map_err(|problem| {
         Error::Plugin(format!("{} does not describe a plugin: {problem}", path.display()))
     })

@@ -1,7 +1,7 @@
 //! Files of metrics that grow during a run, on a disk or in an object store.
 
 use super::{io_error, local_path, make_parent, object_at, storage_error};
-use crate::core::Error;
+use crate::core::{Error, Loc};
 use oxidax_storage::StoragePath;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -179,6 +179,7 @@ impl<H: Fn(&str) -> Result<bool, String>, S: Fn(&str) -> Option<u64>> Kept<'_, H
             doing: "resume".into(),
             place: Some(format!("{}:{}", self.path.display(), line + 1)),
             message: what.to_owned(),
+            loc: Loc::UNKNOWN,
             help: Some("repair the line, or move the file away".into()),
         };
         let (mut is_empty, mut torn) = (true, None);

@@ -66,7 +66,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 fn io_error(path: &Path, source: io::Error) -> Error {
-    Error::Io { path: path.to_path_buf(), source }
+    Error::io(path, source)
 }
 
 fn storage_error(error: oxidax_storage::Error) -> Error {

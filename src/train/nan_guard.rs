@@ -3,7 +3,7 @@
 use super::metric::Metric;
 use super::{local_path, make_parent, object_at};
 use crate::checkpoint;
-use crate::core::{Array, Error};
+use crate::core::{Array, Error, Loc};
 use crate::tree::{self, Tree};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -104,6 +104,7 @@ impl<T: Tree> NanGuard<T> {
             doing: "check".into(),
             place: None,
             message: format!("the loss of step {step} is {loss}; {inputs}"),
+            loc: Loc::UNKNOWN,
             help: Some(format!(
                 "they are saved in {}: load them and run the step under `debug::nan_check`",
                 self.path.display()

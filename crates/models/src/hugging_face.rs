@@ -30,7 +30,7 @@ pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
     let path = at(path)?;
     if let Some(folder) = path.as_local().and_then(Path::parent) {
-        let failed = |source| Error::Io { path: folder.to_path_buf(), source };
+        let failed = |source| Error::io(folder, source);
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
     path.write(text.as_bytes()).map_err(storage_error)
@@ -39,7 +39,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
 /// Converts an error of the storage crate, which names the path or address.
 fn storage_error(error: oxidax_storage::Error) -> Error {
     let path = PathBuf::from(error.location());
-    Error::Io { path, source: error.without_location() }
+    Error::io(path, error.without_location())
 }
 
 /// Returns the error for a file with unexpected contents.

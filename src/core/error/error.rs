@@ -287,6 +287,8 @@ pub enum Error {
         path: PathBuf,
         /// The error of the operating system.
         source: std::io::Error,
+        /// The line that added the source to an input pipeline. Unknown for other files.
+        loc: Loc,
     },
     /// A checkpoint does not match the tree that it is loaded into, is damaged, or its folder is in
     /// use.
@@ -311,10 +313,12 @@ pub enum Error {
     ///     _ => Err(Error::data("half", format!("{number} is odd"))),
     /// });
     /// let error = halves.collect::<Result<Vec<_>, _>>().unwrap_err();
-    /// assert_eq!(error.to_string(), "error[data]: half: 3 is odd");
+    /// // The second line is `   --> ` and the position of `map` above.
+    /// assert!(error.to_string().starts_with("error[data]: half: 3 is odd\n   --> "));
     /// ```
     /// Why: a record has an unexpected value, a closure panicked, or a position belongs to another
-    /// pipeline. Fix: the message names the record. `on_error` skips such records and counts them.
+    /// pipeline. Fix: the message names the record, and the line that added the stage. `on_error`
+    /// skips such records and counts them.
     Data {
         /// The stage: `map`, `batch`, `resume`.
         doing: String,
@@ -322,6 +326,8 @@ pub enum Error {
         place: Option<String>,
         /// The problem.
         message: String,
+        /// The line that added the stage to the pipeline. Unknown outside of pipelines.
+        loc: Loc,
         /// The remedy.
         help: Option<String>,
     },
@@ -344,13 +350,30 @@ pub enum Error {
 }
 
 impl Error {
-    /// Creates an error of an input pipeline, which adds the record.
+    /// Creates an error of an input pipeline, which adds the record and the line of the stage.
     pub fn data(doing: impl Into<String>, message: impl Into<String>) -> Error {
-        Error::Data { doing: doing.into(), place: None, message: message.into(), help: None }
+        Error::Data {
+            doing: doing.into(),
+            place: None,
+            message: message.into(),
+            loc: Loc::UNKNOWN,
+            help: None,
+        }
     }
 
-    /// Sets the location of an error that has none. Errors about files, data and processes have no
-    /// location.
+    /// Creates an error of a file, to which an input pipeline adds the line of the stage.
+    ///
+    /// ```
+    /// use oxidax::Error;
+    /// let error = Error::io("train.csv", std::io::Error::other("the disk is full"));
+    /// assert_eq!(error.to_string(), "error[io]: train.csv: the disk is full");
+    /// ```
+    pub fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Error {
+        Error::Io { path: path.into(), source, loc: Loc::UNKNOWN }
+    }
+
+    /// Sets the location of an error that has none. Errors about processes have no location, and
+    /// those about files and data have that of a pipeline's stage.
     pub(crate) fn at(mut self, caller: Loc) -> Error {
         match &mut self {
             Error::Op(error) => error.loc = error.loc.or(caller),
@@ -448,17 +471,20 @@ impl fmt::Display for Error {
                 trailer(f, *loc, &[], help.as_deref())
             }
             Error::Plugin(message) => write!(f, "error[plugin]: {message}"),
-            Error::Io { path, source } => write!(f, "error[io]: {}: {source}", path.display()),
+            Error::Io { path, source, loc } => {
+                write!(f, "error[io]: {}: {source}", path.display())?;
+                trailer(f, *loc, &[], None)
+            }
             Error::Checkpoint { path, message } => {
                 write!(f, "error[checkpoint]: {}: {message}", path.display())
             }
-            Error::Data { doing, place, message, help } => {
+            Error::Data { doing, place, message, loc, help } => {
                 write!(f, "error[data]: {doing}: ")?;
                 if let Some(place) = place {
                     write!(f, "{place}: ")?;
                 }
                 f.write_str(message)?;
-                trailer(f, Loc::UNKNOWN, &[], help.as_deref())
+                trailer(f, *loc, &[], help.as_deref())
             }
             Error::Distributed { doing, message, help, .. } => {
                 write!(f, "error[distributed]: {doing}: {message}")?;

@@ -95,6 +95,13 @@ impl File {
         self.io_error(io::Error::new(io::ErrorKind::InvalidData, message))
     }
 
+    /// Returns the error for wrong content of a row.
+    #[cfg(any(feature = "arrow", feature = "parquet"))]
+    pub(in crate::data) fn damaged_row(&self, row: u64, message: impl fmt::Display) -> Error {
+        let message = format!("row {row}: {message}");
+        self.io_error(io::Error::new(io::ErrorKind::InvalidData, message))
+    }
+
     /// Returns the error for a file that ends before `what`, which should take `count` bytes from
     /// byte `start`.
     pub(in crate::data) fn truncated(&self, end: u64, what: &str, count: u64, start: u64) -> Error {
@@ -114,11 +121,11 @@ fn opened(object: &StoragePath) -> Result<(Bytes, u64), Error> {
 /// Converts an error of the storage crate, which names the path or address.
 pub(in crate::data) fn storage_error(error: oxidax_storage::Error) -> Error {
     let path = PathBuf::from(error.location());
-    Error::Io { path, source: error.without_location() }
+    Error::io(path, error.without_location())
 }
 
 pub(in crate::data) fn io_error(path: &Path, source: io::Error) -> Error {
-    Error::Io { path: path.to_path_buf(), source }
+    Error::io(path, source)
 }
 
 impl fmt::Display for File {

@@ -30,6 +30,7 @@ use std::marker::PhantomData;
 /// assert_eq!((flower.species.as_str(), flower.petal), ("setosa, wild", 1.5));
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[track_caller]
 pub fn csv<T: DeserializeOwned + Send + 'static>(file: impl Into<File>) -> Stream<T> {
     csv_with(file, CsvOptions::default())
 }
@@ -44,6 +45,7 @@ pub fn csv<T: DeserializeOwned + Send + 'static>(file: impl Into<File>) -> Strea
 /// assert_eq!(rows, [[1.0, 2.0], [3.0, 4.0]]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[track_caller]
 pub fn csv_with<T: DeserializeOwned + Send + 'static>(
     file: impl Into<File>,
     options: CsvOptions,

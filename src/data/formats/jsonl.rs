@@ -26,6 +26,7 @@ use std::marker::PhantomData;
 /// assert_eq!(texts.collect::<Result<Vec<_>, _>>()?, ["one", "two"]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[track_caller]
 pub fn jsonl<T: DeserializeOwned + Send + 'static>(file: impl Into<File>) -> Stream<T> {
     records(file.into(), JsonlFormat { record: PhantomData })
 }

@@ -1,5 +1,13 @@
 //! File formats.
 
+#[cfg(feature = "arrow")]
+mod arrow;
+#[cfg(feature = "arrow")]
+mod arrow_buffers;
+#[cfg(feature = "arrow")]
+mod arrow_messages;
+#[cfg(feature = "arrow")]
+mod arrow_value;
 mod csv;
 mod digits;
 mod idx;
@@ -24,6 +32,8 @@ mod tokens;
 #[cfg(feature = "webdataset")]
 mod webdataset;
 
+#[cfg(feature = "arrow")]
+pub use arrow::{ArrowOptions, RecordBatchShard, arrow, arrow_with};
 pub use csv::{CsvOptions, csv, csv_with};
 pub use digits::digits;
 pub use idx::{IdxOptions, Split, idx, idx_with};

@@ -77,6 +77,7 @@ pub struct RowGroupShard {
 /// # Reference
 /// Apache Parquet format specification, 2.11.
 #[doc(alias = "read_parquet")]
+#[track_caller]
 pub fn parquet<T: DeserializeOwned + Send + 'static>(file: impl Into<File>) -> Stream<T> {
     parquet_with(file, ParquetOptions::default())
 }
@@ -209,19 +210,13 @@ impl<T: DeserializeOwned + Send + 'static> Opened for ParquetReader<T> {
         self.row += 1;
         match T::deserialize(ParquetRow(row)) {
             Ok(record) => Ok(Some((number, record))),
-            Err(error) => Err(Fault::Record(damaged(&self.file, number, error))),
+            Err(error) => Err(Fault::Record(self.file.damaged_row(number, error))),
         }
     }
 
     fn offset(&self) -> u64 {
         self.row
     }
-}
-
-/// Returns the error for a wrong row.
-fn damaged(file: &File, row: u64, message: impl std::fmt::Display) -> Error {
-    let message = format!("row {row}: {message}");
-    file.io_error(std::io::Error::new(std::io::ErrorKind::InvalidData, message))
 }
 
 /// Calls the reader, which panics on some damaged files.
@@ -235,8 +230,8 @@ fn guarded<U>(
     });
     outcome.map_err(|error| match error {
         Error::Data { message, .. } => match message.strip_prefix("the closure panicked: ") {
-            Some(panic) => damaged(file, row, format!("the file is damaged: {panic}")),
-            None => damaged(file, row, message),
+            Some(panic) => file.damaged_row(row, format!("the file is damaged: {panic}")),
+            None => file.damaged_row(row, message),
         },
         other => other,
     })

@@ -3,7 +3,7 @@
 use crate::core::Error;
 use crate::data::files::File;
 use crate::data::instruments::Meter;
-use crate::data::origin::{Item, Next, RecordOrigin};
+use crate::data::origin::{Item, Next, RecordOrigin, catch_errors};
 use crate::data::position::{Cursor, Position};
 use crate::data::stream::{Stage, Stream};
 use std::sync::Arc;
@@ -52,6 +52,7 @@ impl From<Error> for Fault {
 }
 
 /// Streams the records of a file, which is opened when the first record is pulled.
+#[track_caller]
 pub(super) fn records<F: Format>(file: File, format: F) -> Stream<<F::Opened as Opened>::Record> {
     Stream::source(F::NAME, |meter| Records {
         file,
@@ -99,7 +100,13 @@ impl<F: Format> Stage<<F::Opened as Opened>::Record> for Records<F> {
             return None;
         }
         let meter = self.meter.clone();
-        match meter.time_next(|| self.read().transpose()) {
+        let origin = F::origin(&self.file, self.offset);
+        // `Deserialize` of a user's type may panic.
+        let read = || match catch_errors(F::NAME, Some(&origin), || Ok(self.read())) {
+            Ok(read) => read.transpose(),
+            Err(error) => Some(Err(Fault::File(error))),
+        };
+        match meter.time_next(read) {
             Some(Ok((at, value))) => {
                 let origin = Some(F::origin(&self.file, at));
                 Some(Ok(Item { value, origin }))

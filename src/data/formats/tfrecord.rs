@@ -40,6 +40,7 @@ const FOOTER: u64 = 4;
 ///
 /// # Reference
 /// TensorFlow guide: TFRecord and tf.train.Example, "TFRecords format details".
+#[track_caller]
 pub fn tfrecord(file: impl Into<File>) -> Stream<Vec<u8>> {
     records(file.into(), TfRecordFormat)
 }

@@ -98,6 +98,7 @@ impl Cacheable for TarSample {
 /// A. Aizman, G. Maltby, T. Breuel: High performance I/O for large scale deep learning, 2019.
 /// IEEE Std 1003.1-2008, "pax interchange format".
 #[doc(alias = "tar")]
+#[track_caller]
 pub fn webdataset(file: impl Into<File>) -> Stream<TarSample> {
     records(file.into(), WebDatasetFormat)
 }

@@ -98,6 +98,7 @@ pub(super) fn check_size(name: &str, size: usize) {
     }
 }
 
+#[track_caller]
 fn batches<T: Send + 'static, U: Send + 'static>(
     stream: Stream<T>,
     size: usize,

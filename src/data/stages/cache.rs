@@ -31,6 +31,7 @@ impl<T: Clone + Send + 'static> Stream<T> {
     /// assert_eq!(epochs.count(), 30);
     /// assert_eq!(DECODED.load(Ordering::Relaxed), 10);
     /// ```
+    #[track_caller]
     pub fn cache(self) -> Stream<T> {
         self.through(|upstream, instruments| {
             let mut start = Position::default();

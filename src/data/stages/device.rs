@@ -79,6 +79,7 @@ where
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[doc(alias = "prefetch_to_device")]
+    #[track_caller]
     pub fn to_device(self, depth: impl Into<Parallelism>) -> Stream<T::Device> {
         self.to_device_with(depth, ToDeviceOptions::default())
     }
@@ -101,6 +102,7 @@ where
     /// }
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[track_caller]
     pub fn to_device_with(
         self,
         depth: impl Into<Parallelism>,

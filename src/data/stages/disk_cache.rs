@@ -63,6 +63,7 @@ impl<T: Cacheable + Send + 'static> Stream<T> {
     /// assert_eq!(again.collect::<Result<Vec<_>, _>>()?[0], [111, 110, 101]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[track_caller]
     pub fn cache_on_disk(self, path: impl AsRef<Path>, version: &str) -> Stream<T> {
         let path = path.as_ref().to_path_buf();
         self.through(|upstream, instruments| {

@@ -20,6 +20,7 @@ impl<T: Send + 'static> Stream<T> {
     /// assert_eq!(halves.collect::<Result<Vec<_>, _>>()?, [1, 2]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[track_caller]
     pub fn map<U: Send + 'static>(
         self,
         f: impl Fn(T) -> Result<U, Error> + Send + 'static,
@@ -39,6 +40,7 @@ impl<T: Send + 'static> Stream<T> {
     /// assert_eq!(even.collect::<Result<Vec<i32>, _>>()?, [0, 2, 4]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[track_caller]
     pub fn filter(self, keep: impl Fn(&T) -> bool + Send + 'static) -> Stream<T> {
         self.through(|upstream, instruments| Filter {
             upstream,
@@ -63,6 +65,7 @@ impl<T: Send + 'static> Stream<T> {
     /// assert_ne!(noisy[0], noisy[1]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[track_caller]
     pub fn enumerate(self) -> Stream<(u64, T)> {
         self.through(|upstream, _| Enumerate { upstream, next: 0 })
     }

@@ -39,6 +39,7 @@ impl<T: Send + 'static> Stream<T> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[doc(alias = "ignore_errors")]
+    #[track_caller]
     pub fn on_error(self, policy: OnError) -> Stream<T> {
         let at_most = match policy {
             OnError::Stop => 0,

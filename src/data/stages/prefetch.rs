@@ -26,11 +26,13 @@ impl<T: Send + 'static> Stream<T> {
     /// assert_eq!(ahead.collect::<Result<Vec<_>, _>>()?.len(), 100);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[track_caller]
     pub fn prefetch(self, count: impl Into<Parallelism>) -> Stream<T> {
         self.prefetch_named("prefetch", count.into())
     }
 
     /// Reads ahead under another name in reports.
+    #[track_caller]
     pub(super) fn prefetch_named(self, name: &'static str, count: Parallelism) -> Stream<T> {
         self.through(|upstream, instruments| {
             let (depth, most) = count.depth();
@@ -295,7 +297,8 @@ mod tests {
         let mut items = stream.prefetch(1);
         assert_eq!(items.next().unwrap().unwrap(), 0);
         let error = items.next().unwrap().unwrap_err().to_string();
-        assert_eq!(error, "error[data]: prefetch: the closure panicked: mine");
+        let expected = "error[data]: iterator: the closure panicked: mine\n   --> src/data/stages/";
+        assert!(error.starts_with(expected), "{error}");
         assert!(items.next().is_none());
         assert!(items.next().is_none());
     }

@@ -18,6 +18,7 @@ impl<T: Send + 'static> Stream<T> {
     /// assert_eq!(twice.collect::<Result<Vec<_>, _>>()?, [0, 1, 2, 0, 1, 2]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[track_caller]
     pub fn repeat(self, epochs: u64) -> Stream<T> {
         let upstream = |upstream, _: &mut _| Repeat {
             upstream,
@@ -32,6 +33,7 @@ impl<T: Send + 'static> Stream<T> {
     }
 
     /// Repeats the items without end, for programs that count steps. See [`Stream::repeat`].
+    #[track_caller]
     pub fn repeat_forever(self) -> Stream<T> {
         self.repeat(u64::MAX)
     }

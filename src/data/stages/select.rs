@@ -15,11 +15,13 @@ impl<T: Send + 'static> Stream<T> {
     /// assert_eq!(three.collect::<Result<Vec<_>, _>>()?, [2, 3, 4]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[track_caller]
     pub fn take(self, count: u64) -> Stream<T> {
         self.through(|upstream, _| Part { upstream, start: 0, step: 1, end: count, seen: 0 })
     }
 
     /// Skips the first `count` items. Errors count.
+    #[track_caller]
     pub fn skip(self, count: u64) -> Stream<T> {
         self.through(|upstream, _| Part { upstream, start: count, step: 1, end: u64::MAX, seen: 0 })
     }

@@ -28,6 +28,7 @@ impl<T: Send + 'static> Stream<T> {
     /// assert_ne!(order, shuffled(2).collect::<Result<Vec<_>, _>>()?);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[track_caller]
     pub fn shuffle(self, capacity: usize, seed: u64) -> Stream<T> {
         let capacity = capacity.max(1);
         self.through(|upstream, _| Shuffle {

@@ -1,6 +1,6 @@
 //! Bad records, panics and abandoned streams: errors with their origin, and no hang.
 
-use crate::data::support::{examples, number, numbers_file, shown, tfrecord_bytes};
+use crate::data::support::{examples, messages, number, numbers_file, tfrecord_bytes};
 use expect_test::expect;
 use oxidax::Error;
 use oxidax::data::{self, File, OnError, Source, Stream, Synthetic, TfExample};
@@ -17,7 +17,7 @@ fn damaged(at: usize) -> File {
 #[test]
 fn reading_continues_after_damaged_bytes() {
     // Records take 20 bytes here: the second begins at 20, its bytes at 32.
-    let found = shown(&mut data::tfrecord(damaged(33)).map(number));
+    let found = messages(&mut data::tfrecord(damaged(33)).map(number));
     expect![[r#"
         0
         error[io]: four.tfrecord: at byte 20: the 4 bytes of the record have the checksum 0x88854b9e, stored is 0x6582151d
@@ -32,7 +32,7 @@ fn reading_continues_after_damaged_bytes() {
 
 #[test]
 fn reading_ends_after_a_damaged_length() {
-    let found = shown(&mut data::tfrecord(damaged(21)).map(number));
+    let found = messages(&mut data::tfrecord(damaged(21)).map(number));
     expect![[r#"
         0
         error[io]: four.tfrecord: at byte 20: the checksum of the record's length is wrong; nothing after it can be read"#]]
@@ -53,10 +53,10 @@ fn errors_of_closures_name_the_record() {
         3
         4"#]];
     let file = || numbers_file("numbers", 0..5);
-    expected.assert_eq(&shown(&mut data::tfrecord(file()).map(fails)).join("\n"));
-    expected.assert_eq(&shown(&mut data::tfrecord(file()).parallel_map(3, fails)).join("\n"));
+    expected.assert_eq(&messages(&mut data::tfrecord(file()).map(fails)).join("\n"));
+    expected.assert_eq(&messages(&mut data::tfrecord(file()).parallel_map(3, fails)).join("\n"));
     let behind = data::tfrecord(file()).parallel_map(2, fails).prefetch(1);
-    expected.assert_eq(&shown(&mut { behind }).join("\n"));
+    expected.assert_eq(&messages(&mut { behind }).join("\n"));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn origin_survives_shuffling() {
     assert!(errors[0].starts_with(&expected), "{}", errors[0]);
     let mut filtered = data::tfrecord(numbers_file("n", 0..1)).filter(|_| panic!("no"));
     assert_eq!(
-        shown(&mut filtered),
+        messages(&mut filtered),
         ["error[data]: filter: n: at byte 0: the closure panicked: no"]
     );
 }
@@ -87,7 +87,7 @@ fn policy_limits_skipped_errors() {
         _ => Err(Error::data("test", format!("odd {n}"))),
     };
     let numbers = || Synthetic::new(10, Ok).stream().map(odd);
-    let kept = |policy| shown(&mut numbers().on_error(policy));
+    let kept = |policy| messages(&mut numbers().on_error(policy));
     assert_eq!(kept(OnError::Stop), ["0", "error[data]: test: odd 1"]);
     assert_eq!(kept(OnError::Skip { at_most: 2 }), ["0", "2", "4", "error[data]: test: odd 5"]);
     assert_eq!(kept(OnError::Skip { at_most: 5 }), ["0", "2", "4", "6", "8"]);
@@ -97,22 +97,22 @@ fn policy_limits_skipped_errors() {
 fn repeating_only_errors_ends() {
     let fails = |n: usize| -> Result<usize, Error> { Err(Error::data("test", n.to_string())) };
     let forever = Synthetic::new(2, fails).stream().repeat_forever();
-    let found = shown(&mut forever.take(9));
+    let found = messages(&mut forever.take(9));
     expect![[r#"
         error[data]: test: 0
         error[data]: test: 1
         error[data]: repeat: all 2 records of epoch 0 failed; no further epoch starts"#]]
     .assert_eq(&found.join("\n"));
-    assert!(shown(&mut Synthetic::new(0, Ok).stream().repeat_forever()).is_empty());
+    assert!(messages(&mut Synthetic::new(0, Ok).stream().repeat_forever()).is_empty());
     let once = Stream::new((0..2).map(Ok)).repeat(2);
-    let found = shown(&mut { once });
+    let found = messages(&mut { once });
     assert!(found[2].contains("an iterator cannot restart for epoch 1"), "{}", found[2]);
     assert_eq!(found.len(), 3);
 }
 
 #[test]
 fn missing_file_is_a_single_error() {
-    let found = shown(&mut data::tfrecord("no/such/file"));
+    let found = messages(&mut data::tfrecord("no/such/file"));
     assert_eq!(found.len(), 1);
     assert!(found[0].starts_with("error[io]: no/such/file: "), "{}", found[0]);
 }

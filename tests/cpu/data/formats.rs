@@ -1,7 +1,7 @@
 //! Files written by NumPy, TensorFlow and safetensors (`python-compat/data_files.py`), and small
 //! ones written here.
 
-use crate::data::support::{examples, gzipped, shown, tfrecord_bytes};
+use crate::data::support::{examples, gzipped, messages, tfrecord_bytes};
 use expect_test::expect;
 use oxidax::DType;
 use oxidax::data::{
@@ -215,14 +215,14 @@ fn rows_of_separated_values() {
         let expected = [person("A, B", 7, Some(1.25)), person("two\nlines \"quoted\"", 8, None)];
         assert_eq!(people, expected);
     }
-    assert!(shown(&mut data::csv::<Person>(memory("x", b""))).is_empty());
+    assert!(messages(&mut data::csv::<Person>(memory("x", b""))).is_empty());
 }
 
 #[test]
 fn bad_rows_are_named_and_reading_continues() {
     let text = b"age,name,height\n7,a,1\n300,b,2\n1,c\n2,d,\xff\n3,e,4\n";
     let people: Stream<Person> = data::csv(memory("x.csv", text));
-    let found = shown(&mut { people });
+    let found = messages(&mut { people });
     expect![[r#"
         Person { name: "a", age: 7, height: Some(1.0) }
         error[io]: x.csv: at byte 22: column `age` is `300`: number too large to fit in target type
@@ -235,7 +235,7 @@ fn bad_rows_are_named_and_reading_continues() {
     expect![[r#"
         (1, 2)
         error[io]: x: at byte 4: column 1 is `x`: invalid digit found in string"#]]
-    .assert_eq(&shown(&mut numbers).join("\n"));
+    .assert_eq(&messages(&mut numbers).join("\n"));
 }
 
 #[test]
@@ -244,13 +244,13 @@ fn csv_reading_resumes_inside_a_file() {
     (0..50).for_each(|n| text.push_str(&format!("{n},\"line\n{n}\"\n")));
     for bytes in [text.as_bytes().to_vec(), gzipped(text.as_bytes())] {
         let build = || data::csv::<(u32, String)>(memory("x.csv", &bytes));
-        let whole = shown(&mut build());
+        let whole = messages(&mut build());
         for stop in [0, 1, 23, 50] {
             let mut stream = build();
             let head: Vec<String> =
                 stream.by_ref().take(stop).map(|row| format!("{:?}", row.unwrap())).collect();
             let mut tail = build().resume(&stream.position()).unwrap();
-            assert_eq!([head, shown(&mut tail)].concat(), whole);
+            assert_eq!([head, messages(&mut tail)].concat(), whole);
         }
     }
 }
@@ -266,7 +266,7 @@ fn lines_of_json() {
         Person { name: "b", age: 2, height: Some(1.5) }"#]];
     for bytes in [text.to_vec(), gzipped(text)] {
         let mut people: Stream<Person> = data::jsonl(memory("x.jsonl", &bytes));
-        expected.assert_eq(&shown(&mut people).join("\n"));
+        expected.assert_eq(&messages(&mut people).join("\n"));
     }
 }
 

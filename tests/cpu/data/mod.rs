@@ -1,8 +1,10 @@
 //! Input pipelines: items, resuming, and bad records.
 
 mod archives;
+mod arrow;
 mod bad_records;
 mod caches;
+mod error_lines;
 mod formats;
 mod on_cpu;
 mod packing;

@@ -1,6 +1,6 @@
 //! Items produced by each stage.
 
-use crate::data::support::{number, numbers_file, shown};
+use crate::data::support::{messages, number, numbers_file, shown};
 use expect_test::expect;
 use oxidax::Error;
 use oxidax::data::{
@@ -168,9 +168,12 @@ fn buckets_group_similar_lengths() {
         let padding = BatchPadding::with(0.0).remainder(remainder);
         texts().bucket_by_length(|text| text.shape()[0], &[4, 8], 2, padding)
     };
-    let shapes = |mut stream: Stream<HostArray>| -> Vec<String> {
+    let shapes = |stream: Stream<HostArray>| -> Vec<String> {
         let shape = |batch: HostArray| format!("{:?}", batch.shape().to_vec());
-        stream.by_ref().map(|item| item.map_or_else(|e| e.to_string(), shape)).collect()
+        messages(&mut stream.map(move |batch| Ok(shape(batch))))
+            .iter()
+            .map(|text| text.trim_matches('"').to_owned())
+            .collect()
     };
     let long = "error[data]: bucket_by_length: length 20 exceeds the last boundary, 8";
     assert_eq!(shapes(bucketed(Remainder::Drop)), ["[2, 4]", "[2, 8]", long, "[2, 4]"]);

@@ -1,11 +1,14 @@
 //! Items before and after resuming equal the whole stream, for random pipelines and positions.
 
-use crate::data::support::{gzipped, number, numbers_file, parquet_bytes, shown, tar_bytes};
+use crate::data::support::{
+    ArrowLayout, arrow_bytes, gzipped, number, numbers_file, parquet_bytes, shown, tar_bytes,
+};
 use oxidax::Error;
 use oxidax::data::{
-    self, BatchOptions, BatchPadding, BucketSizes, File, HostArray, InterleaveOptions, MixEnd,
-    MixOptions, OnError, PackOptions, PackStrategy, Parallelism, ParquetOptions, Position,
-    Remainder, RowGroupShard, Source, Stream, Synthetic, TooLong,
+    self, ArrowOptions, BatchOptions, BatchPadding, BucketSizes, File, HostArray,
+    InterleaveOptions, MixEnd, MixOptions, OnError, PackOptions, PackStrategy, Parallelism,
+    ParquetOptions, Position, RecordBatchShard, Remainder, RowGroupShard, Source, Stream,
+    Synthetic, TooLong,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -17,6 +20,7 @@ enum Start {
     Index { shuffled: bool, shards: usize },
     Files { cycle_length: usize, block_length: usize },
     Parquet { rows_per_group: usize, shards: usize },
+    Arrow { layout: ArrowLayout, rows_per_batch: usize, shards: usize },
     Tar { gzip: bool },
 }
 
@@ -72,6 +76,18 @@ fn begun(start: &Start, count: i32) -> Stream<HostArray> {
             let row_groups = Some(RowGroupShard { index: shards / 2, count: shards });
             let options = ParquetOptions { row_groups, columns: Some(vec!["number".into()]) };
             data::parquet_with(file, options).map(|(n,): (i32,)| array(n))
+        }
+        Start::Arrow { layout, rows_per_batch, shards } => {
+            let numbers: Vec<i64> = (0..i64::from(count)).collect();
+            let file = File::in_memory("numbers", arrow_bytes(&numbers, rows_per_batch, layout));
+            let record_batches = Some(RecordBatchShard { index: shards / 2, count: shards });
+            let columns = Some(vec!["word".into(), "number".into()]);
+            data::arrow_with(file, ArrowOptions { record_batches, columns }).map(
+                |(word, n): (String, i32)| {
+                    assert_eq!(word, format!("word {}", n % 5));
+                    array(n)
+                },
+            )
         }
         Start::Tar { gzip } => {
             let bytes = tar_bytes(count);
@@ -152,6 +168,12 @@ fn start() -> impl Strategy<Value = Start> {
             .prop_map(|(cycle_length, block_length)| Start::Files { cycle_length, block_length }),
         (1usize..20, 1usize..4)
             .prop_map(|(rows_per_group, shards)| Start::Parquet { rows_per_group, shards }),
+        (prop_oneof![Just(ArrowLayout::File), Just(ArrowLayout::Stream)], 1usize..20, 1usize..4)
+            .prop_map(|(layout, rows_per_batch, shards)| Start::Arrow {
+                layout,
+                rows_per_batch,
+                shards
+            }),
         any::<bool>().prop_map(|gzip| Start::Tar { gzip }),
     ]
 }

@@ -11,6 +11,15 @@ pub(crate) fn shown<T: std::fmt::Debug>(stream: &mut Stream<T>) -> Vec<String> {
         .collect()
 }
 
+/// Returns the items as text, with errors up to the line of the program.
+pub(crate) fn messages<T: std::fmt::Debug>(stream: &mut Stream<T>) -> Vec<String> {
+    let message = |item: String| match item.split_once("\n   --> ") {
+        Some((message, _)) => message.to_owned(),
+        None => item,
+    };
+    shown(stream).into_iter().map(message).collect()
+}
+
 /// Returns the bytes of a TFRecord file.
 pub(crate) fn tfrecord_bytes(records: &[Vec<u8>]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
@@ -107,6 +116,100 @@ pub(crate) fn parquet_bytes_with(
         group.close().unwrap();
     }
     writer.into_inner().unwrap()
+}
+
+/// A value of any type, as JSON has it. Bytes are numbers.
+#[derive(Debug, PartialEq)]
+pub(crate) struct AnyValue(pub(crate) serde_json::Value);
+
+impl<'de> serde::Deserialize<'de> for AnyValue {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<AnyValue, D::Error> {
+        deserializer.deserialize_any(AnyVisitor).map(AnyValue)
+    }
+}
+
+struct AnyVisitor;
+
+impl<'de> serde::de::Visitor<'de> for AnyVisitor {
+    type Value = serde_json::Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("any value")
+    }
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(serde_json::Value::Null)
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(value.into())
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(value.into())
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(value.into())
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(value.into())
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
+        Ok(value.into())
+    }
+    fn visit_bytes<E>(self, value: &[u8]) -> Result<Self::Value, E> {
+        Ok(value.into())
+    }
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let elements = std::iter::from_fn(|| seq.next_element::<AnyValue>().transpose());
+        elements.map(|element| element.map(|value| value.0)).collect()
+    }
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let entries = std::iter::from_fn(|| map.next_entry::<String, AnyValue>().transpose());
+        entries.map(|entry| entry.map(|(name, value)| (name, value.0))).collect()
+    }
+}
+
+/// The two layouts of Arrow's messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ArrowLayout {
+    File,
+    Stream,
+}
+
+/// Returns an Arrow file with the columns `number`, `text` (a null for every third row), `parts` (a
+/// list) and `word`, which is a dictionary.
+pub(crate) fn arrow_bytes(numbers: &[i64], rows_per_batch: usize, layout: ArrowLayout) -> Vec<u8> {
+    use arrow_array::types::{Int8Type, Int64Type};
+    use arrow_array::{ArrayRef, DictionaryArray, Int64Array, ListArray, RecordBatch, StringArray};
+    use std::sync::Arc;
+    // All batches share the dictionary, because the file format stores it once.
+    let words = Arc::new(StringArray::from_iter_values((0..5).map(|n| format!("word {n}"))));
+    let batch = |rows: &[i64]| {
+        let texts = rows.iter().map(|n| (n % 3 != 0).then(|| n.to_string()));
+        let parts = rows.iter().map(|&n| Some(vec![Some(n); n.rem_euclid(4) as usize]));
+        let keys = rows.iter().map(|n| Some(n.rem_euclid(5) as i8)).collect();
+        let columns: [(&str, ArrayRef); 4] = [
+            ("number", Arc::new(Int64Array::from(rows.to_vec()))),
+            ("text", Arc::new(texts.collect::<StringArray>())),
+            ("parts", Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(parts))),
+            ("word", Arc::new(DictionaryArray::<Int8Type>::new(keys, words.clone()))),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))
+    };
+    let schema = batch(&[]).unwrap().schema();
+    let batches = numbers.chunks(rows_per_batch).map(|rows| batch(rows).unwrap());
+    let mut bytes = Vec::new();
+    match layout {
+        ArrowLayout::File => {
+            let mut writer = arrow_ipc::writer::FileWriter::try_new(&mut bytes, &schema).unwrap();
+            batches.for_each(|batch| writer.write(&batch).unwrap());
+            writer.finish().unwrap();
+        }
+        ArrowLayout::Stream => {
+            let mut writer = arrow_ipc::writer::StreamWriter::try_new(&mut bytes, &schema).unwrap();
+            batches.for_each(|batch| writer.write(&batch).unwrap());
+            writer.finish().unwrap();
+        }
+    }
+    bytes
 }
 
 /// Returns a tar archive of samples with members `bin` and `cls`, a folder and a long name.

@@ -18,9 +18,10 @@ use oxidax::data::{
 };
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use support::{examples, gzipped, tfrecord_bytes};
+use support::{AnyValue, examples, gzipped, tfrecord_bytes};
 
 /// Damaged files of each format.
 const FILES: u64 = 10_000;
@@ -268,6 +269,20 @@ fn parquet_files(files: u64) {
     });
 }
 
+fn arrow_files(files: u64) {
+    type Row = (i64, Option<String>, Vec<i64>, String);
+    let numbers: Vec<i64> = (0..9).collect();
+    let layouts = [support::ArrowLayout::File, support::ArrowLayout::Stream];
+    let good = layouts.map(|layout| support::arrow_bytes(&numbers, 4, layout));
+    fuzz(files, &good, |file| drained(data::arrow::<Row>(file).take(1000)));
+    // Every type, as itself.
+    let good = ["plain.arrow", "plain.arrows", "lz4.arrows", "zstd.arrow"];
+    let good = good.map(|name| fixture(&format!("arrow_types_{name}")));
+    fuzz(files, &good, |file| drained(data::arrow::<BTreeMap<String, AnyValue>>(file).take(1000)));
+    let good = ["arrow_dictionary.arrows", "arrow_rows.feather"].map(fixture);
+    fuzz(files, &good, |file| drained(data::arrow::<BTreeMap<String, AnyValue>>(file).take(1000)));
+}
+
 /// Reads damaged files of every format.
 fn all_formats(files: u64) {
     // Readers of other crates panic on some files. Those panics become errors and are not printed.
@@ -293,6 +308,7 @@ fn all_formats(files: u64) {
     cached_items(files);
     tar_files(files);
     parquet_files(files);
+    arrow_files(files);
     drop(std::panic::take_hook());
 }
 

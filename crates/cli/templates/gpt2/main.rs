@@ -161,10 +161,7 @@ fn sample(task: &Task, model: &Gpt2) -> Result<String, Error> {
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).map_err(|source| Error::Io {
-        path: path.into(),
-        source,
-    })
+    fs::read_to_string(path).map_err(|source| Error::io(path, source))
 }
 
 fn main() -> Result<(), Error> {
