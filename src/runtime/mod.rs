@@ -90,7 +90,7 @@ pub(crate) use sharded_buffer::addressable_shards;
 pub(crate) use sharded_buffer::{HostShard, host_shards};
 #[cfg(all(test, feature = "distributed"))]
 pub(crate) use shared_programs::{
-    Ballot, Participant, VotesFailed, load_or_compile, tests::TestProgram,
+    Ballot, Participant, SharedProgram, VotesFailed, load_or_compile, tests::TestProgram,
 };
 pub use topology::Topology;
 pub(crate) use topology_executable::TopologyExecutable;
