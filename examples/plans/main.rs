@@ -4,6 +4,7 @@
 //! oxidax plugin install tpu
 //! cargo run --release -p plans                               # all steps and generations: 1.5 h
 //! cargo run --release -p plans -- --only gpt2 --on v5e,v6e   # some of them
+//! cargo run --release -p plans -- --predict                  # the times again, without compiling
 //! cargo run --release -p plans -- --page docs/tpu-plans.md   # update the table of that page
 //! ```
 //!
@@ -12,9 +13,14 @@
 //! from the roofline. Lines of the same program and libtpu are reused, so the command can be
 //! interrupted at any time. A step that does not fit is recorded too, and tried again with half the
 //! batch.
+//!
+//! A predicted time follows from the traced program and, on a slice, from the collectives of the
+//! compiled one, which a row records. `--predict` computes the times of recorded rows again after a
+//! change to the roofline, if their programs have not changed.
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
+mod predict;
 mod rows;
 mod steps;
 mod table;
@@ -43,13 +49,16 @@ struct Options {
     /// Compile only for these generations: v4, v5e, v5p, v6e, 7x.
     #[arg(long, value_delimiter = ',')]
     on: Vec<String>,
+    /// Compute the predicted times of the recorded rows again, without compiling.
+    #[arg(long)]
+    predict: bool,
     /// Replace the table of this page with the recorded rows, without compiling.
     #[arg(long)]
     page: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<()> {
-    let Options { file, only, on, page } = Options::parse();
+    let Options { file, only, on, predict, page } = Options::parse();
     let mut rows = Rows::open(&file)?;
     if let Some(page) = page {
         let text = std::fs::read_to_string(&page).with_context(|| format!("{}", page.display()))?;
@@ -74,10 +83,14 @@ fn main() -> anyhow::Result<()> {
                 continue;
             }
             let topology = Topology::named(slice)?;
-            if step.alone {
-                plan(step, Devices::Alone, &topology, &mut rows)?;
+            let alone = step.alone.then_some(Devices::Alone);
+            for devices in alone.into_iter().chain([Devices::Slice(topology.devices())]) {
+                if predict {
+                    predict::predict_again(step, devices, &topology, &mut rows)?;
+                } else {
+                    plan(step, devices, &topology, &mut rows)?;
+                }
             }
-            plan(step, Devices::Slice(topology.devices()), &topology, &mut rows)?;
         }
     }
     Ok(())

@@ -4,12 +4,13 @@ use super::steps::{Devices, Step};
 use anyhow::Context as _;
 use oxidax::doctor::Report;
 use oxidax::prelude::*;
+use oxidax::roofline::{Exchange, Prediction};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The result of one step on one topology.
@@ -39,6 +40,10 @@ pub struct Row {
     /// FLOPs of a step over all devices.
     pub flops: u64,
     pub collectives: Option<String>,
+    /// The exchanges of the compiled program. `None` on one device, and in rows that are older
+    /// than this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchanges: Option<Vec<Exchange>>,
     pub prediction: Option<Predicted>,
     pub compile_seconds: f64,
     /// The error, if the row is incomplete.
@@ -55,6 +60,17 @@ pub struct Predicted {
     pub bound: String,
     /// In `0..=1`.
     pub mfu: f64,
+}
+
+impl From<&Prediction> for Predicted {
+    fn from(prediction: &Prediction) -> Predicted {
+        Predicted {
+            seconds: prediction.seconds,
+            serial_seconds: prediction.serial_seconds,
+            bound: prediction.bound.to_string(),
+            mfu: prediction.mfu,
+        }
+    }
 }
 
 impl Row {
@@ -75,7 +91,7 @@ impl Row {
             devices: devices_of_step.devices(),
             // The first line describes the devices.
             libtpu: topology.platform_version()?.lines().next_back().unwrap_or_default().into(),
-            program: format!("{:016x}", hash(text)),
+            program: program_hash(text),
             ..Row::default()
         })
     }
@@ -89,18 +105,22 @@ impl Row {
         key(self) == key(other)
     }
 
+    /// Returns true for a row of a slice that is older than [`Row::exchanges`].
+    pub fn lacks_exchanges(&self) -> bool {
+        self.devices > 1 && self.fits == Some(true) && self.exchanges.is_none()
+    }
+
     pub fn finished(self, examined: Result<Report, Error>) -> Row {
         let new_row = Row { date: today(), ..self };
         let report = match examined {
             Ok(report) => report,
             Err(error) => return Row { error: Some(first_lines(&error.to_string())), ..new_row },
         };
-        let prediction = report.prediction.as_ref().map(|prediction| Predicted {
-            seconds: prediction.seconds,
-            serial_seconds: prediction.serial_seconds,
-            bound: prediction.bound.to_string(),
-            mfu: prediction.mfu,
-        });
+        // Exchanges are known only if the program compiled.
+        let prediction = report.prediction.as_ref().filter(|_| report.fits);
+        let exchanges = prediction.filter(|_| report.devices > 1);
+        let exchanges = exchanges
+            .map(|prediction| merged(prediction.exchanges.iter().map(|timed| &timed.exchange)));
         let memory = report.memory.iter().map(|share| (share.kind.name().into(), share.bytes));
         Row {
             mesh: report.mesh,
@@ -110,8 +130,8 @@ impl Row {
             memory: memory.collect(),
             flops: report.flops,
             collectives: report.collectives,
-            // Collectives are known only if the program compiled.
-            prediction: prediction.filter(|_| report.fits),
+            exchanges,
+            prediction: prediction.map(Predicted::from),
             compile_seconds: (report.compile_seconds * 10.0).round() / 10.0,
             error: report.too_large.as_deref().map(first_lines),
             ..new_row
@@ -135,6 +155,21 @@ impl fmt::Display for Row {
     }
 }
 
+/// Returns exchanges with equal ones as one that runs more often.
+pub fn merged<'a>(exchanges: impl Iterator<Item = &'a Exchange>) -> Vec<Exchange> {
+    let mut merged: Vec<Exchange> = Vec::new();
+    for exchange in exchanges {
+        let equal = |other: &&mut Exchange| {
+            Exchange { times: exchange.times, ..(*other).clone() } == *exchange
+        };
+        match merged.iter_mut().find(equal) {
+            Some(other) => other.times += exchange.times,
+            None => merged.push(exchange.clone()),
+        }
+    }
+    merged
+}
+
 pub fn gib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
 }
@@ -148,6 +183,7 @@ fn first_lines(message: &str) -> String {
 pub struct Rows {
     rows: Vec<Row>,
     file: File,
+    path: PathBuf,
 }
 
 impl Rows {
@@ -169,12 +205,13 @@ impl Rows {
             serde_json::from_str(line).with_context(|| format!("{}, line {}", file_name(), at + 1))
         };
         let rows = replicated.lines().enumerate().map(row).collect::<anyhow::Result<_>>()?;
-        Ok(Rows { rows, file })
+        Ok(Rows { rows, file, path: path.to_owned() })
     }
 
-    /// Returns the row with the same program, devices and compiler.
+    /// Returns the row with the same program, devices and compiler, if it records everything that
+    /// its prediction follows from.
     pub fn find(&self, row: &Row) -> Option<&Row> {
-        self.rows.iter().find(|is_known| is_known.is_of(row))
+        self.rows.iter().find(|known| known.is_of(row) && !known.lacks_exchanges())
     }
 
     pub fn add(&mut self, row: Row) -> anyhow::Result<&Row> {
@@ -183,6 +220,32 @@ impl Rows {
         self.file.sync_data().context("writing a row")?;
         self.rows.push(row);
         Ok(&self.rows[self.rows.len() - 1])
+    }
+
+    /// Returns the newest row of a step on these devices.
+    pub fn newest_of(&self, step: &str, topology: &str, devices: usize) -> Option<&Row> {
+        let is_of =
+            |row: &&Row| row.step == step && row.topology == topology && row.devices == devices;
+        self.rows.iter().rev().find(is_of)
+    }
+
+    /// Replaces the newest row with the same program, devices and compiler, and writes the file
+    /// again.
+    pub fn replace(&mut self, row: Row) -> anyhow::Result<()> {
+        if let Some(known) = self.rows.iter_mut().rev().find(|known| known.is_of(&row)) {
+            *known = row;
+        }
+        let mut text = String::new();
+        for row in &self.rows {
+            text += &serde_json::to_string(row)?;
+            text.push('\n');
+        }
+        let new = self.path.with_extension("new");
+        std::fs::write(&new, text).context("writing the rows")?;
+        std::fs::rename(&new, &self.path).context("writing the rows")?;
+        let reopened = OpenOptions::new().append(true).open(&self.path);
+        self.file = reopened.context("opening the rows")?;
+        Ok(())
     }
 
     /// Returns the rows without those that a later row of the same step and devices replaces.
@@ -195,11 +258,13 @@ impl Rows {
     }
 }
 
-/// 64-bit FNV-1a (Fowler, Noll, Vo 1991), which does not change between Rust releases.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+/// Returns the hash of a module: 64-bit FNV-1a (Fowler, Noll, Vo 1991), which does not change
+/// between Rust releases.
+pub fn program_hash(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    });
+    format!("{hash:016x}")
 }
 
 /// Returns the date in UTC as `2026-11-22`.

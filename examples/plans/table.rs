@@ -57,7 +57,9 @@ fn cells(row: &Row) -> [String; 9] {
     let (time, mfu) = match &row.prediction {
         Some(Predicted { seconds, serial_seconds, bound, mfu }) => {
             let [best, worst] = [seconds, serial_seconds].map(|seconds| seconds * 1e3);
-            (format!("{best:.2} to {worst:.2} ({bound})"), format!("{:.0} %", mfu * 100.0))
+            // Not computed again since the network model changed, for want of the exchanges.
+            let mark = if row.lacks_exchanges() { " †" } else { "" };
+            (format!("{best:.2} to {worst:.2} ({bound}){mark}"), format!("{:.0} %", mfu * 100.0))
         }
         None => (dash(), dash()),
     };

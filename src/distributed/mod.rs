@@ -55,6 +55,8 @@ mod rendezvous;
 #[cfg(feature = "distributed")]
 mod session;
 #[cfg(all(test, feature = "distributed"))]
+mod shared_programs_kills;
+#[cfg(all(test, feature = "distributed"))]
 mod shared_programs_tests;
 
 #[cfg(feature = "distributed")]

@@ -18,11 +18,11 @@ use std::time::Duration;
 
 const PART: &str = "OXIDAX_TEST_PART";
 const FOLDER: &str = "OXIDAX_TEST_FOLDER";
-const MARK: &str = "@@ ";
+pub(super) const MARK: &str = "@@ ";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Votes through the coordinator, as the runtime's do.
-struct Voters(Vec<u32>);
+pub(super) struct Voters(pub(super) Vec<u32>);
 
 impl Ballot for Voters {
     fn exchange(&self, topic: &str, mine: Vec<u8>) -> Result<BTreeMap<u32, Vec<u8>>, Error> {

@@ -91,19 +91,11 @@ pub struct Jit<'f, A: Args, O> {
 /// assert_eq!(step.stats().compiles, 1);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
-pub fn jit<'f, A: Args, M: 'f, F>(f: F) -> Jit<'f, A, F::Output>
+pub fn jit<'f, A: Args, M: 'f, F>(f: F) -> A::Callable<Jit<'f, A, F::Output>>
 where
     F: Function<A, M> + Send + Sync + 'f,
 {
-    Jit {
-        name: f.name(),
-        function: Box::new(move |arguments| f.apply(arguments)),
-        cache: Cache::new(SIGNATURES),
-        counters: Counters::default(),
-        in_shardings: None,
-        out_shardings: None,
-        compiler_options: CompilerOptions::default(),
-    }
+    A::callable(Jit::new(f))
 }
 
 /// The scoped settings that the compiled program of a call depends on.
@@ -137,7 +129,21 @@ fn nanos_since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl<A: Args, O: Tree> Jit<'_, A, O> {
+impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
+    pub(super) fn new<M: 'f>(
+        f: impl Function<A, M, Output = O> + Send + Sync + 'f,
+    ) -> Jit<'f, A, O> {
+        Jit {
+            name: f.name(),
+            function: Box::new(move |arguments| f.apply(arguments)),
+            cache: Cache::new(SIGNATURES),
+            counters: Counters::default(),
+            in_shardings: None,
+            out_shardings: None,
+            compiler_options: CompilerOptions::default(),
+        }
+    }
+
     /// Sets the name shown in errors, profiles and lowered text.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {

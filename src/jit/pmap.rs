@@ -1,7 +1,7 @@
 //! [`pmap`]: maps a function over devices, one example on each.
 
 use super::error::CallError;
-use super::jit::{Jit, jit};
+use super::jit::Jit;
 use super::lowered::Lowered;
 use super::stats::JitStats;
 use crate::core::{
@@ -68,7 +68,7 @@ impl<A, O> Clone for PMapped<'_, A, O> {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn pmap<'f, A: Args, M: 'f, F>(f: F) -> PMap<'f, A, F::Output>
+pub fn pmap<'f, A: Args, M: 'f, F>(f: F) -> A::Callable<PMap<'f, A, F::Output>>
 where
     F: Function<A, M> + Send + Sync + 'f,
 {
@@ -81,7 +81,7 @@ where
         devices: None,
         loc: Loc::caller(),
     };
-    PMap { mapped, compiled: OnceLock::new() }
+    A::callable(PMap { mapped, compiled: OnceLock::new() })
 }
 
 impl<'f, A: Args, O: Tree> PMap<'f, A, O> {
@@ -132,7 +132,7 @@ impl<'f, A: Args, O: Tree> PMap<'f, A, O> {
     fn compiled(&self) -> &Jit<'f, A, O> {
         self.compiled.get_or_init(|| {
             let name = format!("pmap({})", self.mapped.name);
-            jit(self.mapped.clone()).name(&name)
+            Jit::new(self.mapped.clone()).name(&name)
         })
     }
 }

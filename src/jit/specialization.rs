@@ -3,8 +3,8 @@
 use super::stats::Counters;
 use crate::core::{Array, Aval, Buffer, Error, Kind, Program, trace};
 use crate::runtime::{
-    Executable, HeldValues, NonDonatable, Scratch, is_deleted, is_nan_checked, is_out_of_memory,
-    placement_of, transfer,
+    Executable, HeldValues, NonDonatable, Scratch, is_deleted, is_nan_checked, placement_of,
+    transfer,
 };
 use crate::tree::{
     Args, Arguments, Gathered, Passing, Signature, Tree, TreeDef, Walk, leaves_of, rooted,
@@ -75,7 +75,7 @@ impl From<Error> for Failure {
 impl Failure {
     /// Returns true if the device's memory was exhausted.
     pub(super) fn is_out_of_memory(&self) -> bool {
-        is_out_of_memory(&self.error)
+        self.error.is_out_of_memory()
     }
 
     /// Adds the largest values to the error of a program that exhausted the memory: those of

@@ -54,9 +54,9 @@ pub struct ShardMapped<A, F> {
 pub fn shard_map<A: Args, M, F: Function<A, M>>(
     f: F,
     mesh: &Mesh,
-) -> ShardMapped<A, impl Fn(A) -> F::Output + use<A, M, F>> {
+) -> A::Callable<ShardMapped<A, impl Fn(A) -> F::Output + use<A, M, F>>> {
     let (name, mesh) = (f.name(), mesh.clone());
-    ShardMapped {
+    A::callable(ShardMapped {
         f: move |arguments| f.apply(arguments),
         name,
         mesh,
@@ -65,7 +65,7 @@ pub fn shard_map<A: Args, M, F: Function<A, M>>(
         axes: None,
         tracked: true,
         arguments: PhantomData,
-    }
+    })
 }
 
 impl<A: Args, O: Tree, F: Fn(A) -> O> ShardMapped<A, F> {

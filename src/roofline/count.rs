@@ -6,11 +6,11 @@ use super::region::Region;
 use crate::core::{Collective, Contraction, DType, Loc, Mesh, NamedSharding, Program};
 use crate::jit::{Argument, Collectives};
 use crate::passes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A line of user code.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SourceLine {
     /// The file, as named by the Rust compiler.
     pub file: String,
@@ -111,7 +111,7 @@ pub struct LineCost {
 }
 
 /// An exchange between devices.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exchange {
     /// The kind of collective.
     pub kind: Collective,

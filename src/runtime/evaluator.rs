@@ -5,7 +5,7 @@ use super::default_device::default_device;
 use super::device_buffer::concrete;
 use super::executable::Executable;
 use super::live_arrays::is_tracked;
-use super::memory_report::{HeldValues, is_out_of_memory};
+use super::memory_report::HeldValues;
 use super::placement::{committed_placement, is_committed};
 use super::recompiles::Recompiles;
 use super::scratch::{NonDonatable, Scratch};
@@ -262,7 +262,7 @@ impl Evaluator {
 
 /// Adds the largest values of `program` to an error of exhausted memory.
 fn with_values(error: Error, executable: &Executable, program: &Program) -> Error {
-    match is_out_of_memory(&error) {
+    match error.is_out_of_memory() {
         true => executable.with_memory_report(error, HeldValues::Program(program)),
         false => error,
     }

@@ -12,9 +12,6 @@ pub(super) const REMEDIES: &str = "use a smaller batch, `bf16`, or `remat` aroun
      derivative needs; shard parameters and optimizer state over more devices; pass arguments by \
      value that are not needed afterwards";
 
-/// PJRT's status of exhausted memory, as in [`Error::Runtime`].
-const RESOURCE_EXHAUSTED: &str = "RESOURCE_EXHAUSTED";
-
 /// The message of XLA's library of matrix products on CPUs for every failure. Shapes and dtypes are
 /// checked at compile time, so at run time an allocation has failed.
 const PRODUCT_FAILED: &str = "YNNPACK operation failed";
@@ -30,11 +27,6 @@ pub(crate) enum HeldValues<'a> {
         /// The types of the results.
         results: &'a [Aval],
     },
-}
-
-/// Returns true for an error of exhausted memory.
-pub(crate) fn is_out_of_memory(error: &Error) -> bool {
-    matches!(error, Error::Runtime { code: Some(code), .. } if code == RESOURCE_EXHAUSTED)
 }
 
 /// Returns true if a plugin's message means exhausted memory, whatever its status.

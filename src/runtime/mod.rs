@@ -71,7 +71,7 @@ pub(crate) use executable::Executable;
 pub use live_arrays::LiveArray;
 pub(crate) use live_arrays::{is_tracked, live_arrays, set_tracked};
 pub(crate) use lowering_target::lowering_target;
-pub(crate) use memory_report::{HeldValues, is_out_of_memory};
+pub(crate) use memory_report::HeldValues;
 pub use memory_stats::MemoryStats;
 pub(crate) use memory_stats::memory_stats;
 pub use oxidax_cache::Settings;
@@ -91,7 +91,7 @@ pub(crate) use sharded_buffer::addressable_shards;
 pub(crate) use sharded_buffer::{HostShard, host_shards};
 #[cfg(all(test, feature = "distributed"))]
 pub(crate) use shared_programs::{
-    Ballot, Participant, VotesFailed, load_or_compile, tests::TestProgram,
+    Ballot, Participant, SharedProgram, VotesFailed, load_or_compile, tests::TestProgram,
 };
 pub use topology::Topology;
 pub(crate) use topology_executable::TopologyExecutable;

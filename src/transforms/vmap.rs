@@ -46,7 +46,7 @@ struct VMapOptions {
 /// assert_eq!(sums.to_vec::<f32>()?, [3.0, 7.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
-pub fn vmap<A: Args, M, F: Function<A, M>>(f: F) -> VMap<A, impl Fn(A) -> F::Output> {
+pub fn vmap<A: Args, M, F: Function<A, M>>(f: F) -> A::Callable<VMap<A, impl Fn(A) -> F::Output>> {
     let name = f.name();
     let first = MappedAxes::All(Some(0));
     let options = VMapOptions {
@@ -56,7 +56,12 @@ pub fn vmap<A: Args, M, F: Function<A, M>>(f: F) -> VMap<A, impl Fn(A) -> F::Out
         axis_size: None,
         spmd_axis_name: AxisSpec::default(),
     };
-    VMap { f: move |arguments| f.apply(arguments), name, options, arguments: PhantomData }
+    A::callable(VMap {
+        f: move |arguments| f.apply(arguments),
+        name,
+        options,
+        arguments: PhantomData,
+    })
 }
 
 impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {

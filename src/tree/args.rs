@@ -9,6 +9,13 @@ pub trait Args: Send + Sync + Sized + 'static {
     type Refs<'a>: Copy;
     /// The tuple of optional arguments, which an error returns.
     type Returned: Send + Sync + 'static;
+    /// `T` itself, for every `T`.
+    ///
+    /// [`jit`](crate::jit::jit) and other transforms return an `A::Callable<T>`. While rustc has not
+    /// inferred `A`, it does not know this type. If it never does, because the closure is not a
+    /// [`Function`](super::Function), it only reports that, and not that it finds a `call` for each
+    /// number of arguments.
+    type Callable<T>;
 
     /// Visits structure and leaves, as [`Tree::flatten`] does.
     fn flatten(arguments: Self::Refs<'_>, visitor: &mut dyn Visitor);
@@ -18,6 +25,8 @@ pub trait Args: Send + Sync + Sized + 'static {
     fn leaf_counts(arguments: Self::Refs<'_>) -> Vec<usize>;
     /// Borrows each argument.
     fn refs(&self) -> Self::Refs<'_>;
+    /// Returns `function`.
+    fn callable<T>(function: T) -> Self::Callable<T>;
 }
 
 /// The borrowed arguments of a call as one tree.
@@ -82,6 +91,7 @@ macro_rules! arguments {
         impl<$($name: Tree),*> Args for ($($name,)*) {
             type Refs<'a> = ($(&'a $name,)*);
             type Returned = ($(Option<$name>,)*);
+            type Callable<T> = T;
 
             fn flatten(arguments: Self::Refs<'_>, visitor: &mut dyn Visitor) {
                 visitor.tag(Tag::Len(<[usize]>::len(&[$($index),*])));
@@ -105,6 +115,9 @@ macro_rules! arguments {
             }
             fn refs(&self) -> Self::Refs<'_> {
                 ($(&self.$index,)*)
+            }
+            fn callable<T>(function: T) -> T {
+                function
             }
         }
     };

@@ -93,8 +93,13 @@ const WITH_PYTHON: &[Step] = &[
             &[],
         ),
     },
+    // All benchmarks with budgets. Fails if a budget does not find its figures.
     Step {
-        name: "smoke test: benchmarks",
+        name: "smoke test: budgets",
+        action: Action::Run(&["cargo", "xtask", "budgets", "--quick"], WITH_JAX),
+    },
+    Step {
+        name: "smoke test: data benchmark",
         action: Action::Run(
             &[
                 "cargo",
@@ -102,14 +107,6 @@ const WITH_PYTHON: &[Step] = &[
                 "--workspace",
                 "--profile",
                 "dev",
-                "--bench",
-                "eager",
-                "--bench",
-                "dispatch",
-                "--bench",
-                "spread",
-                "--bench",
-                "compile",
                 "--bench",
                 "data",
                 "--",

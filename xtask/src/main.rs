@@ -5,6 +5,7 @@ mod advisories;
 mod api;
 #[cfg(feature = "bindings")]
 mod bindings;
+mod budgets;
 mod check;
 mod ci;
 mod features;
@@ -38,6 +39,17 @@ enum Task {
         /// Run only the checks that a second process runs beside the others
         #[arg(long)]
         beside: bool,
+    },
+    /// Compare the benchmarks' figures with the budgets of docs/benchmarks.md
+    Budgets {
+        /// The benchmarks; all that have a budget without it
+        benchmarks: Vec<String>,
+        /// Read the output of benchmarks from this file instead of running them
+        #[arg(long)]
+        from: Option<PathBuf>,
+        /// Measure briefly, and only check that every budget finds its figures
+        #[arg(long)]
+        quick: bool,
     },
     /// Check properties of random programs that nobody has run yet
     Fuzz {
@@ -90,6 +102,9 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Ci { beside: false } => ci::run(),
         Task::Ci { beside: true } => ci::run_beside(),
+        Task::Budgets { benchmarks, from, quick } => {
+            budgets::run(&budgets::Options { benchmarks, from, quick })
+        }
         Task::Fuzz { count, first } => fuzz::run(count, first),
         Task::Features => features::check(),
         Task::Gallery { names } => gallery::run(&names),

@@ -10,8 +10,9 @@ mod resnet;
 mod shardings;
 
 use oxidax::doctor::{self, Report};
-use oxidax::jit::CompilerReport;
+use oxidax::jit::{Collectives, CompilerReport};
 use oxidax::prelude::*;
+use oxidax::roofline::{DeviceSpec, Exchange, Network, Prediction, Roofline};
 use oxidax::stablehlo::without_locations;
 use oxidax::tree::Args;
 
@@ -86,6 +87,11 @@ pub trait LoweredStep {
     /// Reports the cost of the step on a topology.
     fn examine(&self, topology: &Topology) -> Result<Report, Error>;
 
+    /// Predicts the time of the step without compiling, as [`LoweredStep::examine`] does. On a
+    /// slice, `exchanges` are those of the compiled program. Also returns the FLOPs of a step over
+    /// all devices. `None` if the topology's device is not in the roofline's table.
+    fn predict(&self, topology: &Topology, exchanges: &[Exchange]) -> Option<(Prediction, u64)>;
+
     #[allow(dead_code, reason = "for tests")]
     fn compile_for(&self, topology: &Topology) -> Result<CompilerReport, Error>;
 }
@@ -97,6 +103,22 @@ impl<A: Args, O: Tree> LoweredStep for Lowered<A, O> {
 
     fn examine(&self, topology: &Topology) -> Result<Report, Error> {
         doctor::examine(self, topology)
+    }
+
+    fn predict(&self, topology: &Topology, exchanges: &[Exchange]) -> Option<(Prediction, u64)> {
+        let spec = DeviceSpec::of_topology(topology.name())
+            .or_else(|| DeviceSpec::named(topology.kind()))?;
+        let costs = Roofline::with_arguments(self.program(), &self.arguments());
+        let flops = costs.flops();
+        let prediction = match self.mesh() {
+            None => costs.on(&spec),
+            Some(mesh) => {
+                let mut costs = costs.with_exchanges(&Collectives::default(), mesh);
+                costs.exchanges = exchanges.to_vec();
+                costs.over(&spec, &Network::of_mesh(&spec, mesh))
+            }
+        };
+        Some((prediction, flops))
     }
 
     fn compile_for(&self, topology: &Topology) -> Result<CompilerReport, Error> {

@@ -1,6 +1,6 @@
 //! Compiles the fastest training steps for one device and for a slice of eight.
 
-use crate::rows::{Row, Rows};
+use crate::rows::{Row, Rows, merged};
 use crate::steps::{Devices, STEPS, Step, TWO_LAYERS, TWO_LAYERS_OFFLOADED};
 use oxidax::doctor::Report;
 use oxidax::prelude::*;
@@ -29,6 +29,23 @@ fn check_one_device_and_slice(step: &Step, slice: &str, products: u64) {
         let prediction = found.prediction.as_ref().unwrap();
         assert!(prediction.seconds > 0.0 && prediction.seconds <= prediction.serial_seconds);
         assert!(prediction.mfu > 0.0 && prediction.mfu <= 1.0, "{found}");
+    }
+    // The same follows from the traced program and the recorded exchanges.
+    for (devices_of_step, found) in
+        [(Devices::Alone, &alone), (Devices::Slice(topology.devices()), &spread)]
+    {
+        let batch = step.batch * devices_of_step.devices();
+        let lowered = (step.lower)(devices_of_step, batch).unwrap();
+        let compiled = found.prediction.as_ref().unwrap();
+        let exchanges = merged(compiled.exchanges.iter().map(|timed| &timed.exchange));
+        let (predicted, flops) = lowered.predict(&topology, &exchanges).unwrap();
+        assert_eq!(flops, found.flops);
+        for (a, b) in [
+            (predicted.seconds, compiled.seconds),
+            (predicted.serial_seconds, compiled.serial_seconds),
+        ] {
+            assert!((a / b - 1.0).abs() < 1e-9, "{a} s, compiled {b} s");
+        }
     }
     let excess = alone.flops as f64 / products as f64;
     assert!((1.0..1.3).contains(&excess), "{excess} times the FLOPs of the products");

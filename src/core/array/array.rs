@@ -253,7 +253,8 @@ impl Array {
             return Err(throw::op_error(OpErrorKind::DType, name, message, loc));
         }
         buffer.note_read(loc);
-        T::read(self.size(), |bytes| buffer.read(bytes)).map_err(|error| error.at(loc))
+        let read = T::read(self.size(), |bytes| buffer.read(bytes));
+        read.map_err(|error| error.computing(&self.aval).at(loc))
     }
 
     /// Waits for the elements and returns their bytes, row-major. Sub-byte dtypes take one byte per
@@ -275,7 +276,7 @@ impl Array {
         let buffer = self.buffer("the elements");
         buffer.note_read(loc);
         let mut bytes = vec![0; self.size() * self.dtype().host_bytes()];
-        buffer.read(&mut bytes)?;
+        buffer.read(&mut bytes).map_err(|error| error.computing(&self.aval))?;
         Ok(bytes)
     }
 
@@ -287,7 +288,10 @@ impl Array {
     pub fn block_until_ready(&self) -> Result<&Array, Error> {
         let loc = Loc::caller();
         match &self.kind {
-            Kind::Concrete(buffer) => buffer.ready().map(|()| self).map_err(|error| error.at(loc)),
+            Kind::Concrete(buffer) => {
+                let ready = buffer.ready().map(|()| self);
+                ready.map_err(|error| error.computing(&self.aval).at(loc))
+            }
             Kind::Traced { .. } => Ok(self),
         }
     }

@@ -2,8 +2,12 @@
 
 use super::loc::Loc;
 use crate::core::types::aval::Aval;
+use crate::core::units;
 use std::fmt;
 use std::path::PathBuf;
+
+/// PJRT's status of exhausted memory, as in [`Error::Runtime`].
+const RESOURCE_EXHAUSTED: &str = "RESOURCE_EXHAUSTED";
 
 /// The result of a primitive's rule.
 pub type RuleResult<T> = Result<T, RuleError>;
@@ -383,6 +387,27 @@ impl Error {
             | Error::TooLarge { loc, .. }
             | Error::Runtime { loc, .. } => *loc = loc.or(caller),
             _ => {}
+        }
+        self
+    }
+
+    /// Returns true for an error of exhausted memory.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        matches!(self, Error::Runtime { code: Some(code), .. } if code == RESOURCE_EXHAUSTED)
+    }
+
+    /// Adds to an error of exhausted memory the type and size of the array that was computed. The
+    /// program that computes it runs after the call has returned, so its values are not known.
+    pub(crate) fn computing(mut self, aval: &Aval) -> Error {
+        let is_out_of_memory = self.is_out_of_memory();
+        if let Error::Runtime { message, .. } = &mut self
+            && is_out_of_memory
+        {
+            let size = units::size(aval.bytes() as u64);
+            *message += &format!(
+                "\n  the array is {aval}, {size}; `memory_analysis` of the compiled function's \
+                 `report` tells what its whole program needs"
+            );
         }
         self
     }

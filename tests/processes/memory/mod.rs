@@ -1,5 +1,8 @@
 //! Memory over many calls. Measures the whole process.
 
+#[cfg(target_os = "linux")]
+mod products;
+
 use oxidax::prelude::*;
 
 mod on_cpu {
