@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench memory                  the sides below, alternating step by step
+//! cargo bench --bench memory -- gpt2          one of the tables: gpt2, shapes
 //! cargo bench --bench memory -- --quick       a smaller model, fewer rounds
 //! ```
 //!
@@ -10,7 +11,7 @@
 //!
 //! - *GPT-2*: a step of four layers (768 wide, 50,257 words) on 4 windows of 128 tokens, AdamW.
 //! - *Changing shapes*: inference of a multilayer perceptron with a batch size that changes in each
-//!   call, 300 calls over 60 sizes.
+//!   call, 180 calls over 60 sizes, each of which is compiled once.
 //!
 //! Times are lower quartiles over rounds, ratios medians over rounds.
 
@@ -104,8 +105,8 @@ fn changing_shapes() -> Result<Call> {
     });
     let mut call = 0;
     Ok(Box::new(move || {
-        // Sizes from 64 to 15,168 rows, in an order without a pattern.
-        let rows = 64 + (call * 37 % SIZES) * 256;
+        // Sizes from 64 to 7,616 rows, in an order without a pattern.
+        let rows = 64 + (call * 37 % SIZES) * 128;
         call += 1;
         let x = full([rows, 256], 0.5f32);
         let y = forward.call(&weights, x)?;
@@ -190,9 +191,9 @@ impl Drop for Worker {
 }
 
 /// Alternates calls of all sides, and prints a row for each.
-fn compare(model: &str, quick: bool, rounds: usize, sides: &[usize]) -> Result<()> {
-    let start = |&side: &usize| Worker::start(model, quick, SIDES[side].1);
-    let mut workers = sides.iter().map(start).collect::<Result<Vec<_>>>()?;
+fn compare(model: &str, quick: bool, rounds: usize) -> Result<()> {
+    let start = |(_, variables): &(&str, &[(&str, &str)])| Worker::start(model, quick, variables);
+    let mut workers = SIDES.iter().map(start).collect::<Result<Vec<_>>>()?;
     for round in 0..rounds {
         // The order alternates, so that no side always follows the same one.
         let count = workers.len();
@@ -202,11 +203,11 @@ fn compare(model: &str, quick: bool, rounds: usize, sides: &[usize]) -> Result<(
         }
     }
     let base = (workers[0].each(|step| step.wall), workers[0].each(|step| step.cpu));
-    let rows = sides.iter().zip(&workers).map(|(&side, worker)| {
+    let rows = SIDES.iter().zip(&workers).map(|((name, _), worker)| {
         let (wall, cpu) = (worker.each(|step| step.wall), worker.each(|step| step.cpu));
         let last = worker.steps.last();
         vec![
-            SIDES[side].0.to_owned(),
+            (*name).to_owned(),
             format!("{:.0}", quantile(&worker.each(|step| step.faults), 0.5)),
             format!("{:.0}", cpu.iter().sum::<f64>() / cpu.len() as f64),
             format!("{:.2}", cpu.iter().sum::<f64>() / base.1.iter().sum::<f64>()),
@@ -235,9 +236,14 @@ fn main() -> Result<()> {
     if !has("--bench") {
         return Ok(());
     }
-    let sides: Vec<usize> = (0..SIDES.len()).filter(|&at| !has("--pair") || at < 2).collect();
-    print_heading("GPT-2 of 4 layers, a step, milliseconds");
-    compare("gpt2", quick, if quick { 4 } else { 20 }, &sides)?;
-    print_heading("Changing shapes, a call, milliseconds");
-    compare("shapes", quick, if quick { 20 } else { 300 }, &sides)
+    let selects = |name: &str| words.iter().all(|word| word.starts_with('-')) || has(name);
+    if selects("gpt2") {
+        print_heading("GPT-2 of 4 layers, a step, milliseconds");
+        compare("gpt2", quick, if quick { 4 } else { 20 })?;
+    }
+    if selects("shapes") {
+        print_heading("Changing shapes, a call, milliseconds");
+        compare("shapes", quick, if quick { 20 } else { 180 })?;
+    }
+    Ok(())
 }

@@ -125,7 +125,7 @@ mod on_cpu {
     fn random_products_of_permuted_operands_are_exact() {
         let mut numbers = Numbers(5);
         let (mut folded, mut left) = (0, 0);
-        for number in 0..80 {
+        for number in 0..40 {
             let case = Case::random(&mut numbers);
             let [x, y] = case.operands();
             // Outside of `jit`, each operation is a program of its own.
@@ -148,7 +148,7 @@ mod on_cpu {
                 case.dot
             );
         }
-        assert!(folded > 10 && left > 10, "{folded} without a transposition, {left} with one");
+        assert!(folded > 5 && left > 5, "{folded} without a transposition, {left} with one");
     }
 
     #[test]
