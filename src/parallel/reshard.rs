@@ -42,7 +42,7 @@ use crate::tree::{
 /// let y = with_mesh(&mesh, || {
 ///     let x = device_put(&ones([8, 16]), p!["data"])?;
 ///     let w = device_put(&ones([16, 6]), p!["data", "model"])?;
-///     layer.call(x, w)
+///     Ok::<_, Error>(layer.call(x, w)?)
 /// })?;
 /// assert_eq!(y.aval().to_string(), "f32[8@data,6@model]");
 /// # Ok::<(), oxidax::Error>(())
