@@ -341,8 +341,7 @@ mod tests {
             let inputs = [p!["data"], p![]].map(|spec| (grid.dim_axes(&spec, 2), true));
             let cuts = Partitioning::of(&region, inputs.to_vec(), grid);
             assert_eq!(cuts.cut(region.outputs[0]), &vec![1, 0]);
-            let count = cuts.computed.borrow().len();
-            count
+            cuts.computed.borrow().len()
         };
         assert_eq!([2, 4, 8].map(computed), [3, 5, 9]);
     }
