@@ -155,13 +155,13 @@ impl ProcessConfig {
 
 /// Changes settings of the process.
 ///
-/// The order is: CPU devices and memory, cache, platform, default device, precision, tracking. An error leaves
-/// the settings after the failing one unchanged.
+/// The order is: CPU devices and memory, cache, platform, default device, precision, tracking. An
+/// error leaves the settings after the failing one unchanged.
 ///
 /// # Errors
-/// `Plugin` if it is too late to change the number of CPU devices, the CPU plugin cannot use a pool
-/// of memory, the platform is unknown, or the device does not belong to this process; `Io` for a cache folder that other users own or can
-/// write.
+/// `Plugin` if it is too late to change the number of CPU devices, the platform is unknown, the CPU
+/// plugin cannot use a pool of memory, or the device does not belong to this process; `Io` for a
+/// cache folder that other users own or can write.
 ///
 /// ```no_run
 /// use oxidax::config::{self, ProcessConfig};
