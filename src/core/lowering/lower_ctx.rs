@@ -2,12 +2,14 @@
 
 use crate::core::error::{Loc, RuleResult};
 use crate::core::lowering::manual::Manual;
+use crate::core::lowering::permutations::fold_permutations;
 use crate::core::lowering::target::LoweringTarget;
 use crate::core::mesh::mesh::Mesh;
 use crate::core::program::primitive::Effects;
 use crate::core::program::program::Program;
 use crate::core::types::aval::Aval;
 use crate::stablehlo::{TensorType, Value, Writer};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 
@@ -154,10 +156,16 @@ impl<'a> LowerCtx<'a> {
 
     /// Writes the program's equations in place. Returns the values of its outputs.
     ///
+    /// On a CPU, products take over permutations of their operands' axes.
+    ///
     /// # Errors
     /// Errors of the `lower` rules.
     pub fn inline(&mut self, program: &Program, inputs: &[Value]) -> RuleResult<Vec<Value>> {
         let outer = self.writer.location();
+        let program = match self.platform() {
+            "cpu" => fold_permutations(program),
+            _ => Cow::Borrowed(program),
+        };
         let outputs = program.try_interpret(inputs.iter().cloned(), |eqn, operands| {
             let operands: Vec<Value> = operands.iter().map(|&operand| operand.clone()).collect();
             let results = program.avals_of(&eqn.results);
@@ -172,7 +180,7 @@ impl<'a> LowerCtx<'a> {
                     check(eqn.primitive.name(), &avals)?;
                 }
                 let values = eqn.primitive.lower(self, &operands, &results)?;
-                Ok(self.constrain(program, eqn, values))
+                Ok(self.constrain(&program, eqn, values))
             });
             values.inspect_err(|_| self.refused_at = self.refused_at.or(eqn.loc))
         })?;

@@ -3,6 +3,7 @@
 pub(crate) mod lower_ctx;
 mod manual;
 pub(crate) mod manual_axes;
+mod permutations;
 pub(crate) mod target;
 
 pub use lower_ctx::LowerCtx;
