@@ -89,7 +89,15 @@ fn rows() -> Result<Vec<Row>> {
         Ok(scan(|c: Array, x: Array| (c + x * number(n), ()), scalar(0.0), &y).0)
     }));
     let key = random::key(3);
-    rows.push(row("normal", "`normal(key, [3])`", move |_| Ok(random::normal(key.clone(), [3]))));
+    let three = key.clone();
+    rows.push(row("normal", "`normal(key, [3])`", move |_| Ok(random::normal(three.clone(), [3]))));
+    let million = key.clone();
+    rows.push(row("bits", "`bits(key, [1000000])`", move |_| {
+        Ok(random::bits(million.clone(), [1_000_000]))
+    }));
+    rows.push(row("normals", "`normal(key, [1000000])`", move |_| {
+        Ok(random::normal(key.clone(), [1_000_000]))
+    }));
     rows.push(training_step()?);
     Ok(rows)
 }
@@ -155,7 +163,7 @@ fn main() -> Result<()> {
     let mut table = Vec::new();
     for mut row in rows {
         let calls = match (row.name, has("--quick")) {
-            ("train", _) | ("scan", true) => 20,
+            ("train" | "bits" | "normals", _) | ("scan", true) => 20,
             _ => 200,
         };
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());

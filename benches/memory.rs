@@ -6,7 +6,7 @@
 //! cargo bench --bench memory -- --quick       a smaller model, fewer rounds
 //! ```
 //!
-//! Each side is a process of its own, since the C library's allocator is configured at its start.
+//! Each side runs in its own process, since the C library's allocator is configured at its start.
 //! Both tables need Linux; the kernel counts the page faults.
 //!
 //! - *GPT-2*: a step of four layers (768 wide, 50,257 words) on 4 windows of 128 tokens, AdamW.

@@ -72,6 +72,8 @@ def rows():
             lambda c, x: (c + x * number(n), None), jnp.float32(0.0), vector
         )[0],
         "normal": lambda n: jax.random.normal(key, (3,)),
+        "bits": lambda n: jax.random.bits(key, (1_000_000,)),
+        "normals": lambda n: jax.random.normal(key, (1_000_000,)),
         "train": train,
     }
 

@@ -487,7 +487,8 @@ impl Analysis for DotGeneral {
     fn save_hint(&self) -> SaveHint<'_> {
         SaveHint::Contraction { batched: !self.lhs_batch.is_empty() }
     }
-    /// Free axes are in the order of the operand, so a permutation that exchanges two of them stays.
+    /// Free axes are in the order of the operand, so a permutation that exchanges two of them
+    /// stays.
     fn with_permuted_operand(
         &self,
         operands: &[Aval],

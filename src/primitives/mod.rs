@@ -46,6 +46,7 @@ mod special;
 mod stop_gradient;
 mod structural;
 mod tangents;
+mod threefry_bits;
 mod top_k;
 mod trig;
 mod window;
@@ -106,6 +107,8 @@ pub(crate) use special::{has_open_terms, unconverged};
 pub use stop_gradient::*;
 pub(crate) use structural::resize_axis;
 pub use structural::*;
+pub use threefry_bits::ThreefryBits;
+pub(crate) use threefry_bits::threefry_bits;
 pub use top_k::*;
 pub use trig::*;
 pub use window::*;
@@ -224,6 +227,8 @@ pub const PRIMITIVES: &[RegistryEntry] = &[
     RegistryEntry::of::<ReducePrecision>(),
     // rng_bits
     RegistryEntry::of::<Threefry2x32>(),
+    // threefry_bits
+    RegistryEntry::of::<ThreefryBits>(),
     // rng_generator
     RegistryEntry::of::<RngBitGenerator>(),
     // scatter

@@ -67,8 +67,9 @@ impl Primitive for Threefry2x32 {
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
         let results: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
-        let words = ctx
-            .routine("threefry2x32", operands, &results, |writer, words| Ok(hash(writer, words)))?;
+        let words = ctx.routine("threefry2x32", operands, &results, |writer, words| {
+            Ok(write_hash(writer, words))
+        })?;
         if ctx.platform() != "cpu" {
             return Ok(words);
         }
@@ -81,7 +82,7 @@ impl Primitive for Threefry2x32 {
 }
 
 /// Writes the rounds. `words` are two key words and two counter words.
-fn hash(writer: &mut Writer, words: &[Value]) -> Vec<Value> {
+pub(super) fn write_hash(writer: &mut Writer, words: &[Value]) -> Vec<Value> {
     let ty = words[0].ty().clone();
     let number = |writer: &mut Writer, value: u32| writer.constant(&value.to_string(), &ty);
     let [k0, k1] = [words[0].clone(), words[1].clone()];

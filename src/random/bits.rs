@@ -4,8 +4,8 @@ use super::key::Key;
 use super::sampler::{cast, constant, draw_from};
 use crate::core::{Array, Aval, DType, IntoAval, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{
-    bitwise_or, bitwise_xor, broadcast_to, fill_of, iota, reshape, shift_left, shift_right_logical,
-    slice, slice_in_dim, threefry2x32,
+    broadcast_to, fill_of, iota, reshape, shift_right_logical, slice, slice_in_dim, threefry_bits,
+    threefry2x32,
 };
 
 /// Returns the flat index of every element of `shape` as two words, the upper and the lower. The
@@ -29,11 +29,20 @@ pub(super) fn hash(key: &[Array; 2], high: &Array, low: &Array, shape: &Shape) -
     threefry2x32(wide(&key[0]), wide(&key[1]), wide(high), wide(low))
 }
 
+/// Hashes each counter with a key to bits of a dtype.
+#[track_caller]
+fn hash_bits(key: &[Array; 2], high: &Array, low: &Array, shape: &Shape, dtype: DType) -> Array {
+    let wide = |x: &Array| broadcast_to(x, shape);
+    let width = if dtype == DType::U64 { DType::U64 } else { DType::U32 };
+    let bits = threefry_bits(width, wide(&key[0]), wide(&key[1]), wide(high), wide(low));
+    cast(&bits, dtype)
+}
+
 /// Draws bits with the words of a key.
 #[track_caller]
 pub(super) fn raw(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
     let [high, low] = counters(shape);
-    mixed(hash(key, &high, &low, shape), dtype)
+    hash_bits(key, &high, &low, shape, dtype)
 }
 
 /// Draws bits of one element for each of several keys: two arrays of words, and bits of their
@@ -41,20 +50,7 @@ pub(super) fn raw(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
 #[track_caller]
 pub(super) fn raw_each(keys: &[Array; 2], dtype: DType) -> Array {
     let zero = constant(0, DType::U32);
-    mixed(hash(keys, &zero, &zero, keys[0].shape()), dtype)
-}
-
-/// Combines two hashed words to bits of the width of a dtype.
-#[track_caller]
-fn mixed([a, b]: [Array; 2], dtype: DType) -> Array {
-    match dtype {
-        DType::U64 => {
-            let (a, b) = (cast(&a, dtype), cast(&b, dtype));
-            let distance = fill_of(Scalar::Int(32), a.aval());
-            bitwise_or(shift_left(&a, distance), b)
-        }
-        _ => cast(&bitwise_xor(a, b), dtype),
-    }
+    hash_bits(keys, &zero, &zero, keys[0].shape(), dtype)
 }
 
 /// Splits a key into the words of `N` keys.

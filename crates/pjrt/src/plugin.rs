@@ -170,8 +170,8 @@ impl Plugin {
         self.0.version
     }
 
-    /// Takes the large memory blocks of a CPU plugin from [`host_pool`], which keeps freed memory for
-    /// the next call. Other code in the process is not affected. A second call changes nothing.
+    /// Takes the large memory blocks of a CPU plugin from [`host_pool`], which keeps freed memory
+    /// for the next call. Other code in the process is not affected. A second call changes nothing.
     ///
     /// # Errors
     /// [`Error::Invalid`] if this system has no pool, or the plugin does not import the C library's

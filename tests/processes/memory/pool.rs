@@ -50,7 +50,7 @@ mod on_cpu {
             let (by_system, expected) = ten_calls(&call);
             set(CpuMalloc::Pool);
             let (by_pool, found) = ten_calls(&call);
-            // 64 MiB are 16,384 pages. Huge pages reduce the count on kernels that use them unasked.
+            // 64 MiB are 16,384 pages. Some kernels use huge pages unasked, which are fewer.
             assert!(by_system > 10 * 100, "{by_system} page faults without the pool");
             assert!(
                 by_pool * 10 < by_system,
