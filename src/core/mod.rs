@@ -7,7 +7,7 @@
 mod array;
 mod cache;
 mod error;
-mod lowering;
+pub(crate) mod lowering;
 mod mesh;
 mod program;
 pub(crate) mod scoped;

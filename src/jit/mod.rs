@@ -28,7 +28,7 @@ mod tree_description;
 pub use crate::core::Collective;
 pub use crate::runtime::{
     Collectives, CompiledCollective, CompilerOptions, CompilerReport, EffortLevel, Fusion,
-    MemoryAnalysis, OptionValue, SourceLocation, disable_most_optimizations, effects_barrier,
+    MemoryAnalysis, OptionValue, SourceLocation, disable_most_optimizations, disable_outlining, effects_barrier,
 };
 pub use compiled::Compiled;
 pub use error::CallError;

@@ -1,6 +1,7 @@
 //! Lowering: from a program to the text of a StableHLO module.
 
 use super::plan::Plan;
+use super::outline::outline;
 use crate::core::{
     Aval, Error, Loc, LowerCtx, LoweringTarget, MemoryKind, ModuleFacts, NamedSharding, OpError,
     Program, RuleError, RuleResult, Var,
@@ -120,6 +121,9 @@ pub(crate) fn lower_with_plan(
     let LowerOptions { donatable } = options;
     let mut ctx = LowerCtx::new(target);
     ctx.set_partition(plan.mesh());
+    if target.outlines() {
+        ctx.set_outliner(outline);
+    }
     let (arguments, results) = attributes(plan, &mut ctx, program);
     let attribute = |texts: &[String], index: usize| texts.get(index).cloned().unwrap_or_default();
     // Plugins cannot deny the donation of a buffer in host memory for a single call.

@@ -3,8 +3,10 @@
 pub(crate) mod lower_ctx;
 mod manual;
 pub(crate) mod manual_axes;
+mod outline;
 pub(crate) mod target;
 
 pub use lower_ctx::LowerCtx;
 pub(crate) use lower_ctx::{ModuleFacts, TransferredCall};
+pub(crate) use outline::{Outline, PartCall, RepeatedPart, Step};
 pub use target::LoweringTarget;
