@@ -1,10 +1,10 @@
 //! Lowering: from a program to the text of a StableHLO module.
 
-use super::plan::Plan;
 use super::outline::outline;
+use super::plan::Plan;
 use crate::core::{
     Aval, Error, Loc, LowerCtx, LoweringTarget, MemoryKind, ModuleFacts, NamedSharding, OpError,
-    Program, RuleError, RuleResult, Var,
+    Program, RepeatedPart, RuleError, RuleResult, Var,
 };
 
 /// A lowered program: the text of its StableHLO module, and facts that its compilation depends on.
@@ -23,6 +23,8 @@ pub struct StableHloModule {
     pub(crate) facts: ModuleFacts,
     /// The program exchanges data between devices by explicit collectives.
     pub communicates: bool,
+    /// The parts that the program repeats, each of which is a function.
+    pub repeated_parts: Vec<RepeatedPart>,
 }
 
 /// Options of [`lower_with`].
@@ -121,7 +123,8 @@ pub(crate) fn lower_with_plan(
     let LowerOptions { donatable } = options;
     let mut ctx = LowerCtx::new(target);
     ctx.set_partition(plan.mesh());
-    if target.outlines() {
+    // A compiler that partitions a program looks into functions one call at a time.
+    if target.outlines() && !ctx.is_partitioned() {
         ctx.set_outliner(outline);
     }
     let (arguments, results) = attributes(plan, &mut ctx, program);
@@ -142,13 +145,14 @@ pub(crate) fn lower_with_plan(
     if let Err(error) = written {
         return Err(lowering_error(error, name, target.platform(), ctx.refused_at()));
     }
-    let facts = ctx.facts();
+    let (facts, repeated_parts) = (ctx.facts(), ctx.repeated_parts().to_vec());
     Ok(StableHloModule {
         text: ctx.finish(name),
         donatable,
         calls_host: !facts.host_functions.is_empty(),
         transfers_to_host: !facts.host_transfers.is_empty(),
         communicates: facts.communicates,
+        repeated_parts,
         facts,
     })
 }

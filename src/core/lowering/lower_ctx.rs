@@ -2,7 +2,7 @@
 
 use crate::core::error::{Loc, RuleResult};
 use crate::core::lowering::manual::Manual;
-use crate::core::lowering::outline::{Outline, Outliner, PartCall, Step};
+use crate::core::lowering::outline::{Outline, Outliner, PartCall, PartFunction, RepeatedPart, Step};
 use crate::core::lowering::target::LoweringTarget;
 use crate::core::mesh::mesh::Mesh;
 use crate::core::program::primitive::Effects;
@@ -26,7 +26,7 @@ pub struct LowerCtx<'a> {
     refused_at: Loc,
     /// Finds repeated parts, which become functions.
     outliner: Option<Outliner>,
-    n_parts: usize,
+    parts: Vec<RepeatedPart>,
     /// The mesh over which the compiler partitions the module.
     partition: Option<Mesh>,
     pub(super) manual: Option<Manual>,
@@ -76,7 +76,7 @@ impl<'a> LowerCtx<'a> {
             token: None,
             refused_at: Loc::UNKNOWN,
             outliner: None,
-            n_parts: 0,
+            parts: Vec::new(),
             partition: None,
             manual: None,
         }
@@ -232,10 +232,10 @@ impl<'a> LowerCtx<'a> {
                     let part = &outline.parts[index];
                     let name = match &names[index] {
                         Some(name) => name.clone(),
-                        None => self.part_function(&part.body)?,
+                        None => self.part_function(part)?,
                     };
                     names[index] = Some(name.clone());
-                    let PartCall { operands, results } = &part.copies[copy];
+                    let PartCall { operands, results } = &part.calls[copy];
                     let operands = read(&values, operands);
                     let types: Vec<TensorType> =
                         results.iter().map(|&var| program.aval(var).stablehlo()).collect();
@@ -257,13 +257,20 @@ impl<'a> LowerCtx<'a> {
     }
 
     /// Writes the body of a repeated part as a function. Returns its name.
-    fn part_function(&mut self, body: &Program) -> RuleResult<String> {
-        let name = format!("part_{}", self.n_parts);
-        self.n_parts += 1;
+    fn part_function(&mut self, part: &PartFunction) -> RuleResult<String> {
+        let name = format!("part_{}", self.parts.len());
+        let equations = part.body.eqns().len();
+        let (times, loc) = (part.calls.len(), part.loc);
+        self.parts.push(RepeatedPart { name: name.clone(), equations, times, loc });
         let outliner = self.outliner.take();
-        let written = self.function(body, &name);
+        let written = self.function(&part.body, &name);
         self.outliner = outliner;
         written.map(|()| name)
+    }
+
+    /// Returns the repeated parts that are functions.
+    pub(crate) fn repeated_parts(&self) -> &[RepeatedPart] {
+        &self.parts
     }
 
     /// Writes a call of the program as a function, which equal programs share. A program with

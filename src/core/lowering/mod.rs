@@ -8,5 +8,6 @@ pub(crate) mod target;
 
 pub use lower_ctx::LowerCtx;
 pub(crate) use lower_ctx::{ModuleFacts, TransferredCall};
-pub(crate) use outline::{Outline, PartCall, RepeatedPart, Step};
+pub use outline::RepeatedPart;
+pub(crate) use outline::{Outline, PartCall, PartFunction, Step};
 pub use target::LoweringTarget;

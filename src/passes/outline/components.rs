@@ -2,9 +2,9 @@
 
 use super::MIN_COPIES;
 use super::group::Groups;
-use super::units::{Units, is_contraction, is_movable, is_small};
+use super::units::{Units, is_contraction, is_movable};
 use crate::core::Var;
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
 
 /// The least number of equations of a component.
@@ -16,11 +16,13 @@ const MIN_EQUATIONS: usize = 6;
 /// that an optimizer does to one parameter. Scalars connect everything: a global norm depends on
 /// each gradient, and each update on the norm. Therefore an equation has a level, which grows by one
 /// with each scalar, call and other equation outside of components on the way to it, and a component
-/// has equations of one level. A path that leaves a component cannot return to it.
+/// has equations of one level. A path that leaves a component cannot return to it, nor to another
+/// of its level, so all components of one level that take values of one layer are one.
 pub(super) fn add(groups: &mut Groups<'_>, units: &Units) {
     let is_inside = inside(groups);
     let levels = levels(groups, &is_inside);
-    let roots = connected(groups, &is_inside, &levels);
+    let mut roots = connected(groups, &is_inside, &levels);
+    bundle(groups, &is_inside, &levels, &mut roots);
     let mut components: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
     for index in (0..roots.len()).filter(|&index| is_inside[index]) {
         components.entry(roots[index]).or_default().push(index);
@@ -75,7 +77,7 @@ pub(super) fn add(groups: &mut Groups<'_>, units: &Units) {
 fn inside(groups: &Groups<'_>) -> Vec<bool> {
     let eqns = groups.program.eqns().iter().zip(&groups.members);
     let inside = eqns.map(|(eqn, member)| {
-        let is_scalar = eqn.results.iter().all(|&var| is_small(groups.program, var));
+        let is_scalar = eqn.results.iter().all(|&var| groups.program.aval(var).size() <= 1);
         member.is_none() && !is_scalar && is_movable(eqn) && !is_contraction(eqn)
     });
     inside.collect()
@@ -135,14 +137,39 @@ fn connected(groups: &Groups<'_>, is_inside: &[bool], levels: &[usize]) -> Vec<u
     (0..parents.len()).map(|index| root(&mut parents, index)).collect()
 }
 
+/// Joins the components of one level that take values of the same copy of a layer, and of no other.
+fn bundle(groups: &Groups<'_>, is_inside: &[bool], levels: &[usize], roots: &mut [usize]) {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Source {
+        Copy(usize, usize),
+        Several,
+    }
+    let mut sources: FxHashMap<usize, Source> = FxHashMap::default();
+    for (index, eqn) in groups.program.eqns().iter().enumerate().filter(|(at, _)| is_inside[*at]) {
+        for member in eqn.operands.iter().filter_map(|&var| groups.member_defining(var)) {
+            let source = Source::Copy(member.group, member.copy);
+            let known = sources.entry(roots[index]).or_insert(source);
+            if *known != source {
+                *known = Source::Several;
+            }
+        }
+    }
+    let mut first: FxHashMap<(usize, usize, usize), usize> = FxHashMap::default();
+    for index in (0..roots.len()).filter(|&index| is_inside[index]) {
+        if let Some(&Source::Copy(group, copy)) = sources.get(&roots[index]) {
+            roots[index] = *first.entry((levels[index], group, copy)).or_insert(roots[index]);
+        }
+    }
+}
+
 /// Returns the constants that a component uses.
 fn constants(groups: &Groups<'_>, component: &[usize]) -> Vec<usize> {
     let mut constants = Vec::new();
+    let mut seen: FxHashSet<usize> = component.iter().copied().collect();
     let operand = |var: &Var| groups.definition(*var).map(|(at, _)| at);
     for &index in component {
         for at in groups.program.eqns()[index].operands.iter().filter_map(operand) {
-            let eqn = &groups.program.eqns()[at];
-            if eqn.operands.is_empty() && !component.contains(&at) {
+            if groups.program.eqns()[at].operands.is_empty() && seen.insert(at) {
                 constants.push(at);
             }
         }
@@ -160,10 +187,5 @@ fn common(groups: &Groups<'_>, constants: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
                 *eqn(a).primitive == *eqn(b).primitive && eqn(a).results.len() == eqn(b).results.len()
             })
     });
-    // A constant with several uses is computed once.
-    let is_plain = |list: &Vec<usize>| {
-        let mut seen = rustc_hash::FxHashSet::default();
-        list.iter().all(|index| seen.insert(*index))
-    };
-    if is_equal && constants.iter().all(is_plain) { constants } else { vec![Vec::new(); constants.len()] }
+    if is_equal { constants } else { vec![Vec::new(); constants.len()] }
 }

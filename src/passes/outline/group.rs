@@ -1,8 +1,8 @@
 //! [`Groups`]: parts of a program with equal dataflow.
 
-use super::MIN_COPIES;
+use super::{MIN_COPIES, MIN_FLOPS};
 use super::repeats::Repeat;
-use super::units::{Units, is_contraction, is_same_operation, may_differ};
+use super::units::{Units, cost, is_contraction, is_same_operation, may_differ};
 use crate::core::{Program, Var};
 
 /// Copies of one part.
@@ -71,14 +71,18 @@ impl<'a> Groups<'a> {
     }
 
     /// Adds the copies of a repeat that are equal to the one in the middle, unless they are too few
-    /// or do not multiply matrices.
+    /// or too small, or do not multiply matrices.
     pub(super) fn add_layers(&mut self, units: &Units, repeat: Repeat) {
         let len = repeat.period;
         let is_free = |&start: &usize| self.members[start..start + len].iter().all(Option::is_none);
         let starts: Vec<usize> = repeat.starts().filter(is_free).collect();
         let Some(&reference) = starts.get(starts.len() / 2) else { return };
-        let mut eqns = self.program.eqns()[reference..reference + len].iter();
-        if starts.len() < MIN_COPIES || !eqns.any(is_contraction) {
+        let eqns = &self.program.eqns()[reference..reference + len];
+        let flops = |eqn| cost(self.program, eqn).flops;
+        if starts.len() < MIN_COPIES
+            || !eqns.iter().any(is_contraction)
+            || eqns.iter().map(flops).fold(0, u64::saturating_add) < MIN_FLOPS
+        {
             return;
         }
         let expected: Vec<usize> = (reference..reference + len).collect();

@@ -34,6 +34,10 @@ const MIN_COPIES: usize = 3;
 /// The least number of equations of a part, those of inner programs included.
 const MIN_EQUATIONS: usize = 12;
 
+/// The least arithmetic of a layer. The call of a function takes less than a microsecond, and below
+/// this number fusion across layers may save more than that.
+const MIN_FLOPS: u64 = 1 << 20;
+
 /// Finds the repeated parts of a program. Returns `None` if there are none worth a function.
 pub(crate) fn outline(program: &Program) -> Option<Outline> {
     // Most programs are too small to repeat anything, and pay for no more than this.

@@ -3,6 +3,7 @@
 use super::group::Groups;
 use crate::core::Effects;
 use crate::core::lowering::Step;
+use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -35,9 +36,10 @@ pub(super) fn steps(groups: &Groups<'_>) -> Option<Vec<Step>> {
     }
     for group in &groups.groups {
         for (own, recomputed) in group.copies.iter().zip(&group.recomputed) {
+            let again: FxHashSet<usize> = recomputed.iter().copied().collect();
             let operands = recomputed.iter().flat_map(|&index| &program.eqns()[index].operands);
             for (at, _) in operands.filter_map(|&var| groups.definition(var)) {
-                if !recomputed.contains(&at) {
+                if !again.contains(&at) {
                     depend(own[0], first(at));
                 }
             }

@@ -2,6 +2,7 @@
 
 use super::group::{Groups, Member};
 use super::parts::needed_outside;
+use super::units::cost;
 use crate::core::{Access, Var};
 use rustc_hash::FxHashSet;
 
@@ -68,8 +69,7 @@ fn is_cheap(groups: &Groups<'_>, index: usize) -> bool {
     if eqn.primitive.as_higher_order().is_some() {
         return false;
     }
-    let (operands, results) = (program.avals_of(&eqn.operands), program.avals_of(&eqn.results));
-    let cost = eqn.primitive.cost(&operands, &results);
+    let cost = cost(program, eqn);
     cost.transcendentals == 0
         && cost.flops <= program.aval(result).size() as u64
         && matches!(cost.access, Access::Pointwise | Access::Movement)

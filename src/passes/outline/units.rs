@@ -1,6 +1,6 @@
 //! [`Units`]: what the search for repeated parts compares of each equation.
 
-use crate::core::{Effects, Eqn, Program, SaveHint, Var};
+use crate::core::{Cost, Effects, Eqn, Program, SaveHint, Var};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -66,7 +66,7 @@ pub(super) fn is_movable(eqn: &Eqn) -> bool {
 }
 
 /// Returns true for a value that is cheap to compute and to pass.
-pub(super) fn is_small(program: &Program, var: Var) -> bool {
+fn is_small(program: &Program, var: Var) -> bool {
     program.aval(var).size() <= SMALL
 }
 
@@ -114,4 +114,10 @@ pub(super) fn is_contraction(eqn: &Eqn) -> bool {
             let mut held = holder.programs().into_iter();
             held.any(|(_, inner)| inner.eqns().iter().any(is_contraction))
         })
+}
+
+/// Returns the cost of an equation.
+pub(super) fn cost(program: &Program, eqn: &Eqn) -> Cost {
+    let (operands, results) = (program.avals_of(&eqn.operands), program.avals_of(&eqn.results));
+    eqn.primitive.cost(&operands, &results)
 }
