@@ -22,54 +22,70 @@ pub(super) fn add(groups: &mut Groups<'_>, units: &Units) {
     let is_inside = inside(groups);
     let levels = levels(groups, &is_inside);
     let mut roots = connected(groups, &is_inside, &levels);
-    bundle(groups, &is_inside, &levels, &mut roots);
-    let mut components: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-    for index in (0..roots.len()).filter(|&index| is_inside[index]) {
-        components.entry(roots[index]).or_default().push(index);
-    }
-    let mut components: Vec<Vec<usize>> = components.into_values().collect();
-    components.retain(|component| component.len() >= MIN_EQUATIONS);
-    components.sort_unstable();
-    // The position of each equation in its component.
-    let mut positions = vec![0; roots.len()];
-    for component in &components {
-        component.iter().enumerate().for_each(|(at, &index)| positions[index] = at);
-    }
-    let mut equal: FxHashMap<u64, Vec<Vec<usize>>> = FxHashMap::default();
-    let mut order = Vec::new();
-    for component in components {
-        let mut state = FxHasher::default();
-        for &index in &component {
-            units.hashes[index].hash(&mut state);
-            for &var in &groups.program.eqns()[index].operands {
-                let defined = groups.definition(var).filter(|&(at, _)| roots[at] == roots[index]);
-                defined.map(|(at, result)| (positions[at], result)).hash(&mut state);
-            }
-        }
-        let key = state.finish();
-        equal.entry(key).or_insert_with(|| {
-            order.push(key);
-            Vec::new()
-        });
-        equal.entry(key).or_default().push(component);
-    }
-    for key in order {
-        let candidates = equal.remove(&key).unwrap_or_default();
-        let reference = candidates[0].clone();
-        let within = |root: usize| {
-            let (roots, positions) = (&roots, &positions);
+    let parameters = Components::of(groups, units, &is_inside, &roots);
+    bundle(groups, &parameters, &levels, &mut roots);
+    let layers = Components::of(groups, units, &is_inside, &roots);
+    let mut added = Vec::new();
+    for candidates in layers.equal.iter().filter(|equal| equal[0].len() >= MIN_EQUATIONS) {
+        let reference = &candidates[0];
+        let within = |component: &[usize]| {
+            let (root, roots, positions) = (roots[component[0]], &roots, &layers.positions);
             move |index: usize| (roots[index] == root).then(|| positions[index])
         };
-        let is_equal = |copy: &Vec<usize>| {
-            let roots = [reference[0], copy[0]].map(|index| roots[index]);
-            let [a, b] = roots.map(within);
-            groups.differences([&reference, copy], a, b).is_some_and(|differing| differing.is_empty())
+        let is_equal = |copy: &&Vec<usize>| {
+            let (a, b) = (within(reference), within(copy));
+            groups.differences([reference, copy], a, b).is_some_and(|differing| differing.is_empty())
         };
-        let copies: Vec<Vec<usize>> = candidates.into_iter().filter(is_equal).collect();
+        let copies: Vec<Vec<usize>> = candidates.iter().filter(is_equal).cloned().collect();
         if copies.len() >= MIN_COPIES {
             let constants = copies.iter().map(|copy| constants(groups, copy)).collect();
-            groups.add(copies, common(groups, constants));
+            added.push((copies, common(groups, constants)));
         }
+    }
+    added.into_iter().for_each(|(copies, constants)| groups.add(copies, constants));
+}
+
+/// The components of a program, and which of them are equal.
+struct Components {
+    /// The position of each equation in its component.
+    positions: Vec<usize>,
+    /// Components with equal hashes, in program order.
+    equal: Vec<Vec<Vec<usize>>>,
+}
+
+impl Components {
+    /// Collects the equations inside of components by the number in `roots`.
+    fn of(groups: &Groups<'_>, units: &Units, is_inside: &[bool], roots: &[usize]) -> Components {
+        let mut components: Vec<Vec<usize>> = Vec::new();
+        let mut numbers: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut positions = vec![0; roots.len()];
+        for index in (0..roots.len()).filter(|&index| is_inside[index]) {
+            let number = *numbers.entry(roots[index]).or_insert(components.len());
+            if number == components.len() {
+                components.push(Vec::new());
+            }
+            positions[index] = components[number].len();
+            components[number].push(index);
+        }
+        let mut equal: Vec<Vec<Vec<usize>>> = Vec::new();
+        let mut keys: FxHashMap<u64, usize> = FxHashMap::default();
+        for component in components {
+            let mut state = FxHasher::default();
+            for &index in &component {
+                units.hashes[index].hash(&mut state);
+                for &var in &groups.program.eqns()[index].operands {
+                    let defined = groups.definition(var);
+                    let within = defined.filter(|&(at, _)| roots[at] == roots[index]);
+                    within.map(|(at, result)| (positions[at], result)).hash(&mut state);
+                }
+            }
+            let number = *keys.entry(state.finish()).or_insert(equal.len());
+            if number == equal.len() {
+                equal.push(Vec::new());
+            }
+            equal[number].push(component);
+        }
+        Components { positions, equal }
     }
 }
 
@@ -137,27 +153,24 @@ fn connected(groups: &Groups<'_>, is_inside: &[bool], levels: &[usize]) -> Vec<u
     (0..parents.len()).map(|index| root(&mut parents, index)).collect()
 }
 
-/// Joins the components of one level that take values of the same copy of a layer, and of no other.
-fn bundle(groups: &Groups<'_>, is_inside: &[bool], levels: &[usize], roots: &mut [usize]) {
-    #[derive(Clone, Copy, PartialEq)]
-    enum Source {
-        Copy(usize, usize),
-        Several,
-    }
-    let mut sources: FxHashMap<usize, Source> = FxHashMap::default();
-    for (index, eqn) in groups.program.eqns().iter().enumerate().filter(|(at, _)| is_inside[*at]) {
-        for member in eqn.operands.iter().filter_map(|&var| groups.member_defining(var)) {
-            let source = Source::Copy(member.group, member.copy);
-            let known = sources.entry(roots[index]).or_insert(source);
-            if *known != source {
-                *known = Source::Several;
-            }
-        }
-    }
+/// Joins the repeated components of one level that take values of the same copy of a layer, and of
+/// no other.
+fn bundle(groups: &Groups<'_>, components: &Components, levels: &[usize], roots: &mut [usize]) {
+    let repeated = components.equal.iter().filter(|equal| equal.len() >= MIN_COPIES);
     let mut first: FxHashMap<(usize, usize, usize), usize> = FxHashMap::default();
-    for index in (0..roots.len()).filter(|&index| is_inside[index]) {
-        if let Some(&Source::Copy(group, copy)) = sources.get(&roots[index]) {
-            roots[index] = *first.entry((levels[index], group, copy)).or_insert(roots[index]);
+    let mut in_order: Vec<&Vec<usize>> = repeated.flatten().collect();
+    in_order.sort_unstable();
+    for component in in_order {
+        let operands =
+            component.iter().flat_map(|&index| &groups.program.eqns()[index].operands);
+        let mut sources = operands
+            .filter_map(|&var| groups.member_defining(var))
+            .map(|member| (member.group, member.copy));
+        let Some((group, copy)) = sources.next() else { continue };
+        if sources.all(|source| source == (group, copy)) {
+            let own = roots[component[0]];
+            let root = *first.entry((levels[component[0]], group, copy)).or_insert(own);
+            component.iter().for_each(|&index| roots[index] = root);
         }
     }
 }
