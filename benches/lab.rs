@@ -63,6 +63,29 @@ fn main() -> Result<()> {
             w.sort_by(f64::total_cmp); c.sort_by(f64::total_cmp);
             println!("ratio outlined/plain wall {:.3} cpu {:.3}", w[rounds / 2], c[rounds / 2]);
         }
+        "model" => {
+            let make = || -> Result<models::Call> { Ok(match words[1].as_str() {
+                "resnet" => models::resnet::training(models::resnet::Sizes { batch: 2, side: 64 })?.call,
+                "bert" => models::bert::inference(models::bert::Sizes { batch: number(3, 16), ..models::bert::MINI_LM })?.call,
+                _ => models::mlp::training()?.call,
+            })};
+            let rounds = number(2, 15);
+            let (mut on, mut off) = (make()?, make()?);
+            let (_, wall, cpu) = timed(&mut on)?;
+            println!("outlined first: wall {wall:.2} cpu {cpu:.2}");
+            let (_, wall, cpu) = disable_outlining(|| timed(&mut off))?;
+            println!("plain first: wall {wall:.2} cpu {cpu:.2}");
+            let (mut w, mut c) = (Vec::new(), Vec::new());
+            for _ in 0..rounds {
+                let (a, w1, c1) = timed(|| { for _ in 0..3 { on()?; } Ok(()) })?;
+                let (b, w2, c2) = disable_outlining(|| timed(|| { for _ in 0..3 { off()?; } Ok(()) }))?;
+                let _ = (a, b);
+                w.push(w1 / w2);
+                c.push(c1 / c2);
+            }
+            w.sort_by(f64::total_cmp); c.sort_by(f64::total_cmp);
+            println!("{} ratio outlined/plain wall {:.3} cpu {:.3}", words[1], w[rounds / 2], c[rounds / 2]);
+        }
         _ => {}
     }
     Ok(())

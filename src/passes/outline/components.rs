@@ -15,9 +15,9 @@ const MIN_EQUATIONS: usize = 6;
 /// A component consists of equations that are connected by values other than scalars, such as all
 /// that an optimizer does to one parameter. Scalars connect everything: a global norm depends on
 /// each gradient, and each update on the norm. Therefore an equation has a level, which grows by one
-/// with each scalar, call and other equation outside of components on the way to it, and a component
-/// has equations of one level. A path that leaves a component cannot return to it, nor to another
-/// of its level, so all components of one level that take values of one layer are one.
+/// where a path to it leaves a component, and a component has equations of one level. Such a path
+/// cannot return to the component, nor to another of its level, so all components of one level that
+/// take values of one layer may be one.
 pub(super) fn add(groups: &mut Groups<'_>, units: &Units) {
     let is_inside = inside(groups);
     let levels = levels(groups, &is_inside);
@@ -93,10 +93,16 @@ impl Components {
 fn inside(groups: &Groups<'_>) -> Vec<bool> {
     let eqns = groups.program.eqns().iter().zip(&groups.members);
     let inside = eqns.map(|(eqn, member)| {
-        let is_scalar = eqn.results.iter().all(|&var| groups.program.aval(var).size() <= 1);
+        let mut all = eqn.operands.iter().chain(&eqn.results);
+        let is_scalar = all.all(|&var| is_scalar(groups, var));
         member.is_none() && !is_scalar && is_movable(eqn) && !is_contraction(eqn)
     });
     inside.collect()
+}
+
+/// Returns true for a value that does not connect equations.
+fn is_scalar(groups: &Groups<'_>, var: Var) -> bool {
+    groups.program.aval(var).size() <= 1
 }
 
 /// Returns the level of each equation: the highest that the equations which use it allow.
@@ -106,14 +112,17 @@ fn levels(groups: &Groups<'_>, is_inside: &[bool]) -> Vec<usize> {
         Some(at) => groups.groups[at.group].copies[at.copy][0],
         None => index,
     };
-    let step = |from: usize, to: usize| usize::from(!(is_inside[from] && is_inside[to]));
+    let step = |from: usize, to: usize, var: Var| {
+        usize::from(is_inside[from] && (!is_inside[to] || is_scalar(groups, var)))
+    };
+    let defined = |&var: &Var| groups.definition(var).map(|(at, _)| (at, var));
     let mut levels = vec![0_usize; program.eqns().len()];
     for (index, eqn) in program.eqns().iter().enumerate() {
         let node = first(index);
-        for (at, _) in eqn.operands.iter().filter_map(|&var| groups.definition(var)) {
+        for (at, var) in eqn.operands.iter().filter_map(defined) {
             let from = first(at);
             if from != node {
-                levels[node] = levels[node].max(levels[from] + step(from, node));
+                levels[node] = levels[node].max(levels[from] + step(from, node, var));
             }
         }
     }
@@ -123,9 +132,9 @@ fn levels(groups: &Groups<'_>, is_inside: &[bool]) -> Vec<usize> {
         if is_inside[index] && highest[index] != usize::MAX {
             levels[index] = levels[index].max(highest[index]);
         }
-        for (at, _) in eqn.operands.iter().filter_map(|&var| groups.definition(var)) {
+        for (at, var) in eqn.operands.iter().filter_map(defined) {
             if is_inside[at] {
-                highest[at] = highest[at].min(levels[node].saturating_sub(step(at, node)));
+                highest[at] = highest[at].min(levels[node].saturating_sub(step(at, node, var)));
             }
         }
     }
@@ -143,7 +152,8 @@ fn connected(groups: &Groups<'_>, is_inside: &[bool], levels: &[usize]) -> Vec<u
     }
     let mut parents: Vec<usize> = (0..is_inside.len()).collect();
     for (index, eqn) in groups.program.eqns().iter().enumerate() {
-        for (at, _) in eqn.operands.iter().filter_map(|&var| groups.definition(var)) {
+        let operands = eqn.operands.iter().filter(|&&var| !is_scalar(groups, var));
+        for (at, _) in operands.filter_map(|&var| groups.definition(var)) {
             if is_inside[at] && is_inside[index] && levels[at] == levels[index] {
                 let (a, b) = (root(&mut parents, at), root(&mut parents, index));
                 parents[a.max(b)] = a.min(b);

@@ -7,7 +7,7 @@ use oxidax::prelude::*;
 const N: usize = 64;
 
 /// The networks that are compared.
-const SEEDS: std::ops::Range<u64> = 0..24;
+const SEEDS: std::ops::Range<i64> = 0..14;
 
 /// A generator of small numbers (splitmix64).
 struct Numbers(u64);
@@ -22,7 +22,7 @@ impl Numbers {
     }
 }
 
-/// One operation of a layer on `f32[N, N]`.
+/// One operation of a layer on `f64[N, N]`.
 fn operation(
     kind: u64,
     layer: usize,
@@ -49,8 +49,8 @@ fn operation(
 }
 
 /// The operations of a layer, by kind.
-fn recipe(seed: u64) -> (Vec<u64>, usize) {
-    let mut numbers = Numbers(seed);
+fn recipe(seed: i64) -> (Vec<u64>, usize) {
+    let mut numbers = Numbers(seed.unsigned_abs());
     let n = 5 + numbers.below(8);
     let kinds = (0..n).map(|_| numbers.below(13)).collect();
     (kinds, 2 + numbers.below(5) as usize)
@@ -73,14 +73,14 @@ mod on_cpu {
     use super::*;
 
     /// Returns the largest difference of two trees, each leaf relative to its largest element.
-    fn apart<T: Tree>(a: &T, b: &T) -> f32 {
+    fn apart<T: Tree>(a: &T, b: &T) -> f64 {
         let both = tree::leaves(a).into_iter().zip(tree::leaves(b));
         let each = both.map(|(a, b)| {
-            let (a, b) = (a.to_vec::<f32>().unwrap(), b.to_vec::<f32>().unwrap());
-            let largest = b.iter().fold(f32::MIN_POSITIVE, |most, x| most.max(x.abs()));
-            a.iter().zip(&b).map(|(a, b)| (a - b).abs() / largest).fold(0.0, f32::max)
+            let (a, b) = (a.to_vec::<f64>().unwrap(), b.to_vec::<f64>().unwrap());
+            let largest = b.iter().fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));
+            a.iter().zip(&b).map(|(a, b)| (a - b).abs() / largest).fold(0.0, f64::max)
         });
-        each.fold(0.0, f32::max)
+        each.fold(0.0, f64::max)
     }
 
     #[test]
@@ -96,16 +96,17 @@ mod on_cpu {
                 value_and_grad(loss)(&weights)
             });
             let keys = random::split(random::key(seed), depth);
-            let weights: Vec<Array> =
-                keys.into_iter().map(|key| random::normal(key, [N, N])).collect();
-            let (mask, x) =
-                (random::normal(random::key(1), [N, N]), random::normal(random::key(2), [N, N]));
+            let matrix =
+                |key: random::Key| convert_element_type(&random::normal(key, [N, N]), DType::F64);
+            let weights: Vec<Array> = keys.into_iter().map(matrix).collect();
+            let (mask, x) = (matrix(random::key(1)), matrix(random::key(2)));
             let lowered = f.lower(&weights, &mask, &x).unwrap();
             outlined += usize::from(!lowered.repeated_parts("cpu").unwrap().is_empty());
             let call = || f.call(&weights, &mask, &x).unwrap();
             let apart = apart(&call(), &disable_outlining(call));
-            assert!(apart <= 1e-5, "seed {seed}, {depth} layers of {kinds:?}: {apart:e} apart");
+            // Some networks amplify rounding, but none a thousand million times.
+            assert!(apart <= 1e-7, "seed {seed}, {depth} layers of {kinds:?}: {apart:e} apart");
         }
-        assert!(outlined >= 15, "{outlined} networks have functions for their layers");
+        assert!(outlined >= 8, "{outlined} networks have functions for their layers");
     }
 }
