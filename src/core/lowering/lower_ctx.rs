@@ -2,7 +2,9 @@
 
 use crate::core::error::{Loc, RuleResult};
 use crate::core::lowering::manual::Manual;
-use crate::core::lowering::outline::{Outline, Outliner, PartCall, PartFunction, RepeatedPart, Step};
+use crate::core::lowering::outline::{
+    Outline, Outliner, PartCall, PartFunction, RepeatedPart, Step,
+};
 use crate::core::lowering::target::LoweringTarget;
 use crate::core::mesh::mesh::Mesh;
 use crate::core::program::primitive::Effects;
@@ -173,7 +175,8 @@ impl<'a> LowerCtx<'a> {
         let outputs = match outline {
             Some(outline) => self.inline_outlined(program, &outline, inputs)?,
             None => program.try_interpret(inputs.iter().cloned(), |eqn, operands| {
-                let operands: Vec<Value> = operands.iter().map(|&operand| operand.clone()).collect();
+                let operands: Vec<Value> =
+                    operands.iter().map(|&operand| operand.clone()).collect();
                 self.write_eqn(program, eqn, &operands)
             })?,
         };
@@ -244,7 +247,12 @@ impl<'a> LowerCtx<'a> {
                     let callee = format!("callee = @{name}");
                     let kept = "mhlo.frontend_attributes = {inlineable = \"false\"}";
                     let written = self.writer.op_annotated(
-                        "func.call", &operands, &callee, Vec::new(), kept, &types,
+                        "func.call",
+                        &operands,
+                        &callee,
+                        Vec::new(),
+                        kept,
+                        &types,
                     );
                     (&results[..], written)
                 }
@@ -258,7 +266,7 @@ impl<'a> LowerCtx<'a> {
 
     /// Writes the body of a repeated part as a function. Returns its name.
     fn part_function(&mut self, part: &PartFunction) -> RuleResult<String> {
-        let name = format!("part_{}", self.parts.len());
+        let name = self.function_name("part");
         let equations = part.body.eqns().len();
         let (times, loc) = (part.calls.len(), part.loc);
         self.parts.push(RepeatedPart { name: name.clone(), equations, times, loc });

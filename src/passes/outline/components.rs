@@ -34,7 +34,9 @@ pub(super) fn add(groups: &mut Groups<'_>, units: &Units) {
         };
         let is_equal = |copy: &&Vec<usize>| {
             let (a, b) = (within(reference), within(copy));
-            groups.differences([reference, copy], a, b).is_some_and(|differing| differing.is_empty())
+            groups
+                .differences([reference, copy], a, b)
+                .is_some_and(|differing| differing.is_empty())
         };
         let copies: Vec<Vec<usize>> = candidates.iter().filter(is_equal).cloned().collect();
         if copies.len() >= MIN_COPIES {
@@ -171,8 +173,7 @@ fn bundle(groups: &Groups<'_>, components: &Components, levels: &[usize], roots:
     let mut in_order: Vec<&Vec<usize>> = repeated.flatten().collect();
     in_order.sort_unstable();
     for component in in_order {
-        let operands =
-            component.iter().flat_map(|&index| &groups.program.eqns()[index].operands);
+        let operands = component.iter().flat_map(|&index| &groups.program.eqns()[index].operands);
         let mut sources = operands
             .filter_map(|&var| groups.member_defining(var))
             .map(|member| (member.group, member.copy));
@@ -207,7 +208,8 @@ fn common(groups: &Groups<'_>, constants: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     let is_equal = constants.iter().all(|list| {
         list.len() == first.len()
             && list.iter().zip(&first).all(|(a, b)| {
-                *eqn(a).primitive == *eqn(b).primitive && eqn(a).results.len() == eqn(b).results.len()
+                *eqn(a).primitive == *eqn(b).primitive
+                    && eqn(a).results.len() == eqn(b).results.len()
             })
     });
     if is_equal { constants } else { vec![Vec::new(); constants.len()] }

@@ -1,8 +1,8 @@
 //! [`Groups`]: parts of a program with equal dataflow.
 
-use super::{MIN_COPIES, MIN_FLOPS};
 use super::repeats::Repeat;
 use super::units::{Units, cost, is_contraction, is_same_operation, may_differ};
+use super::{MIN_COPIES, MIN_FLOPS};
 use crate::core::{Program, Var};
 
 /// Copies of one part.
@@ -138,9 +138,10 @@ impl<'a> Groups<'a> {
                     program.aval(x) == program.aval(y)
                         && origin(x, &position_left) == origin(y, &position_right)
                 })
-                && a.results.iter().zip(&b.results).all(|(&x, &y)| {
-                    program.aval(x) == program.aval(y)
-                });
+                && a.results
+                    .iter()
+                    .zip(&b.results)
+                    .all(|(&x, &y)| program.aval(x) == program.aval(y));
             if !is_equal {
                 return None;
             }

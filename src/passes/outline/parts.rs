@@ -18,9 +18,8 @@ struct Bodies<'a> {
 impl<'a> Bodies<'a> {
     fn of(program: &'a Program, group: &Group) -> Bodies<'a> {
         let both = group.recomputed.iter().zip(&group.copies);
-        let copies: Vec<Vec<usize>> = both
-            .map(|(recomputed, own)| recomputed.iter().chain(own).copied().collect())
-            .collect();
+        let copies: Vec<Vec<usize>> =
+            both.map(|(recomputed, own)| recomputed.iter().chain(own).copied().collect()).collect();
         let defined: Vec<FxHashMap<Var, (usize, usize)>> = copies
             .iter()
             .map(|copy| {
@@ -115,15 +114,13 @@ fn part(bodies: &Bodies<'_>, n_recomputed: usize, is_needed: &[bool]) -> PartFun
         for (at, operand) in eqn.operands.iter_mut().enumerate() {
             *operand = match bodies.origins[position][at] {
                 Some((inner, result)) => eqns[inner].results[result],
-                None => {
-                    *known.entry(bodies.operands(position, at)).or_insert_with_key(|vars| {
-                        let input = avals.len() as Var;
-                        avals.push(program.aval(*operand).clone());
-                        inputs.push(input);
-                        operands.push(vars.clone());
-                        input
-                    })
-                }
+                None => *known.entry(bodies.operands(position, at)).or_insert_with_key(|vars| {
+                    let input = avals.len() as Var;
+                    avals.push(program.aval(*operand).clone());
+                    inputs.push(input);
+                    operands.push(vars.clone());
+                    input
+                }),
             };
         }
         for var in &mut eqn.results {

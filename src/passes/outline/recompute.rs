@@ -127,9 +127,8 @@ fn collect(
     {
         return;
     }
-    let eqn = |at: &Member| {
-        &groups.program.eqns()[groups.groups[at.group].copies[at.copy][at.position]]
-    };
+    let eqn =
+        |at: &Member| &groups.program.eqns()[groups.groups[at.group].copies[at.copy][at.position]];
     for operand in 0..eqn(&origins[0]).operands.len() {
         let inner: Option<Vec<Member>> = origins
             .iter()

@@ -3,7 +3,6 @@
 mod ahead;
 mod listener;
 mod outlining;
-mod random_layers;
 
 use oxidax::jit::disable_most_optimizations;
 use oxidax::prelude::*;

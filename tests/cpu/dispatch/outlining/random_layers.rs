@@ -23,11 +23,7 @@ impl Numbers {
 }
 
 /// One operation of a layer on `f64[N, N]`.
-fn operation(
-    kind: u64,
-    layer: usize,
-    [x, before, weight, mask]: [&Array; 4],
-) -> Array {
+fn operation(kind: u64, layer: usize, [x, before, weight, mask]: [&Array; 4]) -> Array {
     match kind {
         0 => standardize(x, -1, 1e-5),
         1 => tanh(x),
@@ -53,7 +49,7 @@ fn recipe(seed: i64) -> (Vec<u64>, usize) {
     let mut numbers = Numbers(seed.unsigned_abs());
     let n = 5 + numbers.below(8);
     let kinds = (0..n).map(|_| numbers.below(13)).collect();
-    (kinds, 2 + numbers.below(5) as usize)
+    (kinds, 3 + numbers.below(4) as usize)
 }
 
 fn network(kinds: &[u64], weights: &[Array], mask: &Array, x: &Array) -> Array {
