@@ -2,6 +2,7 @@
 
 use super::{close, counting, eight, mesh};
 use oxidax::prelude::*;
+use oxidax::tree::Args;
 
 const WIDTH: usize = 128;
 
