@@ -1,4 +1,4 @@
-//! Settings of the process: platform, default device, precision, compile cache.
+//! Settings of the process: platform, default device, precision, CPU memory, compile cache.
 //!
 //! [`update`] sets them in code, before or after the first array. What environment variables set
 //! too, code overrides.
@@ -16,6 +16,7 @@
 //! | [`platform`](ProcessConfig::platform) | `jax_platforms` | `OXIDAX_PLATFORM` | always; arrays stay where they are |
 //! | [`default_device`](ProcessConfig::default_device) | `jax_default_device` | | always; arrays stay where they are |
 //! | [`cpu_devices`](ProcessConfig::cpu_devices) | `jax_num_cpu_devices` | `OXIDAX_CPU_DEVICES` | until the CPU client exists |
+//! | [`cpu_malloc`](ProcessConfig::cpu_malloc) | | `OXIDAX_CPU_MALLOC`: `pool` or `system` | always, for memory allocated afterwards |
 //! | [`default_matmul_precision`](ProcessConfig::default_matmul_precision) | `jax_default_matmul_precision` | | always; functions are compiled again |
 //! | [`cache`](ProcessConfig::cache), [`cache_folder`](ProcessConfig::cache_folder) | `jax_compilation_cache_dir` and related | `OXIDAX_CACHE` and related | always, for programs compiled afterwards |
 //! | [`track_arrays`](ProcessConfig::track_arrays) | | `OXIDAX_TRACK_ARRAYS` | always, for arrays created afterwards |
@@ -29,10 +30,13 @@ use crate::jit::cache::{self, Settings};
 use crate::{parallel, runtime};
 use std::path::PathBuf;
 
+pub use crate::runtime::CpuMalloc;
+
 /// Settings to change with [`update`]. Settings that are not mentioned stay as they are.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessConfig {
     cpu_devices: Option<usize>,
+    cpu_malloc: Option<CpuMalloc>,
     cache: Option<Settings>,
     cache_folder: Option<PathBuf>,
     platform: Option<Option<String>>,
@@ -51,6 +55,9 @@ pub struct CurrentConfig {
     pub default_device: Option<Device>,
     /// The number of CPU devices that the program requested.
     pub cpu_devices: Option<usize>,
+    /// The allocator of large blocks of CPU memory that the program or the environment chose, or
+    /// the default.
+    pub cpu_malloc: CpuMalloc,
     /// The default precision of matrix products and convolutions.
     pub default_matmul_precision: Precision,
     /// The disk cache of compiled programs.
@@ -96,6 +103,24 @@ impl ProcessConfig {
         self
     }
 
+    /// Sets the allocator of large blocks of CPU memory: temporary memory of programs, results, and
+    /// arrays. Blocks in use stay where they are. [`CpuMalloc::System`] returns the idle memory of
+    /// the pool to the system.
+    ///
+    /// ```standalone_crate
+    /// use oxidax::config::{self, CpuMalloc, ProcessConfig};
+    /// use oxidax::prelude::*;
+    /// assert_eq!(config::current()?.cpu_malloc, CpuMalloc::Pool);
+    /// config::update(ProcessConfig::new().cpu_malloc(CpuMalloc::System))?;
+    /// assert_eq!(ones([1024, 1024]).sum().item::<f32>()?, 1024.0 * 1024.0);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn cpu_malloc(mut self, malloc: CpuMalloc) -> ProcessConfig {
+        self.cpu_malloc = Some(malloc);
+        self
+    }
+
     /// Sets the default precision of matrix products and convolutions on all threads.
     #[doc(alias = "jax_default_matmul_precision")]
     #[must_use]
@@ -130,13 +155,13 @@ impl ProcessConfig {
 
 /// Changes settings of the process.
 ///
-/// The order is: CPU devices, cache, platform, default device, precision, tracking. An error leaves
-/// the settings after the failing one unchanged.
+/// The order is: CPU devices and memory, cache, platform, default device, precision, tracking. An
+/// error leaves the settings after the failing one unchanged.
 ///
 /// # Errors
-/// `Plugin` if it is too late to change the number of CPU devices, the platform is unknown, or the
-/// device does not belong to this process; `Io` for a cache folder that other users own or can
-/// write.
+/// `Plugin` if it is too late to change the number of CPU devices, the platform is unknown, the CPU
+/// plugin cannot use a pool of memory, or the device does not belong to this process; `Io` for a
+/// cache folder that other users own or can write.
 ///
 /// ```no_run
 /// use oxidax::config::{self, ProcessConfig};
@@ -149,6 +174,9 @@ impl ProcessConfig {
 pub fn update(config: ProcessConfig) -> Result<(), Error> {
     if let Some(count) = config.cpu_devices {
         parallel::set_cpu_devices(count)?;
+    }
+    if let Some(malloc) = config.cpu_malloc {
+        runtime::set_cpu_malloc(malloc)?;
     }
     if let Some(settings) = config.cache {
         cache::set_disk(settings)?;
@@ -174,7 +202,7 @@ pub fn update(config: ProcessConfig) -> Result<(), Error> {
 /// Returns the settings of the process. Scopes of this thread are not included.
 ///
 /// # Errors
-/// `Plugin` if a variable of the disk cache is invalid.
+/// `Plugin` if a variable of the disk cache or of the CPU client is invalid.
 #[doc(alias = "jax.config.values")]
 pub fn current() -> Result<CurrentConfig, Error> {
     let device = runtime::configured_device().map(runtime::device_by_id).transpose()?;
@@ -182,6 +210,7 @@ pub fn current() -> Result<CurrentConfig, Error> {
         platform: runtime::configured_platform().map(|platform| platform.to_string()),
         default_device: device,
         cpu_devices: runtime::requested_cpu_devices(),
+        cpu_malloc: runtime::cpu_malloc()?,
         default_matmul_precision: Precision::of_process(),
         cache: cache::disk()?,
         track_arrays: runtime::is_tracked(),

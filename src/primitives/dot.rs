@@ -12,6 +12,7 @@ use crate::core::{
 };
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Sums products over contracting axes, for each combination of the other axes. Batch axes of both
 /// operands are paired.
@@ -485,6 +486,32 @@ impl Analysis for DotGeneral {
     }
     fn save_hint(&self) -> SaveHint<'_> {
         SaveHint::Contraction { batched: !self.lhs_batch.is_empty() }
+    }
+    /// Free axes are in the order of the operand, so a permutation that exchanges two of them stays.
+    fn with_permuted_operand(
+        &self,
+        operands: &[Aval],
+        index: usize,
+        permutation: &[usize],
+    ) -> Option<Arc<dyn Primitive>> {
+        let mut dot = self.clone();
+        let (contracting, batch) = match index {
+            0 => (&mut dot.lhs_contracting, &mut dot.lhs_batch),
+            _ => (&mut dot.rhs_contracting, &mut dot.rhs_batch),
+        };
+        let rank = permutation.len();
+        let free = free(rank, contracting, batch).into_iter().map(|axis| permutation[axis]);
+        if !free.is_sorted() {
+            return None;
+        }
+        for axis in contracting.iter_mut().chain(batch) {
+            *axis = permutation[*axis];
+        }
+        // Processors multiply `bf16` along rows only; see `multiplied`.
+        let lhs_rank = operands[0].rank();
+        let leaves_rows = self.sums_along_rows(lhs_rank) && !dot.sums_along_rows(lhs_rank);
+        let is_bf16 = operands.iter().any(|operand| operand.dtype == DType::BF16);
+        (!(is_bf16 && leaves_rows)).then(|| Arc::new(dot) as Arc<dyn Primitive>)
     }
 }
 

@@ -4,9 +4,9 @@ use super::reduce::reduce_sum;
 use super::rules::{arity, batched, linear_jvp, move_axis, one_cotangent, resolve_axis};
 use crate::core::sharding_rule::reshaped;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx, Operand,
-    Primitive, Registered, RuleError, RuleResult, Sample, Shape, ShardingRule, Spmd, Tangent,
-    bind1, trace,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx,
+    Operand, Primitive, Registered, RuleError, RuleResult, Sample, Shape, ShardingRule, Spmd,
+    Tangent, bind1, trace,
 };
 use crate::ensure_shape;
 use crate::stablehlo::{Value, i64_array};
@@ -324,6 +324,15 @@ impl Primitive for Transpose {
     }
     fn spmd(&self) -> Option<&dyn Spmd> {
         Some(self)
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for Transpose {
+    fn permutation(&self) -> Option<&[usize]> {
+        Some(&self.permutation)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::cache_key::CacheKeyPrefix;
 use super::config::{CompilerVariables, RuntimeConfig};
+use super::cpu_malloc::{self, CpuMalloc};
 use super::cuda::{self, CudaOptions};
 use super::default_device;
 use super::memory_report::{REMEDIES, explain, means_out_of_memory};
@@ -100,6 +101,26 @@ pub(crate) fn set_cpu_devices(count: usize) -> Result<(), Error> {
 /// Returns the number of CPU devices that the program requested.
 pub(crate) fn requested_cpu_devices() -> Option<usize> {
     CPU_DEVICES.get().and_then(|count| usize::try_from(*count).ok())
+}
+
+/// Sets the allocator of large blocks of CPU memory. Overrides `OXIDAX_CPU_MALLOC`.
+///
+/// # Errors
+/// `Plugin` if the CPU client exists and its plugin cannot use a pool.
+pub(crate) fn set_cpu_malloc(malloc: CpuMalloc) -> Result<(), Error> {
+    let _creation = creation();
+    let runtime = existing(PlatformId::of("cpu"));
+    cpu_malloc::choose(malloc, runtime.map(|runtime| runtime.client.plugin()))
+}
+
+/// Returns the allocator of large blocks of CPU memory that the program or the environment chose,
+/// or the default.
+///
+/// # Errors
+/// `Plugin` if a variable is invalid.
+pub(crate) fn cpu_malloc() -> Result<CpuMalloc, Error> {
+    let environment = RuntimeConfig::from_env()?.cpu_malloc;
+    Ok(cpu_malloc::choice(environment).unwrap_or_default())
 }
 
 /// Sets the options of the CUDA client, before it is created. Overrides the environment.
@@ -282,6 +303,9 @@ fn create(
         Some(registered) => registered.options.over(defaults),
         None => defaults,
     };
+    if builtin == Some(Platform::Cpu) {
+        cpu_malloc::apply(plugin, cpu_malloc::choice(settings.cpu_malloc))?;
+    }
     let cache_key = CacheKeyPrefix::new(located, options.clone(), variables);
     let client = super::processes::create_client(plugin, builtin, options)
         .map_err(|error| client_error(builtin, config, error))?;

@@ -2,6 +2,7 @@
 //!
 //! `oxidax-plugin` reads those that find plugins, `oxidax-cache` those of the disk cache.
 
+use super::cpu_malloc::CpuMalloc;
 use super::cuda::CudaOptions;
 use crate::core::Error;
 use std::collections::BTreeMap;
@@ -12,6 +13,8 @@ use std::ffi::OsString;
 pub(super) struct RuntimeConfig {
     /// Number of devices of the CPU client: `OXIDAX_CPU_DEVICES`, 1 by default.
     pub(super) cpu_devices: i64,
+    /// The allocator of large blocks of CPU memory: `OXIDAX_CPU_MALLOC`.
+    pub(super) cpu_malloc: Option<CpuMalloc>,
     /// True if arrays are tracked for `live_arrays`: `OXIDAX_TRACK_ARRAYS`, 0 by default.
     pub(super) track_arrays: bool,
     /// Options of the CUDA client: `OXIDAX_CUDA_PREALLOCATE` and the others of [`CudaOptions`].
@@ -39,6 +42,7 @@ impl RuntimeConfig {
                 }
             },
         };
+        let cpu_malloc = CpuMalloc::from_variable(get("OXIDAX_CPU_MALLOC").as_deref())?;
         let track_arrays = match get("OXIDAX_TRACK_ARRAYS").as_deref().map(str::trim) {
             None | Some("" | "0") => false,
             Some("1") => true,
@@ -49,7 +53,7 @@ impl RuntimeConfig {
             }
         };
         let cuda = CudaOptions::from_variables(|name| get(&format!("OXIDAX_CUDA_{name}")))?;
-        Ok(RuntimeConfig { cpu_devices, track_arrays, cuda })
+        Ok(RuntimeConfig { cpu_devices, cpu_malloc, track_arrays, cuda })
     }
 }
 

@@ -14,6 +14,7 @@ mod compile_scope;
 mod compiler_options;
 mod compiler_report;
 mod config;
+mod cpu_malloc;
 mod cuda;
 mod default_device;
 mod device_buffer;
@@ -44,8 +45,8 @@ mod topology_executable;
 mod transfer;
 
 pub(crate) use client::{
-    configured_platform, register_plugin, requested_cpu_devices, set_cpu_devices, set_cuda_options,
-    set_default_platform,
+    configured_platform, cpu_malloc, register_plugin, requested_cpu_devices, set_cpu_devices,
+    set_cpu_malloc, set_cuda_options, set_default_platform,
 };
 pub use collectives::{Collectives, CompiledCollective};
 pub(crate) use compile_scope::CompileScope;
@@ -54,6 +55,7 @@ pub use compiler_options::CompilerOptions;
 pub use compiler_report::{CompilerReport, MemoryAnalysis};
 #[cfg(feature = "distributed")]
 pub(crate) use config::{cluster_variables, host_has_tpu};
+pub use cpu_malloc::CpuMalloc;
 pub use cuda::{CudaAllocator, CudaOptions};
 pub(crate) use default_device::{
     configured_device, default_device, set_default_device, with_default_device,

@@ -44,6 +44,7 @@ mod groups;
 mod hlo;
 mod hlo_text;
 mod host;
+pub mod host_pool;
 mod host_transfer;
 mod key_value;
 mod launch;

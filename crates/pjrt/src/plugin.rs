@@ -1,6 +1,7 @@
 //! Loading plugins and querying their properties.
 
 use std::collections::HashMap;
+use std::ffi::c_void;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +13,7 @@ use crate::api::{self, Args};
 use crate::elf;
 use crate::environment;
 use crate::error::{Code, Error, PluginName, Result};
+use crate::host_pool;
 use crate::libtpu;
 use crate::named_value::NamedValue;
 
@@ -54,10 +56,12 @@ struct Loaded {
     is_libtpu: bool,
     /// A copy of the plugin's function table. Functions that the plugin lacks are `None`.
     table: sys::PJRT_Api,
+    /// The loader's handle, which is never closed.
+    handle: *mut c_void,
 }
 
 // SAFETY: the table is read-only after loading, and the functions behind it may be called from any
-// thread.
+// thread. So may the loader's functions that take the handle.
 unsafe impl Send for Loaded {}
 // SAFETY: as above.
 unsafe impl Sync for Loaded {}
@@ -125,7 +129,7 @@ impl Plugin {
         // SAFETY: the symbol's address is looked up but not used.
         let is_libtpu = unsafe { library.get::<unsafe extern "C" fn()>(libtpu::SYMBOL) }.is_ok();
         // Objects from the plugin must stay valid, so the library is never closed.
-        std::mem::forget(library);
+        let handle = library.into_raw();
 
         // SAFETY: every version of the table begins with size, extensions and version, and the
         // table is static.
@@ -147,7 +151,7 @@ impl Plugin {
             original.cast::<u8>().copy_to_nonoverlapping((&raw mut table).cast::<u8>(), known);
         }
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let loaded = Loaded { path: path.to_owned(), name, version, is_libtpu, table };
+        let loaded = Loaded { path: path.to_owned(), name, version, is_libtpu, table, handle };
         Ok(Self(Box::leak(Box::new(loaded))))
     }
 
@@ -164,6 +168,28 @@ impl Plugin {
     /// Returns the version of the C API that the plugin implements.
     pub fn api_version(self) -> ApiVersion {
         self.0.version
+    }
+
+    /// Takes the large memory blocks of a CPU plugin from [`host_pool`], which keeps freed memory for
+    /// the next call. Other code in the process is not affected. A second call changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if this system has no pool, or the plugin does not import the C library's
+    /// allocator in the usual way. The plugin then allocates as before.
+    ///
+    /// ```no_run
+    /// # use oxidax_pjrt::{Plugin, host_pool};
+    /// let plugin = Plugin::load("/usr/lib/pjrt_c_api_cpu_plugin.so".as_ref())?;
+    /// plugin.use_host_pool()?;
+    /// println!("{:?}", host_pool::stats());
+    /// # Ok::<(), oxidax_pjrt::Error>(())
+    /// ```
+    pub fn use_host_pool(self) -> Result<()> {
+        // SAFETY: the library was loaded with immediate binding and is never closed.
+        let redirected = unsafe { host_pool::redirect(self.0.handle) };
+        redirected.map_err(|reason| {
+            Error::invalid("host pool", format!("plugin {self} cannot use it: {reason}"))
+        })
     }
 
     /// Returns the plugin's attributes, which include `xla_version`, `stablehlo_current_version`

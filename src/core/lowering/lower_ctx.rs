@@ -5,12 +5,14 @@ use crate::core::lowering::manual::Manual;
 use crate::core::lowering::outline::{
     Outline, Outliner, PartCall, PartFunction, RepeatedPart, Step,
 };
+use crate::core::lowering::permutations::fold_permutations;
 use crate::core::lowering::target::LoweringTarget;
 use crate::core::mesh::mesh::Mesh;
 use crate::core::program::primitive::Effects;
 use crate::core::program::program::{Eqn, Program, Var};
 use crate::core::types::aval::Aval;
 use crate::stablehlo::{TensorType, Value, Writer};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 
@@ -167,17 +169,23 @@ impl<'a> LowerCtx<'a> {
 
     /// Writes the program's equations in place. Returns the values of its outputs.
     ///
+    /// On a CPU, products take over permutations of their operands' axes.
+    ///
     /// # Errors
     /// Errors of the `lower` rules.
     pub fn inline(&mut self, program: &Program, inputs: &[Value]) -> RuleResult<Vec<Value>> {
         let outer = self.writer.location();
-        let outline = self.outliner.and_then(|outline| outline(program));
+        let program = match self.platform() {
+            "cpu" => fold_permutations(program),
+            _ => Cow::Borrowed(program),
+        };
+        let outline = self.outliner.and_then(|outline| outline(&program));
         let outputs = match outline {
-            Some(outline) => self.inline_outlined(program, &outline, inputs)?,
+            Some(outline) => self.inline_outlined(&program, &outline, inputs)?,
             None => program.try_interpret(inputs.iter().cloned(), |eqn, operands| {
                 let operands: Vec<Value> =
                     operands.iter().map(|&operand| operand.clone()).collect();
-                self.write_eqn(program, eqn, &operands)
+                self.write_eqn(&program, eqn, &operands)
             })?,
         };
         self.writer.restore_location(outer);

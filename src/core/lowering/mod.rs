@@ -4,6 +4,7 @@ pub(crate) mod lower_ctx;
 mod manual;
 pub(crate) mod manual_axes;
 mod outline;
+mod permutations;
 pub(crate) mod target;
 
 pub use lower_ctx::LowerCtx;

@@ -178,6 +178,24 @@ pub trait Analysis {
     fn counter_op(&self) -> Option<CounterOp> {
         None
     }
+
+    /// The operand axis of each result axis, for an operation that only permutes the axes of its
+    /// operand.
+    fn permutation(&self) -> Option<&[usize]> {
+        None
+    }
+
+    /// Returns the operation that computes the same from the operand at `index` before a
+    /// [`permutation`](Self::permutation) of its axes, if there is one that is as fast. `operands`
+    /// are the types of the operands, permuted.
+    fn with_permuted_operand(
+        &self,
+        _operands: &[Aval],
+        _index: usize,
+        _permutation: &[usize],
+    ) -> Option<Arc<dyn Primitive>> {
+        None
+    }
 }
 
 /// An operation on the integer counter of a loop.
@@ -362,6 +380,21 @@ impl dyn Primitive {
     /// The operation on a loop counter, if the primitive is one.
     pub fn counter_op(&self) -> Option<CounterOp> {
         self.analysis().and_then(Analysis::counter_op)
+    }
+
+    /// The operand axis of each result axis, if the operation only permutes axes.
+    pub fn permutation(&self) -> Option<&[usize]> {
+        self.analysis().and_then(Analysis::permutation)
+    }
+
+    /// Returns the operation that takes over a permutation of an operand's axes, if there is one.
+    pub fn with_permuted_operand(
+        &self,
+        operands: &[Aval],
+        index: usize,
+        permutation: &[usize],
+    ) -> Option<Arc<dyn Primitive>> {
+        self.analysis()?.with_permuted_operand(operands, index, permutation)
     }
 
     /// The property by which policies of `remat` select results to save.

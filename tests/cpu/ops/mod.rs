@@ -10,5 +10,6 @@ mod reductions;
 mod refusals;
 mod special_values;
 mod support;
+mod transposed_products;
 mod updates;
 mod windows;

@@ -1,5 +1,7 @@
 //! Memory over many calls. Measures the whole process.
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod pool;
 #[cfg(target_os = "linux")]
 mod products;
 
@@ -14,7 +16,7 @@ mod on_cpu {
     }
 
     /// Returns the resident memory of this process in bytes.
-    fn resident() -> usize {
+    pub(super) fn resident() -> usize {
         let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
         pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
     }

@@ -48,6 +48,7 @@ mod on_cpu {
             .args(["--exact", "memory::products::on_cpu::multiply", "--ignored", "--nocapture"])
             .env(HEADROOM, headroom.to_string())
             // Memory that was freed is returned, so that the process cannot use it again.
+            .env("OXIDAX_CPU_MALLOC", "system")
             .env("MALLOC_ARENA_MAX", "1")
             .env("MALLOC_MMAP_THRESHOLD_", "65536")
             .env("MALLOC_TRIM_THRESHOLD_", "65536")

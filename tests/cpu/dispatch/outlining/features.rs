@@ -56,7 +56,8 @@ fn refused_operation_in_a_layer_is_located() {
     let lowered = f.lower(eval_shape(layers, 6).unwrap(), input_type()).unwrap();
     let refusal = || lowered.as_text("cpu").unwrap_err().to_string();
     let message = refusal();
-    let line = include_str!("features.rs").lines().position(|line| line.ends_with("// refused here"));
+    let line =
+        include_str!("features.rs").lines().position(|line| line.ends_with("// refused here"));
     let expected = format!("features.rs:{}", line.unwrap() + 1);
     assert!(message.contains(&expected), "{message}");
     assert_eq!(message, disable_outlining(refusal));
@@ -87,8 +88,11 @@ mod on_cpu {
         let log = Log::default();
         let (start, middle, end) =
             (recorder(&log, "start"), recorder(&log, "middle"), recorder(&log, "end"));
-        let functions = [Arc::new(start) as Arc<dyn Fn(&[HostArray]) + Send + Sync>,
-            Arc::new(middle), Arc::new(end)];
+        let functions = [
+            Arc::new(start) as Arc<dyn Fn(&[HostArray]) + Send + Sync>,
+            Arc::new(middle),
+            Arc::new(end),
+        ];
         let f = jit(move |first: Vec<Layer>, second: Vec<Layer>, x: Array| {
             let show = |index: usize, x: &Array| {
                 let function = functions[index].clone();
@@ -237,9 +241,7 @@ mod on_cpu {
         let mesh = Mesh::new([devices().unwrap()[0].clone()], [("data", 1)]).unwrap();
         let rows = mesh.sharding(p!["data"]).unwrap();
         let f = jit(move |layers: Vec<Layer>, x: Array| {
-            layers.iter().fold(x, |x, layer| {
-                with_sharding_constraint(&layer.forward(&x), &rows)
-            })
+            layers.iter().fold(x, |x, layer| with_sharding_constraint(&layer.forward(&x), &rows))
         });
         let call = || f.call(layers(5), input()).unwrap();
         assert_close(&call(), &disable_outlining(call), 2e-6);

@@ -237,8 +237,7 @@ mod on_cpu {
             })
         });
         let error = oxidax::debug::nan_check(|| f.call(layers(4), input())).err().unwrap();
-        let line =
-            include_str!("mod.rs").lines().position(|line| line.ends_with("// the line"));
+        let line = include_str!("mod.rs").lines().position(|line| line.ends_with("// the line"));
         let expected = format!("outlining/mod.rs:{}", line.unwrap() + 1);
         assert!(error.error.to_string().contains(&expected), "{}", error.error);
     }
