@@ -57,8 +57,8 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// ```
     /// use oxidax::prelude::*;
     /// let deep = jit(|layers: Vec<nn::Linear>, x: Array| {
-    ///     let step = |x: Array, layer: &nn::Linear| gelu(standardize(&layer.forward(&x), -1, 1e-5));
-    ///     layers.iter().fold(x, step)
+    ///     let normalize = |x: Array| standardize(&x, -1, 1e-5);
+    ///     layers.iter().fold(x, |x, layer| gelu(normalize(layer.forward(&x))))
     /// });
     /// let layers = random::split(random::key(0), 6);
     /// let layers: Vec<_> = layers.into_iter().map(|key| nn::Linear::new(key, 256, 256)).collect();

@@ -67,8 +67,8 @@ pub(super) fn outlines() -> bool {
 
 /// Compiles the programs that `f` uses without functions for repeated parts.
 ///
-/// By default a part that a program repeats, such as the layers that a Rust loop traces, is compiled
-/// once on CPUs, as a function with one call per repetition.
+/// By default a part that a program repeats, such as the layers that a Rust loop traces, is
+/// compiled once on CPUs, as a function with one call per repetition.
 /// [`Lowered::repeated_parts`](crate::jit::Lowered::repeated_parts) lists them. Inside
 /// `disable_outlining` every repetition is compiled on its own, so the compiler may fuse operations
 /// of neighbouring ones. Results may differ in the last bits.

@@ -2,10 +2,8 @@
 
 use crate::core::error::{Loc, RuleResult};
 use crate::core::lowering::manual::Manual;
-use crate::core::lowering::outline::{
-    Outline, Outliner, PartCall, PartFunction, RepeatedPart, Step,
-};
 use crate::core::lowering::permutations::fold_permutations;
+use crate::core::lowering::repeated_part::RepeatedPart;
 use crate::core::lowering::target::LoweringTarget;
 use crate::core::mesh::mesh::Mesh;
 use crate::core::program::primitive::Effects;
@@ -63,6 +61,45 @@ pub(crate) struct TransferredCall {
     /// The channel of a number that is received if there is no other result: the program ends after
     /// the function.
     pub(crate) end: Option<usize>,
+}
+
+/// Finds the repeated parts of a program. Returns `None` if there are none worth a function.
+pub(crate) type Outliner = fn(&Program) -> Option<Outline>;
+
+/// A program as a sequence of equations and calls of functions, in the order of lowering.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    pub(crate) parts: Vec<PartFunction>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One step of an outlined program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The equation at this index.
+    Eqn(usize),
+    /// A repetition of a part, both by index.
+    Call { part: usize, copy: usize },
+}
+
+/// A part that a program repeats with different operands, as a function.
+#[derive(Debug)]
+pub(crate) struct PartFunction {
+    /// The function that all repetitions call.
+    pub(crate) body: Program,
+    /// The repetitions, in program order.
+    pub(crate) calls: Vec<PartCall>,
+    /// The location of the part's first equation.
+    pub(crate) loc: Loc,
+}
+
+/// The variables of one repetition.
+#[derive(Debug)]
+pub(crate) struct PartCall {
+    /// The variables for the inputs of the body.
+    pub(crate) operands: Vec<Var>,
+    /// The variables that the outputs of the body define.
+    pub(crate) results: Vec<Var>,
 }
 
 impl<'a> LowerCtx<'a> {

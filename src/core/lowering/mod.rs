@@ -3,12 +3,11 @@
 pub(crate) mod lower_ctx;
 mod manual;
 pub(crate) mod manual_axes;
-mod outline;
 mod permutations;
+mod repeated_part;
 pub(crate) mod target;
 
 pub use lower_ctx::LowerCtx;
-pub(crate) use lower_ctx::{ModuleFacts, TransferredCall};
-pub use outline::RepeatedPart;
-pub(crate) use outline::{Outline, PartCall, PartFunction, Step};
+pub(crate) use lower_ctx::{ModuleFacts, Outline, PartCall, PartFunction, Step, TransferredCall};
+pub use repeated_part::RepeatedPart;
 pub use target::LoweringTarget;

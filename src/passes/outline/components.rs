@@ -14,10 +14,10 @@ const MIN_EQUATIONS: usize = 6;
 ///
 /// A component consists of equations that are connected by values other than scalars, such as all
 /// that an optimizer does to one parameter. Scalars connect everything: a global norm depends on
-/// each gradient, and each update on the norm. Therefore an equation has a level, which grows by one
-/// where a path to it leaves a component, and a component has equations of one level. Such a path
-/// cannot return to the component, nor to another of its level, so all components of one level that
-/// take values of one layer may be one.
+/// each gradient, and each update on the norm. Therefore an equation has a level, which grows by
+/// one where a path to it leaves a component, and a component has equations of one level. Such a
+/// path cannot return to the component, nor to another of its level, so all components of one level
+/// that take values of one layer may be one.
 pub(super) fn add(groups: &mut Groups<'_>, units: &Units) {
     let is_inside = inside(groups);
     let levels = levels(groups, &is_inside);

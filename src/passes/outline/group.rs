@@ -110,9 +110,9 @@ impl<'a> Groups<'a> {
         self.add(copies.collect(), recomputed);
     }
 
-    /// Compares two copies. `position` returns the position in its copy of an equation that precedes
-    /// one of the copy. Returns the positions of equations that differ in their parameters and can
-    /// be computed outside, or `None` if the copies do not compute the same function.
+    /// Compares two copies. `position_left` and `position_right` return the position of an equation
+    /// in its copy. Returns the positions of equations that differ in their parameters and can be
+    /// computed outside, or `None` if the copies do not compute the same function.
     pub(super) fn differences(
         &self,
         [left, right]: [&[usize]; 2],

@@ -87,14 +87,12 @@ fn recomputed_by(
     let mut lists: Vec<Vec<usize>> = vec![Vec::new(); n];
     let mut seen: FxHashSet<Vec<Member>> = FxHashSet::default();
     let mut all: Vec<Vec<Member>> = Vec::new();
-    for position in 0..copies[0].len() {
-        for at in 0..program.eqns()[copies[0][position]].operands.len() {
-            let origins: Option<Vec<Member>> = (0..n)
-                .map(|copy| {
-                    groups.member_defining(program.eqns()[copies[copy][position]].operands[at])
-                })
-                .collect();
-            let Some(origins) = origins else { continue };
+    for (position, &first) in copies[0].iter().enumerate() {
+        for at in 0..program.eqns()[first].operands.len() {
+            let origin = |copy: &Vec<usize>| {
+                groups.member_defining(program.eqns()[copy[position]].operands[at])
+            };
+            let Some(origins) = copies.iter().map(origin).collect() else { continue };
             collect(groups, user, statuses, origins, &mut seen, &mut all);
         }
     }

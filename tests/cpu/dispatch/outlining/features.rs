@@ -16,7 +16,7 @@ fn functions_of_the_user_keep_their_names() {
     let f = jit(|layers: Vec<Layer>, x: Array| {
         let part = jit(|x: Array| tanh(&x)).name("part");
         let x = part.apply(&x);
-        part.apply(&run(&layers, &x)).sum()
+        part.apply(run(&layers, &x)).sum()
     });
     let lowered = f.lower(eval_shape(layers, 4).unwrap(), input_type()).unwrap();
     let text = lowered.as_text("cpu").unwrap();
@@ -161,7 +161,7 @@ mod on_cpu {
         let lowered = f.lower(layers(4), input()).unwrap();
         assert_eq!(times(&lowered.repeated_parts("cpu").unwrap()), [4, 4]);
         for sign in [1.0, -1.0] {
-            let x = abs(&input()) * sign;
+            let x = abs(input()) * sign;
             let call = || f.call(layers(4), &x).unwrap();
             assert_close(&call(), &disable_outlining(call), 2e-6);
         }

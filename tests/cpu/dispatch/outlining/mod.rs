@@ -47,7 +47,7 @@ fn run(layers: &[Layer], x: &Array) -> Array {
     layers.iter().fold(x.clone(), |x, layer| layer.forward(&x))
 }
 
-fn loss(layers: &Vec<Layer>, x: &Array) -> Array {
+fn loss(layers: &[Layer], x: &Array) -> Array {
     let y = run(layers, x);
     (&y * &y).mean()
 }
@@ -207,7 +207,7 @@ mod on_cpu {
                 let x = reshape(&x, [ROWS, WIDTH]);
                 value_and_grad(|layers: &Vec<Layer>| rematerialized(layers, &x))(&layers)
             };
-            vmap(one).apply(&reshape(&xs, [2, ROWS, WIDTH]))
+            vmap(one).apply(reshape(&xs, [2, ROWS, WIDTH]))
         };
         let xs = random::normal(random::key(5), [2 * ROWS, WIDTH]);
         let f = jit(per_example);

@@ -32,7 +32,7 @@ fn operation(kind: u64, layer: usize, [x, before, weight, mask]: [&Array; 4]) ->
         4 => softmax(x, -1) * 4.0,
         5 => x * weight,
         6 => x * (0.5 + layer as f32),
-        7 => where_(&mask.greater(0.0), x, before),
+        7 => where_(mask.greater(0.0), x, before),
         8 => x.t(),
         9 => {
             let parts = split(x, 2, -1);
@@ -60,7 +60,7 @@ fn network(kinds: &[u64], weights: &[Array], mask: &Array, x: &Array) -> Array {
         for &kind in kinds {
             x = operation(kind, layer, [&x, &before, weight, mask]);
         }
-        x = standardize(&x.matmul(weight), -1, 1e-5) + &before;
+        x = standardize(x.matmul(weight), -1, 1e-5) + &before;
     }
     x
 }
