@@ -25,8 +25,8 @@
 //! milliseconds; ratios are medians over rounds.
 //!
 //! Budgets for the GPT-2 step: trace and lower take at most 1/40 of the time in JAX, the text is
-//! not larger, compilation takes at most a quarter of the time in JAX, and the first step under half
-//! of it.
+//! not larger, compilation takes at most a quarter of the time in JAX, and the first step under
+//! half of it.
 
 #[path = "support/models/clock.rs"]
 mod clock;

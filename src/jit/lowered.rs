@@ -57,7 +57,7 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// ```
     /// use oxidax::prelude::*;
     /// let deep = jit(|layers: Vec<nn::Linear>, x: Array| {
-    ///     let normalize = |x: Array| standardize(&x, -1, 1e-5);
+    ///     let normalize = |x: Array| standardize(x, -1, 1e-5);
     ///     layers.iter().fold(x, |x, layer| gelu(normalize(layer.forward(&x))))
     /// });
     /// let layers = random::split(random::key(0), 6);

@@ -13,7 +13,7 @@ fn layers() -> Vec<nn::Linear> {
 }
 
 fn run(layers: &[nn::Linear], x: &Array) -> Array {
-    layers.iter().fold(x.clone(), |x, layer| gelu(standardize(&layer.forward(&x), -1, 1e-5)))
+    layers.iter().fold(x.clone(), |x, layer| gelu(standardize(layer.forward(&x), -1, 1e-5)))
 }
 
 /// Returns the number of repeated parts and of calls that are not inlined.
@@ -34,7 +34,7 @@ fn layers_over_a_mesh_keep_their_shardings() {
     let blocks = mesh.sharding(p!["data", "model"]).unwrap();
     let constrained = jit(move |layers: Vec<nn::Linear>, x: Array| {
         layers.iter().fold(x, |x, layer| {
-            let x = gelu(standardize(&layer.forward(&x), -1, 1e-5));
+            let x = gelu(standardize(layer.forward(&x), -1, 1e-5));
             with_sharding_constraint(&x, &blocks)
         })
     });
