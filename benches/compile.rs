@@ -4,6 +4,7 @@
 //! cargo bench --bench compile                   OXIDAX_BENCH_PYTHON=… adds JAX
 //! cargo bench --bench compile -- --quick        fewer rounds
 //! cargo bench --bench compile -- --warm-start   only this table
+//! cargo bench --bench compile -- --depth        only this table
 //! ```
 //!
 //! - *MLP step*: the training step of `examples/mlp -- --data`, 784-1024-1024-10 with AdamW.
@@ -11,6 +12,9 @@
 //! - *Warm start*: from process start to the end of the first MLP step, or until the GPT-2 step is
 //!   ready to run: without a disk cache, with an empty one, and with the one that the previous
 //!   process filled (`--ready WHAT FOLDER`). The other tables use no disk cache.
+//! - *Depth*: compiling the GPT-2 step with 12, 24 and 48 unrolled layers, in seconds of processor
+//!   time, which other work on the machine disturbs least. *Separate* is without functions for
+//!   repeated parts (`disable_outlining`). With 48 separate layers XLA takes minutes and 12 GB.
 //! - *Module text*: size of the GPT-2 step without locations, in kB. JAX prints StableHLO's short
 //!   form, oxidax MLIR's generic form, which `jaxlib` can print too.
 //! - *First step*: from process start to the end of the first MLP step, including weights and
@@ -21,8 +25,11 @@
 //! milliseconds; ratios are medians over rounds.
 //!
 //! Budgets for the GPT-2 step: trace and lower take at most 1/40 of the time in JAX, the text is
-//! not larger, and the first step takes under half of the time in JAX.
+//! not larger, compilation takes at most a quarter of the time in JAX, and the first step under
+//! half of it.
 
+#[path = "support/models/clock.rs"]
+mod clock;
 #[path = "support/figures.rs"]
 mod figures;
 #[path = "support/gpt2.rs"]
@@ -33,14 +40,19 @@ mod jax;
 mod mlp;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use clock::cpu_millis;
 use figures::{lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
 use oxidax::jit::cache::{Settings, set_disk};
+use oxidax::jit::disable_outlining;
 use oxidax::stablehlo::without_locations;
 use serde_json::json;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
+
+/// Numbers of layers of the table *Depth*. The first is also compiled in other ways.
+const DEPTHS: [usize; 3] = [12, 24, 48];
 
 /// Milliseconds per round.
 #[derive(Default)]
@@ -146,6 +158,45 @@ fn by_turns<const N: usize>(
     Ok(times)
 }
 
+/// Measures compiling the GPT-2 step, in milliseconds of wall time and of processor time.
+fn compile_times(layers: usize) -> Result<[f64; 2]> {
+    let arguments = gpt2::arguments_of(layers)?;
+    let lowered = gpt2::step().lower(&arguments.0, &arguments.1, &arguments.2)?;
+    let (start, cpu) = (Instant::now(), cpu_millis()?);
+    lowered.compile()?;
+    Ok([millis(start), cpu_millis()? - cpu])
+}
+
+/// Compares compiling the GPT-2 step by its number of layers.
+#[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
+fn print_depths(jax: &mut Option<Jax>, rounds: usize) -> Result<()> {
+    let [mut separate, mut theirs] = [const { Vec::new() }; 2];
+    let mut ours = [const { Vec::new() }; DEPTHS.len()];
+    for _ in 0..rounds {
+        for (layers, times) in DEPTHS.into_iter().zip(&mut ours) {
+            times.push(compile_times(layers)?[1] / 1e3);
+        }
+        separate.push(disable_outlining(|| compile_times(DEPTHS[0]))?[1] / 1e3);
+        if let Some(jax) = jax {
+            let answer = jax.numbers(&json!({ "what": "gpt2_compile", "layers": DEPTHS[0] }))?;
+            theirs.extend(answer.get(1).map(|cpu| cpu / 1e3));
+        }
+    }
+    let show = |times: &[f64]| match times.is_empty() {
+        true => "-".to_string(),
+        false => format!("{:.2}", lower_quartile(times)),
+    };
+    let row = |at: usize, separate: &[f64], theirs: &[f64]| {
+        let growth = format!("{:.2}", ratio(&ours[at], &ours[0]));
+        vec![DEPTHS[at].to_string(), show(&ours[at]), growth, show(separate), show(theirs)]
+    };
+    let deeper = (1..DEPTHS.len()).map(|at| row(at, &[], &[]));
+    let rows: Vec<Vec<String>> = [row(0, &separate, &theirs)].into_iter().chain(deeper).collect();
+    println!("Compile the GPT-2 step, seconds of processor time:\n");
+    print_table(&["layers", "oxidax", "to the first", "separate", "JAX"], &rows);
+    Ok(())
+}
+
 fn run(command: &mut Command) -> Result<f64> {
     let start = Instant::now();
     let status = command.stdin(Stdio::null()).status().context("starting a process")?;
@@ -248,6 +299,10 @@ fn main() -> Result<()> {
         return print_warm_starts(rounds(8), rounds(4));
     }
     let mut jax = Jax::start("jax_bench.py")?;
+    if said("--depth") {
+        print_heading("Depth");
+        return print_depths(&mut jax, rounds(2));
+    }
     print_heading("Trace, lower, compile, start; milliseconds");
     let headings = ["what", "oxidax", "JAX", "ratio", "budget"];
 
@@ -292,6 +347,7 @@ fn main() -> Result<()> {
     println!("From process start:\n");
     print_table(&headings, &[step.row("first MLP step", "0.50"), array.row("first array", "")]);
 
+    print_depths(&mut jax, rounds(2))?;
     print_warm_starts(rounds(8), rounds(4))
 }
 

@@ -282,6 +282,15 @@ def text_sizes():
     return [len(text.encode()) for text in (lowered.as_text(), generic)]
 
 
+def compile_times(layers):
+    """Returns the milliseconds of compiling the GPT-2 step: wall time and processor time."""
+    make, arguments = gpt2_step(layers)
+    lowered = make().lower(*arguments)
+    wall, cpu = time.perf_counter(), time.process_time()
+    lowered.compile()
+    return [(time.perf_counter() - wall) * 1e3, (time.process_time() - cpu) * 1e3]
+
+
 def serve():
     """Answers each line of standard input, a JSON request, with a line of numbers."""
     dispatches = {}
@@ -300,6 +309,8 @@ def serve():
             answer = [first_step(1)["min"] * 1000]
         elif measurement == "gpt2_text":
             answer = text_sizes()
+        elif measurement == "gpt2_compile":
+            answer = compile_times(**request)
         else:
             if measurement not in steps:
                 mlp = lambda: (lambda: training.make_step("gelu"), mlp_arguments())

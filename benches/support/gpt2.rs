@@ -117,10 +117,15 @@ pub fn step() -> Jit<'static, Arguments, (Gpt2, optim::State, Array)> {
 
 /// Returns the arguments of the step as avals.
 pub fn arguments() -> Result<Arguments> {
+    arguments_of(LAYERS)
+}
+
+/// Returns the arguments of the step of a model with this many layers.
+pub fn arguments_of(layers: usize) -> Result<Arguments> {
     let model = Gpt2 {
         tokens: f32s([VOCABULARY, WIDTH]),
         positions: f32s([POSITIONS, WIDTH]),
-        blocks: vec![Block::of_type(); LAYERS],
+        blocks: vec![Block::of_type(); layers],
         last: Norm::of_type(),
     };
     let state = eval_shape(|model: Gpt2| optim::adamw(1e-3).init(&model), &model)?;

@@ -2,8 +2,8 @@
 
 use super::compiled::Compiled;
 use super::traced::Traced;
-use crate::core::{Aval, Cost, Error, Mesh, NamedSharding, Program};
-use crate::passes::{self, LowerOptions};
+use crate::core::{Aval, Cost, Error, Mesh, NamedSharding, Program, RepeatedPart};
+use crate::passes::{self, LowerOptions, StableHloModule};
 use crate::runtime::{CompilerOptions, Topology, lowering_target};
 use crate::tree::{Args, Signature, Tree};
 use std::fmt;
@@ -37,10 +37,38 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// # Errors
     /// [`Error::Op`] if a primitive refuses the platform.
     pub fn as_text(&self, platform: &str) -> Result<String, Error> {
+        self.module(platform).map(|module| module.text)
+    }
+
+    fn module(&self, platform: &str) -> Result<StableHloModule, Error> {
         let Traced { name, program, plan, .. } = &self.traced;
         let target = lowering_target(platform);
         passes::lower_with_plan(program, name, target, LowerOptions { donatable: true }, plan)
-            .map(|module| module.text)
+    }
+
+    /// Returns the parts of the program that lowering for `platform` writes as functions, because
+    /// the program repeats them: layers that a Rust loop traces, their derivatives, and an
+    /// optimizer's updates of equal parameters. Empty on platforms other than `cpu`, for programs
+    /// over several devices, and inside [`disable_outlining`](super::disable_outlining).
+    ///
+    /// # Errors
+    /// [`Error::Op`] if a primitive refuses the platform.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let deep = jit(|layers: Vec<nn::Linear>, x: Array| {
+    ///     let normalize = |x: Array| standardize(x, -1, 1e-5);
+    ///     layers.iter().fold(x, |x, layer| gelu(normalize(layer.forward(&x))))
+    /// });
+    /// let layers = random::split(random::key(0), 6);
+    /// let layers: Vec<_> = layers.into_iter().map(|key| nn::Linear::new(key, 256, 256)).collect();
+    /// let parts = deep.lower(&layers, ones([32, 256]))?.repeated_parts("cpu")?;
+    /// assert_eq!((parts.len(), parts[0].times), (1, 6));
+    /// println!("{}", parts[0]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn repeated_parts(&self, platform: &str) -> Result<Vec<RepeatedPart>, Error> {
+        self.module(platform).map(|module| module.repeated_parts)
     }
 
     /// Returns arithmetic and memory traffic of all devices together, counted on the program.

@@ -1,9 +1,10 @@
 //! Lowering: from a program to the text of a StableHLO module.
 
+use super::outline::outline;
 use super::plan::Plan;
 use crate::core::{
     Aval, Error, Loc, LowerCtx, LoweringTarget, MemoryKind, ModuleFacts, NamedSharding, OpError,
-    Program, RuleError, RuleResult, Var,
+    Program, RepeatedPart, RuleError, RuleResult, Var,
 };
 
 /// A lowered program: the text of its StableHLO module, and facts that its compilation depends on.
@@ -22,6 +23,8 @@ pub struct StableHloModule {
     pub(crate) facts: ModuleFacts,
     /// The program exchanges data between devices by explicit collectives.
     pub communicates: bool,
+    /// The parts that the program repeats, each of which is a function.
+    pub repeated_parts: Vec<RepeatedPart>,
 }
 
 /// Options of [`lower_with`].
@@ -120,6 +123,10 @@ pub(crate) fn lower_with_plan(
     let LowerOptions { donatable } = options;
     let mut ctx = LowerCtx::new(target);
     ctx.set_partition(plan.mesh());
+    // A compiler that partitions a program looks into functions one call at a time.
+    if target.outlines() && !ctx.is_partitioned() {
+        ctx.set_outliner(outline);
+    }
     let (arguments, results) = attributes(plan, &mut ctx, program);
     let attribute = |texts: &[String], index: usize| texts.get(index).cloned().unwrap_or_default();
     // Plugins cannot deny the donation of a buffer in host memory for a single call.
@@ -138,13 +145,14 @@ pub(crate) fn lower_with_plan(
     if let Err(error) = written {
         return Err(lowering_error(error, name, target.platform(), ctx.refused_at()));
     }
-    let facts = ctx.facts();
+    let (facts, repeated_parts) = (ctx.facts(), ctx.repeated_parts().to_vec());
     Ok(StableHloModule {
         text: ctx.finish(name),
         donatable,
         calls_host: !facts.host_functions.is_empty(),
         transfers_to_host: !facts.host_transfers.is_empty(),
         communicates: facts.communicates,
+        repeated_parts,
         facts,
     })
 }

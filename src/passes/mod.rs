@@ -6,6 +6,7 @@ mod cost;
 mod dce;
 mod eval;
 mod lower;
+mod outline;
 mod parse;
 mod peak;
 mod plan;

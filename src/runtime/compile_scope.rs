@@ -9,12 +9,18 @@ scoped!(
     keyed static OPTIMIZES: bool = true
 );
 
+scoped!(
+    /// False inside `disable_outlining`.
+    keyed static OUTLINES: bool = true
+);
+
 /// The values of the `keyed` settings while a program is compiled. A cache of compiled programs has
 /// it in its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CompileScope {
     default_device: DeviceId,
     optimizes: bool,
+    outlines: bool,
 }
 
 impl CompileScope {
@@ -23,7 +29,11 @@ impl CompileScope {
     /// # Errors
     /// `Plugin` if there is no usable plugin.
     pub(crate) fn current() -> Result<CompileScope, Error> {
-        Ok(CompileScope { default_device: default_device()?, optimizes: optimizes() })
+        Ok(CompileScope {
+            default_device: default_device()?,
+            optimizes: optimizes(),
+            outlines: outlines(),
+        })
     }
 }
 
@@ -48,4 +58,32 @@ pub(super) fn optimizes() -> bool {
 #[doc(alias = "jax_disable_most_optimizations")]
 pub fn disable_most_optimizations<R>(f: impl FnOnce() -> R) -> R {
     OPTIMIZES.scope(false, f)
+}
+
+/// Returns false inside [`disable_outlining`].
+pub(super) fn outlines() -> bool {
+    OUTLINES.key()
+}
+
+/// Compiles the programs that `f` uses without functions for repeated parts.
+///
+/// By default a part that a program repeats, such as the layers that a Rust loop traces, is
+/// compiled once on CPUs, as a function with one call per repetition.
+/// [`Lowered::repeated_parts`](crate::jit::Lowered::repeated_parts) lists them. Inside
+/// `disable_outlining` every repetition is compiled on its own, so the compiler may fuse operations
+/// of neighbouring ones. Results may differ in the last bits.
+///
+/// The setting holds on this thread while `f` runs. Programs that were compiled with other settings
+/// are not reused.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax::jit::disable_outlining;
+/// let deep = jit(|x: Array| (0..8).fold(x, |x, _| tanh(x.matmul(&x))));
+/// let y = disable_outlining(|| deep.call(ones([64, 64])))?;
+/// assert_eq!(y.shape().dims(), [64, 64]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn disable_outlining<R>(f: impl FnOnce() -> R) -> R {
+    OUTLINES.scope(false, f)
 }

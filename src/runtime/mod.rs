@@ -50,7 +50,7 @@ pub(crate) use client::{
 };
 pub use collectives::{Collectives, CompiledCollective};
 pub(crate) use compile_scope::CompileScope;
-pub use compile_scope::disable_most_optimizations;
+pub use compile_scope::{disable_most_optimizations, disable_outlining};
 pub use compiler_options::CompilerOptions;
 pub use compiler_report::{CompilerReport, MemoryAnalysis};
 #[cfg(feature = "distributed")]

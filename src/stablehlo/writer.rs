@@ -76,12 +76,20 @@ impl Writer {
     /// Sets the source position of the operations written from now on.
     pub fn set_location(&mut self, location: Option<(&'static str, u32, u32)>) {
         self.location = location.map(|key| {
-            let next = self.location_index.len();
+            let next = self.locations.len();
             *self.location_index.entry(key).or_insert_with(|| {
                 self.locations.push(format!("loc({}:{}:{})", quote(key.0), key.1, key.2));
                 next
             })
         });
+    }
+
+    /// Sets the source position of the operations written from now on, with a name for them.
+    pub fn set_named_location(&mut self, name: &str, location: Option<(&'static str, u32, u32)>) {
+        self.set_location(location);
+        let inner = self.location.map_or(String::new(), |at| format!("(#loc{at})"));
+        self.location = Some(self.locations.len());
+        self.locations.push(format!("loc({}{inner})", quote(name)));
     }
 
     /// Returns the current location for [`Writer::restore_location`].

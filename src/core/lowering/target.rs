@@ -15,6 +15,7 @@ pub(crate) type OperationCheck = fn(&str, &[&Aval]) -> RuleResult<()>;
 pub struct LoweringTarget<'a> {
     platform: &'a str,
     has_bf16_products: bool,
+    outlines: bool,
     check: Option<OperationCheck>,
 }
 
@@ -23,6 +24,13 @@ impl<'a> LoweringTarget<'a> {
     #[must_use]
     pub fn with_bf16_products(mut self, has_instructions: bool) -> LoweringTarget<'a> {
         self.has_bf16_products = has_instructions;
+        self
+    }
+
+    /// Sets whether repeated parts of a program become functions that the compiler does not inline.
+    #[must_use]
+    pub(crate) fn with_outlining(mut self, outlines: bool) -> LoweringTarget<'a> {
+        self.outlines = outlines;
         self
     }
 
@@ -50,6 +58,11 @@ impl<'a> LoweringTarget<'a> {
         matches!(self.platform, "cuda" | "tpu")
     }
 
+    /// Returns true if repeated parts of a program become functions.
+    pub(crate) fn outlines(&self) -> bool {
+        self.outlines
+    }
+
     /// Returns the check of operations.
     pub(crate) fn check(&self) -> Option<OperationCheck> {
         self.check
@@ -58,6 +71,6 @@ impl<'a> LoweringTarget<'a> {
 
 impl<'a> From<&'a str> for LoweringTarget<'a> {
     fn from(platform: &'a str) -> LoweringTarget<'a> {
-        LoweringTarget { platform, has_bf16_products: false, check: None }
+        LoweringTarget { platform, has_bf16_products: false, outlines: false, check: None }
     }
 }

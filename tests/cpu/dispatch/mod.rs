@@ -2,6 +2,7 @@
 
 mod ahead;
 mod listener;
+mod outlining;
 
 use oxidax::jit::disable_most_optimizations;
 use oxidax::prelude::*;

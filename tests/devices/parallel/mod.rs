@@ -7,6 +7,7 @@ mod grouped;
 mod launches;
 mod mapped;
 mod memory_kinds;
+mod outlining;
 mod parity;
 mod placement;
 mod pmapped;
