@@ -22,7 +22,7 @@ pub use error::{
     DistributedErrorKind, Error, Loc, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
     TreeError, catch, throw,
 };
-pub use lowering::{LowerCtx, LoweringTarget};
+pub use lowering::{LoopForm, LoopReport, LowerCtx, LoweringTarget};
 pub(crate) use lowering::{ModuleFacts, TransferredCall, manual_axes};
 pub use mesh::{
     AxisSpec, AxisType, Collective, Communication, Device, DeviceId, MemoryKind, Mesh,

@@ -25,10 +25,11 @@ mod stats;
 mod traced;
 mod tree_description;
 
-pub use crate::core::Collective;
+pub use crate::core::{Collective, LoopForm, LoopReport};
 pub use crate::runtime::{
     Collectives, CompiledCollective, CompilerOptions, CompilerReport, EffortLevel, Fusion,
     MemoryAnalysis, OptionValue, SourceLocation, disable_most_optimizations, effects_barrier,
+    without_loop_kernels,
 };
 pub use compiled::Compiled;
 pub use error::CallError;

@@ -1,5 +1,6 @@
 //! Targets of lowering, with the workarounds that plugins need.
 
+use super::compile_scope::has_loop_kernels;
 use super::memory_report::REMEDIES;
 use crate::core::{Aval, LoweringTarget, RuleError, RuleResult, units};
 
@@ -12,7 +13,10 @@ const MAX_CPU_BYTES: u64 = 1 << 36;
 pub(crate) fn lowering_target(platform: &str) -> LoweringTarget<'_> {
     let target = LoweringTarget::from(platform);
     match platform {
-        "cpu" => target.with_bf16_products(host_multiplies_bf16()).with_check(refuse_huge_on_cpu),
+        "cpu" => target
+            .with_bf16_products(host_multiplies_bf16())
+            .with_loop_kernels(has_loop_kernels())
+            .with_check(refuse_huge_on_cpu),
         "tpu" => target.with_check(refuse_two_bits),
         _ => target,
     }

@@ -32,6 +32,7 @@ mod memory_stats;
 mod placement;
 mod processes;
 mod recompiles;
+mod refused_kernels;
 mod registered_plugins;
 mod scratch;
 mod serialized;
@@ -49,7 +50,7 @@ pub(crate) use client::{
 };
 pub use collectives::{Collectives, CompiledCollective};
 pub(crate) use compile_scope::CompileScope;
-pub use compile_scope::disable_most_optimizations;
+pub use compile_scope::{disable_most_optimizations, without_loop_kernels};
 pub use compiler_options::CompilerOptions;
 pub use compiler_report::{CompilerReport, MemoryAnalysis};
 #[cfg(feature = "distributed")]

@@ -63,7 +63,7 @@ impl fmt::Display for TensorType {
 }
 
 /// An SSA value: a block argument or one result of an operation. Prints as `%3` or `%3#1`.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Value {
     pub(super) id: u32,
     pub(super) index: Option<u32>,

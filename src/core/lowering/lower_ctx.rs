@@ -1,11 +1,14 @@
 //! [`LowerCtx`]: the context of `lower` rules.
 
 use crate::core::error::{Loc, RuleResult};
+use crate::core::lowering::loop_kernel::{
+    self, Kernel, LoopForm, LoopReport, loop_steps, uses_library,
+};
 use crate::core::lowering::manual::Manual;
 use crate::core::lowering::target::LoweringTarget;
 use crate::core::mesh::mesh::Mesh;
-use crate::core::program::primitive::Effects;
-use crate::core::program::program::Program;
+use crate::core::program::primitive::{Effects, Primitive};
+use crate::core::program::program::{Eqn, Program};
 use crate::core::types::aval::Aval;
 use crate::stablehlo::{TensorType, Value, Writer};
 use std::collections::HashMap;
@@ -17,7 +20,7 @@ pub struct LowerCtx<'a> {
     writer: Writer,
     target: LoweringTarget<'a>,
     facts: ModuleFacts,
-    functions: HashMap<(Program, Option<Manual>), String>,
+    functions: HashMap<FunctionKey, String>,
     routines: HashMap<String, String>,
     n_functions: usize,
     n_channels: usize,
@@ -26,6 +29,18 @@ pub struct LowerCtx<'a> {
     /// The mesh over which the compiler partitions the module.
     partition: Option<Mesh>,
     pub(super) manual: Option<Manual>,
+    /// The writer is inside a loop's kernel.
+    in_kernel: bool,
+    /// The module holds products that gain from the library for products.
+    uses_library: bool,
+}
+
+/// The key of a function that equal programs share.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FunctionKey {
+    program: Program,
+    manual: Option<Manual>,
+    in_kernel: bool,
 }
 
 /// Facts about a module, recorded while it is lowered.
@@ -39,6 +54,17 @@ pub(crate) struct ModuleFacts {
     pub(crate) waits: bool,
     /// The module exchanges data between devices.
     pub(crate) communicates: bool,
+    /// The loops, in program order.
+    pub(crate) loops: Vec<LoopReport>,
+    /// Kernels hold products of matrices, which must not run in a library.
+    pub(crate) kernel_products: bool,
+}
+
+impl ModuleFacts {
+    /// Returns true if a loop is one kernel.
+    pub(crate) fn has_kernels(&self) -> bool {
+        self.loops.iter().any(|of| of.form == LoopForm::Kernel)
+    }
 }
 
 /// A call of a host function through transfers between device and host.
@@ -73,6 +99,8 @@ impl<'a> LowerCtx<'a> {
             refused_at: Loc::UNKNOWN,
             partition: None,
             manual: None,
+            in_kernel: false,
+            uses_library: false,
         }
     }
 
@@ -116,6 +144,11 @@ impl<'a> LowerCtx<'a> {
     /// Sets the mesh of the module. A mesh of one device counts as none.
     pub(crate) fn set_partition(&mut self, mesh: Option<&Mesh>) {
         self.partition = mesh.filter(|mesh| mesh.devices().len() > 1).cloned();
+    }
+
+    /// Looks for products in the module's program that gain from a library.
+    pub(crate) fn find_library_products(&mut self, program: &Program) {
+        self.uses_library = self.target.has_loop_kernels() && uses_library(program);
     }
 
     /// Returns the location of the operation whose `lower` rule failed.
@@ -171,13 +204,109 @@ impl<'a> LowerCtx<'a> {
                     let avals: Vec<&Aval> = vars.map(|&var| program.aval(var)).collect();
                     check(eqn.primitive.name(), &avals)?;
                 }
-                let values = eqn.primitive.lower(self, &operands, &results)?;
+                let values = self.lower_eqn(program, eqn, &operands, &results)?;
                 Ok(self.constrain(program, eqn, values))
             });
             values.inspect_err(|_| self.refused_at = self.refused_at.or(eqn.loc))
         })?;
         self.writer.restore_location(outer);
         Ok(outputs)
+    }
+
+    /// Writes an equation: a loop that qualifies as one kernel, others as their rule does.
+    fn lower_eqn(
+        &mut self,
+        program: &Program,
+        eqn: &Eqn,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
+        let primitive = &*eqn.primitive;
+        if !self.target.has_loop_kernels() {
+            return primitive.lower(self, operands, results);
+        }
+        let avals = program.avals_of(&eqn.operands);
+        let Some(steps) = loop_steps(primitive, &avals, results) else {
+            return primitive.lower(self, operands, results);
+        };
+        let form = match self.kernel(primitive, &avals, results) {
+            _ if self.in_kernel => LoopForm::Inside,
+            Ok(kernel) => {
+                self.facts.kernel_products |= kernel.has_products;
+                LoopForm::Kernel
+            }
+            Err(reason) => LoopForm::Operations(reason),
+        };
+        let is_kernel = form == LoopForm::Kernel;
+        self.facts.loops.push(LoopReport { name: primitive.name(), loc: eqn.loc, steps, form });
+        if is_kernel {
+            self.lower_kernel(eqn, operands, results)
+        } else {
+            primitive.lower(self, operands, results)
+        }
+    }
+
+    /// Checks a loop.
+    ///
+    /// # Errors
+    /// The reason why it is not a kernel.
+    fn kernel(
+        &self,
+        primitive: &dyn Primitive,
+        operands: &[Aval],
+        results: &[Aval],
+    ) -> Result<Kernel, String> {
+        if self.is_partitioned() {
+            return Err("the program runs on several devices".into());
+        }
+        let kernel = Kernel::of(primitive, operands, results).map_err(|why| why.to_string())?;
+        if kernel.has_products && self.uses_library {
+            return Err("its products must not run in the library that the program's large \
+                        products gain from"
+                .into());
+        }
+        Ok(kernel)
+    }
+
+    /// Writes a loop as a function, and a call of it that the compiler makes one kernel.
+    ///
+    /// The compiler ends the process if the function does not use a parameter. It also removes uses
+    /// by simplification. The function therefore returns its parameters, beside the results.
+    fn lower_kernel(
+        &mut self,
+        eqn: &Eqn,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
+        let mut inputs: Vec<Value> = Vec::with_capacity(operands.len());
+        let positions: Vec<usize> = operands
+            .iter()
+            .map(|operand| {
+                inputs.iter().position(|input| input == operand).unwrap_or_else(|| {
+                    inputs.push(operand.clone());
+                    inputs.len() - 1
+                })
+            })
+            .collect();
+        let types: Vec<TensorType> = inputs.iter().map(|value| value.ty().clone()).collect();
+        let name = self.function_name(&format!("{}_kernel", eqn.primitive.name()));
+        let (outside, parameters) = self.writer.open_function(&types);
+        let inner: Vec<Value> = positions.iter().map(|&at| parameters[at].clone()).collect();
+        self.in_kernel = true;
+        let values = eqn.primitive.lower(self, &inner, results);
+        self.in_kernel = false;
+        let mut values = values?;
+        values.extend(parameters.iter().cloned());
+        self.writer.close_function(outside, &name, &parameters, &values);
+        let all: Vec<TensorType> =
+            results.iter().map(Aval::stablehlo).chain(types.iter().cloned()).collect();
+        let callee = format!("callee = @{name}");
+        let attributes = loop_kernel::ATTRIBUTES;
+        let writer = &mut self.writer;
+        let mut called =
+            writer.op_annotated("func.call", &inputs, &callee, Vec::new(), attributes, &all);
+        called.truncate(results.len());
+        Ok(called)
     }
 
     /// Writes a call of the program as a function, which equal programs share. A program with
@@ -199,7 +328,7 @@ impl<'a> LowerCtx<'a> {
         // Collectives and operations with a mesh are lowered by the manual axes around them.
         let uses_mesh = !program.axis_names().is_empty() || program.mesh().is_some();
         let manual = self.manual.clone().filter(|_| uses_mesh);
-        let key = (program.clone(), manual);
+        let key = FunctionKey { program: program.clone(), manual, in_kernel: self.in_kernel };
         let name = match self.functions.get(&key) {
             Some(name) => name.clone(),
             None => {

@@ -1,10 +1,12 @@
 //! Lowering of programs to StableHLO text.
 
+pub(crate) mod loop_kernel;
 pub(crate) mod lower_ctx;
 mod manual;
 pub(crate) mod manual_axes;
 pub(crate) mod target;
 
+pub use loop_kernel::{LoopForm, LoopReport};
 pub use lower_ctx::LowerCtx;
 pub(crate) use lower_ctx::{ModuleFacts, TransferredCall};
 pub use target::LoweringTarget;

@@ -15,6 +15,7 @@ pub(crate) type OperationCheck = fn(&str, &[&Aval]) -> RuleResult<()>;
 pub struct LoweringTarget<'a> {
     platform: &'a str,
     has_bf16_products: bool,
+    has_loop_kernels: bool,
     check: Option<OperationCheck>,
 }
 
@@ -23,6 +24,14 @@ impl<'a> LoweringTarget<'a> {
     #[must_use]
     pub fn with_bf16_products(mut self, has_instructions: bool) -> LoweringTarget<'a> {
         self.has_bf16_products = has_instructions;
+        self
+    }
+
+    /// Sets whether small loops are lowered as one kernel each, which XLA's CPU compiler supports.
+    /// By default they are not.
+    #[must_use]
+    pub fn with_loop_kernels(mut self, has_loop_kernels: bool) -> LoweringTarget<'a> {
+        self.has_loop_kernels = has_loop_kernels;
         self
     }
 
@@ -44,6 +53,11 @@ impl<'a> LoweringTarget<'a> {
         self.has_bf16_products
     }
 
+    /// Returns true if small loops are lowered as one kernel each.
+    pub fn has_loop_kernels(&self) -> bool {
+        self.has_loop_kernels
+    }
+
     /// Returns true if the compiler has the exchange of slices of different sizes. XLA's CPU
     /// compiler (C API 0.115) does not.
     pub fn has_ragged_all_to_all(&self) -> bool {
@@ -58,6 +72,7 @@ impl<'a> LoweringTarget<'a> {
 
 impl<'a> From<&'a str> for LoweringTarget<'a> {
     fn from(platform: &'a str) -> LoweringTarget<'a> {
-        LoweringTarget { platform, has_bf16_products: false, check: None }
+        let (has_bf16_products, has_loop_kernels) = (false, false);
+        LoweringTarget { platform, has_bf16_products, has_loop_kernels, check: None }
     }
 }

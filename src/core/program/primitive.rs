@@ -178,6 +178,12 @@ pub trait Analysis {
     fn counter_op(&self) -> Option<CounterOp> {
         None
     }
+
+    /// The reason why a loop that holds the operation cannot be one kernel of XLA's CPU compiler,
+    /// as the end of a sentence that begins with the name: `"runs in a library"`.
+    fn kernel_obstacle(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// An operation on the integer counter of a loop.
@@ -362,6 +368,11 @@ impl dyn Primitive {
     /// The operation on a loop counter, if the primitive is one.
     pub fn counter_op(&self) -> Option<CounterOp> {
         self.analysis().and_then(Analysis::counter_op)
+    }
+
+    /// The reason why a kernel of XLA's CPU compiler cannot hold the operation.
+    pub fn kernel_obstacle(&self) -> Option<&'static str> {
+        self.analysis().and_then(Analysis::kernel_obstacle)
     }
 
     /// The property by which policies of `remat` select results to save.
