@@ -4,7 +4,7 @@ use super::compiled::Compiled;
 use super::traced::Traced;
 use crate::core::{Aval, Cost, Error, LoopReport, Mesh, NamedSharding, Program};
 use crate::passes::{self, LowerOptions, StableHloModule};
-use crate::runtime::{CompilerOptions, Topology, lowering_target};
+use crate::runtime::{CompilerOptions, Topology, target_of};
 use crate::tree::{Args, Signature, Tree};
 use std::fmt;
 use std::marker::PhantomData;
@@ -64,7 +64,7 @@ impl<A: Args, O: Tree> Lowered<A, O> {
 
     fn module(&self, platform: &str) -> Result<StableHloModule, Error> {
         let Traced { name, program, plan, .. } = &self.traced;
-        let target = lowering_target(platform);
+        let target = target_of(program, platform);
         passes::lower_with_plan(program, name, target, LowerOptions { donatable: true }, plan)
     }
 

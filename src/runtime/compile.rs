@@ -10,7 +10,7 @@ use super::device_buffer::array_type;
 use super::disk_cache::{self, Request};
 use super::executable::{Executable, OutputPlacement};
 use super::hlo_sharding::from_hlo_sharding;
-use super::lowering_target::lowering_target;
+use super::lowering_target::target_of;
 use super::refused_kernels;
 use super::stalls;
 use crate::core::{Aval, DeviceId, Effects, Error, Loc, Mesh, NamedSharding, Placement, Program};
@@ -40,9 +40,7 @@ impl Executable {
         plan: &Plan,
         options: LowerOptions,
     ) -> Result<StableHloModule, Error> {
-        let target = lowering_target(&runtime_for(plan)?.compiler);
-        let has_kernels = target.has_loop_kernels() && !refused_kernels::contains(program);
-        let target = target.with_loop_kernels(has_kernels);
+        let target = target_of(program, &runtime_for(plan)?.compiler);
         passes::lower_with_plan(program, name, target, options, plan)
     }
 
@@ -95,14 +93,13 @@ impl Executable {
             }
             _ => module,
         };
-        let (loaded, from_disk) = compiled
-            .map_err(|error| {
-                if let Some(refused) = compiler_options.refused(name, &error) {
-                    return refused;
-                }
-                let devices = target.mesh().map_or(1, |mesh| mesh.devices().len());
-                compile_error(name, &error, (program, &module.text), devices)
-            })?;
+        let (loaded, from_disk) = compiled.map_err(|error| {
+            if let Some(refused) = compiler_options.refused(name, &error) {
+                return refused;
+            }
+            let devices = target.mesh().map_or(1, |mesh| mesh.devices().len());
+            compile_error(name, &error, (program, &module.text), devices)
+        })?;
         let shardings = match target.mesh() {
             None => Vec::new(),
             Some(mesh) => output_shardings(loaded.executable(), mesh, &results, &plan.outputs)

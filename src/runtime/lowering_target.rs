@@ -2,7 +2,8 @@
 
 use super::compile_scope::has_loop_kernels;
 use super::memory_report::REMEDIES;
-use crate::core::{Aval, LoweringTarget, RuleError, RuleResult, units};
+use super::refused_kernels;
+use crate::core::{Aval, LoweringTarget, Program, RuleError, RuleResult, units};
 
 /// Arrays of CPU programs have fewer bytes than this. XLA's CPU compiler (C API 0.115) divides an
 /// elementwise loop into tasks by its cost, and with 2^37 bytes of an expensive operation ends the
@@ -13,11 +14,21 @@ const MAX_CPU_BYTES: u64 = 1 << 36;
 pub(crate) fn lowering_target(platform: &str) -> LoweringTarget<'_> {
     let target = LoweringTarget::from(platform);
     match platform {
-        "cpu" => target
-            .with_bf16_products(host_multiplies_bf16())
-            .with_loop_kernels(has_loop_kernels())
-            .with_check(refuse_huge_on_cpu),
+        "cpu" => target.with_bf16_products(host_multiplies_bf16()).with_check(refuse_huge_on_cpu),
         "tpu" => target.with_check(refuse_two_bits),
+        _ => target,
+    }
+}
+
+/// Returns the target of the module of a program that runs in this process.
+pub(crate) fn target_of<'a>(program: &Program, platform: &'a str) -> LoweringTarget<'a> {
+    let target = lowering_target(platform);
+    match platform {
+        "cpu" if !has_loop_kernels() => target.without_loop_kernels("`without_loop_kernels`"),
+        "cpu" if refused_kernels::contains(program) => {
+            target.without_loop_kernels("the compiler refused a kernel of the program")
+        }
+        "cpu" => target.with_loop_kernels(),
         _ => target,
     }
 }

@@ -71,7 +71,7 @@ pub(crate) use evaluator::{
 pub(crate) use executable::Executable;
 pub use live_arrays::LiveArray;
 pub(crate) use live_arrays::{is_tracked, live_arrays, set_tracked};
-pub(crate) use lowering_target::lowering_target;
+pub(crate) use lowering_target::target_of;
 pub(crate) use memory_report::HeldValues;
 pub use memory_stats::MemoryStats;
 pub(crate) use memory_stats::memory_stats;

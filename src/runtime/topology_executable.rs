@@ -35,8 +35,7 @@ impl TopologyExecutable {
         compiler_options: &CompilerOptions,
     ) -> Result<TopologyExecutable, Error> {
         check_mesh(name, plan.mesh(), topology)?;
-        // A compiler that refuses a kernel is asked again only for devices of this process.
-        let target = lowering_target(topology.platform()).with_loop_kernels(false);
+        let target = lowering_target(topology.platform());
         let module =
             passes::lower_with_plan(program, name, target, LowerOptions { donatable: true }, plan)?;
         let plan = on_topology(plan, topology)?;

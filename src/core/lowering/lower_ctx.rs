@@ -114,6 +114,11 @@ impl<'a> LowerCtx<'a> {
         self.target.platform()
     }
 
+    /// Returns true inside a loop that is one kernel.
+    pub(crate) fn is_in_kernel(&self) -> bool {
+        self.in_kernel
+    }
+
     /// Returns the facts recorded so far.
     pub(crate) fn facts(&self) -> ModuleFacts {
         self.facts.clone()
@@ -148,7 +153,7 @@ impl<'a> LowerCtx<'a> {
 
     /// Looks for products in the module's program that gain from a library.
     pub(crate) fn find_library_products(&mut self, program: &Program) {
-        self.uses_library = self.target.has_loop_kernels() && uses_library(program);
+        self.uses_library = self.target.loop_kernels().is_ok() && uses_library(program);
     }
 
     /// Returns the location of the operation whose `lower` rule failed.
@@ -222,9 +227,6 @@ impl<'a> LowerCtx<'a> {
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
         let primitive = &*eqn.primitive;
-        if !self.target.has_loop_kernels() {
-            return primitive.lower(self, operands, results);
-        }
         let avals = program.avals_of(&eqn.operands);
         let Some(steps) = loop_steps(primitive, &avals, results) else {
             return primitive.lower(self, operands, results);
@@ -256,6 +258,7 @@ impl<'a> LowerCtx<'a> {
         operands: &[Aval],
         results: &[Aval],
     ) -> Result<Kernel, String> {
+        self.target.loop_kernels()?;
         if self.is_partitioned() {
             return Err("the program runs on several devices".into());
         }

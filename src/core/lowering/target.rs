@@ -15,7 +15,8 @@ pub(crate) type OperationCheck = fn(&str, &[&Aval]) -> RuleResult<()>;
 pub struct LoweringTarget<'a> {
     platform: &'a str,
     has_bf16_products: bool,
-    has_loop_kernels: bool,
+    /// The reason why no loop is lowered as a kernel, if none is.
+    loop_kernels: Result<(), &'static str>,
     check: Option<OperationCheck>,
 }
 
@@ -27,11 +28,17 @@ impl<'a> LoweringTarget<'a> {
         self
     }
 
-    /// Sets whether small loops are lowered as one kernel each, which XLA's CPU compiler supports.
-    /// By default they are not.
+    /// Lowers small loops as one kernel each, which XLA's CPU compiler supports.
     #[must_use]
-    pub fn with_loop_kernels(mut self, has_loop_kernels: bool) -> LoweringTarget<'a> {
-        self.has_loop_kernels = has_loop_kernels;
+    pub fn with_loop_kernels(mut self) -> LoweringTarget<'a> {
+        self.loop_kernels = Ok(());
+        self
+    }
+
+    /// Lowers all loops operation by operation, for this reason.
+    #[must_use]
+    pub(crate) fn without_loop_kernels(mut self, reason: &'static str) -> LoweringTarget<'a> {
+        self.loop_kernels = Err(reason);
         self
     }
 
@@ -53,9 +60,12 @@ impl<'a> LoweringTarget<'a> {
         self.has_bf16_products
     }
 
-    /// Returns true if small loops are lowered as one kernel each.
-    pub fn has_loop_kernels(&self) -> bool {
-        self.has_loop_kernels
+    /// Returns `Ok` if small loops are lowered as one kernel each.
+    ///
+    /// # Errors
+    /// The reason why none is.
+    pub(crate) fn loop_kernels(&self) -> Result<(), &'static str> {
+        self.loop_kernels
     }
 
     /// Returns true if the compiler has the exchange of slices of different sizes. XLA's CPU
@@ -72,7 +82,7 @@ impl<'a> LoweringTarget<'a> {
 
 impl<'a> From<&'a str> for LoweringTarget<'a> {
     fn from(platform: &'a str) -> LoweringTarget<'a> {
-        let (has_bf16_products, has_loop_kernels) = (false, false);
-        LoweringTarget { platform, has_bf16_products, has_loop_kernels, check: None }
+        let loop_kernels = Err("the target has no kernels of loops");
+        LoweringTarget { platform, has_bf16_products: false, loop_kernels, check: None }
     }
 }

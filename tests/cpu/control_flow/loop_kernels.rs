@@ -1,0 +1,274 @@
+//! Loops that are compiled as one kernel: which ones are, and that nothing else changes.
+
+use oxidax::core::{
+    Aval, BatchAxis, Batched, Cost, JvpResult, LowerCtx, Primitive, RuleResult, bind1,
+};
+use oxidax::jit::{LoopForm, LoopReport, without_loop_kernels};
+use oxidax::prelude::*;
+use oxidax::stablehlo::Value;
+
+type Arrays = Vec<Array>;
+
+fn loops(f: fn(Arrays) -> Arrays, inputs: &Arrays) -> Vec<LoopReport> {
+    jit(f).lower(inputs).unwrap().loops().unwrap()
+}
+
+/// Checks that the first loop is a kernel and computes the same bits as its operations.
+fn check(f: fn(Arrays) -> Arrays, inputs: &Arrays) -> Arrays {
+    let reports = loops(f, inputs);
+    assert_eq!(reports[0].form, LoopForm::Kernel, "{}", reports[0]);
+    let f = jit(f);
+    let (kernel, plain) =
+        (f.call(inputs).unwrap(), without_loop_kernels(|| f.call(inputs)).unwrap());
+    assert_eq!(f.stats().compiles, 2, "the scope is part of the key");
+    let bits = |all: &Arrays| -> Vec<Vec<u32>> {
+        let bits = |x: &Array| bitcast_convert_type(x, DType::U32).to_vec::<u32>().unwrap();
+        all.iter().map(bits).collect()
+    };
+    assert_eq!(bits(&kernel), bits(&plain));
+    kernel
+}
+
+fn reason(f: fn(Arrays) -> Arrays, inputs: &Arrays) -> String {
+    match &loops(f, inputs)[0].form {
+        LoopForm::Operations(reason) => reason.clone(),
+        form => panic!("{form:?}"),
+    }
+}
+
+fn floats<const N: usize>(values: [f32; N]) -> Array {
+    Array::from_slice(&values, [N]).unwrap()
+}
+
+fn fori(n: i32, f: impl Fn(&Array) -> Array, x: &Array) -> Array {
+    fori_loop(0, n, |_, x: Array| f(&x), x.clone())
+}
+
+mod on_cpu {
+    use super::*;
+
+    #[test]
+    fn loops_over_scalars_and_small_arrays_are_kernels() {
+        let inputs = vec![scalar(0.3), floats([1.0, 2.0, 3.0])];
+        let y = check(|x| vec![fori(50, |y| sin(y) + &x[0], &x[1])], &inputs);
+        assert_eq!(y[0].shape().dims(), [3]);
+        check(
+            |x| {
+                let step = |c: &Array, x: Array| (c * 0.5 + &x, exp(&-c));
+                let (c, ys) = scan(step, x[0].clone(), x[1].clone());
+                vec![c, ys]
+            },
+            &inputs,
+        );
+    }
+
+    /// The compiler ends the process if a parameter of a kernel's function is unused. It removes
+    /// uses by simplification.
+    #[test]
+    fn parameters_whose_uses_are_simplified_away_do_not_end_the_process() {
+        let inputs = vec![scalar(3), scalar(4), floats([1.0, 2.0])];
+        // Never read.
+        check(
+            |x| vec![scan(|c: &Array, _: Array| (c + 1, ()), x[0].clone(), x[2].clone()).0],
+            &inputs,
+        );
+        // Multiplied by zero, subtracted from itself, not selected.
+        check(|x| vec![fori(5, |c| c + &x[1] * 0, &x[0])], &inputs);
+        check(|x| vec![fori(5, |c| c + (&x[1] - &x[1]), &x[0])], &inputs);
+        check(|x| vec![fori(5, |c| where_(true, c + 1, &x[1]), &x[0])], &inputs);
+        // Carried, never read, or never written.
+        check(
+            |x| fori_loop(0, 5, |_, c: Arrays| vec![&c[0] + 1, &c[1] * 2, c[2].clone()], x),
+            &inputs,
+        );
+        check(
+            |x| {
+                fori_loop(0, 5, |_, c: Arrays| vec![&c[0] + 1, &c[1] * 2, c[2].clone()], x)[..1]
+                    .to_vec()
+            },
+            &inputs,
+        );
+        // The body ignores the carry, and the condition everything.
+        check(
+            |x| vec![while_loop(|c: &Array| lt(c, 5), |_: Array| scalar(7), x[0].clone())],
+            &inputs,
+        );
+        check(
+            |x| vec![while_loop(|_: &Array| scalar(false), |c: Array| c + 1, x[0].clone())],
+            &inputs,
+        );
+        // The results are the operands.
+        check(|x| vec![fori(5, Array::clone, &x[2])], &inputs);
+        // A branch ignores its operands.
+        check(
+            |x| {
+                let body =
+                    |c: &Array| cond(gt(c, 5), |c: Array| c + 1, |_: Array| scalar(9), c.clone());
+                vec![fori(5, body, &x[0])]
+            },
+            &inputs,
+        );
+    }
+
+    #[test]
+    fn one_array_may_be_several_operands_and_several_results() {
+        let inputs = vec![floats([1.0, 2.0])];
+        check(
+            |x| {
+                let carry = vec![x[0].clone(), x[0].clone()];
+                let step = |_, c: Arrays| vec![&c[0] + &x[0], &c[1] * &x[0]];
+                let mut all = fori_loop(0, 3, step, carry);
+                all.push(all[0].clone());
+                all.push(x[0].clone());
+                all
+            },
+            &inputs,
+        );
+    }
+
+    #[test]
+    fn inner_loops_and_functions_are_part_of_the_kernel() {
+        let inputs = vec![floats([1.0, 2.0])];
+        let nested: fn(Arrays) -> Arrays = |x| {
+            let half = jit(|x: Array| x * 0.5);
+            let inner = |c: &Array| fori(4, |c| half.apply(c) + 1.0, c);
+            vec![fori(3, |c| inner(&nn::relu(c)), &x[0]), half.apply(&x[0])]
+        };
+        check(nested, &inputs);
+        let forms: Vec<_> = loops(nested, &inputs).into_iter().map(|report| report.form).collect();
+        assert_eq!(forms, [LoopForm::Kernel, LoopForm::Inside]);
+        // An inner loop is a kernel if the outer one cannot be.
+        let sorted: fn(Arrays) -> Arrays =
+            |x| vec![fori(3, |c| sort(&fori(4, |c| cos(c), c)), &x[0])];
+        let forms: Vec<_> = loops(sorted, &inputs).into_iter().map(|report| report.form).collect();
+        assert!(matches!(forms[..], [LoopForm::Operations(_), LoopForm::Kernel]), "{forms:?}");
+        let f = jit(sorted);
+        let plain = without_loop_kernels(|| f.call(&inputs)).unwrap();
+        assert_eq!(
+            f.call(&inputs).unwrap()[0].to_vec::<f32>().unwrap(),
+            plain[0].to_vec::<f32>().unwrap()
+        );
+    }
+
+    /// A function is shared by calls inside and outside of a kernel, and holds a loop itself.
+    #[test]
+    fn functions_with_loops_are_shared_only_outside_of_kernels() {
+        check(
+            |x| {
+                let looped = jit(|x: Array| fori(3, |c| sin(c), &x));
+                vec![fori(3, |c| looped.apply(c), &x[0]), looped.apply(&x[0])]
+            },
+            &vec![floats([1.0, 2.0])],
+        );
+    }
+
+    #[test]
+    fn reasons_name_the_operation_the_numbers_and_the_line() {
+        let inputs = vec![floats([1.0, 2.0]), ones([64, 64]), ones([128, 128]), zeros([0])];
+        let sorts = reason(|x| vec![fori(5, sort, &x[0])], &inputs);
+        assert!(
+            sorts.starts_with("sort calls a library at ") && sorts.contains(file!()),
+            "{sorts}"
+        );
+        let product = reason(|x| vec![fori(5, |c| c.matmul(c), &x[1])], &inputs);
+        assert!(
+            product.starts_with(
+                "a product of [64,64] and [64,64] has 262144 multiplications, more than 4096 at "
+            ),
+            "{product}"
+        );
+        let large = reason(|x| vec![fori(5, |c| c + 1.0, &x[2])], &inputs);
+        assert!(large.starts_with("add moves 131072 bytes, more than 65536"), "{large}");
+        let prints = |x: Arrays| {
+            let step = |c: &Array| {
+                debug_print!("{}", c);
+                c + 1.0
+            };
+            vec![fori(5, step, &x[0])]
+        };
+        assert!(reason(prints, &inputs).contains("side effects"), "{}", reason(prints, &inputs));
+        let empty = reason(|x| vec![fori(5, |c| c + 1.0, &x[3])], &inputs);
+        assert!(empty.contains("f32[0], which has no elements"), "{empty}");
+        let scope = without_loop_kernels(|| reason(|x| vec![fori(5, sort, &x[0])], &inputs));
+        assert_eq!(scope, "`without_loop_kernels`");
+    }
+
+    #[test]
+    fn products_of_matrices_stay_out_where_the_program_needs_the_library() {
+        let inputs = vec![ones([8, 8]), ones([64, 64])];
+        let small: fn(Arrays) -> Arrays = |x| vec![fori(5, |c| c.matmul(c) * 0.1, &x[0])];
+        assert_eq!(loops(small, &inputs)[0].form, LoopForm::Kernel);
+        let with_large =
+            |x: Arrays| vec![fori(5, |c| c.matmul(c) * 0.1, &x[0]), x[1].matmul(&x[1])];
+        assert!(reason(with_large, &inputs).contains("large products"));
+        // A product with a vector never runs in the library.
+        let vector = |x: Arrays| {
+            let y = fori(5, |c| x[0].matmul(c), &x[0].index(i![0]));
+            vec![y, x[1].matmul(&x[1])]
+        };
+        assert_eq!(loops(vector, &inputs)[0].form, LoopForm::Kernel);
+    }
+
+    /// An operation that kernels lack, and that does not say so.
+    #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
+    struct Sorted;
+
+    impl Primitive for Sorted {
+        fn name(&self) -> &'static str {
+            "test_sorted"
+        }
+        fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
+            Ok(operands.to_vec())
+        }
+        fn jvp(&self, _: &[Array], _: &[oxidax::core::Tangent]) -> JvpResult {
+            unreachable!("not differentiated")
+        }
+        fn batch(&self, _: &[Array], _: &[Option<usize>], _: &BatchAxis) -> RuleResult<Batched> {
+            unreachable!("not batched")
+        }
+        fn lower(
+            &self,
+            ctx: &mut LowerCtx<'_>,
+            operands: &[Value],
+            _: &[Aval],
+        ) -> RuleResult<Vec<Value>> {
+            let scalar = operands[0].ty().scalar();
+            let region = ctx.region(&[scalar.clone(), scalar.clone()], |w, pair| {
+                let less = "comparison_direction = #stablehlo<comparison_direction LT>, \
+                            compare_type = #stablehlo<comparison_type FLOAT>";
+                Ok(vec![w.op_as("compare", pair, less, &scalar.with_element("i1"))])
+            })?;
+            let attributes = "dimension = 0 : i64, is_stable = true";
+            let types = [operands[0].ty().clone()];
+            Ok(ctx.op_full("sort", operands, attributes, vec![region], &types))
+        }
+        fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
+            Cost::whole(operands, results)
+        }
+    }
+
+    #[test]
+    fn a_refused_kernel_is_compiled_again_without_kernels_and_remembered() {
+        let sorted: fn(Arrays) -> Arrays =
+            |x| vec![fori(3, |c| bind1(Sorted, [&(c * -1.0)]), &x[0])];
+        let inputs = vec![floats([1.0, 3.0, 2.0])];
+        assert_eq!(loops(sorted, &inputs)[0].form, LoopForm::Kernel);
+        let f = jit(sorted);
+        let y = f.call(&inputs).unwrap();
+        assert_eq!(y[0].to_vec::<f32>().unwrap(), [-3.0, -2.0, -1.0]);
+        assert_eq!(reason(sorted, &inputs), "the compiler refused a kernel of the program");
+    }
+
+    #[test]
+    fn gradients_of_loops_are_kernels_in_both_directions() {
+        let gradient: fn(Arrays) -> Arrays = |x| {
+            let loss = |w: &Array| fori(20, |c| tanh(&(c * w)), &x[0]).sum();
+            vec![grad(loss)(&x[1])]
+        };
+        let inputs = vec![floats([0.5, 1.0]), floats([0.9, 1.1])];
+        check(gradient, &inputs);
+        let reports = loops(gradient, &inputs);
+        assert_eq!(reports.len(), 2, "{reports:?}");
+        assert!(reports.iter().all(|report| report.form == LoopForm::Kernel), "{reports:?}");
+    }
+}
