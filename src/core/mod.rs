@@ -23,7 +23,7 @@ pub use error::{
     TreeError, catch, throw,
 };
 pub use lowering::{LoopForm, LoopReport, LowerCtx, LoweringTarget};
-pub(crate) use lowering::{ModuleFacts, TransferredCall, manual_axes};
+pub(crate) use lowering::{ModuleFacts, TransferredCall, is_sum, manual_axes};
 pub use mesh::{
     AxisSpec, AxisType, Collective, Communication, Device, DeviceId, MemoryKind, Mesh,
     NamedSharding, PartitionSpec, Placement, ShardingRule, Varying, get_mesh, set_mesh, with_mesh,

@@ -53,7 +53,7 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// let loops = f.lower(Aval::new(DType::F32, [3]))?.loops()?;
     /// assert_eq!(loops[0].form, LoopForm::Kernel);
     /// println!("{}", loops[0]); // src/main.rs:3:25: while: one kernel
-    /// let sorted = jit(|x: Array| fori_loop(0, 100, |_, x: Array| sort(&x) + 1.0, x));
+    /// let sorted = jit(|x: Array| fori_loop(0, 100, |_, x: Array| sort(&x, 0) + 1.0, x));
     /// let loops = sorted.lower(Aval::new(DType::F32, [3]))?.loops()?;
     /// assert!(loops[0].to_string().contains("operation by operation: sort "));
     /// # Ok::<(), oxidax::Error>(())

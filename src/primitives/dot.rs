@@ -1,11 +1,12 @@
 //! `dot_general`, the general product that matrix products and `einsum` are built on.
 
+use super::composite::lower_by;
 use super::convert::convert_to;
 use super::rules::{arity, element_dtype, one_cotangent};
-use super::composite::lower_by;
 use super::shape::{broadcast_in_dim, transpose};
 use super::{mul, reduce_sum};
 use crate::core::explicit::{axes_along, quoted, stated_sharding};
+use crate::core::is_sum;
 use crate::core::{
     Analysis, Array, Aval, AxisSpec, BatchAxis, Batched, Contraction, Cost, DType, Exemplar,
     JvpResult, Loc, LowerCtx, LoweringTarget, NamedSharding, Operand, Precision, Primitive,
@@ -148,18 +149,12 @@ impl DotGeneral {
 
     /// Returns true if the product is computed as a sum in a loop's kernel.
     fn is_sum_in_kernel(&self, operands: &[Value], result: &Aval) -> bool {
-        let avals = [0, 1].map(|side| {
-            Aval::new(element_dtype(&operands[side]), operands[side].ty().dims())
-        });
+        let avals = [0, 1]
+            .map(|side| Aval::new(element_dtype(&operands[side]), operands[side].ty().dims()));
         let is_plain = matches!(result.dtype, DType::F32 | DType::F64)
             && avals.iter().all(|aval| aval.dtype == result.dtype);
         is_plain
-            && self.contraction(&avals, std::slice::from_ref(result)).is_some_and(|of| {
-                let limit: usize = std::env::var("OX_SUM").ok().and_then(|x| x.parse().ok()).unwrap_or(0);
-                let vlimit: usize = std::env::var("OX_VSUM").ok().and_then(|x| x.parse().ok()).unwrap_or(0);
-                let n = of.m * of.n * of.k * of.batch;
-                if of.m == 1 || of.n == 1 || of.k == 1 { n <= vlimit } else { n <= limit }
-            })
+            && self.contraction(&avals, std::slice::from_ref(result)).is_some_and(|of| is_sum(&of))
     }
 
     /// Refuses products of integers whose free axes have 2^31 elements or more. XLA's CPU compiler

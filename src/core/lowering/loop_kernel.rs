@@ -20,12 +20,18 @@ pub(super) const ATTRIBUTES: &str =
 /// vector code of separate operations pay.
 const MAX_BYTES: u64 = 1 << 16;
 
+/// The FLOPs of an operation that needs its operands as a whole, such as a decomposition.
+const MAX_FLOPS: u64 = 1 << 17;
+
 /// The equations of a kernel, those of held programs included. The time to compile a function grows
 /// faster than its size.
-const MAX_EQNS: usize = 2_000;
+const MAX_EQNS: usize = 600;
 
 /// The multiplications of a product of matrices in a kernel, whose code is a plain loop.
 const MAX_MATRIX_PRODUCT: usize = 16 * 16 * 16;
+
+/// The elements from which a reduction runs in a library, which a kernel cannot call.
+const MIN_LIBRARY_REDUCTION: usize = 4096;
 
 /// The multiplications of a product with a vector, which the library does not do faster.
 const MAX_VECTOR_PRODUCT: usize = 256 * 256;
@@ -97,6 +103,13 @@ pub(super) fn uses_library(program: &Program) -> bool {
         product.is_some_and(|product| multiplications(&product) >= MIN_LIBRARY_PRODUCT)
             || holder.is_some_and(|h| h.programs().iter().any(|(_, inner)| uses_library(inner)))
     })
+}
+
+/// Returns true if a kernel computes a product of matrices as a sum of elementwise products, which
+/// is a part of the operations around it. Larger sums run in a library, which a kernel cannot call.
+pub(crate) fn is_sum(product: &Contraction) -> bool {
+    let Contraction { m, n, k, .. } = *product;
+    m > 1 && n > 1 && k > 1 && multiplications(product) < MIN_LIBRARY_REDUCTION
 }
 
 fn multiplications(product: &Contraction) -> usize {
@@ -193,14 +206,16 @@ impl Kernel {
             None => {
                 let name = primitive.name();
                 let Cost { bytes, flops, access, .. } = primitive.cost(&operands, &results);
-                let over = std::env::var("OX_BYTES").ok().and_then(|x| x.parse::<u64>().ok());
-                if bytes > over.unwrap_or(MAX_BYTES) {
+                if bytes > MAX_BYTES {
                     let reason = format!("{name} moves {bytes} bytes, more than {MAX_BYTES}");
                     return Err(reason.into());
                 }
-                let limit = 2 * MAX_MATRIX_PRODUCT as u64;
-                if access == Access::Whole && flops > limit && over.is_none() {
-                    let reason = format!("{name} has {flops} operations, more than {limit}");
+                let elements = operands.iter().map(Aval::size).max().unwrap_or(0);
+                if access == Access::Reduction && elements >= MIN_LIBRARY_REDUCTION {
+                    return Err(format!("{name} of {elements} elements runs in a library").into());
+                }
+                if access == Access::Whole && flops > MAX_FLOPS {
+                    let reason = format!("{name} has {flops} FLOPs, more than {MAX_FLOPS}");
                     return Err(reason.into());
                 }
                 Ok(())
@@ -211,9 +226,8 @@ impl Kernel {
     fn check_product(&mut self, product: &Contraction) -> Result<(), String> {
         let Contraction { batch, m, n, k, .. } = *product;
         let has_vector = m == 1 || n == 1 || k == 1;
-        self.has_products |= !has_vector;
-        let over = std::env::var("OX_MAT").ok().and_then(|x| x.parse().ok());
-        let limit = if has_vector { MAX_VECTOR_PRODUCT } else { over.unwrap_or(MAX_MATRIX_PRODUCT) };
+        self.has_products |= !has_vector && !is_sum(product);
+        let limit = if has_vector { MAX_VECTOR_PRODUCT } else { MAX_MATRIX_PRODUCT };
         let count = multiplications(product);
         if count > limit {
             let times = if batch == 1 { String::new() } else { format!(", {batch} times,") };

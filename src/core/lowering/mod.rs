@@ -6,6 +6,7 @@ mod manual;
 pub(crate) mod manual_axes;
 pub(crate) mod target;
 
+pub(crate) use loop_kernel::is_sum;
 pub use loop_kernel::{LoopForm, LoopReport};
 pub use lower_ctx::LowerCtx;
 pub(crate) use lower_ctx::{ModuleFacts, TransferredCall};
