@@ -22,8 +22,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-const FOLDER: &str = "OXIDAX_TEST_FOLDER";
-const PROGRAMS: &str = "OXIDAX_TEST_PROGRAMS";
 /// Time-out of the processes.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A process that is silent for this long waits for ever, because it exceeds its time-out.
@@ -38,6 +36,13 @@ fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n{MARK}{text}").unwrap();
     out.flush().unwrap();
+}
+
+/// Returns the next line of the process that started this one.
+fn input() -> String {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
 }
 
 /// Returns the bytes of a compiled program. They are so many that writing them can be interrupted.
@@ -90,8 +95,7 @@ impl Ballot for AnnouncedVote<'_> {
 #[test]
 #[ignore = "the body of the child processes"]
 fn play() {
-    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
-    let programs = std::env::var(PROGRAMS).unwrap();
+    let (folder, programs) = (PathBuf::from(input()), input());
     let config = ClusterConfig::new().initialization_timeout(PATIENCE).timeout(PATIENCE);
     initialize(config.shutdown_timeout(PATIENCE)).unwrap();
     say("joined .");
@@ -149,14 +153,15 @@ impl Actor {
         let play = "distributed::shared_programs_kills::play";
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", play, "--ignored", "--nocapture", "--test-threads=1"])
-            .env(FOLDER, folder)
-            .env(PROGRAMS, programs)
             .env("OXIDAX_COORDINATOR", address)
             .env("OXIDAX_PROCESSES", COUNT.to_string())
             .env("OXIDAX_PROCESS_ID", index.to_string())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        writeln!(input, "{}\n{programs}", folder.display()).unwrap();
         let (line, said) = channel();
         let out = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {

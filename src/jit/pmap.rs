@@ -55,9 +55,9 @@ impl<A, O> Clone for PMapped<'_, A, O> {
 ///
 /// It is [`vmap`](crate::transforms::vmap()) over devices: collectives such as
 /// [`psum`](crate::ops::psum) name the mapped axis. It is implemented by
-/// [`shard_map`](crate::parallel::shard_map()) over one axis inside [`jit`], and donates arguments
-/// like `jit`. New programs should use `jit` with shardings, or `shard_map`: these support several
-/// mesh axes and any number of examples.
+/// [`shard_map`](crate::parallel::shard_map()) over one axis inside [`jit`](crate::jit::jit()), and
+/// donates arguments like `jit`. New programs should use `jit` with shardings, or `shard_map`,
+/// which support several mesh axes and any number of examples.
 ///
 /// ```
 /// # oxidax::parallel::set_cpu_devices(8)?;

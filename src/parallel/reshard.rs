@@ -2,9 +2,9 @@
 
 use super::per_argument::{PerArgument, PerLeaf};
 use crate::core::{
-    Array, Loc, MemoryKind, NamedSharding, Placement, RuleError, bind1, leaf_error, trace,
+    Array, Loc, NamedSharding, Placement, RuleError, bind1, leaf_error, throw_operands, trace,
 };
-use crate::primitives::{ToAutoAxes, resharded};
+use crate::primitives::{ToAutoAxes, resharded, target_of_reshard};
 use crate::runtime::transfer;
 use crate::transforms::staging::staged;
 use crate::tree::{
@@ -42,7 +42,7 @@ use crate::tree::{
 /// let y = with_mesh(&mesh, || {
 ///     let x = device_put(&ones([8, 16]), p!["data"])?;
 ///     let w = device_put(&ones([16, 6]), p!["data", "model"])?;
-///     layer.call(x, w)
+///     Ok::<_, Error>(layer.call(x, w)?)
 /// })?;
 /// assert_eq!(y.aval().to_string(), "f32[8@data,6@model]");
 /// # Ok::<(), oxidax::Error>(())
@@ -103,11 +103,12 @@ fn expect_explicit(sharding: &NamedSharding) -> Result<(), RuleError> {
 
 /// Transfers an array outside of a trace.
 fn transferred(leaf: &Array, sharding: &NamedSharding) -> Array {
-    let spec = sharding.spec().constrained();
-    let memory: MemoryKind = leaf.memory_kind();
-    let target = sharding.mesh().sharding(spec).map(|target| target.with_memory_kind(memory));
-    let moved = target.and_then(|target| transfer(leaf, &Placement::Mesh(target), memory));
-    moved.unwrap_or_else(|error| trace::throw(error))
+    let memory = leaf.memory_kind();
+    let target = match target_of_reshard(leaf.aval(), sharding) {
+        Ok(target) => Placement::Mesh(target.with_memory_kind(memory)),
+        Err(error) => throw_operands("reshard", error, &[leaf]),
+    };
+    transfer(leaf, &target, memory).unwrap_or_else(|error| trace::throw(error))
 }
 
 /// Returns the function that runs `f` with shardings left to the compiler, as over automatic axes.

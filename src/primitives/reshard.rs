@@ -60,12 +60,12 @@ impl Primitive for Reshard {
     }
     fn lower(
         &self,
-        _: &mut LowerCtx<'_>,
+        ctx: &mut LowerCtx<'_>,
         operands: &[Value],
         _: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        // The type of the result is written as a constraint.
-        Ok(operands.to_vec())
+        let (mesh, spec) = (self.sharding.mesh(), self.sharding.spec());
+        Ok(operands.iter().map(|x| ctx.constrain_explicit(mesh, spec, x)).collect())
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
@@ -162,17 +162,27 @@ impl Spmd for ToAutoAxes {
 /// as they are.
 #[track_caller]
 pub(crate) fn resharded(x: &Array, sharding: &NamedSharding) -> Array {
+    match target_of_reshard(x.aval(), sharding) {
+        Ok(sharding) => bind1(Reshard { sharding }, [x]),
+        Err(error) => throw_operands("reshard", error, &[x]),
+    }
+}
+
+/// Returns the sharding over explicit axes that a value of type `aval` gets where `sharding` is
+/// stated. Unconstrained dimensions keep the axes of the value.
+///
+/// # Errors
+/// `Value` if a mesh axis would shard two dimensions.
+pub(crate) fn target_of_reshard(
+    aval: &Aval,
+    sharding: &NamedSharding,
+) -> RuleResult<NamedSharding> {
     let axes = sharding.spec().0.iter().enumerate().map(|(dim, axis)| match axis {
-        AxisSpec::Unconstrained => axes_along(x.aval(), dim).unwrap_or_default().to_vec().into(),
+        AxisSpec::Unconstrained => axes_along(aval, dim).unwrap_or_default().to_vec().into(),
         stated => stated.clone(),
     });
-    let spec = PartitionSpec(axes.collect());
-    let explicit = match NamedSharding::checked(sharding.mesh(), spec) {
-        Ok(stated) => stated.explicit_part(),
-        Err(error) => throw_operands("reshard", error, &[x]),
-    };
-    let sharding = explicit.unwrap_or_else(|| sharding.mesh().replicated());
-    bind1(Reshard { sharding }, [x])
+    let stated = NamedSharding::checked(sharding.mesh(), PartitionSpec(axes.collect()))?;
+    Ok(stated.explicit_part().unwrap_or_else(|| sharding.mesh().replicated()))
 }
 
 /// Returns `x` sharded over the explicit axes of a mesh as a value of type `aval` is.

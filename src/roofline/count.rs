@@ -243,7 +243,8 @@ impl Roofline {
             mesh: mesh.map(|mesh| mesh.axes().to_vec()).unwrap_or_default(),
             ..Roofline::default()
         };
-        let mut counter = Counter { roofline: &mut roofline, mesh: mesh.cloned(), steps };
+        let (mesh, weights) = (mesh.cloned(), Default::default());
+        let mut counter = Counter { roofline: &mut roofline, mesh, steps, weights };
         counter.region(&region, &layout, Scope::ONCE);
         roofline
     }

@@ -6,6 +6,7 @@ use super::fusion::Groups;
 use super::region::{Region, Step};
 use super::trip_count::trip_count;
 use crate::core::{Mesh, RunCount};
+use rustc_hash::FxHashMap;
 
 /// The number of runs and of devices of a region.
 #[derive(Clone, Copy)]
@@ -24,6 +25,8 @@ pub(super) struct Counter<'r> {
     pub(super) roofline: &'r mut Roofline,
     pub(super) mesh: Option<Mesh>,
     pub(super) steps: u64,
+    /// The weights of branches that were computed, by the address of their region.
+    pub(super) weights: FxHashMap<*const Region, u128>,
 }
 
 impl Counter<'_> {
@@ -119,7 +122,7 @@ impl Counter<'_> {
                     self.region(inner, layout, Scope { devices, ..scope });
                 }
                 RunCount::Choice => {
-                    let weight = weight(inner, self.steps);
+                    let weight = self.weight(inner);
                     if most_expensive.is_none_or(|(most, ..)| weight > most) {
                         most_expensive = Some((weight, inner, layout));
                     }
@@ -135,6 +138,22 @@ impl Counter<'_> {
         }
     }
 
+    /// Returns the cost of a branch for comparisons: operations first, then bytes.
+    fn weight(&mut self, region: &Region) -> u128 {
+        if let Some(&known) = self.weights.get(&std::ptr::from_ref(region)) {
+            return known;
+        }
+        let (mut roofline, steps) = (Roofline::default(), self.steps);
+        let weights = std::mem::take(&mut self.weights);
+        let mut walk = Counter { roofline: &mut roofline, mesh: None, steps, weights };
+        walk.region(region, &Layout::Even(1), Scope::ONCE);
+        self.weights = walk.weights;
+        let work = roofline.flops().saturating_add(roofline.transcendentals());
+        let weight = u128::from(work) << 64 | u128::from(roofline.bytes());
+        self.weights.insert(region, weight);
+        weight
+    }
+
     fn while_loop(&mut self, region: &Region, step: &Step, layouts: &[Layout<'_>], scope: Scope) {
         let trip_count = trip_count(region, step);
         let counted = trip_count.unwrap_or(self.steps);
@@ -148,13 +167,4 @@ impl Counter<'_> {
             self.region(inner, layout, Scope { times, ..scope });
         }
     }
-}
-
-/// Returns the cost of a branch for comparisons: operations first, then bytes.
-fn weight(region: &Region, steps: u64) -> u128 {
-    let mut roofline = Roofline::default();
-    let mut walk = Counter { roofline: &mut roofline, mesh: None, steps };
-    walk.region(region, &Layout::Even(1), Scope::ONCE);
-    let work = roofline.flops().saturating_add(roofline.transcendentals());
-    u128::from(work) << 64 | u128::from(roofline.bytes())
 }

@@ -3,13 +3,14 @@
 use super::partitioning::{self, Axes, Grid, Partitioning, held};
 use super::region::{Region, Step};
 use crate::core::{NamedSharding, RunCount};
+use std::rc::Rc;
 
 /// The partitioning of the values of a region over devices.
 pub(super) enum Layout<'m> {
     /// Unknown. Everything is assumed to be in this many equal parts.
     Even(u64),
     /// Known, along the axes of a mesh.
-    Along(Partitioning<'m>),
+    Along(Rc<Partitioning<'m>>),
 }
 
 /// The number of parts on different devices of the steps and values of a region.
@@ -56,7 +57,7 @@ impl<'m> Layout<'m> {
                 (Layout::Along(cuts), _, None) => {
                     let whole = |&value: &usize| (vec![0; inner.avals[value].rank()], true);
                     let inputs = inner.inputs.iter().map(whole).collect();
-                    Layout::Along(Partitioning::of(inner, inputs, cuts.grid))
+                    Layout::Along(cuts.of_held(inner, inputs))
                 }
             })
             .collect()

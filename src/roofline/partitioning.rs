@@ -2,13 +2,25 @@
 
 use super::region::{Region, Step};
 use crate::core::{Mesh, PartitionSpec, RunCount};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// A set of mesh axes, one bit each.
 pub(super) type Axes = u64;
 
 /// The axes that partition each dimension of a value.
 pub(super) type DimAxes = Vec<Axes>;
+
+/// The partitioning of each input of a region, and whether it is pinned.
+type Inputs = Vec<(DimAxes, bool)>;
+
+/// The partitionings that were computed, by the address of the region and its inputs.
+///
+/// Every pass over a region propagates through the programs that its steps hold, and loops do so
+/// twice. Without it, a level of nesting would multiply the work by four.
+type Computed<'m> = Rc<RefCell<FxHashMap<(*const Region, Inputs), Rc<Partitioning<'m>>>>>;
 
 /// The sizes of the axes of a mesh.
 #[derive(Clone, Copy)]
@@ -52,18 +64,40 @@ pub(super) struct Partitioning<'m> {
     of: Vec<DimAxes>,
     /// True for values whose sharding is fixed by the user.
     pinned: Vec<bool>,
+    computed: Computed<'m>,
 }
 
 impl<'m> Partitioning<'m> {
     /// Propagates the partitioning of inputs. Inputs that are not pinned may be partitioned
     /// further.
-    pub(super) fn of(
+    pub(super) fn of(region: &Region, inputs: Inputs, grid: Grid<'m>) -> Rc<Partitioning<'m>> {
+        Partitioning::known_or_new(region, inputs, grid, &Computed::default())
+    }
+
+    fn known_or_new(
         region: &Region,
-        inputs: Vec<(DimAxes, bool)>,
+        inputs: Inputs,
         grid: Grid<'m>,
+        computed: &Computed<'m>,
+    ) -> Rc<Partitioning<'m>> {
+        let key = (std::ptr::from_ref(region), inputs);
+        if let Some(known) = computed.borrow().get(&key) {
+            return known.clone();
+        }
+        let new = Rc::new(Partitioning::new(region, key.1.clone(), grid, computed));
+        computed.borrow_mut().insert(key, new.clone());
+        new
+    }
+
+    fn new(
+        region: &Region,
+        inputs: Inputs,
+        grid: Grid<'m>,
+        computed: &Computed<'m>,
     ) -> Partitioning<'m> {
         let of = region.avals.iter().map(|aval| vec![0; aval.rank()]).collect();
-        let mut cuts = Partitioning { grid, of, pinned: vec![false; region.avals.len()] };
+        let pinned = vec![false; region.avals.len()];
+        let mut cuts = Partitioning { grid, of, pinned, computed: computed.clone() };
         for (&value, (cut, pinned)) in region.inputs.iter().zip(inputs) {
             cuts.pinned[value] |= pinned;
             cuts.of[value] = cut;
@@ -170,12 +204,12 @@ impl<'m> Partitioning<'m> {
     }
 
     /// Returns the partitioning of a program that a step holds.
-    pub(super) fn within(&self, step: &Step, held: &HeldProgram<'_>) -> Partitioning<'m> {
+    pub(super) fn within(&self, step: &Step, held: &HeldProgram<'_>) -> Rc<Partitioning<'m>> {
         let manual = match held.run {
             RunCount::Devices(_) => self.manual(step),
             _ => 0,
         };
-        let mut inputs: Vec<(DimAxes, bool)> = (0..held.region.inputs.len())
+        let mut inputs: Inputs = (0..held.region.inputs.len())
             .map(|at| {
                 let rank = held.region.avals[held.region.inputs[at]].rank();
                 let cut = &self.of[step.operands[held.first + at]];
@@ -185,7 +219,7 @@ impl<'m> Partitioning<'m> {
                 (cut, !held.carries.contains(&at))
             })
             .collect();
-        let inner = Partitioning::of(held.region, inputs.clone(), self.grid);
+        let inner = self.of_held(held.region, inputs.clone());
         if held.carries.is_empty() {
             return inner;
         }
@@ -198,7 +232,12 @@ impl<'m> Partitioning<'m> {
                 used |= axes;
             }
         }
-        Partitioning::of(held.region, inputs, self.grid)
+        self.of_held(held.region, inputs)
+    }
+
+    /// Returns the partitioning of a program within this one.
+    pub(super) fn of_held(&self, region: &Region, inputs: Inputs) -> Rc<Partitioning<'m>> {
+        Partitioning::known_or_new(region, inputs, self.grid, &self.computed)
     }
 
     /// Returns the manual axes of a `shard_map`.
@@ -271,5 +310,39 @@ pub(super) fn held<'r>(region: &Region, step: &'r Step) -> Vec<Option<HeldProgra
             .iter()
             .map(|(run, inner)| place(*run, inner, usize::from(*run == RunCount::Choice), 0..0))
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Array, Aval, DType, Device, Mesh};
+    use crate::p;
+    use crate::prelude::{fori_loop, make_program, tanh};
+
+    /// A product in loops that are nested this deep.
+    fn nested(depth: usize, x: Array, w: &Array) -> Array {
+        match depth {
+            0 => tanh(x.matmul(w)),
+            _ => fori_loop(0, 2, |_: Array, x: Array| nested(depth - 1, x, w), x),
+        }
+    }
+
+    #[test]
+    fn work_is_linear_in_the_depth_of_loops() {
+        let devices: Vec<Device> = (0..8).map(|id| Device::new(id, 0, "cpu", "", true)).collect();
+        let mesh = Mesh::new(devices, [("data", 8)]).unwrap();
+        let grid = Grid(&mesh);
+        let computed = |depth: usize| {
+            let square = Aval::new(DType::F32, [16, 16]);
+            let f = move |x: Array, w: Array| nested(depth, x, &w);
+            let program = make_program(f, (square.clone(), square)).unwrap();
+            let region = Region::of(&program);
+            let inputs = [p!["data"], p![]].map(|spec| (grid.dim_axes(&spec, 2), true));
+            let cuts = Partitioning::of(&region, inputs.to_vec(), grid);
+            assert_eq!(cuts.cut(region.outputs[0]), &vec![1, 0]);
+            cuts.computed.borrow().len()
+        };
+        assert_eq!([2, 4, 8].map(computed), [3, 5, 9]);
     }
 }

@@ -11,10 +11,10 @@ pub trait Args: Send + Sync + Sized + 'static {
     type Returned: Send + Sync + 'static;
     /// `T` itself, for every `T`.
     ///
-    /// [`jit`](crate::jit::jit) and other transforms return an `A::Callable<T>`. While rustc has not
-    /// inferred `A`, it does not know this type. If it never does, because the closure is not a
-    /// [`Function`](super::Function), it only reports that, and not that it finds a `call` for each
-    /// number of arguments.
+    /// [`jit`](crate::jit::jit) and other transforms return an `A::Callable<T>`. rustc does not
+    /// know this type before it has inferred `A`. If it never infers `A`, because the closure is
+    /// not a [`Function`](super::Function), it reports that alone, and not that it finds a `call`
+    /// for each number of arguments.
     type Callable<T>;
 
     /// Visits structure and leaves, as [`Tree::flatten`] does.

@@ -1,4 +1,4 @@
-//! `cargo xtask budgets`: compares the benchmarks' figures with the budgets of `docs/benchmarks.md`.
+//! `cargo xtask budgets`: compares figures of benchmarks with the budgets of `docs/benchmarks.md`.
 //!
 //! Both sides of a ratio come from one run of a benchmark. Machines are noisy, so a person reads
 //! the result, and CI only checks that every budget finds its figures.
@@ -19,7 +19,7 @@ use log::Table;
 /// The page with the table of budgets.
 const PAGE: &str = "docs/benchmarks.md";
 
-/// What to compare with the budgets.
+/// The figures to compare with budgets, and how strictly.
 pub(crate) struct Options {
     /// The benchmarks. All that have a budget if it is empty.
     pub(crate) benchmarks: Vec<String>,

@@ -92,13 +92,18 @@ impl LowerCtx<'_> {
         eqn: &Eqn,
         values: Vec<Value>,
     ) -> Vec<Value> {
+        // Operations that state shardings write them themselves.
+        let is_holder = eqn.primitive.as_higher_order().is_some();
+        if !is_holder && eqn.primitive.mesh().is_some() {
+            return values;
+        }
         let sharding_of = |var: &Var| program.aval(*var).sharding.as_ref();
         let mut all = eqn.operands.iter().chain(&eqn.results);
         let Some(mesh) = all.find_map(sharding_of).map(NamedSharding::mesh) else { return values };
         // What replicates a value is written where a sharded operand ends.
         let rules = eqn.primitive.spmd();
         let may_replicate = eqn.operands.iter().any(|var| sharding_of(var).is_some())
-            && eqn.primitive.as_higher_order().is_none()
+            && !is_holder
             && !rules.is_some_and(|rules| rules.leaves_results_to_compiler());
         let replicated = PartitionSpec::replicated();
         let constrained = values.into_iter().zip(&eqn.results).map(|(value, var)| {
@@ -107,11 +112,22 @@ impl LowerCtx<'_> {
                 None if may_replicate => &replicated,
                 None => return value,
             };
-            let text = self.explicit_spec(mesh, spec, value.ty().dims().len());
-            let (attributes, ty) = (format!("sharding = #sdy.sharding{text}"), value.ty().clone());
-            self.op_as("sdy.sharding_constraint", &[value], &attributes, &ty)
+            self.constrain_explicit(mesh, spec, &value)
         });
         constrained.collect()
+    }
+
+    /// Writes a constraint over the explicit axes of a mesh. Returns the constrained value.
+    pub(crate) fn constrain_explicit(
+        &mut self,
+        mesh: &Mesh,
+        spec: &PartitionSpec,
+        value: &Value,
+    ) -> Value {
+        let text = self.explicit_spec(mesh, spec, value.ty().dims().len());
+        let attributes = format!("sharding = #sdy.sharding{text}");
+        let ty = value.ty().clone();
+        self.op_as("sdy.sharding_constraint", std::slice::from_ref(value), &attributes, &ty)
     }
 
     /// Formats a spec over the explicit axes of a mesh. The compiler chooses along its other axes.

@@ -282,6 +282,8 @@ fn reshard_moves_values_and_gradients_move_back() {
     let unconstrained = explicit().sharding(p![UNCONSTRAINED, "model"]).unwrap();
     let kept = jit(move |x: Array| reshard(&x, &unconstrained)).call(&x).unwrap();
     check(&kept, "f32[8@data,4@model]", &whole(&x));
+    let unconstrained = explicit().sharding(p![UNCONSTRAINED, "model"]).unwrap();
+    check(&reshard(&x, unconstrained), "f32[8@data,4@model]", &whole(&x));
     let constraint = explicit().sharding(p!["model"]).unwrap();
     let kept = jit(move |x: Array| with_sharding_constraint(&x, &constraint)).call(&x).unwrap();
     check(&kept, "f32[8@model,4]", &whole(&x));
@@ -363,6 +365,8 @@ fn auto_axes_leave_a_function_to_the_compiler() {
     let in_jit = jit(move |x: Array| auto_axes(gram, rows.clone())(&x) * 2.0).call(&x).unwrap();
     check(&in_jit, "f32[8@data,8]", &(&expected * 2.0));
     let rows = explicit().sharding(p!["data"]).unwrap();
+    let replicated = auto_axes(gram, explicit().replicated())(&x);
+    check(&replicated, "f32[8,8]", &expected);
     let gradient = grad(|x: &Array| sin(auto_axes(gram, rows.clone())(x)).sum())(&x);
     let one = grad(|x: &Array| sin(gram(x)).sum())(&whole(&x));
     check(&gradient, "f32[8@data,4@model]", &one);
