@@ -273,41 +273,56 @@ impl<'a> LowerCtx<'a> {
 
     /// Writes a loop as a function, and a call of it that the compiler makes one kernel.
     ///
-    /// The compiler ends the process if the function does not use a parameter. It also removes uses
-    /// by simplification. The function therefore returns its parameters, beside the results.
+    /// The compiler ends the process if such a function does not use a parameter, after it has
+    /// removed uses by simplification and replaced parameters by constant operands. Of a tuple, it
+    /// needs the use of one element only, which it does not replace. The function therefore has
+    /// one parameter, a tuple, and returns its smallest element beside the results.
     fn lower_kernel(
         &mut self,
         eqn: &Eqn,
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        let mut inputs: Vec<Value> = Vec::with_capacity(operands.len());
+        let mut members: Vec<Value> = Vec::with_capacity(operands.len());
         let positions: Vec<usize> = operands
             .iter()
             .map(|operand| {
-                inputs.iter().position(|input| input == operand).unwrap_or_else(|| {
-                    inputs.push(operand.clone());
-                    inputs.len() - 1
+                members.iter().position(|member| member == operand).unwrap_or_else(|| {
+                    members.push(operand.clone());
+                    members.len() - 1
                 })
             })
             .collect();
-        let types: Vec<TensorType> = inputs.iter().map(|value| value.ty().clone()).collect();
+        // A loop of constants has no operands.
+        let tuple = (!members.is_empty())
+            .then(|| TensorType::tuple(members.iter().map(|value| value.ty().clone())));
         let name = self.function_name(&format!("{}_kernel", eqn.primitive.name()));
-        let (outside, parameters) = self.writer.open_function(&types);
-        let inner: Vec<Value> = positions.iter().map(|&at| parameters[at].clone()).collect();
+        let (outside, parameters) = self.writer.open_function(tuple.as_slice());
+        let elements: Vec<Value> = (members.iter().enumerate())
+            .map(|(index, member)| {
+                let (attributes, types) = (format!("index = {index} : i32"), [member.ty().clone()]);
+                let op = "get_tuple_element";
+                self.writer.op_full(op, &parameters, &attributes, Vec::new(), &types).swap_remove(0)
+            })
+            .collect();
+        let inner: Vec<Value> = positions.iter().map(|&at| elements[at].clone()).collect();
         self.in_kernel = true;
         let values = eqn.primitive.lower(self, &inner, results);
         self.in_kernel = false;
         let mut values = values?;
-        values.extend(parameters.iter().cloned());
+        let size = |value: &&Value| value.ty().dims().iter().product::<usize>();
+        values.extend(elements.iter().min_by_key(size).cloned());
         self.writer.close_function(outside, &name, &parameters, &values);
-        let all: Vec<TensorType> =
-            results.iter().map(Aval::stablehlo).chain(types.iter().cloned()).collect();
+        let types: Vec<TensorType> = values.iter().map(|value| value.ty().clone()).collect();
         let callee = format!("callee = @{name}");
-        let attributes = loop_kernel::ATTRIBUTES;
         let writer = &mut self.writer;
+        let packed = match tuple {
+            Some(tuple) => writer.op_full("tuple", &members, "", Vec::new(), &[tuple]),
+            None => Vec::new(),
+        };
+        let attributes = loop_kernel::ATTRIBUTES;
         let mut called =
-            writer.op_annotated("func.call", &inputs, &callee, Vec::new(), attributes, &all);
+            writer.op_annotated("func.call", &packed, &callee, Vec::new(), attributes, &types);
         called.truncate(results.len());
         Ok(called)
     }
