@@ -1,4 +1,4 @@
-//! Measures small programs that are loops, with and without one kernel per loop, beside JAX.
+//! Measures small programs that are loops, with and without one kernel per loop, beside JAX and C.
 //!
 //! ```text
 //! cargo bench --bench loops              OXIDAX_BENCH_PYTHON=… adds JAX
@@ -7,6 +7,7 @@
 //!
 //! - *kernels*: a warm call, whose small loops are one kernel each.
 //! - *plain*: the same inside `without_loop_kernels`.
+//! - *C*: three of the programs by hand, `support/loops.c`, compiled by `cc -O3 -march=native`.
 //! - *compile*: time to compile with kernels over the time without them.
 //!
 //! In each round all sides alternate. Times are lower quartiles over rounds in milliseconds; ratios
@@ -38,6 +39,22 @@ struct Times {
     kernels: Vec<f64>,
     plain: Vec<f64>,
     jax: Vec<f64>,
+    c: Vec<f64>,
+}
+
+/// The other sides.
+struct Others {
+    jax: Option<Jax>,
+    c: Option<Jax>,
+}
+
+impl Others {
+    /// Returns those that have the program, by name.
+    fn of(&mut self, program: &Program) -> impl Iterator<Item = (&'static str, &mut Jax)> {
+        let jax = self.jax.as_mut().map(|side| ("JAX", side));
+        let c = self.c.as_mut().filter(|_| program.is_in_c).map(|side| ("C", side));
+        jax.into_iter().chain(c)
+    }
 }
 
 /// Checks that results agree.
@@ -60,7 +77,7 @@ fn elements(x: &Array) -> Result<Vec<f64>> {
     Ok(x.to_vec::<f32>()?.into_iter().map(f64::from).collect())
 }
 
-fn measure(program: &Program, rounds: usize, jax: &mut Option<Jax>) -> Result<Vec<String>> {
+fn measure(program: &Program, rounds: usize, others: &mut Others) -> Result<Vec<String>> {
     let function = program.function;
     let step = jit(move |x: Vec<Array>| function(&x));
     let lowered = step.lower(&program.arguments)?;
@@ -85,32 +102,32 @@ fn measure(program: &Program, rounds: usize, jax: &mut Option<Jax>) -> Result<Ve
     let start = Instant::now();
     without_loop_kernels(run)?;
     let calls = (0.02 / start.elapsed().as_secs_f64()).ceil() as usize;
-    if let Some(jax) = jax {
-        let request = json!({ "name": program.name, "what": "results" });
+    for (side, other) in others.of(program) {
         for (index, result) in results.iter().enumerate() {
-            let mut request = request.clone();
-            request["index"] = index.into();
-            let theirs = jax.numbers(&request)?;
-            compare(std::slice::from_ref(result), &[theirs], "JAX")?;
+            let request = json!({ "index": index, "name": program.name, "what": "results" });
+            compare(std::slice::from_ref(result), &[other.numbers(&request)?], side)?;
         }
     }
     let mut times = Times::default();
     for _ in 0..rounds {
         times.kernels.push(micros_per_call(calls, run)? / 1e3);
         times.plain.push(without_loop_kernels(|| micros_per_call(calls, run))? / 1e3);
-        if let Some(jax) = jax {
-            let request = json!({ "name": program.name, "what": "time", "calls": calls });
-            times.jax.extend(jax.numbers(&request)?);
+        for (side, other) in others.of(program) {
+            let request = json!({ "calls": calls, "name": program.name, "what": "time" });
+            let of_side = if side == "C" { &mut times.c } else { &mut times.jax };
+            of_side.extend(other.numbers(&request)?);
         }
     }
     let mut cells = vec![program.title.to_string()];
     let quartile = |times: &[f64]| format!("{:.3}", lower_quartile(times));
     let faster = |other: &[f64]| format!("{:.2}", ratio(other, &times.kernels));
     cells.extend([quartile(&times.kernels), quartile(&times.plain), faster(&times.plain)]);
-    cells.extend(match times.jax.is_empty() {
-        true => ["-".to_string(), "-".to_string()],
-        false => [quartile(&times.jax), faster(&times.jax)],
-    });
+    for times in [&times.jax, &times.c] {
+        cells.extend(match times.is_empty() {
+            true => ["-".to_string(), "-".to_string()],
+            false => [quartile(times), faster(times)],
+        });
+    }
     cells.push(format!("{:.2}", compiled[0] / compiled[1]));
     Ok(cells)
 }
@@ -125,17 +142,26 @@ fn main() -> Result<()> {
     }
     let rounds = if said("--quick") { 3 } else { 20 };
     set_disk(Settings::off())?;
-    let mut jax = Jax::start("loops_bench.py")?;
+    let mut others = Others { jax: Jax::start("loops_bench.py")?, c: Jax::c("loops.c")? };
     print_heading("Small programs that are loops; milliseconds");
-    let headings =
-        ["program", "kernels", "plain", "plain/kernels", "JAX", "JAX/kernels", "compile"];
+    let headings = [
+        "program",
+        "kernels",
+        "plain",
+        "plain/kernels",
+        "JAX",
+        "JAX/kernels",
+        "C",
+        "C/kernels",
+        "compile",
+    ];
     let chosen = |program: &Program| {
         let named = words.iter().any(|word| loops::is_name(word));
         !named || said(program.name)
     };
     let mut rows = Vec::new();
     for program in loops::programs()?.iter().filter(|program| chosen(program)) {
-        let row = measure(program, rounds, &mut jax);
+        let row = measure(program, rounds, &mut others);
         rows.push(row.with_context(|| program.name)?);
     }
     print_table(&headings, &rows);

@@ -1,9 +1,9 @@
-/* Three programs of loops.rs by hand: gradients of loops, in plain C.
+/* Three programs of loops.rs in plain C, with their gradients by hand.
  *
  *     cc -O3 -march=native -o loops loops.c -lm
  *
- * Answers each line of standard input, "results NAME INDEX" or "time NAME CALLS", with a JSON list
- * of numbers: the elements of a result, or the milliseconds per call. */
+ * Answers each line of standard input, a request of loops.rs in JSON, with a JSON list of numbers:
+ * the elements of a result, or the milliseconds per call. */
 
 #define _POSIX_C_SOURCE 199309L
 #include <math.h>
@@ -248,7 +248,7 @@ static double milliseconds(void) {
 }
 
 int main(void) {
-    char what[16], name[16];
+    char line[256], key[16], name[16], what[16];
     int number;
     wave(cable_x, 4, 0.3f);
     wave(of_input[0], UNITS * GATES, 0.1f);
@@ -259,7 +259,9 @@ int main(void) {
     wave(second[0], WIDTH * WIDTH, 0.2f);
     wave(third[0], 2 * WIDTH, 0.2f);
     wave(start, 2, 1.0f);
-    while (scanf("%15s %15s %d", what, name, &number) == 3) {
+    while (fgets(line, sizeof line, stdin)) {
+        const char *form = "{\"%15[a-z]\":%d,\"name\":\"%15[a-z]\",\"what\":\"%15[a-z]\"}";
+        if (sscanf(line, form, key, &number, name, what) != 4) return 1;
         const struct Program *program = PROGRAMS;
         while (strcmp(program->name, name) != 0) program++;
         if (strcmp(what, "results") == 0) {

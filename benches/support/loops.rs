@@ -1,7 +1,8 @@
 //! Small programs that are loops: the gradients of a neuron's cable, a Kalman filter, an LSTM and a
 //! neural differential equation, and a sampler by Hamiltonian Monte Carlo.
 //!
-//! `python-compat/loops_bench.py` has the same programs in JAX, with the same numbers.
+//! `python-compat/loops_bench.py` has the same programs in JAX, with the same numbers, and `loops.c`
+//! has three of them in C.
 
 use oxidax::prelude::*;
 use oxidax::random::{self, Key};
@@ -10,6 +11,8 @@ use oxidax::random::{self, Key};
 pub struct Program {
     /// The name, by which JAX's side knows it.
     pub name: &'static str,
+    /// True if `loops.c` has it.
+    pub is_in_c: bool,
     /// The description in the table.
     pub title: &'static str,
     pub function: fn(&Vec<Array>) -> Vec<Array>,
@@ -21,18 +24,21 @@ pub fn programs() -> Result<Vec<Program>, Error> {
     Ok(vec![
         Program {
             name: "cable",
+            is_in_c: true,
             title: "neuron: 24 scalars, 1,000 steps, gradient",
             function: |x| gradients(cable, x),
             arguments: vec![wave([4], 0.3)?],
         },
         Program {
             name: "kalman",
+            is_in_c: false,
             title: "Kalman filter 4×4, 1,000 steps, gradient",
             function: |x| gradients(kalman, x),
             arguments: vec![wave([4, 4], 0.1)?, wave([4], 1.0)?, wave([1000], 1.0)?],
         },
         Program {
             name: "lstm",
+            is_in_c: true,
             title: "LSTM of 32 units, batch 1, 500 steps, gradient",
             function: |x| gradients(lstm, x),
             arguments: vec![
@@ -44,6 +50,7 @@ pub fn programs() -> Result<Vec<Program>, Error> {
         },
         Program {
             name: "ode",
+            is_in_c: true,
             title: "neural ODE 2-32-32-2, RK4, 200 steps, gradient",
             function: |x| gradients(ode, x),
             arguments: vec![
@@ -55,6 +62,7 @@ pub fn programs() -> Result<Vec<Program>, Error> {
         },
         Program {
             name: "hmc",
+            is_in_c: false,
             title: "HMC: 64 chains of 8 dimensions, 100 × 8 steps",
             function: hmc,
             arguments: vec![wave([8, 8], 0.1)?, wave([64, 8], 1.0)?],

@@ -20,6 +20,10 @@ pub(super) const ATTRIBUTES: &str =
 /// vector code of separate operations pay.
 const MAX_BYTES: u64 = 1 << 16;
 
+/// The bytes that the operations of a kernel read and write on average. Above, better code for
+/// each operation saves more than a start of each costs.
+const MAX_MEAN_BYTES: u64 = 1 << 13;
+
 /// The FLOPs of an operation that needs its operands as a whole, such as a decomposition.
 const MAX_FLOPS: u64 = 1 << 17;
 
@@ -144,6 +148,8 @@ impl fmt::Display for Obstacle {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kernel {
     n_eqns: usize,
+    /// The bytes that all equations read and write.
+    bytes: u64,
     /// It holds products of matrices, which must not run in a library.
     pub(super) has_products: bool,
 }
@@ -162,6 +168,13 @@ impl Kernel {
         let values = operands.iter().chain(results);
         check_values(primitive, values)?;
         kernel.check_programs(primitive, operands, results)?;
+        let mean = kernel.bytes / (kernel.n_eqns as u64).max(1);
+        if mean > MAX_MEAN_BYTES {
+            let reason = format!(
+                "its operations move {mean} bytes on average, more than {MAX_MEAN_BYTES}"
+            );
+            return Err(reason.into());
+        }
         Ok(kernel)
     }
 
@@ -201,26 +214,23 @@ impl Kernel {
         if primitive.as_higher_order().is_some() {
             return self.check_programs(primitive, &operands, &results);
         }
-        match primitive.contraction(&operands, &results) {
-            Some(product) => Ok(self.check_product(&product)?),
-            None => {
-                let name = primitive.name();
-                let Cost { bytes, flops, access, .. } = primitive.cost(&operands, &results);
-                if bytes > MAX_BYTES {
-                    let reason = format!("{name} moves {bytes} bytes, more than {MAX_BYTES}");
-                    return Err(reason.into());
-                }
-                let elements = operands.iter().map(Aval::size).max().unwrap_or(0);
-                if access == Access::Reduction && elements >= MIN_LIBRARY_REDUCTION {
-                    return Err(format!("{name} of {elements} elements runs in a library").into());
-                }
-                if access == Access::Whole && flops > MAX_FLOPS {
-                    let reason = format!("{name} has {flops} FLOPs, more than {MAX_FLOPS}");
-                    return Err(reason.into());
-                }
-                Ok(())
-            }
+        let Cost { bytes, flops, access, .. } = primitive.cost(&operands, &results);
+        self.bytes = self.bytes.saturating_add(bytes);
+        if let Some(product) = primitive.contraction(&operands, &results) {
+            return Ok(self.check_product(&product)?);
         }
+        let name = primitive.name();
+        if bytes > MAX_BYTES {
+            return Err(format!("{name} moves {bytes} bytes, more than {MAX_BYTES}").into());
+        }
+        let elements = operands.iter().map(Aval::size).max().unwrap_or(0);
+        if access == Access::Reduction && elements >= MIN_LIBRARY_REDUCTION {
+            return Err(format!("{name} of {elements} elements runs in a library").into());
+        }
+        if access == Access::Whole && flops > MAX_FLOPS {
+            return Err(format!("{name} has {flops} FLOPs, more than {MAX_FLOPS}").into());
+        }
+        Ok(())
     }
 
     fn check_product(&mut self, product: &Contraction) -> Result<(), String> {

@@ -5,6 +5,7 @@ use oxidax::core::{
 };
 use oxidax::jit::{LoopForm, LoopReport, without_loop_kernels};
 use oxidax::prelude::*;
+use oxidax::random::{self, Key};
 use oxidax::stablehlo::Value;
 
 type Arrays = Vec<Array>;
@@ -110,6 +111,89 @@ mod on_cpu {
         );
     }
 
+    /// The compiler also replaces parameters by operands that are constants, even if it finds out
+    /// late that they are.
+    #[test]
+    fn constant_operands_do_not_end_the_process() {
+        let inputs = vec![floats([1.0, 2.0, 4.0])];
+        check(
+            |x| {
+                let step = |(sum, least): (Array, Array), x: Array| {
+                    ((sum + &x, minimum(&least, &x)), x * 0.5)
+                };
+                let start = (scalar(0.0f32), zeros([4, 2]).sum() + 7.0);
+                let ((sum, least), ys) = scan(step, start, x[0].clone());
+                vec![sum, least, ys]
+            },
+            &inputs,
+        );
+        // All operands are constants, or there are none.
+        check(|x| vec![fori(4, |c| c * 0.5, &ones([3])) + &x[0]], &inputs);
+        check(|x| vec![scan(|(), ()| ((), scalar(2.0f32)), (), 3).1 + &x[0]], &inputs);
+    }
+
+    #[test]
+    fn loops_may_end_before_their_first_step_or_at_a_value() {
+        let collatz: fn(Arrays) -> Arrays = |x| {
+            let step = |(n, steps): (Array, Array)| {
+                let odd = eq(rem(&n, 2), 1);
+                (where_(&odd, &n * 3 + 1, div(&n, 2)), steps + 1)
+            };
+            let (n, steps) = while_loop(|(n, _)| gt(n, 1), step, (x[0].clone(), scalar(0)));
+            vec![n, steps]
+        };
+        for (start, steps) in [(1, 0), (27, 111)] {
+            let result = check(collatz, &vec![scalar(start)]);
+            assert_eq!(result[1].to_vec::<i32>().unwrap(), [steps]);
+        }
+        let upto: fn(Arrays) -> Arrays =
+            |x| vec![fori_loop(0, &x[0], |_, c: Array| c * 2.0, x[1].clone())];
+        for (n, expected) in [(-1, 1.0), (0, 1.0), (1, 2.0), (5, 32.0)] {
+            let result = check(upto, &vec![scalar(n), floats([1.0])]);
+            assert_eq!(result[0].to_vec::<f32>().unwrap(), [expected]);
+        }
+    }
+
+    #[test]
+    fn samplers_draw_the_same_numbers_in_a_kernel() {
+        let walk: fn(Arrays) -> Arrays = |x| {
+            let step = |c: Array, key: Key| {
+                let c = c + random::normal(key, [5]);
+                (c.clone(), c)
+            };
+            vec![scan(step, x[0].clone(), random::split(random::key(3), 20)).1]
+        };
+        check(walk, &vec![floats([0.0; 5])]);
+    }
+
+    #[test]
+    fn all_dtypes_are_carried() {
+        use DType::*;
+        for dtype in [F64, F32, F16, BF16, F8E4M3FN, C64, C128, I64, I32, I16, I8, U64, U8, Bool] {
+            let f = jit(move |x: Array| {
+                let x = convert_element_type(&x, dtype);
+                fori_loop(0, 3, |_, c: Array| if dtype == Bool { !c } else { &c + &c }, x)
+            });
+            let x = floats([1.0, 0.0]);
+            let lowered = f.lower(&x).unwrap();
+            assert_eq!(lowered.loops().unwrap()[0].form, LoopForm::Kernel, "{dtype}");
+            let numbers =
+                |y: Array| real(&convert_element_type(&y, C128)).to_vec::<f64>().unwrap();
+            let plain = without_loop_kernels(|| f.call(&x)).unwrap();
+            assert_eq!(numbers(f.call(&x).unwrap()), numbers(plain), "{dtype}");
+        }
+    }
+
+    #[test]
+    fn other_platforms_have_no_kernels() {
+        let f = jit(|x: Array| fori_loop(0, 9, |_, c: Array| sin(&c), x));
+        let lowered = f.lower(Aval::new(DType::F32, [3])).unwrap();
+        let has_kernel =
+            |platform| lowered.as_text(platform).unwrap().contains("xla_cpu_small_call");
+        assert_eq!(["cpu", "tpu", "cuda"].map(has_kernel), [true, false, false]);
+        assert!(!without_loop_kernels(|| has_kernel("cpu")));
+    }
+
     #[test]
     fn one_array_may_be_several_operands_and_several_results() {
         let inputs = vec![floats([1.0, 2.0])];
@@ -179,6 +263,9 @@ mod on_cpu {
         );
         let large = reason(|x| vec![fori(5, |c| c + 1.0, &x[2])], &inputs);
         assert!(large.starts_with("add moves 196608 bytes, more than 65536"), "{large}");
+        let mean = reason(|x| vec![fori(5, |c| c.t() * 0.5, &x[1])], &inputs);
+        assert!(mean.starts_with("its operations move "), "{mean}");
+        assert!(mean.ends_with(" bytes on average, more than 8192"), "{mean}");
         let prints = |x: Arrays| {
             let step = |c: &Array| {
                 debug_print!("{}", c);
