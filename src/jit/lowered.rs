@@ -58,6 +58,7 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// assert!(loops[0].to_string().contains("operation by operation: sort "));
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[doc(alias = "explain")]
     pub fn loops(&self) -> Result<Vec<LoopReport>, Error> {
         self.module("cpu").map(|module| module.facts.loops)
     }

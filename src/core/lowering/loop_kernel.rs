@@ -148,7 +148,7 @@ impl fmt::Display for Obstacle {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kernel {
     n_eqns: usize,
-    /// The bytes that all equations read and write.
+    /// The bytes that all equations but products read and write.
     bytes: u64,
     /// It holds products of matrices, which must not run in a library.
     pub(super) has_products: bool,
@@ -170,9 +170,8 @@ impl Kernel {
         kernel.check_programs(primitive, operands, results)?;
         let mean = kernel.bytes / (kernel.n_eqns as u64).max(1);
         if mean > MAX_MEAN_BYTES {
-            let reason = format!(
-                "its operations move {mean} bytes on average, more than {MAX_MEAN_BYTES}"
-            );
+            let reason =
+                format!("its operations move {mean} bytes on average, more than {MAX_MEAN_BYTES}");
             return Err(reason.into());
         }
         Ok(kernel)
@@ -214,11 +213,11 @@ impl Kernel {
         if primitive.as_higher_order().is_some() {
             return self.check_programs(primitive, &operands, &results);
         }
-        let Cost { bytes, flops, access, .. } = primitive.cost(&operands, &results);
-        self.bytes = self.bytes.saturating_add(bytes);
         if let Some(product) = primitive.contraction(&operands, &results) {
             return Ok(self.check_product(&product)?);
         }
+        let Cost { bytes, flops, access, .. } = primitive.cost(&operands, &results);
+        self.bytes = self.bytes.saturating_add(bytes);
         let name = primitive.name();
         if bytes > MAX_BYTES {
             return Err(format!("{name} moves {bytes} bytes, more than {MAX_BYTES}").into());

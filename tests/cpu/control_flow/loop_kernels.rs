@@ -3,7 +3,7 @@
 use oxidax::core::{
     Aval, BatchAxis, Batched, Cost, JvpResult, LowerCtx, Primitive, RuleResult, bind1,
 };
-use oxidax::jit::{LoopForm, LoopReport, without_loop_kernels};
+use oxidax::jit::{LoopForm, LoopReport, disable_most_optimizations, without_loop_kernels};
 use oxidax::prelude::*;
 use oxidax::random::{self, Key};
 use oxidax::stablehlo::Value;
@@ -130,6 +130,9 @@ mod on_cpu {
         // All operands are constants, or there are none.
         check(|x| vec![fori(4, |c| c * 0.5, &ones([3])) + &x[0]], &inputs);
         check(|x| vec![scan(|(), ()| ((), scalar(2.0f32)), (), 3).1 + &x[0]], &inputs);
+        disable_most_optimizations(|| {
+            check(|x| vec![fori(4, |c| c * 0.5 + &ones([3]) * 0.0, &ones([3])) + &x[0]], &inputs)
+        });
     }
 
     #[test]
@@ -177,8 +180,7 @@ mod on_cpu {
             let x = floats([1.0, 0.0]);
             let lowered = f.lower(&x).unwrap();
             assert_eq!(lowered.loops().unwrap()[0].form, LoopForm::Kernel, "{dtype}");
-            let numbers =
-                |y: Array| real(&convert_element_type(&y, C128)).to_vec::<f64>().unwrap();
+            let numbers = |y: Array| real(&convert_element_type(&y, C128)).to_vec::<f64>().unwrap();
             let plain = without_loop_kernels(|| f.call(&x)).unwrap();
             assert_eq!(numbers(f.call(&x).unwrap()), numbers(plain), "{dtype}");
         }

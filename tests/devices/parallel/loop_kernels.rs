@@ -25,7 +25,7 @@ fn loops_inside_of_manual_axes_run_operation_by_operation() {
     let halved = |x: Array| fori_loop(0, 4, |_, x: Array| &x * 0.5 + 1.0, x);
     let f = jit({
         let mesh = mesh.clone();
-        move |x: Array| shard_map(halved, &mesh, p!["i"], p!["i"]).apply(&x)
+        move |x: Array| shard_map(halved, &mesh).in_specs(p!["i"]).out_specs(p!["i"]).apply(&x)
     });
     let x = counting(&[8]);
     let loops = f.lower(&x).unwrap().loops().unwrap();
