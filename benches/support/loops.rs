@@ -4,6 +4,8 @@
 //! `python-compat/loops_bench.py` has the same programs in JAX, with the same numbers, and `loops.c`
 //! has three of them in C.
 
+#![allow(clippy::ptr_arg, reason = "arguments of `value_and_grad` are trees, as vectors are")]
+
 use oxidax::prelude::*;
 use oxidax::random::{self, Key};
 
@@ -135,15 +137,15 @@ fn lstm(x: &Vec<Array>) -> Array {
     let step = |(c, h): (Array, Array), input: Array| {
         let gates = input.matmul(&x[0]) + h.matmul(&x[1]) + &x[2];
         let gate = |at: usize| gates.index(i![.., 32 * at..32 * (at + 1)]);
-        let c = logistic(&gate(0)) * c + logistic(&gate(1)) * tanh(&gate(2));
-        let h = logistic(&gate(3)) * tanh(&c);
+        let c = logistic(gate(0)) * c + logistic(gate(1)) * tanh(gate(2));
+        let h = logistic(gate(3)) * tanh(&c);
         ((c, h.clone()), h)
     };
     square(&scan(step, (zeros([1, 32]), zeros([1, 32])), x[3].clone()).1).sum()
 }
 
 fn ode(x: &Vec<Array>) -> Array {
-    let field = |y: &Array| tanh(&tanh(&y.matmul(&x[0])).matmul(&x[1])).matmul(&x[2]);
+    let field = |y: &Array| tanh(tanh(y.matmul(&x[0])).matmul(&x[1])).matmul(&x[2]);
     let step = |y: &Array, ()| {
         let h = 0.05;
         let k1 = field(y);
@@ -171,8 +173,8 @@ fn hmc(x: &Vec<Array>) -> Vec<Array> {
         let (new, momentum) = fori_loop(0, 8, leapfrog, (q.clone(), p.clone()));
         let change = energy(&q) + kinetic(&p) - energy(&new) - kinetic(&momentum);
         let uniform = random::uniform(of_choice, [64], 0.0..1.0);
-        let accepted = lt(&log(&uniform), &change);
-        let next = where_(&expand_dims(&accepted, &[1]), &new, &q);
+        let accepted = lt(log(&uniform), &change);
+        let next = where_(expand_dims(&accepted, &[1]), &new, &q);
         (next.clone(), next.mean())
     };
     let keys = random::split(random::key(0), 100);

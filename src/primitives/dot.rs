@@ -142,7 +142,7 @@ impl DotGeneral {
             let dimensions: Vec<usize> = axes.iter().map(|&(to, _)| to).collect();
             broadcast_in_dim(x, &shape, &dimensions)
         };
-        let products = mul(&broadcast(&lhs, &of_lhs), &broadcast(&rhs, &of_rhs));
+        let products = mul(broadcast(&lhs, &of_lhs), broadcast(&rhs, &of_rhs));
         let contracted: Vec<isize> = (n_result..shape.len()).map(|axis| axis as isize).collect();
         reduce_sum(&products, &contracted)
     }

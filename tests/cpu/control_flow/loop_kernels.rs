@@ -76,7 +76,7 @@ mod on_cpu {
             &inputs,
         );
         // Multiplied by zero, subtracted from itself, not selected.
-        check(|x| vec![fori(5, |c| c + &x[1] * 0, &x[0])], &inputs);
+        check(|x| vec![fori(5, |c| c + &x[1] * scalar(0), &x[0])], &inputs);
         check(|x| vec![fori(5, |c| c + (&x[1] - &x[1]), &x[0])], &inputs);
         check(|x| vec![fori(5, |c| where_(true, c + 1, &x[1]), &x[0])], &inputs);
         // Carried, never read, or never written.
@@ -180,7 +180,7 @@ mod on_cpu {
             let x = floats([1.0, 0.0]);
             let lowered = f.lower(&x).unwrap();
             assert_eq!(lowered.loops().unwrap()[0].form, LoopForm::Kernel, "{dtype}");
-            let numbers = |y: Array| real(&convert_element_type(&y, C128)).to_vec::<f64>().unwrap();
+            let numbers = |y: Array| real(convert_element_type(&y, C128)).to_vec::<f64>().unwrap();
             let plain = without_loop_kernels(|| f.call(&x)).unwrap();
             assert_eq!(numbers(f.call(&x).unwrap()), numbers(plain), "{dtype}");
         }
