@@ -64,8 +64,8 @@ impl Jax {
         Jax::spawn(name, Command::new(program).arg(name)).map(Some)
     }
 
-    /// Compiles a C program of this folder with `cc -O3` and starts it, or prints a note if there
-    /// is no C compiler.
+    /// Compiles a C program of this folder with `cc -O3` and starts it, or prints a note if the
+    /// compiler is missing.
     #[allow(dead_code, reason = "one benchmark has it")]
     pub fn c(file: &str) -> Result<Option<Jax>> {
         let source = format!("{}/support/{file}", env!("CARGO_MANIFEST_DIR"));

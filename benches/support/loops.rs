@@ -2,7 +2,7 @@
 //! neural differential equation, and a sampler by Hamiltonian Monte Carlo.
 //!
 //! `python-compat/loops_bench.py` has the same programs in JAX, with the same numbers, and `loops.c`
-//! has three of them in C.
+//! has three in C.
 
 #![allow(clippy::ptr_arg, reason = "arguments of `value_and_grad` are trees, as vectors are")]
 

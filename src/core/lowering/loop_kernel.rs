@@ -1,7 +1,7 @@
 //! Loops that XLA's CPU compiler compiles as one kernel, and the rules that choose them.
 //!
 //! XLA's CPU runtime runs a loop operation by operation, and each costs more than a scalar's
-//! arithmetic. A call with the attribute `xla_cpu_small_call` is one kernel instead, loops included.
+//! arithmetic. A call with the attribute `xla_cpu_small_call` is one kernel instead, with loops.
 //! Its code is generated without the libraries and threads of other operations, so a loop qualifies
 //! only if its steps are small and hold no operation that such code lacks.
 
@@ -57,7 +57,7 @@ pub struct LoopReport {
     pub form: LoopForm,
 }
 
-/// How a loop is compiled.
+/// The form in which a loop is compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoopForm {
@@ -121,7 +121,7 @@ fn multiplications(product: &Contraction) -> usize {
     [batch, m, n, k].into_iter().fold(1, usize::saturating_mul)
 }
 
-/// What keeps a loop from being a kernel.
+/// The reason that keeps a loop from being a kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Obstacle {
     reason: String,
