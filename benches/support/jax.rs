@@ -1,4 +1,4 @@
-//! JAX, candle and burn on this machine, measured in alternation with oxidax.
+//! JAX, candle, burn and C on this machine, measured in alternation with oxidax.
 //!
 //! A script of `python-compat`, for example `jax_bench.py`, runs with `--serve` in the Python named
 //! by `OXIDAX_BENCH_PYTHON`. It measures once per request, so both sides see the same load of the
@@ -62,6 +62,23 @@ impl Jax {
             return Ok(None);
         };
         Jax::spawn(name, Command::new(program).arg(name)).map(Some)
+    }
+
+    /// Compiles a C program of this folder with `cc -O3` and starts it, or prints a note if the
+    /// compiler is missing.
+    #[allow(dead_code, reason = "one benchmark has it")]
+    pub fn c(file: &str) -> Result<Option<Jax>> {
+        let source = format!("{}/support/{file}", env!("CARGO_MANIFEST_DIR"));
+        let program = format!("{}/{file}.out", env!("CARGO_TARGET_TMPDIR"));
+        let arguments = ["-O3", "-march=native", "-o", &program, &source, "-lm"];
+        match Command::new("cc").args(arguments).status() {
+            Ok(status) => ensure!(status.success(), "cc {arguments:?} failed: {status}"),
+            Err(error) => {
+                eprintln!("C's columns are missing, because `cc` does not start: {error}");
+                return Ok(None);
+            }
+        }
+        Jax::spawn("C", &mut Command::new(program)).map(Some)
     }
 
     fn spawn(name: &'static str, command: &mut Command) -> Result<Jax> {

@@ -22,8 +22,8 @@ pub use error::{
     DistributedErrorKind, Error, Loc, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
     TreeError, catch, throw,
 };
-pub use lowering::{LowerCtx, LoweringTarget, RepeatedPart};
-pub(crate) use lowering::{ModuleFacts, TransferredCall, manual_axes};
+pub use lowering::{LoopForm, LoopReport, LowerCtx, LoweringTarget, RepeatedPart};
+pub(crate) use lowering::{ModuleFacts, TransferredCall, is_sum, manual_axes};
 pub use mesh::{
     AxisSpec, AxisType, Collective, Communication, Device, DeviceId, MemoryKind, Mesh,
     NamedSharding, PartitionSpec, Placement, ShardingRule, Varying, get_mesh, set_mesh, with_mesh,

@@ -2,9 +2,9 @@
 
 use super::compiled::Compiled;
 use super::traced::Traced;
-use crate::core::{Aval, Cost, Error, Mesh, NamedSharding, Program, RepeatedPart};
+use crate::core::{Aval, Cost, Error, LoopReport, Mesh, NamedSharding, Program, RepeatedPart};
 use crate::passes::{self, LowerOptions, StableHloModule};
-use crate::runtime::{CompilerOptions, Topology, lowering_target};
+use crate::runtime::{CompilerOptions, Topology, target_of};
 use crate::tree::{Args, Signature, Tree};
 use std::fmt;
 use std::marker::PhantomData;
@@ -40,9 +40,32 @@ impl<A: Args, O: Tree> Lowered<A, O> {
         self.module(platform).map(|module| module.text)
     }
 
+    /// Returns the loops of the function as they are compiled for a CPU: as one kernel, or
+    /// operation by operation, and why. In program order, outer loops before inner ones.
+    ///
+    /// # Errors
+    /// [`Error::Op`] if a primitive refuses CPUs.
+    ///
+    /// ```
+    /// use oxidax::jit::LoopForm;
+    /// use oxidax::prelude::*;
+    /// let f = jit(|x: Array| fori_loop(0, 100, |_, x: Array| sin(&x) + 1.0, x));
+    /// let loops = f.lower(Aval::new(DType::F32, [3]))?.loops()?;
+    /// assert_eq!(loops[0].form, LoopForm::Kernel);
+    /// println!("{}", loops[0]); // src/main.rs:3:25: while: one kernel
+    /// let sorted = jit(|x: Array| fori_loop(0, 100, |_, x: Array| sort(&x, 0) + 1.0, x));
+    /// let loops = sorted.lower(Aval::new(DType::F32, [3]))?.loops()?;
+    /// assert!(loops[0].to_string().contains("operation by operation: sort "));
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[doc(alias = "explain")]
+    pub fn loops(&self) -> Result<Vec<LoopReport>, Error> {
+        self.module("cpu").map(|module| module.facts.loops)
+    }
+
     fn module(&self, platform: &str) -> Result<StableHloModule, Error> {
         let Traced { name, program, plan, .. } = &self.traced;
-        let target = lowering_target(platform);
+        let target = target_of(program, platform);
         passes::lower_with_plan(program, name, target, LowerOptions { donatable: true }, plan)
     }
 

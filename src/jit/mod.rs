@@ -25,11 +25,11 @@ mod stats;
 mod traced;
 mod tree_description;
 
-pub use crate::core::{Collective, RepeatedPart};
+pub use crate::core::{Collective, LoopForm, LoopReport, RepeatedPart};
 pub use crate::runtime::{
     Collectives, CompiledCollective, CompilerOptions, CompilerReport, EffortLevel, Fusion,
-    MemoryAnalysis, OptionValue, SourceLocation, disable_most_optimizations, disable_outlining,
-    effects_barrier,
+    MemoryAnalysis, OptionValue, SourceLocation, disable_loop_kernels, disable_most_optimizations,
+    disable_outlining, effects_barrier,
 };
 pub use compiled::Compiled;
 pub use error::CallError;

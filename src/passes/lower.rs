@@ -127,6 +127,7 @@ pub(crate) fn lower_with_plan(
     if target.outlines() && !ctx.is_partitioned() {
         ctx.set_outliner(outline);
     }
+    ctx.find_library_products(program);
     let (arguments, results) = attributes(plan, &mut ctx, program);
     let attribute = |texts: &[String], index: usize| texts.get(index).cloned().unwrap_or_default();
     // Plugins cannot deny the donation of a buffer in host memory for a single call.

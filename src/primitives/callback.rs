@@ -5,8 +5,8 @@ mod on_each_device;
 use super::broadcast_in_dim;
 use super::rules::batch_at;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HostArray, HostFunction,
-    JvpResult, LowerCtx, Primitive, Program, RuleError, RuleResult, Sample, Tangent,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HostArray,
+    HostFunction, JvpResult, LowerCtx, Primitive, Program, RuleError, RuleResult, Sample, Tangent,
     TransferredCall, bind,
 };
 use crate::ensure_dtype;
@@ -189,6 +189,15 @@ impl Primitive for Callback {
 
     fn is_opaque(&self) -> bool {
         true
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for Callback {
+    fn kernel_obstacle(&self) -> Option<&'static str> {
+        Some("calls a host function")
     }
 }
 

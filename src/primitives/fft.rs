@@ -7,7 +7,7 @@ use super::{
     real, resize_axis, where_, zeros_of,
 };
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
     Primitive, Registered, RuleResult, Sample, Shape, Tangent, bind1,
 };
 use crate::stablehlo::{Value, i64_array};
@@ -166,6 +166,15 @@ impl Primitive for Fft {
             }
         };
         Ok(vec![Some(pulled.into())])
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for Fft {
+    fn kernel_obstacle(&self) -> Option<&'static str> {
+        Some("calls a library")
     }
 }
 

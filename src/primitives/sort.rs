@@ -6,8 +6,8 @@ use super::iota::broadcasted_iota;
 use super::rules::{batch_at_front, resolve_axis};
 use super::structural::rev;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    Registered, RuleError, RuleResult, Sample, Tangent, bind, trace,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx,
+    Primitive, Registered, RuleError, RuleResult, Sample, Tangent, bind, trace,
 };
 use crate::stablehlo::Value;
 use crate::{ensure, ensure_shape};
@@ -130,6 +130,15 @@ impl Primitive for Sort {
         // The number of comparisons of a merge sort.
         let flops = size * u64::from(length.next_power_of_two().ilog2());
         Cost { flops, ..Cost::whole(operands, results) }
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for Sort {
+    fn kernel_obstacle(&self) -> Option<&'static str> {
+        Some("calls a library")
     }
 }
 

@@ -4,8 +4,8 @@ use super::arithmetic::neg;
 use super::gather::elements_along;
 use super::rules::{arity, element_dtype, move_axis, resolve_axis};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx, Primitive,
-    Registered, RuleError, RuleResult, Sample, Tangent, bind, trace,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx,
+    Primitive, Registered, RuleError, RuleResult, Sample, Tangent, bind, trace,
 };
 use crate::stablehlo::{Value, i64_array};
 use crate::{ensure_dtype, ensure_shape};
@@ -113,6 +113,15 @@ impl Primitive for TopK {
         let depth = u64::from((self.k.max(1)).next_power_of_two().ilog2()) + 1;
         // A heap of `k` elements, compared with every other element.
         Cost { flops: operands[0].size() as u64 * depth, ..Cost::whole(operands, results) }
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for TopK {
+    fn kernel_obstacle(&self) -> Option<&'static str> {
+        Some("calls a library")
     }
 }
 

@@ -10,7 +10,8 @@ use super::device_buffer::array_type;
 use super::disk_cache::{self, Request};
 use super::executable::{Executable, OutputPlacement};
 use super::hlo_sharding::from_hlo_sharding;
-use super::lowering_target::lowering_target;
+use super::lowering_target::target_of;
+use super::refused_kernels;
 use super::stalls;
 use crate::core::{Aval, DeviceId, Effects, Error, Loc, Mesh, NamedSharding, Placement, Program};
 use crate::passes::{self, LowerOptions, Plan, StableHloModule};
@@ -39,7 +40,7 @@ impl Executable {
         plan: &Plan,
         options: LowerOptions,
     ) -> Result<StableHloModule, Error> {
-        let target = lowering_target(&runtime_for(plan)?.compiler);
+        let target = target_of(program, &runtime_for(plan)?.compiler);
         passes::lower_with_plan(program, name, target, options, plan)
     }
 
@@ -66,28 +67,39 @@ impl Executable {
         let avals = program.avals_in();
         let inputs = plan.input_placements(&target, avals.len());
         let device_avals = Executable::device_avals(&avals, &inputs)?;
-        let parameters = device_avals.iter().map(array_type).collect::<Result<_, _>>();
-        let mut options = target_options(runtime, &target);
-        if runtime.compiler == "cpu" && module.calls_host {
-            // The default without reductions. Their fusion fails on a value that is a result and
-            // is also reduced for a callback: "instruction is live and cannot be removed".
-            let fused = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,\
-                         LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION";
-            options = options.with_override("xla_cpu_experimental_ynn_fusion_type", fused);
-        }
-        let options = compiler_options.apply(name, options)?;
-        let (loaded, from_disk) = parameters
-            .and_then(|parameters| {
-                let signature = ExecutableSignature { parameters };
-                compile_or_load(runtime, name, module, signature, options, &target)
-            })
-            .map_err(|error| {
-                if let Some(refused) = compiler_options.refused(name, &error) {
-                    return refused;
-                }
-                let devices = target.mesh().map_or(1, |mesh| mesh.devices().len());
-                compile_error(name, &error, (program, &module.text), devices)
-            })?;
+        let options_for = |module: &StableHloModule| {
+            let options = target_options(runtime, &target);
+            let options = match runtime.compiler.as_str() {
+                "cpu" => with_library_fusions(options, module),
+                _ => options,
+            };
+            compiler_options.apply(name, options)
+        };
+        let options = options_for(module)?;
+        let compile = |module: &StableHloModule, options: CompileOptions| {
+            let parameters = device_avals.iter().map(array_type).collect::<Result<_, _>>()?;
+            let signature = ExecutableSignature { parameters };
+            compile_or_load(runtime, name, module, signature, options, &target)
+        };
+        let mut compiled = compile(module, options);
+        let plain;
+        let module = match &compiled {
+            Err(error) if module.facts.has_kernels() => {
+                refused_kernels::insert(program, name, error);
+                let lower_options = LowerOptions { donatable: module.donatable };
+                plain = Executable::lower(program, name, plan, lower_options)?;
+                compiled = compile(&plain, options_for(&plain)?);
+                &plain
+            }
+            _ => module,
+        };
+        let (loaded, from_disk) = compiled.map_err(|error| {
+            if let Some(refused) = compiler_options.refused(name, &error) {
+                return refused;
+            }
+            let devices = target.mesh().map_or(1, |mesh| mesh.devices().len());
+            compile_error(name, &error, (program, &module.text), devices)
+        })?;
         let shardings = match target.mesh() {
             None => Vec::new(),
             Some(mesh) => output_shardings(loaded.executable(), mesh, &results, &plan.outputs)
@@ -220,6 +232,25 @@ fn with_platform_overrides(platform: &str, options: CompileOptions) -> CompileOp
         "cpu" => options.with_override("xla_cpu_enable_fast_min_max", false),
         _ => options,
     }
+}
+
+/// Sets the operations that run in XLA's library for CPUs, where they differ from the default.
+fn with_library_fusions(options: CompileOptions, module: &StableHloModule) -> CompileOptions {
+    // A kernel cannot hold products of the library: "custom fusion is not implemented".
+    let products = !module.facts.kernel_products;
+    // Fusions of reductions fail on a value that is a result and is also reduced for a callback:
+    // "instruction is live and cannot be removed".
+    let reductions = !module.calls_host;
+    if products && reductions {
+        return options;
+    }
+    let fusions = [
+        (products, "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"),
+        (true, "LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"),
+        (reductions, "LIBRARY_FUSION_TYPE_REDUCE"),
+    ];
+    let fused: Vec<&str> = fusions.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
+    options.with_override("xla_cpu_experimental_ynn_fusion_type", fused.join(","))
 }
 
 /// Compiles a program, or loads it from the disk cache. The flag is true if it was loaded.

@@ -8,6 +8,10 @@ scoped!(
     /// False inside `disable_most_optimizations`.
     keyed static OPTIMIZES: bool = true
 );
+scoped!(
+    /// False inside `disable_loop_kernels`.
+    keyed static LOOP_KERNELS: bool = true
+);
 
 scoped!(
     /// False inside `disable_outlining`.
@@ -21,6 +25,7 @@ pub(crate) struct CompileScope {
     default_device: DeviceId,
     optimizes: bool,
     outlines: bool,
+    has_loop_kernels: bool,
 }
 
 impl CompileScope {
@@ -33,6 +38,7 @@ impl CompileScope {
             default_device: default_device()?,
             optimizes: optimizes(),
             outlines: outlines(),
+            has_loop_kernels: has_loop_kernels(),
         })
     }
 }
@@ -40,6 +46,34 @@ impl CompileScope {
 /// Returns false inside [`disable_most_optimizations`].
 pub(super) fn optimizes() -> bool {
     OPTIMIZES.key()
+}
+
+/// Returns false inside [`disable_loop_kernels`].
+pub(super) fn has_loop_kernels() -> bool {
+    LOOP_KERNELS.key()
+}
+
+/// Compiles the programs that `f` uses without making kernels of small loops.
+///
+/// For CPUs, a `scan` or `while_loop` of small steps is compiled as one kernel, which is many times
+/// faster than running its operations one by one.
+/// [`Lowered::loops`](crate::jit::Lowered::loops) lists the loops of a function, and why some are
+/// not kernels. This scope switches it off, for comparison.
+///
+/// The setting holds on this thread while `f` runs. Programs that were compiled with another
+/// setting are not reused. It has no effect on GPUs and TPUs.
+///
+/// ```
+/// use oxidax::jit::disable_loop_kernels;
+/// use oxidax::prelude::*;
+/// let f = jit(|x: Array| fori_loop(0, 100, |_, x: Array| sin(&x) + 1.0, x));
+/// let x = ones([3]);
+/// let (fast, plain) = (f.call(&x)?, disable_loop_kernels(|| f.call(&x))?);
+/// assert_eq!(fast.to_vec::<f32>()?, plain.to_vec::<f32>()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn disable_loop_kernels<R>(f: impl FnOnce() -> R) -> R {
+    LOOP_KERNELS.scope(false, f)
 }
 
 /// Compiles the programs that `f` uses with few optimizations on CPUs and GPUs. They compile faster

@@ -1,8 +1,9 @@
 //! Targets of lowering, with the workarounds that plugins need.
 
-use super::compile_scope::outlines;
+use super::compile_scope::{has_loop_kernels, outlines};
 use super::memory_report::REMEDIES;
-use crate::core::{Aval, LoweringTarget, RuleError, RuleResult, units};
+use super::refused_kernels;
+use crate::core::{Aval, LoweringTarget, Program, RuleError, RuleResult, units};
 
 /// Arrays of CPU programs have fewer bytes than this. XLA's CPU compiler (C API 0.115) divides an
 /// elementwise loop into tasks by its cost, and with 2^37 bytes of an expensive operation ends the
@@ -18,6 +19,19 @@ pub(crate) fn lowering_target(platform: &str) -> LoweringTarget<'_> {
             .with_check(refuse_huge_on_cpu)
             .with_outlining(outlines()),
         "tpu" => target.with_check(refuse_two_bits),
+        _ => target,
+    }
+}
+
+/// Returns the target of the module of a program that runs in this process.
+pub(crate) fn target_of<'a>(program: &Program, platform: &'a str) -> LoweringTarget<'a> {
+    let target = lowering_target(platform);
+    match platform {
+        "cpu" if !has_loop_kernels() => target.without_loop_kernels("`disable_loop_kernels`"),
+        "cpu" if refused_kernels::contains(program) => {
+            target.without_loop_kernels("the compiler refused a kernel of the program")
+        }
+        "cpu" => target.with_loop_kernels(),
         _ => target,
     }
 }

@@ -33,6 +33,7 @@ mod memory_stats;
 mod placement;
 mod processes;
 mod recompiles;
+mod refused_kernels;
 mod registered_plugins;
 mod scratch;
 mod serialized;
@@ -50,7 +51,7 @@ pub(crate) use client::{
 };
 pub use collectives::{Collectives, CompiledCollective};
 pub(crate) use compile_scope::CompileScope;
-pub use compile_scope::{disable_most_optimizations, disable_outlining};
+pub use compile_scope::{disable_loop_kernels, disable_most_optimizations, disable_outlining};
 pub use compiler_options::CompilerOptions;
 pub use compiler_report::{CompilerReport, MemoryAnalysis};
 #[cfg(feature = "distributed")]
@@ -72,7 +73,7 @@ pub(crate) use evaluator::{
 pub(crate) use executable::Executable;
 pub use live_arrays::LiveArray;
 pub(crate) use live_arrays::{is_tracked, live_arrays, set_tracked};
-pub(crate) use lowering_target::lowering_target;
+pub(crate) use lowering_target::target_of;
 pub(crate) use memory_report::HeldValues;
 pub use memory_stats::MemoryStats;
 pub(crate) use memory_stats::memory_stats;

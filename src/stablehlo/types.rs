@@ -2,25 +2,43 @@
 
 use smallvec::SmallVec;
 use std::fmt;
+use std::sync::Arc;
 
 const TOKEN: &str = "!stablehlo.token";
 
-/// A ranked, static tensor type, or the token type. Prints as `tensor<4x8xf32>`.
+const TUPLE: &str = "tuple";
+
+/// A ranked, static tensor type, the token type, or a tuple of types. Prints as
+/// `tensor<4x8xf32>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TensorType {
     element: &'static str,
     dims: SmallVec<[usize; 6]>,
+    /// The types in a tuple.
+    members: Option<Arc<[TensorType]>>,
 }
 
 impl TensorType {
     /// Creates a type from the StableHLO name of the element type and the axis sizes.
     pub fn new(element: &'static str, dims: &[usize]) -> TensorType {
-        TensorType { element, dims: SmallVec::from_slice(dims) }
+        TensorType { element, dims: SmallVec::from_slice(dims), members: None }
+    }
+
+    /// Creates the type of a tuple.
+    ///
+    /// ```
+    /// use oxidax::stablehlo::TensorType;
+    /// let pair = TensorType::tuple([TensorType::new("f32", &[4]), TensorType::new("i1", &[])]);
+    /// assert_eq!(pair.to_string(), "tuple<tensor<4xf32>, tensor<i1>>");
+    /// ```
+    pub fn tuple(members: impl IntoIterator<Item = TensorType>) -> TensorType {
+        let members = Some(members.into_iter().collect());
+        TensorType { element: TUPLE, dims: SmallVec::new(), members }
     }
 
     /// Returns the token type. Tokens order side effects and have no elements.
     pub fn token() -> TensorType {
-        TensorType { element: TOKEN, dims: SmallVec::new() }
+        TensorType::new(TOKEN, &[])
     }
 
     /// Returns the element type.
@@ -45,7 +63,7 @@ impl TensorType {
 
     /// Returns the type with these axis sizes and another element type.
     pub fn with_element(&self, element: &'static str) -> TensorType {
-        TensorType { element, dims: self.dims.clone() }
+        TensorType { element, dims: self.dims.clone(), members: None }
     }
 }
 
@@ -53,6 +71,13 @@ impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.element == TOKEN {
             return f.write_str(TOKEN);
+        }
+        if let Some(members) = &self.members {
+            f.write_str("tuple<")?;
+            for (index, member) in members.iter().enumerate() {
+                write!(f, "{}{member}", if index == 0 { "" } else { ", " })?;
+            }
+            return f.write_str(">");
         }
         f.write_str("tensor<")?;
         for dim in &self.dims {
@@ -63,7 +88,7 @@ impl fmt::Display for TensorType {
 }
 
 /// An SSA value: a block argument or one result of an operation. Prints as `%3` or `%3#1`.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Value {
     pub(super) id: u32,
     pub(super) index: Option<u32>,

@@ -116,6 +116,23 @@ const WITH_PYTHON: &[Step] = &[
         ),
     },
     Step {
+        name: "smoke test: loops benchmark",
+        action: Action::Run(
+            &[
+                "cargo",
+                "bench",
+                "--workspace",
+                "--profile",
+                "dev",
+                "--bench",
+                "loops",
+                "--",
+                "--quick",
+            ],
+            WITH_JAX,
+        ),
+    },
+    Step {
         name: "smoke test: models benchmark",
         action: Action::Run(
             &[

@@ -1,13 +1,15 @@
 //! [`LowerCtx`]: the context of `lower` rules.
 
 use crate::core::error::{Loc, RuleResult};
+use crate::core::lowering::loop_kernel::{LoopForm, LoopReport};
 use crate::core::lowering::manual::Manual;
+use crate::core::lowering::outlined::Outliner;
 use crate::core::lowering::permutations::fold_permutations;
 use crate::core::lowering::repeated_part::RepeatedPart;
 use crate::core::lowering::target::LoweringTarget;
 use crate::core::mesh::mesh::Mesh;
 use crate::core::program::primitive::Effects;
-use crate::core::program::program::{Eqn, Program, Var};
+use crate::core::program::program::{Eqn, Program};
 use crate::core::types::aval::Aval;
 use crate::stablehlo::{TensorType, Value, Writer};
 use std::borrow::Cow;
@@ -17,21 +19,33 @@ use std::ops::{Deref, DerefMut};
 /// A [`Writer`] of StableHLO that also writes programs, and records facts about the module.
 #[derive(Debug)]
 pub struct LowerCtx<'a> {
-    writer: Writer,
-    target: LoweringTarget<'a>,
-    facts: ModuleFacts,
-    functions: HashMap<(Program, Option<Manual>), String>,
+    pub(super) writer: Writer,
+    pub(super) target: LoweringTarget<'a>,
+    pub(super) facts: ModuleFacts,
+    functions: HashMap<FunctionKey, String>,
     routines: HashMap<String, String>,
     n_functions: usize,
     n_channels: usize,
     token: Option<Value>,
     refused_at: Loc,
     /// Finds repeated parts, which become functions.
-    outliner: Option<Outliner>,
-    parts: Vec<RepeatedPart>,
+    pub(super) outliner: Option<Outliner>,
+    pub(super) parts: Vec<RepeatedPart>,
     /// The mesh over which the compiler partitions the module.
     partition: Option<Mesh>,
     pub(super) manual: Option<Manual>,
+    /// The writer is inside a loop's kernel.
+    pub(super) in_kernel: bool,
+    /// The module holds products that gain from the library for products.
+    pub(super) uses_library: bool,
+}
+
+/// The key of a function that equal programs share.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FunctionKey {
+    program: Program,
+    manual: Option<Manual>,
+    in_kernel: bool,
 }
 
 /// Facts about a module, recorded while it is lowered.
@@ -45,6 +59,17 @@ pub(crate) struct ModuleFacts {
     pub(crate) waits: bool,
     /// The module exchanges data between devices.
     pub(crate) communicates: bool,
+    /// The loops, in program order.
+    pub(crate) loops: Vec<LoopReport>,
+    /// Kernels hold products of matrices, which must not run in a library.
+    pub(crate) kernel_products: bool,
+}
+
+impl ModuleFacts {
+    /// Returns true if a loop is one kernel.
+    pub(crate) fn has_kernels(&self) -> bool {
+        self.loops.iter().any(|of| of.form == LoopForm::Kernel)
+    }
 }
 
 /// A call of a host function through transfers between device and host.
@@ -61,45 +86,6 @@ pub(crate) struct TransferredCall {
     /// The channel of a number that is received if there is no other result: the program ends after
     /// the function.
     pub(crate) end: Option<usize>,
-}
-
-/// Finds the repeated parts of a program. Returns `None` if there are none worth a function.
-pub(crate) type Outliner = fn(&Program) -> Option<Outline>;
-
-/// A program as a sequence of equations and calls of functions, in the order of lowering.
-#[derive(Debug)]
-pub(crate) struct Outline {
-    pub(crate) parts: Vec<PartFunction>,
-    pub(crate) steps: Vec<Step>,
-}
-
-/// One step of an outlined program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// The equation at this index.
-    Eqn(usize),
-    /// A repetition of a part, both by index.
-    Call { part: usize, copy: usize },
-}
-
-/// A part that a program repeats with different operands, as a function.
-#[derive(Debug)]
-pub(crate) struct PartFunction {
-    /// The function that all repetitions call.
-    pub(crate) body: Program,
-    /// The repetitions, in program order.
-    pub(crate) calls: Vec<PartCall>,
-    /// The location of the part's first equation.
-    pub(crate) loc: Loc,
-}
-
-/// The variables of one repetition.
-#[derive(Debug)]
-pub(crate) struct PartCall {
-    /// The variables for the inputs of the body.
-    pub(crate) operands: Vec<Var>,
-    /// The variables that the outputs of the body define.
-    pub(crate) results: Vec<Var>,
 }
 
 impl<'a> LowerCtx<'a> {
@@ -120,6 +106,8 @@ impl<'a> LowerCtx<'a> {
             parts: Vec::new(),
             partition: None,
             manual: None,
+            in_kernel: false,
+            uses_library: false,
         }
     }
 
@@ -131,6 +119,11 @@ impl<'a> LowerCtx<'a> {
     /// Returns the platform of the target: `cpu`, `cuda` or `tpu`.
     pub fn platform(&self) -> &str {
         self.target.platform()
+    }
+
+    /// Returns true inside a loop that is one kernel.
+    pub(crate) fn is_in_kernel(&self) -> bool {
+        self.in_kernel
     }
 
     /// Returns the facts recorded so far.
@@ -163,11 +156,6 @@ impl<'a> LowerCtx<'a> {
     /// Sets the mesh of the module. A mesh of one device counts as none.
     pub(crate) fn set_partition(&mut self, mesh: Option<&Mesh>) {
         self.partition = mesh.filter(|mesh| mesh.devices().len() > 1).cloned();
-    }
-
-    /// Sets the pass that finds repeated parts of programs.
-    pub(crate) fn set_outliner(&mut self, outliner: Outliner) {
-        self.outliner = Some(outliner);
     }
 
     /// Returns the location of the operation whose `lower` rule failed.
@@ -216,7 +204,9 @@ impl<'a> LowerCtx<'a> {
             "cpu" => fold_permutations(program),
             _ => Cow::Borrowed(program),
         };
-        let outline = self.outliner.and_then(|outline| outline(&program));
+        // A kernel is one function.
+        let outliner = self.outliner.filter(|_| !self.in_kernel);
+        let outline = outliner.and_then(|outline| outline(&program));
         let outputs = match outline {
             Some(outline) => self.inline_outlined(&program, &outline, inputs)?,
             None => program.try_interpret(inputs.iter().cloned(), |eqn, operands| {
@@ -230,7 +220,7 @@ impl<'a> LowerCtx<'a> {
     }
 
     /// Writes an equation. Returns the values of its results.
-    fn write_eqn(
+    pub(super) fn write_eqn(
         &mut self,
         program: &Program,
         eqn: &Eqn,
@@ -247,83 +237,10 @@ impl<'a> LowerCtx<'a> {
                 let avals: Vec<&Aval> = vars.map(|&var| program.aval(var)).collect();
                 check(eqn.primitive.name(), &avals)?;
             }
-            let values = eqn.primitive.lower(self, operands, &results)?;
+            let values = self.lower_eqn(program, eqn, operands, &results)?;
             Ok(self.constrain(program, eqn, values))
         });
         values.inspect_err(|_| self.refused_at = self.refused_at.or(eqn.loc))
-    }
-
-    /// Writes a program whose repeated parts are functions.
-    fn inline_outlined(
-        &mut self,
-        program: &Program,
-        outline: &Outline,
-        inputs: &[Value],
-    ) -> RuleResult<Vec<Value>> {
-        let mut values: Vec<Option<Value>> = vec![None; program.avals().len()];
-        for (&var, input) in program.inputs().iter().zip(inputs) {
-            values[var as usize] = Some(input.clone());
-        }
-        let read = |values: &[Option<Value>], vars: &[Var]| -> Vec<Value> {
-            let value = |&var: &Var| values[var as usize].clone();
-            vars.iter().map(|var| value(var).expect("a definition comes before its uses")).collect()
-        };
-        let mut names: Vec<Option<String>> = vec![None; outline.parts.len()];
-        for step in &outline.steps {
-            let (results, written) = match *step {
-                Step::Eqn(index) => {
-                    let eqn = &program.eqns()[index];
-                    let operands = read(&values, &eqn.operands);
-                    (&eqn.results[..], self.write_eqn(program, eqn, &operands)?)
-                }
-                Step::Call { part: index, copy } => {
-                    let part = &outline.parts[index];
-                    let name = match &names[index] {
-                        Some(name) => name.clone(),
-                        None => self.part_function(part)?,
-                    };
-                    names[index] = Some(name.clone());
-                    let PartCall { operands, results } = &part.calls[copy];
-                    let operands = read(&values, operands);
-                    let types: Vec<TensorType> =
-                        results.iter().map(|&var| program.aval(var).stablehlo()).collect();
-                    let loc = part.loc.get().map(|at| (at.file(), at.line(), at.column()));
-                    self.writer.set_named_location(&format!("{name}[{copy}]"), loc);
-                    let callee = format!("callee = @{name}");
-                    let kept = "mhlo.frontend_attributes = {inlineable = \"false\"}";
-                    let written = self.writer.op_annotated(
-                        "func.call",
-                        &operands,
-                        &callee,
-                        Vec::new(),
-                        kept,
-                        &types,
-                    );
-                    (&results[..], written)
-                }
-            };
-            for (&var, value) in results.iter().zip(written) {
-                values[var as usize] = Some(value);
-            }
-        }
-        Ok(read(&values, program.outputs()))
-    }
-
-    /// Writes the body of a repeated part as a function. Returns its name.
-    fn part_function(&mut self, part: &PartFunction) -> RuleResult<String> {
-        let name = self.function_name("part");
-        let equations = part.body.eqns().len();
-        let (times, loc) = (part.calls.len(), part.loc);
-        self.parts.push(RepeatedPart { name: name.clone(), equations, times, loc });
-        let outliner = self.outliner.take();
-        let written = self.function(&part.body, &name);
-        self.outliner = outliner;
-        written.map(|()| name)
-    }
-
-    /// Returns the repeated parts that are functions.
-    pub(crate) fn repeated_parts(&self) -> &[RepeatedPart] {
-        &self.parts
     }
 
     /// Writes a call of the program as a function, which equal programs share. A program with
@@ -345,7 +262,7 @@ impl<'a> LowerCtx<'a> {
         // Collectives and operations with a mesh are lowered by the manual axes around them.
         let uses_mesh = !program.axis_names().is_empty() || program.mesh().is_some();
         let manual = self.manual.clone().filter(|_| uses_mesh);
-        let key = (program.clone(), manual);
+        let key = FunctionKey { program: program.clone(), manual, in_kernel: self.in_kernel };
         let name = match self.functions.get(&key) {
             Some(name) => name.clone(),
             None => {
@@ -363,7 +280,7 @@ impl<'a> LowerCtx<'a> {
 
     /// Returns an unused function name. Reserved before the body is written, so that functions
     /// inside the body get other names.
-    fn function_name(&mut self, stem: &str) -> String {
+    pub(super) fn function_name(&mut self, stem: &str) -> String {
         let identifier = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let stem: String = stem.chars().map(identifier).collect();
         self.n_functions += 1;

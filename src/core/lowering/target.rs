@@ -16,6 +16,8 @@ pub struct LoweringTarget<'a> {
     platform: &'a str,
     has_bf16_products: bool,
     outlines: bool,
+    /// The reason why no loop is lowered as a kernel, if none is.
+    loop_kernels: Result<(), &'static str>,
     check: Option<OperationCheck>,
 }
 
@@ -31,6 +33,20 @@ impl<'a> LoweringTarget<'a> {
     #[must_use]
     pub(crate) fn with_outlining(mut self, outlines: bool) -> LoweringTarget<'a> {
         self.outlines = outlines;
+        self
+    }
+
+    /// Lowers small loops as one kernel each, which XLA's CPU compiler supports.
+    #[must_use]
+    pub fn with_loop_kernels(mut self) -> LoweringTarget<'a> {
+        self.loop_kernels = Ok(());
+        self
+    }
+
+    /// Lowers all loops operation by operation, for this reason.
+    #[must_use]
+    pub(crate) fn without_loop_kernels(mut self, reason: &'static str) -> LoweringTarget<'a> {
+        self.loop_kernels = Err(reason);
         self
     }
 
@@ -52,6 +68,14 @@ impl<'a> LoweringTarget<'a> {
         self.has_bf16_products
     }
 
+    /// Returns `Ok` if small loops are lowered as one kernel each.
+    ///
+    /// # Errors
+    /// The reason why none is.
+    pub(crate) fn loop_kernels(&self) -> Result<(), &'static str> {
+        self.loop_kernels
+    }
+
     /// Returns true if the compiler has the exchange of slices of different sizes. XLA's CPU
     /// compiler (C API 0.115) does not.
     pub fn has_ragged_all_to_all(&self) -> bool {
@@ -71,6 +95,12 @@ impl<'a> LoweringTarget<'a> {
 
 impl<'a> From<&'a str> for LoweringTarget<'a> {
     fn from(platform: &'a str) -> LoweringTarget<'a> {
-        LoweringTarget { platform, has_bf16_products: false, outlines: false, check: None }
+        LoweringTarget {
+            platform,
+            has_bf16_products: false,
+            outlines: false,
+            loop_kernels: Err("the target has no kernels of loops"),
+            check: None,
+        }
     }
 }

@@ -196,6 +196,12 @@ pub trait Analysis {
     ) -> Option<Arc<dyn Primitive>> {
         None
     }
+
+    /// The reason why a loop that holds the operation cannot be one kernel of XLA's CPU compiler,
+    /// as the end of a sentence that begins with the name: `"runs in a library"`.
+    fn kernel_obstacle(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// An operation on the integer counter of a loop.
@@ -395,6 +401,11 @@ impl dyn Primitive {
         permutation: &[usize],
     ) -> Option<Arc<dyn Primitive>> {
         self.analysis()?.with_permuted_operand(operands, index, permutation)
+    }
+
+    /// The reason why a kernel of XLA's CPU compiler cannot hold the operation.
+    pub fn kernel_obstacle(&self) -> Option<&'static str> {
+        self.analysis().and_then(Analysis::kernel_obstacle)
     }
 
     /// The property by which policies of `remat` select results to save.

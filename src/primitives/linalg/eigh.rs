@@ -5,8 +5,8 @@ use super::matrices::{
 };
 use super::svd;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    Registered, RuleResult, Sample, Tangent, bind,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx,
+    Primitive, Registered, RuleResult, Sample, Tangent, bind,
 };
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis};
@@ -95,6 +95,15 @@ impl Primitive for Eigh {
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let n = operands[0].shape[operands[0].rank() - 1] as u64;
         Cost { flops: 9 * n * results[0].size() as u64, ..Cost::whole(operands, results) }
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for Eigh {
+    fn kernel_obstacle(&self) -> Option<&'static str> {
+        Some("sorts with a library")
     }
 }
 

@@ -5,8 +5,8 @@ use super::matrices::{
 };
 use super::qr::{QrOptions, qr, qr_with};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
-    Registered, RuleError, RuleResult, Sample, Tangent, bind,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx,
+    Primitive, Registered, RuleError, RuleResult, Sample, Tangent, bind,
 };
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis};
@@ -150,6 +150,15 @@ impl Primitive for Svd {
         // About ten sweeps.
         let flops = k.saturating_mul(60).saturating_mul(operands[0].size() as u64);
         Cost { flops, ..Cost::whole(operands, results) }
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for Svd {
+    fn kernel_obstacle(&self) -> Option<&'static str> {
+        Some("sorts with a library")
     }
 }
 

@@ -10,8 +10,9 @@ use super::gather::{Gather, GatherScatterMode, shifted, with_front};
 use super::rules::{arity, batch_at, batched, element_dtype, move_axis, one_cotangent};
 use super::slicing::widened_indices;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, JvpResult, LowerCtx, Operand, Primitive,
-    Registered, RuleError, RuleResult, Scalar, Shape, ShardingRule, Spmd, Tangent, bind1,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, JvpResult, LowerCtx, Operand,
+    Primitive, Registered, RuleError, RuleResult, Scalar, Shape, ShardingRule, Spmd, Tangent,
+    bind1,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{Value, i64_array};
@@ -201,6 +202,15 @@ impl Primitive for Scatter {
     }
     fn spmd(&self) -> Option<&dyn Spmd> {
         Some(self)
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for Scatter {
+    fn kernel_obstacle(&self) -> Option<&'static str> {
+        Some("is not compiled in kernels")
     }
 }
 

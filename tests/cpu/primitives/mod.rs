@@ -2,6 +2,7 @@
 
 mod edges;
 mod elementwise;
+mod loop_kernels;
 mod matrix;
 mod narrow;
 mod platforms;

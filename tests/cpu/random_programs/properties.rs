@@ -1,6 +1,7 @@
 //! Properties that hold for every function.
 
 use crate::random_programs::recipe::{Recipe, has_forward, has_reverse};
+use oxidax::jit::{LoopForm, disable_loop_kernels};
 use oxidax::prelude::*;
 
 /// Tolerance between two ways of computing the same values, relative to the largest number.
@@ -21,6 +22,13 @@ struct Report {
     tangents: Option<Arrays>,
     pulled: Option<Arrays>,
     batched: Arrays,
+}
+
+/// Returns all values of a report.
+fn leaves(report: &Report) -> Arrays {
+    let Report { values, tangents, pulled, batched } = report.clone();
+    let derivatives = [tangents, pulled].into_iter().flatten().flatten();
+    values.into_iter().chain(derivatives).chain(batched).collect()
 }
 
 /// A function of the inputs, and the derivatives that it supports.
@@ -75,6 +83,14 @@ where
     };
     let reports: Vec<Report> = draws.iter().map(run).collect::<Result<_, _>>()?;
     let report = &reports[0];
+
+    let loops = lowered.loops().map_err(of("loops"))?;
+    if loops.iter().any(|report| report.form == LoopForm::Kernel) {
+        let plain = disable_loop_kernels(|| lowered.compile()).map_err(of("compile plain"))?;
+        let plain = plain.call(inputs, directions, &cotangents, &batch);
+        let plain = plain.map_err(|e| of("run plain")(e.into()))?;
+        alike("kernels and operations", &leaves(report), &leaves(&plain))?;
+    }
 
     let eager = catch(|| disable_jit(|| f(inputs))).map_err(of("eager"))?;
     alike("jit and eager", &report.values, &eager)?;

@@ -5,6 +5,7 @@ mod checkpoints;
 mod explicit;
 mod grouped;
 mod launches;
+mod loop_kernels;
 mod mapped;
 mod memory_kinds;
 mod outlining;

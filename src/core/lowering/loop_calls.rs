@@ -1,0 +1,130 @@
+//! Writes loops, those that qualify as one kernel.
+
+use crate::core::error::RuleResult;
+use crate::core::lowering::loop_kernel::{
+    self, Kernel, LoopForm, LoopReport, loop_steps, uses_library,
+};
+use crate::core::lowering::lower_ctx::LowerCtx;
+use crate::core::program::primitive::Primitive;
+use crate::core::program::program::{Eqn, Program};
+use crate::core::types::aval::Aval;
+use crate::stablehlo::{TensorType, Value};
+
+impl LowerCtx<'_> {
+    /// Looks for products in the module's program that gain from a library.
+    pub(crate) fn find_library_products(&mut self, program: &Program) {
+        self.uses_library = self.target.loop_kernels().is_ok() && uses_library(program);
+    }
+
+    /// Writes an equation: a loop that qualifies as one kernel, others as their rule does.
+    pub(super) fn lower_eqn(
+        &mut self,
+        program: &Program,
+        eqn: &Eqn,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
+        let primitive = &*eqn.primitive;
+        if primitive.as_higher_order().is_none() {
+            return primitive.lower(self, operands, results);
+        }
+        let avals = program.avals_of(&eqn.operands);
+        let Some(steps) = loop_steps(primitive, &avals, results) else {
+            return primitive.lower(self, operands, results);
+        };
+        let form = match self.kernel(primitive, &avals, results) {
+            _ if self.in_kernel => LoopForm::Inside,
+            Ok(kernel) => {
+                self.facts.kernel_products |= kernel.has_products;
+                LoopForm::Kernel
+            }
+            Err(reason) => LoopForm::Operations(reason),
+        };
+        let is_kernel = form == LoopForm::Kernel;
+        self.facts.loops.push(LoopReport { name: primitive.name(), loc: eqn.loc, steps, form });
+        if is_kernel {
+            self.lower_kernel(eqn, operands, results)
+        } else {
+            primitive.lower(self, operands, results)
+        }
+    }
+
+    /// Checks a loop.
+    ///
+    /// # Errors
+    /// The reason why it is not a kernel.
+    fn kernel(
+        &self,
+        primitive: &dyn Primitive,
+        operands: &[Aval],
+        results: &[Aval],
+    ) -> Result<Kernel, String> {
+        self.target.loop_kernels()?;
+        if self.is_partitioned() {
+            return Err("the program runs on several devices".into());
+        }
+        let kernel = Kernel::of(primitive, operands, results).map_err(|why| why.to_string())?;
+        if kernel.has_products && self.uses_library {
+            return Err("its products must not run in the library that the program's large \
+                        products gain from"
+                .into());
+        }
+        Ok(kernel)
+    }
+
+    /// Writes a loop as a function, and a call of it that the compiler makes one kernel.
+    ///
+    /// The compiler ends the process if such a function does not use a parameter, after it has
+    /// removed uses by simplification and replaced parameters by constant operands. Of a tuple, it
+    /// needs the use of one element only, which it does not replace. The function therefore has
+    /// one parameter, a tuple, and returns its smallest element beside the results.
+    fn lower_kernel(
+        &mut self,
+        eqn: &Eqn,
+        operands: &[Value],
+        results: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
+        let mut members: Vec<Value> = Vec::with_capacity(operands.len());
+        let positions: Vec<usize> = operands
+            .iter()
+            .map(|operand| {
+                members.iter().position(|member| member == operand).unwrap_or_else(|| {
+                    members.push(operand.clone());
+                    members.len() - 1
+                })
+            })
+            .collect();
+        // A loop of constants has no operands.
+        let tuple = (!members.is_empty())
+            .then(|| TensorType::tuple(members.iter().map(|value| value.ty().clone())));
+        let name = self.function_name(&format!("{}_kernel", eqn.primitive.name()));
+        let (outside, parameters) = self.writer.open_function(tuple.as_slice());
+        let elements: Vec<Value> = (members.iter().enumerate())
+            .map(|(index, member)| {
+                let (attributes, types) = (format!("index = {index} : i32"), [member.ty().clone()]);
+                let op = "get_tuple_element";
+                self.writer.op_full(op, &parameters, &attributes, Vec::new(), &types).swap_remove(0)
+            })
+            .collect();
+        let inner: Vec<Value> = positions.iter().map(|&at| elements[at].clone()).collect();
+        self.in_kernel = true;
+        let values = eqn.primitive.lower(self, &inner, results);
+        self.in_kernel = false;
+        let mut values = values?;
+        let size = |value: &&Value| value.ty().dims().iter().product::<usize>();
+        values.extend(elements.iter().min_by_key(size).cloned());
+        self.writer.close_function(outside, &name, &parameters, &values);
+        let types: Vec<TensorType> = values.iter().map(|value| value.ty().clone()).collect();
+        let callee = format!("callee = @{name}");
+        let writer = &mut self.writer;
+        let packed = match tuple {
+            Some(tuple) => writer.op_full("tuple", &members, "", Vec::new(), &[tuple]),
+            None => Vec::new(),
+        };
+        let attributes = loop_kernel::ATTRIBUTES;
+        let mut called =
+            writer.op_annotated("func.call", &packed, &callee, Vec::new(), attributes, &types);
+        called.truncate(results.len());
+        Ok(called)
+    }
+}

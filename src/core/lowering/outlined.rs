@@ -1,0 +1,126 @@
+//! Writes programs whose repeated parts are functions.
+
+use crate::core::error::{Loc, RuleResult};
+use crate::core::lowering::lower_ctx::LowerCtx;
+use crate::core::lowering::repeated_part::RepeatedPart;
+use crate::core::program::program::{Program, Var};
+use crate::stablehlo::{TensorType, Value};
+
+/// Finds the repeated parts of a program. Returns `None` if there are none worth a function.
+pub(crate) type Outliner = fn(&Program) -> Option<Outline>;
+
+/// A program as a sequence of equations and calls of functions, in the order of lowering.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    pub(crate) parts: Vec<PartFunction>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One step of an outlined program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The equation at this index.
+    Eqn(usize),
+    /// A repetition of a part, both by index.
+    Call { part: usize, copy: usize },
+}
+
+/// A part that a program repeats with different operands, as a function.
+#[derive(Debug)]
+pub(crate) struct PartFunction {
+    /// The function that all repetitions call.
+    pub(crate) body: Program,
+    /// The repetitions, in program order.
+    pub(crate) calls: Vec<PartCall>,
+    /// The location of the part's first equation.
+    pub(crate) loc: Loc,
+}
+
+/// The variables of one repetition.
+#[derive(Debug)]
+pub(crate) struct PartCall {
+    /// The variables for the inputs of the body.
+    pub(crate) operands: Vec<Var>,
+    /// The variables that the outputs of the body define.
+    pub(crate) results: Vec<Var>,
+}
+
+impl LowerCtx<'_> {
+    /// Sets the pass that finds repeated parts of programs.
+    pub(crate) fn set_outliner(&mut self, outliner: Outliner) {
+        self.outliner = Some(outliner);
+    }
+
+    /// Writes a program whose repeated parts are functions.
+    pub(super) fn inline_outlined(
+        &mut self,
+        program: &Program,
+        outline: &Outline,
+        inputs: &[Value],
+    ) -> RuleResult<Vec<Value>> {
+        let mut values: Vec<Option<Value>> = vec![None; program.avals().len()];
+        for (&var, input) in program.inputs().iter().zip(inputs) {
+            values[var as usize] = Some(input.clone());
+        }
+        let read = |values: &[Option<Value>], vars: &[Var]| -> Vec<Value> {
+            let value = |&var: &Var| values[var as usize].clone();
+            vars.iter().map(|var| value(var).expect("a definition comes before its uses")).collect()
+        };
+        let mut names: Vec<Option<String>> = vec![None; outline.parts.len()];
+        for step in &outline.steps {
+            let (results, written) = match *step {
+                Step::Eqn(index) => {
+                    let eqn = &program.eqns()[index];
+                    let operands = read(&values, &eqn.operands);
+                    (&eqn.results[..], self.write_eqn(program, eqn, &operands)?)
+                }
+                Step::Call { part: index, copy } => {
+                    let part = &outline.parts[index];
+                    let name = match &names[index] {
+                        Some(name) => name.clone(),
+                        None => self.part_function(part)?,
+                    };
+                    names[index] = Some(name.clone());
+                    let PartCall { operands, results } = &part.calls[copy];
+                    let operands = read(&values, operands);
+                    let types: Vec<TensorType> =
+                        results.iter().map(|&var| program.aval(var).stablehlo()).collect();
+                    let loc = part.loc.get().map(|at| (at.file(), at.line(), at.column()));
+                    self.writer.set_named_location(&format!("{name}[{copy}]"), loc);
+                    let callee = format!("callee = @{name}");
+                    let kept = "mhlo.frontend_attributes = {inlineable = \"false\"}";
+                    let written = self.writer.op_annotated(
+                        "func.call",
+                        &operands,
+                        &callee,
+                        Vec::new(),
+                        kept,
+                        &types,
+                    );
+                    (&results[..], written)
+                }
+            };
+            for (&var, value) in results.iter().zip(written) {
+                values[var as usize] = Some(value);
+            }
+        }
+        Ok(read(&values, program.outputs()))
+    }
+
+    /// Writes the body of a repeated part as a function. Returns its name.
+    fn part_function(&mut self, part: &PartFunction) -> RuleResult<String> {
+        let name = self.function_name("part");
+        let equations = part.body.eqns().len();
+        let (times, loc) = (part.calls.len(), part.loc);
+        self.parts.push(RepeatedPart { name: name.clone(), equations, times, loc });
+        let outliner = self.outliner.take();
+        let written = self.function(&part.body, &name);
+        self.outliner = outliner;
+        written.map(|()| name)
+    }
+
+    /// Returns the repeated parts that are functions.
+    pub(crate) fn repeated_parts(&self) -> &[RepeatedPart] {
+        &self.parts
+    }
+}

@@ -1,0 +1,105 @@
+//! Every primitive in a loop that is one kernel, beside the same loop operation by operation.
+
+use oxidax::control_flow::{Call, HOLDERS};
+use oxidax::core::{Eqn, Exemplar, Loc, Program, Var, bind};
+use oxidax::jit::{LoopForm, disable_loop_kernels};
+use oxidax::prelude::*;
+use oxidax::primitives::PRIMITIVES;
+use oxidax::testing::{numbers, sample};
+use std::sync::Arc;
+
+/// The largest difference, relative to the largest number, between a kernel and the operations of
+/// the same loop: the compiler contracts and reorders sums differently.
+fn tolerance(dtype: DType) -> f64 {
+    match dtype.bits() / if dtype.is_complex() { 2 } else { 1 } {
+        64 => 1e-13,
+        32 => 1e-5,
+        16 => 2e-2,
+        _ => 0.2,
+    }
+}
+
+/// Returns the program of the exemplar's equation alone.
+fn program_of(exemplar: &Exemplar) -> Result<Program, Error> {
+    let mut avals: Vec<Aval> = exemplar.operands.iter().map(|of| of.aval.clone()).collect();
+    let inputs: Vec<Var> = (0..avals.len() as Var).collect();
+    let results = catch(|| exemplar.primitive.abstract_eval(&avals))?.expect("the types fit");
+    let outputs: Vec<Var> = (avals.len() as Var..).take(results.len()).collect();
+    avals.extend(results);
+    let eqn = Eqn {
+        primitive: exemplar.primitive.clone(),
+        operands: inputs.iter().copied().collect(),
+        results: outputs.iter().copied().collect(),
+        loc: Loc::caller(),
+    };
+    Ok(Program::new(&avals, &inputs, vec![eqn], &outputs))
+}
+
+/// Applies an exemplar in each of three steps, and compares the results of a kernel with those of
+/// separate operations. Returns the form of the loop.
+fn compare(exemplar: &Exemplar) -> Result<LoopForm, String> {
+    let text = |error: Error| error.to_string();
+    let name = exemplar.primitive.name().to_string();
+    let call = Call { name, program: Arc::new(program_of(exemplar).map_err(text)?) };
+    let samples = exemplar.operands.iter().zip(1..);
+    let operands: Vec<Array> =
+        samples.map(|(of, seed)| sample(of, seed)).collect::<Result<_, _>>().map_err(text)?;
+    let step = move |carry: Vec<Array>, ()| {
+        let results = bind(call.clone(), &carry.iter().collect::<Vec<_>>());
+        (carry, results)
+    };
+    let looped = jit(move |operands: Vec<Array>| scan(&step, operands, 3).1);
+    let lowered = looped.lower(&operands).map_err(text)?;
+    let form = lowered.loops().map_err(text)?[0].form.clone();
+    if form != LoopForm::Kernel {
+        return Ok(form);
+    }
+    let run = || lowered.compile().map_err(text)?.call(&operands).map_err(|e| text(e.into()));
+    let (kernel, plain) = (run()?, disable_loop_kernels(run)?);
+    for (index, (x, y)) in kernel.iter().zip(&plain).enumerate() {
+        let (tolerance, y) = (tolerance(x.dtype()), numbers(y).map_err(text)?);
+        if let Some(difference) = numbers(x).map_err(text)?.difference(&y, tolerance) {
+            return Err(format!("result {index}: {difference}"));
+        }
+    }
+    let refused = lowered.loops().map_err(text)?.remove(0);
+    if refused.form != form {
+        return Err(refused.to_string());
+    }
+    Ok(form)
+}
+
+mod on_cpu {
+    use super::*;
+    use expect_test::expect;
+    use std::collections::BTreeSet;
+
+    /// All primitives, or those whose names `OXIDAX_LAWS` lists.
+    #[test]
+    fn every_primitive_computes_the_same_in_a_kernel() {
+        let wanted = std::env::var("OXIDAX_LAWS").ok();
+        let is_wanted = |name| wanted.as_ref().is_none_or(|all| all.split(',').any(|n| n == name));
+        let (mut failures, mut in_kernels) = (Vec::new(), BTreeSet::new());
+        let entries = || PRIMITIVES.iter().chain(HOLDERS).filter(|entry| is_wanted(entry.name));
+        for entry in entries() {
+            for (position, exemplar) in (entry.exemplars)().iter().enumerate() {
+                if !exemplar.axes.is_empty() {
+                    continue;
+                }
+                match compare(exemplar) {
+                    Ok(LoopForm::Kernel) => {
+                        in_kernels.insert(entry.name);
+                    }
+                    Ok(_) => {}
+                    Err(why) => failures.push(format!("{} {position}: {why}", entry.name)),
+                }
+            }
+        }
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+        if wanted.is_none() {
+            let others =
+                entries().map(|entry| entry.name).filter(|name| !in_kernels.contains(name));
+            expect!["callback all_gather all_to_all axis_index pmax pmin ppermute psum psum_scatter ragged_all_to_all fft eigh svd scatter sort top_k shard_map"].assert_eq(&others.collect::<Vec<_>>().join(" "));
+        }
+    }
+}
