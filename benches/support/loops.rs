@@ -1,8 +1,8 @@
 //! Small programs that are loops: the gradients of a neuron's cable, a Kalman filter, an LSTM and a
 //! neural differential equation, and a sampler by Hamiltonian Monte Carlo.
 //!
-//! `python-compat/loops_bench.py` has the same programs in JAX, with the same numbers; `loops.c` has
-//! three in C.
+//! `python-compat/loops_bench.py` has the same programs in JAX, with the same numbers; `loops.c`
+//! has three in C.
 
 #![allow(clippy::ptr_arg, reason = "arguments of `value_and_grad` are trees, as vectors are")]
 
