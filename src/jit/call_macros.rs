@@ -79,6 +79,43 @@ macro_rules! lower {
             ) -> Result<Lowered<($($name,)*), O>, Error> {
                 self.lower_arguments(&($($value.example(),)*))
             }
+
+            /// Compiles the function for arguments of these types, without running it. Calls with
+            /// such arguments then start at once, and a call during the compilation waits for it.
+            /// Each argument is a tree, a reference to one, or an [`Aval`](crate::core::Aval);
+            /// arrays on other devices than the default are passed as they will be in calls, since
+            /// their placement is part of the program.
+            ///
+            /// Programs that do not depend on each other compile in parallel on several threads.
+            /// Settings of scopes are those of the calling thread. Inside
+            /// [`disable_jit`](crate::disable_jit) nothing is compiled.
+            ///
+            /// # Errors
+            /// As those of a call, except for errors of execution.
+            ///
+            /// ```
+            /// use oxidax::prelude::*;
+            /// let step = jit(|w: Array, x: Array| &w - grad(|w: &Array| x.matmul(w).sum())(&w));
+            /// let evaluate = jit(|w: &Array, x: &Array| x.matmul(w).mean());
+            /// let (w, x) = (Aval::new(DType::F32, [8, 2]), Aval::new(DType::F32, [4, 8]));
+            /// std::thread::scope(|scope| {
+            ///     let other = scope.spawn(|| evaluate.compile_ahead(&w, &x));
+            ///     step.compile_ahead(&w, &x)?;
+            ///     other.join().expect("no panic")
+            /// })?;
+            /// let w = step.call(ones([8, 2]), &ones([4, 8]))?;
+            /// evaluate.call(&w, &ones([4, 8]))?;
+            /// assert_eq!((step.stats().compiles, step.stats().hits), (1, 1));
+            /// # Ok::<(), oxidax::Error>(())
+            /// ```
+            #[doc(alias = "warmup")]
+            #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
+            pub fn compile_ahead(
+                &self,
+                $($value: impl crate::tree::Example<$name>),*
+            ) -> Result<(), Error> {
+                self.compile_arguments(&($($value.example(),)*))
+            }
         }
     };
 }

@@ -105,6 +105,13 @@ struct CallScope {
     compile: CompileScope,
 }
 
+impl CallScope {
+    /// Returns the settings of this thread.
+    fn current() -> Result<CallScope, Error> {
+        Ok(CallScope { trace: TraceScope::current(), compile: CompileScope::current()? })
+    }
+}
+
 /// The cache key of a compiled program.
 struct CallKey {
     signature: Signature,
@@ -349,7 +356,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         if trace::jit_disabled() {
             return Ok(self.interpret(arguments, Loc::caller())?);
         }
-        let scope = CallScope { trace: TraceScope::current(), compile: CompileScope::current()? };
+        let scope = CallScope::current()?;
         let hit = match self.lookup(arguments, scope)? {
             Some(hit) => hit,
             None => self.lookup_or_compile(arguments, scope)?,
@@ -399,22 +406,46 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         }
     }
 
-    /// Looks for the program by its whole key, compiles it if necessary, and transfers the
-    /// arguments.
-    #[cold]
-    #[track_caller]
-    fn lookup_or_compile(&self, arguments: A::Refs<'_>, scope: CallScope) -> Result<Hit<O>, Error> {
+    /// Compiles the function for arguments of these types, unless it is compiled already.
+    pub(super) fn compile_arguments(&self, arguments: &A) -> Result<(), Error> {
+        if trace::jit_disabled() {
+            return Ok(());
+        }
+        let arguments = arguments.refs();
+        let compile = || {
+            Counters::add(&self.counters.ahead, 1);
+            self.compile(arguments)
+        };
+        self.slot(arguments, CallScope::current()?, compile).map(|_| ())
+    }
+
+    /// Looks for the program by its whole key, and compiles it if necessary.
+    fn slot(
+        &self,
+        arguments: A::Refs<'_>,
+        scope: CallScope,
+        compile: impl FnOnce() -> Result<Specialization<O>, Error>,
+    ) -> Result<Arc<Slot<CallKey, Specialization<O>>>, Error> {
         let view = Arguments::<A>(arguments);
         let committed = committed_placements(&leaves_of(&view));
         let mut hasher = FxHasher::default();
         Signature::hash_of(&view, &mut hasher);
         scope.hash(&mut hasher);
-        let slot = self.cache.get_or_make(
+        self.cache.get_or_make(
             hasher.finish(),
             |key| key.scope == scope && key.committed == committed && key.signature.matches(&view),
             || CallKey { signature: Signature::of(&view), scope, committed: committed.clone() },
-            |_| self.compile(arguments),
-        )?;
+            |_| compile(),
+        )
+    }
+
+    /// Looks for the program by its whole key, compiles it if necessary, and transfers the
+    /// arguments.
+    #[cold]
+    #[track_caller]
+    fn lookup_or_compile(&self, arguments: A::Refs<'_>, scope: CallScope) -> Result<Hit<O>, Error> {
+        let slot = self.slot(arguments, scope, || self.compile(arguments))?;
+        let view = Arguments::<A>(arguments);
         let specialization = slot.value();
         let scratch = match specialization.gather(&slot.key().signature, &view) {
             Gather::Ready(scratch) => scratch,

@@ -313,6 +313,17 @@ macro_rules! calls {
             ) -> Result<Lowered<($($name,)*), O>, Error> {
                 self.compiled().lower_arguments(&($($value.example(),)*))
             }
+
+            /// Compiles the function for arguments of these types, without running it. See
+            /// [`Jit`]'s `compile_ahead`.
+            ///
+            /// # Errors
+            /// As `call`, except those of execution.
+            #[track_caller]
+            #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
+            pub fn compile_ahead(&self, $($value: impl Example<$name>),*) -> Result<(), Error> {
+                self.compiled().compile_arguments(&($($value.example(),)*))
+            }
         }
     };
 }

@@ -38,6 +38,8 @@ pub struct JitStats {
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) calls: AtomicU64,
+    /// Signatures that `compile_ahead` did not find.
+    pub(super) ahead: AtomicU64,
     pub(super) traces: AtomicU64,
     pub(super) compiles: AtomicU64,
     pub(super) loaded: AtomicU64,
@@ -57,7 +59,8 @@ impl Counters {
     /// Combines these counters with the cache's.
     pub(super) fn snapshot<K, V>(&self, cache: &Cache<K, V>) -> JitStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (calls, misses) = (read(&self.calls), cache.misses());
+        let calls = read(&self.calls);
+        let misses = cache.misses().saturating_sub(read(&self.ahead));
         JitStats {
             calls,
             traces: read(&self.traces),

@@ -6,9 +6,9 @@ use super::reshard::sharded_like;
 use super::rules::zero_jvp;
 use super::shape::broadcast_to;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, IntoAval, JvpResult, LowerCtx,
-    MemoryKind, Primitive, Registered, RuleError, RuleResult, Scalar, Shape, Tangent, backend,
-    bind1, trace,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, IntoAval, JvpResult,
+    LowerCtx, MemoryKind, Primitive, Registered, RuleError, RuleResult, Scalar, Shape, Tangent,
+    backend, bind1, trace,
 };
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
@@ -66,6 +66,15 @@ impl Primitive for Fill {
         let size = Shape::new(&self.shape).size();
         let one = self.value.host_bytes(self.dtype)?;
         (size.checked_mul(one.len())? <= FROM_HOST).then(|| one.repeat(size))
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for Fill {
+    fn fills_with_zero(&self) -> bool {
+        matches!(self.value, Scalar::Int(0) | Scalar::Bool(false) | Scalar::Float(0.0))
     }
 }
 

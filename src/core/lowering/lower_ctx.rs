@@ -1,6 +1,7 @@
 //! [`LowerCtx`]: the context of `lower` rules.
 
 use crate::core::error::{Loc, RuleResult};
+use crate::core::lowering::accumulations::accumulate_in_place;
 use crate::core::lowering::loop_kernel::{LoopForm, LoopReport};
 use crate::core::lowering::manual::Manual;
 use crate::core::lowering::outlined::Outliner;
@@ -194,14 +195,15 @@ impl<'a> LowerCtx<'a> {
 
     /// Writes the program's equations in place. Returns the values of its outputs.
     ///
-    /// On a CPU, products take over permutations of their operands' axes.
+    /// On a CPU, products take over permutations of their operands' axes, and updates are added in
+    /// place.
     ///
     /// # Errors
     /// Errors of the `lower` rules.
     pub fn inline(&mut self, program: &Program, inputs: &[Value]) -> RuleResult<Vec<Value>> {
         let outer = self.writer.location();
         let program = match self.platform() {
-            "cpu" => fold_permutations(program),
+            "cpu" => rewrite_for_cpu(program),
             _ => Cow::Borrowed(program),
         };
         // A kernel is one function.
@@ -360,5 +362,13 @@ impl Deref for LowerCtx<'_> {
 impl DerefMut for LowerCtx<'_> {
     fn deref_mut(&mut self) -> &mut Writer {
         &mut self.writer
+    }
+}
+
+/// Returns the program with the rewrites that pay with XLA's CPU compiler.
+fn rewrite_for_cpu(program: &Program) -> Cow<'_, Program> {
+    match fold_permutations(program) {
+        Cow::Borrowed(program) => accumulate_in_place(program),
+        Cow::Owned(program) => Cow::Owned(accumulate_in_place(&program).into_owned()),
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn fold_permutations(program: &Program) -> Cow<'_, Program> {
     }
     let mut kept = Vec::with_capacity(eqns.len());
     for eqn in eqns.into_iter().rev() {
-        if !used[eqn.results[0] as usize] && eqn.primitive.permutation().is_some() {
+        if eqn.primitive.permutation().is_some() && !used[eqn.results[0] as usize] {
             continue;
         }
         for &operand in &eqn.operands {

@@ -179,6 +179,16 @@ pub trait Analysis {
         None
     }
 
+    /// True for an operation without operands whose result is zero everywhere.
+    fn fills_with_zero(&self) -> bool {
+        false
+    }
+
+    /// True for an operation that adds updates to its first operand, whose type the result has.
+    fn accumulates(&self) -> bool {
+        false
+    }
+
     /// The operand axis of each result axis, for an operation that only permutes the axes of its
     /// operand.
     fn permutation(&self) -> Option<&[usize]> {
@@ -386,6 +396,16 @@ impl dyn Primitive {
     /// The operation on a loop counter, if the primitive is one.
     pub fn counter_op(&self) -> Option<CounterOp> {
         self.analysis().and_then(Analysis::counter_op)
+    }
+
+    /// Returns true if the result is zero everywhere.
+    pub fn fills_with_zero(&self) -> bool {
+        self.analysis().is_some_and(Analysis::fills_with_zero)
+    }
+
+    /// Returns true if the operation adds updates to its first operand.
+    pub fn accumulates(&self) -> bool {
+        self.analysis().is_some_and(Analysis::accumulates)
     }
 
     /// The operand axis of each result axis, if the operation only permutes axes.

@@ -209,6 +209,9 @@ impl Primitive for Scatter {
 }
 
 impl Analysis for Scatter {
+    fn accumulates(&self) -> bool {
+        self.combiner == Combiner::Add
+    }
     fn kernel_obstacle(&self) -> Option<&'static str> {
         Some("is not compiled in kernels")
     }

@@ -1,8 +1,10 @@
-//! Functions compiled ahead of time, with `lower(…)?.compile()`.
+//! Functions compiled ahead of time, with `lower(…)?.compile()` or `compile_ahead`.
 
 use expect_test::expect;
 use oxidax::jit::{CompilerOptions, EffortLevel};
 use oxidax::prelude::*;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[derive(Tree, Clone)]
 struct Line {
@@ -58,6 +60,52 @@ mod on_cpu {
         assert_eq!((stats.traces, stats.compiles, stats.calls), (1, 0, 0));
         assert_eq!(compiled.not_donated(), 0);
         assert_eq!(format!("{compiled:?}"), "Compiled(line)");
+    }
+
+    #[test]
+    fn calls_find_what_was_compiled_ahead() {
+        let function = jit(line).name("line");
+        function.compile_ahead(line_types(), Aval::new(DType::F32, [2])).unwrap();
+        function.compile_ahead(&line_types(), &f32s(&[1.0, 1.0])).unwrap();
+        let (model, x) = (model(), f32s(&[10.0, 20.0]));
+        assert_eq!(function.call(&model, &x).unwrap().to_vec::<f32>().unwrap(), [21.0, 61.0]);
+        let stats = function.stats();
+        assert_eq!((stats.traces, stats.compiles, stats.calls), (1, 1, 1));
+        assert_eq!((stats.hits, stats.misses), (1, 0));
+        // Another type is another program.
+        function.compile_ahead(line_types(), Aval::new(DType::F32, [])).unwrap();
+        assert_eq!(function.stats().compiles, 2);
+        disable_jit(|| function.compile_ahead(line_types(), Aval::new(DType::F64, [2]))).unwrap();
+        assert_eq!((function.stats().compiles, function.stats().misses), (2, 0));
+    }
+
+    #[test]
+    fn call_waits_for_a_compilation_on_another_thread() {
+        let (traced, barrier) = (AtomicUsize::new(0), Barrier::new(2));
+        let slow = jit(|x: Array| {
+            if traced.fetch_add(1, Ordering::Relaxed) == 0 {
+                // The other thread calls while this one compiles.
+                barrier.wait();
+            }
+            (0..20).fold(x, |x, _| sin(&x) + 1.0)
+        });
+        std::thread::scope(|scope| {
+            let ahead = scope.spawn(|| slow.compile_ahead(Aval::new(DType::F32, [3])));
+            barrier.wait();
+            assert_eq!(slow.call(ones([3])).unwrap().shape().dims(), [3]);
+            ahead.join().unwrap().unwrap();
+        });
+        assert_eq!((slow.stats().traces, slow.stats().compiles), (1, 1));
+    }
+
+    #[test]
+    fn failure_ahead_names_the_line_and_is_not_kept() {
+        let wrong = jit(|x: Array| x.matmul(&ones([4])));
+        let error = wrong.compile_ahead(Aval::new(DType::F32, [3])).unwrap_err().to_string();
+        assert!(error.contains("ahead.rs") && error.contains("f32[3]"), "{error}");
+        assert_eq!(wrong.stats().signatures, 0);
+        wrong.compile_ahead(Aval::new(DType::F32, [4])).unwrap();
+        assert_eq!(wrong.call(ones([4])).unwrap().item::<f32>().unwrap(), 4.0);
     }
 
     #[test]

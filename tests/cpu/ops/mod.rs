@@ -1,5 +1,6 @@
 //! Composite functions compared with plain loops and expected values, on the CPU plugin.
 
+mod accumulated_updates;
 mod activations;
 mod arranging;
 mod display;

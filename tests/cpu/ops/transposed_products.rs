@@ -2,6 +2,8 @@
 
 use oxidax::prelude::*;
 use oxidax::primitives::DotGeneral;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A generator of small numbers, for random products.
 struct Numbers(u64);
@@ -149,6 +151,27 @@ mod on_cpu {
             );
         }
         assert!(folded > 5 && left > 5, "{folded} without a transposition, {left} with one");
+    }
+
+    /// Operations without results, such as callbacks, stay.
+    #[test]
+    fn product_beside_a_callback_is_folded() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let f = {
+            let calls = calls.clone();
+            jit(move |x: &Array, y: &Array| {
+                let calls = calls.clone();
+                let count = move |_: &[oxidax::core::HostArray]| {
+                    calls.fetch_add(1, Ordering::Relaxed);
+                };
+                debug::callback(count, [y]);
+                (zeros([2]).at(i![0]).add(1.0) + y).sum() + x.t().matmul(y).sum()
+            })
+        };
+        let total = f.call(&ones([2, 2]), &ones([2])).unwrap();
+        assert_eq!(total.item::<f32>().unwrap(), 7.0);
+        oxidax::jit::effects_barrier().unwrap();
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
     }
 
     #[test]
