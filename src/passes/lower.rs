@@ -2,6 +2,7 @@
 
 use super::outline::outline;
 use super::plan::Plan;
+use super::rewrites::rewrite_for_cpu;
 use crate::core::{
     Aval, Error, Loc, LowerCtx, LoweringTarget, MemoryKind, ModuleFacts, NamedSharding, OpError,
     Program, RepeatedPart, RuleError, RuleResult, Var,
@@ -123,6 +124,9 @@ pub(crate) fn lower_with_plan(
     let LowerOptions { donatable } = options;
     let mut ctx = LowerCtx::new(target);
     ctx.set_partition(plan.mesh());
+    if target.platform() == "cpu" {
+        ctx.set_rewrite(rewrite_for_cpu);
+    }
     // A compiler that partitions a program looks into functions one call at a time.
     if target.outlines() && !ctx.is_partitioned() {
         ctx.set_outliner(outline);

@@ -11,6 +11,7 @@ mod parse;
 mod peak;
 mod plan;
 mod print;
+mod rewrites;
 mod verify;
 
 pub use cost::cost;

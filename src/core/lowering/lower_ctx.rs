@@ -1,16 +1,13 @@
 //! [`LowerCtx`]: the context of `lower` rules.
 
 use crate::core::error::{Loc, RuleResult};
-use crate::core::lowering::accumulations::accumulate_in_place;
 use crate::core::lowering::loop_kernel::{LoopForm, LoopReport};
 use crate::core::lowering::manual::Manual;
-use crate::core::lowering::outlined::Outliner;
-use crate::core::lowering::permutations::fold_permutations;
 use crate::core::lowering::repeated_part::RepeatedPart;
 use crate::core::lowering::target::LoweringTarget;
 use crate::core::mesh::mesh::Mesh;
 use crate::core::program::primitive::Effects;
-use crate::core::program::program::{Eqn, Program};
+use crate::core::program::program::{Eqn, Program, Var};
 use crate::core::types::aval::Aval;
 use crate::stablehlo::{TensorType, Value, Writer};
 use std::borrow::Cow;
@@ -29,6 +26,8 @@ pub struct LowerCtx<'a> {
     n_channels: usize,
     token: Option<Value>,
     refused_at: Loc,
+    /// Rewrites each program before it is written.
+    rewrite: Option<Rewrite>,
     /// Finds repeated parts, which become functions.
     pub(super) outliner: Option<Outliner>,
     pub(super) parts: Vec<RepeatedPart>,
@@ -89,6 +88,48 @@ pub(crate) struct TransferredCall {
     pub(crate) end: Option<usize>,
 }
 
+/// Returns a program that computes the same and that the target compiles better.
+pub(crate) type Rewrite = fn(&Program) -> Cow<'_, Program>;
+
+/// Finds the repeated parts of a program. Returns `None` if there are none worth a function.
+pub(crate) type Outliner = fn(&Program) -> Option<Outline>;
+
+/// A program as a sequence of equations and calls of functions, in the order of lowering.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    pub(crate) parts: Vec<PartFunction>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One step of an outlined program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The equation at this index.
+    Eqn(usize),
+    /// A repetition of a part, both by index.
+    Call { part: usize, copy: usize },
+}
+
+/// A part that a program repeats with different operands, as a function.
+#[derive(Debug)]
+pub(crate) struct PartFunction {
+    /// The function that all repetitions call.
+    pub(crate) body: Program,
+    /// The repetitions, in program order.
+    pub(crate) calls: Vec<PartCall>,
+    /// The location of the part's first equation.
+    pub(crate) loc: Loc,
+}
+
+/// The variables of one repetition.
+#[derive(Debug)]
+pub(crate) struct PartCall {
+    /// The variables for the inputs of the body.
+    pub(crate) operands: Vec<Var>,
+    /// The variables that the outputs of the body define.
+    pub(crate) results: Vec<Var>,
+}
+
 impl<'a> LowerCtx<'a> {
     /// Creates a context for an empty module for `target`, for example `"cpu"`, `"cuda"` or
     /// `"tpu"`.
@@ -103,6 +144,7 @@ impl<'a> LowerCtx<'a> {
             n_channels: 0,
             token: None,
             refused_at: Loc::UNKNOWN,
+            rewrite: None,
             outliner: None,
             parts: Vec::new(),
             partition: None,
@@ -159,6 +201,11 @@ impl<'a> LowerCtx<'a> {
         self.partition = mesh.filter(|mesh| mesh.devices().len() > 1).cloned();
     }
 
+    /// Sets the pass that rewrites programs for the target.
+    pub(crate) fn set_rewrite(&mut self, rewrite: Rewrite) {
+        self.rewrite = Some(rewrite);
+    }
+
     /// Returns the location of the operation whose `lower` rule failed.
     pub fn refused_at(&self) -> Loc {
         self.refused_at
@@ -195,16 +242,13 @@ impl<'a> LowerCtx<'a> {
 
     /// Writes the program's equations in place. Returns the values of its outputs.
     ///
-    /// On a CPU, products take over permutations of their operands' axes, and updates are added in
-    /// place.
-    ///
     /// # Errors
     /// Errors of the `lower` rules.
     pub fn inline(&mut self, program: &Program, inputs: &[Value]) -> RuleResult<Vec<Value>> {
         let outer = self.writer.location();
-        let program = match self.platform() {
-            "cpu" => rewrite_for_cpu(program),
-            _ => Cow::Borrowed(program),
+        let program = match self.rewrite {
+            Some(rewrite) => rewrite(program),
+            None => Cow::Borrowed(program),
         };
         // A kernel is one function.
         let outliner = self.outliner.filter(|_| !self.in_kernel);
@@ -362,13 +406,5 @@ impl Deref for LowerCtx<'_> {
 impl DerefMut for LowerCtx<'_> {
     fn deref_mut(&mut self) -> &mut Writer {
         &mut self.writer
-    }
-}
-
-/// Returns the program with the rewrites that pay with XLA's CPU compiler.
-fn rewrite_for_cpu(program: &Program) -> Cow<'_, Program> {
-    match fold_permutations(program) {
-        Cow::Borrowed(program) => accumulate_in_place(program),
-        Cow::Owned(program) => Cow::Owned(accumulate_in_place(&program).into_owned()),
     }
 }

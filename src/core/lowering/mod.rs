@@ -1,20 +1,17 @@
 //! Lowering of programs to StableHLO text.
 
-mod accumulations;
 mod loop_calls;
 pub(crate) mod loop_kernel;
 pub(crate) mod lower_ctx;
 mod manual;
 pub(crate) mod manual_axes;
 mod outlined;
-mod permutations;
 mod repeated_part;
 pub(crate) mod target;
 
 pub(crate) use loop_kernel::is_sum;
 pub use loop_kernel::{LoopForm, LoopReport};
 pub use lower_ctx::LowerCtx;
-pub(crate) use lower_ctx::{ModuleFacts, TransferredCall};
-pub(crate) use outlined::{Outline, PartCall, PartFunction, Step};
+pub(crate) use lower_ctx::{ModuleFacts, Outline, PartCall, PartFunction, Step, TransferredCall};
 pub use repeated_part::RepeatedPart;
 pub use target::LoweringTarget;

@@ -1,49 +1,10 @@
 //! Writes programs whose repeated parts are functions.
 
-use crate::core::error::{Loc, RuleResult};
-use crate::core::lowering::lower_ctx::LowerCtx;
+use crate::core::error::RuleResult;
+use crate::core::lowering::lower_ctx::{LowerCtx, Outline, Outliner, PartCall, PartFunction, Step};
 use crate::core::lowering::repeated_part::RepeatedPart;
 use crate::core::program::program::{Program, Var};
 use crate::stablehlo::{TensorType, Value};
-
-/// Finds the repeated parts of a program. Returns `None` if there are none worth a function.
-pub(crate) type Outliner = fn(&Program) -> Option<Outline>;
-
-/// A program as a sequence of equations and calls of functions, in the order of lowering.
-#[derive(Debug)]
-pub(crate) struct Outline {
-    pub(crate) parts: Vec<PartFunction>,
-    pub(crate) steps: Vec<Step>,
-}
-
-/// One step of an outlined program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// The equation at this index.
-    Eqn(usize),
-    /// A repetition of a part, both by index.
-    Call { part: usize, copy: usize },
-}
-
-/// A part that a program repeats with different operands, as a function.
-#[derive(Debug)]
-pub(crate) struct PartFunction {
-    /// The function that all repetitions call.
-    pub(crate) body: Program,
-    /// The repetitions, in program order.
-    pub(crate) calls: Vec<PartCall>,
-    /// The location of the part's first equation.
-    pub(crate) loc: Loc,
-}
-
-/// The variables of one repetition.
-#[derive(Debug)]
-pub(crate) struct PartCall {
-    /// The variables for the inputs of the body.
-    pub(crate) operands: Vec<Var>,
-    /// The variables that the outputs of the body define.
-    pub(crate) results: Vec<Var>,
-}
 
 impl LowerCtx<'_> {
     /// Sets the pass that finds repeated parts of programs.

@@ -66,7 +66,8 @@ mod on_cpu {
     fn calls_find_what_was_compiled_ahead() {
         let function = jit(line).name("line");
         function.compile_ahead(line_types(), Aval::new(DType::F32, [2])).unwrap();
-        function.compile_ahead(&line_types(), &f32s(&[1.0, 1.0])).unwrap();
+        let (types, x) = (line_types(), f32s(&[1.0, 1.0]));
+        function.compile_ahead(&types, &x).unwrap();
         let (model, x) = (model(), f32s(&[10.0, 20.0]));
         assert_eq!(function.call(&model, &x).unwrap().to_vec::<f32>().unwrap(), [21.0, 61.0]);
         let stats = function.stats();

@@ -5,7 +5,7 @@ use oxidax::prelude::*;
 /// A table that is indexed and multiplied, as an embedding that is also the head of a model.
 fn tied(table: &Array, ids: &Array) -> Array {
     let rows = take(table, ids, 0);
-    logsumexp(&rows.matmul(&table.t()), -1).sum() + (&rows * &rows).sum()
+    logsumexp(rows.matmul(&table.t()), -1).sum() + (&rows * &rows).sum()
 }
 
 fn gradient(table: Array, ids: Array) -> Array {

@@ -168,7 +168,7 @@ mod on_cpu {
                 (zeros([2]).at(i![0]).add(1.0) + y).sum() + x.t().matmul(y).sum()
             })
         };
-        let total = f.call(&ones([2, 2]), &ones([2])).unwrap();
+        let total = f.call(ones([2, 2]), ones([2])).unwrap();
         assert_eq!(total.item::<f32>().unwrap(), 7.0);
         oxidax::jit::effects_barrier().unwrap();
         assert_eq!(calls.load(Ordering::Relaxed), 1);

@@ -5,8 +5,7 @@
 //! The zeros are as large as the array, are filled, updated and read again. `scatter(g, indices,
 //! updates)` touches the updated elements only.
 
-use crate::core::program::primitive::CounterOp;
-use crate::core::program::program::{Eqn, Program, Var};
+use crate::core::{CounterOp, Eqn, Program, Var};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 

@@ -5,8 +5,7 @@
 //! a loop then copies the matrix, which takes ten times as long as the product. The product can
 //! sum over the other axis instead.
 
-use crate::core::program::program::{Eqn, Program, Var};
-use crate::core::types::aval::Aval;
+use crate::core::{Aval, Eqn, Program, Var};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
