@@ -29,7 +29,7 @@ pub use crate::core::{Collective, LoopForm, LoopReport, RepeatedPart};
 pub use crate::runtime::{
     Collectives, CompiledCollective, CompilerOptions, CompilerReport, EffortLevel, Fusion,
     MemoryAnalysis, OptionValue, SourceLocation, disable_loop_kernels, disable_most_optimizations,
-    disable_outlining, effects_barrier,
+    disable_outlining, disable_rewrites, effects_barrier,
 };
 pub use compiled::Compiled;
 pub use error::CallError;

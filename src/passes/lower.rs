@@ -124,7 +124,7 @@ pub(crate) fn lower_with_plan(
     let LowerOptions { donatable } = options;
     let mut ctx = LowerCtx::new(target);
     ctx.set_partition(plan.mesh());
-    if target.platform() == "cpu" {
+    if target.rewrites() {
         ctx.set_rewrite(rewrite_for_cpu);
     }
     // A compiler that partitions a program looks into functions one call at a time.

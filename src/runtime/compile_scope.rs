@@ -12,10 +12,13 @@ scoped!(
     /// False inside `disable_loop_kernels`.
     keyed static LOOP_KERNELS: bool = true
 );
-
 scoped!(
     /// False inside `disable_outlining`.
     keyed static OUTLINES: bool = true
+);
+scoped!(
+    /// False inside `disable_rewrites`.
+    keyed static REWRITES: bool = true
 );
 
 /// The values of the `keyed` settings while a program is compiled. A cache of compiled programs has
@@ -26,6 +29,7 @@ pub(crate) struct CompileScope {
     optimizes: bool,
     outlines: bool,
     has_loop_kernels: bool,
+    rewrites: bool,
 }
 
 impl CompileScope {
@@ -39,6 +43,7 @@ impl CompileScope {
             optimizes: optimizes(),
             outlines: outlines(),
             has_loop_kernels: has_loop_kernels(),
+            rewrites: rewrites(),
         })
     }
 }
@@ -120,4 +125,31 @@ pub(super) fn outlines() -> bool {
 /// ```
 pub fn disable_outlining<R>(f: impl FnOnce() -> R) -> R {
     OUTLINES.scope(false, f)
+}
+
+/// Returns false inside [`disable_rewrites`].
+pub(super) fn rewrites() -> bool {
+    REWRITES.key()
+}
+
+/// Compiles the programs that `f` uses without rewriting their operations.
+///
+/// By default, two rewrites are made for CPUs. A product takes over the transposition of an
+/// operand, which XLA's CPU compiler otherwise copies before a product with a vector. The sum of an
+/// array and of updates of zeros becomes an update of the array in place, in another order of
+/// rounding.
+///
+/// The setting holds on this thread while `f` runs. Programs that were compiled with another
+/// setting are not reused. It has no effect on GPUs and TPUs.
+///
+/// ```
+/// use oxidax::jit::disable_rewrites;
+/// use oxidax::prelude::*;
+/// let lowered = jit(|a: Array, v: Array| a.t().matmul(&v)).lower(ones([4, 3]), ones([4]))?;
+/// let transposes = || lowered.as_text("cpu").map(|text| text.contains("stablehlo.transpose"));
+/// assert_eq!((transposes()?, disable_rewrites(transposes)?), (false, true));
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+pub fn disable_rewrites<R>(f: impl FnOnce() -> R) -> R {
+    REWRITES.scope(false, f)
 }

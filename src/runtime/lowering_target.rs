@@ -1,6 +1,6 @@
 //! Targets of lowering, with the workarounds that plugins need.
 
-use super::compile_scope::{has_loop_kernels, outlines};
+use super::compile_scope::{has_loop_kernels, outlines, rewrites};
 use super::memory_report::REMEDIES;
 use super::refused_kernels;
 use crate::core::{Aval, LoweringTarget, Program, RuleError, RuleResult, units};
@@ -17,6 +17,7 @@ pub(crate) fn lowering_target(platform: &str) -> LoweringTarget<'_> {
         "cpu" => target
             .with_bf16_products(host_multiplies_bf16())
             .with_check(refuse_huge_on_cpu)
+            .with_rewrites(rewrites())
             .with_outlining(outlines()),
         "tpu" => target.with_check(refuse_two_bits),
         _ => target,

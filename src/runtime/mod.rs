@@ -51,7 +51,9 @@ pub(crate) use client::{
 };
 pub use collectives::{Collectives, CompiledCollective};
 pub(crate) use compile_scope::CompileScope;
-pub use compile_scope::{disable_loop_kernels, disable_most_optimizations, disable_outlining};
+pub use compile_scope::{
+    disable_loop_kernels, disable_most_optimizations, disable_outlining, disable_rewrites,
+};
 pub use compiler_options::CompilerOptions;
 pub use compiler_report::{CompilerReport, MemoryAnalysis};
 #[cfg(feature = "distributed")]

@@ -24,6 +24,21 @@ const STEPS: &[Step] = &[
     Step { name: "licences", action: Action::Call(licences::check) },
     LINTS,
     Step { name: "tests", action: Action::Run(&["cargo", "test", "--workspace"], &[]) },
+    Step {
+        name: "passes on random programs",
+        action: Action::Run(
+            &[
+                "cargo",
+                "test",
+                "--workspace",
+                "--test",
+                "cpu",
+                "--",
+                "passes_do_not_change_results",
+            ],
+            &[("OXIDAX_FUZZ_PASSES", "10000..12000")],
+        ),
+    },
     Step { name: "tpu topology, compile only", action: Action::Call(tpu::compile_only) },
     Step { name: "object stores", action: Action::Call(stores::check) },
     Step { name: "h100 and h200, compile only", action: Action::Call(gpu::compile_only) },

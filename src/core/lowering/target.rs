@@ -15,6 +15,7 @@ pub(crate) type OperationCheck = fn(&str, &[&Aval]) -> RuleResult<()>;
 pub struct LoweringTarget<'a> {
     platform: &'a str,
     has_bf16_products: bool,
+    rewrites: bool,
     outlines: bool,
     /// The reason why no loop is lowered as a kernel, if none is.
     loop_kernels: Result<(), &'static str>,
@@ -26,6 +27,13 @@ impl<'a> LoweringTarget<'a> {
     #[must_use]
     pub fn with_bf16_products(mut self, has_instructions: bool) -> LoweringTarget<'a> {
         self.has_bf16_products = has_instructions;
+        self
+    }
+
+    /// Sets whether programs are rewritten for the target's compiler. By default they are for CPUs.
+    #[must_use]
+    pub(crate) fn with_rewrites(mut self, rewrites: bool) -> LoweringTarget<'a> {
+        self.rewrites = rewrites;
         self
     }
 
@@ -82,6 +90,11 @@ impl<'a> LoweringTarget<'a> {
         matches!(self.platform, "cuda" | "tpu")
     }
 
+    /// Returns true if programs are rewritten for XLA's CPU compiler.
+    pub(crate) fn rewrites(&self) -> bool {
+        self.rewrites
+    }
+
     /// Returns true if repeated parts of a program become functions.
     pub(crate) fn outlines(&self) -> bool {
         self.outlines
@@ -98,6 +111,7 @@ impl<'a> From<&'a str> for LoweringTarget<'a> {
         LoweringTarget {
             platform,
             has_bf16_products: false,
+            rewrites: platform == "cpu",
             outlines: false,
             loop_kernels: Err("the target has no kernels of loops"),
             check: None,

@@ -5,6 +5,7 @@
 //! seeds.
 
 mod interpret;
+mod passes;
 mod properties;
 mod recipe;
 
@@ -18,6 +19,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The seeds that CI runs.
 const SEEDS: Range<u64> = 0..120;
 
+/// The seeds of the programs that are compiled with and without passes. CI runs 2,000.
+const SEEDS_OF_PASSES: Range<u64> = 10_000..10_100;
+
 /// The number of threads that check programs.
 const THREADS: usize = 2;
 
@@ -28,9 +32,22 @@ fn runner(seed: u64) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
-/// Converts a panic or an error to a failure message.
+/// A check of a program, with the reason why it failed.
+type Verdict = fn(&Recipe) -> Result<(), String>;
+
+/// Checks every property of a program.
 fn verdict(recipe: &Recipe) -> Result<(), String> {
-    let checked = std::panic::AssertUnwindSafe(|| properties::check(recipe));
+    caught(|| properties::check(recipe))
+}
+
+/// Checks that passes do not change the results of a program.
+fn verdict_on_passes(recipe: &Recipe) -> Result<(), String> {
+    caught(|| passes::check(recipe))
+}
+
+/// Converts a panic to a failure message.
+fn caught(check: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    let checked = std::panic::AssertUnwindSafe(check);
     std::panic::catch_unwind(checked).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().cloned();
         let text = text.or_else(|| payload.downcast_ref::<&str>().map(ToString::to_string));
@@ -39,7 +56,7 @@ fn verdict(recipe: &Recipe) -> Result<(), String> {
 }
 
 /// Checks the program of a seed and shrinks it if it fails.
-fn failure(seed: u64) -> Option<String> {
+fn failure(seed: u64, verdict: Verdict) -> Option<String> {
     let mut runner = runner(seed);
     let tree = recipes().new_tree(&mut runner).unwrap();
     let check = |recipe| verdict(&recipe).map_err(proptest::test_runner::TestCaseError::fail);
@@ -56,7 +73,7 @@ fn failure(seed: u64) -> Option<String> {
 }
 
 /// Checks all seeds of a range and returns the failures.
-fn failures(seeds: Range<u64>) -> Vec<String> {
+fn failures(seeds: Range<u64>, verdict: Verdict) -> Vec<String> {
     let next = AtomicU64::new(seeds.start);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -67,7 +84,7 @@ fn failures(seeds: Range<u64>) -> Vec<String> {
                     if seed >= seeds.end {
                         break;
                     }
-                    if let Some(failure) = failure(seed) {
+                    if let Some(failure) = failure(seed, verdict) {
                         eprintln!("{failure}");
                         failures.lock().unwrap().push(failure);
                     }
@@ -91,18 +108,34 @@ fn recipes_roundtrip_through_json() {
     }
 }
 
+/// Returns the range `first..end` in a variable, or `default` if it is not set.
+fn seeds(variable: &str, default: Range<u64>) -> Range<u64> {
+    std::env::var(variable).map_or(default, |range| {
+        let (first, end) = range.split_once("..").unwrap();
+        first.parse().unwrap()..end.parse().unwrap()
+    })
+}
+
 mod on_cpu {
     use super::*;
 
     /// Checks the fixed list, or the range in `OXIDAX_FUZZ=first..end`.
     #[test]
     fn properties_hold_for_random_programs() {
-        let seeds = std::env::var("OXIDAX_FUZZ").map_or(SEEDS, |range| {
-            let (first, end) = range.split_once("..").unwrap();
-            first.parse().unwrap()..end.parse().unwrap()
-        });
-        let failures = failures(seeds);
+        let seeds = seeds("OXIDAX_FUZZ", SEEDS);
+        let failures = failures(seeds, verdict);
         assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n\n"));
+    }
+
+    /// Most programs are not changed by a pass, and only those that are get compiled. Checks the
+    /// fixed list, or the range in `OXIDAX_FUZZ_PASSES=first..end`.
+    #[test]
+    fn passes_do_not_change_results() {
+        let failures = failures(seeds("OXIDAX_FUZZ_PASSES", SEEDS_OF_PASSES), verdict_on_passes);
+        assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n\n"));
+        let compiled = passes::compared();
+        println!("{compiled:?} programs were compiled with and without each pass");
+        assert!(compiled.iter().all(|&n| n > 0), "{compiled:?}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ const OF_DIFFERENCES: f64 = 1e-5;
 /// The two step sizes of central differences.
 const STEPS: [f64; 2] = [1e-5, 0.5e-5];
 
-type Arrays = Vec<Array>;
+pub(super) type Arrays = Vec<Array>;
 
 /// The values computed by one executable.
 #[derive(Tree, Clone)]
@@ -213,7 +213,7 @@ fn has_closure(text: &str) -> bool {
     text.contains("custom_jvp") || text.contains("custom_vjp")
 }
 
-fn alike(what: &str, a: &Arrays, b: &Arrays) -> Result<(), String> {
+pub(super) fn alike(what: &str, a: &Arrays, b: &Arrays) -> Result<(), String> {
     if a.len() != b.len() {
         return Err(format!("{what}: {} results and {}", a.len(), b.len()));
     }
@@ -273,7 +273,7 @@ fn norm(arrays: &Arrays) -> Result<f64, String> {
 }
 
 /// Returns a cotangent with distinct elements.
-fn weights(aval: &Aval, at: usize) -> Array {
+pub(super) fn weights(aval: &Aval, at: usize) -> Array {
     let n = aval.shape.iter().product::<usize>();
     let elements: Vec<f64> = (0..n).map(|i| ((i + 1) as f64 * 1.3 + at as f64).sin()).collect();
     Array::from_slice(&elements, aval.shape.clone()).expect("one element each")
