@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 /// Returns the program without those permutations of axes that the operations on their results can
 /// take over. Programs that equations hold are not changed.
-pub(super) fn fold_permutations(program: &Program) -> Cow<'_, Program> {
+pub(in crate::passes) fn fold_permutations(program: &Program) -> Cow<'_, Program> {
     let permutations: HashMap<Var, &Eqn> = program
         .eqns()
         .iter()
