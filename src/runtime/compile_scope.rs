@@ -135,9 +135,9 @@ pub(super) fn rewrites() -> bool {
 /// Compiles the programs that `f` uses without rewriting their operations.
 ///
 /// By default, two rewrites are made for CPUs. A product takes over the transposition of an
-/// operand, which XLA's CPU compiler otherwise copies before a product with a vector. In programs on
-/// one device, the sum of an array and of updates of zeros becomes an update of the array in place,
-/// in another order of rounding.
+/// operand, which XLA's CPU compiler otherwise copies before a product with a vector. In programs
+/// on one device, the sum of an array and of updates of zeros becomes an update of the array in
+/// place, in another order of rounding.
 ///
 /// The setting holds on this thread while `f` runs. Programs that were compiled with another
 /// setting are not reused. It has no effect on GPUs and TPUs.
