@@ -88,7 +88,7 @@ macro_rules! lower {
             ///
             /// Programs that do not depend on each other compile in parallel on several threads.
             /// Settings of scopes are those of the calling thread. Inside
-            /// [`disable_jit`](crate::disable_jit) nothing is compiled.
+            /// [`disable_jit`](crate::transforms::disable_jit) nothing is compiled.
             ///
             /// # Errors
             /// As those of a call, except for errors of execution.
