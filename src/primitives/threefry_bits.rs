@@ -137,6 +137,7 @@ mod tests {
 
     mod on_cpu {
         use super::*;
+        use crate::jit::jit;
 
         #[test]
         fn bits_are_both_words() {
@@ -149,6 +150,21 @@ mod tests {
             for at in 0..3 {
                 assert_eq!(bits[at], a[at] ^ b[at]);
                 assert_eq!(wide[at], u64::from(a[at]) << 32 | u64::from(b[at]));
+            }
+        }
+
+        /// The functions of both widths have the same operand types.
+        #[test]
+        fn one_program_draws_both_widths() {
+            let both = |k: Array| {
+                let bits = |dtype| threefry_bits(dtype, &k, &k, &k, &k);
+                (bits(DType::U32), bits(DType::U64))
+            };
+            let k = Array::from_slice(&[1u32, 2, 3], [3]).unwrap();
+            let (bits, wide) = jit(both).call(&k).unwrap();
+            let (bits, wide) = (bits.to_vec::<u32>().unwrap(), wide.to_vec::<u64>().unwrap());
+            for (bits, wide) in bits.into_iter().zip(wide) {
+                assert_eq!(bits, (wide >> 32) as u32 ^ wide as u32);
             }
         }
     }

@@ -333,8 +333,9 @@ impl<'a> LowerCtx<'a> {
         format!("{stem}_{}", self.n_functions - 1)
     }
 
-    /// Writes a call of a function whose operations `body` writes. Calls with the same `stem` and
-    /// operand types share one function, so `body` must not depend on anything else.
+    /// Writes a call of a function whose operations `body` writes. Calls with the same `stem`,
+    /// operand types and result types share one function, so `body` must not depend on anything
+    /// else.
     ///
     /// # Errors
     /// Errors of `body`.
@@ -346,7 +347,10 @@ impl<'a> LowerCtx<'a> {
         body: impl FnOnce(&mut Writer, &[Value]) -> RuleResult<Vec<Value>>,
     ) -> RuleResult<Vec<Value>> {
         let types: Vec<TensorType> = inputs.iter().map(|value| value.ty().clone()).collect();
-        let key = types.iter().fold(stem.to_string(), |key, ty| format!("{key} {ty}"));
+        let with = |key: String, types: &[TensorType]| {
+            types.iter().fold(key, |key, ty| format!("{key} {ty}"))
+        };
+        let key = with(with(stem.to_string(), &types) + " ->", results);
         let name = match self.routines.get(&key) {
             Some(name) => name.clone(),
             None => {
