@@ -2,7 +2,7 @@
 
 use super::outline::outline;
 use super::plan::Plan;
-use super::rewrites::{fold_permutations, rewrite_for_cpu};
+use super::rewrites::{rewrite_for_cpu, rewrite_for_cpus};
 use crate::core::{
     Aval, Error, Loc, LowerCtx, LoweringTarget, MemoryKind, ModuleFacts, NamedSharding, OpError,
     Program, RepeatedPart, RuleError, RuleResult, Var,
@@ -125,7 +125,7 @@ pub(crate) fn lower_with_plan(
     let mut ctx = LowerCtx::new(target);
     ctx.set_partition(plan.mesh());
     if target.rewrites() {
-        ctx.set_rewrite(if ctx.is_partitioned() { fold_permutations } else { rewrite_for_cpu });
+        ctx.set_rewrite(if ctx.is_partitioned() { rewrite_for_cpus } else { rewrite_for_cpu });
     }
     // A compiler that partitions a program looks into functions one call at a time.
     if target.outlines() && !ctx.is_partitioned() {

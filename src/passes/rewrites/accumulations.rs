@@ -7,61 +7,48 @@
 
 use crate::core::{CounterOp, Eqn, Program, Var};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::borrow::Cow;
 
 /// Returns the program with the sums of an array and updates of zeros as updates of the array.
-/// Programs that equations hold are not changed. Sums are rounded in another order.
-pub(super) fn accumulate_in_place(program: &Program) -> Cow<'_, Program> {
+/// `None` if nothing changes. Programs that equations hold are not changed. Sums are rounded in
+/// another order.
+pub(super) fn accumulate_in_place(program: &Program) -> Option<Program> {
     let all = program.eqns();
     let zeros: FxHashSet<Var> = all
         .iter()
         .filter(|eqn| eqn.primitive.fills_with_zero())
         .map(|eqn| eqn.results[0])
         .collect();
-    if zeros.is_empty() {
-        return Cow::Borrowed(program);
-    }
-    let is_candidate = |eqn: &Eqn| eqn.primitive.accumulates() && zeros.contains(&eqn.operands[0]);
-    let updates: FxHashMap<Var, usize> = all
+    let updates: FxHashMap<Var, &Eqn> = all
         .iter()
-        .enumerate()
-        .filter(|(_, eqn)| is_candidate(eqn))
-        .map(|(index, eqn)| (eqn.results[0], index))
+        .filter(|eqn| eqn.primitive.accumulates() && zeros.contains(&eqn.operands[0]))
+        .map(|eqn| (eqn.results[0], eqn))
         .collect();
     if updates.is_empty() {
-        return Cow::Borrowed(program);
+        return None;
     }
     let mut uses: FxHashMap<Var, usize> = FxHashMap::default();
-    let operands = all.iter().flat_map(|eqn| &eqn.operands);
-    for var in operands.chain(program.outputs()).filter(|var| updates.contains_key(var)) {
-        *uses.entry(*var).or_default() += 1;
+    for &var in all.iter().flat_map(|eqn| &eqn.operands).chain(program.outputs()) {
+        *uses.entry(var).or_default() += 1;
     }
-    let mut eqns: Vec<Option<Eqn>> = all.iter().cloned().map(Some).collect();
-    let mut is_changed = false;
-    for (index, eqn) in all.iter().enumerate() {
-        let [x, y] = eqn.operands[..] else { continue };
+    // The equation that adds up an array and updates, as an update of the array.
+    let updated = |eqn: &Eqn| {
+        let [x, y] = eqn.operands[..] else { return None };
         if eqn.primitive.counter_op() != Some(CounterOp::Add) {
-            continue;
+            return None;
         }
-        for (sum, array) in [(x, y), (y, x)] {
-            let Some(&at) = updates.get(&sum) else { continue };
-            if uses[&sum] != 1 || program.aval(array) != program.aval(sum) {
-                continue;
-            }
-            let Some(mut update) = eqns[at].take() else { continue };
+        let of_pair = |(sum, array): (Var, Var)| {
+            let mut update = Eqn::clone(updates.get(&sum)?);
+            let is_same_type = program.aval(array) == program.aval(sum);
             update.operands[0] = array;
             update.results.clone_from(&eqn.results);
-            eqns[index] = Some(update);
-            is_changed = true;
-            break;
-        }
-    }
-    if !is_changed {
-        return Cow::Borrowed(program);
-    }
-    let mut eqns: Vec<Eqn> = eqns.into_iter().flatten().collect();
-    let operands = eqns.iter().flat_map(|eqn| &eqn.operands);
-    let used: FxHashSet<Var> = operands.chain(program.outputs()).copied().collect();
-    eqns.retain(|eqn| eqn.results.iter().all(|var| !zeros.contains(var) || used.contains(var)));
-    Cow::Owned(Program::new(program.avals(), program.inputs(), eqns, program.outputs()))
+            (uses[&sum] == 1 && is_same_type).then_some(update)
+        };
+        [(x, y), (y, x)].into_iter().find_map(of_pair)
+    };
+    let updated: Vec<Option<Eqn>> = all.iter().map(updated).collect();
+    let is_changed = updated.iter().any(Option::is_some);
+    let eqns = || updated.into_iter().zip(all).map(|(new, old)| new.unwrap_or_else(|| old.clone()));
+    is_changed.then(|| {
+        Program::new(program.avals(), program.inputs(), eqns().collect(), program.outputs())
+    })
 }

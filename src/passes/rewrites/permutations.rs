@@ -6,12 +6,11 @@
 //! sum over the other axis instead.
 
 use crate::core::{Aval, Eqn, Program, Var};
-use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Returns the program without those permutations of axes that the operations on their results can
-/// take over. Programs that equations hold are not changed.
-pub(in crate::passes) fn fold_permutations(program: &Program) -> Cow<'_, Program> {
+/// Returns the program in which operations take over the permutations of their operands' axes,
+/// where they can. `None` if nothing changes. Programs that equations hold are not changed.
+pub(super) fn fold_permutations(program: &Program) -> Option<Program> {
     let permutations: HashMap<Var, &Eqn> = program
         .eqns()
         .iter()
@@ -19,7 +18,7 @@ pub(in crate::passes) fn fold_permutations(program: &Program) -> Cow<'_, Program
         .map(|eqn| (eqn.results[0], eqn))
         .collect();
     if permutations.is_empty() {
-        return Cow::Borrowed(program);
+        return None;
     }
     let mut eqns = program.eqns().to_vec();
     let mut is_folded = false;
@@ -37,23 +36,5 @@ pub(in crate::passes) fn fold_permutations(program: &Program) -> Cow<'_, Program
             }
         }
     }
-    if !is_folded {
-        return Cow::Borrowed(program);
-    }
-    let mut used = vec![false; program.avals().len()];
-    for &output in program.outputs() {
-        used[output as usize] = true;
-    }
-    let mut kept = Vec::with_capacity(eqns.len());
-    for eqn in eqns.into_iter().rev() {
-        if eqn.primitive.permutation().is_some() && !used[eqn.results[0] as usize] {
-            continue;
-        }
-        for &operand in &eqn.operands {
-            used[operand as usize] = true;
-        }
-        kept.push(eqn);
-    }
-    kept.reverse();
-    Cow::Owned(Program::new(program.avals(), program.inputs(), kept, program.outputs()))
+    is_folded.then(|| Program::new(program.avals(), program.inputs(), eqns, program.outputs()))
 }
