@@ -91,7 +91,7 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn repeated_parts(&self, platform: &str) -> Result<Vec<RepeatedPart>, Error> {
-        self.module(platform).map(|module| module.repeated_parts)
+        self.module(platform).map(|module| module.facts.repeated_parts)
     }
 
     /// Returns arithmetic and memory traffic of all devices together, counted on the program.

@@ -5,7 +5,7 @@ use super::plan::Plan;
 use super::rewrites::{rewrite_for_cpu, rewrite_for_cpus};
 use crate::core::{
     Aval, Error, Loc, LowerCtx, LoweringTarget, MemoryKind, ModuleFacts, NamedSharding, OpError,
-    Program, RepeatedPart, RuleError, RuleResult, Var,
+    Program, RuleError, RuleResult, Var,
 };
 
 /// A lowered program: the text of its StableHLO module, and facts that its compilation depends on.
@@ -24,8 +24,6 @@ pub struct StableHloModule {
     pub(crate) facts: ModuleFacts,
     /// The program exchanges data between devices by explicit collectives.
     pub communicates: bool,
-    /// The parts that the program repeats, each of which is a function.
-    pub repeated_parts: Vec<RepeatedPart>,
 }
 
 /// Options of [`lower_with`].
@@ -131,7 +129,7 @@ pub(crate) fn lower_with_plan(
     if target.outlines() && !ctx.is_partitioned() {
         ctx.set_outliner(outline);
     }
-    ctx.find_library_products(program);
+    ctx.set_program(program);
     let (arguments, results) = attributes(plan, &mut ctx, program);
     let attribute = |texts: &[String], index: usize| texts.get(index).cloned().unwrap_or_default();
     // Plugins cannot deny the donation of a buffer in host memory for a single call.
@@ -150,14 +148,13 @@ pub(crate) fn lower_with_plan(
     if let Err(error) = written {
         return Err(lowering_error(error, name, target.platform(), ctx.refused_at()));
     }
-    let (facts, repeated_parts) = (ctx.facts(), ctx.repeated_parts().to_vec());
+    let facts = ctx.facts();
     Ok(StableHloModule {
         text: ctx.finish(name),
         donatable,
         calls_host: !facts.host_functions.is_empty(),
         transfers_to_host: !facts.host_transfers.is_empty(),
         communicates: facts.communicates,
-        repeated_parts,
         facts,
     })
 }

@@ -11,9 +11,9 @@ use crate::core::types::aval::Aval;
 use crate::stablehlo::{TensorType, Value};
 
 impl LowerCtx<'_> {
-    /// Looks for products in the module's program that gain from a library.
-    pub(crate) fn find_library_products(&mut self, program: &Program) {
-        self.uses_library = self.target.loop_kernels().is_ok() && uses_library(program);
+    /// Returns true if the module's program holds products that gain from a library.
+    fn uses_library(&self) -> bool {
+        *self.uses_library.get_or_init(|| self.program.is_some_and(uses_library))
     }
 
     /// Writes an equation: a loop that qualifies as one kernel, others as their rule does.
@@ -32,13 +32,16 @@ impl LowerCtx<'_> {
         let Some(steps) = loop_steps(primitive, &avals, results) else {
             return primitive.lower(self, operands, results);
         };
-        let form = match self.kernel(primitive, &avals, results) {
-            _ if self.in_kernel => LoopForm::Inside,
-            Ok(kernel) => {
-                self.facts.kernel_products |= kernel.has_products;
-                LoopForm::Kernel
+        let form = if self.in_kernel {
+            LoopForm::Inside
+        } else {
+            match self.kernel(primitive, &avals, results) {
+                Ok(kernel) => {
+                    self.facts.kernel_products |= kernel.has_products;
+                    LoopForm::Kernel
+                }
+                Err(reason) => LoopForm::Operations(reason),
             }
-            Err(reason) => LoopForm::Operations(reason),
         };
         let is_kernel = form == LoopForm::Kernel;
         self.facts.loops.push(LoopReport { name: primitive.name(), loc: eqn.loc, steps, form });
@@ -64,7 +67,7 @@ impl LowerCtx<'_> {
             return Err("the program runs on several devices".into());
         }
         let kernel = Kernel::of(primitive, operands, results).map_err(|why| why.to_string())?;
-        if kernel.has_products && self.uses_library {
+        if kernel.has_products && self.uses_library() {
             return Err("its products must not run in the library that the program's large \
                         products gain from"
                 .into());

@@ -11,6 +11,7 @@ use crate::core::program::program::{Eqn, Program, Var};
 use crate::core::types::aval::Aval;
 use crate::stablehlo::{TensorType, Value, Writer};
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 
@@ -30,14 +31,15 @@ pub struct LowerCtx<'a> {
     rewrite: Option<Rewrite>,
     /// Finds repeated parts, which become functions.
     pub(super) outliner: Option<Outliner>,
-    pub(super) parts: Vec<RepeatedPart>,
     /// The mesh over which the compiler partitions the module.
     partition: Option<Mesh>,
     pub(super) manual: Option<Manual>,
     /// The writer is inside a loop's kernel.
     pub(super) in_kernel: bool,
-    /// The module holds products that gain from the library for products.
-    pub(super) uses_library: bool,
+    /// The program that the module computes.
+    pub(super) program: Option<&'a Program>,
+    /// True if it holds products that gain from the library for products.
+    pub(super) uses_library: OnceCell<bool>,
 }
 
 /// The key of a function that equal programs share.
@@ -59,6 +61,8 @@ pub(crate) struct ModuleFacts {
     pub(crate) waits: bool,
     /// The module exchanges data between devices.
     pub(crate) communicates: bool,
+    /// The repeated parts that are functions.
+    pub(crate) repeated_parts: Vec<RepeatedPart>,
     /// The loops, in program order.
     pub(crate) loops: Vec<LoopReport>,
     /// Kernels hold products of matrices, which must not run in a library.
@@ -146,11 +150,11 @@ impl<'a> LowerCtx<'a> {
             refused_at: Loc::UNKNOWN,
             rewrite: None,
             outliner: None,
-            parts: Vec::new(),
             partition: None,
             manual: None,
             in_kernel: false,
-            uses_library: false,
+            program: None,
+            uses_library: OnceCell::new(),
         }
     }
 
@@ -199,6 +203,11 @@ impl<'a> LowerCtx<'a> {
     /// Sets the mesh of the module. A mesh of one device counts as none.
     pub(crate) fn set_partition(&mut self, mesh: Option<&Mesh>) {
         self.partition = mesh.filter(|mesh| mesh.devices().len() > 1).cloned();
+    }
+
+    /// Sets the program that the module computes.
+    pub(crate) fn set_program(&mut self, program: &'a Program) {
+        self.program = Some(program);
     }
 
     /// Sets the pass that rewrites programs for the target.

@@ -73,15 +73,10 @@ impl LowerCtx<'_> {
         let name = self.function_name("part");
         let equations = part.body.eqns().len();
         let (times, loc) = (part.calls.len(), part.loc);
-        self.parts.push(RepeatedPart { name: name.clone(), equations, times, loc });
+        self.facts.repeated_parts.push(RepeatedPart { name: name.clone(), equations, times, loc });
         let outliner = self.outliner.take();
         let written = self.function(&part.body, &name);
         self.outliner = outliner;
         written.map(|()| name)
-    }
-
-    /// Returns the repeated parts that are functions.
-    pub(crate) fn repeated_parts(&self) -> &[RepeatedPart] {
-        &self.parts
     }
 }
