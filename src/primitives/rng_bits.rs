@@ -66,19 +66,29 @@ impl Primitive for Threefry2x32 {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        let results: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
-        let words = ctx.routine("threefry2x32", operands, &results, |writer, words| {
-            Ok(write_hash(writer, words))
-        })?;
-        if ctx.platform() != "cpu" {
-            return Ok(words);
-        }
-        Ok(ctx.op_full("stablehlo.optimization_barrier", &words, "", Vec::new(), &results))
+        lower_hashed(ctx, Self::NAME, operands, results, write_hash)
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let flops = FLOPS.saturating_mul(results[0].size() as u64);
         Cost { flops, ..Cost::whole(operands, results) }
     }
+}
+
+/// Writes a call of the function that `body` writes. On a CPU its results stand behind a barrier:
+/// the compiler would repeat the rounds in everything that uses them.
+pub(super) fn lower_hashed(
+    ctx: &mut LowerCtx<'_>,
+    stem: &str,
+    words: &[Value],
+    results: &[Aval],
+    body: impl FnOnce(&mut Writer, &[Value]) -> Vec<Value>,
+) -> RuleResult<Vec<Value>> {
+    let types: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
+    let hashed = ctx.routine(stem, words, &types, |writer, words| Ok(body(writer, words)))?;
+    if ctx.platform() != "cpu" {
+        return Ok(hashed);
+    }
+    Ok(ctx.op_full("stablehlo.optimization_barrier", &hashed, "", Vec::new(), &types))
 }
 
 /// Writes the rounds. `words` are two key words and two counter words.

@@ -1,7 +1,7 @@
 //! Random bits of one word per counter, from both words of a Threefry hash.
 
 use super::promote::{ArrayLike, promote_arrays};
-use super::rng_bits::{Threefry2x32, write_hash};
+use super::rng_bits::{Threefry2x32, lower_hashed, write_hash};
 use super::rules::{batch_elementwise, zero_jvp};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Primitive,
@@ -62,15 +62,10 @@ impl Primitive for ThreefryBits {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        let types = [results[0].stablehlo()];
-        let bits = ctx.routine(Self::NAME, operands, &types, |writer, words| {
+        lower_hashed(ctx, Self::NAME, operands, results, |writer, words| {
             let words = write_hash(writer, words);
-            Ok(vec![write_combined(writer, words, &results[0])])
-        })?;
-        if ctx.platform() != "cpu" {
-            return Ok(bits);
-        }
-        Ok(ctx.op_full("stablehlo.optimization_barrier", &bits, "", Vec::new(), &types))
+            vec![write_combined(writer, words, &results[0])]
+        })
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let words = [results[0].with_dtype(DType::U32), results[0].with_dtype(DType::U32)];

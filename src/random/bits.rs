@@ -22,20 +22,25 @@ pub(super) fn counters(shape: &Shape) -> [Array; 2] {
     [high, wide].map(|half| reshape(&cast(&half, DType::U32), shape))
 }
 
+/// Broadcasts the words of a key and of counters.
+#[track_caller]
+fn wide(key: &[Array; 2], high: &Array, low: &Array, shape: &Shape) -> [Array; 4] {
+    [&key[0], &key[1], high, low].map(|word| broadcast_to(word, shape))
+}
+
 /// Hashes each counter with a key to two words.
 #[track_caller]
 pub(super) fn hash(key: &[Array; 2], high: &Array, low: &Array, shape: &Shape) -> [Array; 2] {
-    let wide = |x: &Array| broadcast_to(x, shape);
-    threefry2x32(wide(&key[0]), wide(&key[1]), wide(high), wide(low))
+    let [k0, k1, x0, x1] = wide(key, high, low, shape);
+    threefry2x32(k0, k1, x0, x1)
 }
 
 /// Hashes each counter with a key to bits of a dtype.
 #[track_caller]
 fn hash_bits(key: &[Array; 2], high: &Array, low: &Array, shape: &Shape, dtype: DType) -> Array {
-    let wide = |x: &Array| broadcast_to(x, shape);
+    let [k0, k1, x0, x1] = wide(key, high, low, shape);
     let width = if dtype == DType::U64 { DType::U64 } else { DType::U32 };
-    let bits = threefry_bits(width, wide(&key[0]), wide(&key[1]), wide(high), wide(low));
-    cast(&bits, dtype)
+    cast(&threefry_bits(width, k0, k1, x0, x1), dtype)
 }
 
 /// Draws bits with the words of a key.
