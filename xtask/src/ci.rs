@@ -13,6 +13,22 @@ use crate::{advisories, features, gpu, licences, package, root, sizes, stores, t
 /// Names the Python with JAX that `python-compat/ci.sh` installs.
 const WITH_JAX: &[(&str, &str)] = &[("OXIDAX_BENCH_PYTHON", "python-compat/.venv/bin/python")];
 
+/// A short run of a benchmark, with these arguments.
+macro_rules! smoke_test {
+    ($name:literal $(, $argument:literal)*) => {
+        Step {
+            name: concat!("smoke test: ", $name, " benchmark"),
+            action: Action::Run(
+                &[
+                    "cargo", "bench", "--workspace", "--profile", "dev", "--bench", $name, "--",
+                    "--quick", $($argument),*
+                ],
+                WITH_JAX,
+            ),
+        }
+    };
+}
+
 /// The checks in order.
 ///
 /// Dependencies are built once, in the dev profile with all features of the workspace: commands
@@ -113,60 +129,9 @@ const WITH_PYTHON: &[Step] = &[
         name: "smoke test: budgets",
         action: Action::Run(&["cargo", "xtask", "budgets", "--quick"], WITH_JAX),
     },
-    Step {
-        name: "smoke test: data benchmark",
-        action: Action::Run(
-            &[
-                "cargo",
-                "bench",
-                "--workspace",
-                "--profile",
-                "dev",
-                "--bench",
-                "data",
-                "--",
-                "--quick",
-            ],
-            WITH_JAX,
-        ),
-    },
-    Step {
-        name: "smoke test: loops benchmark",
-        action: Action::Run(
-            &[
-                "cargo",
-                "bench",
-                "--workspace",
-                "--profile",
-                "dev",
-                "--bench",
-                "loops",
-                "--",
-                "--quick",
-            ],
-            WITH_JAX,
-        ),
-    },
-    Step {
-        name: "smoke test: models benchmark",
-        action: Action::Run(
-            &[
-                "cargo",
-                "bench",
-                "--workspace",
-                "--profile",
-                "dev",
-                "--bench",
-                "models",
-                "--",
-                "--quick",
-                "mlp",
-                "gpt2",
-                "gpt2-bf16",
-            ],
-            WITH_JAX,
-        ),
-    },
+    smoke_test!("data"),
+    smoke_test!("loops"),
+    smoke_test!("models", "mlp", "gpt2", "gpt2-bf16"),
 ];
 
 /// Runs all checks.
