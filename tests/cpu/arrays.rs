@@ -10,6 +10,12 @@ impl Numbers {
         Numbers(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
+    /// Returns the next number as an integer below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        let number = self.next().expect("there is always another number");
+        ((number + 1.0) / 2.0 * end as f64) as usize
+    }
+
     /// Returns the next numbers as an `f64` array.
     pub(crate) fn array(&mut self, shape: &[usize]) -> Array {
         let n = shape.iter().product();

@@ -1,26 +1,17 @@
 //! Products that take over permutations of their operands' axes.
 
+use crate::arrays::Numbers;
 use oxidax::prelude::*;
 use oxidax::primitives::DotGeneral;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A generator of small numbers, for random products.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
-        (self.0 >> 33) as usize % end
+fn permutation(numbers: &mut Numbers, rank: usize) -> Vec<usize> {
+    let mut axes: Vec<usize> = (0..rank).collect();
+    for last in (1..rank).rev() {
+        axes.swap(last, numbers.below(last + 1));
     }
-
-    fn permutation(&mut self, rank: usize) -> Vec<usize> {
-        let mut axes: Vec<usize> = (0..rank).collect();
-        for last in (1..rank).rev() {
-            axes.swap(last, self.below(last + 1));
-        }
-        axes
-    }
+    axes
 }
 
 /// A product of two operands whose axes are permuted, once or twice.
@@ -38,13 +29,13 @@ impl Case {
         let mut side = || {
             let free: Vec<usize> = (0..numbers.below(3)).map(|_| 1 + numbers.below(4)).collect();
             // The axes of the product's operand, in a random order.
-            let places = numbers.permutation(batch + contracting + free.len());
+            let places = permutation(numbers, batch + contracting + free.len());
             let mut product = vec![0; places.len()];
             for (&place, &size) in places.iter().zip(sizes.iter().chain(&free)) {
                 product[place] = size;
             }
             let orders: Vec<_> =
-                (0..1 + numbers.below(2)).map(|_| numbers.permutation(places.len())).collect();
+                (0..1 + numbers.below(2)).map(|_| permutation(numbers, places.len())).collect();
             // The shape before the permutations, which are applied in order.
             let shape = orders.iter().rev().fold(product, |shape, order| {
                 let mut before = vec![0; shape.len()];
@@ -125,7 +116,7 @@ mod on_cpu {
 
     #[test]
     fn random_products_of_permuted_operands_are_exact() {
-        let mut numbers = Numbers(5);
+        let mut numbers = Numbers::new(5);
         let (mut folded, mut left) = (0, 0);
         for number in 0..40 {
             let case = Case::random(&mut numbers);

@@ -1,5 +1,6 @@
 //! Random networks of equal layers, with and without functions for the layers.
 
+use crate::arrays::Numbers;
 use oxidax::jit::disable_outlining;
 use oxidax::prelude::*;
 
@@ -9,21 +10,8 @@ const N: usize = 64;
 /// The networks that are compared.
 const SEEDS: std::ops::Range<i64> = 0..14;
 
-/// A generator of small numbers (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
 /// One operation of a layer on `f64[N, N]`.
-fn operation(kind: u64, layer: usize, [x, before, weight, mask]: [&Array; 4]) -> Array {
+fn operation(kind: usize, layer: usize, [x, before, weight, mask]: [&Array; 4]) -> Array {
     match kind {
         0 => standardize(x, -1, 1e-5),
         1 => tanh(x),
@@ -45,14 +33,14 @@ fn operation(kind: u64, layer: usize, [x, before, weight, mask]: [&Array; 4]) ->
 }
 
 /// The operations of a layer, by kind.
-fn recipe(seed: i64) -> (Vec<u64>, usize) {
-    let mut numbers = Numbers(seed.unsigned_abs());
+fn recipe(seed: i64) -> (Vec<usize>, usize) {
+    let mut numbers = Numbers::new(seed.unsigned_abs());
     let n = 5 + numbers.below(8);
     let kinds = (0..n).map(|_| numbers.below(13)).collect();
-    (kinds, 3 + numbers.below(4) as usize)
+    (kinds, 3 + numbers.below(4))
 }
 
-fn network(kinds: &[u64], weights: &[Array], mask: &Array, x: &Array) -> Array {
+fn network(kinds: &[usize], weights: &[Array], mask: &Array, x: &Array) -> Array {
     let mut x = x.clone();
     for (layer, weight) in weights.iter().enumerate() {
         let before = x.clone();
