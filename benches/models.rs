@@ -7,6 +7,7 @@
 //! cargo bench --bench models -- mlp resnet50    some of: mlp, gpt2, gpt2-bf16, baby, decode,
 //!                                               resnet50, bert, precision
 //! cargo bench --bench models -- --side=JAX      beside one of the sides
+//! cargo bench --bench models -- --rounds=3      at most this number of rounds
 //! cargo bench --bench models -- --quick         small sizes, fewer rounds, ResNet only if named
 //! ```
 //!
@@ -138,8 +139,12 @@ fn entry(name: &str, extent: Extent) -> Result<Entry> {
 /// Measures models beside each other side, or alone if there is no other side.
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
 fn beside_others(names: &[&str], extent: Extent, words: &[String]) -> Result<()> {
-    let entries: Vec<Entry> =
+    let mut entries: Vec<Entry> =
         names.iter().map(|name| entry(name, extent)).collect::<Result<_>>()?;
+    if let Some(most) = words.iter().find_map(|word| word.strip_prefix("--rounds=")) {
+        let most = most.parse().context("--rounds= takes a number")?;
+        entries.iter_mut().for_each(|entry| entry.rounds = entry.rounds.min(most));
+    }
     let sides = Side::available(words)?;
     if !sides.is_empty() {
         let versions = sides.iter().map(|(side, version)| format!("{} {version}", side.name()));
@@ -153,7 +158,6 @@ fn beside_others(names: &[&str], extent: Extent, words: &[String]) -> Result<()>
         Extent::Full => &["--bench", "--serve"][..],
         Extent::Quick => &["--bench", "--serve", "--quick"],
     };
-    let (mut steps, mut decoded) = (Vec::new(), Vec::new());
     for entry in &entries {
         let mut rows: Vec<Row> = Vec::new();
         for side in &sides {
@@ -164,15 +168,10 @@ fn beside_others(names: &[&str], extent: Extent, words: &[String]) -> Result<()>
         for rounds in rows.iter().filter_map(|row| row.rounds.as_ref()) {
             println!("{rounds}");
         }
-        let table = if entry.tokens.is_some() { &mut decoded } else { &mut steps };
-        table.extend(rows.into_iter().map(|row| row.cells));
-    }
-    println!();
-    for (caption, table) in [("Milliseconds per call:", steps), ("Tokens per second:", decoded)] {
-        if !table.is_empty() {
-            println!("{caption}\n");
-            print_table(&HEADINGS, &table);
-        }
+        let unit =
+            if entry.tokens.is_some() { "Tokens per second" } else { "Milliseconds per call" };
+        println!("\n{unit}:\n");
+        print_table(&HEADINGS, &rows.into_iter().map(|row| row.cells).collect::<Vec<_>>());
     }
     Ok(())
 }
