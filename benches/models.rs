@@ -147,8 +147,10 @@ fn beside_others(names: &[&str], extent: Extent, words: &[String]) -> Result<()>
     }
     let sides = Side::available(words)?;
     if !sides.is_empty() {
-        let versions = sides.iter().map(|(side, version)| format!("{} {version}", side.name()));
-        println!("Beside {}.\n", versions.collect::<Vec<_>>().join("; "));
+        // The compiled PyTorch is the same version.
+        let sides = sides.iter().filter(|(side, _)| *side != Side::TorchCompiled);
+        let versions = sides.map(|(side, version)| format!("{} {version}", side.name()));
+        println!("Beside {}.\n", versions.collect::<Vec<_>>().join(", "));
     }
     let sides: Vec<_> = match &sides[..] {
         [] => vec![None],
@@ -263,7 +265,11 @@ fn features() -> String {
     let has = |wanted: &str| flags.split_whitespace().any(|flag| flag == wanted);
     let asked = ["avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16"];
     let (has, lacks): (Vec<&str>, Vec<&str>) = asked.into_iter().partition(|flag| has(flag));
-    format!("has {}; lacks {}", has.join(", "), lacks.join(", "))
+    let list = |flags: &[&str]| match flags {
+        [] => "nothing".to_owned(),
+        flags => flags.join(", "),
+    };
+    format!("has {}; lacks {}", list(&has), list(&lacks))
 }
 
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]

@@ -138,7 +138,7 @@ def program(name, scale):
 
 
 def serve():
-    """Answers with the seconds of the first call, elements of a result, or milliseconds per call."""
+    """Answers with seconds of the first call, elements of a result, or milliseconds per call."""
     for line in sys.stdin:
         request = json.loads(line)
         if request["what"] == "start":

@@ -76,7 +76,7 @@ fn gradients(loss: fn(&Vec<Array>) -> Array, x: &Vec<Array>) -> Vec<Array> {
 }
 
 /// A chain of 30 Gaussian filters, each of which observes the mean of the one before. Every mean
-/// and precision is an array of its own.
+/// and precision is a separate array.
 fn filters(x: &[Array]) -> Array {
     let n = 30;
     let start: Vec<Array> =

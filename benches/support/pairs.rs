@@ -1,4 +1,4 @@
-//! Measures a model on two sides at a time, each in a process of its own.
+//! Measures a model on two sides at a time, each in its own process.
 
 use crate::figures::{lower_quartile, ratio};
 use crate::jax::Jax;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// A model and its measurement.
 pub struct Entry {
     pub title: String,
-    /// What the sides start: `model`, `sizes`, and for oxidax `name`.
+    /// The model that the sides start: `model`, `sizes`, and for oxidax `name`.
     pub start: Value,
     /// Rounds, and calls per round.
     pub rounds: usize,

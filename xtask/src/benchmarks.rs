@@ -17,7 +17,7 @@ use chart::{Bar, draw};
 /// The page, without its ending, and where a quick measurement writes it instead.
 const PAGE: &str = "benchmarks-models";
 
-/// What is measured.
+/// Input and extent of a page.
 pub(crate) struct Options {
     /// Files with the output of earlier runs, which are joined. Nothing is measured then.
     pub(crate) from: Vec<PathBuf>,
@@ -44,7 +44,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         ensure!(sections.iter().any(has_rows), "the benchmark `{benchmark}` printed no table");
     }
     let folder = if options.quick { package::target() } else { root().join("docs") };
-    let versions = [program("rustc", &["--version"])?, program("date", &["-u", "+%F"])?];
+    let compiler = program("rustc", &["--version"])?;
+    // `rustc 1.95.0 (…)`
+    let compiler = compiler.split_once(" (").map_or(compiler.as_str(), |(name, _)| name).to_owned();
+    let versions = [compiler, program("date", &["-u", "+%F"])?];
     for (ending, text) in [
         ("md", page(&output, &sections, &versions)),
         ("svg", draw("Time of other libraries in multiples of oxidax's", &bars(&sections))),

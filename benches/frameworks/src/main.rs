@@ -48,7 +48,8 @@ struct Bert {
     context: usize,
 }
 
-/// The sizes of GPT-2, as in `support/models/gpt2.rs`. Decoding reads a prompt and generates tokens.
+/// The sizes of GPT-2, as in `support/models/gpt2.rs`, and the numbers of tokens that decoding
+/// reads and generates.
 #[derive(Clone, Copy, Deserialize)]
 struct Gpt2 {
     layers: usize,

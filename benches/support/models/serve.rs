@@ -1,4 +1,4 @@
-//! Models that are measured in a process of their own, which answers requests.
+//! Models that are measured in a separate process, which answers requests.
 //!
 //! Each line of standard input is a request in JSON. The answer is a line of numbers:
 //!
