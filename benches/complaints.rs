@@ -43,12 +43,12 @@ fn compare(ours: &Array, other: &[f64]) -> Result<()> {
     Ok(())
 }
 
-/// Measures a program and returns its row, and the ratios of its rounds.
+/// Measures a program and returns its row, and the ratios of its rounds if JAX is measured.
 fn measure(
     program: &Program,
     (rounds, scale): (usize, usize),
     jax: &mut Option<Jax>,
-) -> Result<(Vec<String>, String)> {
+) -> Result<(Vec<String>, Option<String>)> {
     let function = program.function;
     let step = jit(move |x: Vec<Array>| function(&x));
     for of in step.lower(&program.arguments)?.loops()? {
@@ -82,6 +82,7 @@ fn measure(
     }
     let of_jax = |cell: String| if theirs.is_empty() { "-".to_owned() } else { cell };
     let ratios: Vec<_> = ours.iter().zip(&theirs).map(|(a, b)| format!("{:.2}", a / b)).collect();
+    let rounds = format!("{}, oxidax / JAX: {}", program.title, ratios.join(" "));
     let cells = vec![
         program.title.to_owned(),
         format!("{}", program.issue),
@@ -91,7 +92,7 @@ fn measure(
         format!("{first:.2}"),
         of_jax(format!("{:.2}", jax_first.unwrap_or_default())),
     ];
-    Ok((cells, of_jax(format!("{}, oxidax / JAX: {}", program.title, ratios.join(" ")))))
+    Ok((cells, (!theirs.is_empty()).then_some(rounds)))
 }
 
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
@@ -111,7 +112,9 @@ fn main() -> Result<()> {
     let mut rows = Vec::new();
     for program in &complaints::programs(sizes.1)? {
         let (row, rounds) = measure(program, sizes, &mut jax).context(program.name)?;
-        println!("{rounds}");
+        if let Some(rounds) = rounds {
+            println!("{rounds}");
+        }
         rows.push(row);
     }
     println!();

@@ -149,7 +149,8 @@ fn page(output: &str, sections: &[Section], versions: &[String; 2]) -> String {
          -->\n\n\
          Training steps, inference and small programs in oxidax, JAX, PyTorch, candle and burn,\n\
          with the same parameters, data and first results. [Benchmarks](benchmarks.md#models)\n\
-         explains the columns and has the commands.\n\n\
+         explains the columns and has the commands. At a load above 1, other work on the machine\n\
+         disturbs both sides: compare ratios, not times.\n\n\
          - {machine}, {compiler}, {date}.\n"
     );
     for start in ["The processor ", "Beside "] {
