@@ -1,27 +1,33 @@
-//! Measures training steps and inference of models beside JAX, candle and burn.
+//! Measures training steps and inference of models beside JAX, PyTorch, candle and burn.
 //!
 //! ```text
 //! cargo bench --bench models                    OXIDAX_BENCH_PYTHON=… adds JAX,
+//!                                               OXIDAX_BENCH_TORCH=… PyTorch,
 //!                                               OXIDAX_BENCH_FRAMEWORKS=… candle and burn
-//! cargo bench --bench models -- mlp resnet50    some of: mlp, gpt2, gpt2-bf16, resnet50, bert,
-//!                                               precision
+//! cargo bench --bench models -- mlp resnet50    some of: mlp, gpt2, gpt2-bf16, baby, decode,
+//!                                               resnet50, bert, precision
+//! cargo bench --bench models -- --side=JAX      beside one of the sides
+//! cargo bench --bench models -- --rounds=3      at most this number of rounds
 //! cargo bench --bench models -- --quick         small sizes, fewer rounds, ResNet only if named
 //! ```
 //!
 //! - *MLP*: a step of `examples/mlp -- --data`, 784-1024-1024-10 on 128 images, AdamW.
 //! - *GPT-2*: a step of `examples/gpt2` with 124M parameters on a window of 256 tokens: clipping,
-//!   AdamW; in `f32`, and computing in `bf16` with `f32` parameters.
+//!   AdamW; in `f32`, and computing in `bf16` with `f32` parameters. *Baby GPT* has nanoGPT's
+//!   settings for CPUs.
+//! - *Decode*: greedy generation with GPT-2 and a cache of keys and values, in tokens per second.
 //! - *ResNet-50*: a step on 8 images of 112×112, momentum.
 //! - *BERT*: embeddings of 16 sentences of 128 tokens with MiniLM of 6 layers.
 //! - *Precision*: the step of GPT-2 and matrix products in `f32` and `bf16`, oxidax alone, and the
 //!   losses of the baby GPT in both; `--chart=FILE` draws them as SVG or PNG.
 //!
-//! candle and burn (`benches/frameworks`) train the MLP and run BERT. All sides have the same
-//! parameters and data (`support/models/numbers.rs`), and their first results must agree up to
-//! rounding. The first call traces, lowers, compiles and runs, and is reported separately. Then the
-//! sides alternate in rounds; a call ends when its result can be read. Times are lower quartiles
-//! over rounds, ratios medians over rounds. *CPU ratio* compares processor time over all calls and
-//! threads, which other work on the machine disturbs less.
+//! All sides have the same parameters and data (`support/models/numbers.rs`), and their first
+//! results must agree up to rounding. Each model is measured beside one other side at a time, and
+//! both run in new processes. The first call traces, lowers, compiles and runs, and is reported
+//! separately. Then the sides alternate in rounds; a call ends when its result can be read. Times
+//! are lower quartiles over rounds, ratios medians over rounds. *CPU ratio* compares processor time
+//! over all calls and threads, which other work on the machine disturbs less. *Peak* is the most
+//! resident memory from the first call on.
 
 #[path = "support/figures.rs"]
 mod figures;
@@ -32,15 +38,17 @@ mod jax;
 mod mlp;
 #[path = "support/models/mod.rs"]
 mod models;
+#[path = "support/pairs.rs"]
+mod pairs;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use figures::{lower_quartile, print_heading, print_table, ratio};
 use jax::Jax;
-use models::clock::cpu_millis;
+use models::serve::{serve, timed};
 use models::{Call, Model, bert, gpt2, numbers, resnet};
 use oxidax::prelude::*;
-use serde_json::{Value, json};
-use std::time::Instant;
+use pairs::{Entry, HEADINGS, Row, Side, measure};
+use serde_json::json;
 
 /// The size of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,23 +57,19 @@ enum Extent {
     Quick,
 }
 
-/// A model on both sides.
-struct Entry {
-    title: String,
-    ours: fn(Extent) -> Result<Model>,
-    /// The request to JAX.
-    theirs: Value,
-    /// Rounds, and calls per round.
-    rounds: usize,
-    calls: usize,
-    /// Largest allowed difference of the first results, relative to the largest.
-    apart: f64,
-}
+const NAMES: [&str; 8] =
+    ["mlp", "gpt2", "gpt2-bf16", "baby", "decode", "resnet50", "bert", "precision"];
 
-const NAMES: [&str; 6] = ["mlp", "gpt2", "gpt2-bf16", "resnet50", "bert", "precision"];
+/// Models that a quick measurement only runs if they are named: slow ones and repetitions.
+const NOT_QUICK: [&str; 2] = ["baby", "resnet50"];
 
 fn gpt2_sizes(extent: Extent) -> gpt2::Sizes {
     if extent == Extent::Quick { gpt2::BABY } else { gpt2::SMALLEST }
+}
+
+/// Returns the numbers of tokens that decoding reads and generates.
+fn decoded(extent: Extent) -> (usize, u32) {
+    if extent == Extent::Quick { (16, 24) } else { (16, 32) }
 }
 
 fn resnet_sizes(extent: Extent) -> resnet::Sizes {
@@ -82,193 +86,96 @@ fn bert_sizes(extent: Extent) -> bert::Sizes {
     }
 }
 
-fn entry(name: &str, extent: Extent) -> Result<Entry> {
-    let quick = extent == Extent::Quick;
-    let rounds = |n: usize| if quick { n.div_ceil(4) } else { n };
-    let of_gpt2 = |bf16: bool| json!({"model": "gpt2", "sizes": gpt2_sizes(extent), "bf16": bf16});
-    let title = |model: &str, kind: &str| match (model, quick) {
-        ("GPT-2 124M", true) => format!("baby GPT, {kind}"),
-        (model, _) => format!("{model}, {kind}"),
-    };
-    Ok(match name {
-        "mlp" => Entry {
-            title: title("MLP", "step"),
-            ours: |_| models::mlp::training(),
-            theirs: json!({"model": "mlp", "sizes": {}}),
-            rounds: rounds(40),
-            calls: 4,
-            apart: 1e-4,
-        },
-        "gpt2" => Entry {
-            title: title("GPT-2 124M", "step"),
-            ours: |extent| gpt2::training(gpt2_sizes(extent), false),
-            theirs: of_gpt2(false),
-            rounds: rounds(9),
-            calls: 1,
-            apart: 1e-4,
-        },
-        "gpt2-bf16" => Entry {
-            title: title("GPT-2 124M", "step in bf16"),
-            ours: |extent| gpt2::training(gpt2_sizes(extent), true),
-            theirs: of_gpt2(true),
-            rounds: rounds(7),
-            calls: 1,
-            apart: 1e-2,
-        },
-        "resnet50" => Entry {
-            title: title("ResNet-50", "step"),
-            ours: |extent| resnet::training(resnet_sizes(extent)),
-            theirs: json!({"model": "resnet50", "sizes": resnet_sizes(extent)}),
-            rounds: rounds(12),
-            calls: 1,
-            apart: 1e-3,
-        },
-        "bert" => Entry {
-            title: title("BERT", "inference"),
-            ours: |extent| bert::inference(bert_sizes(extent)),
-            theirs: json!({"model": "bert", "sizes": bert_sizes(extent)}),
-            rounds: rounds(16),
-            calls: 1,
-            apart: 1e-4,
-        },
+/// Creates a model of oxidax.
+fn model(name: &str, extent: Extent) -> Result<Model> {
+    match name {
+        "mlp" => models::mlp::training(),
+        "gpt2" => gpt2::training(gpt2_sizes(extent), false),
+        "gpt2-bf16" => gpt2::training(gpt2_sizes(extent), true),
+        "baby" => gpt2::training(gpt2::BABY, false),
+        "decode" => {
+            let (prompt, tokens) = decoded(extent);
+            gpt2::decoding(gpt2_sizes(extent), prompt, tokens)
+        }
+        "resnet50" => resnet::training(resnet_sizes(extent)),
+        "bert" => bert::inference(bert_sizes(extent)),
         other => bail!("no model is called `{other}`; there are {}", NAMES.join(", ")),
-    })
-}
-
-/// Milliseconds of a round's calls: wall time and processor time.
-#[derive(Clone, Copy)]
-struct Time {
-    wall: f64,
-    cpu: f64,
-}
-
-fn timed(call: &mut Call, calls: usize) -> Result<Time> {
-    let (start, cpu) = (Instant::now(), cpu_millis()?);
-    for _ in 0..calls {
-        call()?;
     }
-    let each = 1.0 / calls as f64;
-    Ok(Time { wall: start.elapsed().as_secs_f64() * 1e3 * each, cpu: (cpu_millis()? - cpu) * each })
 }
 
-/// Returns the wall times.
-fn walls(times: &[Time]) -> Vec<f64> {
-    times.iter().map(|time| time.wall).collect()
-}
-
-/// Another side and its measurements of a model; empty if it lacks the model.
-struct Other {
-    name: &'static str,
-    process: Jax,
-    /// Seconds of its first call, and the difference of its results from ours.
-    first: Option<(f64, f64)>,
-    times: Vec<Time>,
-}
-
-impl Other {
-    /// Starts the sides that are available.
-    fn all() -> Result<Vec<Other>> {
-        let processes = [
-            ("JAX", Jax::start("models_bench.py")?),
-            ("candle", Jax::framework("candle")?),
-            ("burn", Jax::framework("burn")?),
-        ];
-        let other = |(name, process): (&'static str, Option<Jax>)| {
-            Some(Other { name, process: process?, first: None, times: Vec::new() })
-        };
-        Ok(processes.into_iter().filter_map(other).collect())
-    }
-
-    /// Requests a model and its first call.
-    fn start(&mut self, entry: &Entry, parameters: usize, values: &[f64]) -> Result<()> {
-        (self.first, self.times) = (None, Vec::new());
-        let answer = self.process.numbers(&json!({"what": "start", "start": entry.theirs}))?;
-        let [theirs, seconds, rest @ ..] = &answer[..] else { return Ok(()) };
-        let (name, title) = (self.name, &entry.title);
-        ensure!(
-            *theirs == parameters as f64,
-            "{title}: {parameters} parameters, {name} has {theirs}"
-        );
-        ensure!(
-            values.len() == rest.len(),
-            "{title}: {} numbers, {name} has {}",
-            values.len(),
-            rest.len()
-        );
-        let apart = apart(values, rest);
-        ensure!(
-            apart <= entry.apart,
-            "{title}: the first numbers are {values:?}, {name} has {rest:?}: {apart:.1e} apart, at \
-            most {:.0e}",
-            entry.apart
-        );
-        self.first = Some((*seconds, apart));
-        Ok(())
-    }
-
-    /// Measures a round, if the side has the model.
-    fn turn(&mut self, calls: usize) -> Result<()> {
-        if self.first.is_some() {
-            let answer = self.process.numbers(&json!({"what": "run", "calls": calls}))?;
-            let &[wall, cpu] = &answer[..] else { bail!("{} answered {answer:?}", self.name) };
-            self.times.push(Time { wall, cpu });
+fn entry(name: &str, extent: Extent) -> Result<Entry> {
+    let of_gpt2 = |sizes, bf16| json!({"model": "gpt2", "sizes": sizes, "bf16": bf16});
+    let gpt = if extent == Extent::Quick { "baby GPT" } else { "GPT-2 124M" };
+    let (title, mut start, rounds, calls, tolerance) = match name {
+        "mlp" => ("MLP, step".to_owned(), json!({"model": "mlp", "sizes": {}}), 40, 4, 1e-4),
+        "gpt2" => (format!("{gpt}, step"), of_gpt2(gpt2_sizes(extent), false), 9, 1, 1e-4),
+        "gpt2-bf16" => {
+            (format!("{gpt}, step in bf16"), of_gpt2(gpt2_sizes(extent), true), 7, 1, 1e-2)
         }
-        Ok(())
-    }
-
-    /// Formats its row, if it has the model.
-    fn row(&self, title: &str, ours: &[Time], first: f64) -> Option<Vec<String>> {
-        let (their_first, apart) = self.first?;
-        let cpu = |times: &[Time]| times.iter().map(|time| time.cpu).sum::<f64>();
-        Some(vec![
-            title.to_owned(),
-            format!("{:.1}", lower_quartile(&walls(ours))),
-            self.name.to_owned(),
-            format!("{:.1}", lower_quartile(&walls(&self.times))),
-            format!("{:.2}", ratio(&walls(ours), &walls(&self.times))),
-            format!("{:.2}", cpu(ours) / cpu(&self.times)),
-            format!("{first:.1}"),
-            format!("{their_first:.1}"),
-            format!("{apart:.0e}"),
-        ])
-    }
-}
-
-/// Returns the largest difference relative to the largest number; NaN if either has a NaN.
-fn apart(ours: &[f64], theirs: &[f64]) -> f64 {
-    let largest = theirs.iter().fold(f64::MIN_POSITIVE, |largest, x| largest.max(x.abs()));
-    let parts = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs() / largest);
-    parts.fold(0.0, |most, part| if part.is_nan() || part > most { part } else { most })
-}
-
-/// Measures a model: compares the first calls, then alternates rounds. Returns its rows.
-fn rows(entry: &Entry, extent: Extent, others: &mut [Other]) -> Result<Vec<Vec<String>>> {
-    let Model { parameters, mut call } = (entry.ours)(extent)?;
-    let start = Instant::now();
-    let values = call()?;
-    let first = start.elapsed().as_secs_f64();
-    ensure!(values.iter().all(|x| x.is_finite()), "{}: {values:?}", entry.title);
-    others.iter_mut().try_for_each(|other| other.start(entry, parameters, &values))?;
-    let mut ours = Vec::new();
-    // The first round warms up caches.
-    for round in 0..=entry.rounds {
-        ours.push(timed(&mut call, entry.calls)?);
-        others.iter_mut().try_for_each(|other| other.turn(entry.calls))?;
-        if round == 0 {
-            ours.clear();
-            others.iter_mut().for_each(|other| other.times.clear());
+        "baby" => ("baby GPT, step".to_owned(), of_gpt2(gpt2::BABY, false), 20, 1, 1e-4),
+        "decode" => {
+            let (prompt, tokens) = decoded(extent);
+            let mut sizes = json!(gpt2_sizes(extent));
+            (sizes["prompt"], sizes["tokens"]) = (json!(prompt), json!(tokens));
+            let start = json!({"model": "decode", "sizes": sizes});
+            (format!("{gpt}, decode"), start, 7, 1, 0.0)
         }
+        "resnet50" => {
+            let start = json!({"model": "resnet50", "sizes": resnet_sizes(extent)});
+            ("ResNet-50, step".to_owned(), start, 9, 1, 1e-3)
+        }
+        "bert" => {
+            let start = json!({"model": "bert", "sizes": bert_sizes(extent)});
+            ("BERT, inference".to_owned(), start, 16, 1, 1e-4)
+        }
+        other => bail!("no model is called `{other}`; there are {}", NAMES.join(", ")),
+    };
+    start["name"] = json!(name);
+    let rounds = if extent == Extent::Quick { usize::div_ceil(rounds, 4) } else { rounds };
+    let tokens = (name == "decode").then_some(decoded(extent).1);
+    Ok(Entry { title, start, rounds, calls, tolerance, tokens })
+}
+
+/// Measures models beside each other side, or alone if there is no other side.
+#[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
+fn beside_others(names: &[&str], extent: Extent, words: &[String]) -> Result<()> {
+    let mut entries: Vec<Entry> =
+        names.iter().map(|name| entry(name, extent)).collect::<Result<_>>()?;
+    if let Some(most) = words.iter().find_map(|word| word.strip_prefix("--rounds=")) {
+        let most = most.parse().context("--rounds= takes a number")?;
+        entries.iter_mut().for_each(|entry| entry.rounds = entry.rounds.min(most));
     }
-    let title = format!("{}, {:.1}M", entry.title, parameters as f64 / 1e6);
-    let rows: Vec<_> = others.iter().filter_map(|other| other.row(&title, &ours, first)).collect();
-    if !rows.is_empty() {
-        return Ok(rows);
+    let sides = Side::available(words)?;
+    if !sides.is_empty() {
+        // The compiled PyTorch is the same version.
+        let sides = sides.iter().filter(|(side, _)| *side != Side::TorchCompiled);
+        let versions = sides.map(|(side, version)| format!("{} {version}", side.name()));
+        println!("Beside {}.\n", versions.collect::<Vec<_>>().join(", "));
     }
-    let alone = format!("{:.1}", lower_quartile(&walls(&ours)));
-    let nothing = || "-".to_owned();
-    let first = format!("{first:.1}");
-    let cells = [title, alone, nothing(), nothing(), nothing(), nothing(), first];
-    Ok(vec![cells.into_iter().chain([nothing(), nothing()]).collect()])
+    let sides: Vec<_> = match &sides[..] {
+        [] => vec![None],
+        sides => sides.iter().map(|(side, _)| Some(*side)).collect(),
+    };
+    let own = match extent {
+        Extent::Full => &["--bench", "--serve"][..],
+        Extent::Quick => &["--bench", "--serve", "--quick"],
+    };
+    for entry in &entries {
+        let mut rows: Vec<Row> = Vec::new();
+        for side in &sides {
+            eprintln!("{} beside {}", entry.title, side.map_or("nothing", Side::name));
+            let row = measure(entry, Jax::own(own)?, *side);
+            rows.extend(row.with_context(|| entry.title.clone())?);
+        }
+        for rounds in rows.iter().filter_map(|row| row.rounds.as_ref()) {
+            println!("{rounds}");
+        }
+        let unit =
+            if entry.tokens.is_some() { "Tokens per second" } else { "Milliseconds per call" };
+        println!("\n{unit}:\n");
+        print_table(&HEADINGS, &rows.into_iter().map(|row| row.cells).collect::<Vec<_>>());
+    }
+    Ok(())
 }
 
 /// Builds the product of two random matrices.
@@ -297,7 +204,7 @@ fn precision(extent: Extent) -> Result<Vec<Vec<String>>> {
         let mut times = [Vec::new(), Vec::new()];
         for round in 0..=rounds {
             for (call, times) in [&mut full, &mut half].into_iter().zip(&mut times) {
-                let time = timed(call, 1)?.wall;
+                let [time, _] = timed(call, 1)?;
                 // The first call compiles.
                 if round > 0 {
                     times.push(time);
@@ -358,7 +265,11 @@ fn features() -> String {
     let has = |wanted: &str| flags.split_whitespace().any(|flag| flag == wanted);
     let asked = ["avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16"];
     let (has, lacks): (Vec<&str>, Vec<&str>) = asked.into_iter().partition(|flag| has(flag));
-    format!("has {}; lacks {}", has.join(", "), lacks.join(", "))
+    let list = |flags: &[&str]| match flags {
+        [] => "nothing".to_owned(),
+        flags => flags.join(", "),
+    };
+    format!("has {}; lacks {}", list(&has), list(&lacks))
 }
 
 #[allow(clippy::print_stdout, reason = "a benchmark shows its results")]
@@ -370,39 +281,26 @@ fn main() -> Result<()> {
     }
     // First calls must compile, also when this binary is started without cargo.
     oxidax::jit::cache::set_disk(oxidax::jit::cache::Settings::off())?;
-    let quick = words.iter().any(|word| word == "--quick");
-    let extent = if quick { Extent::Quick } else { Extent::Full };
+    let is_given = |flag: &str| words.iter().any(|word| word == flag);
+    let extent = if is_given("--quick") { Extent::Quick } else { Extent::Full };
+    if is_given("--serve") {
+        return serve(env!("CARGO_PKG_VERSION"), |start| {
+            let name = start["name"].as_str().context("the name of a model")?;
+            model(name, extent).map(Some)
+        });
+    }
     let named: Vec<&str> =
         words.iter().map(String::as_str).filter(|word| !word.starts_with("--")).collect();
-    let chosen: Vec<&str> = match named.as_slice() {
-        [] => NAMES.into_iter().filter(|name| !quick || *name != "resnet50").collect(),
-        named => named.to_vec(),
-    };
+    let is_chosen = |name: &&str| extent == Extent::Full || !NOT_QUICK.contains(name);
+    let chosen =
+        if named.is_empty() { NAMES.into_iter().filter(is_chosen).collect() } else { named };
     let (precisely, models): (Vec<_>, Vec<_>) =
         chosen.into_iter().partition(|name| *name == "precision");
-    let entries: Vec<Entry> =
-        models.into_iter().map(|name| entry(name, extent)).collect::<Result<_>>()?;
 
     print_heading("Steps and answers of models, milliseconds");
     println!("The processor {}.\n", features());
-    if !entries.is_empty() {
-        let mut others = Other::all()?;
-        let mut table = Vec::new();
-        for entry in &entries {
-            table.extend(rows(entry, extent, &mut others)?);
-        }
-        let headings = [
-            "model",
-            "oxidax",
-            "beside",
-            "theirs",
-            "ratio",
-            "CPU ratio",
-            "first call, s",
-            "theirs, s",
-            "apart",
-        ];
-        print_table(&headings, &table);
+    if !models.is_empty() {
+        beside_others(&models, extent, &words)?;
     }
     if !precisely.is_empty() {
         println!("In f32 and in bf16, oxidax alone:\n");

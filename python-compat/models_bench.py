@@ -9,11 +9,13 @@ numbers:
   the call and the first results.
 - `run` repeats the call. The answer is the milliseconds per call in wall time and in processor
   time.
+- `version` is answered by JAX's version.
 
 The MLP and GPT-2 are those of `recorder` and use only `jax.numpy`. ResNet-50 and BERT are Flax
 modules. The optimizers are Optax's.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -125,6 +127,59 @@ def gpt2(sizes, bf16):
     return params, training_loop(
         lambda *state: step(*state, tokens, targets), (params, optimizer.init(params))
     )
+
+
+def decode(sizes, _bf16):
+    """Builds the greedy decoding of `support/models/gpt2.rs`, with a cache of keys and values."""
+    prompt, count, heads = sizes["prompt"], sizes["tokens"], sizes["heads"]
+    length, width = prompt + count, sizes["width"]
+    params = draw_tree(
+        jax.eval_shape(
+            lambda key: gpt2_suite.init(key, sizes["vocabulary"], sizes), jax.random.key(0)
+        )
+    )
+    tokens = jnp.asarray(draw_integers(prompt, sizes["vocabulary"]).reshape(1, prompt))
+
+    def norm(p, x):
+        mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * p["scale"] + p["bias"]
+
+    def linear(p, x):
+        return x @ p["weight"] + p["bias"]
+
+    def read(params, tokens, caches, start):
+        """Returns the most likely next token, and the caches with the keys of `tokens`."""
+        positions = start + jnp.arange(tokens.shape[1])
+        x = params["wte"][tokens] + params["wpe"][positions]
+        mask = jnp.arange(length)[None, None, None, :] <= positions[:, None]
+        filled = []
+        for p, cache in zip(params["h"], caches):
+            parts = jnp.split(linear(p["attn"]["c_attn"], norm(p["ln_1"], x)), 3, axis=-1)
+            query, *new = (part.reshape(*tokens.shape, heads, -1) for part in parts)
+            cache = [
+                jax.lax.dynamic_update_slice_in_dim(old, part, start, 1)
+                for old, part in zip(cache, new)
+            ]
+            filled.append(cache)
+            attended = jax.nn.dot_product_attention(query, *cache, mask=mask)
+            x = x + linear(p["attn"]["c_proj"], attended.reshape(x.shape))
+            inner = jax.nn.gelu(linear(p["mlp"]["c_fc"], norm(p["ln_2"], x)))
+            x = x + linear(p["mlp"]["c_proj"], inner)
+        logits = norm(params["ln_f"], x[:, -1]) @ params["wte"].T
+        return jnp.argmax(logits, -1), filled
+
+    @jax.jit
+    def generate(params, tokens):
+        empty = jnp.zeros((1, length, heads, width // heads))
+        state = read(params, tokens, [[empty, empty] for _ in params["h"]], 0)
+
+        def step(state, position):
+            token, caches = state
+            return read(params, token[:, None], caches, position), token
+
+        return jax.lax.scan(step, state, prompt + jnp.arange(count))[1]
+
+    return params, lambda: np.asarray(generate(params, tokens)).ravel()[:COMPARED].tolist()
 
 
 class Bottleneck(nn.Module):
@@ -254,7 +309,7 @@ def bert(sizes, _bf16):
     return params, lambda: np.asarray(embed(params, tokens, mask)).ravel()[:COMPARED].tolist()
 
 
-MODELS = {"mlp": mlp, "gpt2": gpt2, "resnet50": resnet50, "bert": bert}
+MODELS = {"mlp": mlp, "gpt2": gpt2, "decode": decode, "resnet50": resnet50, "bert": bert}
 
 
 def serve():
@@ -267,9 +322,14 @@ def serve():
             params, call = MODELS[settings["model"]](settings["sizes"], settings.get("bf16", False))
             parameters = sum(leaf.size for leaf in jax.tree.leaves(params))
             del params
+            # The peak of resident memory counts from here on. Only Linux has this file.
+            with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
+                file.write("5")
             start = time.perf_counter()
             values = call()
             answer = [parameters, time.perf_counter() - start, *values]
+        elif request["what"] == "version":
+            answer = jax.__version__
         else:
             clocks = (time.perf_counter, time.process_time)
             start = [clock() for clock in clocks]

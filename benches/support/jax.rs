@@ -1,9 +1,9 @@
-//! JAX, candle, burn and C on this machine, measured in alternation with oxidax.
+//! JAX, PyTorch, candle, burn and C on this machine, measured in alternation with oxidax.
 //!
 //! A script of `python-compat`, for example `jax_bench.py`, runs with `--serve` in the Python named
 //! by `OXIDAX_BENCH_PYTHON`. It measures once per request, so both sides see the same load of the
-//! machine. The program named by `OXIDAX_BENCH_FRAMEWORKS` (`benches/frameworks`) does this for
-//! candle and burn.
+//! machine. PyTorch's Python is named by `OXIDAX_BENCH_TORCH`. The program named by
+//! `OXIDAX_BENCH_FRAMEWORKS` (`benches/frameworks`) does this for candle and burn.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -48,6 +48,30 @@ impl Jax {
         command.args([&format!("{SCRIPTS}/{script}"), "--serve"]);
         command.envs(variables.iter().copied());
         Jax::spawn("JAX", &mut command).map(Some)
+    }
+
+    /// Starts PyTorch, which runs models as they are or compiled, or prints a note if
+    /// `OXIDAX_BENCH_TORCH` is not set.
+    #[allow(dead_code, reason = "one benchmark has it")]
+    pub fn torch(is_compiled: bool) -> Result<Option<Jax>> {
+        let Some(python) = path_in("OXIDAX_BENCH_TORCH") else {
+            eprintln!(
+                "OXIDAX_BENCH_TORCH is not set, so PyTorch's columns are missing; \
+                 docs/benchmarks.md has the commands that make python-compat/.venv-torch"
+            );
+            return Ok(None);
+        };
+        let mut command = Command::new(&python);
+        command.args([&format!("{SCRIPTS}/torch_bench.py"), "--serve"]);
+        command.args(is_compiled.then_some("--compile"));
+        Jax::spawn("PyTorch", &mut command).map(Some)
+    }
+
+    /// Starts this program again with these arguments.
+    #[allow(dead_code, reason = "one benchmark has it")]
+    pub fn own(arguments: &[&str]) -> Result<Jax> {
+        let program = std::env::current_exe().context("the path of this program")?;
+        Jax::spawn("oxidax", Command::new(program).args(arguments))
     }
 
     /// Starts candle or burn, or prints a note if `OXIDAX_BENCH_FRAMEWORKS` is not set.
@@ -105,6 +129,25 @@ impl Jax {
         let answer = self.ask(request)?;
         serde_json::from_value(answer)
             .with_context(|| format!("{}'s answer to {request}", self.name))
+    }
+}
+
+#[allow(dead_code, reason = "one benchmark has them")]
+impl Jax {
+    /// Returns the version of the library.
+    pub fn version(&mut self) -> Result<String> {
+        let answer = self.ask(&serde_json::json!({"what": "version"}))?;
+        Ok(answer.as_str().context("a version is a string")?.to_owned())
+    }
+
+    /// Returns the most resident memory of the process, in MB, or NaN where the system does not
+    /// report it.
+    pub fn peak(&self) -> f64 {
+        let path = format!("/proc/{}/status", self.process.id());
+        let status = std::fs::read_to_string(path).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        kilobytes.map_or(f64::NAN, |kilobytes| kilobytes / 1024.0)
     }
 }
 

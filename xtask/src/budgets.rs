@@ -4,7 +4,7 @@
 //! the result, and CI only checks that every budget finds its figures.
 
 mod judge;
-mod log;
+pub(crate) mod log;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -98,7 +98,7 @@ fn measure(budgets: &[Budget], quick: bool) -> Result<String> {
 
 /// Runs a command, and returns its output, which is shown as it comes.
 #[allow(clippy::print_stdout, reason = "the benchmarks' output is shown")]
-fn printed(command: &mut Command) -> Result<String> {
+pub(crate) fn printed(command: &mut Command) -> Result<String> {
     eprintln!("$ {command:?}");
     let mut process = command.stdout(Stdio::piped()).spawn().context("starting cargo bench")?;
     let output = process.stdout.take().context("the benchmarks' output")?;

@@ -129,6 +129,11 @@ const WITH_PYTHON: &[Step] = &[
         name: "smoke test: budgets",
         action: Action::Run(&["cargo", "xtask", "budgets", "--quick"], WITH_JAX),
     },
+    // Without other libraries. Fails if a benchmark or the page fails.
+    Step {
+        name: "smoke test: page of benchmarks",
+        action: Action::Run(&["cargo", "xtask", "benchmarks", "--quick"], &[]),
+    },
     smoke_test!("data"),
     smoke_test!("loops"),
     smoke_test!("models", "mlp", "gpt2", "gpt2-bf16"),

@@ -3,6 +3,7 @@
 mod advisories;
 #[cfg(feature = "api")]
 mod api;
+mod benchmarks;
 #[cfg(feature = "bindings")]
 mod bindings;
 mod budgets;
@@ -39,6 +40,15 @@ enum Task {
         /// Run only the checks that a second process runs beside the others
         #[arg(long)]
         beside: bool,
+    },
+    /// Measure models beside other libraries, and write docs/benchmarks-models.md with its chart
+    Benchmarks {
+        /// Read the output of benchmarks from these files instead of running them
+        #[arg(long)]
+        from: Vec<PathBuf>,
+        /// Measure a few models briefly, and write to the target folder
+        #[arg(long)]
+        quick: bool,
     },
     /// Compare the benchmarks' figures with the budgets of docs/benchmarks.md
     Budgets {
@@ -102,6 +112,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Ci { beside: false } => ci::run(),
         Task::Ci { beside: true } => ci::run_beside(),
+        Task::Benchmarks { from, quick } => benchmarks::run(&benchmarks::Options { from, quick }),
         Task::Budgets { benchmarks, from, quick } => {
             budgets::run(&budgets::Options { benchmarks, from, quick })
         }

@@ -6,16 +6,11 @@
 //!     cargo bench --bench models -- mlp bert
 //! ```
 //!
-//! The argument is `candle` or `burn`. Each line of standard input is a request in JSON, answered
-//! by a line of numbers, as in `python-compat/models_bench.py`:
+//! The argument is `candle` or `burn`. `support/models/serve.rs` describes requests and answers.
 //!
-//! - `start` creates a model and calls it once. The answer is the number of parameters, the seconds
-//!   of that call and some results. It is empty if the model is not implemented.
-//! - `run` repeats the call. The answer is the milliseconds per call, as wall time and as processor
-//!   time.
-//!
-//! Both frameworks have the step of the MLP and the embeddings of BERT. They use their own layers,
-//! optimizers and losses, as their users do, and run on the processor.
+//! Both frameworks have the MLP, BERT and GPT-2, and burn has ResNet-50: candle's maximum pool has
+//! no derivative for windows that overlap. They use their own layers, optimizers and losses, as
+//! their users do, and run on the processor.
 
 #![forbid(unsafe_code)]
 
@@ -25,13 +20,13 @@ mod clock;
 mod numbers;
 mod of_burn;
 mod of_candle;
+#[path = "../../support/models/serve.rs"]
+mod serve;
 
 use anyhow::{Context as _, Result, bail};
-use clock::cpu_millis;
 use serde::Deserialize;
-use serde_json::{Value, json};
-use std::io::{BufRead as _, Write as _};
-use std::time::Instant;
+use serde_json::Value;
+use serve::Model;
 
 /// The sizes of the MLP and of its batch.
 const MLP: [usize; 4] = [784, 1024, 1024, 10];
@@ -53,31 +48,31 @@ struct Bert {
     context: usize,
 }
 
+/// The sizes of GPT-2, as in `support/models/gpt2.rs`, and the numbers of tokens that decoding
+/// reads and generates.
+#[derive(Clone, Copy, Deserialize)]
+struct Gpt2 {
+    layers: usize,
+    heads: usize,
+    width: usize,
+    vocabulary: usize,
+    positions: usize,
+    batch: usize,
+    context: usize,
+    prompt: Option<usize>,
+    tokens: Option<usize>,
+}
+
+/// Number, height and width of images.
+#[derive(Clone, Copy, Deserialize)]
+struct ResNet {
+    batch: usize,
+    side: usize,
+}
+
 const EPSILON: f64 = 1e-12;
-/// The number of elements of the first embedding that are compared.
+/// The number of elements of the first embedding, or of tokens, that are compared.
 const COMPARED: usize = 8;
-
-/// Computes once, waits for the end, and returns some of the results.
-type Call = Box<dyn FnMut() -> Result<Vec<f64>>>;
-
-/// A model that is ready to run.
-struct Model {
-    parameters: usize,
-    call: Call,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "what", rename_all = "lowercase")]
-enum Request {
-    Start { start: Start },
-    Run { calls: usize },
-}
-
-#[derive(Deserialize)]
-struct Start {
-    model: String,
-    sizes: Value,
-}
 
 /// Images `[MLP_BATCH, 784]` and their classes, as in `support/mlp.rs`.
 fn images() -> (Vec<f32>, Vec<u8>) {
@@ -85,51 +80,39 @@ fn images() -> (Vec<f32>, Vec<u8>) {
     (pixels.collect(), (0..MLP_BATCH).map(|at| (at % CLASSES) as u8).collect())
 }
 
-fn start(framework: &str, start: Start) -> Result<Option<Model>> {
-    Ok(match (framework, start.model.as_str()) {
+/// Creates a model, if the framework has it. Neither computes in `bf16` with `f32` parameters.
+fn start(framework: &str, start: &Value) -> Result<Option<Model>> {
+    let sizes = start["sizes"].clone();
+    let bert = || serde_json::from_value::<Bert>(sizes.clone());
+    let gpt2 = || serde_json::from_value::<Gpt2>(sizes.clone());
+    let resnet = || serde_json::from_value::<ResNet>(sizes.clone());
+    if start["bf16"] == true {
+        return Ok(None);
+    }
+    Ok(match (framework, start["model"].as_str().context("the name of a model")?) {
         ("candle", "mlp") => Some(of_candle::mlp()?),
         ("burn", "mlp") => Some(of_burn::mlp()),
-        ("candle", "bert") => Some(of_candle::bert(serde_json::from_value(start.sizes)?)?),
-        ("burn", "bert") => Some(of_burn::bert(serde_json::from_value(start.sizes)?)),
+        ("candle", "bert") => Some(of_candle::bert(bert()?)?),
+        ("burn", "bert") => Some(of_burn::bert(bert()?)),
+        ("candle", "gpt2") => Some(of_candle::gpt2::training(gpt2()?)?),
+        ("burn", "gpt2") => Some(of_burn::gpt2::training(gpt2()?)),
+        ("candle", "decode") => Some(of_candle::gpt2::decoding(gpt2()?)?),
+        ("burn", "decode") => Some(of_burn::gpt2::decoding(gpt2()?)?),
+        ("burn", "resnet50") => Some(of_burn::resnet::training(resnet()?)),
         ("candle" | "burn", _) => None,
         _ => bail!("`{framework}` is neither candle nor burn"),
     })
 }
 
+/// Returns the version of a framework in this package's manifest.
+fn version(framework: &str) -> &'static str {
+    let name = if framework == "candle" { "candle-core" } else { framework };
+    let manifest = include_str!("../Cargo.toml");
+    let line = manifest.lines().find(|line| line.starts_with(name));
+    line.and_then(|line| line.split(['=', '"']).find(|part| part.contains('.'))).unwrap_or("?")
+}
+
 fn main() -> Result<()> {
     let framework = std::env::args().nth(1).context("say candle or burn")?;
-    let mut running: Option<Model> = None;
-    for line in std::io::stdin().lock().lines() {
-        let answer = match serde_json::from_str(&line?)? {
-            Request::Start { start: wanted } => {
-                running = None;
-                let mut model = start(&framework, wanted)?;
-                let begin = Instant::now();
-                let answer = match &mut model {
-                    Some(model) => {
-                        let values = (model.call)()?;
-                        let seconds = begin.elapsed().as_secs_f64();
-                        [vec![model.parameters as f64, seconds], values].concat()
-                    }
-                    None => Vec::new(),
-                };
-                running = model.or(running);
-                json!(answer)
-            }
-            Request::Run { calls } => {
-                let model = running.as_mut().context("no model runs")?;
-                let (begin, cpu) = (Instant::now(), cpu_millis()?);
-                for _ in 0..calls {
-                    (model.call)()?;
-                }
-                let each = 1.0 / calls as f64;
-                let wall = begin.elapsed().as_secs_f64() * 1e3;
-                json!([wall * each, (cpu_millis()? - cpu) * each])
-            }
-        };
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{answer}")?;
-        out.flush()?;
-    }
-    Ok(())
+    serve::serve(version(&framework), |wanted| start(&framework, wanted))
 }

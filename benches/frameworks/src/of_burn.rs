@@ -1,5 +1,8 @@
 //! The models in burn, on `flex`, its backend for CPUs.
 
+pub(crate) mod gpt2;
+pub(crate) mod resnet;
+
 use crate::numbers::{leaf, lengths};
 use crate::{Bert, COMPARED, EPSILON, LEARNING_RATE, MLP, MLP_BATCH, Model, WEIGHT_DECAY, images};
 use burn::module::{Module, ModuleMapper, Param};
@@ -13,25 +16,59 @@ use burn::tensor::activation::gelu_approximate;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
 /// Sets each parameter to the values that the other frameworks use.
-struct Fill {
+#[derive(Default)]
+pub(crate) struct Fill {
     name: String,
+    /// The values of queries, keys and values are those of one projection to all three.
+    fuses_projections: bool,
+    /// The place of the module in this projection.
+    column: Option<usize>,
+}
+
+impl Fill {
+    /// Returns the elements of a parameter in the order of its layer.
+    fn elements(&self, name: &str, shape: &[usize]) -> Vec<f32> {
+        match (shape, self.column.filter(|_| self.fuses_projections)) {
+            // The others store kernels as `[height, width, in, out]`.
+            (&[n_out, n_in, height, width], _) => {
+                let values = leaf(name, &[height, width, n_in, n_out]);
+                let mut elements = Vec::with_capacity(values.len());
+                for to in 0..n_out {
+                    for from in 0..n_in {
+                        let at = (0..height * width).map(|at| (at * n_in + from) * n_out + to);
+                        elements.extend(at.map(|at| values[at]));
+                    }
+                }
+                elements
+            }
+            (&[n_in, n_out], Some(column)) => {
+                let values = leaf(name, &[n_in, 3 * n_out]);
+                let rows = values.chunks_exact(3 * n_out);
+                rows.flat_map(|row| &row[column * n_out..(column + 1) * n_out]).copied().collect()
+            }
+            _ => leaf(name, shape),
+        }
+    }
 }
 
 impl ModuleMapper for Fill {
     fn enter_module(&mut self, name: &str, _: &str) {
-        self.name = match name {
-            "gamma" => "scale",
-            "beta" => "bias",
-            other => other,
+        match name {
+            "gamma" => self.name = "scale".to_owned(),
+            "beta" => self.name = "bias".to_owned(),
+            "weight" | "bias" => self.name = name.to_owned(),
+            module => {
+                self.name = module.to_owned();
+                self.column = ["query", "key", "value"].iter().position(|name| *name == module);
+            }
         }
-        .to_owned();
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let name = std::mem::take(&mut self.name);
         param.map(|old| {
             let shape = old.dims();
-            let data = TensorData::new(leaf(&name, &shape), shape);
+            let data = TensorData::new(self.elements(&name, &shape), shape);
             let new = Tensor::<D>::from_data(data, &old.device());
             if old.is_require_grad() { new.require_grad() } else { new }
         })
@@ -39,7 +76,7 @@ impl ModuleMapper for Fill {
 }
 
 fn filled<M: Module>(module: M) -> M {
-    module.map(&mut Fill { name: String::new() })
+    module.map(&mut Fill::default())
 }
 
 #[derive(Module, Debug)]

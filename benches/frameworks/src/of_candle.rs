@@ -1,5 +1,7 @@
 //! The models in candle.
 
+pub(crate) mod gpt2;
+
 use crate::numbers::{integers, leaf, lengths};
 use crate::{Bert, COMPARED, EPSILON, LEARNING_RATE, MLP, MLP_BATCH, Model, WEIGHT_DECAY, images};
 use anyhow::Result;

@@ -10,7 +10,7 @@ mod train;
 use super::{Model, drawn, numbers, trained};
 use anyhow::{Context as _, Result};
 use oxidax::prelude::*;
-use oxidax_models::gpt2::{Gpt2, Gpt2Config, Gpt2Tokenizer};
+use oxidax_models::gpt2::{Gpt2, Gpt2Config, Gpt2Tokenizer, Sampling, TextGenerator};
 use train::Recipe;
 
 /// Sizes of a model and its batch.
@@ -47,6 +47,9 @@ pub const BABY: Sizes = Sizes {
     context: 64,
 };
 
+/// Number of compared tokens.
+const COMPARED: usize = 8;
+
 /// The example's recipe, which is nanoGPT's.
 fn recipe(steps: u32, bf16: bool) -> Recipe {
     Recipe {
@@ -81,6 +84,24 @@ pub fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
     let call = trained((model, state), move |(model, state)| {
         let result = step.call(model, state, &windows, None).context("a step of GPT-2")?;
         Ok(((result.0, result.1), result.2))
+    });
+    Ok(Model { parameters, call })
+}
+
+/// Returns a model that continues the same prompt greedily in every call.
+#[allow(dead_code, reason = "one benchmark decodes")]
+pub fn decoding(sizes: Sizes, prompt: usize, tokens: u32) -> Result<Model> {
+    let Sizes { layers, heads, width, vocabulary, positions, .. } = sizes;
+    let config =
+        Gpt2Config { vocabulary, positions, width, heads, layers, epsilon: 1e-5, dropout: 0.0 };
+    let model = drawn::tree(move |key| Gpt2::new(key, &config))?;
+    let parameters = nn::summary(&model).parameters();
+    let prompt = Array::from_slice(&numbers::integers(prompt, vocabulary), [1, prompt])?;
+    let keys = random::split(random::key(0), [tokens as usize]);
+    let generator = TextGenerator::new(Sampling::GREEDY);
+    let call = Box::new(move || {
+        let tokens = generator.generate_batch(&model, &prompt, &keys).context("decoding")?;
+        Ok(tokens.to_vec::<i32>()?.into_iter().take(COMPARED).map(f64::from).collect())
     });
     Ok(Model { parameters, call })
 }

@@ -8,19 +8,11 @@ pub mod gpt2;
 pub mod mlp;
 pub mod numbers;
 pub mod resnet;
+pub mod serve;
 
 use anyhow::{Context as _, Result};
 use oxidax::prelude::*;
-
-/// Runs once, waits, and returns some results: a loss, or a part of the output.
-pub type Call = Box<dyn FnMut() -> Result<Vec<f64>>>;
-
-/// A model before compilation.
-pub struct Model {
-    /// Number of parameters.
-    pub parameters: usize,
-    pub call: Call,
-}
+pub use serve::{Call, Model};
 
 /// Repeats a training step. The state is passed by value, so its memory is reused.
 pub fn trained<S: 'static>(

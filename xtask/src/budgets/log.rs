@@ -1,29 +1,30 @@
 //! The tables in the output of benchmarks.
 
 /// A benchmark, and the first words of its output. The next such line ends the output.
-const HEADINGS: [(&str, &str); 6] = [
+const HEADINGS: [(&str, &str); 7] = [
     ("dispatch", "Warm calls, "),
     ("spread", "Steps on eight CPU devices, "),
     ("eager", "Calls outside of jit "),
     ("compile", "Trace, lower, compile, start; "),
     ("models", "Steps and answers of models, "),
     ("data", "Records per second "),
+    ("complaints", "Programs after reports of slow JAX programs"),
 ];
 
 /// A Markdown table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// The benchmark that printed it; empty if it is not known.
-    pub(super) benchmark: String,
+    pub(crate) benchmark: String,
     /// The line of text above it.
-    pub(super) caption: String,
-    pub(super) headings: Vec<String>,
-    pub(super) rows: Vec<Vec<String>>,
+    pub(crate) caption: String,
+    pub(crate) headings: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// Returns the cell of a row, which is named by its first cell, and a column.
-    pub(super) fn cell(&self, row: &str, column: &str) -> Option<&str> {
+    pub(crate) fn cell(&self, row: &str, column: &str) -> Option<&str> {
         let at = self.headings.iter().position(|heading| heading == column)?;
         let row = self.rows.iter().find(|cells| cells.first().is_some_and(|cell| cell == row))?;
         row.get(at).map(String::as_str)
@@ -31,7 +32,7 @@ impl Table {
 }
 
 /// Returns the Markdown tables of a text. Lines that are not part of a table may stand anywhere.
-pub(super) fn tables(text: &str) -> Vec<Table> {
+pub(crate) fn tables(text: &str) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     let (mut benchmark, mut caption, mut is_inside) = ("", "", false);
     for line in text.lines().map(str::trim) {
