@@ -15,6 +15,9 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 
+/// The attribute of a call whose function XLA compiles apart.
+pub(super) const NOT_INLINED: &str = "mhlo.frontend_attributes = {inlineable = \"false\"}";
+
 /// A [`Writer`] of StableHLO that also writes programs, and records facts about the module.
 #[derive(Debug)]
 pub struct LowerCtx<'a> {
@@ -355,6 +358,36 @@ impl<'a> LowerCtx<'a> {
         results: &[TensorType],
         body: impl FnOnce(&mut Writer, &[Value]) -> RuleResult<Vec<Value>>,
     ) -> RuleResult<Vec<Value>> {
+        let callee = self.routine_function(stem, inputs, results, body)?;
+        Ok(self.writer.op_full("func.call", inputs, &callee, Vec::new(), results))
+    }
+
+    /// Writes a call as [`routine`](LowerCtx::routine) does, of a function that XLA compiles apart:
+    /// no pass moves its operations into those of the caller.
+    ///
+    /// # Errors
+    /// Errors of `body`.
+    pub(crate) fn separate_routine(
+        &mut self,
+        stem: &str,
+        inputs: &[Value],
+        results: &[TensorType],
+        body: impl FnOnce(&mut Writer, &[Value]) -> RuleResult<Vec<Value>>,
+    ) -> RuleResult<Vec<Value>> {
+        let callee = self.routine_function(stem, inputs, results, body)?;
+        let (regions, kept) = (Vec::new(), NOT_INLINED);
+        Ok(self.writer.op_annotated("func.call", inputs, &callee, regions, kept, results))
+    }
+
+    /// Returns the attribute that names the function of a routine, which is written if no call with
+    /// the same `stem` and types came before.
+    fn routine_function(
+        &mut self,
+        stem: &str,
+        inputs: &[Value],
+        results: &[TensorType],
+        body: impl FnOnce(&mut Writer, &[Value]) -> RuleResult<Vec<Value>>,
+    ) -> RuleResult<String> {
         let types: Vec<TensorType> = inputs.iter().map(|value| value.ty().clone()).collect();
         let with = |key: String, types: &[TensorType]| {
             types.iter().fold(key, |key, ty| format!("{key} {ty}"))
@@ -371,8 +404,7 @@ impl<'a> LowerCtx<'a> {
                 name
             }
         };
-        let callee = format!("callee = @{name}");
-        Ok(self.writer.op_full("func.call", inputs, &callee, Vec::new(), results))
+        Ok(format!("callee = @{name}"))
     }
 
     /// Writes the program as the function `@name`.

@@ -1,7 +1,9 @@
 //! Writes programs whose repeated parts are functions.
 
 use crate::core::error::RuleResult;
-use crate::core::lowering::lower_ctx::{LowerCtx, Outline, Outliner, PartCall, PartFunction, Step};
+use crate::core::lowering::lower_ctx::{
+    LowerCtx, NOT_INLINED, Outline, Outliner, PartCall, PartFunction, Step,
+};
 use crate::core::lowering::repeated_part::RepeatedPart;
 use crate::core::program::program::{Program, Var};
 use crate::stablehlo::{TensorType, Value};
@@ -49,13 +51,12 @@ impl LowerCtx<'_> {
                     let loc = part.loc.get().map(|at| (at.file(), at.line(), at.column()));
                     self.writer.set_named_location(&format!("{name}[{copy}]"), loc);
                     let callee = format!("callee = @{name}");
-                    let kept = "mhlo.frontend_attributes = {inlineable = \"false\"}";
                     let written = self.writer.op_annotated(
                         "func.call",
                         &operands,
                         &callee,
                         Vec::new(),
-                        kept,
+                        NOT_INLINED,
                         &types,
                     );
                     (&results[..], written)

@@ -1,6 +1,9 @@
 //! `dot_general`, the general product that matrix products and `einsum` are built on.
 
 mod as_sum;
+mod bf16_on_cpu;
+
+pub(super) use bf16_on_cpu::multiplied;
 
 use super::composite::lower_by;
 use super::convert::convert_to;
@@ -9,9 +12,8 @@ use super::shape::transpose;
 use crate::core::explicit::{axes_along, quoted, stated_sharding};
 use crate::core::{
     Analysis, Array, Aval, AxisSpec, BatchAxis, Batched, Contraction, Cost, DType, Exemplar,
-    JvpResult, Loc, LowerCtx, LoweringTarget, NamedSharding, Operand, Precision, Primitive,
-    Registered, RuleError, RuleResult, Sample, SaveHint, Shape, ShardingRule, Spmd, Tangent, bind1,
-    promote, trace,
+    JvpResult, Loc, LowerCtx, NamedSharding, Operand, Precision, Primitive, Registered, RuleError,
+    RuleResult, Sample, SaveHint, Shape, ShardingRule, Spmd, Tangent, bind1, promote, trace,
 };
 use crate::stablehlo::{TensorType, Value};
 use serde::{Deserialize, Serialize};
@@ -95,6 +97,11 @@ pub(super) fn product_dtype(lhs: DType, rhs: DType, preferred: Option<DType>) ->
     Ok(preferred)
 }
 
+/// Returns true if these are the last axes of an array of this rank, in any order.
+fn are_last(axes: &[usize], rank: usize) -> bool {
+    axes.iter().all(|&axis| axis + axes.len() >= rank)
+}
+
 impl DotGeneral {
     fn describe(&self) -> String {
         let pair = |lhs: &[usize], rhs: &[usize]| {
@@ -135,7 +142,7 @@ impl DotGeneral {
 
     /// Returns true if the contracted axes of `lhs` are its last axes.
     fn sums_along_rows(&self, lhs_rank: usize) -> bool {
-        self.lhs_contracting.iter().all(|&axis| axis + self.lhs_contracting.len() >= lhs_rank)
+        are_last(&self.lhs_contracting, lhs_rank)
     }
 
     /// Returns all problems with the shapes, not only the first.
@@ -250,41 +257,6 @@ impl DotGeneral {
     }
 }
 
-/// Returns the dtype that operands are converted to before they are multiplied, `None` if the
-/// target accepts them as they are, and the dtype of the product. `along_rows`: whether the sums
-/// run along the last axes of `lhs`.
-///
-/// XLA leaves `bf16` products on CPUs to a library, including products that the library then
-/// rejects and that are computed one by one: all of them without `bf16` instructions, and with
-/// these where sums run along columns of `lhs`, as for gradients of weights. That made a training
-/// step ten times slower. Products in `f32` are summed and rounded alike.
-pub(super) fn multiplied(
-    target: LoweringTarget<'_>,
-    along_rows: bool,
-    lhs: DType,
-    rhs: DType,
-    result: DType,
-) -> (Option<DType>, DType) {
-    let platform = target.platform();
-    let widens_bf16 = platform == "cpu" && !(along_rows && target.has_bf16_products());
-    let widened = widens_bf16 && (lhs == DType::BF16 || rhs == DType::BF16);
-    // No plugin multiplies two-bit integers, and the CPU plugin multiplies four-bit integers of one
-    // dtype only.
-    let product = match result {
-        DType::BF16 if widened => DType::F32,
-        DType::I2 => DType::I8,
-        DType::U2 => DType::U8,
-        other => other,
-    };
-    let (both_f8, tpu) =
-        (lhs.bits() == 8 && rhs.bits() == 8 && lhs.is_float() && rhs.is_float(), platform == "tpu");
-    let mixed = lhs != rhs && !both_f8 && !(tpu && lhs.is_float());
-    let narrow = lhs.bits().min(rhs.bits()) < 8 && lhs != product;
-    let other_category =
-        category(lhs) != category(product) || lhs.is_unsigned() != product.is_unsigned();
-    (if mixed || narrow || other_category || widened { Some(product) } else { None }, product)
-}
-
 impl Primitive for DotGeneral {
     fn name(&self) -> &'static str {
         Self::NAME
@@ -355,6 +327,10 @@ impl Primitive for DotGeneral {
         if ctx.is_in_kernel() && self.is_sum_in_kernel(operands, &results[0]) {
             return lower_by(ctx, operands, |x| vec![self.as_sum(&x[0], &x[1])]);
         }
+        if self.gains_from_rows(ctx, operands) {
+            let (product, lhs) = self.along_rows(ctx, &operands[0])?;
+            return product.lower(ctx, &[lhs, operands[1].clone()], results);
+        }
         let result = results[0].stablehlo();
         let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
         let along_rows = self.sums_along_rows(operands[0].ty().dims().len());
@@ -390,12 +366,11 @@ impl Primitive for DotGeneral {
             self.precision[0].stablehlo(),
             self.precision[1].stablehlo(),
         );
-        let dot = ctx.op_as(
-            "dot_general",
-            &factors,
-            &attributes,
-            &result.with_element(product.stablehlo()),
-        );
+        let ty = result.with_element(product.stablehlo());
+        let mut dot = ctx.op_as("dot_general", &factors, &attributes, &ty);
+        if self.must_not_be_swapped(ctx, &factors) {
+            dot = ctx.op_as("optimization_barrier", &[dot], "", &ty);
+        }
         Ok(vec![convert(ctx, &dot, result)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
@@ -497,7 +472,7 @@ impl Analysis for DotGeneral {
     /// stays.
     fn with_permuted_operand(
         &self,
-        operands: &[Aval],
+        _: &[Aval],
         index: usize,
         permutation: &[usize],
     ) -> Option<Arc<dyn Primitive>> {
@@ -514,11 +489,7 @@ impl Analysis for DotGeneral {
         for axis in contracting.iter_mut().chain(batch) {
             *axis = permutation[*axis];
         }
-        // Processors multiply `bf16` along rows only; see `multiplied`.
-        let lhs_rank = operands[0].rank();
-        let leaves_rows = self.sums_along_rows(lhs_rank) && !dot.sums_along_rows(lhs_rank);
-        let is_bf16 = operands.iter().any(|operand| operand.dtype == DType::BF16);
-        (!(is_bf16 && leaves_rows)).then(|| Arc::new(dot) as Arc<dyn Primitive>)
+        Some(Arc::new(dot))
     }
 }
 
@@ -685,24 +656,6 @@ mod tests {
         expect![[r#"
             %2 = "stablehlo.dot_general"(%0, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]}> : (tensor<2x3x4xbf16>, tensor<4x2xf32>) -> tensor<2x3xf32>
         "#]].assert_eq(&lowered("tpu", lhs, rhs, &how));
-    }
-
-    #[test]
-    fn cpu_without_bf16_products_multiplies_in_f32() {
-        use DType::{BF16, F8E5M2, F16, F32, F64};
-        let cpu = LoweringTarget::from("cpu");
-        let on_cpu = |lhs, rhs, result| multiplied(cpu, true, lhs, rhs, result);
-        assert_eq!(on_cpu(BF16, BF16, BF16), (Some(F32), F32));
-        assert_eq!(on_cpu(BF16, BF16, F32), (Some(F32), F32));
-        assert_eq!(on_cpu(BF16, BF16, F64), (Some(F64), F64));
-        assert_eq!(on_cpu(F8E5M2, BF16, BF16), (Some(F32), F32));
-        assert_eq!(on_cpu(F16, F16, F16), (None, F16));
-        assert_eq!(multiplied(cpu.with_bf16_products(true), true, BF16, BF16, BF16), (None, BF16));
-        assert_eq!(
-            multiplied(cpu.with_bf16_products(true), false, BF16, BF16, BF16),
-            (Some(F32), F32)
-        );
-        assert_eq!(multiplied("tpu".into(), false, BF16, BF16, BF16), (None, BF16));
     }
 
     fn error(lhs: Aval, rhs: Aval, how: DotGeneral) -> String {

@@ -41,7 +41,7 @@ pub enum Combiner {
 /// | operands   | `x: any[…]`, `indices: int[…, n]`: one vector of `n` start indices along the last axis for each window, `updates` of the dtype of `x` |
 /// | result     | the type of `x` |
 /// | lowering   | [`stablehlo.scatter`](https://openxla.org/stablehlo/spec#scatter), indices clamped first where the mode is `clip` |
-/// | derivative | `add`: linear, transposes to [`Gather`]; `update`: linear if indices are unique, else by a mask of the updates that win; `mul`: in the updates only if indices are unique; `min`, `max`: those that win share equally |
+/// | derivative | `add`: linear, transposes to [`Gather`]; `update`: linear if indices are unique or there is one, else by a mask of the updates that win; `mul`: in the updates only if indices are unique or there is one; `min`, `max`: those that win share equally |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Scatter {
     /// The combination of updates and elements.
@@ -82,6 +82,10 @@ impl Primitive for Scatter {
         Ok(vec![x.clone()])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
+        if !self.unique_indices && self.has_one_window(primals[1].shape()) {
+            let unique = Scatter { unique_indices: true, ..self.clone() };
+            return unique.jvp(primals, tangents);
+        }
         let (y, dy) = match self.combiner {
             Combiner::Add => self.jvp_linear(primals, tangents),
             Combiner::Update if self.unique_indices => self.jvp_linear(primals, tangents),
@@ -236,6 +240,14 @@ impl Scatter {
             fill_value: Some(Scalar::Int(0)),
         };
         bind1(gather, [x, indices])
+    }
+
+    /// Returns true if indices of this shape have one vector per element of the batch, so that no
+    /// two windows can overlap.
+    fn has_one_window(&self, indices: &Shape) -> bool {
+        let batch = &self.dimension_numbers.scatter_indices_batching_dims;
+        let mut axes = 0..indices.rank().saturating_sub(1);
+        axes.all(|axis| batch.contains(&axis) || indices[axis] == 1)
     }
 
     fn require_unique(&self) -> RuleResult<()> {
@@ -399,7 +411,7 @@ mod tests {
 
     mod on_cpu {
         use super::*;
-        use crate::prelude::{jvp, vjp};
+        use crate::prelude::{jvp, make_program, reshape, vjp, vmap};
 
         fn f32s(elements: &[f32]) -> Array {
             Array::from_slice(elements, [elements.len()]).unwrap()
@@ -505,6 +517,27 @@ mod tests {
             };
             check(Combiner::Max, GatherScatterMode::FillOrDrop, greatest);
             check(Combiner::Max, GatherScatterMode::Clip, greatest);
+        }
+
+        #[test]
+        fn one_window_per_example_needs_no_mask() {
+            let x = f32s(&[1.0, 2.0, 3.0, 4.0]);
+            let start = x.clone();
+            let set = move |at: Array, y: Array| {
+                let (indices, updates) = (reshape(&at, [1, 1]), reshape(&y, [1]));
+                let mode = GatherScatterMode::FillOrDrop;
+                scatter(&start, &indices, &updates, Combiner::Update, &elements(), mode)
+            };
+            let at = Array::from_slice(&[2i32, 0], [2]).unwrap();
+            let y = f32s(&[5.0, 7.0]);
+            let derivative = move |y: &Array| {
+                let (set, at) = (set.clone(), at.clone());
+                jvp(move |y: &Array| vmap(set.clone()).apply(&at, y), y, y).1
+            };
+            let expected = [0.0, 0.0, 5.0, 0.0, 7.0, 0.0, 0.0, 0.0];
+            assert_eq!(derivative(&y).to_vec::<f32>().unwrap(), expected);
+            let text = make_program(derivative, &y).unwrap().to_string();
+            assert!(text.contains("scatter") && !text.contains("iota"), "{text}");
         }
 
         #[test]

@@ -1,0 +1,172 @@
+//! Products in `bf16` on CPUs with instructions for them.
+
+use super::{DotGeneral, are_last, category, free};
+use crate::core::{DType, LowerCtx, LoweringTarget, RuleResult};
+use crate::primitives::rules::element_dtype;
+use crate::stablehlo::{Value, Writer};
+
+/// Returns the dtype that operands are converted to before they are multiplied, `None` if the
+/// target accepts them as they are, and the dtype of the product. `along_rows`: whether the sums
+/// run along the last axes of `lhs`.
+///
+/// XLA leaves `bf16` products on CPUs to a library, including products that the library then
+/// rejects and that are computed one by one: all of them without `bf16` instructions, and with
+/// these where sums run along columns of `lhs`. That made a training step ten times slower. Products
+/// in `f32` are summed and rounded alike.
+pub(in crate::primitives) fn multiplied(
+    target: LoweringTarget<'_>,
+    along_rows: bool,
+    lhs: DType,
+    rhs: DType,
+    result: DType,
+) -> (Option<DType>, DType) {
+    let platform = target.platform();
+    let widens_bf16 = platform == "cpu" && !(along_rows && target.has_bf16_products());
+    let widened = widens_bf16 && (lhs == DType::BF16 || rhs == DType::BF16);
+    // No plugin multiplies two-bit integers, and the CPU plugin multiplies four-bit integers of one
+    // dtype only.
+    let product = match result {
+        DType::BF16 if widened => DType::F32,
+        DType::I2 => DType::I8,
+        DType::U2 => DType::U8,
+        other => other,
+    };
+    let (both_f8, tpu) =
+        (lhs.bits() == 8 && rhs.bits() == 8 && lhs.is_float() && rhs.is_float(), platform == "tpu");
+    let mixed = lhs != rhs && !both_f8 && !(tpu && lhs.is_float());
+    let narrow = lhs.bits().min(rhs.bits()) < 8 && lhs != product;
+    let other_category =
+        category(lhs) != category(product) || lhs.is_unsigned() != product.is_unsigned();
+    (if mixed || narrow || other_category || widened { Some(product) } else { None }, product)
+}
+
+impl DotGeneral {
+    /// Returns true if XLA's library for products multiplies these operands on this target if the
+    /// sums run along the rows of `lhs`.
+    fn is_for_library(ctx: &LowerCtx<'_>, operands: &[Value]) -> bool {
+        let bf16 = operands.iter().all(|operand| element_dtype(operand) == DType::BF16);
+        bf16 && ctx.platform() == "cpu" && ctx.target().has_bf16_products()
+    }
+
+    /// Returns true if the product must be kept from a transposition of its result. XLA replaces
+    /// both by a product of the exchanged operands, after it has decided that the library
+    /// multiplies them. The library then declines sums along the columns of `lhs`, and the elements
+    /// are computed one by one, which takes hundreds of times as long.
+    pub(super) fn must_not_be_swapped(&self, ctx: &LowerCtx<'_>, operands: &[Value]) -> bool {
+        let rhs_rank = operands[1].ty().dims().len();
+        Self::is_for_library(ctx, operands)
+            && !ctx.is_in_kernel()
+            && !are_last(&self.rhs_contracting, rhs_rank)
+    }
+
+    /// Returns true if XLA's library for products multiplies the operands in `bf16` once `lhs` is
+    /// transposed so that the sums run along its rows.
+    pub(super) fn gains_from_rows(&self, ctx: &LowerCtx<'_>, operands: &[Value]) -> bool {
+        Self::is_for_library(ctx, operands)
+            && !ctx.is_in_kernel()
+            && !ctx.is_partitioned()
+            && !self.sums_along_rows(operands[0].ty().dims().len())
+    }
+
+    /// Transposes `lhs` so that its contracted axes are its last. Returns the product of the
+    /// transposed operand, and that operand. A function does it that XLA compiles apart, because
+    /// XLA folds a transposition into the product again. The function returns a vector: XLA gives a
+    /// transposed matrix the layout of its operand, which the library does not accept.
+    pub(super) fn along_rows(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        lhs: &Value,
+    ) -> RuleResult<(DotGeneral, Value)> {
+        let rank = lhs.ty().dims().len();
+        let (batch, contracted) = (self.lhs_batch.len(), self.lhs_contracting.len());
+        let free = free(rank, &self.lhs_contracting, &self.lhs_batch);
+        let order: Vec<usize> =
+            self.lhs_batch.iter().chain(&free).chain(&self.lhs_contracting).copied().collect();
+        let dims: Vec<usize> = order.iter().map(|&axis| lhs.ty().dims()[axis]).collect();
+        let ty = lhs.ty().with_dims(&dims);
+        let name = order.iter().fold("transpose".to_owned(), |name, axis| format!("{name}_{axis}"));
+        let order = order.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let permutation = format!("permutation = array<i64: {order}>");
+        let flat = ty.with_dims(&[ty.dims().iter().product()]);
+        let body = |writer: &mut Writer, x: &[Value]| {
+            let transposed = writer.op_as("transpose", x, &permutation, &ty);
+            Ok(vec![writer.op_as("reshape", &[transposed], "", &flat)])
+        };
+        let (lhs, flat) = (std::slice::from_ref(lhs), std::slice::from_ref(&flat));
+        let flat = ctx.separate_routine(&name, lhs, flat, body)?;
+        let product = DotGeneral {
+            lhs_batch: (0..batch).collect(),
+            lhs_contracting: (rank - contracted..rank).collect(),
+            ..self.clone()
+        };
+        Ok((product, ctx.op_as("reshape", &flat, "", &ty)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dot_general;
+    use super::*;
+    use crate::core::trace::{Mode, Tracing};
+    use crate::core::{Array, Aval};
+    use expect_test::expect;
+
+    #[test]
+    fn cpu_without_bf16_products_multiplies_in_f32() {
+        use DType::{BF16, F8E5M2, F16, F32, F64};
+        let cpu = LoweringTarget::from("cpu");
+        let on_cpu = |lhs, rhs, result| multiplied(cpu, true, lhs, rhs, result);
+        assert_eq!(on_cpu(BF16, BF16, BF16), (Some(F32), F32));
+        assert_eq!(on_cpu(BF16, BF16, F32), (Some(F32), F32));
+        assert_eq!(on_cpu(BF16, BF16, F64), (Some(F64), F64));
+        assert_eq!(on_cpu(F8E5M2, BF16, BF16), (Some(F32), F32));
+        assert_eq!(on_cpu(F16, F16, F16), (None, F16));
+        assert_eq!(multiplied(cpu.with_bf16_products(true), true, BF16, BF16, BF16), (None, BF16));
+        assert_eq!(
+            multiplied(cpu.with_bf16_products(true), false, BF16, BF16, BF16),
+            (Some(F32), F32)
+        );
+        assert_eq!(multiplied("tpu".into(), false, BF16, BF16, BF16), (None, BF16));
+    }
+
+    /// Returns the operations of a product of two `bf16` matrices of sizes 8 × 4 and 8 × 2 on a CPU
+    /// with instructions for it, without the type of each.
+    fn lowered(product: impl Fn(&Array, &Array) -> Array) -> String {
+        let tracing = Tracing::begin(Mode::All, Some("test".into()));
+        let operand = |dims: [usize; 2]| tracing.input(Aval::new(DType::BF16, dims));
+        let product = product(&operand([8, 4]), &operand([8, 2]));
+        let (program, _) = tracing.finish(&[product]);
+        let mut ctx = LowerCtx::new(LoweringTarget::from("cpu").with_bf16_products(true));
+        ctx.function(&program, "main").unwrap();
+        let text = ctx.finish("m");
+        let operations = text.lines().filter(|line| line.contains(" = \""));
+        operations
+            .map(|line| line.trim().split(" : ").next().unwrap_or(line).to_owned() + "\n")
+            .collect()
+    }
+
+    #[test]
+    fn sums_along_columns_are_sums_along_rows_of_a_transposed_operand() {
+        let how =
+            DotGeneral { lhs_contracting: vec![0], rhs_contracting: vec![0], ..Default::default() };
+        expect![[r#"
+            %5 = "func.call"(%0) <{callee = @transpose_1_0_0}> {mhlo.frontend_attributes = {inlineable = "false"}}
+            %6 = "stablehlo.reshape"(%5)
+            %7 = "stablehlo.dot_general"(%6, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]}>
+            %8 = "stablehlo.optimization_barrier"(%7)
+            %3 = "stablehlo.transpose"(%2) <{permutation = array<i64: 1, 0>}>
+            %4 = "stablehlo.reshape"(%3)
+        "#]].assert_eq(&lowered(|x, y| dot_general(x, y, how.clone())));
+    }
+
+    #[test]
+    fn products_are_kept_from_transpositions_of_their_result() {
+        let how =
+            DotGeneral { lhs_contracting: vec![1], rhs_contracting: vec![1], ..Default::default() };
+        let with_rows = lowered(|x, _| dot_general(x, x, how.clone()));
+        assert!(!with_rows.contains("optimization_barrier"), "{with_rows}");
+        let columns = DotGeneral { rhs_contracting: vec![0], ..how.clone() };
+        let with_columns = lowered(|x, _| dot_general(x, &x.t(), columns.clone()));
+        assert!(with_columns.contains("optimization_barrier"), "{with_columns}");
+    }
+}
