@@ -11,8 +11,8 @@ use crate::stablehlo::{Value, Writer};
 ///
 /// XLA leaves `bf16` products on CPUs to a library, including products that the library then
 /// rejects and that are computed one by one: all of them without `bf16` instructions, and with
-/// these where sums run along columns of `lhs`. That made a training step ten times slower. Products
-/// in `f32` are summed and rounded alike.
+/// these where sums run along columns of `lhs`. That made a training step ten times slower.
+/// Products in `f32` are summed and rounded alike.
 pub(in crate::primitives) fn multiplied(
     target: LoweringTarget<'_>,
     along_rows: bool,
