@@ -7,7 +7,7 @@ use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx,
     Primitive, Registered, RuleError, RuleResult, Sample, Tangent, bind, trace,
 };
-use crate::stablehlo::{Value, i64_array};
+use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +79,7 @@ impl Primitive for TopK {
         let rank = results[0].rank();
         let mut order: Vec<usize> = (0..rank).filter(|&axis| axis != self.axis).collect();
         order.push(self.axis);
-        let mut x = lower_transpose(ctx, &operands[0], &order);
+        let mut x = ctx.transposed(&operands[0], &order);
         // The expansion into a sort supports neither booleans nor sub-byte elements.
         let dtype = element_dtype(&x);
         let sorted = match dtype {
@@ -103,7 +103,7 @@ impl Primitive for TopK {
             back[axis] = position;
         }
         let mut chosen: Vec<Value> =
-            chosen.iter().map(|value| lower_transpose(ctx, value, &back)).collect();
+            chosen.iter().map(|value| ctx.transposed(value, &back)).collect();
         if sorted != dtype {
             chosen[0] = ctx.op_as("convert", &chosen[..1], "", &results[0].stablehlo());
         }
@@ -123,16 +123,6 @@ impl Analysis for TopK {
     fn kernel_obstacle(&self) -> Option<&'static str> {
         Some("calls a library")
     }
-}
-
-fn lower_transpose(ctx: &mut LowerCtx<'_>, x: &Value, order: &[usize]) -> Value {
-    if order.windows(2).all(|pair| pair[0] < pair[1]) {
-        return x.clone();
-    }
-    let dims: Vec<usize> = order.iter().map(|&axis| x.ty().dims()[axis]).collect();
-    let attributes = format!("permutation = {}", i64_array(order));
-    let ty = x.ty().with_dims(&dims);
-    ctx.op_as("transpose", std::slice::from_ref(x), &attributes, &ty)
 }
 
 fn chosen(name: &str, x: &Array, k: usize, axis: isize) -> (Array, Array) {

@@ -230,6 +230,17 @@ impl Writer {
         self.op_as(name, operands, "", &ty)
     }
 
+    /// Writes a transposition, unless the permutation keeps every axis.
+    pub(crate) fn transposed(&mut self, x: &Value, permutation: &[usize]) -> Value {
+        if permutation.iter().copied().eq(0..permutation.len()) {
+            return x.clone();
+        }
+        let dims: Vec<usize> = permutation.iter().map(|&axis| x.ty.dims()[axis]).collect();
+        let attributes = format!("permutation = {}", i64_array(permutation));
+        let ty = x.ty.with_dims(&dims);
+        self.op_as("transpose", std::slice::from_ref(x), &attributes, &ty)
+    }
+
     /// Writes a constant. `elements` is the text between `dense<` and `>`. Returns the existing
     /// value if the region already contains this constant.
     pub fn constant(&mut self, elements: &str, ty: &TensorType) -> Value {

@@ -1,7 +1,7 @@
 //! Lowering of collectives over mesh axes to StableHLO.
 
 use crate::core::{Aval, DType, LowerCtx, RuleResult};
-use crate::stablehlo::{TensorType, Value, i64_array};
+use crate::stablehlo::Value;
 
 /// Groups of devices that take part in a collective together.
 pub(super) struct Groups {
@@ -255,18 +255,6 @@ pub(super) fn permute(
         let to = x.ty().clone();
         ctx.op_as("collective_permute", std::slice::from_ref(x), &attributes, &to)
     })
-}
-
-/// Writes a transposition.
-pub(super) fn transposed(ctx: &mut LowerCtx<'_>, x: &Value, order: &[usize]) -> Value {
-    if order.iter().copied().eq(0..order.len()) {
-        return x.clone();
-    }
-    let from = dims(x);
-    let to: Vec<usize> = order.iter().map(|&dim| from[dim]).collect();
-    let attributes = format!("permutation = {}", i64_array(order));
-    let to: TensorType = x.ty().with_dims(&to);
-    ctx.op_as("transpose", std::slice::from_ref(x), &attributes, &to)
 }
 
 /// Writes a reshape to the result's shape.

@@ -125,7 +125,7 @@ impl Primitive for AllToAll {
         let exchanged = lowering::exchange(ctx, &groups, x, [split, split], dtype);
         let mut order: Vec<usize> = (0..results[0].rank()).filter(|&dim| dim != split).collect();
         order.insert(concat, split);
-        Ok(vec![lowering::transposed(ctx, &exchanged, &order)])
+        Ok(vec![ctx.transposed(&exchanged, &order)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::whole(operands, results)

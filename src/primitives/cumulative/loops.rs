@@ -45,19 +45,13 @@ fn convert(ctx: &mut LowerCtx<'_>, x: &Value, dtype: DType) -> Value {
 
 /// Moves the axis to the front, or back from there.
 fn transposed(ctx: &mut LowerCtx<'_>, x: &Value, axis: usize, back: bool) -> Value {
-    if axis == 0 {
-        return x.clone();
-    }
     let rank = x.ty().dims().len();
     let order: Vec<usize> = if back {
         (1..=axis).chain([0]).chain(axis + 1..rank).collect()
     } else {
         std::iter::once(axis).chain((0..rank).filter(|&other| other != axis)).collect()
     };
-    let dims: Vec<usize> = order.iter().map(|&axis| x.ty().dims()[axis]).collect();
-    let attributes = format!("permutation = {}", i64_array(order));
-    let ty = x.ty().with_dims(&dims);
-    ctx.op_as("transpose", std::slice::from_ref(x), &attributes, &ty)
+    ctx.transposed(x, &order)
 }
 
 /// Writes `total = step(total, x₀[i], x₁[i], …)` for every index `i` along the axis, as one loop.

@@ -1,4 +1,4 @@
-//! Products in `bf16` on CPUs with instructions for them.
+//! The dtypes in which targets multiply, and products in `bf16` on CPUs with instructions for them.
 
 use super::{DotGeneral, are_last, category, free};
 use crate::core::{DType, LowerCtx, LoweringTarget, RuleResult};
@@ -41,11 +41,12 @@ pub(in crate::primitives) fn multiplied(
 }
 
 impl DotGeneral {
-    /// Returns true if XLA's library for products multiplies these operands on this target if the
-    /// sums run along the rows of `lhs`.
+    /// Returns true if XLA's library for products, which kernels cannot call, multiplies these
+    /// operands on this target if the sums run along the rows of `lhs`.
     fn is_for_library(ctx: &LowerCtx<'_>, operands: &[Value]) -> bool {
         let bf16 = operands.iter().all(|operand| element_dtype(operand) == DType::BF16);
-        bf16 && ctx.platform() == "cpu" && ctx.target().has_bf16_products()
+        let library = ctx.platform() == "cpu" && ctx.target().has_bf16_products();
+        bf16 && library && !ctx.is_in_kernel()
     }
 
     /// Returns true if the product must be kept from a transposition of its result. XLA replaces
@@ -54,16 +55,13 @@ impl DotGeneral {
     /// are computed one by one, which takes hundreds of times as long.
     pub(super) fn must_not_be_swapped(&self, ctx: &LowerCtx<'_>, operands: &[Value]) -> bool {
         let rhs_rank = operands[1].ty().dims().len();
-        Self::is_for_library(ctx, operands)
-            && !ctx.is_in_kernel()
-            && !are_last(&self.rhs_contracting, rhs_rank)
+        Self::is_for_library(ctx, operands) && !are_last(&self.rhs_contracting, rhs_rank)
     }
 
     /// Returns true if XLA's library for products multiplies the operands in `bf16` once `lhs` is
     /// transposed so that the sums run along its rows.
     pub(super) fn gains_from_rows(&self, ctx: &LowerCtx<'_>, operands: &[Value]) -> bool {
         Self::is_for_library(ctx, operands)
-            && !ctx.is_in_kernel()
             && !ctx.is_partitioned()
             && !self.sums_along_rows(operands[0].ty().dims().len())
     }
@@ -85,11 +83,9 @@ impl DotGeneral {
         let dims: Vec<usize> = order.iter().map(|&axis| lhs.ty().dims()[axis]).collect();
         let ty = lhs.ty().with_dims(&dims);
         let name = order.iter().fold("transpose".to_owned(), |name, axis| format!("{name}_{axis}"));
-        let order = order.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-        let permutation = format!("permutation = array<i64: {order}>");
         let flat = ty.with_dims(&[ty.dims().iter().product()]);
         let body = |writer: &mut Writer, x: &[Value]| {
-            let transposed = writer.op_as("transpose", x, &permutation, &ty);
+            let transposed = writer.transposed(&x[0], &order);
             Ok(vec![writer.op_as("reshape", &[transposed], "", &flat)])
         };
         let (lhs, flat) = (std::slice::from_ref(lhs), std::slice::from_ref(&flat));

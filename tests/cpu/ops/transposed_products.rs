@@ -174,6 +174,21 @@ mod on_cpu {
         assert_eq!(found.to_vec::<f32>().unwrap(), expected.to_vec::<f32>().unwrap());
     }
 
+    #[test]
+    fn bf16_products_of_empty_columns_are_zero() {
+        let empty = |columns| zeros(([0, columns], DType::BF16));
+        let product = jit(|x: &Array, y: &Array| contract_rows(x, y));
+        let found = product.call(empty(4), empty(2)).unwrap();
+        assert_eq!(found.astype(DType::F32).to_vec::<f32>().unwrap(), [0.0; 8]);
+    }
+
+    /// Sums over the first axis of both.
+    fn contract_rows(x: &Array, y: &Array) -> Array {
+        let how =
+            DotGeneral { lhs_contracting: vec![0], rhs_contracting: vec![0], ..Default::default() };
+        dot_general(x, y, how)
+    }
+
     /// A processor may multiply `bf16` in a library that declines some of these products.
     #[test]
     fn bf16_products_of_every_orientation_are_exact() {
