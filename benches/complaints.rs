@@ -19,7 +19,9 @@ mod jax;
 
 use anyhow::{Context as _, Result, ensure};
 use complaints::Program;
-use figures::{lower_quartile, micros_per_call, print_heading, print_table, ratio};
+use figures::{
+    lower_quartile, micros_per_call, print_heading, print_table, ratio, relative_difference,
+};
 use jax::Jax;
 use oxidax::prelude::*;
 use serde_json::json;
@@ -31,12 +33,10 @@ const TOLERANCE: f64 = 1e-3;
 /// Checks that results agree.
 fn compare(ours: &Array, other: &[f64]) -> Result<()> {
     let ours = convert_element_type(ours, DType::F64).to_vec::<f64>()?;
-    let scale = ours.iter().fold(0.0f64, |most, x| most.max(x.abs()));
-    let pairs = ours.iter().zip(other);
-    let difference = pairs.fold(0.0f64, |most, (x, y)| most.max((x - y).abs()));
+    let difference = relative_difference(&ours, other);
     ensure!(
-        ours.len() == other.len() && scale.is_finite() && difference <= TOLERANCE * scale,
-        "{} results differ from JAX's {} by {difference} of {scale}",
+        ours.len() == other.len() && difference <= TOLERANCE,
+        "{} numbers differ from JAX's {} by {difference:.1e} of the largest",
         ours.len(),
         other.len()
     );
@@ -80,17 +80,20 @@ fn measure(
             theirs.extend(jax.numbers(&json!({"what": "run", "calls": calls}))?);
         }
     }
-    let of_jax = |cell: String| if theirs.is_empty() { "-".to_owned() } else { cell };
+    let of_jax = |cell: &dyn Fn() -> String| match &theirs[..] {
+        [] => "-".to_owned(),
+        _ => cell(),
+    };
     let ratios: Vec<_> = ours.iter().zip(&theirs).map(|(a, b)| format!("{:.2}", a / b)).collect();
     let rounds = format!("{}, oxidax / JAX: {}", program.title, ratios.join(" "));
     let cells = vec![
         program.title.to_owned(),
-        format!("{}", program.issue),
+        program.issue.to_string(),
         format!("{:.3}", lower_quartile(&ours)),
-        theirs.first().map_or("-".to_owned(), |_| format!("{:.3}", lower_quartile(&theirs))),
-        theirs.first().map_or("-".to_owned(), |_| format!("{:.2}", ratio(&ours, &theirs))),
+        of_jax(&|| format!("{:.3}", lower_quartile(&theirs))),
+        of_jax(&|| format!("{:.2}", ratio(&ours, &theirs))),
         format!("{first:.2}"),
-        of_jax(format!("{:.2}", jax_first.unwrap_or_default())),
+        jax_first.map_or("-".to_owned(), |first| format!("{first:.2}")),
     ];
     Ok((cells, (!theirs.is_empty()).then_some(rounds)))
 }

@@ -21,7 +21,9 @@ mod jax;
 mod loops;
 
 use anyhow::{Context as _, Result, ensure};
-use figures::{lower_quartile, micros_per_call, print_heading, print_table, ratio};
+use figures::{
+    lower_quartile, micros_per_call, print_heading, print_table, ratio, relative_difference,
+};
 use jax::Jax;
 use loops::Program;
 use oxidax::jit::cache::{Settings, set_disk};
@@ -62,12 +64,10 @@ fn compare(ours: &[Array], other: &[Vec<f64>], side: &str) -> Result<()> {
     ensure!(ours.len() == other.len(), "{side} has {} results, not {}", other.len(), ours.len());
     for (index, (ours, other)) in ours.iter().zip(other).enumerate() {
         let ours = elements(ours)?;
-        let scale = ours.iter().fold(0.0f64, |most, x| most.max(x.abs()));
-        let pairs = ours.iter().zip(other);
-        let difference = pairs.fold(0.0f64, |most, (x, y)| most.max((x - y).abs()));
+        let difference = relative_difference(&ours, other);
         ensure!(
-            ours.len() == other.len() && difference <= TOLERANCE * scale,
-            "result {index} of {side} differs by {difference} of {scale}"
+            ours.len() == other.len() && difference <= TOLERANCE,
+            "result {index} of {side} differs by {difference:.1e} of its largest number"
         );
     }
     Ok(())

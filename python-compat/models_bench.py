@@ -2,25 +2,14 @@
 
     OXIDAX_BENCH_PYTHON=python-compat/.venv/bin/python cargo bench --bench models
 
-With `--serve`, reads one JSON request per line from standard input and answers each with a line of
-numbers:
-
-- `start` creates a model and calls it once. The answer is the number of parameters, the seconds of
-  the call and the first results.
-- `run` repeats the call. The answer is the milliseconds per call in wall time and in processor
-  time.
-- `version` is answered by JAX's version.
+With `--serve`, answers requests as `models_serving.serve` describes.
 
 The MLP and GPT-2 are those of `recorder` and use only `jax.numpy`. ResNet-50 and BERT are Flax
 modules. The optimizers are Optax's.
 """
 
-import contextlib
 import functools
-import json
 import os
-import sys
-import time
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -30,27 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from models_serving import COMPARED, draw_integers, draw_numbers, serve
 from recorder import gpt2_suite, training
-
-COMPARED = 8
-
-
-def murmur_mix(n):
-    """Returns the final mix of MurmurHash3 for 0 to n - 1."""
-    h = np.arange(n, dtype=np.uint32)
-    h = (h ^ (h >> 16)) * np.uint32(0x85EBCA6B)
-    h = (h ^ (h >> 13)) * np.uint32(0xC2B2AE35)
-    return h ^ (h >> 16)
-
-
-def draw_numbers(n):
-    """Returns `n` numbers between -1 and 1, as `numbers::numbers` does."""
-    return (murmur_mix(n) >> 8).astype(np.float32) / np.float32(1 << 23) - np.float32(1)
-
-
-def draw_integers(n, end):
-    """Returns `n` integers below `end`, as `numbers::integers` does."""
-    return (murmur_mix(n) % np.uint32(end)).astype(np.int32)
 
 
 def draw_tree(types):
@@ -312,34 +282,15 @@ def bert(sizes, _bf16):
 MODELS = {"mlp": mlp, "gpt2": gpt2, "decode": decode, "resnet50": resnet50, "bert": bert}
 
 
-def serve():
-    """Answers requests until standard input ends."""
-    call = None
-    for line in sys.stdin:
-        request = json.loads(line)
-        if request["what"] == "start":
-            settings, call = request["start"], None
-            params, call = MODELS[settings["model"]](settings["sizes"], settings.get("bf16", False))
-            parameters = sum(leaf.size for leaf in jax.tree.leaves(params))
-            del params
-            # The peak of resident memory counts from here on. Only Linux has this file.
-            with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
-                file.write("5")
-            start = time.perf_counter()
-            values = call()
-            answer = [parameters, time.perf_counter() - start, *values]
-        elif request["what"] == "version":
-            answer = jax.__version__
-        else:
-            clocks = (time.perf_counter, time.process_time)
-            start = [clock() for clock in clocks]
-            for _ in range(request["calls"]):
-                call()
-            answer = [
-                (clock() - begin) * 1000 / request["calls"] for clock, begin in zip(clocks, start)
-            ]
-        print(json.dumps(answer), flush=True)
+def counted(model):
+    """Returns a function that returns the number of parameters of a model and its call."""
+
+    def start(*settings):
+        params, call = model(*settings)
+        return sum(leaf.size for leaf in jax.tree.leaves(params)), call
+
+    return start
 
 
 if __name__ == "__main__":
-    serve()
+    serve(jax.__version__, {name: counted(model) for name, model in MODELS.items()})

@@ -4,17 +4,14 @@
     python-compat/.venv-torch/bin/pip install -r python-compat/requirements-torch.txt
     OXIDAX_BENCH_TORCH=python-compat/.venv-torch/bin/python cargo bench --bench models
 
-With `--serve`, answers requests as `models_bench.py` does. `--compile` passes the models through
-`torch.compile`, which needs a C++ compiler. The layers and optimizers are PyTorch's own; optimizers
-are the fused ones where a CPU has them.
+With `--serve`, answers requests as `models_serving.serve` describes. `--compile` passes the models
+through `torch.compile`, which needs a C++ compiler. The layers and optimizers are PyTorch's own;
+optimizers are the fused ones where a CPU has them.
 """
 
-import contextlib
-import json
 import math
 import os
 import sys
-import time
 
 # Waiting threads sleep. By default they spin, and a step takes ten times as long on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -26,28 +23,20 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-COMPARED = 8
+import models_serving
+from models_serving import COMPARED, serve
+
 COMPILED = "--compile" in sys.argv
 
 
-def murmur_mix(n):
-    """Returns the final mix of MurmurHash3 for 0 to n - 1."""
-    h = np.arange(n, dtype=np.uint32)
-    h = (h ^ (h >> 16)) * np.uint32(0x85EBCA6B)
-    h = (h ^ (h >> 13)) * np.uint32(0xC2B2AE35)
-    return h ^ (h >> 16)
-
-
 def draw_numbers(*shape):
-    """Returns numbers between -1 and 1, as `numbers::numbers` does."""
-    hashes = murmur_mix(math.prod(shape)) >> 8
-    numbers = hashes.astype(np.float32) / np.float32(1 << 23) - np.float32(1)
-    return torch.from_numpy(numbers.reshape(shape))
+    """Returns numbers between -1 and 1 of a shape."""
+    return torch.from_numpy(models_serving.draw_numbers(math.prod(shape)).reshape(shape))
 
 
 def draw_integers(end, *shape):
-    """Returns integers below `end`, as `numbers::integers` does."""
-    integers = murmur_mix(math.prod(shape)) % np.uint32(end)
+    """Returns integers below `end` of a shape."""
+    integers = models_serving.draw_integers(math.prod(shape), end)
     return torch.from_numpy(integers.astype(np.int64).reshape(shape))
 
 
@@ -343,34 +332,16 @@ def bert(sizes, _bf16):
 MODELS = {"mlp": mlp, "gpt2": gpt2, "decode": decode, "resnet50": resnet50, "bert": bert}
 
 
-def serve():
-    """Answers requests until standard input ends."""
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    call = None
-    for line in sys.stdin:
-        request = json.loads(line)
-        if request["what"] == "start":
-            settings = request["start"]
-            model, call = MODELS[settings["model"]](settings["sizes"], settings.get("bf16", False))
-            parameters = sum(leaf.numel() for leaf in model.parameters())
-            # The peak of resident memory counts from here on. Only Linux has this file.
-            with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
-                file.write("5")
-            start = time.perf_counter()
-            values = call()
-            answer = [parameters, time.perf_counter() - start, *values]
-        elif request["what"] == "version":
-            answer = torch.__version__
-        else:
-            clocks = (time.perf_counter, time.process_time)
-            start = [clock() for clock in clocks]
-            for _ in range(request["calls"]):
-                call()
-            answer = [
-                (clock() - begin) * 1000 / request["calls"] for clock, begin in zip(clocks, start)
-            ]
-        print(json.dumps(answer), flush=True)
+def counted(model):
+    """Returns a function that returns the number of parameters of a model and its call."""
+
+    def start(*settings):
+        module, call = model(*settings)
+        return sum(leaf.numel() for leaf in module.parameters()), call
+
+    return start
 
 
 if __name__ == "__main__":
-    serve()
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    serve(torch.__version__, {name: counted(model) for name, model in MODELS.items()})

@@ -76,3 +76,12 @@ pub fn micros_per_call(calls: usize, mut call: impl FnMut() -> Result<()>) -> Re
 pub fn difference(a: &[f64], b: &[f64]) -> f64 {
     quantile(&a.iter().zip(b).map(|(a, b)| a - b).collect::<Vec<_>>(), 0.5)
 }
+
+/// Returns the largest difference of two results relative to the largest number of the other side;
+/// NaN if either has a NaN.
+#[allow(dead_code, reason = "some benchmarks compare results")]
+pub fn relative_difference(ours: &[f64], theirs: &[f64]) -> f64 {
+    let largest = theirs.iter().fold(f64::MIN_POSITIVE, |largest, x| largest.max(x.abs()));
+    let parts = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs() / largest);
+    parts.fold(0.0, |most, part| if part.is_nan() || part > most { part } else { most })
+}

@@ -1,6 +1,6 @@
 //! Measures a model on two sides at a time, each in its own process.
 
-use crate::figures::{lower_quartile, ratio};
+use crate::figures::{lower_quartile, ratio, relative_difference};
 use crate::jax::Jax;
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
@@ -158,7 +158,7 @@ fn compare(entry: &Entry, own: &Measured, other: &Measured) -> Result<f64> {
     let (title, name) = (&entry.title, other.name);
     let counts = [own, other].map(|side| (side.parameters, side.values.len()));
     ensure!(counts[0] == counts[1], "{title}: parameters and results are {counts:?} with {name}");
-    let apart = apart(&own.values, &other.values);
+    let apart = relative_difference(&own.values, &other.values);
     ensure!(
         apart <= entry.tolerance,
         "{title}: the first numbers are {:?}, {name} has {:?}: {apart:.1e} apart, at most {:.0e}",
@@ -167,13 +167,6 @@ fn compare(entry: &Entry, own: &Measured, other: &Measured) -> Result<f64> {
         entry.tolerance
     );
     Ok(apart)
-}
-
-/// Returns the largest difference relative to the largest number; NaN if either has a NaN.
-fn apart(ours: &[f64], theirs: &[f64]) -> f64 {
-    let largest = theirs.iter().fold(f64::MIN_POSITIVE, |largest, x| largest.max(x.abs()));
-    let parts = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs() / largest);
-    parts.fold(0.0, |most, part| if part.is_nan() || part > most { part } else { most })
 }
 
 /// The headings of the rows of models.

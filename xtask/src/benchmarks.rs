@@ -9,8 +9,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::bench::bench;
 use crate::budgets::log::{Table, tables};
-use crate::budgets::printed;
 use crate::{package, root};
 use chart::{Bar, draw};
 
@@ -61,21 +61,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// Runs the benchmarks, and returns what they print.
 fn measure(quick: bool) -> Result<String> {
-    let mut command = Command::new("cargo");
-    command.arg("bench");
-    if quick {
-        // As the other steps of CI, which have built the dependencies in this way.
-        command.args(["--workspace", "--profile", "dev"]);
+    let models: &[&str] = if quick {
+        &["mlp", "decode", "bert"]
     } else {
-        command.args(["--package", "benches"]);
-    }
-    command.args(["--bench", "models", "--bench", "complaints", "--"]);
-    if quick {
-        command.args(["--quick", "mlp", "decode", "bert"]);
-    } else {
-        command.args(["mlp", "gpt2", "baby", "decode", "resnet50", "bert"]);
-    }
-    printed(command.current_dir(root()))
+        &["mlp", "gpt2", "baby", "decode", "resnet50", "bert"]
+    };
+    bench(&["models", "complaints"], models, quick)
 }
 
 /// Returns the first line that a program prints.

@@ -6,12 +6,11 @@
 mod judge;
 pub(crate) mod log;
 
-use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::bench::bench;
 use crate::root;
 use judge::{Budget, Verdict};
 use log::Table;
@@ -79,39 +78,7 @@ fn report(budgets: &[Budget], tables: &[Table], quick: bool) -> Result<()> {
 fn measure(budgets: &[Budget], quick: bool) -> Result<String> {
     let mut names: Vec<&str> = budgets.iter().map(|budget| budget.benchmark.as_str()).collect();
     names.dedup();
-    let mut command = Command::new("cargo");
-    command.arg("bench");
-    if quick {
-        // As the other steps of CI, which have built the dependencies in this way.
-        command.args(["--workspace", "--profile", "dev"]);
-    } else {
-        command.args(["--package", "benches"]);
-    }
-    for name in names {
-        command.args(["--bench", name]);
-    }
-    if quick {
-        command.args(["--", "--quick"]);
-    }
-    printed(command.current_dir(root()))
-}
-
-/// Runs a command, and returns its output, which is shown as it comes.
-#[allow(clippy::print_stdout, reason = "the benchmarks' output is shown")]
-pub(crate) fn printed(command: &mut Command) -> Result<String> {
-    eprintln!("$ {command:?}");
-    let mut process = command.stdout(Stdio::piped()).spawn().context("starting cargo bench")?;
-    let output = process.stdout.take().context("the benchmarks' output")?;
-    let mut all = String::new();
-    for line in BufReader::new(output).lines() {
-        let line = line.context("the benchmarks' output")?;
-        println!("{line}");
-        all.push_str(&line);
-        all.push('\n');
-    }
-    let status = process.wait().context("waiting for cargo bench")?;
-    ensure!(status.success(), "`cargo bench` ended with {status}");
-    Ok(all)
+    bench(&names, &[], quick)
 }
 
 /// Returns the path of a benchmark's source.

@@ -3,6 +3,7 @@
 mod advisories;
 #[cfg(feature = "api")]
 mod api;
+mod bench;
 mod benchmarks;
 #[cfg(feature = "bindings")]
 mod bindings;
