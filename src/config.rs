@@ -17,7 +17,7 @@
 //! | [`default_device`](ProcessConfig::default_device) | `jax_default_device` | | always; arrays stay where they are |
 //! | [`cpu_devices`](ProcessConfig::cpu_devices) | `jax_num_cpu_devices` | `OXIDAX_CPU_DEVICES` | until the CPU client exists |
 //! | [`cpu_malloc`](ProcessConfig::cpu_malloc) | | `OXIDAX_CPU_MALLOC`: `pool` or `system` | always, for memory allocated afterwards |
-//! | [`default_matmul_precision`](ProcessConfig::default_matmul_precision) | `jax_default_matmul_precision` | | always; functions are compiled again |
+//! | [`default_matmul_precision`](ProcessConfig::default_matmul_precision) | `jax_default_matmul_precision` | `OXIDAX_DEFAULT_MATMUL_PRECISION`: `default`, `high` or `highest` | always; functions are compiled again |
 //! | [`cache`](ProcessConfig::cache), [`cache_folder`](ProcessConfig::cache_folder) | `jax_compilation_cache_dir` and related | `OXIDAX_CACHE` and related | always, for programs compiled afterwards |
 //! | [`track_arrays`](ProcessConfig::track_arrays) | | `OXIDAX_TRACK_ARRAYS` | always, for arrays created afterwards |
 //!

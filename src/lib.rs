@@ -146,6 +146,12 @@ fn default_backend() -> &'static dyn core::Backend {
     runtime::backend()
 }
 
+/// Returns the default precision of matrix products that the environment sets. Connects `core` to
+/// `runtime`.
+fn precision_of_environment() -> core::Precision {
+    runtime::matmul_precision()
+}
+
 /// Makes a value vary over axes of a mesh. Connects `core` to the operation in `primitives`.
 fn vary(x: &Array, varying: &core::Varying) -> Array {
     primitives::vary(x, varying)

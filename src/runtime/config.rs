@@ -4,7 +4,7 @@
 
 use super::cpu_malloc::CpuMalloc;
 use super::cuda::CudaOptions;
-use crate::core::Error;
+use crate::core::{Error, Precision};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
@@ -17,6 +17,8 @@ pub(super) struct RuntimeConfig {
     pub(super) cpu_malloc: Option<CpuMalloc>,
     /// True if arrays are tracked for `live_arrays`: `OXIDAX_TRACK_ARRAYS`, 0 by default.
     pub(super) track_arrays: bool,
+    /// The default precision of matrix products: `OXIDAX_DEFAULT_MATMUL_PRECISION`.
+    pub(super) matmul_precision: Precision,
     /// Options of the CUDA client: `OXIDAX_CUDA_PREALLOCATE` and the others of [`CudaOptions`].
     pub(super) cuda: CudaOptions,
 }
@@ -52,9 +54,29 @@ impl RuntimeConfig {
                 )));
             }
         };
+        let matmul_precision = match get("OXIDAX_DEFAULT_MATMUL_PRECISION")
+            .as_deref()
+            .map(str::trim)
+        {
+            None | Some("" | "default") => Precision::Default,
+            Some("high") => Precision::High,
+            Some("highest") => Precision::Highest,
+            Some(text) => {
+                return Err(Error::Plugin(format!(
+                    "OXIDAX_DEFAULT_MATMUL_PRECISION is `{text}`; it must be `default`, `high` or \
+                     `highest`"
+                )));
+            }
+        };
         let cuda = CudaOptions::from_variables(|name| get(&format!("OXIDAX_CUDA_{name}")))?;
-        Ok(RuntimeConfig { cpu_devices, cpu_malloc, track_arrays, cuda })
+        Ok(RuntimeConfig { cpu_devices, cpu_malloc, track_arrays, matmul_precision, cuda })
     }
+}
+
+/// Returns the default precision of matrix products that the environment sets. An invalid variable
+/// is an error once a client is created, and until then has no effect.
+pub(crate) fn matmul_precision() -> Precision {
+    RuntimeConfig::from_env().map_or(Precision::Default, |config| config.matmul_precision)
 }
 
 /// The environment variables that a plugin's compiler reads, as they were when its client was

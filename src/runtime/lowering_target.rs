@@ -10,6 +10,10 @@ use crate::core::{Aval, LoweringTarget, Program, RuleError, RuleResult, units};
 /// process on a division by zero.
 const MAX_CPU_BYTES: u64 = 1 << 36;
 
+/// Arrays of GPU programs have fewer bytes than this, over all devices. XLA's GPU compiler (C API
+/// 0.115) ends the process when it plans memory for 2^59 bytes.
+const MAX_GPU_BYTES: u64 = 1 << 46;
+
 /// Returns the target of modules for `platform`. Modules for CPUs run on this host's processor.
 pub(crate) fn lowering_target(platform: &str) -> LoweringTarget<'_> {
     let target = LoweringTarget::from(platform);
@@ -19,6 +23,7 @@ pub(crate) fn lowering_target(platform: &str) -> LoweringTarget<'_> {
             .with_check(refuse_huge_on_cpu)
             .with_rewrites(rewrites())
             .with_outlining(outlines()),
+        "cuda" => target.with_check(refuse_huge_on_gpu),
         "tpu" => target.with_check(refuse_two_bits),
         _ => target,
     }
@@ -49,14 +54,33 @@ fn host_multiplies_bf16() -> bool {
 
 /// Refuses operations on arrays for which XLA's CPU compiler ends the process.
 fn refuse_huge_on_cpu(operation: &str, avals: &[&Aval]) -> RuleResult<()> {
+    refuse_huge(operation, avals, "CPU", MAX_CPU_BYTES)
+}
+
+/// Refuses operations on arrays for which XLA's GPU compiler, or cuSOLVER, ends the process.
+fn refuse_huge_on_gpu(operation: &str, avals: &[&Aval]) -> RuleResult<()> {
+    refuse_huge(operation, avals, "GPU", MAX_GPU_BYTES)?;
+    // XLA throws a C++ exception through the C API for a dimension that cuSOLVER cannot count.
+    let is_long = |aval: &Aval| aval.shape.iter().any(|size| i32::try_from(*size).is_err());
+    match avals.iter().find(|aval| operation == "qr" && is_long(aval)) {
+        Some(aval) => {
+            let message = format!("{operation}: {aval}: GPUs factorize matrices below 2^31 rows");
+            Err(RuleError::shape(message).help("factorize blocks of rows"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses operations on arrays of `limit` bytes or more.
+fn refuse_huge(operation: &str, avals: &[&Aval], platform: &str, limit: u64) -> RuleResult<()> {
     // Elements narrower than a byte take a whole one on CPUs.
     let bytes = |aval: &Aval| (aval.size() as u64).saturating_mul(aval.dtype.host_bytes() as u64);
-    match avals.iter().find(|aval| bytes(aval) >= MAX_CPU_BYTES) {
+    match avals.iter().find(|aval| bytes(aval) >= limit) {
         Some(aval) => {
-            let (size, limit) = (units::size(bytes(aval)), units::size(MAX_CPU_BYTES));
+            let (size, limit) = (units::size(bytes(aval)), units::size(limit));
             let message = format!(
-                "{operation}: out of memory: {aval} takes {size}, and XLA's CPU compiler takes \
-                 arrays below {limit}"
+                "{operation}: out of memory: {aval} takes {size}, and XLA's {platform} compiler \
+                 takes arrays below {limit}"
             );
             Err(RuleError::shape(message).help(REMEDIES))
         }
@@ -72,5 +96,25 @@ fn refuse_two_bits(operation: &str, avals: &[&Aval]) -> RuleResult<()> {
             Err(RuleError::unsupported(message).help("pass it as i4 or u4"))
         }
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::DType;
+
+    #[test]
+    fn gpu_programs_with_huge_arrays_are_refused() {
+        let of = |operation: &str, shape: [usize; 2]| {
+            refuse_huge_on_gpu(operation, &[&Aval::new(DType::F32, shape)])
+        };
+        let message = |outcome: RuleResult<()>| format!("{:?}", outcome.expect_err("refused"));
+        assert!(of("sin", [1 << 31, 3]).is_ok() && of("sin", [4, 1 << 41]).is_ok());
+        let huge = message(of("sin", [4, 1 << 48]));
+        assert!(huge.contains("XLA's GPU compiler takes arrays below 64.00 TiB"), "{huge}");
+        assert!(of("qr", [(1 << 31) - 1, 3]).is_ok());
+        let long = message(of("qr", [1 << 31, 3]));
+        assert!(long.contains("below 2^31"), "{long}");
     }
 }

@@ -56,6 +56,7 @@ pub use compile_scope::{
 };
 pub use compiler_options::CompilerOptions;
 pub use compiler_report::{CompilerReport, MemoryAnalysis};
+pub(crate) use config::matmul_precision;
 #[cfg(feature = "distributed")]
 pub(crate) use config::{cluster_variables, host_has_tpu};
 pub use cpu_malloc::CpuMalloc;

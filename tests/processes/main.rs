@@ -13,5 +13,6 @@ mod distributed;
 mod eager;
 mod memory;
 mod platforms;
+mod precision;
 #[cfg(feature = "remote")]
 mod stores;

@@ -2,6 +2,7 @@
 
 use crate::core::scoped::scoped;
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The precision with which an accelerator multiplies floats. CPUs always use full precision.
@@ -40,12 +41,16 @@ impl Precision {
         MATMUL_PRECISION.key().unwrap_or_else(Precision::of_process)
     }
 
-    /// Returns the default precision of the process.
+    /// Returns the default precision of the process: the program's, else the environment's.
     pub(crate) fn of_process() -> Precision {
         match OF_PROCESS.load(Ordering::Relaxed) {
+            0 => Precision::Default,
             1 => Precision::High,
             2 => Precision::Highest,
-            _ => Precision::Default,
+            _ => {
+                static OF_ENVIRONMENT: OnceLock<Precision> = OnceLock::new();
+                *OF_ENVIRONMENT.get_or_init(crate::precision_of_environment)
+            }
         }
     }
 
@@ -55,8 +60,9 @@ impl Precision {
     }
 }
 
-/// The default precision of the process, as a number.
-static OF_PROCESS: AtomicU8 = AtomicU8::new(Precision::Default as u8);
+/// The program's default precision of the process as a number, or [`NOT_SET`].
+static OF_PROCESS: AtomicU8 = AtomicU8::new(NOT_SET);
+const NOT_SET: u8 = u8::MAX;
 
 scoped!(
     /// The precision set on this thread by `with_matmul_precision`.

@@ -2,8 +2,10 @@
 
 mod as_sum;
 mod bf16_on_cpu;
+mod integers_on_gpu;
 
 pub(super) use bf16_on_cpu::multiplied;
+use integers_on_gpu::to_integers;
 
 use super::composite::lower_by;
 use super::convert::convert_to;
@@ -334,7 +336,11 @@ impl Primitive for DotGeneral {
         let result = results[0].stablehlo();
         let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
         let along_rows = self.sums_along_rows(operands[0].ty().dims().len());
-        let (operand, product) = multiplied(ctx.target(), along_rows, lhs, rhs, results[0].dtype);
+        let exact = self.exact_float_on_gpu(ctx, operands, results[0].dtype);
+        let (operand, product) = match exact {
+            Some(float) => (Some(float), float),
+            None => multiplied(ctx.target(), along_rows, lhs, rhs, results[0].dtype),
+        };
         if ctx.platform() == "cpu" && !product.is_inexact() {
             self.refuse_wide_integers(operands)?;
         }
@@ -371,7 +377,10 @@ impl Primitive for DotGeneral {
         if self.must_not_be_swapped(ctx, &factors) {
             dot = ctx.op_as("optimization_barrier", &[dot], "", &ty);
         }
-        Ok(vec![convert(ctx, &dot, result)])
+        Ok(vec![match exact {
+            Some(_) => to_integers(ctx, dot, &result),
+            None => convert(ctx, &dot, result),
+        }])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let contracted: usize =
@@ -656,6 +665,28 @@ mod tests {
         expect![[r#"
             %2 = "stablehlo.dot_general"(%0, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]}> : (tensor<2x3x4xbf16>, tensor<4x2xf32>) -> tensor<2x3xf32>
         "#]].assert_eq(&lowered("tpu", lhs, rhs, &how));
+    }
+
+    #[test]
+    fn bytes_are_multiplied_in_floats_on_gpus() {
+        let of = |platform: &str, summed: usize, result: DType| {
+            let how = DotGeneral {
+                lhs_contracting: vec![1],
+                rhs_contracting: vec![0],
+                preferred_element_type: Some(result),
+                ..DotGeneral::default()
+            };
+            let [lhs, rhs] = [[2, summed], [summed, 3]].map(|shape| Aval::new(DType::I8, shape));
+            let text = lowered(platform, lhs, rhs, &how);
+            let types = text.lines().filter_map(|line| line.split(" -> ").nth(1));
+            types.map(|ty| ty.split('x').next_back().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("cuda", 1024, DType::I32), ["f32>", "f32>", "f32>", "i32>"]);
+        assert_eq!(of("cuda", 1025, DType::I32), ["f64>", "f64>", "f64>", "i64>", "i32>"]);
+        assert_eq!(of("cuda", 1025, DType::I64), ["f64>", "f64>", "f64>", "i64>"]);
+        assert_eq!(of("cuda", 8, DType::I8), ["i8>"]);
+        assert_eq!(of("tpu", 8, DType::I32), ["i32>"]);
+        assert_eq!(of("cpu", 8, DType::I32), ["i32>"]);
     }
 
     fn error(lhs: Aval, rhs: Aval, how: DotGeneral) -> String {

@@ -42,6 +42,33 @@ mod gpu {
         assert!(report.advice.iter().any(|advice| advice.topic == Topic::Float32), "{report}");
     }
 
+    /// Rematerialized layers in a loop of Rust keep their arguments only.
+    #[test]
+    #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
+    fn remat_reduces_memory() {
+        let topology = Topology::named("h100:1").unwrap();
+        let temporaries = |is_remat: bool| {
+            let layer =
+                |x: &Array, w: &Array| (0..4).fold(x.clone(), |x, _| sin(tanh(x.matmul(w)) * 2.0));
+            let step = jit(move |weights: Vec<Array>, x: Array| {
+                let loss = |weights: &Vec<Array>| {
+                    let step = |x: Array, w: &Array| match is_remat {
+                        true => remat(layer)(&x, w),
+                        false => layer(&x, w),
+                    };
+                    weights.iter().fold(x.clone(), step).sum()
+                };
+                grad(loss)(&weights)
+            });
+            let weights = vec![zeros([256, 256]); 12];
+            let lowered = step.lower(&weights, Aval::new(DType::F32, [4096, 256])).unwrap();
+            let compiled = lowered.compile_for(&topology).unwrap();
+            compiled.report().memory_analysis().unwrap().temporaries
+        };
+        let (plain, rematerialized) = (temporaries(false), temporaries(true));
+        assert!(2 * rematerialized < plain, "{rematerialized} and {plain} bytes");
+    }
+
     #[test]
     #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
     fn slices_of_different_sizes_are_exchanged() {

@@ -64,6 +64,11 @@ const SEAMS: &[(&str, &str, &str)] = &[
         "the evaluator of concrete arrays is in `runtime`, which `core` must not use",
     ),
     (
+        "precision_of_environment",
+        "src/core/types/precision.rs",
+        "`runtime` reads the environment, and products are traced without it",
+    ),
+    (
         "vary",
         "src/core/trace/bind.rs",
         "making a value vary is an operation, with its rules in `primitives`",
