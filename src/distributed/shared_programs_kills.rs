@@ -217,7 +217,7 @@ impl Actor {
         self.child.kill().unwrap();
     }
 
-    /// Waits for the end. A process that joined and was not killed has succeeded with every program.
+    /// Waits for the end. A process that joined and was not killed has succeeded with all programs.
     #[track_caller]
     fn finish(&mut self, programs: &[usize]) {
         while self.line().is_some() {}
