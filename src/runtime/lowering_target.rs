@@ -64,8 +64,8 @@ fn refuse_huge_on_gpu(operation: &str, avals: &[&Aval]) -> RuleResult<()> {
     let is_long = |aval: &Aval| aval.shape.iter().any(|size| i32::try_from(*size).is_err());
     match avals.iter().find(|aval| operation == "qr" && is_long(aval)) {
         Some(aval) => {
-            let message = format!("{operation}: {aval}: GPUs factorize matrices below 2^31 rows");
-            Err(RuleError::shape(message).help("factorize blocks of rows"))
+            let message = format!("{operation} of {aval}: on GPUs both sizes must be below 2^31");
+            Err(RuleError::shape(message).help("factorize blocks of the matrix"))
         }
         None => Ok(()),
     }

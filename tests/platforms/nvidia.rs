@@ -217,17 +217,12 @@ fn programs_are_stored_and_loaded() {
     assert_eq!(loaded.call(&x).unwrap().item::<f32>().unwrap(), expected);
 }
 
-/// The compiler's estimate covers the memory that a step takes.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn memory_estimates_cover_what_a_step_takes() {
+fn programs_report_their_temporary_memory() {
     let step = jit(|x: Array| tanh(x.matmul(&x)).matmul(&x).sum());
     let x = megabytes(64).reshape([4096, 4096]);
     let compiled = step.lower(&x).unwrap().compile().unwrap();
     let estimate = compiled.report().memory_analysis().unwrap();
-    let before = statistics();
-    compiled.call(&x).unwrap().block_until_ready().unwrap();
-    let peak = statistics().peak_bytes_in_use.unwrap();
-    println!("{estimate:?}; in use before {before:?}; peak {peak}");
     assert!(estimate.temporaries >= 64 << 20, "{estimate:?}");
 }

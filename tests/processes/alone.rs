@@ -1,4 +1,5 @@
-//! Runs a test in a separate process, because it measures the memory of the whole process.
+//! Runs a test in a separate process, because it measures the memory of the whole process or needs
+//! an environment variable.
 
 use std::process::Command;
 
@@ -8,12 +9,19 @@ const ALONE: &str = "OXIDAX_TEST_ALONE";
 /// Runs `body` in a new process of this binary. `test` is the full name of the calling test.
 #[track_caller]
 pub(crate) fn alone(test: &str, body: impl FnOnce()) {
+    alone_with(test, &[], body);
+}
+
+/// Runs `body` as [`alone`] does, in a process with these environment variables.
+#[track_caller]
+pub(crate) fn alone_with(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
     if std::env::var(ALONE).as_deref() == Ok(test) {
         return body();
     }
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(ALONE, test)
+        .envs(variables.iter().copied())
         // With another allocator than the C library's, other numbers are measured.
         .env_remove("LD_PRELOAD")
         .output()

@@ -3,7 +3,7 @@
 use super::DotGeneral;
 use crate::core::{DType, LowerCtx};
 use crate::primitives::rules::element_dtype;
-use crate::stablehlo::{TensorType, Value};
+use crate::stablehlo::Value;
 
 /// A sum of this number of products of 8-bit integers is at most 2^24, so that `f32` holds it, and
 /// every partial sum, exactly.
@@ -34,11 +34,8 @@ impl DotGeneral {
     }
 }
 
-/// Converts exact integers in `f32` or `f64` to an integer dtype, which wraps around.
-pub(super) fn to_integers(ctx: &mut LowerCtx<'_>, x: Value, ty: &TensorType) -> Value {
-    let is_f32 = element_dtype(&x) == DType::F32;
-    let wide = if is_f32 { DType::I32 } else { DType::I64 };
-    let wide = x.ty().with_element(wide.stablehlo());
-    let x = ctx.op_as("convert", &[x], "", &wide);
-    if *x.ty() == *ty { x } else { ctx.op_as("convert", &[x], "", ty) }
+/// Returns the integer dtype that holds all sums in this float dtype. From there a conversion wraps
+/// around, which one from a float does not.
+pub(super) fn integer_of(float: DType) -> DType {
+    if float == DType::F32 { DType::I32 } else { DType::I64 }
 }

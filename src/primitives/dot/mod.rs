@@ -5,7 +5,7 @@ mod bf16_on_cpu;
 mod integers_on_gpu;
 
 pub(super) use bf16_on_cpu::multiplied;
-use integers_on_gpu::to_integers;
+use integers_on_gpu::integer_of;
 
 use super::composite::lower_by;
 use super::convert::convert_to;
@@ -377,10 +377,10 @@ impl Primitive for DotGeneral {
         if self.must_not_be_swapped(ctx, &factors) {
             dot = ctx.op_as("optimization_barrier", &[dot], "", &ty);
         }
-        Ok(vec![match exact {
-            Some(_) => to_integers(ctx, dot, &result),
-            None => convert(ctx, &dot, result),
-        }])
+        if let Some(float) = exact {
+            dot = convert(ctx, &dot, result.with_element(integer_of(float).stablehlo()));
+        }
+        Ok(vec![convert(ctx, &dot, result)])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         let contracted: usize =
