@@ -37,8 +37,9 @@ pub(crate) use program::host_function;
 pub use program::{
     Access, Analysis, BatchAxis, Batched, Contraction, Cost, CounterOp, Dense, DynKey, Effects,
     Elements, Eqn, Exemplar, FromParameters, Half, HigherOrder, HostFunction, JvpResult, Known,
-    Mapped, Marks, Operand, Parameters, Primitive, Program, Pruned, ReadPrimitive, Registered,
-    RegistryEntry, RunCount, Sample, SaveHint, SplitEqn, SplitOperand, Spmd, Tangent, Used, Var,
+    Mapped, Marks, Operand, Parameters, PartOfArray, Primitive, Program, Pruned, ReadPrimitive,
+    Registered, RegistryEntry, RunCount, Sample, SaveHint, SplitEqn, SplitOperand, Spmd, Tangent,
+    Used, Var,
 };
 pub use trace::{AxisNames, axis_size, bind, bind1, throw_operands};
 pub(crate) use trace::{bind_shared, named_axes, nan_check, rebinding};

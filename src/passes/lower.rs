@@ -1,5 +1,6 @@
 //! Lowering: from a program to the text of a StableHLO module.
 
+use super::kernel_rewrites::rewrite_for_kernel;
 use super::outline::outline;
 use super::plan::Plan;
 use super::rewrites::{rewrite_for_cpu, rewrite_for_cpus};
@@ -124,6 +125,7 @@ pub(crate) fn lower_with_plan(
     ctx.set_partition(plan.mesh());
     if target.rewrites() {
         ctx.set_rewrite(if ctx.is_partitioned() { rewrite_for_cpus } else { rewrite_for_cpu });
+        ctx.set_kernel_rewrite(rewrite_for_kernel);
     }
     // A compiler that partitions a program looks into functions one call at a time.
     if target.outlines() && !ctx.is_partitioned() {

@@ -5,6 +5,7 @@
 mod cost;
 mod dce;
 mod eval;
+mod kernel_rewrites;
 mod lower;
 mod outline;
 mod parse;

@@ -32,6 +32,8 @@ pub struct LowerCtx<'a> {
     refused_at: Loc,
     /// Rewrites each program before it is written.
     rewrite: Option<Rewrite>,
+    /// Rewrites each program in a loop's kernel, after `rewrite`.
+    kernel_rewrite: Option<Rewrite>,
     /// Finds repeated parts, which become functions.
     pub(super) outliner: Option<Outliner>,
     /// The mesh over which the compiler partitions the module.
@@ -152,6 +154,7 @@ impl<'a> LowerCtx<'a> {
             token: None,
             refused_at: Loc::UNKNOWN,
             rewrite: None,
+            kernel_rewrite: None,
             outliner: None,
             partition: None,
             manual: None,
@@ -218,6 +221,11 @@ impl<'a> LowerCtx<'a> {
         self.rewrite = Some(rewrite);
     }
 
+    /// Sets the pass that rewrites programs in kernels of loops.
+    pub(crate) fn set_kernel_rewrite(&mut self, rewrite: Rewrite) {
+        self.kernel_rewrite = Some(rewrite);
+    }
+
     /// Returns the location of the operation whose `lower` rule failed.
     pub fn refused_at(&self) -> Loc {
         self.refused_at
@@ -262,6 +270,9 @@ impl<'a> LowerCtx<'a> {
             Some(rewrite) => rewrite(program),
             None => Cow::Borrowed(program),
         };
+        let kernel_rewrite = self.kernel_rewrite.filter(|_| self.in_kernel);
+        let rewritten = kernel_rewrite.map(|rewrite| rewrite(&program).into_owned());
+        let program = rewritten.map_or(program, Cow::Owned);
         // A kernel is one function.
         let outliner = self.outliner.filter(|_| !self.in_kernel);
         let outline = outliner.and_then(|outline| outline(&program));

@@ -14,7 +14,8 @@ pub use host_function::HostFunction;
 pub use marks::{Dense, Known, Mapped, Marks, Used};
 pub use primitive::{
     Analysis, BatchAxis, Batched, CounterOp, DynKey, Effects, FromParameters, Half, HigherOrder,
-    JvpResult, Operand, Parameters, Primitive, Pruned, RunCount, SaveHint, SplitEqn, SplitOperand,
+    JvpResult, Operand, Parameters, PartOfArray, Primitive, Pruned, RunCount, SaveHint, SplitEqn,
+    SplitOperand,
 };
 pub(crate) use program::ProgramInput;
 pub use program::{Eqn, Program, Var};

@@ -195,6 +195,12 @@ pub trait Analysis {
         None
     }
 
+    /// The place of the first operand in the result, for an operation that only surrounds it along
+    /// one axis by its second operand, a scalar.
+    fn embedding(&self, _operands: &[Aval]) -> Option<PartOfArray> {
+        None
+    }
+
     /// Returns the operation that computes the same from the operand at `index` before a
     /// [`permutation`](Self::permutation) of its axes, if there is one that is as fast. `operands`
     /// are the types of the operands, permuted.
@@ -207,11 +213,28 @@ pub trait Analysis {
         None
     }
 
+    /// The sum of the results of several applications, from their operands, which are stacked along
+    /// a new leading axis, if one application computes it.
+    fn sum_over_steps(&self, _stacked: &[Array]) -> Option<Array> {
+        None
+    }
+
     /// The reason why a loop that holds the operation cannot be one kernel of XLA's CPU compiler,
     /// as the end of a sentence that begins with the name: `"runs in a library"`.
     fn kernel_obstacle(&self) -> Option<&'static str> {
         None
     }
+}
+
+/// The place of an array in a larger one.
+#[derive(Clone, Debug)]
+pub struct PartOfArray {
+    /// The axis along which the arrays differ in size.
+    pub axis: usize,
+    /// The index of the first element along the axis.
+    pub start: usize,
+    /// The operation that concatenates arrays along the axis.
+    pub concatenation: Arc<dyn Primitive>,
 }
 
 /// An operation on the integer counter of a loop.
@@ -413,6 +436,11 @@ impl dyn Primitive {
         self.analysis().and_then(Analysis::permutation)
     }
 
+    /// The place of the first operand in the result, if the operation only surrounds it.
+    pub fn embedding(&self, operands: &[Aval]) -> Option<PartOfArray> {
+        self.analysis()?.embedding(operands)
+    }
+
     /// Returns the operation that takes over a permutation of an operand's axes, if there is one.
     pub fn with_permuted_operand(
         &self,
@@ -421,6 +449,12 @@ impl dyn Primitive {
         permutation: &[usize],
     ) -> Option<Arc<dyn Primitive>> {
         self.analysis()?.with_permuted_operand(operands, index, permutation)
+    }
+
+    /// The sum of the results of several applications, of operands that are stacked along a new
+    /// leading axis.
+    pub fn sum_over_steps(&self, stacked: &[Array]) -> Option<Array> {
+        self.analysis().and_then(|analysis| analysis.sum_over_steps(stacked))
     }
 
     /// The reason why a kernel of XLA's CPU compiler cannot hold the operation.
@@ -461,6 +495,12 @@ pub trait HigherOrder {
     /// Returns the program whose equations may replace the equation, if the primitive only calls
     /// it.
     fn inlined(&self) -> Option<&Program> {
+        None
+    }
+
+    /// Returns a program that computes the same results and is faster if its loops are kernels of
+    /// XLA's CPU compiler. Returns `None` for one that is as fast as it is.
+    fn kernel_form(&self, _operands: &[Aval]) -> Option<Program> {
         None
     }
 

@@ -1,8 +1,10 @@
 //! Padding, cropping and dilation.
 
+use super::Concatenate;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, Registered, RuleError, RuleResult, Sample, Shape, Tangent, bind1, trace,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    PartOfArray, Primitive, Registered, RuleError, RuleResult, Sample, Shape, Tangent, bind1,
+    trace,
 };
 use crate::primitives::arithmetic::sub;
 use crate::primitives::constant::{fill_of, zeros_of};
@@ -15,6 +17,7 @@ use crate::primitives::slicing::slice;
 use crate::stablehlo::{Value, i64_array};
 use crate::{ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Padding of one axis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -135,6 +138,24 @@ impl Primitive for Pad {
             sub(total(ct), total(&remaining)).into()
         });
         Ok(vec![operands[0].is_linear().then(|| remaining.into()), value])
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for Pad {
+    fn embedding(&self, _operands: &[Aval]) -> Option<PartOfArray> {
+        let mut padded = self
+            .padding_config
+            .iter()
+            .enumerate()
+            .filter(|(_, dim)| **dim != PaddingDim::default());
+        let (axis, dim) = padded.next()?;
+        let is_single = padded.next().is_none() && dim.interior == 0 && dim.high >= 0;
+        let start = usize::try_from(dim.low).ok().filter(|_| is_single)?;
+        let concatenation = Arc::new(Concatenate { dimension: axis });
+        Some(PartOfArray { axis, start, concatenation })
     }
 }
 
