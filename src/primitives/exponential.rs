@@ -2,6 +2,7 @@
 
 use super::arithmetic::{add, div, mul, sub};
 use super::promote::inexact;
+use super::saturated::lower_saturated;
 use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, RuleResult, Sample, Scalar, bind1};
 use crate::primitives::ArrayLike;
 use crate::primitives::elementwise::{
@@ -221,7 +222,8 @@ impl Elementwise for Logistic {
     const TYPE: TypeRule<Logistic> = TypeRule::unary(Dtypes::Inexact);
     const DERIVATIVE: Derivative<Logistic> =
         Derivative::Unary(|_, _, y, dx| mul(dx, mul(y, sub(1.0, y))));
-    const LOWERING: Lowering<Logistic> = Lowering::Op("logistic");
+    const LOWERING: Lowering<Logistic> =
+        Lowering::Custom(|_, ctx, x, y| lower_saturated(ctx, "logistic", 1e3, x, y));
     const COST: CostRule<Logistic> = CostRule::Transcendental;
     fn exemplars() -> Vec<Exemplar> {
         vec![
@@ -262,7 +264,8 @@ impl Elementwise for Tanh {
     const TYPE: TypeRule<Tanh> = TypeRule::unary(Dtypes::Inexact);
     const DERIVATIVE: Derivative<Tanh> =
         Derivative::Unary(|_, _, y, dx| mul(dx, mul(sub(1.0, y), add(y, 1.0))));
-    const LOWERING: Lowering<Tanh> = Lowering::Op("tanh");
+    const LOWERING: Lowering<Tanh> =
+        Lowering::Custom(|_, ctx, x, y| lower_saturated(ctx, "tanh", 20.0, x, y));
     const COST: CostRule<Tanh> = CostRule::Transcendental;
     fn exemplars() -> Vec<Exemplar> {
         vec![

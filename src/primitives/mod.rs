@@ -34,6 +34,7 @@ mod reshard;
 mod rng_bits;
 mod rng_generator;
 pub mod rules;
+mod saturated;
 mod scatter;
 mod select;
 mod shape;

@@ -8,6 +8,7 @@ use crate::primitives::elementwise::{
 };
 use crate::primitives::exponential::exp;
 use crate::primitives::promote::inexact;
+use crate::primitives::saturated::lower_saturated;
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
@@ -32,7 +33,8 @@ impl Elementwise for Erf {
     const NAME: &'static str = "erf";
     const TYPE: TypeRule<Erf> = TypeRule::unary(Dtypes::Float);
     const DERIVATIVE: Derivative<Erf> = Derivative::Unary(|_, x, _, dx| mul(dx, erf_slope(x)));
-    const LOWERING: Lowering<Erf> = Lowering::Op("chlo.erf");
+    const LOWERING: Lowering<Erf> =
+        Lowering::Custom(|_, ctx, x, y| lower_saturated(ctx, "chlo.erf", 10.0, x, y));
     const COST: CostRule<Erf> = CostRule::Transcendental;
     fn exemplars() -> Vec<Exemplar> {
         vec![
