@@ -139,6 +139,10 @@ pub(super) fn rewrites() -> bool {
 /// on one device, the sum of an array and of updates of zeros becomes an update of the array in
 /// place, in another order of rounding.
 ///
+/// Loops that are one kernel have further forms: sums of products over the steps are products after
+/// the loop, in another order of rounding, sums of padded parts are concatenations, and operands of
+/// `tanh`, `logistic` and `erf` in short arrays are limited.
+///
 /// The setting holds on this thread while `f` runs. Programs that were compiled with another
 /// setting are not reused. It has no effect on GPUs and TPUs.
 ///

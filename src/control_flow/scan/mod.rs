@@ -2,6 +2,7 @@
 
 mod exemplars;
 mod function;
+mod hoist;
 mod jvp;
 mod lower;
 mod scan_input;
@@ -225,6 +226,10 @@ impl HigherOrder for Scan {
 
     fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {
         vec![RunCount::Times(self.length)]
+    }
+
+    fn kernel_form(&self, operands: &[Aval]) -> Option<Program> {
+        hoist::hoist(self, operands)
     }
 
     fn split(&self, known: &Marks<Known>) -> Option<SplitEqn> {

@@ -32,6 +32,9 @@ impl LowerCtx<'_> {
         let Some(steps) = loop_steps(primitive, &avals, results) else {
             return primitive.lower(self, operands, results);
         };
+        if let Some(faster) = self.kernel_form(primitive, &avals) {
+            return self.inline(&faster, operands);
+        }
         let form = if self.in_kernel {
             LoopForm::Inside
         } else {
@@ -50,6 +53,20 @@ impl LowerCtx<'_> {
         } else {
             primitive.lower(self, operands, results)
         }
+    }
+
+    /// Returns a program that computes the results of a loop faster, of which a loop is a kernel.
+    fn kernel_form(&self, primitive: &dyn Primitive, operands: &[Aval]) -> Option<Program> {
+        if self.in_kernel || !self.target.rewrites() || self.target.loop_kernels().is_err() {
+            return None;
+        }
+        let program = primitive.as_higher_order()?.kernel_form(operands)?;
+        let has_kernel = program.eqns().iter().any(|eqn| {
+            let (of, results) = (program.avals_of(&eqn.operands), program.avals_of(&eqn.results));
+            let is_loop = loop_steps(&*eqn.primitive, &of, &results).is_some();
+            is_loop && self.kernel(&*eqn.primitive, &of, &results).is_ok()
+        });
+        has_kernel.then_some(program)
     }
 
     /// Checks a loop.

@@ -3,6 +3,7 @@
 mod as_sum;
 mod bf16_on_cpu;
 mod integers_on_gpu;
+mod over_steps;
 
 pub(super) use bf16_on_cpu::multiplied;
 use integers_on_gpu::integer_of;
@@ -473,6 +474,9 @@ impl Analysis for DotGeneral {
             k: size(lhs, &self.lhs_contracting),
             passes: Contraction::passes(lhs, self.precision),
         })
+    }
+    fn sum_over_steps(&self, stacked: &[Array]) -> Option<Array> {
+        self.sum_of_steps(stacked)
     }
     fn save_hint(&self) -> SaveHint<'_> {
         SaveHint::Contraction { batched: !self.lhs_batch.is_empty() }
