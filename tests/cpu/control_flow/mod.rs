@@ -4,6 +4,7 @@
 mod conditionals;
 mod errors;
 mod implicit;
+mod kernel_forms;
 mod loop_kernels;
 mod loops;
 mod nesting;
