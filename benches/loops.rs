@@ -7,7 +7,7 @@
 //!
 //! - *kernels*: a warm call, whose small loops are one kernel each.
 //! - *plain*: the same inside `disable_loop_kernels`.
-//! - *C*: three of the programs by hand, `support/loops.c`, compiled by `cc -O3 -march=native`.
+//! - *C*: four of the programs by hand, `support/loops.c`, compiled by `cc -O3 -march=native`.
 //! - *compile*: time to compile with kernels over the time without them.
 //!
 //! In each round all sides alternate. Times are lower quartiles over rounds in milliseconds; ratios

@@ -1,4 +1,4 @@
-/* Three programs of loops.rs in plain C, with their gradients by hand.
+/* Four programs of loops.rs in plain C, with their gradients by hand.
  *
  *     cc -O3 -march=native -o loops loops.c -lm
  *
@@ -74,6 +74,103 @@ static void cable(void) {
         memcpy(to_w, before_w, sizeof to_w);
     }
     memcpy(cable_gradient, to_x, sizeof to_x);
+}
+
+/* ---- kalman: the likelihood of a filter with a state of four dimensions ---- */
+
+enum { STATE = 4, KALMAN_STEPS = 1000 };
+static float noise_factor[STATE][STATE], observer[STATE], observed[KALMAN_STEPS];
+static float to_noise_factor[STATE][STATE], to_observer[STATE], to_observed[KALMAN_STEPS];
+static float kalman_loss;
+static struct Filter {
+    float mean[STATE], p[STATE][STATE], ph[STATE], gain[STATE], s, error;
+} filter_at[KALMAN_STEPS];
+
+/* The transition has 0.95 on the diagonal and 0.1 above it. */
+static float transition(int i, int j) { return i == j ? 0.95f : j == i + 1 ? 0.1f : 0; }
+
+static void kalman(void) {
+    float of[STATE][STATE], noise[STATE][STATE], mean[STATE] = {0}, p[STATE][STATE];
+    for (int i = 0; i < STATE; i++)
+        for (int j = 0; j < STATE; j++) {
+            of[i][j] = transition(i, j);
+            noise[i][j] = i == j ? 0.1f : 0;
+            p[i][j] = i == j;
+            for (int k = 0; k < STATE; k++)
+                noise[i][j] += noise_factor[i][k] * noise_factor[j][k];
+        }
+    kalman_loss = 0;
+    for (int step = 0; step < KALMAN_STEPS; step++) {
+        struct Filter *f = &filter_at[step];
+        float moved[STATE][STATE] = {0};
+        f->s = 0.5f;
+        f->error = observed[step];
+        for (int i = 0; i < STATE; i++)
+            for (int k = 0; k < STATE; k++)
+                for (int j = 0; j < STATE; j++) moved[i][j] += of[i][k] * p[k][j];
+        for (int i = 0; i < STATE; i++) {
+            f->mean[i] = f->ph[i] = 0;
+            for (int k = 0; k < STATE; k++) f->mean[i] += of[i][k] * mean[k];
+            for (int j = 0; j < STATE; j++) {
+                f->p[i][j] = noise[i][j];
+                for (int k = 0; k < STATE; k++) f->p[i][j] += moved[i][k] * of[j][k];
+                f->ph[i] += f->p[i][j] * observer[j];
+            }
+            f->s += observer[i] * f->ph[i];
+            f->error -= observer[i] * f->mean[i];
+        }
+        for (int i = 0; i < STATE; i++) {
+            f->gain[i] = f->ph[i] / f->s;
+            mean[i] = f->mean[i] + f->gain[i] * f->error;
+            for (int j = 0; j < STATE; j++) p[i][j] = f->p[i][j] - f->gain[i] * f->ph[j];
+        }
+        kalman_loss += logf(f->s) + f->error * f->error / f->s;
+    }
+    float to_mean[STATE] = {0}, to_p[STATE][STATE] = {0}, to_noise[STATE][STATE] = {0};
+    memset(to_observer, 0, sizeof to_observer);
+    for (int step = KALMAN_STEPS - 1; step >= 0; step--) {
+        const struct Filter *f = &filter_at[step];
+        float to_gain[STATE], to_ph[STATE] = {0}, moved[STATE][STATE] = {0};
+        float to_error = 2 * f->error / f->s;
+        float to_s = 1 / f->s - f->error * f->error / (f->s * f->s);
+        for (int i = 0; i < STATE; i++) {
+            to_gain[i] = to_mean[i] * f->error;
+            for (int j = 0; j < STATE; j++) {
+                to_gain[i] -= to_p[i][j] * f->ph[j];
+                to_ph[j] -= to_p[i][j] * f->gain[i];
+            }
+            to_error += to_mean[i] * f->gain[i];
+            to_s -= to_gain[i] * f->ph[i] / (f->s * f->s);
+        }
+        for (int i = 0; i < STATE; i++) {
+            to_ph[i] += to_gain[i] / f->s + to_s * observer[i];
+            to_observer[i] += to_s * f->ph[i] - to_error * f->mean[i];
+            to_mean[i] -= to_error * observer[i];
+        }
+        for (int i = 0; i < STATE; i++)
+            for (int j = 0; j < STATE; j++) {
+                to_observer[j] += f->p[i][j] * to_ph[i];
+                to_p[i][j] += to_ph[i] * observer[j];
+                to_noise[i][j] += to_p[i][j];
+            }
+        float before_mean[STATE] = {0}, before_p[STATE][STATE] = {0};
+        for (int k = 0; k < STATE; k++)
+            for (int i = 0; i < STATE; i++) {
+                before_mean[i] += of[k][i] * to_mean[k];
+                for (int j = 0; j < STATE; j++) moved[i][j] += of[k][i] * to_p[k][j];
+            }
+        for (int i = 0; i < STATE; i++)
+            for (int k = 0; k < STATE; k++)
+                for (int j = 0; j < STATE; j++) before_p[i][j] += moved[i][k] * of[k][j];
+        memcpy(to_mean, before_mean, sizeof to_mean);
+        memcpy(to_p, before_p, sizeof to_p);
+        to_observed[step] = to_error;
+    }
+    memset(to_noise_factor, 0, sizeof to_noise_factor);
+    for (int i = 0; i < STATE; i++)
+        for (int j = 0; j < STATE; j++)
+            for (int k = 0; k < STATE; k++)
+                to_noise_factor[i][k] += (to_noise[i][j] + to_noise[j][i]) * noise_factor[j][k];
 }
 
 /* ---- lstm: 32 units, a batch of one ---- */
@@ -235,6 +332,8 @@ static const struct Program {
     struct Result results[5];
 } PROGRAMS[] = {
     {"cable", cable, {{cable_gradient, 4}, {&cable_loss, 1}}},
+    {"kalman", kalman, {{to_noise_factor[0], STATE * STATE}, {to_observer, STATE},
+                        {to_observed, KALMAN_STEPS}, {&kalman_loss, 1}}},
     {"lstm", lstm, {{to_of_input[0], UNITS * GATES}, {to_of_state[0], UNITS * GATES},
                     {to_bias, GATES}, {to_inputs[0], LSTM_STEPS * UNITS}, {&lstm_loss, 1}}},
     {"ode", ode, {{to_first[0], 2 * WIDTH}, {to_second[0], WIDTH * WIDTH},
@@ -251,6 +350,9 @@ int main(void) {
     char line[256], key[16], name[16], what[16];
     int number;
     wave(cable_x, 4, 0.3f);
+    wave(noise_factor[0], STATE * STATE, 0.1f);
+    wave(observer, STATE, 1.0f);
+    wave(observed, KALMAN_STEPS, 1.0f);
     wave(of_input[0], UNITS * GATES, 0.1f);
     wave(of_state[0], UNITS * GATES, 0.1f);
     wave(bias, GATES, 0.1f);

@@ -2,7 +2,7 @@
 //! neural differential equation, and a sampler by Hamiltonian Monte Carlo.
 //!
 //! `python-compat/loops_bench.py` has the same programs in JAX, with the same numbers; `loops.c`
-//! has three in C.
+//! has four in C.
 
 #![allow(clippy::ptr_arg, reason = "arguments of `value_and_grad` are trees, as vectors are")]
 
@@ -33,7 +33,7 @@ pub fn programs() -> Result<Vec<Program>, Error> {
         },
         Program {
             name: "kalman",
-            is_in_c: false,
+            is_in_c: true,
             title: "Kalman filter 4×4, 1,000 steps, gradient",
             function: |x| gradients(kalman, x),
             arguments: vec![wave([4, 4], 0.1)?, wave([4], 1.0)?, wave([1000], 1.0)?],
