@@ -5,6 +5,7 @@ mod function;
 mod hoist;
 mod jvp;
 mod lower;
+mod recompute;
 mod scan_input;
 mod split;
 mod transpose;
@@ -67,6 +68,7 @@ struct Parameters {
 }
 
 /// The role of an operand of a scan.
+#[derive(PartialEq, Eq)]
 enum Role {
     Const,
     Carry,

@@ -1,5 +1,6 @@
 //! Splitting a scan into what known operands determine and the rest, and removing unused results.
 
+use super::recompute::{Outside, recompute_residuals};
 use super::{Role, Scan};
 use crate::control_flow::Call;
 use crate::control_flow::groups::{Inputs, Outputs};
@@ -17,7 +18,8 @@ use std::sync::Arc;
 ///
 /// Values that the unknown half needs of the known one are stacked, one per step. Three kinds are
 /// not: constants and scanned arrays are passed on as they are, and values that depend on constants
-/// only are computed once, outside the loop.
+/// only are computed once, outside the loop. The unknown half computes a value again if that takes
+/// a few operations on values that it reads anyway.
 pub(super) fn split(scan: &Scan, known: &Marks<Known>) -> Option<SplitEqn> {
     if !known.any() {
         return None;
@@ -30,7 +32,30 @@ pub(super) fn split(scan: &Scan, known: &Marks<Known>) -> Option<SplitEqn> {
             break halves;
         }
     };
-    (!halves.is_trivial()).then(|| ScanHalves::new(scan, &known, &halves).split())
+    if halves.is_trivial() {
+        return None;
+    }
+    let varies = variables_that_vary_by_step(&known, &halves);
+    let recomputed = recompute_residuals(&halves, &varies, &outside(scan, &known, &halves));
+    let halves = recomputed.as_ref().unwrap_or(&halves);
+    Some(ScanHalves::new(scan, &known, halves).split())
+}
+
+/// Marks the variables of the known body that depend on a carry or a scanned array.
+fn variables_that_vary_by_step(known: &Inputs<Marks<Known>>, halves: &PartialEval) -> Marks<Known> {
+    let inputs = Marks::none(known.consts.count())
+        .concat(&Marks::all(known.carry.count() + known.xs.count()));
+    dependent_variables(&halves.known, &inputs)
+}
+
+/// Returns the variables of the known half whose values exist outside the loop.
+fn outside(scan: &Scan, known: &Inputs<Marks<Known>>, halves: &PartialEval) -> Outside {
+    let n_results = halves.known_outputs().count();
+    let operands = known.clone().join().positions();
+    let operands = halves.known.inputs().iter().copied().zip(operands);
+    let (carries, operands) = operands.partition(|&(_, index)| scan.role(index) == Role::Carry);
+    let results = halves.known.outputs()[known.carry.count()..n_results].to_vec();
+    Outside { results, operands, carries }
 }
 
 /// The origin of an input of the unknown half's body.
@@ -72,7 +97,7 @@ impl<'a> ScanHalves<'a> {
             constants: Vec::new(),
             inputs: Inputs { consts: Vec::new(), carry: Vec::new(), xs: Vec::new() },
         };
-        let varies_by_step = split.variables_that_vary_by_step();
+        let varies_by_step = variables_that_vary_by_step(known, halves);
         for (position, source) in halves.sources.iter().enumerate() {
             match *source {
                 SplitOperand::Operand(index) => split.add_operand(position, index),
@@ -87,13 +112,6 @@ impl<'a> ScanHalves<'a> {
             }
         }
         split
-    }
-
-    /// Marks the variables of the known body that depend on a carry or a scanned array.
-    fn variables_that_vary_by_step(&self) -> Marks<Known> {
-        let inputs = Marks::none(self.known.consts.count())
-            .concat(&Marks::all(self.known.carry.count() + self.known.xs.count()));
-        dependent_variables(&self.halves.known, &inputs)
     }
 
     /// Takes the unknown body's input at `position` from an operand of the original scan.

@@ -64,6 +64,36 @@ fn loop_invariant_residuals_are_stored_once() {
 }
 
 #[test]
+fn slopes_are_computed_again_from_values_that_are_stored() {
+    let stored = |f: fn(&Array, &Array) -> Array| {
+        results_of(&gradient(f, aval(&[8, 8]), aval(&[100, 8])), "scan").swap_remove(0)
+    };
+    // The product needs `y`, and `1 - y²` follows from it.
+    let product = |w: &Array, xs: &Array| {
+        let step = |h: Array, x: Array| (tanh(&(h + x)).matmul(w), ());
+        scan(step, zeros([8]), xs).0.sum()
+    };
+    assert_eq!(stored(product), ["f32[8]", "f32[100,8]"]);
+    // The states are results, from which the slopes follow. The product needs the state before.
+    let states = |w: &Array, xs: &Array| {
+        let step = |h: Array, x: Array| {
+            let h = tanh(&(h.matmul(w) + x));
+            (h.clone(), h)
+        };
+        scan(step, zeros([8]), xs).1.sum()
+    };
+    assert_eq!(stored(states), ["f32[8]", "f32[100,8]", "f32[100,8]"]);
+    // The state, its sine and its cosine, which are transcendental functions, determine the factor
+    // of the product.
+    let factor = |w: &Array, xs: &Array| {
+        let step = |h: Array, x: Array| ((sin(&h) * &h + x).matmul(w), ());
+        scan(step, zeros([8]), xs).0.sum()
+    };
+    let [carry, stack] = ["f32[8]", "f32[100,8]"];
+    assert_eq!(stored(factor), [carry, stack, stack, stack]);
+}
+
+#[test]
 fn unchanged_carries_become_constants() {
     let loss = |w: &Array, xs: &Array| {
         let step = |(w, h): (Array, Array), x: Array| {
