@@ -37,6 +37,9 @@ const MAX_MATRIX_PRODUCT: usize = 16 * 16 * 16;
 /// The elements from which a reduction runs in a library, which a kernel cannot call.
 const MIN_LIBRARY_REDUCTION: usize = 4096;
 
+/// The elements of a vector up to which its product with a matrix is faster as a sum.
+const MAX_SUM_WITH_VECTOR: usize = 2;
+
 /// The multiplications of a product with a vector, which the library does not do faster.
 const MAX_VECTOR_PRODUCT: usize = 256 * 256;
 
@@ -109,11 +112,14 @@ pub(super) fn uses_library(program: &Program) -> bool {
     })
 }
 
-/// Returns true if a kernel computes a product of matrices as a sum of elementwise products, which
-/// is a part of the operations around it. Larger sums run in a library, which a kernel cannot call.
+/// Returns true if a kernel computes a product of matrices, or one with a very short vector, as a
+/// sum of elementwise products, which is a part of the operations around it. Larger sums run in a
+/// library, which a kernel cannot call.
 pub(crate) fn is_sum(product: &Contraction) -> bool {
     let Contraction { m, n, k, .. } = *product;
-    m > 1 && n > 1 && k > 1 && multiplications(product) < MIN_LIBRARY_REDUCTION
+    let is_small = multiplications(product) < MIN_LIBRARY_REDUCTION;
+    let is_with_vector = m == 1 || n == 1;
+    is_small && k > 1 && (!is_with_vector || k <= MAX_SUM_WITH_VECTOR)
 }
 
 fn multiplications(product: &Contraction) -> usize {

@@ -305,6 +305,35 @@ mod on_cpu {
         assert_eq!(loops(vector, &inputs)[0].form, LoopForm::Kernel);
     }
 
+    #[test]
+    fn products_with_vectors_of_two_elements_are_sums() {
+        let products_of = |n: usize| {
+            let f = jit(|x: Arrays| {
+                let step = |v: Array, ()| {
+                    let wide = sin(v.matmul(&x[0]));
+                    (x[0].matmul(&wide), wide)
+                };
+                scan(step, x[1].clone(), 5).1
+            });
+            let matrix: Vec<f32> = (0..n * 9).map(|i| (i as f32 * 0.7).cos()).collect();
+            let vector: Vec<f32> = (0..n).map(|i| i as f32 - 0.5).collect();
+            let inputs = vec![
+                Array::from_slice(&matrix, [n, 9]).unwrap(),
+                Array::from_slice(&vector, [n]).unwrap(),
+            ];
+            let lowered = f.lower(&inputs).unwrap();
+            assert_eq!(lowered.loops().unwrap()[0].form, LoopForm::Kernel);
+            let kernel = f.call(&inputs).unwrap().to_vec::<f32>().unwrap();
+            let plain = disable_loop_kernels(|| f.call(&inputs)).unwrap().to_vec::<f32>().unwrap();
+            for (kernel, plain) in kernel.iter().zip(&plain) {
+                assert!((kernel - plain).abs() < 1e-5, "{kernel} is not {plain}");
+            }
+            lowered.as_text("cpu").unwrap().matches("dot_general").count()
+        };
+        // The vector times the matrix is a sum. The matrix times the vector of nine is a product.
+        assert_eq!((products_of(2), products_of(3)), (1, 2));
+    }
+
     /// Every arrangement of batch, free and contracted axes, as a sum in a kernel.
     #[test]
     fn products_in_kernels_equal_those_of_the_library() {
