@@ -28,8 +28,8 @@ const MAX_MEAN_BYTES: u64 = 1 << 13;
 const MAX_FLOPS: u64 = 1 << 17;
 
 /// The equations of a kernel, those of held programs included. The time to compile a function grows
-/// faster than its size.
-const MAX_EQNS: usize = 600;
+/// faster than its size, as does the time without a kernel.
+const MAX_EQNS: usize = 2000;
 
 /// The multiplications of a product of matrices in a kernel, whose code is a plain loop.
 const MAX_MATRIX_PRODUCT: usize = 16 * 16 * 16;

@@ -1,13 +1,14 @@
 //! The tables in the output of benchmarks.
 
 /// A benchmark, and the first words of its output. The next such line ends the output.
-const HEADINGS: [(&str, &str); 7] = [
+const HEADINGS: [(&str, &str); 8] = [
     ("dispatch", "Warm calls, "),
     ("spread", "Steps on eight CPU devices, "),
     ("eager", "Calls outside of jit "),
     ("compile", "Trace, lower, compile, start; "),
     ("models", "Steps and answers of models, "),
     ("data", "Records per second "),
+    ("loops", "Small programs that are loops; "),
     ("complaints", "Programs after reports of slow JAX programs"),
 ];
 
