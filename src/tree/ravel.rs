@@ -1,8 +1,10 @@
 //! Trees as flat vectors, and lists of trees as one tree.
 
 use super::{Arg, Tree, def, leaves_of, paths, rebuild, rooted};
-use crate::core::{Array, DType, Error, Loc, OpErrorKind, TreeError, promote, trace};
-use crate::primitives::{concatenate, convert_element_type, expand_dims, reshape, slice, zeros};
+use crate::core::{Array, Aval, DType, Error, Loc, OpErrorKind, TreeError, promote, trace};
+use crate::primitives::{
+    concatenate, convert_element_type, expand_dims, reshape, slice, split_sizes, zeros,
+};
 
 /// Returns all elements of a tree as one vector, and the function that converts such a vector back
 /// to a tree.
@@ -44,15 +46,12 @@ pub fn ravel<T: Tree>(tree: &T) -> (Array, impl Fn(&Array) -> T + Send + Sync + 
                 format!("the tree has {n} elements, so it needs [{n}], got {}", flat.aval());
             trace::throw_op(OpErrorKind::Shape, "unravel", message, Loc::scoped().or(loc));
         }
-        let mut start = 0;
-        let mut leaves = Vec::with_capacity(avals.len());
-        for aval in &avals {
-            let stop = start + aval.size();
-            let part = slice(flat, &[start], &[stop], &[1]);
-            leaves.push(convert_element_type(&reshape(&part, aval.shape.clone()), aval.dtype));
-            start = stop;
-        }
-        rebuild(&template, leaves)
+        let sizes: Vec<usize> = avals.iter().map(Aval::size).collect();
+        let parts = split_sizes(flat, &sizes, 0);
+        let leaves = parts.iter().zip(&avals).map(|(part, aval)| {
+            convert_element_type(&reshape(part, aval.shape.clone()), aval.dtype)
+        });
+        rebuild(&template, leaves.collect())
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::axis_slice::{expect_axis, slice_axis};
 use crate::core::{Array, Loc, RuleError, trace};
-use crate::primitives::reshape;
+use crate::primitives::{reshape, split_sizes};
 
 /// Sections of an axis, for [`split`]: a number of sections, or the indices before which to split.
 ///
@@ -41,7 +41,7 @@ impl From<Vec<usize>> for Sections {
 
 /// Splits `x` along `axis` into equal sections, or before each of a list of indices.
 ///
-/// `lax.split` takes sizes instead. Throws `Op` (shape) if the axis does not divide into that
+/// [`split_sizes`] takes sizes instead, as `lax.split`. Throws `Op` (shape) if the axis does not divide into that
 /// number of sections, and if indices decrease or exceed its size.
 ///
 /// ```
@@ -88,13 +88,10 @@ fn split_before(name: &str, x: &Array, indices: &[usize], axis: usize) -> Vec<Ar
             );
             trace::throw_operands(name, RuleError::shape(message), &[x]);
         }
-        let mut sections = Vec::with_capacity(indices.len() + 1);
-        let mut start = 0;
-        for &end in indices.iter().chain([&size]) {
-            sections.push(slice_axis(x, axis, start, end));
-            start = end;
-        }
-        sections
+        let starts = [0].iter().chain(indices);
+        let ends = indices.iter().chain([&size]);
+        let sizes: Vec<usize> = ends.zip(starts).map(|(end, start)| end - start).collect();
+        split_sizes(x, &sizes, axis as isize)
     })
 }
 

@@ -1,12 +1,14 @@
-//! Reverse, pad, concatenate, squeeze and expand dimensions.
+//! Reverse, pad, concatenate, split, squeeze and expand dimensions.
 
 mod concatenate;
 mod pad;
 mod rev;
+mod split;
 pub use concatenate::{Concatenate, concatenate};
 pub(crate) use pad::resize_axis;
 pub use pad::{Pad, PaddingDim, lax_pad};
 pub use rev::{Rev, rev};
+pub use split::{Split, split_sizes};
 
 use super::rules::resolve_axis;
 use super::shape::reshape_to;

@@ -8,6 +8,7 @@ use oxidax::prelude::*;
 
 mod arrays;
 mod control_flow;
+mod packed_trees;
 mod transforms;
 mod trees;
 
