@@ -4,7 +4,7 @@ use super::compiler_options::CompilerOptions;
 use crate::passes::StableHloModule;
 use oxidax_pjrt::CompileOptions;
 
-/// An option of XLA's CPU compiler. A plugin of C API 0.81 does not have it, the pinned one does.
+/// An option of XLA's CPU compiler. The pinned plugin has it, older ones (C API 0.81) do not.
 const PRESET: &str = "xla_cpu_opt_preset";
 
 /// Makes the compiler optimize repeated parts once.
