@@ -10,6 +10,7 @@ use super::device_buffer::array_type;
 use super::disk_cache::{self, Request};
 use super::executable::{Executable, OutputPlacement};
 use super::hlo_sharding::from_hlo_sharding;
+use super::late_copies::{with_late_copies, without_late_copies};
 use super::lowering_target::target_of;
 use super::refused_kernels;
 use super::stalls;
@@ -70,16 +71,24 @@ impl Executable {
         let options_for = |module: &StableHloModule| {
             let options = target_options(runtime, &target);
             let options = match runtime.compiler.as_str() {
-                "cpu" => with_library_fusions(options, module),
+                "cpu" => with_late_copies(with_library_fusions(options, module), module),
                 _ => options,
             };
             compiler_options.apply(name, options)
         };
         let options = options_for(module)?;
-        let compile = |module: &StableHloModule, options: CompileOptions| {
+        let compile_once = |module: &StableHloModule, options: CompileOptions| {
             let parameters = device_avals.iter().map(array_type).collect::<Result<_, _>>()?;
             let signature = ExecutableSignature { parameters };
             compile_or_load(runtime, name, module, signature, options, &target)
+        };
+        let compile = |module: &StableHloModule, options: CompileOptions| {
+            compile_once(module, options.clone()).or_else(|error| {
+                match without_late_copies(options, &error.to_string(), compiler_options) {
+                    Some(options) => compile_once(module, options),
+                    None => Err(error),
+                }
+            })
         };
         let mut compiled = compile(module, options);
         let plain;

@@ -90,6 +90,11 @@ impl CompilerOptions {
         *self == CompilerOptions::default()
     }
 
+    /// Returns true if the flag is set.
+    pub(super) fn sets(&self, flag: &str) -> bool {
+        self.flags.contains_key(flag)
+    }
+
     /// Returns these options with those of `other`, which win.
     #[must_use]
     pub(crate) fn merged(&self, other: &CompilerOptions) -> CompilerOptions {

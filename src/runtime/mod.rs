@@ -26,6 +26,7 @@ mod first_device;
 mod hlo_sharding;
 mod host_blocks;
 mod host_copy;
+mod late_copies;
 mod live_arrays;
 mod lowering_target;
 mod memory_report;

@@ -174,6 +174,29 @@ mod on_cpu {
         }
     }
 
+    /// Returns the number of fusions in an optimized program that are copies of others.
+    fn copied_fusions(hlo: &[u8]) -> usize {
+        let text = String::from_utf8_lossy(hlo);
+        let is_in_name = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+        let names = text.split(|c| !is_in_name(c));
+        names.filter(|name| name.contains("computation") && name.contains(".clone")).count()
+    }
+
+    #[test]
+    fn functions_are_copied_after_their_operations_are_fused() {
+        let forward = jit(|layers: Vec<Layer>, x: Array| run(&layers, &x));
+        let lowered = forward.lower(layers(6), input()).unwrap();
+        let copied = |compiled: oxidax::jit::Compiled<_, Array>| {
+            copied_fusions(&compiled.report().optimized_hlo().unwrap())
+        };
+        assert!(copied(lowered.compile().unwrap()) >= 5, "one copy for each further call");
+        // The user's own option has precedence, with which each copy is fused on its own.
+        let first = [("xla_cpu_opt_preset", "CPU_OPT_PRESET_DEFAULT")];
+        assert_eq!(copied(lowered.compile_with(first).unwrap()), 0);
+        let separate = disable_outlining(|| forward.lower(layers(6), input()).unwrap());
+        assert_eq!(copied(disable_outlining(|| separate.compile().unwrap())), 0);
+    }
+
     #[test]
     fn layers_with_their_own_keys_and_constants_share_a_function() {
         let f = jit(|layers: Vec<Layer>, key: random::Key, x: Array| {
