@@ -33,6 +33,7 @@ const WITHOUT: &[(&str, &[&str], &str)] = &[
             "linear_recurrence",
             "ragged_all_to_all",
             "sort",
+            "split",
             "top_k",
         ],
         "goes along an axis",
