@@ -125,6 +125,7 @@ pub mod parallel;
 pub mod passes;
 pub mod prelude;
 pub mod primitives;
+pub mod profile;
 pub mod random;
 #[cfg(feature = "roofline")]
 pub mod roofline;

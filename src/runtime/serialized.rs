@@ -210,7 +210,7 @@ impl Executable {
         let loaded = loaded.map_err(|error| runtime_error(format!("loading {name}"), &error))?;
         Ok(Executable {
             loaded,
-            name: name.to_string(),
+            name: name.into(),
             results,
             inputs,
             outputs,
