@@ -133,7 +133,10 @@ fn nanos_of_disabled_mark(rounds: usize) -> f64 {
                 let _mark = TraceAnnotation::new("work");
                 black_box(index);
             });
-            marked - nanos(&|index| drop(black_box(index)))
+            marked
+                - nanos(&|index| {
+                    black_box(index);
+                })
         })
         .collect();
     lower_quartile(&differences)

@@ -1,7 +1,7 @@
 //! [`TraceAnnotation`] and [`StepTraceAnnotation`]: guards that name work of the program.
 
 use crate::core::Loc;
-use crate::core::spans::{ArgumentValue, EventKind, EventName, Span};
+use crate::core::spans::{ArgumentValue, Details, EventKind, EventName, Span};
 
 /// Marks work in profiles, from its creation until it is dropped.
 ///
@@ -89,7 +89,7 @@ impl StepTraceAnnotation {
     #[inline]
     #[track_caller]
     pub fn new(name: impl Into<EventName>, step_num: u64) -> StepTraceAnnotation {
-        let span = Span::begin(EventKind::Step, || name).with("step_num", step_num);
+        let span = Span::begin(EventKind::Step, || Details::new(name, "step_num", step_num));
         StepTraceAnnotation(TraceAnnotation(span))
     }
 

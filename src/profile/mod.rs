@@ -1,10 +1,10 @@
 //! Profiles: where a program spends its time.
 //!
 //! [`trace`] records what the host does while a closure runs, and writes it to a folder that XProf,
-//! TensorBoard and Perfetto open. [`ProfileSession`] keeps the events in memory. Recorded are calls,
-//! tracing, lowering, compiling, dispatching, waiting, copies with their bytes, data pipelines,
-//! callbacks, eager operations and checkpoints, each with the line of the program, and what the
-//! program marks with [`StepTraceAnnotation`] and [`TraceAnnotation`].
+//! TensorBoard and Perfetto open. [`ProfileSession`] keeps the events in memory. A profile contains
+//! calls, tracing, lowering, compiling, dispatching, waiting, copies with their bytes, data
+//! pipelines, callbacks, eager operations and checkpoints, each with the line of the program. It
+//! also contains what the program marks with [`StepTraceAnnotation`] and [`TraceAnnotation`].
 //!
 //! ```
 //! use oxidax::prelude::*;
@@ -36,7 +36,7 @@ mod summary;
 mod trace;
 mod xspace;
 
-pub use crate::core::spans::{Argument, ArgumentValue, Event, EventKind, EventName};
+pub use crate::core::spans::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
 pub use annotation::{StepTraceAnnotation, TraceAnnotation};
 pub use recorded::{Profile, ThreadEvents};
 pub use session::ProfileSession;

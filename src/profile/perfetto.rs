@@ -7,7 +7,7 @@
 
 use super::recorded::{Profile, ThreadEvents};
 use crate::core::Loc;
-use crate::core::spans::{ArgumentValue, Event, EventKind, EventName};
+use crate::core::spans::{ArgumentValue, EventKind, EventName, ProfileEvent};
 use oxidax_proto::{Field, messages};
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
@@ -226,7 +226,7 @@ impl<'p> Sequence<'p> {
         }
     }
 
-    fn begin(&mut self, event: &'p Event) -> TracePacket {
+    fn begin(&mut self, event: &'p ProfileEvent) -> TracePacket {
         let mut new = InternedData::default();
         let (category_iid, is_new) = intern(&mut self.categories, event.kind);
         if is_new {

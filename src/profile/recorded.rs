@@ -1,7 +1,7 @@
 //! [`Profile`]: the events of a recording.
 
 use super::folder::RunFolder;
-use crate::core::spans::{Event, EventKind, Recorded, RecordedThread};
+use crate::core::spans::{EventKind, ProfileEvent, Recorded, RecordedThread};
 use crate::core::{Error, Loc};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The events that a [`ProfileSession`](super::ProfileSession) recorded.
 ///
 /// Prints as a table of the work that took longest.
+#[doc(alias = "ProfileData")]
 #[derive(Clone, Debug)]
 pub struct Profile {
     started: SystemTime,
@@ -26,7 +27,7 @@ pub struct ThreadEvents {
     /// The thread's name. Threads of the plugin have none.
     pub name: Option<String>,
     /// The events in order of their starts, outer before inner.
-    pub events: Vec<Event>,
+    pub events: Vec<ProfileEvent>,
 }
 
 impl ThreadEvents {
@@ -56,7 +57,7 @@ impl Profile {
     }
 
     /// Returns the events of all threads, thread by thread, each in order of their starts.
-    pub fn events(&self) -> impl Iterator<Item = &Event> {
+    pub fn events(&self) -> impl Iterator<Item = &ProfileEvent> {
         self.threads.iter().flat_map(|thread| &thread.events)
     }
 
@@ -102,7 +103,7 @@ impl Profile {
 }
 
 /// Gives events without a line that of the event around them.
-fn inherit_lines(events: &mut [Event]) {
+fn inherit_lines(events: &mut [ProfileEvent]) {
     // The ends and lines of the events around the current one, outermost first.
     let mut open: Vec<(u64, Loc)> = Vec::new();
     for event in events {
@@ -121,13 +122,15 @@ fn inherit_lines(events: &mut [Event]) {
 /// Returns a profile of two threads, for the tests of the file formats.
 #[cfg(test)]
 pub(super) fn example() -> Profile {
-    use crate::core::spans::{Argument, EventName};
+    use crate::core::spans::{EventArgument, EventName};
     let event = |kind, name: &'static str, loc, start_nanos, duration_nanos| {
         let (name, arguments) = (EventName::from(name), Vec::new());
-        Event { kind, name, loc, start_nanos, duration_nanos, arguments }
+        ProfileEvent { kind, name, loc, start_nanos, duration_nanos, arguments }
     };
-    let with =
-        |event: Event, arguments: &[Argument]| Event { arguments: arguments.to_vec(), ..event };
+    let with = |event: ProfileEvent, arguments: &[EventArgument]| ProfileEvent {
+        arguments: arguments.to_vec(),
+        ..event
+    };
     let here = Loc::caller();
     let main = vec![
         with(event(EventKind::Step, "train", Loc::UNKNOWN, 0, 9000), &[("step_num", 7_u64.into())]),
@@ -160,7 +163,7 @@ mod tests {
     fn events_inherit_the_line_of_the_work_around_them() {
         let event = |kind, loc, start_nanos, duration_nanos| {
             let (name, arguments) = (EventName::from(""), Vec::new());
-            Event { kind, name, loc, start_nanos, duration_nanos, arguments }
+            ProfileEvent { kind, name, loc, start_nanos, duration_nanos, arguments }
         };
         let (here, there, unknown) = (Loc::caller(), Loc::caller(), Loc::UNKNOWN);
         let mut events = [

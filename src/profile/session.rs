@@ -45,8 +45,8 @@ impl ProfileSession {
         Recording::start(loc).map(ProfileSession).map_err(refused)
     }
 
-    /// Stops recording and returns the profile. Work that is under way, such as a prefetching thread
-    /// that waits, ends in it now and has the argument `unfinished`.
+    /// Stops recording and returns the profile. Work that is under way, such as a batch that a
+    /// thread prefetches, ends in it now and has the argument `unfinished`.
     pub fn stop(self) -> Profile {
         Profile::new(self.0.stop())
     }

@@ -7,7 +7,7 @@
 
 use super::recorded::{Profile, ThreadEvents};
 use crate::core::Loc;
-use crate::core::spans::{ArgumentValue, Event, EventKind, EventName};
+use crate::core::spans::{ArgumentValue, EventKind, EventName, ProfileEvent};
 use oxidax_proto::{Field, Message, messages};
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
@@ -147,7 +147,7 @@ struct Metadata<'p> {
 }
 
 impl<'p> Metadata<'p> {
-    fn event(&mut self, event: &'p Event) -> i64 {
+    fn event(&mut self, event: &'p ProfileEvent) -> i64 {
         let next = self.event_metadata.len() as i64 + 1;
         let id = *self.events.entry((event.kind, &event.name)).or_insert(next);
         if id == next {
@@ -162,7 +162,7 @@ impl<'p> Metadata<'p> {
         id
     }
 
-    fn stats(&mut self, event: &Event) -> Vec<XStat> {
+    fn stats(&mut self, event: &ProfileEvent) -> Vec<XStat> {
         let mut stats = Vec::new();
         if event.kind == EventKind::Step {
             stats.push(self.stat(ROOT, StatValue::Int64(1)));

@@ -1,11 +1,11 @@
-//! [`Event`]: one piece of work that a profile recorded.
+//! [`ProfileEvent`]: one piece of work that a profile recorded.
 
 use crate::core::error::Loc;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The work that an [`Event`] measures.
+/// The work that a [`ProfileEvent`] measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -25,11 +25,12 @@ pub enum EventKind {
     Compile,
     /// Handing a program and its arguments to the device. The device runs it later.
     Dispatch,
-    /// Waiting for a result of the device.
+    /// Waiting for a result of the device. If it is read, with the copy to the host, whose `bytes`
+    /// are an argument.
     Wait,
     /// Copying from the host to a device.
     ToDevice,
-    /// Copying from a device to the host.
+    /// Copying a result that is ready from a device to the host.
     ToHost,
     /// Copying between devices, or between memories of a device.
     Copy,
@@ -73,8 +74,8 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// The name of an [`Event`]: a constant, or text that several events share.
-#[derive(Clone, Debug, Eq, PartialOrd, Ord)]
+/// The name of a [`ProfileEvent`]: a constant, or text that several events share.
+#[derive(Clone, Debug, Eq)]
 pub enum EventName {
     /// A constant, which costs nothing.
     Static(&'static str),
@@ -128,10 +129,33 @@ impl From<Arc<str>> for EventName {
     }
 }
 
-/// A named value of an [`Event`].
-pub type Argument = (&'static str, ArgumentValue);
+/// The name and the arguments of work that begins.
+pub(crate) struct Details {
+    pub(super) name: EventName,
+    pub(super) arguments: Vec<EventArgument>,
+}
 
-/// A value of an argument of an [`Event`], such as a number of bytes.
+impl Details {
+    /// Returns the name with an argument.
+    pub(crate) fn new(
+        name: impl Into<EventName>,
+        argument: &'static str,
+        value: impl Into<ArgumentValue>,
+    ) -> Details {
+        Details { name: name.into(), arguments: vec![(argument, value.into())] }
+    }
+}
+
+impl<N: Into<EventName>> From<N> for Details {
+    fn from(name: N) -> Details {
+        Details { name: name.into(), arguments: Vec::new() }
+    }
+}
+
+/// A named value of a [`ProfileEvent`].
+pub type EventArgument = (&'static str, ArgumentValue);
+
+/// A value of an argument of a [`ProfileEvent`], such as a number of bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArgumentValue {
     /// A signed number.
@@ -191,7 +215,7 @@ impl From<usize> for ArgumentValue {
 /// One piece of work on one thread, as a profile recorded it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Event {
+pub struct ProfileEvent {
     /// The kind of work.
     pub kind: EventKind,
     /// The function, operation or stage that the work is for, or the name that the program gave it.
@@ -204,10 +228,10 @@ pub struct Event {
     /// Nanoseconds that the work took.
     pub duration_nanos: u64,
     /// Further facts, such as the number of bytes of a copy.
-    pub arguments: Vec<Argument>,
+    pub arguments: Vec<EventArgument>,
 }
 
-impl Event {
+impl ProfileEvent {
     /// Returns the name that is displayed: that of a step or scope, and otherwise the kind of work
     /// and what it is for.
     ///
@@ -267,7 +291,7 @@ mod tests {
     #[test]
     fn an_event_has_80_bytes() {
         // docs/profiling.md states it.
-        assert_eq!(size_of::<Event>(), 80);
+        assert_eq!(size_of::<ProfileEvent>(), 80);
     }
 
     #[test]

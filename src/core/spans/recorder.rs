@@ -1,10 +1,10 @@
 //! [`Recording`]: collects the events of all threads between a start and a stop.
 //!
-//! Each thread appends to a buffer of its own, behind a lock that only the end of a recording
-//! contends for. An event is appended when its work begins, so that a thread's events are in order
+//! Each thread appends to its own buffer, behind a lock that only the end of a recording contends
+//! for. An event is appended when its work begins, so that a thread's events are in order
 //! of their starts, outer before inner, and work that is under way at the end is known.
 
-use super::event::{Argument, Event, EventKind, EventName};
+use super::event::{Details, EventArgument, EventKind, ProfileEvent};
 use crate::core::error::Loc;
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +38,7 @@ struct ThreadBuffer {
 /// The events of one recording.
 struct Events {
     recording: u64,
-    events: Vec<Event>,
+    events: Vec<ProfileEvent>,
 }
 
 thread_local! {
@@ -88,12 +88,8 @@ pub(super) struct Begun {
 }
 
 /// Appends an event that begins now, if a recording runs.
-pub(super) fn begin(
-    kind: EventKind,
-    name: EventName,
-    loc: Loc,
-    arguments: Vec<Argument>,
-) -> Option<Begun> {
+pub(super) fn begin(kind: EventKind, details: Details, loc: Loc) -> Option<Begun> {
+    let Details { name, arguments } = details;
     let recording = Some(RUNNING.load(Ordering::Relaxed)).filter(|&number| number != 0)?;
     with_buffer(|buffer| {
         let mut thread = lock(&buffer.events);
@@ -103,7 +99,14 @@ pub(super) fn begin(
         let index = thread.events.len();
         let duration_nanos = UNFINISHED;
         let start_nanos = now();
-        thread.events.push(Event { kind, name, loc, start_nanos, duration_nanos, arguments });
+        thread.events.push(ProfileEvent {
+            kind,
+            name,
+            loc,
+            start_nanos,
+            duration_nanos,
+            arguments,
+        });
         Begun { recording, index }
     })
 }
@@ -115,11 +118,11 @@ pub(super) fn end(begun: Begun) {
 }
 
 /// Adds an argument to an event, if its recording still runs.
-pub(super) fn add_argument(begun: Begun, argument: Argument) {
+pub(super) fn add_argument(begun: Begun, argument: EventArgument) {
     change(begun, |event| event.arguments.push(argument));
 }
 
-fn change(begun: Begun, change: impl FnOnce(&mut Event)) {
+fn change(begun: Begun, change: impl FnOnce(&mut ProfileEvent)) {
     with_buffer(|buffer| {
         let mut thread = lock(&buffer.events);
         if thread.recording == begun.recording
@@ -153,7 +156,7 @@ pub(crate) struct Recorded {
 pub(crate) struct RecordedThread {
     pub(crate) number: u64,
     pub(crate) name: Option<String>,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<ProfileEvent>,
 }
 
 impl Recording {

@@ -1,6 +1,6 @@
 //! [`Span`]: a guard that records the work until it is dropped.
 
-use super::event::{ArgumentValue, EventKind, EventName};
+use super::event::{ArgumentValue, Details, EventKind};
 use super::recorder::{self, Begun, is_recording};
 use crate::core::error::Loc;
 use std::marker::PhantomData;
@@ -20,39 +20,39 @@ impl Span {
     /// Begins work for `name` at the caller's line.
     #[inline]
     #[track_caller]
-    pub(crate) fn begin<N: Into<EventName>>(kind: EventKind, name: impl FnOnce() -> N) -> Span {
+    pub(crate) fn begin<D: Into<Details>>(kind: EventKind, details: impl FnOnce() -> D) -> Span {
         if !is_recording() {
             return Span::default();
         }
-        Span::begun(kind, name().into(), Loc::caller())
+        Span::begun(kind, details().into(), Loc::caller())
     }
 
     /// Begins work at the line that a scope has set, if one has. Functions without
     /// `#[track_caller]` use it.
     #[inline]
-    pub(crate) fn within<N: Into<EventName>>(kind: EventKind, name: impl FnOnce() -> N) -> Span {
+    pub(crate) fn within<D: Into<Details>>(kind: EventKind, details: impl FnOnce() -> D) -> Span {
         if !is_recording() {
             return Span::default();
         }
-        Span::begun(kind, name().into(), Loc::scoped())
+        Span::begun(kind, details().into(), Loc::scoped())
     }
 
     /// Begins work at the line `loc`.
     #[inline]
-    pub(crate) fn at<N: Into<EventName>>(
+    pub(crate) fn at<D: Into<Details>>(
         kind: EventKind,
         loc: Loc,
-        name: impl FnOnce() -> N,
+        details: impl FnOnce() -> D,
     ) -> Span {
         if !is_recording() {
             return Span::default();
         }
-        Span::begun(kind, name().into(), loc)
+        Span::begun(kind, details().into(), loc)
     }
 
-    #[cold]
-    fn begun(kind: EventKind, name: EventName, loc: Loc) -> Span {
-        let begun = recorder::begin(kind, name, loc, Vec::new());
+    #[inline(never)]
+    fn begun(kind: EventKind, details: Details, loc: Loc) -> Span {
+        let begun = recorder::begin(kind, details, loc);
         Span { begun, on_thread: PhantomData }
     }
 
