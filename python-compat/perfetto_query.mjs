@@ -213,4 +213,3 @@ async function query(sql) {
 
 await load(fs.readFileSync(traceFile));
 for (const sql of queries) console.log(JSON.stringify(await query(sql)));
-exit(0);

@@ -3,7 +3,7 @@
 use crate::core::array::backend::backend;
 use crate::core::error::throw;
 use crate::core::error::{Error, Loc, OpErrorKind};
-use crate::core::spans::{Details, EventKind, Span, is_recording};
+use crate::core::spans::{Details, EventKind, Span};
 use crate::core::types::aval::Aval;
 use crate::core::types::dtype::DType;
 use crate::core::types::element::Element;
@@ -347,15 +347,7 @@ impl Array {
 /// Reads the elements of a buffer for the line `loc`, after waiting for them.
 fn read_at(buffer: &dyn Buffer, bytes: &mut [u8], loc: Loc) -> Result<(), Error> {
     buffer.note_read(loc);
-    if !is_recording() {
-        return buffer.read(bytes);
-    }
-    // To wait first and copy then would cost another change of threads, most of a short step.
-    let kind = match buffer.is_ready() {
-        Ok(false) => EventKind::Wait,
-        Ok(true) | Err(_) => EventKind::ToHost,
-    };
-    let _span = Span::at(kind, loc, || Details::new("", "bytes", bytes.len()));
+    let _span = Span::at(EventKind::ToHost, loc, || Details::new("", "bytes", bytes.len()));
     buffer.read(bytes)
 }
 

@@ -25,12 +25,11 @@ pub enum EventKind {
     Compile,
     /// Handing a program and its arguments to the device. The device runs it later.
     Dispatch,
-    /// Waiting for a result of the device. If it is read, with the copy to the host, whose `bytes`
-    /// are an argument.
+    /// Waiting for the device, without reading a result.
     Wait,
     /// Copying from the host to a device.
     ToDevice,
-    /// Copying a result that is ready from a device to the host.
+    /// Reading an array: waiting until it is computed, and copying it to the host.
     ToHost,
     /// Copying between devices, or between memories of a device.
     Copy,
@@ -240,10 +239,10 @@ impl ProfileEvent {
     /// use oxidax::prelude::*;
     /// let session = ProfileSession::start()?;
     /// TraceAnnotation::new("load").scope(|| ());
-    /// drop(make_program(|x: Array| sin(&x), Aval::new(DType::F32, [3])));
+    /// jit(|x: Array| sin(&x)).name("sine").lower(Aval::new(DType::F32, [3]))?;
     /// let profile = session.stop();
     /// let titles: Vec<String> = profile.events().map(|event| event.title()).collect();
-    /// assert_eq!(titles, ["load", "trace make_program"]);
+    /// assert_eq!(titles, ["load", "trace jit(sine)"]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn title(&self) -> String {

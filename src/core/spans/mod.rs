@@ -10,5 +10,5 @@ mod span;
 
 pub(crate) use event::Details;
 pub use event::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
-pub(crate) use recorder::{AlreadyRecording, Recorded, RecordedThread, Recording, is_recording};
+pub(crate) use recorder::{AlreadyRecording, Recorded, RecordedThread, Recording};
 pub(crate) use span::Span;

@@ -258,12 +258,9 @@ mod on_cpu {
                 assert!(event.argument("from_disk").is_some());
                 assert_eq!(line_of(event), Some(call_line));
             }
-            // The loss is read with or without waiting for it.
-            let is_read = |event: &&ProfileEvent| event.count("bytes") == Some(4);
-            let reads: Vec<&ProfileEvent> = inner.iter().filter(is_read).collect();
+            let reads = of_kind(&inner, EventKind::ToHost);
             assert_eq!(reads.len(), 1);
-            assert!(matches!(reads[0].kind, EventKind::Wait | EventKind::ToHost));
-            assert_eq!(line_of(reads[0]), Some(item_line));
+            assert_eq!((reads[0].count("bytes"), line_of(reads[0])), (Some(4), Some(item_line)));
         }
         let table = profile.to_string();
         assert!(table.contains("  compile train_step  tests/cpu/profiling/mod.rs:"), "{table}");
