@@ -87,7 +87,8 @@ fn time_name(time: SystemTime) -> String {
 
 /// Returns year, month and day of the day with this number, counted from 1 January 1970.
 ///
-/// Years are counted from 1 March, so that the leap day is the last of its year.
+/// Years are counted from 1 March, so that the leap day is the last of its year. Source: Howard
+/// Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
 fn civil_date(days: u64) -> (u64, u64, u64) {
     // 400 years have 146,097 days. 1 January 1970 is day 719,468 after 1 March of the year 0.
     let days = days + 719_468;

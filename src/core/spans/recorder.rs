@@ -1,8 +1,8 @@
 //! [`Recording`]: collects the events of all threads between a start and a stop.
 //!
 //! Each thread appends to its own buffer, behind a lock that only the end of a recording contends
-//! for. An event is appended when its work begins, so that a thread's events are in order
-//! of their starts, outer before inner, and work that is under way at the end is known.
+//! for. An event is appended when its work begins. So a thread's events are in order of their
+//! starts, outer before inner, and work that is under way at the end is known.
 
 use super::event::{Details, EventArgument, EventKind, ProfileEvent};
 use crate::core::error::Loc;
