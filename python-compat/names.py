@@ -27,6 +27,7 @@ MODULES = {
     "jax.scipy.stats": ["ops/stats"],
     "jax.numpy.linalg": ["ops/linalg", "ops/linalg.rs"],
     "jax.numpy.fft": ["ops/fft", "ops/fft.rs"],
+    "jax.profiler": ["profile"],
 }
 # Prefix of the paths to a module's functions.
 PREFIX = {
@@ -34,6 +35,7 @@ PREFIX = {
     "jax.scipy.stats": "stats::",
     "jax.numpy.linalg": "linalg::",
     "jax.numpy.fft": "fft::",
+    "jax.profiler": "profile::",
     "jax.scipy.special": "special::",
 }
 ABOUT = """\

@@ -80,6 +80,10 @@ OTHER = {
         "erfinv": "erf_inv", "expit": "sigmoid", "gammaln": "lgamma", "i0e": "bessel_i0e",
         "i1e": "bessel_i1e", "gammainc": "igamma", "gammaincc": "igammac",
     },
+    "jax.profiler": {
+        "ProfileData": "profile::Profile", "ProfileEvent": "profile::ProfileEvent",
+        "annotate_function": "profile::TraceAnnotation::scope",
+    },
     "jax.scipy.stats": {"gaussian_kde": "stats::GaussianKde"},
     "jax.numpy.linalg": {
         "cross": "cross", "diagonal": "diagonal_with", "matmul": "matmul",

@@ -98,6 +98,8 @@
 //! partitions programs, [`shard_map`](parallel::shard_map()) runs one program per device;
 //! `docs/parallel.md` is the guide.
 //!
+//! **Profiles.** [`profile::trace`] records what the host does, for XProf and Perfetto.
+//!
 //! **Compile cache.** Programs that took long to compile are stored on [disk](jit::cache), and
 //! later processes load them from there.
 #![forbid(unsafe_code)]
@@ -125,6 +127,7 @@ pub mod parallel;
 pub mod passes;
 pub mod prelude;
 pub mod primitives;
+pub mod profile;
 pub mod random;
 #[cfg(feature = "roofline")]
 pub mod roofline;
@@ -182,6 +185,8 @@ mod pages {
     struct AheadOfTime;
     #[doc = include_str!("../docs/caching.md")]
     struct Caching;
+    #[doc = include_str!("../docs/profiling.md")]
+    struct Profiling;
     #[cfg(feature = "roofline")]
     #[doc = include_str!("../docs/roofline.md")]
     struct Roofline;

@@ -24,4 +24,8 @@ rm "$folder/exercises.tfrecord"
 run parallel --steps 2 --smallest 8 --largest 4096 --cpu-memory 0.02 | tee "$folder/exercises.txt"
 # The last batch does not fit.
 tail -n 1 "$folder/exercises.txt" | grep -qE "^ +[0-9]+  out of memory here: 0"
+rm -rf "$folder/exercises-profile"
+run profile --steps 4 --batch 64 --folder "$folder/exercises-profile" | tee "$folder/exercises.txt"
+# The table has the step, and `xtask ci` opens the files with XProf.
+grep -qE "dispatch train_step  .*profile.rs:" "$folder/exercises.txt"
 rm "$folder/exercises.txt"

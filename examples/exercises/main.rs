@@ -1,11 +1,12 @@
-//! Three measurement exercises: a model on each device, data parallelism with growing batches, and
-//! the benefit of prefetching.
+//! Four measurement exercises: a model on each device, data parallelism with growing batches, the
+//! benefit of prefetching, and a profile of training.
 //!
 //! ```text
 //! cargo run --release -p exercises -- devices                    every device of every platform
 //! cargo run --release -p exercises -- devices --platform cpu
 //! cargo run --release -p exercises -- parallel                   until memory is exhausted
 //! cargo run --release -p exercises -- pipeline                   0, 2 and 4 prefetched batches
+//! cargo run --release -p exercises -- profile                    where the time of steps goes
 //! ```
 //!
 //! All use the same model: linear layers 784-1024-1024-10, with 1024 images per batch by default.
@@ -17,6 +18,7 @@ mod devices;
 mod elastic;
 mod parallel;
 mod pipeline;
+mod profile;
 
 use clap::{Parser, Subcommand};
 use oxidax::prelude::*;
@@ -36,6 +38,8 @@ enum Command {
     Parallel(parallel::Options),
     /// Steps fed from disk and from memory, with and without prefetching.
     Pipeline(pipeline::Options),
+    /// A profile of training steps, as a table and for XProf and Perfetto.
+    Profile(profile::Options),
 }
 
 /// Layer widths, from pixels to classes.
@@ -60,5 +64,6 @@ fn main() -> anyhow::Result<()> {
         Command::Devices(options) => options.run(),
         Command::Parallel(options) => options.run(),
         Command::Pipeline(options) => options.run(),
+        Command::Profile(options) => options.run(),
     }
 }

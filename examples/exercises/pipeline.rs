@@ -141,6 +141,6 @@ fn example(record: &[u8]) -> Result<Example, Error> {
     Ok((image, HostArray::from_slice(&[i32::from(*label)], [])?))
 }
 
-fn random_example(index: usize) -> Result<Example, Error> {
+pub fn random_example(index: usize) -> Result<Example, Error> {
     example(&record(index))
 }

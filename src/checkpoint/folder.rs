@@ -9,9 +9,10 @@ use super::object_storage::storage_of;
 use super::reader::Reader;
 use super::save::CHUNK_BYTES;
 use super::snapshot::{Progress, Restored, Snapshot};
+use super::span;
 use super::steps::{Retention, StepFolder};
 use super::storage::{FolderLock, SharedStorage};
-use crate::core::{Array, Error};
+use crate::core::{Array, Error, Loc};
 use crate::tree::{self, Tree, TreeDef};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -185,6 +186,7 @@ impl Folder {
     #[track_caller]
     pub fn save<T: Tree>(&mut self, snapshot: Snapshot<'_, T>) -> Result<(), Error> {
         let Snapshot { state, progress } = snapshot;
+        let _span = span("save", Loc::caller()).with("step", progress.step);
         self.wait()?;
         let step = progress.step;
         let prepared = self.prepare(progress, &TreeDef::of(state), &tree::leaves(state));
@@ -235,7 +237,11 @@ impl Folder {
             retention.prune(&steps, &damaged)
         };
         let thread = thread::Builder::new().name(format!("checkpoint of step {step}"));
-        let thread = thread.spawn(move || commit.run(prepared, prune));
+        let work = move || {
+            let _span = span("write", Loc::UNKNOWN).with("step", step);
+            commit.run(prepared, prune)
+        };
+        let thread = thread.spawn(work);
         let thread = thread.map_err(|error| io_error(&self.path_of(step), error))?;
         self.writing = Some((step, thread));
         Ok(())
@@ -254,6 +260,7 @@ impl Folder {
     #[doc(alias = "wait_until_finished")]
     pub fn wait(&mut self) -> Result<(), Error> {
         let Some((step, thread)) = self.writing.take() else { return Ok(()) };
+        let _span = span("wait", Loc::UNKNOWN).with("step", step);
         let outcome = thread.join().unwrap_or_else(|_| {
             let message = "the writing thread panicked; this is a bug in oxidax";
             Err(refused(&self.path_of(step), message))
@@ -280,7 +287,9 @@ impl Folder {
     /// [`Error::Checkpoint`] if a checkpoint does not match `template` (see [`Reader::load`]), has
     /// a newer format, or if all are damaged. [`Error::Io`] if a file cannot be read. The error of
     /// the previous save.
+    #[track_caller]
     pub fn restore_latest<T: Tree>(&mut self, template: &T) -> Result<Option<Restored<T>>, Error> {
+        let _span = span("restore", Loc::caller());
         self.wait()?;
         let restored = self.latest_leaves(&tree::paths(template), &tree::leaves(template))?;
         let unflatten = |leaves| tree::unflatten(template, leaves);
@@ -322,7 +331,9 @@ impl Folder {
     /// # Errors
     /// As [`restore_latest`](Folder::restore_latest), and [`Error::Checkpoint`] if the step was not
     /// saved or is damaged.
+    #[track_caller]
     pub fn restore<T: Tree>(&mut self, step: u64, template: &T) -> Result<Restored<T>, Error> {
+        let _span = span("restore", Loc::caller()).with("step", step);
         self.wait()?;
         let steps = self.steps().and_then(|steps| {
             if steps.contains(&step) {

@@ -44,8 +44,10 @@ mod snapshot;
 mod steps;
 mod storage;
 
+use crate::core::Loc;
 #[cfg(feature = "data")]
 use crate::data::Position;
+use crate::profile::{EventKind, TraceAnnotation};
 pub use folder::Folder;
 pub use reader::{Reader, arrays, load, open};
 pub use save::save;
@@ -54,6 +56,11 @@ pub use snapshot::{Restored, Snapshot};
 /// The position of a data pipeline without the feature `data`: any JSON, saved again unchanged.
 #[cfg(not(feature = "data"))]
 type Position = serde_json::Value;
+
+/// Marks work in profiles.
+fn span(name: &'static str, loc: Loc) -> TraceAnnotation {
+    TraceAnnotation::of_kind(EventKind::Checkpoint, loc, name)
+}
 
 /// The name of a tree's only leaf when the tree is a bare array.
 const SINGLE_LEAF: &str = "array";

@@ -6,7 +6,8 @@ use super::header::Entry;
 use super::leaf_name;
 use super::object_storage::storage_of;
 use super::rename::Rename;
-use crate::core::{Array, Aval, DType, Error, HostArray, NamedSharding, bind1, catch};
+use super::span;
+use crate::core::{Array, Aval, DType, Error, HostArray, Loc, NamedSharding, bind1, catch};
 use crate::optim::Mask;
 use crate::parallel::{device_put, make_array_from_callback};
 use crate::primitives::{ConvertElementType, convert_element_type, transpose};
@@ -33,6 +34,7 @@ use std::path::Path;
 /// let model = checkpoint::load("linear.safetensors", &template)?;
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[track_caller]
 pub fn load<T: Tree>(path: impl AsRef<Path>, template: &T) -> Result<T, Error> {
     open(path)?.load(template)
 }
@@ -243,7 +245,9 @@ impl Reader {
     /// [`Error::Checkpoint`] listing the leaves that are missing or have another shape or dtype and
     /// the arrays that belong to no leaf, or naming a damaged array. [`Error::Io`] if a file cannot
     /// be read.
+    #[track_caller]
     pub fn load<T: Tree>(&self, template: &T) -> Result<T, Error> {
+        let _span = span("load", Loc::caller());
         let leaves = self.read(&tree::paths(template), tree::leaves(template))?;
         Ok(tree::unflatten(template, leaves))
     }

@@ -6,8 +6,9 @@ use super::header::{self, MAX_HEADER_BYTES};
 use super::local_shards::{HostArray, LocalShards};
 use super::manifest::{ChunkSums, FileRecord};
 use super::object_storage::storage_of;
+use super::span;
 use super::storage::Storage;
-use crate::core::{Array, Error};
+use crate::core::{Array, Error, Loc};
 use crate::tree::{self, Tree, TreeDef};
 use std::collections::BTreeMap;
 use std::io;
@@ -40,6 +41,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// ```
 #[track_caller]
 pub fn save<T: Tree>(path: impl AsRef<Path>, tree: &T) -> Result<(), Error> {
+    let _span = span("save", Loc::caller());
     save_leaves(path.as_ref(), &TreeDef::of(tree), &tree::leaves(tree))
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod lowering;
 mod mesh;
 mod program;
 pub(crate) mod scoped;
+pub(crate) mod spans;
 pub(crate) mod trace;
 mod types;
 pub(crate) mod units;

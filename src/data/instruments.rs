@@ -1,6 +1,8 @@
 //! Measures the time in each stage, and whether the program waits for data or the pipeline for the
 //! program.
 
+use crate::core::Loc;
+use crate::profile::{EventKind, TraceAnnotation};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -41,6 +43,8 @@ impl fmt::Display for Work {
 /// Counters of one stage.
 pub(super) struct Meter {
     name: &'static str,
+    /// The line that added the stage.
+    loc: Loc,
     work: Work,
     /// Threads that share the work.
     workers: AtomicUsize,
@@ -53,6 +57,7 @@ pub(super) struct Meter {
 impl Meter {
     /// Runs `make`, and counts one item and the time it takes.
     pub(super) fn time<T>(&self, make: impl FnOnce() -> T) -> T {
+        let _span = self.span();
         let start = Instant::now();
         let made = make();
         self.add(1, start.elapsed());
@@ -61,10 +66,16 @@ impl Meter {
 
     /// Runs `next`, and counts its item, if any, and the time it takes.
     pub(super) fn time_next<T>(&self, next: impl FnOnce() -> Option<T>) -> Option<T> {
+        let _span = self.span();
         let start = Instant::now();
         let item = next();
         self.add(item.is_some().into(), start.elapsed());
         item
+    }
+
+    /// Marks work of the stage in profiles.
+    pub(super) fn span(&self) -> TraceAnnotation {
+        TraceAnnotation::of_kind(EventKind::Data, self.loc, self.name)
     }
 
     pub(super) fn add(&self, items: u64, time: Duration) {
@@ -197,6 +208,8 @@ impl Instruments {
     ) -> Arc<Meter> {
         let meter = Arc::new(Meter {
             name,
+            // Set by the function that adds the stage.
+            loc: Loc::caller(),
             work,
             workers: AtomicUsize::new(workers.max(1)),
             automatic,

@@ -4,6 +4,7 @@ use super::instruments::{Instruments, Meter, Work};
 use super::origin::{Item, Next, catch_errors};
 use super::position::{Cursor, Position, refused};
 use crate::core::{Error, Loc};
+use crate::profile::{EventKind, TraceAnnotation};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -144,7 +145,7 @@ impl<T: Send + 'static> Stream<T> {
         make: impl FnOnce(Arc<Meter>) -> S,
     ) -> Stream<T> {
         let mut instruments = Instruments::default();
-        let meter = instruments.stage(name, Work::Source, 1);
+        let meter = Loc::caller().scope(|| instruments.stage(name, Work::Source, 1));
         Stream { stage: Box::new(Located::new(make(meter))), instruments, yielded: None }
     }
 
@@ -165,7 +166,8 @@ impl<T: Send + 'static> Stream<T> {
         make: impl FnOnce(BoxedStage<T>, &mut Instruments) -> S,
     ) -> Stream<U> {
         let Stream { stage, mut instruments, .. } = self;
-        let stage = Box::new(Located::new(make(stage, &mut instruments)));
+        let made = Loc::caller().scope(|| make(stage, &mut instruments));
+        let stage = Box::new(Located::new(made));
         Stream { stage, instruments, yielded: None }
     }
 
@@ -202,9 +204,11 @@ impl<T> Iterator for Stream<T> {
     type Item = Result<T, Error>;
 
     fn next(&mut self) -> Option<Result<T, Error>> {
+        let wait = TraceAnnotation::of_kind(EventKind::DataWait, Loc::UNKNOWN, "");
         let pulled = Instant::now();
         let item = self.stage.next();
         let now = Instant::now();
+        drop(wait);
         if item.is_some() {
             let stepped = self.yielded.replace(now).map(|yielded| pulled - yielded);
             self.instruments.consumed(now - pulled, stepped);

@@ -6,6 +6,7 @@ use super::specialization::{Failure, Gather, Specialization};
 use super::stats::Counters;
 use super::traced::Traced;
 use super::tree_description::{FunctionDescription, TreeDescription};
+use crate::core::spans::{EventKind, Span};
 use crate::core::{Array, Error, Loc, Program, TracerError, TreeError, trace};
 use crate::runtime::{
     CompilerOptions, CompilerReport, SerializedProgram, Topology, TopologyExecutable,
@@ -175,6 +176,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         let CompiledTarget::Loaded(specialization) = &self.target else {
             return Err(self.refuse_topology().into());
         };
+        let _span = Span::begin(EventKind::Call, || specialization.executable.shared_name());
         let view = Arguments::<A>(arguments);
         let scratch = match specialization.gather(&self.signature, &view) {
             Gather::Ready(scratch) => scratch,

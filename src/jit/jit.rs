@@ -6,6 +6,7 @@ use super::specialization::{Failure, Gather, Specialization};
 use super::stats::{Counters, JitStats};
 use super::traced::Traced;
 use crate::control_flow::Call;
+use crate::core::spans::{EventKind, Span};
 use crate::core::trace::TraceScope;
 use crate::core::{
     Array, Cache, Error, Loc, MemoryKind, NamedSharding, OpErrorKind, Placement, Program,
@@ -18,7 +19,7 @@ use crate::runtime::{
     CompileScope, CompilerOptions, Scratch, committed_placement, is_nan_checked, is_tracked,
     locate_nan,
 };
-use crate::transforms::staging::{self, trace_function, trace_rules};
+use crate::transforms::staging::{self, trace_function_at, trace_rules};
 use crate::tree::{
     Args, Arguments, Function, Passing, Signature, Transformed, Tree, TreeDef, for_each_arity,
     leaves_of, rebuild, rooted,
@@ -39,7 +40,7 @@ const SIGNATURES: usize = 256;
 /// arguments are part of the cache key too.
 pub struct Jit<'f, A: Args, O> {
     function: Box<dyn Fn(A) -> O + Send + Sync + 'f>,
-    name: String,
+    name: Arc<str>,
     cache: Cache<CallKey, Specialization<O>>,
     counters: Counters,
     in_shardings: Option<PerArgument<NamedSharding>>,
@@ -141,7 +142,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         f: impl Function<A, M, Output = O> + Send + Sync + 'f,
     ) -> Jit<'f, A, O> {
         Jit {
-            name: f.name(),
+            name: f.name().into(),
             function: Box::new(move |arguments| f.apply(arguments)),
             cache: Cache::new(SIGNATURES),
             counters: Counters::default(),
@@ -154,7 +155,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     /// Sets the name shown in errors, profiles and lowered text.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
-        self.name = name.to_string();
+        self.name = name.into();
         self
     }
 
@@ -252,11 +253,13 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         }
     }
 
+    /// Traces the function. `loc` is the line that profiles show, if it is not that of the call.
     #[track_caller]
     fn trace_program(
         &self,
         arguments: A::Refs<'_>,
         shardings: &[Option<NamedSharding>],
+        loc: Loc,
     ) -> staging::Traced<O> {
         Counters::add(&self.counters.traces, 1);
         let leaves = leaves_of(&Arguments::<A>(arguments));
@@ -264,7 +267,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             Some(sharding) => leaf.aval().with_sharding(sharding),
             None => leaf.aval().clone(),
         });
-        trace_function(format!("jit({})", self.name), avals, |leaves| {
+        trace_function_at(loc, format!("jit({})", self.name), avals, |leaves| {
             (self.function)(A::unflatten(arguments, &mut leaves.into_iter()))
         })
     }
@@ -275,7 +278,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let counts = A::leaf_counts(arguments);
         let leaves = leaves_of(&view);
         let shardings = self.argument_shardings(&counts)?;
-        let trace = || self.trace_program(arguments, &shardings);
+        let trace = || self.trace_program(arguments, &shardings, Loc::UNKNOWN);
         let staged = catch(|| trace::with_numbers_as_operands(false, trace))?;
         let paths: Vec<String> =
             TreeDef::of(&view).paths().iter().map(|path| rooted(path)).collect();
@@ -289,7 +292,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             avals.push(leaves.map(|leaf| leaf.shared_aval().clone()).collect());
         }
         Ok(Traced {
-            name: self.name.clone(),
+            name: self.name.to_string(),
             program,
             captures: staged.captures,
             template: staged.template,
@@ -352,6 +355,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         }
         // Named axes are not part of the cache key: with one in scope, the call was inlined above.
         debug_assert!(!named_axes::any_in_scope(), "axes are named while tracing only");
+        let span = Span::begin(EventKind::Call, || self.name.clone());
         Counters::add(&self.counters.calls, 1);
         if trace::jit_disabled() {
             return Ok(self.interpret(arguments, Loc::caller())?);
@@ -359,7 +363,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let scope = CallScope::current()?;
         let hit = match self.lookup(arguments, scope)? {
             Some(hit) => hit,
-            None => self.lookup_or_compile(arguments, scope)?,
+            None => self.lookup_or_compile(arguments, scope, &span)?,
         };
         let specialization = hit.slot.value();
         let execute =
@@ -443,8 +447,16 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     /// arguments.
     #[cold]
     #[track_caller]
-    fn lookup_or_compile(&self, arguments: A::Refs<'_>, scope: CallScope) -> Result<Hit<O>, Error> {
-        let slot = self.slot(arguments, scope, || self.compile(arguments))?;
+    fn lookup_or_compile(
+        &self,
+        arguments: A::Refs<'_>,
+        scope: CallScope,
+        span: &Span,
+    ) -> Result<Hit<O>, Error> {
+        let slot = self.slot(arguments, scope, || {
+            span.add("compiled", true);
+            self.compile(arguments)
+        })?;
         let view = Arguments::<A>(arguments);
         let specialization = slot.value();
         let scratch = match specialization.gather(&slot.key().signature, &view) {
@@ -472,7 +484,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     /// Under `nan_check`, finds the operation that produced a NaN.
     fn locate_nan(&self, arguments: A::Refs<'_>, result: &O) -> Result<(), Error> {
         let shardings = self.argument_shardings(&A::leaf_counts(arguments))?;
-        let staged = catch(|| self.trace_program(arguments, &shardings))?;
+        let staged = catch(|| self.trace_program(arguments, &shardings, Loc::UNKNOWN))?;
         let mut operands = leaves_of(&Arguments::<A>(arguments));
         operands.extend(staged.captures);
         locate_nan(&staged.program, &operands, &leaves_of(result))
@@ -495,10 +507,10 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let counts = A::leaf_counts(arguments);
         let shardings = self.argument_shardings(&counts);
         let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
-        let staged = self.trace_program(arguments, &shardings);
+        let staged = self.trace_program(arguments, &shardings, Loc::caller());
         let leaves = self.constrain(&self.in_shardings, "in_shardings", &counts, leaves);
         let operands: Vec<&Array> = leaves.iter().chain(&staged.captures).collect();
-        let call = Call { name: self.name.clone(), program: Arc::new(staged.program) };
+        let call = Call { name: self.name.to_string(), program: Arc::new(staged.program) };
         let parts = TreeDef::of(&staged.template).parts();
         let results = bind(call, &operands);
         let results = self.constrain(&self.out_shardings, "out_shardings", &parts, results);
@@ -565,7 +577,7 @@ impl<A: Args, O: Tree> Function<A, Transformed> for Jit<'_, A, O> {
         }
     }
     fn name(&self) -> String {
-        self.name.clone()
+        self.name.to_string()
     }
 }
 

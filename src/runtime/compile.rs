@@ -14,6 +14,7 @@ use super::late_copies::{with_late_copies, without_late_copies};
 use super::lowering_target::target_of;
 use super::refused_kernels;
 use super::stalls;
+use crate::core::spans::{EventKind, Span};
 use crate::core::{Aval, DeviceId, Effects, Error, Loc, Mesh, NamedSharding, Placement, Program};
 use crate::passes::{self, LowerOptions, Plan, StableHloModule};
 use oxidax_pjrt::{CompileOptions, ExecutableSignature, LoadedExecutable};
@@ -41,6 +42,7 @@ impl Executable {
         plan: &Plan,
         options: LowerOptions,
     ) -> Result<StableHloModule, Error> {
+        let _span = Span::within(EventKind::Lower, || name.to_owned());
         let target = target_of(program, &runtime_for(plan)?.compiler);
         passes::lower_with_plan(program, name, target, options, plan)
     }
@@ -58,6 +60,7 @@ impl Executable {
         plan: &Plan,
         compiler_options: &CompilerOptions,
     ) -> Result<Executable, Error> {
+        let span = Span::within(EventKind::Compile, || name.to_owned());
         let runtime = runtime_for(plan)?;
         refuse_absent(name, plan)?;
         let committed = plan.target.is_some();
@@ -109,6 +112,7 @@ impl Executable {
             let devices = target.mesh().map_or(1, |mesh| mesh.devices().len());
             compile_error(name, &error, (program, &module.text), devices)
         })?;
+        span.add("from_disk", from_disk);
         let shardings = match target.mesh() {
             None => Vec::new(),
             Some(mesh) => output_shardings(loaded.executable(), mesh, &results, &plan.outputs)
@@ -120,7 +124,7 @@ impl Executable {
         };
         Ok(Executable {
             loaded,
-            name: name.to_string(),
+            name: name.into(),
             results,
             inputs,
             outputs: OutputPlacement { target, committed, shardings },

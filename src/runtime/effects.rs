@@ -2,6 +2,7 @@
 
 use super::client::runtime_error;
 use crate::core::host_function::{refuse_inside, take_contained_failure};
+use crate::core::spans::{EventKind, Span};
 use crate::core::{Error, Loc};
 use oxidax_pjrt::Event;
 use std::sync::{Mutex, PoisonError};
@@ -76,6 +77,7 @@ pub(super) fn record(name: &str, events: Vec<Event>, host_functions: &[u64]) {
 #[track_caller]
 pub fn effects_barrier() -> Result<(), Error> {
     let loc = Loc::caller();
+    let _span = Span::at(EventKind::Wait, loc, || "effects_barrier");
     refuse_inside("waiting for callbacks").map_err(|error| error.at(loc))?;
     let running = std::mem::take(&mut *RUNNING.lock().unwrap_or_else(PoisonError::into_inner));
     // Waits for all of them, also after an error.

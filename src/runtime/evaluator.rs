@@ -11,6 +11,7 @@ use super::recompiles::Recompiles;
 use super::scratch::{NonDonatable, Scratch};
 use super::transfer::{put, put_on_default_device};
 use crate::core::nan_check::{introduced, nan_check, nan_error, not_reproduced_error};
+use crate::core::spans::{EventKind, Span};
 use crate::core::{
     Array, Aval, Backend, Cache, DeviceId, Eqn, Error, Loc, Placement, Primitive, Program, catch,
 };
@@ -175,6 +176,7 @@ impl Backend for Evaluator {
         results: Vec<Aval>,
         loc: Loc,
     ) -> Result<Vec<Array>, Error> {
+        let _span = Span::at(EventKind::Eager, loc, || primitive.name());
         let evaluate = || match (primitive.constant_bytes(), &results[..]) {
             (Some(bytes), [result]) => Ok(vec![put_on_default_device(&bytes, result)?]),
             _ => self.apply_compiled(primitive, operands, results, loc),
@@ -192,6 +194,7 @@ impl Backend for Evaluator {
     }
 
     fn run(&self, program: &Program, arguments: &[Array]) -> Result<Vec<Array>, Error> {
+        let _span = Span::within(EventKind::Eager, || "staged");
         let placements = OperandPlacements::of(arguments.iter())?;
         self.program_lookups.fetch_add(1, Ordering::Relaxed);
         let executable = self.programs.get_or_make(

@@ -10,6 +10,7 @@ use super::sharded_buffer::{Launch, ShardedBuffer};
 use super::stalls::Produced;
 use super::transfer::transfer_buffer;
 use crate::core::host_function::{refuse_inside, take_contained_failure};
+use crate::core::spans::{EventKind, Span};
 use crate::core::{Array, Aval, Buffer, Error, NamedSharding, Placement, Program};
 use oxidax_pjrt::{ExecuteOptions, HostTransfer, LoadedExecutable, SpreadResults};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 /// A compiled program, loaded on the devices it runs on.
 pub(crate) struct Executable {
     pub(super) loaded: LoadedExecutable,
-    pub(super) name: String,
+    pub(super) name: Arc<str>,
     /// The number by which launches of it are counted.
     pub(super) program: usize,
     /// The types of the results.
@@ -69,6 +70,11 @@ impl Executable {
     /// Returns the name of the function it was compiled from.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the name of the function for events of profiles.
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        self.name.clone()
     }
 
     /// Returns true if it was loaded from the disk cache.
@@ -133,6 +139,7 @@ impl Executable {
         build: impl FnOnce(&mut dyn Iterator<Item = Array>) -> R,
     ) -> Result<R, Error> {
         refuse_inside(&self.name)?;
+        let _span = Span::within(EventKind::Dispatch, || self.name.clone());
         let Scratch { arguments, non_donatable: in_scratch, spare, workspace } = scratch;
         let non_donatable = match non_donatable {
             NonDonatable::InScratch => in_scratch.as_slice(),

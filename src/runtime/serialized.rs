@@ -9,6 +9,7 @@ use super::executable::{Executable, OutputPlacement};
 use super::stalls;
 use super::topology::Topology;
 use super::topology_executable::TopologyExecutable;
+use crate::core::spans::{Details, EventKind, Span};
 use crate::core::{
     Aval, DeviceId, Error, Loc, MemoryKind, Mesh, NamedSharding, PartitionSpec, Placement,
     PlatformId,
@@ -201,6 +202,8 @@ impl Executable {
                 (inputs, OutputPlacement { target, committed: true, shardings }, None)
             }
         };
+        let _span =
+            Span::within(EventKind::Compile, || Details::new(name.to_owned(), "from_bytes", true));
         let device_avals = Executable::device_avals(avals, &inputs)?;
         let parameters = device_avals.iter().map(array_type).collect::<Result<_, _>>();
         let loaded = parameters.and_then(|parameters| {
@@ -210,7 +213,7 @@ impl Executable {
         let loaded = loaded.map_err(|error| runtime_error(format!("loading {name}"), &error))?;
         Ok(Executable {
             loaded,
-            name: name.to_string(),
+            name: name.into(),
             results,
             inputs,
             outputs,

@@ -5,6 +5,7 @@ use super::compiler_options::CompilerOptions;
 use super::compiler_report::CompilerReport;
 use super::lowering_target::lowering_target;
 use super::topology::Topology;
+use crate::core::spans::{EventKind, Span};
 use crate::core::{Aval, Effects, Error, Loc, Mesh, NamedSharding, Placement, Program};
 use crate::passes::{self, LowerOptions, Plan};
 use std::sync::Arc;
@@ -36,8 +37,11 @@ impl TopologyExecutable {
     ) -> Result<TopologyExecutable, Error> {
         check_mesh(name, plan.mesh(), topology)?;
         let target = lowering_target(topology.platform());
+        let span = Span::within(EventKind::Lower, || name.to_owned());
         let module =
             passes::lower_with_plan(program, name, target, LowerOptions { donatable: true }, plan)?;
+        drop(span);
+        let _span = Span::within(EventKind::Compile, || name.to_owned());
         let plan = on_topology(plan, topology)?;
         if module.calls_host && !module.transfers_to_host {
             topology.install_callbacks().map_err(|error| Error::Plugin(error.to_string()))?;

@@ -10,6 +10,7 @@ use super::scratch::{NonDonatable, Scratch};
 use super::sharded_buffer::ShardedBuffer;
 use crate::core::host_function::refuse_inside;
 use crate::core::scoped::scoped;
+use crate::core::spans::{Details, EventKind, Span};
 use crate::core::{
     Array, Aval, Buffer, Cache, DeviceId, Error, Kind, MemoryKind, NamedSharding, Placement,
     Program, Shape,
@@ -145,6 +146,7 @@ fn copy_to_device(
     shape: &Shape,
     device: DeviceId,
 ) -> Result<UniqueBuffer, Error> {
+    let _span = Span::within(EventKind::ToDevice, || Details::new("", "bytes", bytes.len()));
     let dims: Vec<i64> = shape.iter().map(|&dim| dim as i64).collect();
     let runtime = runtime_of(device.1)?;
     let (dtype, on_device) = (element_type(aval.dtype), runtime.device(device)?);
@@ -317,6 +319,7 @@ pub(super) fn copy_between(
     id: DeviceId,
     to: MemoryKind,
 ) -> Result<UniqueBuffer, Error> {
+    let _span = Span::within(EventKind::Copy, || "");
     let failed = |error| runtime_error(format!("copying an array to device {id}"), &error);
     let device = runtime_of(id.1)?.device(id)?;
     let copy = match from.is_host() || to.is_host() {

@@ -3,6 +3,7 @@
 //! The generic functions convert trees to lists of arrays and back. The work is done once, by
 //! functions of lists.
 
+use crate::core::spans::{EventKind, Span};
 use crate::core::trace::{self, Mode, Tracing};
 use crate::core::{Array, Aval, Loc, Program, backend};
 use crate::passes;
@@ -52,6 +53,18 @@ pub(crate) fn trace_function<O: Tree>(
     avals: impl IntoIterator<Item = Aval>,
     f: impl FnOnce(Vec<Array>) -> O,
 ) -> Traced<O> {
+    trace_function_at(Loc::caller(), scope, avals, f)
+}
+
+/// As [`trace_function`], for the line `loc` in profiles.
+#[track_caller]
+pub(crate) fn trace_function_at<O: Tree>(
+    loc: Loc,
+    scope: String,
+    avals: impl IntoIterator<Item = Aval>,
+    f: impl FnOnce(Vec<Array>) -> O,
+) -> Traced<O> {
+    let _span = Span::at(EventKind::Trace, loc, || scope.clone());
     let mut f = Some(f);
     let mut template = None;
     let (program, captures) = trace_lists(scope, avals.into_iter().collect(), &mut |inputs| {
@@ -163,11 +176,13 @@ pub(crate) fn staged<O: Tree>(work: impl FnOnce() -> O) -> O {
 
 #[track_caller]
 fn run_staged(work: &mut dyn FnMut() -> Vec<Array>) -> Vec<Array> {
+    let span = Span::begin(EventKind::Trace, || "staged");
     let tracing = Tracing::begin(Mode::All, None);
     let outputs = trace::with_numbers_as_operands(true, work);
     let (program, captures) = tracing.finish(&outputs);
     let program = passes::dce(&program);
     debug_verify(&program);
+    drop(span);
     run_stage(&program, &captures)
 }
 

@@ -12,6 +12,7 @@ mod idioms;
 mod ops;
 mod parity;
 mod primitives;
+mod profiling;
 mod random_programs;
 mod training;
 mod transforms;

@@ -124,6 +124,14 @@ const WITH_PYTHON: &[Step] = &[
             &[],
         ),
     },
+    // The profile that the exercises wrote.
+    Step {
+        name: "profiles",
+        action: Action::Run(
+            &["bash", "python-compat/profiles.sh", "target/exercises-profile"],
+            &[],
+        ),
+    },
     // All benchmarks with budgets. Fails if a budget does not find its figures.
     Step {
         name: "smoke test: budgets",
@@ -136,6 +144,7 @@ const WITH_PYTHON: &[Step] = &[
     },
     smoke_test!("data"),
     smoke_test!("loops"),
+    smoke_test!("profile"),
     smoke_test!("models", "mlp", "gpt2", "gpt2-bf16"),
 ];
 

@@ -103,6 +103,9 @@ numbers! {
         |value| varint(value).map(|value| value as i32), next_varint;
     i64, 0, |value, out| put_varint(value as u64, out),
         |value| varint(value).map(|value| value as i64), next_varint;
+    u32, 0, |value, out| put_varint(u64::from(value), out),
+        |value| varint(value).map(|value| value as u32), next_varint;
+    u64, 0, put_varint, varint, next_varint;
     bool, 0, |value, out| put_varint(u64::from(value), out),
         |value| varint(value).map(|value| value != 0), next_varint;
     f32, 5, |value, out| out.extend(value.to_le_bytes()),

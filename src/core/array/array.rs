@@ -3,6 +3,7 @@
 use crate::core::array::backend::backend;
 use crate::core::error::throw;
 use crate::core::error::{Error, Loc, OpErrorKind};
+use crate::core::spans::{Details, EventKind, Span};
 use crate::core::types::aval::Aval;
 use crate::core::types::dtype::DType;
 use crate::core::types::element::Element;
@@ -252,8 +253,7 @@ impl Array {
             let message = format!("asked for {}, the array is {}", T::DTYPE, self.aval);
             return Err(throw::op_error(OpErrorKind::DType, name, message, loc));
         }
-        buffer.note_read(loc);
-        let read = T::read(self.size(), |bytes| buffer.read(bytes));
+        let read = T::read(self.size(), |bytes| read_at(&**buffer, bytes, loc));
         read.map_err(|error| error.computing(&self.aval).at(loc))
     }
 
@@ -274,9 +274,8 @@ impl Array {
     #[track_caller]
     pub(super) fn read_bytes(&self, loc: Loc) -> Result<Vec<u8>, Error> {
         let buffer = self.buffer("the elements");
-        buffer.note_read(loc);
         let mut bytes = vec![0; self.size() * self.dtype().host_bytes()];
-        buffer.read(&mut bytes).map_err(|error| error.computing(&self.aval))?;
+        read_at(&**buffer, &mut bytes, loc).map_err(|error| error.computing(&self.aval))?;
         Ok(bytes)
     }
 
@@ -289,6 +288,7 @@ impl Array {
         let loc = Loc::caller();
         match &self.kind {
             Kind::Concrete(buffer) => {
+                let _span = Span::at(EventKind::Wait, loc, || "");
                 let ready = buffer.ready().map(|()| self);
                 ready.map_err(|error| error.computing(&self.aval).at(loc))
             }
@@ -315,7 +315,10 @@ impl Array {
     pub fn copy_to_host_async(&self) -> Result<(), Error> {
         let loc = Loc::caller();
         match &self.kind {
-            Kind::Concrete(buffer) => buffer.copy_to_host_async().map_err(|error| error.at(loc)),
+            Kind::Concrete(buffer) => {
+                let _span = Span::at(EventKind::ToHost, loc, || "start");
+                buffer.copy_to_host_async().map_err(|error| error.at(loc))
+            }
             Kind::Traced { .. } => Ok(()),
         }
     }
@@ -339,6 +342,13 @@ impl Array {
             Kind::Traced { .. } => Ok(true),
         }
     }
+}
+
+/// Reads the elements of a buffer for the line `loc`, after waiting for them.
+fn read_at(buffer: &dyn Buffer, bytes: &mut [u8], loc: Loc) -> Result<(), Error> {
+    buffer.note_read(loc);
+    let _span = Span::at(EventKind::ToHost, loc, || Details::new("", "bytes", bytes.len()));
+    buffer.read(bytes)
 }
 
 impl fmt::Debug for Array {

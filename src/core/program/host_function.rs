@@ -6,6 +6,7 @@
 use crate::core::array::host_array::HostArray;
 use crate::core::error::{Error, Loc};
 use crate::core::scoped::scoped;
+use crate::core::spans::{EventKind, Span};
 use rustc_hash::FxHashMap;
 use std::any::TypeId;
 use std::fmt;
@@ -111,6 +112,7 @@ impl HostFunction {
     /// # Errors
     /// Errors of the closure.
     pub(crate) fn run(&self, operands: &[HostArray]) -> Result<Vec<HostArray>, Error> {
+        let _span = Span::within(EventKind::Callback, || "");
         (self.0.run)(operands)
     }
 }

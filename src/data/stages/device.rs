@@ -2,7 +2,7 @@
 
 use super::autotune::Parallelism;
 use super::map::Map;
-use crate::core::{Array, Error, HostArray, NamedSharding};
+use crate::core::{Array, Error, HostArray, Loc, NamedSharding};
 use crate::data::instruments::Work;
 use crate::data::record::Record;
 use crate::data::stream::Stream;
@@ -109,11 +109,14 @@ where
         options: ToDeviceOptions,
     ) -> Stream<T::Device> {
         let ToDeviceOptions { sharding } = options;
+        let loc = Loc::caller();
         let copied = self.through(|upstream, instruments| Map {
             upstream,
-            f: move |batch: T| match &sharding {
-                Some(sharding) => with_default_sharding(sharding, || batch.to_device()),
-                None => batch.to_device(),
+            f: move |batch: T| {
+                loc.scope(|| match &sharding {
+                    Some(sharding) => with_default_sharding(sharding, || batch.to_device()),
+                    None => batch.to_device(),
+                })
             },
             meter: instruments.stage("to_device", Work::Transfer, 1),
         });

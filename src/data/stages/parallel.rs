@@ -215,6 +215,7 @@ impl<T: Send + 'static, U: Send + 'static> Workers<T, U> {
                 // Nothing can panic while the lock is held.
                 let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
                 let Ok(Some(Job { number, items })) = job else { return };
+                let span = meter.span();
                 let start = Instant::now();
                 let count = items.len() as u64;
                 let mut made = VecDeque::with_capacity(items.len());
@@ -225,6 +226,7 @@ impl<T: Send + 'static, U: Send + 'static> Workers<T, U> {
                     made.push_back(item.and_then(|item| applied(item, &*f)));
                 }
                 meter.add(count, start.elapsed());
+                drop(span.with("items", count));
                 if finished.send((number, made)).is_err() {
                     return;
                 }

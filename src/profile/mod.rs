@@ -1,0 +1,43 @@
+//! Profiles: where a program spends its time.
+//!
+//! [`trace`] records what the host does while a closure runs, and writes it to a folder that XProf,
+//! TensorBoard and Perfetto open. [`ProfileSession`] keeps the events in memory. A profile contains
+//! calls, tracing, lowering, compiling, dispatching, waiting, copies with their bytes, data
+//! pipelines, callbacks, eager operations and checkpoints, each with the line of the program. It
+//! also contains what the program marks with [`StepTraceAnnotation`] and [`TraceAnnotation`].
+//!
+//! ```
+//! use oxidax::prelude::*;
+//! use oxidax::profile::{self, StepTraceAnnotation};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let step = jit(|w: Array, x: Array| &w - &(&x * 0.1));
+//! let (mut w, x) = (zeros([1024]), ones([1024]));
+//! profile::trace(folder.path(), || {
+//!     for index in 0..10 {
+//!         let _step = StepTraceAnnotation::new("train", index);
+//!         w = step.call(&w, &x)?;
+//!         w.block_until_ready()?;
+//!     }
+//!     Ok::<(), Error>(())
+//! })??;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What happens inside a device is recorded by the plugin and is not part of a profile yet.
+//! docs/profiling.md is the guide.
+
+mod annotation;
+mod folder;
+mod perfetto;
+mod recorded;
+mod session;
+mod summary;
+mod trace;
+mod xspace;
+
+pub use crate::core::spans::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
+pub use annotation::{StepTraceAnnotation, TraceAnnotation};
+pub use recorded::{Profile, ThreadEvents};
+pub use session::ProfileSession;
+pub use trace::{start_trace, stop_trace, trace};

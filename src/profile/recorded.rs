@@ -1,0 +1,200 @@
+//! [`Profile`]: the events of a recording.
+
+use super::folder::RunFolder;
+use crate::core::spans::{EventKind, ProfileEvent, Recorded, RecordedThread};
+use crate::core::{Error, Loc};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The events that a [`ProfileSession`](super::ProfileSession) recorded.
+///
+/// Prints as a table of the work that took longest.
+#[doc(alias = "ProfileData")]
+#[derive(Clone, Debug)]
+pub struct Profile {
+    started: SystemTime,
+    duration: Duration,
+    threads: Vec<ThreadEvents>,
+}
+
+/// The events of one thread.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ThreadEvents {
+    /// The thread's number, from 1, in the order in which threads of the process recorded their
+    /// first events.
+    pub number: u64,
+    /// The thread's name. Threads of the plugin have none.
+    pub name: Option<String>,
+    /// The events in order of their starts, outer before inner.
+    pub events: Vec<ProfileEvent>,
+}
+
+impl ThreadEvents {
+    /// Returns the thread's name, or its number if it has none.
+    pub fn title(&self) -> String {
+        self.name.clone().unwrap_or_else(|| format!("thread {}", self.number))
+    }
+}
+
+impl Profile {
+    pub(super) fn new(recorded: Recorded) -> Profile {
+        let threads = recorded.threads.into_iter().map(|thread| {
+            let RecordedThread { number, name, mut events } = thread;
+            inherit_lines(&mut events);
+            ThreadEvents { number, name, events }
+        });
+        Profile {
+            started: recorded.started,
+            duration: Duration::from_nanos(recorded.duration_nanos),
+            threads: threads.collect(),
+        }
+    }
+
+    /// Returns the events of each thread.
+    pub fn threads(&self) -> &[ThreadEvents] {
+        &self.threads
+    }
+
+    /// Returns the events of all threads, thread by thread, each in order of their starts.
+    pub fn events(&self) -> impl Iterator<Item = &ProfileEvent> {
+        self.threads.iter().flat_map(|thread| &thread.events)
+    }
+
+    /// Returns the time at which recording started.
+    pub fn started(&self) -> SystemTime {
+        self.started
+    }
+
+    /// Returns the time from the start to the end of the recording.
+    pub fn duration(&self) -> Duration {
+        self.duration
+    }
+
+    /// Writes the profile to `dir/plugins/profile/TIME`, as JAX does, and returns this folder.
+    ///
+    /// | file | opened by |
+    /// |---|---|
+    /// | `HOST.xplane.pb` | XProf, also in TensorBoard: `xprof --logdir DIR` |
+    /// | `perfetto_trace.pb` | <https://ui.perfetto.dev> |
+    ///
+    /// ```
+    /// use oxidax::profile::{ProfileSession, TraceAnnotation};
+    /// let dir = tempfile::tempdir()?;
+    /// let session = ProfileSession::start()?;
+    /// TraceAnnotation::new("work").scope(|| ());
+    /// let run = session.stop().save(dir.path())?;
+    /// assert!(run.join("perfetto_trace.pb").exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Op` (runtime) if the files cannot be written.
+    #[track_caller]
+    pub fn save(&self, dir: impl AsRef<Path>) -> Result<PathBuf, Error> {
+        RunFolder::create("Profile::save", dir.as_ref())?.write(self)
+    }
+
+    /// Returns the nanoseconds from 1970 to the start of the recording.
+    pub(super) fn started_unix_nanos(&self) -> u64 {
+        let since = self.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Gives events without a line that of the event around them.
+fn inherit_lines(events: &mut [ProfileEvent]) {
+    // The ends and lines of the events around the current one, outermost first.
+    let mut open: Vec<(u64, Loc)> = Vec::new();
+    for event in events {
+        while open.last().is_some_and(|&(end, _)| end <= event.start_nanos) {
+            open.pop();
+        }
+        let outer = open.last().map_or(Loc::UNKNOWN, |&(_, loc)| loc);
+        event.loc = event.loc.or(outer);
+        // Work of the library is for the line that called it, but what a program marks as a scope
+        // contains other lines.
+        let is_marked = matches!(event.kind, EventKind::Scope | EventKind::Step);
+        open.push((event.end_nanos(), if is_marked { Loc::UNKNOWN } else { event.loc }));
+    }
+}
+
+/// Returns a profile of two threads, for the tests of the file formats.
+#[cfg(test)]
+pub(super) fn example() -> Profile {
+    use crate::core::spans::{EventArgument, EventName};
+    let event = |kind, name: &'static str, loc, start_nanos, duration_nanos| {
+        let (name, arguments) = (EventName::from(name), Vec::new());
+        ProfileEvent { kind, name, loc, start_nanos, duration_nanos, arguments }
+    };
+    let with = |event: ProfileEvent, arguments: &[EventArgument]| ProfileEvent {
+        arguments: arguments.to_vec(),
+        ..event
+    };
+    let here = Loc::caller();
+    let main = vec![
+        with(event(EventKind::Step, "train", Loc::UNKNOWN, 0, 9000), &[("step_num", 7_u64.into())]),
+        event(EventKind::Dispatch, "f", here, 1000, 2000),
+        with(event(EventKind::ToDevice, "", Loc::UNKNOWN, 3000, 4000), &[("bytes", 64_u64.into())]),
+        with(
+            event(EventKind::Dispatch, "f", here, 8000, 500),
+            &[("cold", true.into()), ("note", "twice".into())],
+        ),
+    ];
+    let other = vec![event(EventKind::DataWait, "", Loc::UNKNOWN, 0, 1)];
+    let thread = |number, name: Option<&str>, events| RecordedThread {
+        number,
+        name: name.map(str::to_owned),
+        events,
+    };
+    Profile::new(Recorded {
+        started: UNIX_EPOCH + Duration::from_millis(1500),
+        duration_nanos: 10_000,
+        threads: vec![thread(1, Some("main"), main), thread(2, None, other)],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::spans::EventName;
+
+    #[test]
+    fn events_inherit_the_line_of_the_work_around_them() {
+        let event = |kind, loc, start_nanos, duration_nanos| {
+            let (name, arguments) = (EventName::from(""), Vec::new());
+            ProfileEvent { kind, name, loc, start_nanos, duration_nanos, arguments }
+        };
+        let (here, there, unknown) = (Loc::caller(), Loc::caller(), Loc::UNKNOWN);
+        let mut events = [
+            event(EventKind::Step, there, 0, 100),
+            // A step contains other lines.
+            event(EventKind::DataWait, unknown, 1, 1),
+            event(EventKind::Call, here, 10, 50),
+            event(EventKind::Compile, unknown, 20, 30),
+            event(EventKind::ToDevice, unknown, 21, 1),
+            event(EventKind::ToHost, unknown, 70, 1),
+        ];
+        inherit_lines(&mut events);
+        let lines = events.map(|event| event.loc);
+        assert_eq!(lines, [there, unknown, here, here, here, unknown]);
+    }
+
+    #[test]
+    fn table_has_the_time_that_is_not_in_inner_work() {
+        let table = example().to_string();
+        let rows: Vec<String> = table
+            .lines()
+            .map(|line| line.split_whitespace().take(6).collect::<Vec<_>>().join(" "))
+            .collect();
+        let expected = [
+            "5 events on 2 threads in",
+            "own ms total ms count bytes",
+            "0.004 0.004 1 64 to_device",
+            "0.003 0.009 1 – step train",
+            "0.003 0.003 2 – dispatch f",
+            "0.000 0.000 1 – data_wait",
+        ];
+        assert_eq!(rows, expected, "{table}");
+    }
+}
