@@ -143,7 +143,6 @@ const WITH_PYTHON: &[Step] = &[
         action: Action::Run(&["cargo", "xtask", "benchmarks", "--quick"], &[]),
     },
     smoke_test!("data"),
-    smoke_test!("loops"),
     smoke_test!("profile"),
     smoke_test!("models", "mlp", "gpt2", "gpt2-bf16"),
 ];
