@@ -5,9 +5,9 @@
 //! cargo bench --bench packed -- --quick     fewer rounds
 //! ```
 //!
-//! The model is a perceptron of equal layers with a residual connection, trained by AdamW on a batch
-//! of 8. *Separate* passes each leaf of parameters and optimizer state, *packed* one array of each
-//! (`tree::Packed`). Both sides start from equal weights; their first losses are compared. They
+//! The model is a perceptron of equal layers with residual connections, trained by AdamW on a
+//! batch of 8. *Separate* passes each leaf of parameters and optimizer state, *packed* one array of
+//! each (`tree::PackedTree`). Both sides start from equal weights; their first losses are compared. They
 //! alternate in rounds. Times are lower quartiles over rounds in microseconds, ratios medians.
 
 #[path = "support/figures.rs"]
@@ -16,7 +16,7 @@ mod figures;
 use anyhow::{Result, anyhow, ensure};
 use figures::{lower_quartile, micros_per_call, print_heading, print_table, ratio};
 use oxidax::prelude::*;
-use oxidax::tree::Packed;
+use oxidax::tree::PackedTree;
 
 /// Layers and width of each model.
 const MODELS: [(usize, usize); 4] = [(2, 16), (12, 16), (48, 16), (12, 256)];
@@ -67,7 +67,7 @@ impl<M: Tree + Clone> Training<M> {
 fn measure((layers, width): (usize, usize), rounds: usize) -> Result<Vec<String>> {
     let keys = random::split(random::key(0), layers);
     let model: Layers = keys.into_iter().map(|key| nn::Linear::new(key, width, width)).collect();
-    let mut packed = Training::new(Packed::new(&model), Packed::unpack, width)?;
+    let mut packed = Training::new(PackedTree::new(&model), PackedTree::unpack, width)?;
     let mut separate = Training::new(model, Clone::clone, width)?;
     let n_leaves = tree::leaves(&separate.state.as_ref().expect("the state").1).len();
     for _ in 0..COMPARED {

@@ -273,7 +273,7 @@ pub const PRIMITIVES: &[RegistryEntry] = &[
     RegistryEntry::of::<Concatenate>(),
     RegistryEntry::of::<Pad>(),
     RegistryEntry::of::<Rev>(),
-    RegistryEntry::of::<Split>(),
+    RegistryEntry::of::<SplitSizes>(),
     // top_k
     RegistryEntry::of::<TopK>(),
     // trig

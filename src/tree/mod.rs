@@ -14,7 +14,7 @@ mod def;
 mod function;
 mod function_name;
 mod number_arguments;
-mod packed;
+mod packed_tree;
 mod pattern;
 mod primals;
 mod ravel;
@@ -39,7 +39,7 @@ pub(crate) use function::{applied_as_function, of_first, shared_arguments, trans
 pub(crate) use function_name::short_name;
 pub use number_arguments::ScalarNumber;
 pub use oxidax_macros::{Tree, TreeOps, TreeRef};
-pub use packed::Packed;
+pub use packed_tree::PackedTree;
 pub(crate) use pattern::captures;
 pub use primals::{PrimalArgs, Primals};
 pub use ravel::{ravel, stack, unstack};

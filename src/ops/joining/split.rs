@@ -41,8 +41,8 @@ impl From<Vec<usize>> for Sections {
 
 /// Splits `x` along `axis` into equal sections, or before each of a list of indices.
 ///
-/// [`split_sizes`] takes sizes instead, as `lax.split`. Throws `Op` (shape) if the axis does not divide into that
-/// number of sections, and if indices decrease or exceed its size.
+/// [`split_sizes`] takes sizes instead, as `lax.split`. Throws `Op` (shape) if the axis does not
+/// divide into that number of sections, and if indices decrease or exceed its size.
 ///
 /// ```
 /// use oxidax::prelude::*;

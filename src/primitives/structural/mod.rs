@@ -3,12 +3,12 @@
 mod concatenate;
 mod pad;
 mod rev;
-mod split;
+mod split_sizes;
 pub use concatenate::{Concatenate, concatenate};
 pub(crate) use pad::resize_axis;
 pub use pad::{Pad, PaddingDim, lax_pad};
 pub use rev::{Rev, rev};
-pub use split::{Split, split_sizes};
+pub use split_sizes::{SplitSizes, split_sizes};
 
 use super::rules::resolve_axis;
 use super::shape::reshape_to;

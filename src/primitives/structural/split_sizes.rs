@@ -21,27 +21,27 @@ use serde::{Deserialize, Serialize};
 ///
 /// The gradient of separate [slices](super::super::Slice) is a sum of padded arrays instead.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Split {
+pub struct SplitSizes {
     /// The axis along which the operand is split.
     pub axis: usize,
     /// The size of each part along the axis. They add up to its size.
     pub sizes: Vec<usize>,
 }
 
-impl Split {
+impl SplitSizes {
     #[track_caller]
     fn apply(&self, x: &Array) -> Vec<Array> {
         bind(self.clone(), &[x])
     }
 }
 
-impl Primitive for Split {
+impl Primitive for SplitSizes {
     fn name(&self) -> &'static str {
         Self::NAME
     }
     fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
         let [x] = arity(operands)?;
-        let Split { axis, sizes } = self;
+        let SplitSizes { axis, sizes } = self;
         ensure_shape!(
             *axis < x.rank(),
             "axis {axis} must be less than the rank {} of {x}",
@@ -76,7 +76,7 @@ impl Primitive for Split {
     ) -> RuleResult<Batched> {
         let batch_axis = axes[0].unwrap_or(0);
         let axis = self.axis + usize::from(batch_axis <= self.axis);
-        let outputs = Split { axis, sizes: self.sizes.clone() }.apply(&operands[0]);
+        let outputs = SplitSizes { axis, sizes: self.sizes.clone() }.apply(&operands[0]);
         let axes = vec![Some(batch_axis); outputs.len()];
         Ok(Batched { outputs, axes })
     }
@@ -111,7 +111,7 @@ impl Primitive for Split {
 }
 
 /// Splits `x` along `axis` into parts of the given sizes. Negative axes count from the back. See
-/// [`Split`] for its rules. Without sizes or with one, nothing is computed.
+/// [`SplitSizes`] for its rules. Without sizes or with one, nothing is computed.
 ///
 /// Throws `Op` (shape) if the sizes do not add up to the size of the axis.
 ///
@@ -128,16 +128,16 @@ pub fn split_sizes(x: &Array, sizes: &[usize], axis: isize) -> Vec<Array> {
     match resolve_axis(axis, x.rank()) {
         Ok(axis) if *sizes == [x.shape()[axis]] => vec![x.clone()],
         Ok(axis) if sizes.is_empty() && x.shape()[axis] == 0 => Vec::new(),
-        Ok(axis) => Split { axis, sizes: sizes.to_vec() }.apply(x),
+        Ok(axis) => SplitSizes { axis, sizes: sizes.to_vec() }.apply(x),
         Err(error) => trace::throw_operands("split", error, &[x]),
     }
 }
 
-impl Registered for Split {
+impl Registered for SplitSizes {
     const NAME: &'static str = "split";
     fn exemplars() -> Vec<Exemplar> {
         let along = |axis, sizes: &[usize], sample| {
-            Exemplar::new(Split { axis, sizes: sizes.to_vec() }, [sample])
+            Exemplar::new(SplitSizes { axis, sizes: sizes.to_vec() }, [sample])
         };
         vec![
             along(1, &[1, 3], Sample::uniform(DType::F32, [2, 4], -1.0, 1.0)),

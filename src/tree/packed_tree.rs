@@ -1,4 +1,4 @@
-//! [`Packed`]: a tree stored as one array per dtype.
+//! [`PackedTree`]: a tree stored as one array per dtype.
 
 use super::{PathKey, Tag, Tree, TreeDef, Visitor, def, leaves_of, rebuild};
 use crate::core::{Array, Aval, DType, Loc};
@@ -10,35 +10,35 @@ use std::sync::Arc;
 
 /// A tree stored as one flat array per dtype of its leaves.
 ///
-/// Passing an array to a compiled program costs about a microsecond, so a step of a small model with
-/// hundreds of leaves spends much of its time on them. `Packed` is a tree too, whose leaves are
-/// the flat arrays: a step takes and returns a packed state, and [`unpack`](Packed::unpack) inside
-/// of the step gives the tree, whose leaves are parts of the flat arrays. The gradient with respect
-/// to a packed tree is packed. Optimizers that treat all elements alike update it as it is.
+/// Passing an array to a compiled program costs about a microsecond, so a step of a small model
+/// with hundreds of leaves spends much of its time on them. The leaves of a packed tree are the
+/// flat arrays. A step takes and returns a packed state, and calls [`unpack`](PackedTree::unpack)
+/// to get the tree, whose leaves are parts of the flat arrays. The gradient with respect to a
+/// packed tree is packed. Optimizers that treat all elements alike update it as it is.
 ///
 /// ```
 /// use oxidax::prelude::*;
 /// let params = vec![(ones([2, 3]), zeros([3])), (ones([3, 1]), zeros([1]))];
-/// let loss = |params: &tree::Packed<Vec<(Array, Array)>>, x: &Array| {
+/// let loss = |params: &tree::PackedTree<Vec<(Array, Array)>>, x: &Array| {
 ///     let layer = |x: Array, (weight, bias): &(Array, Array)| tanh(&(x.matmul(weight) + bias));
 ///     params.unpack().iter().fold(x.clone(), layer).mean()
 /// };
-/// let step = jit(move |params: tree::Packed<Vec<(Array, Array)>>, x: Array| {
+/// let step = jit(move |params: tree::PackedTree<Vec<(Array, Array)>>, x: Array| {
 ///     let (loss, gradients) = value_and_grad(|params: &_| loss(params, &x))(&params);
 ///     (tree::add_scaled(&params, -0.1, &gradients), loss)
 /// });
-/// let (params, _) = step.call(tree::Packed::new(&params), ones([4, 2]))?;
+/// let (params, _) = step.call(tree::PackedTree::new(&params), ones([4, 2]))?;
 /// assert_eq!(params.arrays().len(), 1);
 /// assert_eq!(params.unpack()[1].0.shape().dims(), [3, 1]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Leaves must not be sharded differently from each other. Save `unpack()` in checkpoints, and pack
-/// what they return, so that files have a name per leaf. Masks and rules by path apply to the
-/// unpacked tree. The gradient is concatenated, which takes time too: on a CPU, a step with 289
-/// leaves took 0.80 of the time, and one with 73 took 1.12 (`docs/benchmarks.md`). Large models gain
-/// nothing.
-pub struct Packed<T> {
+/// All leaves must have the same sharding. Save `unpack()` in checkpoints, and pack what they
+/// return, so that files have a name per leaf. Masks and rules by path apply to the unpacked tree.
+///
+/// The gradient is concatenated, which takes time too: on a CPU, a step with 289 leaves took 0.80
+/// of the time, and one with 73 took 1.12 (`docs/benchmarks.md`). Large models gain nothing.
+pub struct PackedTree<T> {
     arrays: Vec<Array>,
     layout: Arc<Layout<T>>,
 }
@@ -86,10 +86,10 @@ impl fmt::Debug for LayoutKey {
     }
 }
 
-impl<T: Tree> Packed<T> {
+impl<T: Tree> PackedTree<T> {
     /// Packs a tree: concatenates its leaves, each row by row.
     #[track_caller]
-    pub fn new(tree: &T) -> Packed<T> {
+    pub fn new(tree: &T) -> PackedTree<T> {
         Loc::caller().scope(|| {
             let leaves = leaves_of(tree);
             let avals: Vec<Aval> = leaves.iter().map(|leaf| leaf.aval().clone()).collect();
@@ -119,7 +119,7 @@ impl<T: Tree> Packed<T> {
             let template = rebuild(tree, avals.iter().cloned().map(Array::of_type).collect());
             let positions = Positions { structure, leaves: avals, arrays_of_leaves, hash };
             let key = LayoutKey(Arc::new(positions));
-            Packed { arrays, layout: Arc::new(Layout { template, key }) }
+            PackedTree { arrays, layout: Arc::new(Layout { template, key }) }
         })
     }
 
@@ -143,28 +143,28 @@ impl<T: Tree> Packed<T> {
     }
 }
 
-impl<T> Packed<T> {
+impl<T> PackedTree<T> {
     /// Returns the flat arrays, `any[n]`, in the order in which the dtypes occur in the tree.
     pub fn arrays(&self) -> &[Array] {
         &self.arrays
     }
 }
 
-impl<T> Clone for Packed<T> {
-    fn clone(&self) -> Packed<T> {
-        Packed { arrays: self.arrays.clone(), layout: self.layout.clone() }
+impl<T> Clone for PackedTree<T> {
+    fn clone(&self) -> PackedTree<T> {
+        PackedTree { arrays: self.arrays.clone(), layout: self.layout.clone() }
     }
 }
 
-impl<T> fmt::Debug for Packed<T> {
+impl<T> fmt::Debug for PackedTree<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Packed").field("arrays", &self.arrays).finish_non_exhaustive()
+        f.debug_struct("PackedTree").field("arrays", &self.arrays).finish_non_exhaustive()
     }
 }
 
-impl<T: Tree> Tree for Packed<T> {
+impl<T: Tree> Tree for PackedTree<T> {
     fn flatten(&self, visitor: &mut dyn Visitor) {
-        visitor.tag(Tag::Name("Packed"));
+        visitor.tag(Tag::Name("PackedTree"));
         visitor.tag(Tag::of(&self.layout.key));
         for array in &self.arrays {
             visitor.enter(PathKey::Entry(&array.dtype()));
@@ -173,7 +173,7 @@ impl<T: Tree> Tree for Packed<T> {
         }
     }
 
-    fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Packed<T> {
-        Packed { arrays: leaves.take(self.arrays.len()).collect(), layout: self.layout.clone() }
+    fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> PackedTree<T> {
+        PackedTree { arrays: leaves.take(self.arrays.len()).collect(), layout: self.layout.clone() }
     }
 }
