@@ -7,8 +7,8 @@
 //!
 //! The model is a perceptron of equal layers with residual connections, trained by AdamW on a
 //! batch of 8. *Separate* passes each leaf of parameters and optimizer state, *packed* one array of
-//! each (`tree::PackedTree`). Both sides start from equal weights; their first losses are compared. They
-//! alternate in rounds. Times are lower quartiles over rounds in microseconds, ratios medians.
+//! each (`tree::PackedTree`). Both sides start from equal weights; their first losses are compared.
+//! They alternate in rounds. Times are lower quartiles over rounds in microseconds, ratios medians.
 
 #[path = "support/figures.rs"]
 mod figures;
