@@ -50,8 +50,8 @@ pub use crate::primitives::{
     reduce_window_prod, reduce_window_sum, reduce_xor, rem, reshape, rev, round, round_half_away,
     rsqrt, scalar, scatter, select, select_n, shift_left, shift_right, shift_right_arithmetic,
     shift_right_logical, sign, sin, sinh, slice, slice_in_dim, sort, sort_descending, sort_key_val,
-    sort_multi, sqrt, square, squeeze, stop_gradient, sub, svd, svd_with, tan, tanh, top_k,
-    transpose, triangular_solve, where_, zeros, zeros_like, zeta,
+    sort_multi, split_sizes, sqrt, square, squeeze, stop_gradient, sub, svd, svd_with, tan, tanh,
+    top_k, transpose, triangular_solve, where_, zeros, zeros_like, zeta,
 };
 #[cfg(feature = "train")]
 pub use crate::train;
