@@ -7,7 +7,8 @@ make_venv() {
     python=${PYTHON:-}
     for candidate in python3.11 python3; do
         if [ -z "$python" ] &&
-            "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+            "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+                2>/dev/null; then
             python=$candidate
         fi
     done
