@@ -24,8 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What happens inside a device is recorded by the plugin and is not part of a profile yet.
-//! docs/profiling.md is the guide.
+//! Profiles do not contain the work inside a device yet. docs/profiling.md is the guide.
 
 mod annotation;
 mod folder;

@@ -7,7 +7,8 @@ use crate::core::{
 };
 use crate::ensure_shape;
 use crate::primitives::rules::{arity, resolve_axis};
-use crate::stablehlo::{Value, i64_array};
+use crate::primitives::slicing::Slice;
+use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
 /// Splits an array into parts of given sizes along one axis.
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// | lowering   | one [`stablehlo.slice`](https://openxla.org/stablehlo/spec#slice) per part |
 /// | derivative | linear; transposes to a concatenation |
 ///
-/// The gradient of separate [slices](super::super::Slice) is a sum of padded arrays instead.
+/// The gradient of separate [slices](Slice) is a sum of padded arrays instead.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SplitSizes {
     /// The axis along which the operand is split.
@@ -86,20 +87,19 @@ impl Primitive for SplitSizes {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        let mut starts = vec![0; results[0].rank()];
-        let mut limits = operands[0].ty().dims().to_vec();
-        let strides = i64_array(vec![1; limits.len()]);
-        let parts = results.iter().map(|part| {
-            limits[self.axis] = starts[self.axis] + part.shape[self.axis];
-            let attributes = format!(
-                "start_indices = {}, limit_indices = {}, strides = {strides}",
-                i64_array(&starts),
-                i64_array(&limits)
-            );
-            starts[self.axis] = limits[self.axis];
-            ctx.op_as("slice", operands, &attributes, &part.stablehlo())
-        });
-        Ok(parts.collect())
+        let dims = operands[0].ty().dims().to_vec();
+        let mut slice = Slice {
+            start_indices: vec![0; dims.len()],
+            strides: vec![1; dims.len()],
+            limit_indices: dims,
+        };
+        let mut parts = Vec::with_capacity(results.len());
+        for part in results {
+            slice.limit_indices[self.axis] = slice.start_indices[self.axis] + part.shape[self.axis];
+            parts.extend(slice.lower(ctx, operands, std::slice::from_ref(part))?);
+            slice.start_indices[self.axis] = slice.limit_indices[self.axis];
+        }
+        Ok(parts)
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)
