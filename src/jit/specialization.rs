@@ -325,7 +325,7 @@ fn name_lost_arguments(error: Error, paths: &[String], lost: &[usize]) -> Error 
                 Some(remedy) => format!("{remedy}\n  help: {lost}"),
                 None => lost,
             };
-            Error::Runtime { doing, code, message, loc, help: Some(help) }
+            Error::Runtime { doing, code, message, loc, help: Some(help.into()) }
         }
         other => other,
     }

@@ -35,6 +35,7 @@ mod summary;
 mod trace;
 mod xspace;
 
+pub use crate::core::named_scope;
 pub use crate::core::spans::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
 pub use annotation::{StepTraceAnnotation, TraceAnnotation};
 pub use recorded::{Profile, ThreadEvents};

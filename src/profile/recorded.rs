@@ -102,7 +102,8 @@ impl Profile {
     }
 }
 
-/// Gives events without a line that of the event around them.
+/// Gives events without a line that of the event around them, and those in a named scope its path
+/// as an argument.
 fn inherit_lines(events: &mut [ProfileEvent]) {
     // The ends and lines of the events around the current one, outermost first.
     let mut open: Vec<(u64, Loc)> = Vec::new();
@@ -116,6 +117,11 @@ fn inherit_lines(events: &mut [ProfileEvent]) {
         // contains other lines.
         let is_marked = matches!(event.kind, EventKind::Scope | EventKind::Step);
         open.push((event.end_nanos(), if is_marked { Loc::UNKNOWN } else { event.loc }));
+        let scope = event.loc.scope_path();
+        if !scope.is_empty() {
+            event.loc = event.loc.without_scope();
+            event.arguments.push(("scope", scope.into()));
+        }
     }
 }
 

@@ -432,6 +432,6 @@ pub(super) fn runtime_error(doing: impl Into<String>, error: &oxidax_pjrt::Error
             None => text,
         },
         loc: Loc::UNKNOWN,
-        help: out_of_memory.then_some(help),
+        help: out_of_memory.then(|| help.into()),
     }
 }

@@ -16,7 +16,10 @@ pub struct Writer {
     next_id: u32,
     depth: usize,
     locations: Vec<String>,
+    /// The indices of positions.
     location_index: HashMap<(&'static str, u32, u32), usize>,
+    /// The indices of named locations, by the name and the index of the position.
+    named_index: HashMap<(String, Option<usize>), usize>,
     location: Option<usize>,
     /// The declarations before the functions: text and name of each.
     declarations: Vec<(String, String)>,
@@ -85,11 +88,19 @@ impl Writer {
     }
 
     /// Sets the source position of the operations written from now on, with a name for them.
-    pub fn set_named_location(&mut self, name: &str, location: Option<(&'static str, u32, u32)>) {
+    pub fn set_named_location(&mut self, name: String, location: Option<(&'static str, u32, u32)>) {
         self.set_location(location);
-        let inner = self.location.map_or(String::new(), |at| format!("(#loc{at})"));
-        self.location = Some(self.locations.len());
-        self.locations.push(format!("loc({}{inner})", quote(name)));
+        let position = self.location;
+        let next = self.locations.len();
+        let key = (name, position);
+        if let Some(&index) = self.named_index.get(&key) {
+            self.location = Some(index);
+            return;
+        }
+        let inner = position.map_or(String::new(), |at| format!("(#loc{at})"));
+        self.locations.push(format!("loc({}{inner})", quote(&key.0)));
+        self.named_index.insert(key, next);
+        self.location = Some(next);
     }
 
     /// Returns the current location for [`Writer::restore_location`].

@@ -2,7 +2,7 @@
 
 use super::checks::{checked_tangents, throw_rule_error};
 use super::staging::{staged, trace_call};
-use crate::core::{Array, Loc, Program, Tangent, trace};
+use crate::core::{Array, Derivation, Loc, Program, Tangent, trace};
 use crate::tree::{Function, PrimalArgs, Primals, expect_alike, leaves_of, paths, rebuild};
 
 /// Interprets a program with the `jvp` rules. Returns the outputs and their tangents.
@@ -15,15 +15,16 @@ pub(crate) fn jvp_program(
     let outputs = program.interpret(inputs, |eqn, operands| {
         let (primals, tangents): (Vec<Array>, Vec<Tangent>) =
             operands.iter().map(|&operand| operand.clone()).unzip();
-        let (outputs, tangents) = eqn.loc.scope(|| {
+        let loc = eqn.loc.derived(Derivation::Jvp);
+        let (outputs, tangents) = loc.scope(|| {
             if tangents.iter().all(Tangent::is_zero) {
                 let operands: Vec<&Array> = primals.iter().collect();
-                let outputs = trace::bind_at(&eqn.primitive, &operands, eqn.loc);
+                let outputs = trace::bind_at(&eqn.primitive, &operands, loc);
                 let tangents = outputs.iter().map(Tangent::zero_like).collect();
                 return (outputs, tangents);
             }
             eqn.primitive.jvp(&primals, &tangents).unwrap_or_else(|error| {
-                throw_rule_error(eqn.primitive.name(), error, &primals, eqn.loc)
+                throw_rule_error(eqn.primitive.name(), error, &primals, loc)
             })
         });
         let mut results = Vec::with_capacity(outputs.len());

@@ -1,7 +1,7 @@
 //! Transposition of linear programs: maps cotangents of the outputs to cotangents of linear inputs.
 
 use super::checks::throw_rule_error;
-use crate::core::{Array, Eqn, Known, Marks, Operand, Program, Tangent, Var};
+use crate::core::{Array, Derivation, Eqn, Known, Marks, Operand, Program, Tangent, Var};
 use crate::passes;
 
 /// Transposes a program with respect to the inputs that `known` does not mark.
@@ -34,7 +34,7 @@ pub(super) fn transpose_live_program(
         if cts.iter().all(Tangent::is_zero) {
             continue;
         }
-        eqn.loc.scope(|| {
+        eqn.loc.derived(Derivation::Transpose).scope(|| {
             for (&var, ct) in eqn.operands.iter().zip(transpose_eqn(eqn, &cts, &operands)) {
                 let Some(ct) = ct else { continue };
                 let ct = ct.vary_like(program.aval(var));

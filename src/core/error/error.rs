@@ -281,7 +281,7 @@ pub enum Error {
         /// The location of the call, or of the operation outside of traces.
         loc: Loc,
         /// The remedy.
-        help: Option<String>,
+        help: Option<Box<str>>,
     },
     /// No usable plugin: missing, invalid, too old, or not installable.
     Plugin(String),

@@ -1,35 +1,48 @@
 //! Source locations of operations, and the names of the transforms that are tracing.
 
+use super::scope_path::{Derivation, ScopePath};
 use crate::core::scoped::scoped;
 use std::fmt;
 use std::panic::Location;
 
-/// A position in the user's source. Equations that were parsed from text have none.
+/// A position in the user's source, and the [named scope](crate::core::named_scope) around it.
+/// Equations that were parsed from text have neither.
 ///
 /// Errors, profiles and lowered text show it. A function built from operations attributes them to
 /// its own caller with [`Loc::caller`] and [`Loc::scope`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Loc(Option<&'static Location<'static>>);
+pub struct Loc {
+    position: Option<&'static Location<'static>>,
+    scope: ScopePath,
+}
 
 scoped!(
-    /// Overrides the caller's location, for example while a transform interprets an equation.
+    /// The current named scope, and a position that overrides the caller's, for example while a
+    /// transform interprets an equation.
     static LOC: Loc = Loc::UNKNOWN
 );
 
+/// A transform that is tracing, or a named scope.
+enum PathEntry {
+    Transform(String),
+    Scope(String),
+}
+
 scoped!(
-    /// The transforms that are tracing, outermost first: `jit(train_step)`, `grad(loss)`.
-    static PATH: Vec<String> = Vec::new()
+    /// The transforms that are tracing and the named scopes, outermost first: `jit(train_step)`,
+    /// `grad(loss)`, `encoder`.
+    static PATH: Vec<PathEntry> = Vec::new()
 );
 
 impl Loc {
     /// No location.
-    pub const UNKNOWN: Loc = Loc(None);
+    pub const UNKNOWN: Loc = Loc { position: None, scope: ScopePath::NONE };
 
     /// Returns the location that a [scope](Loc::scope) has set, or else the position at which the
     /// current function was called. That function must be `#[track_caller]`.
     #[track_caller]
     pub fn caller() -> Loc {
-        Loc::scoped().or(Loc(Some(Location::caller())))
+        Loc::scoped().or(Loc { position: Some(Location::caller()), scope: ScopePath::NONE })
     }
 
     /// Runs `f` with every operation in it attributed to this location. Does nothing more than call
@@ -49,10 +62,46 @@ impl Loc {
     /// assert!(program.eqns()[0].loc.get().is_some_and(|location| location.line() > 5));
     /// ```
     pub fn scope<R>(self, f: impl FnOnce() -> R) -> R {
-        match self {
-            Loc::UNKNOWN => f(),
-            loc => LOC.scope(loc, f),
+        if self == Loc::UNKNOWN { f() } else { LOC.scope(self.or(Loc::scoped()), f) }
+    }
+
+    /// Runs `f` in a named scope, with its name in the path that errors show.
+    pub(super) fn in_named_scope<R>(name: &str, f: impl FnOnce() -> R) -> R {
+        /// Removes the name from the path when dropped.
+        struct Entered(usize);
+        impl Drop for Entered {
+            fn drop(&mut self) {
+                truncate_path(self.0);
+            }
         }
+        if name.is_empty() {
+            return f();
+        }
+        let _entered = Entered(path_len());
+        PATH.modify(|path| path.push(PathEntry::Scope(name.to_owned())));
+        let outer = Loc::scoped();
+        LOC.scope(Loc { scope: outer.scope.child(name), ..outer }, f)
+    }
+
+    /// Returns the location of an equation that a transform derives from one at this location.
+    pub(crate) fn derived(self, derivation: Derivation) -> Loc {
+        Loc { scope: self.scope.derived(derivation), ..self }
+    }
+
+    /// Returns this location without its scope.
+    pub(crate) fn without_scope(self) -> Loc {
+        Loc { scope: ScopePath::NONE, ..self }
+    }
+
+    /// Returns this location in the scope that it shares with another one.
+    pub(crate) fn in_common_scope(self, other: Loc) -> Loc {
+        Loc { scope: self.scope.common(other.scope), ..self }
+    }
+
+    /// Returns the names of the [scopes](crate::core::named_scope) around this location, joined by
+    /// `/`. Empty if there are none.
+    pub fn scope_path(self) -> &'static str {
+        self.scope.path()
     }
 
     /// Returns the location that a scope has set on this thread.
@@ -65,44 +114,60 @@ impl Loc {
         LOC.replace(self)
     }
 
-    /// Returns this location, or `other` if it is unknown.
+    /// Returns this location with what is unknown, the position or the scope, taken from `other`.
     #[must_use]
     pub fn or(self, other: Loc) -> Loc {
-        Loc(self.0.or(other.0))
+        let scope = if self.scope == ScopePath::NONE { other.scope } else { self.scope };
+        Loc { position: self.position.or(other.position), scope }
+    }
+
+    /// Returns this scope without the position.
+    pub(in crate::core) fn without_position(self) -> Loc {
+        Loc { position: None, ..self }
     }
 
     /// Returns file, line and column.
     pub fn get(self) -> Option<&'static Location<'static>> {
-        self.0
+        self.position
     }
 }
 
 impl fmt::Display for Loc {
     /// Writes `file:line:column`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        match self.position {
             Some(location) => location.fmt(f),
             None => f.write_str("unknown location"),
         }
     }
 }
 
-/// Returns the transforms that are tracing, outermost first.
+/// Returns the transforms that are tracing and the named scopes, outermost first.
 pub(crate) fn path() -> Vec<String> {
-    PATH.get()
+    PATH.with(|path| {
+        let texts = path.iter().map(|entry| match entry {
+            PathEntry::Transform(text) | PathEntry::Scope(text) => text.clone(),
+        });
+        texts.collect()
+    })
 }
 
-/// Returns the number of transforms that are tracing.
+/// Returns the number of transforms and named scopes.
 pub(in crate::core) fn path_len() -> usize {
     PATH.with(Vec::len)
 }
 
-/// Adds a transform to the scope path.
-pub(in crate::core) fn push_path(scope: String) {
-    PATH.modify(|path| path.push(scope));
+/// Returns the number of transforms that are tracing.
+pub(in crate::core) fn transforms_len() -> usize {
+    PATH.with(|path| path.iter().filter(|entry| matches!(entry, PathEntry::Transform(_))).count())
 }
 
-/// Removes all but the first `len` transforms from the scope path.
+/// Adds a transform to the scope path.
+pub(in crate::core) fn push_path(transform: String) {
+    PATH.modify(|path| path.push(PathEntry::Transform(transform)));
+}
+
+/// Removes all but the first `len` entries from the scope path.
 pub(in crate::core) fn truncate_path(len: usize) {
     PATH.modify(|path| path.truncate(len));
 }

@@ -2,6 +2,8 @@
 
 pub(crate) mod error;
 pub(crate) mod loc;
+mod named_scope;
+mod scope_path;
 pub(crate) mod throw;
 
 pub use error::{
@@ -9,4 +11,6 @@ pub use error::{
     TreeError,
 };
 pub use loc::Loc;
+pub use named_scope::named_scope;
+pub(crate) use scope_path::Derivation;
 pub use throw::{catch, throw};

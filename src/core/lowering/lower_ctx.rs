@@ -137,6 +137,13 @@ pub(crate) struct PartCall {
     pub(crate) operands: Vec<Var>,
     /// The variables that the outputs of the body define.
     pub(crate) results: Vec<Var>,
+    /// The location of the first equation, in the scope that all share.
+    pub(crate) loc: Loc,
+}
+
+/// Returns the file, line and column of a location.
+fn position(loc: Loc) -> Option<(&'static str, u32, u32)> {
+    loc.get().map(|at| (at.file(), at.line(), at.column()))
 }
 
 impl<'a> LowerCtx<'a> {
@@ -288,6 +295,15 @@ impl<'a> LowerCtx<'a> {
         Ok(outputs)
     }
 
+    /// Sets the location of the operations written from now on, with a name in its scope.
+    pub(super) fn set_named_location(&mut self, loc: Loc, name: &str) {
+        let name = match loc.scope_path() {
+            "" => name.to_owned(),
+            scope => format!("{scope}/{name}"),
+        };
+        self.writer.set_named_location(name, position(loc));
+    }
+
     /// Writes an equation. Returns the values of its results.
     pub(super) fn write_eqn(
         &mut self,
@@ -296,8 +312,10 @@ impl<'a> LowerCtx<'a> {
         operands: &[Value],
     ) -> RuleResult<Vec<Value>> {
         let results = program.avals_of(&eqn.results);
-        let loc = eqn.loc.get();
-        self.writer.set_location(loc.map(|at| (at.file(), at.line(), at.column())));
+        match eqn.loc.scope_path() {
+            "" => self.writer.set_location(position(eqn.loc)),
+            _ => self.set_named_location(eqn.loc, eqn.primitive.name()),
+        }
         self.facts.communicates |= eqn.primitive.communication().is_some();
         // Rules that trace also attribute their operations to the user's line.
         let values = eqn.loc.scope(|| {

@@ -44,12 +44,11 @@ impl LowerCtx<'_> {
                         None => self.part_function(part)?,
                     };
                     names[index] = Some(name.clone());
-                    let PartCall { operands, results } = &part.calls[copy];
+                    let PartCall { operands, results, loc } = &part.calls[copy];
                     let operands = read(&values, operands);
                     let types: Vec<TensorType> =
                         results.iter().map(|&var| program.aval(var).stablehlo()).collect();
-                    let loc = part.loc.get().map(|at| (at.file(), at.line(), at.column()));
-                    self.writer.set_named_location(&format!("{name}[{copy}]"), loc);
+                    self.set_named_location(*loc, &format!("{name}[{copy}]"));
                     let callee = format!("callee = @{name}");
                     let written = self.writer.op_annotated(
                         "func.call",

@@ -43,7 +43,7 @@ pub(super) struct Builder {
     captures: Vec<(Var, Array)>,
     capture_index: FxHashMap<CaptureKey, Var>,
     outer_loc: Loc,
-    /// The number of transforms in the scope path outside of this trace.
+    /// The number of entries of the scope path outside of this trace.
     outer_path: usize,
     /// An address near the end of the stack when the trace began.
     address: usize,
@@ -205,10 +205,13 @@ impl Tracing {
         let outer_loc = Loc::scoped();
         if let Some(scope) = scope {
             let outermost = STACK.with_borrow(|stack| stack.first().map(|first| first.address));
-            if outermost.is_some_and(|outermost| is_too_deep(outer_path, outermost)) {
-                throw(depth_error(scope, outer_path, Loc::caller()));
+            let depth = loc::transforms_len();
+            if outermost.is_some_and(|outermost| is_too_deep(depth, outermost)) {
+                throw(depth_error(scope, depth, Loc::caller()));
             }
-            Loc::UNKNOWN.replace_scoped();
+            // The program of an outermost function is used by later calls, in other scopes.
+            let inner = if outermost.is_some() { outer_loc } else { Loc::UNKNOWN };
+            inner.without_position().replace_scoped();
             loc::push_path(scope);
         }
         STACK.with_borrow_mut(|stack| {

@@ -132,7 +132,7 @@ impl<'a> Groups<'a> {
             let (a, b) = (&program.eqns()[left], &program.eqns()[right]);
             let is_equal = a.operands.len() == b.operands.len()
                 && a.results.len() == b.results.len()
-                && a.loc == b.loc
+                && a.loc.without_scope() == b.loc.without_scope()
                 && a.primitive.name() == b.primitive.name()
                 && a.operands.iter().zip(&b.operands).all(|(&x, &y)| {
                     program.aval(x) == program.aval(y)

@@ -2,7 +2,7 @@
 
 use super::group::{Group, Groups};
 use crate::core::lowering::{PartCall, PartFunction};
-use crate::core::{Eqn, Program, Var};
+use crate::core::{Eqn, Loc, Program, Var};
 use rustc_hash::FxHashMap;
 
 /// The equations of a group's copies, with those that they compute again.
@@ -99,6 +99,11 @@ fn needed(groups: &Groups<'_>, bodies: &[Bodies<'_>]) -> Vec<bool> {
     is_needed
 }
 
+/// Returns `loc` in the scope that it shares with all others.
+fn common_scope(others: impl Iterator<Item = Loc>, loc: Loc) -> Loc {
+    others.fold(loc, Loc::in_common_scope)
+}
+
 /// Builds the function of a part whose first `n_recomputed` equations belong to others.
 fn part(bodies: &Bodies<'_>, n_recomputed: usize, is_needed: &[bool]) -> PartFunction {
     let (program, n_copies) = (bodies.program, bodies.copies.len());
@@ -111,6 +116,7 @@ fn part(bodies: &Bodies<'_>, n_recomputed: usize, is_needed: &[bool]) -> PartFun
     let mut eqns: Vec<Eqn> = Vec::with_capacity(n);
     for position in 0..n {
         let mut eqn = bodies.eqn(n_copies / 2, position).clone();
+        eqn.loc = common_scope((0..n_copies).map(|copy| bodies.eqn(copy, position).loc), eqn.loc);
         for (at, operand) in eqn.operands.iter_mut().enumerate() {
             *operand = match bodies.origins[position][at] {
                 Some((inner, result)) => eqns[inner].results[result],
@@ -145,6 +151,10 @@ fn part(bodies: &Bodies<'_>, n_recomputed: usize, is_needed: &[bool]) -> PartFun
     let calls = (0..n_copies).map(|copy| PartCall {
         operands: operands.iter().map(|vars| vars[copy]).collect(),
         results: results.iter().map(|&at| of_copy(copy, at)).collect(),
+        loc: {
+            let first = bodies.eqn(copy, own.start).loc;
+            common_scope(own.clone().map(|position| bodies.eqn(copy, position).loc), first)
+        },
     });
     let (calls, loc) = (calls.collect(), eqns[own.start].loc);
     PartFunction { body: Program::new(&avals, &inputs, eqns, &outputs), calls, loc }

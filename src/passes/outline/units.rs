@@ -56,7 +56,7 @@ fn hash(program: &Program, eqn: &Eqn, index: usize) -> u64 {
     for &var in eqn.operands.iter().chain(&eqn.results) {
         program.aval(var).hash(&mut state);
     }
-    eqn.loc.hash(&mut state);
+    eqn.loc.without_scope().hash(&mut state);
     state.finish()
 }
 

@@ -6,6 +6,7 @@ mod custom;
 mod derived_programs;
 mod jacobians;
 mod memory;
+mod named_scopes;
 mod rematerialization;
 
 use oxidax::prelude::*;
