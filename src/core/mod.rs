@@ -21,8 +21,8 @@ pub(crate) use array::{Kind, backend, capture, elements};
 pub(crate) use cache::{Cache, Slot};
 pub(crate) use error::Derivation;
 pub use error::{
-    DistributedErrorKind, Error, Loc, OpError, OpErrorKind, RuleError, RuleResult, TracerError,
-    TreeError, catch, named_scope, throw,
+    DistributedErrorKind, Error, Loc, OpError, OpErrorKind, RuleError, RuleResult, SourceLine,
+    TracerError, TreeError, catch, named_scope, throw,
 };
 pub use lowering::{LoopForm, LoopReport, LowerCtx, LoweringTarget, RepeatedPart};
 pub(crate) use lowering::{ModuleFacts, TransferredCall, is_sum, manual_axes};

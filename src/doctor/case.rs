@@ -8,6 +8,7 @@ use crate::core::{Error, Mesh, catch};
 use crate::jit::Lowered;
 use crate::parallel::Topology;
 use crate::tree::{Args, Tree};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The topology, mesh, batch and policy for which a step is examined.
@@ -54,6 +55,7 @@ Predicts memory and time of a training step on devices that you do not have.
   --kind PATTERN=KIND  leaves of this path are parameters, optimizer or inputs; may be repeated
   --fit N,N,…          look for the batch, of these, and the policy that fit
   --budget BYTES       what a step may take on a device, for --fit            (all of its memory)
+  --profile DIR        write the predicted time of each line for XProf and Perfetto, and print it
   --json               the report as JSON";
 
 /// The options of a command line.
@@ -67,6 +69,7 @@ struct Asked {
     kinds: Kinds,
     fit: Option<Vec<usize>>,
     budget: Option<u64>,
+    profile: Option<PathBuf>,
     json: bool,
 }
 
@@ -81,6 +84,7 @@ impl Asked {
             kinds: Kinds::guessed(),
             fit: None,
             budget: None,
+            profile: None,
             json: false,
         };
         let mut words = words.into_iter();
@@ -117,6 +121,7 @@ impl Asked {
                     asked.fit = Some(batches);
                 }
                 "--budget" => asked.budget = Some(number(&value()?)? as u64),
+                "--profile" => asked.profile = Some(value()?.into()),
                 _ => return Err(format!("`{name}` is unknown")),
             }
         }
@@ -240,7 +245,13 @@ fn run<A: Args, O: Tree>(
     }
     let mut report = examine_with(&step(&case)?, &case.topology, &asked.kinds)?;
     report.fitted = fitted;
-    let text = if asked.json { report.to_json() } else { report.to_string() };
+    let mut text = if asked.json { report.to_json() } else { report.to_string() };
+    if let (Some(folder), Some(predicted)) = (&asked.profile, &report.predicted) {
+        let saved = predicted.to_profile().save(folder)?;
+        if !asked.json {
+            text.push_str(&format!("\n\n{predicted}\nwritten to {}", saved.display()));
+        }
+    }
     Ok((text, report.fits))
 }
 
@@ -264,6 +275,7 @@ mod tests {
             parse("--fit 1,2,4 --budget 1000 --kind $[0].ema*=optimizer --slices 2").unwrap();
         assert_eq!((asked.fit, asked.budget, asked.slices), (Some(vec![1, 2, 4]), Some(1000), 2));
         assert_eq!(parse("").unwrap().topology, "v5e:1x1");
+        assert_eq!(parse("--profile runs").unwrap().profile, Some("runs".into()));
     }
 
     #[test]

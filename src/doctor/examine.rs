@@ -63,6 +63,12 @@ pub fn examine_with<A: Args, O: Tree>(
         Some(mesh) => costs.over(&spec, &Network::of_mesh(&spec, mesh)),
         None => costs.on(&spec),
     });
+    let predicted = spec.map(|spec| match &placed {
+        Some(mesh) => {
+            costs.line_profile_over(lowered.name(), &spec, &Network::of_mesh(&spec, mesh))
+        }
+        None => costs.line_profile(lowered.name(), &spec),
+    });
     let (needed, too_large) = match (compiled, &analysis) {
         (Err((message, needed)), _) => (needed, Some(message)),
         (Ok(_), analysis) => (analysis.map_or(0, |analysis| analysis.total()), None),
@@ -85,6 +91,7 @@ pub fn examine_with<A: Args, O: Tree>(
         lines: lines(&costs, spec.as_ref()),
         collectives: collectives.map(|collectives| collectives.to_string()),
         prediction,
+        predicted,
         advice: Vec::new(),
         fitted: None,
     };

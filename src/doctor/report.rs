@@ -3,6 +3,7 @@
 use super::advice::Advice;
 use super::fit::Fitted;
 use super::memory::MemoryUse;
+use crate::profile::LineProfile;
 use crate::roofline::{Prediction, SourceLine};
 use serde::Serialize;
 
@@ -43,6 +44,10 @@ pub struct Report {
     pub collectives: Option<String>,
     /// The most expensive source lines, the most expensive first.
     pub lines: Vec<Line>,
+    /// The predicted time of each line, for viewers of profiles. `None` if the device is not in the
+    /// table.
+    #[serde(skip)]
+    pub predicted: Option<LineProfile>,
     /// Suggested changes.
     pub advice: Vec<Advice>,
     /// The result of [`fit`](super::fit()), if it was requested.

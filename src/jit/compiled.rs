@@ -9,8 +9,8 @@ use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::spans::{EventKind, Span};
 use crate::core::{Array, Error, Loc, Program, TracerError, TreeError, trace};
 use crate::runtime::{
-    CompilerOptions, CompilerReport, SerializedProgram, Topology, TopologyExecutable,
-    is_nan_checked, is_tracked, locate_nan,
+    CompilerOptions, CompilerReport, OperationTime, SerializedProgram, Topology,
+    TopologyExecutable, is_nan_checked, is_tracked, locate_nan,
 };
 use crate::tree::{Args, Arguments, Passing, Signature, Tree, for_each_arity, leaves_of};
 use std::fmt;
@@ -154,6 +154,14 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     /// [`Error::Runtime`] if the plugin does not provide it.
     pub fn as_text(&self) -> Result<String, Error> {
         self.report().as_text()
+    }
+
+    /// Measures each operation of the program alone.
+    pub(super) fn operation_times(&self) -> Result<Vec<OperationTime>, Error> {
+        match &self.target {
+            CompiledTarget::Loaded(specialization) => specialization.executable.operation_times(),
+            CompiledTarget::Topology(..) => Err(self.refuse_topology()),
+        }
     }
 
     /// Returns true if it was loaded from the disk [`cache`](crate::jit::cache) instead of

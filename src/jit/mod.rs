@@ -16,6 +16,7 @@ mod error;
 mod file_format;
 #[allow(clippy::module_inception, reason = "the type `Jit` is in `jit.rs`")]
 mod jit;
+mod line_profile;
 mod lowered;
 mod pmap;
 mod ready;

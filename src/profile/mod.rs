@@ -28,6 +28,7 @@
 
 mod annotation;
 mod folder;
+mod line_profile;
 mod perfetto;
 mod recorded;
 mod session;
@@ -38,6 +39,7 @@ mod xspace;
 pub use crate::core::named_scope;
 pub use crate::core::spans::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
 pub use annotation::{StepTraceAnnotation, TraceAnnotation};
+pub use line_profile::{LineProfile, LineTime, ProfiledOperation};
 pub use recorded::{Profile, ThreadEvents};
 pub use session::ProfileSession;
 pub use trace::{start_trace, stop_trace, trace};

@@ -51,6 +51,16 @@ impl Profile {
         }
     }
 
+    /// Returns a profile with one thread, whose events have been put together.
+    pub(super) fn of_events(
+        title: String,
+        duration: Duration,
+        events: Vec<ProfileEvent>,
+    ) -> Profile {
+        let thread = ThreadEvents { number: 1, name: Some(title), events };
+        Profile { started: SystemTime::now(), duration, threads: vec![thread] }
+    }
+
     /// Returns the events of each thread.
     pub fn threads(&self) -> &[ThreadEvents] {
         &self.threads

@@ -3,26 +3,11 @@
 use super::counting::{Counter, Scope};
 use super::device_costs::Layout;
 use super::region::Region;
-use crate::core::{Collective, Contraction, DType, Loc, Mesh, NamedSharding, Program};
+use crate::core::{Collective, Contraction, DType, Mesh, NamedSharding, Program, SourceLine};
 use crate::jit::{Argument, Collectives};
 use crate::passes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// A line of user code.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct SourceLine {
-    /// The file, as named by the Rust compiler.
-    pub file: String,
-    /// The line, from 1.
-    pub line: u32,
-}
-
-impl SourceLine {
-    pub(super) fn of(loc: Loc) -> Option<SourceLine> {
-        loc.get().map(|position| SourceLine { file: position.file().into(), line: position.line() })
-    }
-}
 
 /// The cost of one operation of a program, over all its runs and all devices.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,11 +1,11 @@
 //! Counts the cost of each operation of a program, including its loops and branches.
 
-use super::count::{DeviceCost, Exchange, OpCost, Roofline, SourceLine, UnknownLoop};
+use super::count::{DeviceCost, Exchange, OpCost, Roofline, UnknownLoop};
 use super::device_costs::{DeviceParts, Layout};
 use super::fusion::Groups;
 use super::region::{Region, Step};
 use super::trip_count::trip_count;
-use crate::core::{Mesh, RunCount};
+use crate::core::{Mesh, RunCount, SourceLine};
 use rustc_hash::FxHashMap;
 
 /// The number of runs and of devices of a region.

@@ -48,7 +48,8 @@ mod grid_tests;
 #[cfg(test)]
 mod tests;
 
-pub use count::{DeviceCost, Exchange, LineCost, OpCost, Roofline, SourceLine, UnknownLoop};
+pub use crate::core::SourceLine;
+pub use count::{DeviceCost, Exchange, LineCost, OpCost, Roofline, UnknownLoop};
 pub use measure::Effort;
 pub use network::{CommunicationTime, Network, Route};
 pub use predict::{Bound, ExchangeTime, OpTime, Prediction, Seconds};

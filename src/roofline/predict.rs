@@ -3,8 +3,11 @@
 use super::count::{Exchange, OpCost, Roofline};
 use super::network::{CommunicationTime, Network};
 use super::specs::DeviceSpec;
+use crate::core::SourceLine;
+use crate::profile::{LineProfile, ProfiledOperation};
 use serde::Serialize;
 use std::fmt;
+use std::time::Duration;
 
 /// The bottleneck of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -227,6 +230,62 @@ fn timed(exchange: &Exchange, network: &Network) -> ExchangeTime {
     let times = exchange.times as f64;
     let time = CommunicationTime { wires: one.wires * times, data_centre: one.data_centre * times };
     ExchangeTime { exchange: exchange.clone(), time }
+}
+
+impl Roofline {
+    /// Predicts the time of each line on a device, which need not be here: each operation takes as
+    /// long as the part of the device that it keeps busy longest, and nothing overlaps.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// use oxidax::roofline::{DeviceSpec, Roofline};
+    /// let f = |x: Array| tanh(x.matmul(&x));
+    /// let program = make_program(f, Aval::new(DType::BF16, [2048, 2048]))?;
+    /// let v5e = DeviceSpec::named("v5e").expect("it is in the table");
+    /// let profile = Roofline::of(&program).line_profile("f", &v5e);
+    /// assert!(profile.to_string().contains("predicted for TPU v5e"), "{profile}");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn line_profile(&self, name: &str, spec: &DeviceSpec) -> LineProfile {
+        self.line_profile_over(name, spec, &Network::of(spec, &self.mesh))
+    }
+
+    /// Predicts the time of each line with this network; see [`Roofline::line_profile`].
+    pub fn line_profile_over(
+        &self,
+        name: &str,
+        spec: &DeviceSpec,
+        network: &Network,
+    ) -> LineProfile {
+        let entry =
+            |name: String, place: &Option<SourceLine>, seconds: f64, runs: u64| ProfiledOperation {
+                name,
+                lines: place.iter().map(|line| (line.clone(), 1.0)).collect(),
+                time: Duration::try_from_secs_f64(seconds).unwrap_or_default(),
+                runs: Some(runs as f64),
+                ..ProfiledOperation::default()
+            };
+        let computed = self.operations.iter().map(|cost| ProfiledOperation {
+            flops: cost.per_device.flops as f64,
+            bytes: cost.per_device.fused_bytes as f64,
+            ..entry(cost.name.to_owned(), &cost.place, cost.on(spec).seconds(), cost.times)
+        });
+        let exchanged = self.exchanges.iter().map(|exchange| {
+            let name = format!("{} over {}", exchange.kind, exchange.axes.join(", "));
+            let seconds = timed(exchange, network).time.seconds();
+            entry(name, &exchange.place, seconds, exchange.times)
+        });
+        let operations: Vec<ProfiledOperation> = computed.chain(exchanged).collect();
+        let step = operations.iter().map(|operation| operation.time).sum();
+        LineProfile {
+            name: name.to_owned(),
+            predicted_for: Some(spec.name.to_owned()),
+            step,
+            operations,
+            ..LineProfile::default()
+        }
+        .with_peaks(spec.peak.bf16, spec.hbm_bandwidth)
+    }
 }
 
 impl Prediction {

@@ -113,6 +113,7 @@ impl Executable {
             compile_error(name, &error, (program, &module.text), devices)
         })?;
         span.add("from_disk", from_disk);
+        let options = options_for(module)?;
         let shardings = match target.mesh() {
             None => Vec::new(),
             Some(mesh) => output_shardings(loaded.executable(), mesh, &results, &plan.outputs)
@@ -134,6 +135,7 @@ impl Executable {
             host_transfers: host_transfers(&module.facts),
             host_functions: module.facts.host_functions.clone(),
             from_disk,
+            options,
             calls_host: module.calls_host,
             _closures: program.is_opaque().then(|| program.clone()),
         })
@@ -225,7 +227,7 @@ fn device_options(runtime: &Runtime, id: DeviceId) -> CompileOptions {
 }
 
 /// Returns the compile options of the platform for a device or mesh.
-fn target_options(runtime: &Runtime, target: &Placement) -> CompileOptions {
+pub(super) fn target_options(runtime: &Runtime, target: &Placement) -> CompileOptions {
     match target {
         Placement::Device(id) => device_options(runtime, *id),
         Placement::Mesh(sharding) => mesh_options(&runtime.compiler, sharding.mesh()),

@@ -12,7 +12,7 @@ use super::transfer::transfer_buffer;
 use crate::core::host_function::{refuse_inside, take_contained_failure};
 use crate::core::spans::{EventKind, Span};
 use crate::core::{Array, Aval, Buffer, Error, NamedSharding, Placement, Program};
-use oxidax_pjrt::{ExecuteOptions, HostTransfer, LoadedExecutable, SpreadResults};
+use oxidax_pjrt::{CompileOptions, ExecuteOptions, HostTransfer, LoadedExecutable, SpreadResults};
 use std::sync::Arc;
 
 /// A compiled program, loaded on the devices it runs on.
@@ -37,6 +37,8 @@ pub(crate) struct Executable {
     pub(super) host_transfers: Vec<HostTransfer>,
     /// True if it was loaded from the disk cache instead of compiled.
     pub(super) from_disk: bool,
+    /// The options that it was compiled with; those of the device if it was deserialized.
+    pub(super) options: CompileOptions,
     /// True if it calls closures of this process.
     pub(super) calls_host: bool,
     /// Keeps the closures alive that the program calls.

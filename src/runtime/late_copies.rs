@@ -5,7 +5,7 @@ use crate::passes::StableHloModule;
 use oxidax_pjrt::CompileOptions;
 
 /// An option of XLA's CPU compiler. The pinned plugin has it, older ones (C API 0.81) do not.
-const PRESET: &str = "xla_cpu_opt_preset";
+pub(super) const PRESET: &str = "xla_cpu_opt_preset";
 
 /// Makes the compiler optimize repeated parts once.
 ///

@@ -31,6 +31,7 @@ mod live_arrays;
 mod lowering_target;
 mod memory_report;
 mod memory_stats;
+mod operation_times;
 mod placement;
 mod processes;
 mod recompiles;
@@ -81,6 +82,7 @@ pub(crate) use lowering_target::target_of;
 pub(crate) use memory_report::HeldValues;
 pub use memory_stats::MemoryStats;
 pub(crate) use memory_stats::memory_stats;
+pub(crate) use operation_times::OperationTime;
 pub use oxidax_cache::Settings;
 pub use oxidax_pjrt::{EffortLevel, Fusion, OptionValue, SourceLocation};
 pub(crate) use placement::{

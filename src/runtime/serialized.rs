@@ -1,7 +1,7 @@
 //! Executables as bytes, for other processes and other machines.
 
 use super::client::{Runtime, platform_named, runtime_error, runtime_of};
-use super::compile::{output_shardings, runtime_at};
+use super::compile::{output_shardings, runtime_at, target_options};
 use super::default_device::default_device;
 use super::device_buffer::array_type;
 use super::disk_cache;
@@ -212,6 +212,7 @@ impl Executable {
         });
         let loaded = loaded.map_err(|error| runtime_error(format!("loading {name}"), &error))?;
         Ok(Executable {
+            options: target_options(runtime, &outputs.target),
             loaded,
             name: name.into(),
             results,

@@ -10,6 +10,7 @@ mod train;
 use super::{Model, drawn, numbers, trained};
 use anyhow::{Context as _, Result};
 use oxidax::prelude::*;
+use oxidax::profile::LineProfile;
 use oxidax_models::gpt2::{Gpt2, Gpt2Config, Gpt2Tokenizer, Sampling, TextGenerator};
 use train::Recipe;
 
@@ -67,25 +68,47 @@ fn recipe(steps: u32, bf16: bool) -> Recipe {
     }
 }
 
-/// Returns a model that trains on the same batch in every call. With `bf16`, parameters and
-/// optimizer state stay `f32`.
-pub fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
+/// A model with its optimizer's state and a batch.
+struct Setup {
+    recipe: Recipe,
+    model: Gpt2,
+    state: optim::State,
+    windows: (Array, Array),
+}
+
+fn setup(sizes: Sizes, bf16: bool) -> Result<Setup> {
     let Sizes { layers, heads, width, vocabulary, positions, batch, context } = sizes;
     let config =
         Gpt2Config { vocabulary, positions, width, heads, layers, epsilon: 1e-5, dropout: 0.0 };
     let recipe = recipe(2000, bf16);
     let model = drawn::tree(move |key| Gpt2::new(key, &config))?;
-    let parameters = nn::summary(&model).parameters();
     let state = recipe.optimizer().init(&model);
     let text = numbers::integers(batch * (context + 1), vocabulary);
     let text = Array::from_slice(&text, [batch, context + 1])?;
     let windows = (text.index(i![.., ..-1]), text.index(i![.., 1..]));
+    Ok(Setup { recipe, model, state, windows })
+}
+
+/// Returns a model that trains on the same batch in every call. With `bf16`, parameters and
+/// optimizer state stay `f32`.
+#[allow(dead_code, reason = "one benchmark measures single lines only")]
+pub fn training(sizes: Sizes, bf16: bool) -> Result<Model> {
+    let Setup { recipe, model, state, windows } = setup(sizes, bf16)?;
+    let parameters = nn::summary(&model).parameters();
     let step = recipe.step();
     let call = trained((model, state), move |(model, state)| {
         let result = step.call(model, state, &windows, None).context("a step of GPT-2")?;
         Ok(((result.0, result.1), result.2))
     });
     Ok(Model { parameters, call })
+}
+
+/// Measures the lines of the training step.
+#[allow(dead_code, reason = "one benchmark measures single lines")]
+pub fn line_profile(sizes: Sizes) -> Result<LineProfile> {
+    let Setup { recipe, model, state, windows } = setup(sizes, false)?;
+    let compiled = recipe.step().lower(&model, &state, &windows, &None)?.compile()?;
+    Ok(compiled.line_profile(&model, &state, &windows, &None)?)
 }
 
 /// Returns a model that continues the same prompt greedily in every call.

@@ -4,6 +4,16 @@ use super::{Model, drawn, trained};
 use crate::mlp;
 use anyhow::{Context as _, Result};
 use oxidax::nn;
+use oxidax::profile::LineProfile;
+
+/// Measures the lines of the training step.
+#[allow(dead_code, reason = "one benchmark measures single lines")]
+pub fn line_profile() -> Result<LineProfile> {
+    let (model, batch) = (drawn::tree(mlp::Mlp::new)?, mlp::batch()?);
+    let state = mlp::optimizer().init(&model);
+    let compiled = mlp::step().lower(&model, &state, &batch)?.compile()?;
+    Ok(compiled.line_profile(&model, &state, &batch)?)
+}
 
 /// Returns a model that trains on the same batch in every call.
 pub fn training() -> Result<Model> {

@@ -146,7 +146,8 @@ impl Module {
         for computation in self.computations.iter().rev() {
             let own = runs[&computation.id];
             for raw in &computation.instructions {
-                let times = if raw.opcode == "while" { raw.known_trips() } else { Some(1) };
+                let times =
+                    if raw.opcode == "while" { known_trips(&raw.backend_config) } else { Some(1) };
                 for called in &raw.called_computation_ids {
                     if let Some(sum) = runs.get_mut(called) {
                         let more = own.zip(times).map(|(own, times)| own.saturating_mul(times));
@@ -195,16 +196,16 @@ impl RawInstruction {
         let pairs = pairs.map(|pair| (index(pair.source), index(pair.target))).collect();
         Instruction { name: self.name, opcode: self.opcode, bytes, groups, pairs, runs }
     }
+}
 
-    /// Returns a loop's trip count if the compiler determined it. The compiler writes
-    /// `"known_trip_count":{"n":"10"}`.
-    fn known_trips(&self) -> Option<u64> {
-        let config = std::str::from_utf8(&self.backend_config).ok()?;
-        let (_, rest) = config.split_once("\"known_trip_count\"")?;
-        let digits = rest.trim_start_matches(|c: char| !c.is_ascii_digit());
-        let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-        digits[..end].parse().ok()
-    }
+/// Reads a loop's trip count from its backend configuration, if the compiler determined it. The
+/// compiler writes `"known_trip_count":{"n":"10"}`.
+pub(crate) fn known_trips(backend_config: &[u8]) -> Option<u64> {
+    let config = std::str::from_utf8(backend_config).ok()?;
+    let (_, rest) = config.split_once("\"known_trip_count\"")?;
+    let digits = rest.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().ok()
 }
 
 impl Instruction {

@@ -109,6 +109,42 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// A field of an encoded message.
+#[derive(Clone, Copy, Debug)]
+pub struct RawField<'a> {
+    /// The number of the field.
+    pub number: u32,
+    /// The value.
+    pub value: WireValue<'a>,
+    /// The whole encoding, with the tag.
+    pub encoded: &'a [u8],
+}
+
+/// Returns the fields of an encoded message in order, with those that no struct declares. A group
+/// is part of the encoding of the field after it.
+///
+/// ```
+/// use oxidax_proto::{WireValue, raw_fields};
+/// let fields = raw_fields(&[0x0a, 1, b'a', 0x10, 7])?;
+/// assert_eq!(fields.len(), 2);
+/// assert_eq!((fields[1].number, fields[1].encoded), (2, &[0x10, 7][..]));
+/// assert!(matches!(fields[1].value, WireValue::Varint(7)));
+/// # Ok::<(), oxidax_proto::DecodeError>(())
+/// ```
+///
+/// # Errors
+/// The bytes are not a message.
+pub fn raw_fields(bytes: &[u8]) -> Result<Vec<RawField<'_>>, DecodeError> {
+    let mut fields = Fields(bytes);
+    let mut found = Vec::new();
+    loop {
+        let before = fields.0;
+        let Some((number, value)) = fields.next()? else { return Ok(found) };
+        let encoded = &before[..before.len() - fields.0.len()];
+        found.push(RawField { number, value, encoded });
+    }
+}
+
 pub(crate) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

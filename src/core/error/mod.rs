@@ -4,6 +4,7 @@ pub(crate) mod error;
 pub(crate) mod loc;
 mod named_scope;
 mod scope_path;
+mod source_line;
 pub(crate) mod throw;
 
 pub use error::{
@@ -13,4 +14,5 @@ pub use error::{
 pub use loc::Loc;
 pub use named_scope::named_scope;
 pub(crate) use scope_path::Derivation;
+pub use source_line::SourceLine;
 pub use throw::{catch, throw};

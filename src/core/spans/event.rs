@@ -41,6 +41,9 @@ pub enum EventKind {
     Callback,
     /// Saving or restoring a checkpoint.
     Checkpoint,
+    /// An operation of a compiled program, in the profile of a
+    /// [`LineProfile`](crate::profile::LineProfile).
+    Operation,
 }
 
 impl EventKind {
@@ -63,6 +66,7 @@ impl EventKind {
             EventKind::Data => "data",
             EventKind::Callback => "callback",
             EventKind::Checkpoint => "checkpoint",
+            EventKind::Operation => "operation",
         }
     }
 }
@@ -231,8 +235,8 @@ pub struct ProfileEvent {
 }
 
 impl ProfileEvent {
-    /// Returns the name that is displayed: that of a step or scope, and otherwise the kind of work
-    /// and what it is for.
+    /// Returns the name that is displayed: that of a step, scope or operation, and otherwise the
+    /// kind of work and what it is for.
     ///
     /// ```
     /// use oxidax::profile::{ProfileSession, TraceAnnotation};
@@ -247,7 +251,7 @@ impl ProfileEvent {
     /// ```
     pub fn title(&self) -> String {
         match (self.kind, self.name.as_str()) {
-            (EventKind::Step | EventKind::Scope, name) => name.to_owned(),
+            (EventKind::Step | EventKind::Scope | EventKind::Operation, name) => name.to_owned(),
             (kind, "") => kind.name().to_owned(),
             (kind, name) => format!("{kind} {name}"),
         }

@@ -102,4 +102,56 @@ mod on_cpu {
             expect!["callback all_gather all_to_all axis_index pmax pmin ppermute psum psum_scatter ragged_all_to_all fft eigh svd scatter sort top_k shard_map"].assert_eq(&others.collect::<Vec<_>>().join(" "));
         }
     }
+
+    /// The first exemplar of each primitive; all exemplars of those that `OXIDAX_LAWS` lists.
+    #[test]
+    fn operations_of_every_primitive_can_be_measured_alone() {
+        let wanted = std::env::var("OXIDAX_LAWS").ok();
+        let is_wanted = |name| wanted.as_ref().is_none_or(|all| all.split(',').any(|n| n == name));
+        let mut refused = BTreeSet::new();
+        for entry in PRIMITIVES.iter().chain(HOLDERS).filter(|entry| is_wanted(entry.name)) {
+            let exemplars = (entry.exemplars)();
+            let first = if wanted.is_some() { exemplars.len() } else { 1 };
+            for exemplar in exemplars.iter().filter(|other| other.axes.is_empty()).take(first) {
+                let name = entry.name.to_string();
+                let call = Call { name, program: Arc::new(program_of(exemplar).unwrap()) };
+                let samples = exemplar.operands.iter().zip(1..);
+                let operands: Vec<Array> =
+                    samples.map(|(of, seed)| sample(of, seed).unwrap()).collect();
+                let apply = move |operands: Vec<Array>| {
+                    bind(call.clone(), &operands.iter().collect::<Vec<_>>())
+                };
+                let compiled = jit(apply).lower(&operands).unwrap().compile().unwrap();
+                let profile = match compiled.line_profile(&operands) {
+                    Err(error) if error.to_string().contains("it runs on several devices") => {
+                        refused.insert(format!("{}: it runs on several devices", entry.name));
+                        continue;
+                    }
+                    profile => profile.unwrap(),
+                };
+                for reason in profile.operations.iter().filter_map(|op| op.not_measured.clone()) {
+                    refused.insert(format!("{}: {reason}", entry.name));
+                }
+            }
+        }
+        if wanted.is_none() {
+            expect![[r#"
+                callback: it calls the host
+                eig: it is in a loop whose number of steps is not known
+                eigh: it contains a loop whose number of steps is not known
+                igamma: it contains a loop whose number of steps is not known
+                igamma_grad_a: it contains a loop whose number of steps is not known
+                igamma_grad_a: it is in a loop whose number of steps is not known
+                igammac: it contains a loop whose number of steps is not known
+                random_gamma_grad: it contains a loop whose number of steps is not known
+                random_gamma_grad: it is in a loop whose number of steps is not known
+                regularized_incomplete_beta: it contains a loop whose number of steps is not known
+                reshard: it runs on several devices
+                shard_map: it runs on several devices
+                sharding_constraint: it runs on several devices
+                svd: it contains a loop whose number of steps is not known
+                while_loop: it contains a loop whose number of steps is not known"#]]
+            .assert_eq(&refused.into_iter().collect::<Vec<_>>().join("\n"));
+        }
+    }
 }

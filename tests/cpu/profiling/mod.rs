@@ -3,6 +3,8 @@
 //! A profile has the events of all threads of the process, those of other tests too, so each test
 //! looks at the thread on which it marked something.
 
+mod lines;
+
 use oxidax::core::Loc;
 use oxidax::prelude::*;
 use oxidax::profile::{

@@ -22,6 +22,8 @@ const FOLDERS: &[(&str, &[&str])] = &[
         "parallel",
         &["core", "tree", "passes", "primitives", "transforms", "control_flow", "runtime"],
     ),
+    // Profiles: the recorder is in `core`, where every folder reaches it.
+    ("profile", &["core"]),
     (
         "jit",
         &[
@@ -34,10 +36,9 @@ const FOLDERS: &[(&str, &[&str])] = &[
             "control_flow",
             "runtime",
             "parallel",
+            "profile",
         ],
     ),
-    // Profiles: the recorder is in `core`, where every folder reaches it.
-    ("profile", &["core"]),
     // Settings of the process that belong to several folders.
     ("config", &["core", "runtime", "parallel", "jit"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
@@ -47,9 +48,12 @@ const FOLDERS: &[(&str, &[&str])] = &[
     // Joining processes needs the runtime's key-value store.
     ("distributed", &["core", "tree", "ops", "runtime"]),
     // Counts operations of programs; compiled collectives and measurements come from `jit`.
-    ("roofline", &["core", "passes", "primitives", "jit"]),
+    ("roofline", &["core", "passes", "primitives", "profile", "jit"]),
     // Compiles for topologies through `jit`.
-    ("doctor", &["core", "tree", "passes", "control_flow", "parallel", "jit", "roofline"]),
+    (
+        "doctor",
+        &["core", "tree", "passes", "control_flow", "parallel", "profile", "jit", "roofline"],
+    ),
 ];
 
 /// Folders that import only what users can import: public modules and the re-exports of `lib.rs`.

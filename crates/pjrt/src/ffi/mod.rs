@@ -33,5 +33,6 @@ mod registry;
 
 pub use attribute::{Attribute, AttributeScalar};
 pub use frame::{ArgumentBuffer, CallFrame, ResultBuffer};
+pub(crate) use registry::is_registered;
 pub(crate) use registry::{Running, refuse_inside_handler};
 pub use registry::{register, register_for};

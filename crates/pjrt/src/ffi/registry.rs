@@ -60,6 +60,12 @@ pub(crate) fn refuse_inside_handler(operation: &'static str) -> Result<()> {
     Err(Error::invalid(operation, message))
 }
 
+/// Returns true if a handler of this name is registered, for any plugin.
+pub(crate) fn is_registered(name: &str) -> bool {
+    let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    registered.names.iter().flatten().any(|(_, _, other)| other == name)
+}
+
 /// Registers `handler` for custom calls of this name, on the client's plugin and platform. The
 /// registration lasts until the process ends. A process supports 64 handlers, so use an attribute
 /// to distinguish a larger number of callbacks.

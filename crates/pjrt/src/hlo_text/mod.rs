@@ -5,9 +5,9 @@
 //! lines of the operations inside.
 
 mod attributes;
-mod proto;
+pub(crate) mod proto;
 mod shape;
-mod sources;
+pub(crate) mod sources;
 
 pub use sources::{Fusion, SourceLocation};
 
@@ -48,13 +48,24 @@ impl Executable {
 
     fn optimized_module(&self, operation: &'static str) -> Result<Module> {
         let (code, format) = self.optimized_program()?;
+        Module::from_optimized(operation, &code, &format)
+    }
+}
+
+impl Module {
+    /// Reads a compiled program in the format in which a plugin returns it.
+    pub(crate) fn from_optimized(
+        operation: &'static str,
+        code: &[u8],
+        format: &str,
+    ) -> Result<Module> {
         let undecodable = |error: DecodeError| {
             Error::invalid(operation, format!("the compiled program cannot be decoded: {error}"))
         };
-        match format.as_str() {
-            "hlo" => Module::decode(&code).map_err(undecodable),
+        match format {
+            "hlo" => Module::decode(code).map_err(undecodable),
             "hlo_with_config" => {
-                let module = ModuleWithConfig::decode(&code).map_err(undecodable)?;
+                let module = ModuleWithConfig::decode(code).map_err(undecodable)?;
                 Ok(module.hlo_module.unwrap_or_default())
             }
             other => {

@@ -52,24 +52,24 @@ pub(super) fn join(sources: &[SourceLocation]) -> String {
 }
 
 /// Looks up the source lines of a module's instructions.
-pub(super) struct Sources<'a> {
+pub(crate) struct Sources<'a> {
     computations: HashMap<i64, &'a Computation>,
     frames: Option<&'a StackFrameIndex>,
 }
 
 impl<'a> Sources<'a> {
-    pub(super) fn new(module: &'a Module) -> Sources<'a> {
+    pub(crate) fn new(module: &'a Module) -> Sources<'a> {
         let by_id = module.computations.iter().map(|computation| (computation.id, computation));
         Sources { computations: by_id.collect(), frames: module.stack_frame_index.as_ref() }
     }
 
     /// Returns the computation with this id.
-    pub(super) fn computation(&self, id: i64) -> Option<&'a Computation> {
+    pub(crate) fn computation(&self, id: i64) -> Option<&'a Computation> {
         self.computations.get(&id).copied()
     }
 
     /// Returns the line that the instruction was written on.
-    pub(super) fn of(&self, instruction: &Instruction) -> Option<SourceLocation> {
+    pub(crate) fn of(&self, instruction: &Instruction) -> Option<SourceLocation> {
         let metadata = instruction.metadata.as_ref()?;
         let Metadata { source_file, source_line, stack_frame_id, .. } = metadata;
         if !source_file.is_empty() {
@@ -83,7 +83,7 @@ impl<'a> Sources<'a> {
     }
 
     /// Describes a fusion.
-    pub(super) fn fusion(&self, instruction: &Instruction) -> Fusion {
+    pub(crate) fn fusion(&self, instruction: &Instruction) -> Fusion {
         let mut fusion = Fusion {
             name: instruction.name.clone(),
             kind: instruction.fusion_kind.clone(),

@@ -1,0 +1,190 @@
+//! [`OperationTime`]: measured times of the operations of a compiled program.
+
+use super::client::runtime_error;
+use super::executable::Executable;
+use crate::core::{Error, Placement, SourceLine};
+use oxidax_pjrt::{
+    ArrayType, Client, CompileOptions, ElementType, ExecuteOptions, LoadedExecutable, Operation,
+    PjrtBuffer, PjrtDevice, PjrtProgram, SourceLocation,
+};
+use rustc_hash::FxHashMap;
+use std::time::{Duration, Instant};
+
+/// The compiler option that leaves an optimized program as it is.
+const NO_PASSES: &str = "xla_disable_all_hlo_passes";
+
+/// Time for the runs of one operation. A quarter of the runs are faster than what is reported, as
+/// other work on the machine only slows them down.
+const EFFORT: Duration = Duration::from_millis(60);
+
+/// Runs of one operation: at least, and at most.
+const RUNS: (usize, usize) = (4, 200);
+
+/// An operation of a compiled program with the time of one run.
+#[derive(Debug)]
+pub(crate) struct OperationTime {
+    /// The compiler's name.
+    pub(crate) name: String,
+    /// The names of its scopes, if it has any.
+    pub(crate) scope: String,
+    /// The lines, each with its share of the work.
+    pub(crate) lines: Vec<(SourceLine, f64)>,
+    /// True if the compiler recorded no line, and these are those of values around it.
+    pub(crate) is_inferred: bool,
+    /// For a matrix product: the number of products, rows, columns and terms.
+    pub(crate) product: Option<[u64; 4]>,
+    /// The number of runs in one execution; `None` in a loop whose number of steps is not known.
+    pub(crate) runs: Option<f64>,
+    /// Floating-point operations of one run.
+    pub(crate) flops: f64,
+    /// Bytes of the operands and results of one run.
+    pub(crate) bytes: f64,
+    /// The seconds of one run, or the reason why it was not measured.
+    pub(crate) seconds: Result<f64, String>,
+}
+
+impl OperationTime {
+    fn of(operation: Operation, seconds: Result<f64, String>) -> OperationTime {
+        let Operation { name, op_name, sources, is_inferred, product, runs, flops, bytes, .. } =
+            operation;
+        let line = |(source, share): (SourceLocation, f64)| {
+            (SourceLine { file: source.file, line: source.line }, share)
+        };
+        let lines = sources.into_iter().map(line).collect();
+        // The last name is that of the traced operation.
+        let scope = op_name.rsplit_once('/').map_or("", |(scope, _)| scope).to_owned();
+        OperationTime { name, scope, lines, is_inferred, product, runs, flops, bytes, seconds }
+    }
+}
+
+/// Compiles and runs single operations.
+struct Bench<'a> {
+    client: &'a Client,
+    device: PjrtDevice,
+    options: CompileOptions,
+    /// The arguments, by type.
+    buffers: FxHashMap<ArrayType, PjrtBuffer>,
+    /// The seconds of a program that computes next to nothing.
+    overhead: f64,
+}
+
+impl Executable {
+    /// Measures each operation of the program alone, on arrays of one half. Operations that are
+    /// equal are measured once.
+    ///
+    /// # Errors
+    /// `Plugin` unless the program runs on one device of the CPU plugin; `Runtime` if the plugin
+    /// does not return the optimized program.
+    pub(crate) fn operation_times(&self) -> Result<Vec<OperationTime>, Error> {
+        let client = self.loaded.client();
+        let Placement::Device(id) = &self.outputs.target else {
+            return Err(self.unmeasurable("runs on several devices"));
+        };
+        if !client.is_cpu() {
+            return Err(self.unmeasurable("does not run on a CPU"));
+        }
+        let failed = |error| runtime_error(format!("measuring {}", self.name), &error);
+        let found = self.loaded.executable().operations().map_err(failed)?;
+        let device = client.device(id.0).map_err(failed)?;
+        let mut options = self.options.clone().with_override(NO_PASSES, true);
+        options.overrides.remove(super::late_copies::PRESET);
+        let buffers = FxHashMap::default();
+        let mut bench = Bench { client, device, options, buffers, overhead: 0.0 };
+        bench.measure_overhead().map_err(failed)?;
+        let mut seconds: Vec<Result<f64, String>> = Vec::with_capacity(found.programs.len());
+        for program in &found.programs {
+            let measured = bench.measure(&program.program, &program.parameters);
+            seconds.push(measured.map_err(|error| error.to_string()));
+        }
+        let each = found.operations.into_iter().map(|operation| {
+            let seconds = match operation.program {
+                Ok(index) => seconds[index].clone(),
+                Err(reason) => Err(reason.to_owned()),
+            };
+            OperationTime::of(operation, seconds)
+        });
+        Ok(each.collect())
+    }
+
+    fn unmeasurable(&self, reason: &str) -> Error {
+        Error::Plugin(format!(
+            "the operations of `{}` cannot be measured one by one: it {reason}\n  help: compile it \
+             for one device of the CPU plugin, or record a profile of the host with \
+             `profile::trace`",
+            self.name
+        ))
+    }
+}
+
+impl Bench<'_> {
+    /// Measures what every execution takes, however little it computes.
+    fn measure_overhead(&mut self) -> oxidax_pjrt::Result<()> {
+        let text = "func.func @main(%x: tensor<f32>) -> tensor<f32> {
+            %0 = stablehlo.add %x, %x : tensor<f32>
+            return %0 : tensor<f32>
+        }";
+        let options = CompileOptions { overrides: Default::default(), ..self.options.clone() };
+        let executable = self.client.compile(&PjrtProgram::mlir(text)?, &options)?;
+        let scalar = ArrayType::new(ElementType::F32, &[])?;
+        self.overhead = self.run(&executable, std::slice::from_ref(&scalar))?;
+        Ok(())
+    }
+
+    fn measure(
+        &mut self,
+        program: &PjrtProgram,
+        parameters: &[ArrayType],
+    ) -> oxidax_pjrt::Result<f64> {
+        let executable = self.client.compile(program, &self.options)?;
+        Ok((self.run(&executable, parameters)? - self.overhead).max(0.0))
+    }
+
+    /// Returns the lower quartile of the seconds of runs that are awaited.
+    fn run(
+        &mut self,
+        executable: &LoadedExecutable,
+        parameters: &[ArrayType],
+    ) -> oxidax_pjrt::Result<f64> {
+        for parameter in parameters {
+            if !self.buffers.contains_key(parameter) {
+                let bytes = contents(parameter);
+                let (element, dims) = (parameter.element_type(), parameter.dims());
+                let buffer = self.client.buffer_from_host(&bytes, element, dims, &self.device)?;
+                self.buffers.insert(parameter.clone(), buffer);
+            }
+        }
+        let arguments: Vec<&PjrtBuffer> =
+            parameters.iter().map(|parameter| &self.buffers[parameter]).collect();
+        let keep: Vec<i64> = (0..arguments.len() as i64).collect();
+        let options = ExecuteOptions { non_donatable: &keep, ..Default::default() };
+        let once = || -> oxidax_pjrt::Result<f64> {
+            let start = Instant::now();
+            let results = executable.execute(&arguments, &options)?;
+            results.iter().try_for_each(|result| result.wait())?;
+            Ok(start.elapsed().as_secs_f64())
+        };
+        once()?;
+        let start = Instant::now();
+        let mut times = Vec::new();
+        while times.len() < RUNS.0 || (start.elapsed() < EFFORT && times.len() < RUNS.1) {
+            times.push(once()?);
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(times[times.len() / 4])
+    }
+}
+
+/// Returns the bytes of an array of one half, or of zeros if it does not have floating-point
+/// elements: as indices, these are in bounds.
+fn contents(array: &ArrayType) -> Vec<u8> {
+    let half: &[u8] = match array.element_type() {
+        ElementType::F64 => &0.5_f64.to_le_bytes(),
+        ElementType::F32 | ElementType::C64 => &0.5_f32.to_le_bytes(),
+        ElementType::C128 => &0.5_f64.to_le_bytes(),
+        // The upper bits of the `f32`.
+        ElementType::Bf16 => &[0x00, 0x3f],
+        ElementType::F16 => &[0x00, 0x38],
+        _ => &[0],
+    };
+    half.iter().copied().cycle().take(array.host_bytes()).collect()
+}
