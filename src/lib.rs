@@ -120,6 +120,7 @@ pub mod distributed;
 #[cfg(feature = "doctor")]
 pub mod doctor;
 pub mod jit;
+pub mod monitoring;
 pub mod nn;
 pub mod ops;
 pub mod optim;

@@ -3,6 +3,7 @@
 pub(crate) mod error;
 pub(crate) mod loc;
 mod named_scope;
+pub(crate) mod recompilation;
 mod scope_path;
 pub(crate) mod throw;
 
@@ -12,5 +13,6 @@ pub use error::{
 };
 pub use loc::Loc;
 pub use named_scope::named_scope;
+pub use recompilation::{CompileLimit, Recompilation, RecompilationCause, SealedError};
 pub(crate) use scope_path::Derivation;
 pub use throw::{catch, throw};

@@ -38,6 +38,8 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ),
     // Profiles: the recorder is in `core`, where every folder reaches it.
     ("profile", &["core"]),
+    // Listeners of events, which every folder records: their list is in `core`.
+    ("monitoring", &["core"]),
     // Settings of the process that belong to several folders.
     ("config", &["core", "runtime", "parallel", "jit"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
