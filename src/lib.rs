@@ -186,6 +186,8 @@ mod pages {
     struct AheadOfTime;
     #[doc = include_str!("../docs/caching.md")]
     struct Caching;
+    #[doc = include_str!("../docs/logging.md")]
+    struct Logging;
     #[doc = include_str!("../docs/profiling.md")]
     struct Profiling;
     #[cfg(feature = "roofline")]

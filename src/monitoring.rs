@@ -26,7 +26,8 @@
 //! | `/oxidax/jit/recompilation` | a `jit` function was compiled again | `fun_name`, `reason`, `call_site` |
 //! | `/oxidax/jit/programs` | number of programs that a `jit` function has compiled | `fun_name` |
 //!
-//! Programs of operations outside `jit` are lowered and compiled too, so they have these events,
+//! Events in seconds are also time spans, with start and end. Programs of operations outside `jit`
+//! are lowered and compiled too, so they have these events,
 //! except those of tracing and of `jit`. The events of a compilation are delivered when it has
 //! ended, with no lock held. A call that finds its program in memory records nothing;
 //! [`JitStats::hits`](crate::jit::JitStats::hits) counts it.
@@ -35,7 +36,9 @@
 
 pub use crate::core::monitoring::{
     EventMetadata, ListenerId, MetadataValue, clear_event_listeners, record_event,
-    record_event_duration_secs, record_scalar, register_event_duration_secs_listener,
-    register_event_listener, register_scalar_listener, unregister_event_duration_listener,
-    unregister_event_listener, unregister_scalar_listener,
+    record_event_duration_secs, record_event_time_span, record_scalar,
+    register_event_duration_secs_listener, register_event_listener,
+    register_event_time_span_listener, register_scalar_listener,
+    unregister_event_duration_listener, unregister_event_listener,
+    unregister_event_time_span_listener, unregister_scalar_listener,
 };

@@ -8,6 +8,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
 
 /// A value of an event's metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,12 +55,14 @@ pub struct ListenerId(u64);
 
 type EventListener = dyn Fn(&str, EventMetadata<'_>) + Send + Sync;
 type NumberListener = dyn Fn(&str, f64, EventMetadata<'_>) + Send + Sync;
+type SpanListener = dyn Fn(&str, SystemTime, SystemTime, EventMetadata<'_>) + Send + Sync;
 
 #[derive(Clone)]
 enum Listener {
     Event(Arc<EventListener>),
     Duration(Arc<NumberListener>),
     Scalar(Arc<NumberListener>),
+    TimeSpan(Arc<SpanListener>),
 }
 
 /// The kind of an event, with its number.
@@ -68,6 +71,7 @@ enum Measured {
     Event,
     Duration(f64),
     Scalar(f64),
+    TimeSpan(SystemTime, SystemTime),
 }
 
 /// An event that waits for the end of a compilation.
@@ -133,6 +137,9 @@ fn deliver(event: &str, measured: Measured, metadata: EventMetadata<'_>) {
             | (Listener::Scalar(listener), Measured::Scalar(value)) => {
                 listener(event, value, metadata);
             }
+            (Listener::TimeSpan(listener), Measured::TimeSpan(start, end)) => {
+                listener(event, start, end, metadata);
+            }
             _ => {}
         };
         if catch_unwind(AssertUnwindSafe(call)).is_err() {
@@ -168,10 +175,13 @@ pub(crate) fn is_active() -> bool {
     COUNT.load(Ordering::Relaxed) > 0
 }
 
-/// Records a duration of the function `name`.
-pub(crate) fn record_duration_of(event: &str, name: &str, duration: std::time::Duration) {
+/// Records a duration of the function `name`, which ends now.
+pub(crate) fn record_duration_of(event: &str, name: &str, duration: Duration) {
     if is_active() {
-        record_event_duration_secs(event, duration.as_secs_f64(), &[("fun_name", name.into())]);
+        let metadata = [("fun_name", name.into())];
+        let end = SystemTime::now();
+        record_event_duration_secs(event, duration.as_secs_f64(), &metadata);
+        record_event_time_span(event, end.checked_sub(duration).unwrap_or(end), end, &metadata);
     }
 }
 
@@ -207,6 +217,25 @@ pub fn record_event(event: &str, metadata: EventMetadata<'_>) {
 pub fn record_event_duration_secs(event: &str, seconds: f64, metadata: EventMetadata<'_>) {
     if is_active() {
         record(event, Measured::Duration(seconds), metadata);
+    }
+}
+
+/// Calls the listeners of [`register_event_time_span_listener`]; see [`record_event`].
+///
+/// ```
+/// use oxidax::monitoring::record_event_time_span;
+/// use std::time::SystemTime;
+/// let start = SystemTime::now();
+/// record_event_time_span("/app/evaluation", start, SystemTime::now(), &[]);
+/// ```
+pub fn record_event_time_span(
+    event: &str,
+    start: SystemTime,
+    end: SystemTime,
+    metadata: EventMetadata<'_>,
+) {
+    if is_active() {
+        record(event, Measured::TimeSpan(start, end), metadata);
     }
 }
 
@@ -273,6 +302,22 @@ pub fn register_event_duration_secs_listener(
     register(Listener::Duration(Arc::new(listener)))
 }
 
+/// Calls `listener` with the name, the start, the end and the metadata of each event of
+/// [`record_event_time_span`]; see [`register_event_listener`].
+///
+/// ```
+/// use oxidax::monitoring;
+/// let id = monitoring::register_event_time_span_listener(|event, start, end, _| {
+///     println!("{event}: {:?}", end.duration_since(start));
+/// });
+/// assert!(monitoring::unregister_event_time_span_listener(id));
+/// ```
+pub fn register_event_time_span_listener(
+    listener: impl Fn(&str, SystemTime, SystemTime, EventMetadata<'_>) + Send + Sync + 'static,
+) -> ListenerId {
+    register(Listener::TimeSpan(Arc::new(listener)))
+}
+
 /// Calls `listener` with the name, the number and the metadata of each event of [`record_scalar`];
 /// see [`register_event_listener`].
 ///
@@ -300,6 +345,11 @@ pub fn unregister_event_listener(id: ListenerId) -> bool {
 /// Removes a listener of durations. Returns false if there is none with this id.
 pub fn unregister_event_duration_listener(id: ListenerId) -> bool {
     unregister(|other, listener| other == id && matches!(listener, Listener::Duration(_)))
+}
+
+/// Removes a listener of time spans. Returns false if there is none with this id.
+pub fn unregister_event_time_span_listener(id: ListenerId) -> bool {
+    unregister(|other, listener| other == id && matches!(listener, Listener::TimeSpan(_)))
 }
 
 /// Removes a listener of numbers. Returns false if there is none with this id.
@@ -350,6 +400,18 @@ mod tests {
         record_event("/test/kinds/a", &[("n", 3.into()), ("file", "x".into())]);
         record_event_duration_secs("/test/kinds/b", 1.0, &[]);
         record_scalar("/test/kinds/c", 2.0, &[]);
+        let spans: Arc<Mutex<Vec<Duration>>> = Arc::default();
+        let seen = spans.clone();
+        let span = register_event_time_span_listener(move |event, start, end, _| {
+            if event == "/test/kinds/e" {
+                let duration = end.duration_since(start).unwrap_or_default();
+                seen.lock().unwrap_or_else(PoisonError::into_inner).push(duration);
+            }
+        });
+        record_duration_of("/test/kinds/e", "f", Duration::from_secs(7));
+        assert!(unregister_event_time_span_listener(span));
+        let spans = spans.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(*spans, [Duration::from_secs(7)]);
         assert!(!unregister_event_listener(scalar), "it is of another kind");
         assert!(unregister_event_listener(id) && unregister_scalar_listener(scalar));
         assert!(!unregister_event_listener(id), "it is gone");

@@ -214,8 +214,8 @@ pub(super) struct CreatedAgain {
     pub(super) times: u64,
 }
 
-/// Remembers that a `Jit` compiled a signature. Returns the reason if another `Jit` of the same line
-/// had compiled it.
+/// Remembers that a `Jit` compiled a signature. Returns the reason if another `Jit` of the same
+/// line had compiled it.
 pub(super) fn note(
     creation: Creation,
     key: &CallKey,

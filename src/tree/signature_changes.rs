@@ -6,8 +6,8 @@ use crate::core::{Aval, RecompilationCause};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 impl Signature {
-    /// Returns the differences of this signature to an earlier one, in the order of the tree: static
-    /// values and structure first, then the leaves that both have. Empty if they are equal.
+    /// Returns the differences of this signature to an earlier one, in the order of the tree:
+    /// static values and structure first, then the leaves that both have. Empty if they are equal.
     pub(crate) fn changes_since(&self, earlier: &Signature) -> Vec<RecompilationCause> {
         let mut causes = self.structure.changes_since(&earlier.structure);
         let earlier: FxHashMap<&str, &Aval> =

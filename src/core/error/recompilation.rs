@@ -123,7 +123,7 @@ pub enum RecompilationCause {
         new: String,
         /// Leaves that were not there before.
         added: Vec<String>,
-        /// Leaves that are no longer there.
+        /// Leaves that were there before, and are not now.
         removed: Vec<String>,
     },
     /// A setting of a scope, of the process or of the `Jit` has changed.
@@ -135,7 +135,7 @@ pub enum RecompilationCause {
         /// The new value.
         new: String,
     },
-    /// The same signature was compiled before, and dropped because the cache was full.
+    /// An equal signature was compiled before, and dropped because the cache was full.
     Evicted {
         /// The number of signatures that are kept: `cache_size`.
         limit: usize,

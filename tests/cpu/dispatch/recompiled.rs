@@ -65,14 +65,14 @@ mod on_cpu {
     fn sets_of_signatures_are_compiled_once_each() {
         let product = jit(|x: Array, w: Array| x.matmul(&w)).name("product");
         let signature = |n: usize| (Aval::new(DType::F32, [n, 4]), Aval::new(DType::F32, [4, 2]));
-        product.call(ones([1, 4]), &ones([4, 2])).unwrap();
+        product.call(ones([1, 4]), ones([4, 2])).unwrap();
         let line = line!() + 1;
         product.compile_ahead_all([1, 8, 2, 8, 4].map(signature)).unwrap();
         let stats = product.stats();
         assert_eq!((stats.compiles, stats.traces, stats.signatures), (4, 4, 4));
         assert_eq!((stats.calls, stats.misses, stats.hits), (1, 1, 0));
         for n in [8, 2, 4, 1] {
-            product.call(ones([n, 4]), &ones([4, 2])).unwrap();
+            product.call(ones([n, 4]), ones([4, 2])).unwrap();
         }
         assert_eq!((product.stats().compiles, product.stats().hits), (4, 4));
         // The reports are in the order of the list.

@@ -316,8 +316,9 @@ mod on_cpu {
         planted_capture!("flag": [false, true], fast
             => jit(|x: Array| sin(&x)).compiler_options(option(fast));
             "compiler option xla_cpu_enable_fast_math: Bool(true), was Bool(false)");
+        let effort = |level| CompilerOptions::new().optimization_level(level);
         planted_capture!("level": [EffortLevel::O1, EffortLevel::O2], level
-            => jit(|x: Array| cos(&x)).compiler_options(CompilerOptions::new().optimization_level(level));
+            => jit(|x: Array| cos(&x)).compiler_options(effort(level));
             "optimization_level: O2, was O1");
     }
 }
