@@ -107,8 +107,16 @@ impl CallKey {
             if let (Some(old), Some(new)) = (before.get(path), now.get(path))
                 && old != new
             {
-                let (leaf, old, new) = (rooted(path), old.clone(), new.clone());
-                causes.push(RecompilationCause::Placement { leaf, old, new });
+                let (path, old, new) = (rooted(path), old.clone(), new.clone());
+                // A changed memory or explicit sharding changes the placement too.
+                let is_reported = causes.iter().any(|cause| match cause {
+                    RecompilationCause::Placement { leaf, .. }
+                    | RecompilationCause::Memory { leaf, .. } => *leaf == path,
+                    _ => false,
+                });
+                if !is_reported {
+                    causes.push(RecompilationCause::Placement { leaf: path, old, new });
+                }
             }
         }
         causes.extend(self.scope.changes_since(earlier.scope));
