@@ -90,7 +90,7 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
         let mut first_error = None;
         for outcome in outcomes {
             match outcome.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                Some(Ok(found)) => self.note_found(found, request),
+                Some(Ok(mut found)) => self.note_found(&mut found, request),
                 Some(Err(error)) => first_error = first_error.or(Some(error)),
                 None => {}
             }

@@ -1,7 +1,7 @@
 //! Functions that are compiled again because a `Jit` is created again: in a loop.
 
 use super::call_key::CallKey;
-use crate::core::{Array, Buffer, Kind, Loc, Primitive, Program, RecompilationCause};
+use crate::core::{Array, Buffer, Kind, Loc, Program, RecompilationCause};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -60,6 +60,45 @@ impl Operation {
     }
 }
 
+/// The operations of a program, with those of the programs that its operations hold.
+#[derive(Default)]
+struct Operations {
+    /// The first of them.
+    list: Vec<Operation>,
+    /// The hash of all.
+    hasher: FxHasher,
+}
+
+impl Operations {
+    fn collect(&mut self, program: &Program) {
+        for eqn in program.eqns() {
+            let mut hasher = FxHasher::default();
+            let holder = eqn.primitive.as_higher_order();
+            let fields = match self.list.len() < OPERATIONS {
+                true => fields(&eqn.primitive.params()),
+                false => Vec::new(),
+            };
+            // Closures differ at each trace: of an operation that holds one, only the name counts.
+            if eqn.primitive.is_opaque() {
+                eqn.primitive.name().hash(&mut hasher);
+            } else if holder.is_some() {
+                (eqn.primitive.name(), &fields).hash(&mut hasher);
+            } else {
+                eqn.primitive.dyn_hash(&mut hasher);
+            }
+            let (hash, loc, name) = (hasher.finish(), eqn.loc, eqn.primitive.name());
+            (hash, &eqn.operands).hash(&mut self.hasher);
+            if self.list.len() < OPERATIONS {
+                self.list.push(Operation { hash, loc, name, fields });
+            }
+            for (_, inner) in holder.map(|holder| holder.programs()).unwrap_or_default() {
+                self.collect(inner);
+            }
+        }
+        program.outputs().hash(&mut self.hasher);
+    }
+}
+
 /// Returns parameters as `field=value`, with long values cut.
 fn fields(params: &serde_json::Value) -> Vec<String> {
     let serde_json::Value::Object(fields) = params else { return Vec::new() };
@@ -88,17 +127,8 @@ impl Captured {
         captures: &[Array],
         options: Vec<(String, String)>,
     ) -> Captured {
-        let mut whole = FxHasher::default();
-        for eqn in program.eqns() {
-            (hash_of(&*eqn.primitive), &eqn.operands).hash(&mut whole);
-        }
-        program.outputs().hash(&mut whole);
-        let operations = program.eqns().iter().take(OPERATIONS).map(|eqn| Operation {
-            hash: hash_of(&*eqn.primitive),
-            loc: eqn.loc,
-            name: eqn.primitive.name(),
-            fields: fields(&eqn.primitive.params()),
-        });
+        let mut operations = Operations::default();
+        operations.collect(program);
         let arrays = captures.iter().map(|array| {
             let buffer = match &array.kind {
                 Kind::Concrete(buffer) => Some(Arc::downgrade(buffer)),
@@ -106,8 +136,13 @@ impl Captured {
             };
             (array.aval().to_string(), buffer)
         });
-        let (operations, arrays) = (operations.collect(), arrays.collect());
-        Captured { operations, program: whole.finish(), arrays, options }
+        let arrays = arrays.collect();
+        Captured {
+            program: operations.hasher.finish(),
+            operations: operations.list,
+            arrays,
+            options,
+        }
     }
 
     /// Returns the differences to the compilation of an earlier `Jit`.
@@ -161,20 +196,6 @@ impl Captured {
         let texts = (old.map(|it| it.text(new)), new.map(|it| it.text(old)));
         RecompilationCause::CapturedValue { at, old: texts.0, new: texts.1 }
     }
-}
-
-/// Hashes an operation. Closures differ at each trace, so of an operation that holds one only the
-/// name counts.
-fn hash_of(primitive: &dyn Primitive) -> u64 {
-    let mut hasher = FxHasher::default();
-    let holder = primitive.as_higher_order();
-    let holds_closure = primitive.is_opaque()
-        || holder.is_some_and(|it| it.programs().iter().any(|(_, inner)| inner.is_opaque()));
-    match holds_closure {
-        true => primitive.name().hash(&mut hasher),
-        false => primitive.dyn_hash(&mut hasher),
-    }
-    hasher.finish()
 }
 
 /// A signature that `Jit`s of one line compiled.

@@ -462,10 +462,9 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         request: CompileRequest,
         compile: impl FnOnce() -> Result<CompiledNow<O>, Error>,
     ) -> Result<Arc<Slot<CallKey, Specialization<O>>>, Error> {
-        let found = self.find_or_compile(arguments, scope, request, compile)?;
-        let slot = found.slot.clone();
-        self.note_found(found, request);
-        Ok(slot)
+        let mut found = self.find_or_compile(arguments, scope, request, compile)?;
+        self.note_found(&mut found, request);
+        Ok(found.slot)
     }
 
     /// Looks for the program by its whole key, and compiles it if necessary.

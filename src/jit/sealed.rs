@@ -129,8 +129,8 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
 
     /// Remembers a compilation, and reports why it was necessary if it was not the first. Called
     /// without a lock.
-    pub(super) fn note_found(&self, found: Found<O>, request: CompileRequest) {
-        let Some((captured, duration)) = found.compiled else { return };
+    pub(super) fn note_found(&self, found: &mut Found<O>, request: CompileRequest) {
+        let Some((captured, duration)) = found.compiled.take() else { return };
         let key = found.slot.key();
         let again = creation::note(self.creation, key, captured, request.loc);
         let mut is_warning = again.as_ref().is_some_and(|again| is_storm(again.times));

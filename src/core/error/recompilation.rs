@@ -158,7 +158,8 @@ pub enum RecompilationCause {
     },
     /// The functions of two `Jit`s of one line captured different numbers, or do different things.
     CapturedValue {
-        /// The line of the first operation that differs.
+        /// The line of the first operation that differs. Of long programs, the first 512 are
+        /// compared.
         at: Loc,
         /// The earlier operation; `None` if there was none.
         old: Option<String>,
@@ -312,6 +313,9 @@ impl fmt::Display for RecompilationCause {
             RecompilationCause::CapturedArray { index, old, new } => {
                 let [old, new] = [old, new].map(|value| or_nothing(value, "nothing"));
                 write!(f, "captured array {index} is another one: {new}, was {old}")
+            }
+            RecompilationCause::CapturedValue { old: None, new: None, .. } => {
+                f.write_str("captured values have changed the program")
             }
             RecompilationCause::CapturedValue { at, old, new } => {
                 let [old, new] = [old, new].map(|value| or_nothing(value, "nothing"));

@@ -9,10 +9,6 @@ mod on_cpu {
     use oxidax::parallel::with_mesh;
     use oxidax::prelude::*;
     use std::collections::BTreeMap;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    /// Number of causes that were planted by this process.
-    static PLANTED: AtomicUsize = AtomicUsize::new(0);
 
     fn f32s(dims: &[usize]) -> Array {
         zeros(dims)
@@ -24,7 +20,6 @@ mod on_cpu {
 
     /// Checks a report: its reason, the function, and the line of the call in this file.
     fn check(again: &Recompilation, function: &str, line: u32, reason: &str) {
-        PLANTED.fetch_add(1, Ordering::Relaxed);
         assert_eq!(again.reason(), reason);
         assert_eq!(again.function, function);
         let text = again.to_string();
@@ -312,6 +307,24 @@ mod on_cpu {
             "captured array 0 is another one: f32[2], was f32[2]");
         planted_capture!("longer array": [f32s(&[2]), f32s(&[1])], y => jit(move |x| x * &y);
             "captured array 0 is another one: f32[1], was f32[2]");
+        let line = line!() + 1;
+        planted_capture!("loop": [2.0_f32, 3.0], n => jit(move |x: Array| {
+                fori_loop(0, 4, |_, x: Array| sin(&x) * n, x)
+            });
+            &format!("a captured value has changed: fill[value=3.0], was fill[value=2.0] {}",
+                at(line + 1)));
+        // A closure is another one at each trace, which is not a captured value.
+        let mut reports = Vec::new();
+        for _ in 0..2 {
+            let f = jit(|x: Array| {
+                debug_print!("{x}");
+                x
+            });
+            f.call(f32s(&[2])).unwrap();
+            reports.extend(f.recompilations());
+        }
+        let reason = reports[0].reason();
+        assert!(reason.starts_with("created in a loop") && !reason.contains(';'), "{reason}");
         let option = |fast: bool| CompilerOptions::from([("xla_cpu_enable_fast_math", fast)]);
         planted_capture!("flag": [false, true], fast
             => jit(|x: Array| sin(&x)).compiler_options(option(fast));
