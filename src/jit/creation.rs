@@ -5,6 +5,7 @@ use crate::core::{Array, Buffer, Kind, Loc, Program, RecompilationCause};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
+use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -220,7 +221,7 @@ struct Line {
 /// The lines that created `Jit`s which compiled.
 #[derive(Default)]
 struct Lines {
-    lines: FxHashMap<(Loc, &'static str), Line>,
+    lines: FxHashMap<(&'static Location<'static>, &'static str), Line>,
     clock: u64,
 }
 
@@ -243,20 +244,21 @@ pub(super) fn note(
     captured: Captured,
     loc: Loc,
 ) -> Option<CreatedAgain> {
-    creation.loc.get()?;
+    // The named scope around it does not matter.
+    let site = (creation.loc.get()?, creation.function);
     let mut created = CREATED.lock().unwrap_or_else(PoisonError::into_inner);
-    created.get_or_insert_default().note(creation, key, captured, loc)
+    created.get_or_insert_default().note(site, creation, key, captured, loc)
 }
 
 impl Lines {
     fn note(
         &mut self,
+        site: (&'static Location<'static>, &'static str),
         creation: Creation,
         key: &CallKey,
         captured: Captured,
         loc: Loc,
     ) -> Option<CreatedAgain> {
-        let site = (creation.loc, creation.function);
         if self.lines.len() >= LINES && !self.lines.contains_key(&site) {
             let oldest = self.lines.iter().min_by_key(|(_, line)| line.last_use);
             let oldest = oldest.map(|(site, _)| *site);

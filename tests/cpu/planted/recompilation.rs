@@ -1,7 +1,7 @@
 //! Planted causes of recompilation.
 
 mod on_cpu {
-    use oxidax::core::Loc;
+    use oxidax::core::{Loc, named_scope};
     use oxidax::jit::{
         CompilerOptions, EffortLevel, Recompilation, disable_loop_kernels,
         disable_most_optimizations, disable_outlining, disable_rewrites,
@@ -249,21 +249,18 @@ mod on_cpu {
     fn functions_created_in_a_loop_are_named() {
         let mut again = Vec::new();
         let created = line!() + 2;
-        for _ in 0..3 {
-            let f = jit(|x: Array| sin(&x)).name("inner");
+        for n in 0..3 {
+            let create = || jit(|x: Array| sin(&x)).name("inner");
+            let f = named_scope(["first", "second", "third"][n], create);
             f.call(f32s(&[2])).unwrap();
             again.extend(f.recompilations());
         }
         assert_eq!(again.len(), 2);
         for (report, times) in again.iter().zip([2, 3]) {
             let (file, reason) = (file!(), report.reason());
-            assert_eq!(
-                reason,
-                format!(
-                    "created in a loop at {file}:{created}:21: {times} of them compiled this signature"
-                )
-            );
-            check(report, "inner", created + 1, &reason);
+            let place = format!("created in a loop at {file}:{created}:29: ");
+            assert_eq!(reason, place + &format!("{times} of them compiled this signature"));
+            check(report, "inner", created + 2, &reason);
             assert_eq!(report.created.get().map(|at| at.line()), Some(created));
         }
     }
