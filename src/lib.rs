@@ -120,6 +120,7 @@ pub mod distributed;
 #[cfg(feature = "doctor")]
 pub mod doctor;
 pub mod jit;
+pub mod monitoring;
 pub mod nn;
 pub mod ops;
 pub mod optim;
@@ -185,6 +186,8 @@ mod pages {
     struct AheadOfTime;
     #[doc = include_str!("../docs/caching.md")]
     struct Caching;
+    #[doc = include_str!("../docs/logging.md")]
+    struct Logging;
     #[doc = include_str!("../docs/profiling.md")]
     struct Profiling;
     #[cfg(feature = "roofline")]

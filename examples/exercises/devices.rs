@@ -98,7 +98,7 @@ impl Options {
             let clock = Instant::now();
             forward.call(&model, &images)?.block_until_ready()?;
             let stats = forward.stats();
-            let compile = stats.trace_time + stats.compile_time;
+            let compile = stats.trace_time + stats.lower_time + stats.compile_time;
             let first = clock.elapsed().saturating_sub(compile);
             // Calls are dispatched without waiting; the clock stops when the last one has ended.
             let clock = Instant::now();

@@ -229,7 +229,9 @@ impl Sample {
         let (tokens, key) = (tokenizer.encode(prompt)?, random::key(i64::from(self.seed)));
         let clock = Instant::now();
         let tokens = generator.generate(&model, &tokens, self.tokens, key)?;
-        let seconds = (clock.elapsed() - generator.stats().compile_time).as_secs_f64();
+        let stats = generator.stats();
+        let compiling = stats.compile_time + stats.load_time;
+        let seconds = (clock.elapsed() - compiling).as_secs_f64();
         println!("{prompt}{}", tokenizer.decode(&tokens)?);
         println!("\n{:.0} tokens/s", tokens.len() as f64 / seconds);
         Ok(())

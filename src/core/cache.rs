@@ -1,5 +1,6 @@
 //! [`Cache`]: a bounded LRU cache that computes each value once across threads.
 
+use crate::core::monitoring;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -109,12 +110,26 @@ impl<K, V> Cache<K, V> {
         key: impl FnOnce() -> K,
         make: impl FnOnce(&K) -> Result<V, E>,
     ) -> Result<Arc<Slot<K, V>>, E> {
+        self.get_or_try_make(hash, matches, || Ok(key()), make)
+    }
+
+    /// As [`Cache::get_or_make`], with a `key` that may refuse a new entry. No other entry is
+    /// evicted then.
+    pub(crate) fn get_or_try_make<E>(
+        &self,
+        hash: u64,
+        matches: impl Fn(&K) -> bool,
+        key: impl FnOnce() -> Result<K, E>,
+        make: impl FnOnce(&K) -> Result<V, E>,
+    ) -> Result<Arc<Slot<K, V>>, E> {
         if let Some(slot) = self.get(hash, &matches) {
             return Ok(slot);
         }
+        // Listeners are called after the slot's lock is released.
+        let _deferred = monitoring::defer();
         let slot = match self.find(hash, &matches) {
             Some(slot) => slot,
-            None => self.insert(hash, &matches, key()),
+            None => self.insert(hash, &matches, key()?),
         };
         let making = slot.making.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.value.get().is_none() {
@@ -348,6 +363,8 @@ mod tests {
         assert_eq!(failed.err(), Some("no"));
         assert_eq!(cache.len(), 0);
         assert_eq!(value(&cache, 0), 0);
+        let refused = cache.get_or_try_make(0, |_| false, || Err("full"), |_| Ok(1));
+        assert_eq!((refused.err(), cache.len(), cache.evictions()), (Some("full"), 1, 0));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod cache;
 mod error;
 pub(crate) mod lowering;
 mod mesh;
+pub(crate) mod monitoring;
 mod program;
 pub(crate) mod scoped;
 pub(crate) mod spans;
@@ -21,8 +22,9 @@ pub(crate) use array::{Kind, backend, capture, elements};
 pub(crate) use cache::{Cache, Slot};
 pub(crate) use error::Derivation;
 pub use error::{
-    DistributedErrorKind, Error, Loc, OpError, OpErrorKind, RuleError, RuleResult, SourceLine,
-    TracerError, TreeError, catch, named_scope, throw,
+    CompileLimit, DistributedErrorKind, Error, Loc, OpError, OpErrorKind, Recompilation,
+    RecompilationCause, RuleError, RuleResult, SealedError, SourceLine, TracerError, TreeError,
+    catch, named_scope, throw,
 };
 pub use lowering::{LoopForm, LoopReport, LowerCtx, LoweringTarget, RepeatedPart};
 pub(crate) use lowering::{ModuleFacts, TransferredCall, is_sum, manual_axes};

@@ -322,11 +322,11 @@ pub fn advice_on_calls(name: &str, stats: &JitStats) -> Vec<Advice> {
     if stats.compiles > 3 && stats.compiles * 4 > stats.calls {
         let message = format!(
             "`{name}` was compiled {} times in {} calls ({:.1} s): shapes, dtypes or static values \
-             differ between calls; pad batches to one size (`drop_remainder`), and pass changing \
-             numbers as arrays",
+             differ between calls; `recompilations` names them; pad batches to one size \
+             (`drop_remainder`), and pass changing numbers as arrays",
             stats.compiles,
             stats.calls,
-            stats.compile_time.as_secs_f64()
+            stats.compile_seconds()
         );
         advice.push(Advice::new(Topic::Recompiles, message));
     }

@@ -109,6 +109,7 @@ macro_rules! lower {
             /// # Ok::<(), oxidax::Error>(())
             /// ```
             #[doc(alias = "warmup")]
+            #[track_caller]
             #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
             pub fn compile_ahead(
                 &self,

@@ -1,33 +1,32 @@
 //! [`Jit`]: a function compiled once per signature.
 
+use super::call_key::{CallKey, CallScope, committed_placements, hash_of_call};
 use super::call_macros::{apply, call, lower};
+use super::creation::{Captured, Creation};
+use super::history::History;
 use super::lowered::Lowered;
 use super::specialization::{Failure, Gather, Specialization};
 use super::stats::{Counters, JitStats};
-use super::traced::Traced;
+use super::traced::{Staged, Traced};
 use crate::control_flow::Call;
 use crate::core::spans::{EventKind, Span};
-use crate::core::trace::TraceScope;
 use crate::core::{
-    Array, Cache, Error, Loc, MemoryKind, NamedSharding, OpErrorKind, Placement, Program,
-    RuleError, Slot, bind, catch, named_axes, trace,
+    Array, Cache, CompileLimit, Error, Loc, MemoryKind, NamedSharding, OpErrorKind, Program,
+    RuleError, Slot, bind, catch, monitoring, named_axes, trace,
 };
 use crate::parallel::PerArgument;
 use crate::passes::{self, Plan, PlanInput};
 use crate::primitives::{constrained, in_memory};
 use crate::runtime::{
-    CompileScope, CompilerOptions, Scratch, committed_placement, is_nan_checked, is_tracked,
-    locate_nan,
+    CompilerOptions, Scratch, committed_placement, is_nan_checked, is_tracked, locate_nan,
 };
 use crate::transforms::staging::{self, trace_function_at, trace_rules};
 use crate::tree::{
     Args, Arguments, Function, Passing, Signature, Transformed, Tree, TreeDef, for_each_arity,
     leaves_of, rebuild, rooted,
 };
-use rustc_hash::FxHasher;
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// Default number of signatures that one [`Jit`] keeps compiled.
 const SIGNATURES: usize = 256;
@@ -40,9 +39,12 @@ const SIGNATURES: usize = 256;
 /// arguments are part of the cache key too.
 pub struct Jit<'f, A: Args, O> {
     function: Box<dyn Fn(A) -> O + Send + Sync + 'f>,
-    name: Arc<str>,
-    cache: Cache<CallKey, Specialization<O>>,
+    pub(super) name: Arc<str>,
+    pub(super) cache: Cache<CallKey, Specialization<O>>,
     counters: Counters,
+    pub(super) creation: Creation,
+    pub(super) limit: Option<CompileLimit>,
+    pub(super) history: Mutex<History>,
     in_shardings: Option<PerArgument<NamedSharding>>,
     out_shardings: Option<PerArgument<NamedSharding>>,
     compiler_options: CompilerOptions,
@@ -92,33 +94,18 @@ pub struct Jit<'f, A: Args, O> {
 /// assert_eq!(step.stats().compiles, 1);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[track_caller]
 pub fn jit<'f, A: Args, M: 'f, F>(f: F) -> A::Callable<Jit<'f, A, F::Output>>
 where
     F: Function<A, M> + Send + Sync + 'f,
 {
-    A::callable(Jit::new(f))
+    A::callable(Jit::new(f, Loc::caller()))
 }
 
-/// The scoped settings that the compiled program of a call depends on.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct CallScope {
-    trace: TraceScope,
-    compile: CompileScope,
-}
-
-impl CallScope {
-    /// Returns the settings of this thread.
-    fn current() -> Result<CallScope, Error> {
-        Ok(CallScope { trace: TraceScope::current(), compile: CompileScope::current()? })
-    }
-}
-
-/// The cache key of a compiled program.
-struct CallKey {
-    signature: Signature,
-    scope: CallScope,
-    /// The placement that each leaf is committed to. Empty if none is committed.
-    committed: Vec<Option<Placement>>,
+/// A compiled program, and what is remembered of its compilation if it was compiled for this call.
+pub(super) struct Found<O> {
+    pub(super) slot: Arc<Slot<CallKey, Specialization<O>>>,
+    pub(super) compiled: Option<(Captured, Duration)>,
 }
 
 /// A compiled program found in the cache, with the gathered arguments of the call.
@@ -127,22 +114,33 @@ struct Hit<O> {
     scratch: Box<Scratch>,
 }
 
-/// Returns the placement that each leaf is committed to; empty if none is.
-fn committed_placements(leaves: &[Array]) -> Vec<Option<Placement>> {
-    let placements: Vec<_> = leaves.iter().map(committed_placement).collect();
-    if placements.iter().all(Option::is_none) { Vec::new() } else { placements }
+/// A compilation that is requested by a call, or ahead of it.
+#[derive(Clone, Copy)]
+pub(super) struct CompileRequest {
+    /// The line of the call.
+    pub(super) loc: Loc,
+    /// True for `compile_ahead`.
+    pub(super) is_ahead: bool,
 }
 
-fn nanos_since(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+/// A function compiled for one signature, with what is remembered of its compilation.
+pub(super) struct CompiledNow<O> {
+    pub(super) specialization: Specialization<O>,
+    pub(super) captured: Captured,
+    pub(super) duration: Duration,
 }
 
 impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
-    pub(super) fn new<M: 'f>(
-        f: impl Function<A, M, Output = O> + Send + Sync + 'f,
-    ) -> Jit<'f, A, O> {
+    /// Creates a function that the line `loc` compiles.
+    pub(super) fn new<M: 'f, F>(f: F, loc: Loc) -> Jit<'f, A, O>
+    where
+        F: Function<A, M, Output = O> + Send + Sync + 'f,
+    {
         Jit {
             name: f.name().into(),
+            creation: Creation::of::<F>(loc),
+            limit: None,
+            history: Mutex::default(),
             function: Box::new(move |arguments| f.apply(arguments)),
             cache: Cache::new(SIGNATURES),
             counters: Counters::default(),
@@ -333,17 +331,51 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         Plan::new(&self.name, program, &inputs, &outputs)
     }
 
-    fn compile(&self, arguments: A::Refs<'_>) -> Result<Specialization<O>, Error> {
+    /// Traces and lowers the function.
+    pub(super) fn stage(&self, arguments: A::Refs<'_>) -> Result<Staged<O>, Error> {
         let start = Instant::now();
         let traced = self.trace(arguments)?;
+        let trace_time = start.elapsed();
+        Counters::add_time(&self.counters.trace_nanos, trace_time);
+        monitoring::record_duration_of("/oxidax/compile/trace_duration", &self.name, trace_time);
         let module = traced.lower()?;
-        Counters::add(&self.counters.trace_nanos, nanos_since(start));
+        let duration = start.elapsed();
+        Counters::add_time(&self.counters.lower_nanos, duration - trace_time);
+        Ok(Staged { traced, module, duration })
+    }
+
+    /// Compiles a staged function, or loads it from disk.
+    pub(super) fn load(&self, staged: Staged<O>) -> Result<CompiledNow<O>, Error> {
+        let Staged { traced, module, duration } = staged;
         let start = Instant::now();
         let specialization = traced.load(&module, &traced.compiler_options)?;
-        Counters::add(&self.counters.compile_nanos, nanos_since(start));
+        let took = start.elapsed();
+        let is_from_disk = specialization.executable.is_from_disk();
+        let counter = match is_from_disk {
+            true => &self.counters.load_nanos,
+            false => &self.counters.compile_nanos,
+        };
+        Counters::add_time(counter, took);
         Counters::add(&self.counters.compiles, 1);
-        Counters::add(&self.counters.loaded, specialization.executable.is_from_disk().into());
-        Ok(specialization)
+        Counters::add(&self.counters.loaded, is_from_disk.into());
+        Counters::add(&self.counters.bytes_transferred, specialization.capture_bytes());
+        let captured = Captured::new(&traced.program, &traced.captures, self.options());
+        Ok(CompiledNow { specialization, captured, duration: duration + took })
+    }
+
+    fn compile(&self, arguments: A::Refs<'_>) -> Result<CompiledNow<O>, Error> {
+        self.load(self.stage(arguments)?)
+    }
+
+    /// Returns the options, by name, as reports compare them.
+    fn options(&self) -> Vec<(String, String)> {
+        let mut options = self.compiler_options.described();
+        let shardings =
+            [("in_shardings", &self.in_shardings), ("out_shardings", &self.out_shardings)];
+        for (name, requested) in shardings {
+            options.extend(requested.as_ref().map(|it| (name.to_string(), format!("{it:?}"))));
+        }
+        options
     }
 
     /// Calls the function, or under a trace makes it part of that program. `passing` says
@@ -411,36 +443,58 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     }
 
     /// Compiles the function for arguments of these types, unless it is compiled already.
+    #[track_caller]
     pub(super) fn compile_arguments(&self, arguments: &A) -> Result<(), Error> {
         if trace::jit_disabled() {
             return Ok(());
         }
+        let request = CompileRequest { loc: Loc::caller(), is_ahead: true };
         let arguments = arguments.refs();
-        let compile = || {
-            Counters::add(&self.counters.ahead, 1);
-            self.compile(arguments)
-        };
-        self.slot(arguments, CallScope::current()?, compile).map(|_| ())
+        let compile = || self.compile(arguments);
+        self.slot(arguments, CallScope::current()?, request, compile).map(|_| ())
     }
 
-    /// Looks for the program by its whole key, and compiles it if necessary.
+    /// Looks for the program by its whole key, and compiles and reports it if necessary.
     fn slot(
         &self,
         arguments: A::Refs<'_>,
         scope: CallScope,
-        compile: impl FnOnce() -> Result<Specialization<O>, Error>,
+        request: CompileRequest,
+        compile: impl FnOnce() -> Result<CompiledNow<O>, Error>,
     ) -> Result<Arc<Slot<CallKey, Specialization<O>>>, Error> {
+        let mut found = self.find_or_compile(arguments, scope, request, compile)?;
+        self.note_found(&mut found, request);
+        Ok(found.slot)
+    }
+
+    /// Looks for the program by its whole key, and compiles it if necessary.
+    pub(super) fn find_or_compile(
+        &self,
+        arguments: A::Refs<'_>,
+        scope: CallScope,
+        request: CompileRequest,
+        compile: impl FnOnce() -> Result<CompiledNow<O>, Error>,
+    ) -> Result<Found<O>, Error> {
         let view = Arguments::<A>(arguments);
         let committed = committed_placements(&leaves_of(&view));
-        let mut hasher = FxHasher::default();
-        Signature::hash_of(&view, &mut hasher);
-        scope.hash(&mut hasher);
-        self.cache.get_or_make(
-            hasher.finish(),
-            |key| key.scope == scope && key.committed == committed && key.signature.matches(&view),
-            || CallKey { signature: Signature::of(&view), scope, committed: committed.clone() },
-            |_| compile(),
-        )
+        let mut compiled = None;
+        let slot = self.cache.get_or_try_make(
+            hash_of_call(&view, scope),
+            |key| key.matches(&view, scope, &committed),
+            || {
+                let key = CallKey::of(&view, scope);
+                self.check_limit(&key, request).map(|()| key)
+            },
+            |key| {
+                // Another thread may have failed to compile it, and the limit be reached now.
+                self.check_limit(key, request)?;
+                Counters::add(&self.counters.ahead, request.is_ahead.into());
+                let CompiledNow { specialization, captured, duration } = compile()?;
+                compiled = Some((captured, duration));
+                Ok(specialization)
+            },
+        )?;
+        Ok(Found { slot, compiled })
     }
 
     /// Looks for the program by its whole key, compiles it if necessary, and transfers the
@@ -453,7 +507,8 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         scope: CallScope,
         span: &Span,
     ) -> Result<Hit<O>, Error> {
-        let slot = self.slot(arguments, scope, || {
+        let request = CompileRequest { loc: Loc::caller(), is_ahead: false };
+        let slot = self.slot(arguments, scope, request, || {
             span.add("compiled", true);
             self.compile(arguments)
         })?;

@@ -139,10 +139,10 @@ macro_rules! line_profile {
             /// Calls the function at least six times, with arguments that are never donated. Then
             /// it compiles each operation of the optimized program apart, such as a fusion or a
             /// product, measures it on other arguments of the same types, and scales the times so
-            /// that they add up to that of a call. Equal operations are measured once. An operation that calls
-            /// the host, or is in a loop whose number of steps is not known, is not measured:
-            /// it gets what the others leave. docs/profiling.md says how far this is from the
-            /// truth.
+            /// that they add up to that of a call. Equal operations are measured once. An
+            /// operation that calls the host, or is in a loop whose number of steps is not known,
+            /// is not measured: it gets what the others leave. docs/profiling.md says how far this
+            /// is from the truth.
             ///
             /// # Errors
             /// As those of a call; `Plugin` for a program on several devices, or another platform.

@@ -9,29 +9,39 @@
 //! Calling a [`Jit`] goes through all stages at the first call of a signature. [`pmap`] maps a
 //! function over devices; [`cache`] configures the caches of compiled programs.
 
+mod buckets;
 pub mod cache;
+mod call_key;
 mod call_macros;
+mod compile_set;
 mod compiled;
+mod creation;
 mod error;
 mod file_format;
+mod history;
 #[allow(clippy::module_inception, reason = "the type `Jit` is in `jit.rs`")]
 mod jit;
 mod line_profile;
 mod lowered;
 mod pmap;
 mod ready;
+mod sealed;
 mod serialized;
 mod specialization;
 mod stats;
 mod traced;
 mod tree_description;
 
-pub use crate::core::{Collective, LoopForm, LoopReport, RepeatedPart};
+pub use crate::core::{
+    Collective, CompileLimit, LoopForm, LoopReport, Recompilation, RecompilationCause,
+    RepeatedPart, SealedError,
+};
 pub use crate::runtime::{
     Collectives, CompiledCollective, CompilerOptions, CompilerReport, EffortLevel, Fusion,
     MemoryAnalysis, OptionValue, SourceLocation, disable_loop_kernels, disable_most_optimizations,
     disable_outlining, disable_rewrites, effects_barrier,
 };
+pub use buckets::Buckets;
 pub use compiled::Compiled;
 pub use error::CallError;
 pub use jit::{Jit, jit};

@@ -132,7 +132,7 @@ impl<'f, A: Args, O: Tree> PMap<'f, A, O> {
     fn compiled(&self) -> &Jit<'f, A, O> {
         self.compiled.get_or_init(|| {
             let name = format!("pmap({})", self.mapped.name);
-            Jit::new(self.mapped.clone()).name(&name)
+            Jit::new(self.mapped.clone(), self.mapped.loc).name(&name)
         })
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Specialization<O> {
     pub(super) executable: Executable,
     /// Buffers of captured arrays, with the placements that the program expects.
     captures: Vec<Arc<dyn Buffer>>,
+    /// Bytes of the captured arrays that were transferred.
+    capture_bytes: u64,
     /// The structure of the result, with the types of its leaves.
     template: O,
     /// The argument that each leaf belongs to.
@@ -108,10 +110,12 @@ impl<O: Tree> Specialization<O> {
     ) -> Result<Specialization<O>, Error> {
         let placements = &executable.inputs()[executable.inputs().len() - captures.len()..];
         let mut buffers = Vec::with_capacity(captures.len());
+        let mut capture_bytes = 0;
         for (capture, placement) in captures.iter().zip(placements) {
             let placed = if placement_of(capture).as_ref() == Some(placement) {
                 capture.clone()
             } else {
+                capture_bytes += capture.aval().bytes() as u64;
                 transfer(capture, placement, capture.aval().memory)?
             };
             match placed.kind {
@@ -129,6 +133,7 @@ impl<O: Tree> Specialization<O> {
             avals: arguments.iter().flatten().map(|aval| (**aval).clone()).collect(),
             all: (0..(argument_of.len() + buffers.len()) as i64).collect(),
             captures: buffers,
+            capture_bytes,
             consumption: argument_of.iter().map(|_| unknown()).collect(),
             argument_of,
             logged_not_donated: AtomicBool::new(false),
@@ -136,6 +141,11 @@ impl<O: Tree> Specialization<O> {
             scratch: Mutex::default(),
             executable,
         })
+    }
+
+    /// Returns the bytes of the captured arrays that were transferred.
+    pub(super) fn capture_bytes(&self) -> u64 {
+        self.capture_bytes
     }
 
     /// Returns the structure of the result, with the types of its leaves.
@@ -171,6 +181,8 @@ impl<O: Tree> Specialization<O> {
         let transferred = self.executable.transfer_arguments(scratch, &self.avals)?;
         let Some(&first) = transferred.first() else { return Ok(()) };
         Counters::add(&counters.transferred, transferred.len() as u64);
+        let bytes: usize = transferred.iter().map(|&leaf| self.avals[leaf].bytes()).sum();
+        Counters::add(&counters.bytes_transferred, bytes as u64);
         if !self.logged_transfer.swap(true, Ordering::Relaxed) {
             let structure = TreeDef::of(&Arguments::<A>(arguments));
             tracing::warn!(

@@ -5,6 +5,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Counts and times of one [`Jit`](super::Jit) since it was created.
+///
+/// The time of calls themselves is not measured, because two readings of a clock per call would
+/// cost more than some calls: profiles have it ([`profile::trace`](crate::profile::trace)).
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let sum = jit(|x: Array| x.sum());
+/// sum.call(ones([4]))?;
+/// let stats = sum.stats();
+/// println!("{:?} {:?} {:?}", stats.trace_time, stats.lower_time, stats.compile_time);
+/// assert!(stats.compile_seconds() > 0.0);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JitStats {
     /// Calls outside of a trace.
@@ -29,10 +42,25 @@ pub struct JitStats {
     pub not_donated: u64,
     /// Leaves that were transferred to another placement before a call.
     pub transferred: u64,
-    /// Time spent tracing and lowering.
+    /// Bytes of those leaves, and of captured arrays that were transferred when the function was
+    /// compiled. Of an array on several devices, the bytes of the whole array.
+    pub bytes_transferred: u64,
+    /// Time spent tracing: running the function to record it, and deciding placements.
     pub trace_time: Duration,
-    /// Time spent compiling, or loading executables from disk.
+    /// Time spent lowering: writing StableHLO.
+    pub lower_time: Duration,
+    /// Time spent in the plugin's compiler.
     pub compile_time: Duration,
+    /// Time spent loading executables from disk, instead of compiling them.
+    pub load_time: Duration,
+}
+
+impl JitStats {
+    /// Returns the seconds from functions to executables: tracing, lowering, compiling, loading.
+    pub fn compile_seconds(&self) -> f64 {
+        let time = self.trace_time + self.lower_time + self.compile_time + self.load_time;
+        time.as_secs_f64()
+    }
 }
 
 #[derive(Default)]
@@ -47,13 +75,20 @@ pub(super) struct Counters {
     pub(super) interpreted: AtomicU64,
     pub(super) not_donated: AtomicU64,
     pub(super) transferred: AtomicU64,
+    pub(super) bytes_transferred: AtomicU64,
     pub(super) trace_nanos: AtomicU64,
+    pub(super) lower_nanos: AtomicU64,
     pub(super) compile_nanos: AtomicU64,
+    pub(super) load_nanos: AtomicU64,
 }
 
 impl Counters {
     pub(super) fn add(counter: &AtomicU64, amount: u64) {
         counter.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_time(counter: &AtomicU64, time: Duration) {
+        Counters::add(counter, u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Combines these counters with the cache's.
@@ -73,8 +108,11 @@ impl Counters {
             evictions: cache.evictions(),
             not_donated: read(&self.not_donated),
             transferred: read(&self.transferred),
+            bytes_transferred: read(&self.bytes_transferred),
             trace_time: Duration::from_nanos(read(&self.trace_nanos)),
+            lower_time: Duration::from_nanos(read(&self.lower_nanos)),
             compile_time: Duration::from_nanos(read(&self.compile_nanos)),
+            load_time: Duration::from_nanos(read(&self.load_nanos)),
         }
     }
 }

@@ -8,6 +8,15 @@ use crate::runtime::{CompilerOptions, Executable};
 use crate::tree::{Signature, Tree, rebuild};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// A function traced and lowered, before it is compiled.
+pub(super) struct Staged<O> {
+    pub(super) traced: Traced<O>,
+    pub(super) module: StableHloModule,
+    /// Time spent tracing and lowering.
+    pub(super) duration: Duration,
+}
 
 /// A function traced for one signature.
 pub(super) struct Traced<O> {

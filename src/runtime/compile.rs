@@ -15,11 +15,14 @@ use super::lowering_target::target_of;
 use super::refused_kernels;
 use super::stalls;
 use crate::core::spans::{EventKind, Span};
-use crate::core::{Aval, DeviceId, Effects, Error, Loc, Mesh, NamedSharding, Placement, Program};
+use crate::core::{
+    Aval, DeviceId, Effects, Error, Loc, Mesh, NamedSharding, Placement, Program, monitoring,
+};
 use crate::passes::{self, LowerOptions, Plan, StableHloModule};
 use oxidax_pjrt::{CompileOptions, ExecutableSignature, LoadedExecutable};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 impl Executable {
     /// Lowers and compiles a program whose arguments are never donated.
@@ -43,8 +46,12 @@ impl Executable {
         options: LowerOptions,
     ) -> Result<StableHloModule, Error> {
         let _span = Span::within(EventKind::Lower, || name.to_owned());
+        let start = Instant::now();
         let target = target_of(program, &runtime_for(plan)?.compiler);
-        passes::lower_with_plan(program, name, target, options, plan)
+        let module = passes::lower_with_plan(program, name, target, options, plan)?;
+        let event = "/oxidax/compile/lower_duration";
+        monitoring::record_duration_of(event, name, start.elapsed());
+        Ok(module)
     }
 
     /// Compiles a lowered program, or loads it from the disk cache. `results` are the types of its
@@ -61,6 +68,7 @@ impl Executable {
         compiler_options: &CompilerOptions,
     ) -> Result<Executable, Error> {
         let span = Span::within(EventKind::Compile, || name.to_owned());
+        let start = Instant::now();
         let runtime = runtime_for(plan)?;
         refuse_absent(name, plan)?;
         let committed = plan.target.is_some();
@@ -113,6 +121,11 @@ impl Executable {
             compile_error(name, &error, (program, &module.text), devices)
         })?;
         span.add("from_disk", from_disk);
+        let event = match from_disk {
+            true => "/oxidax/cache/load_duration",
+            false => "/oxidax/compile/backend_compile_duration",
+        };
+        monitoring::record_duration_of(event, name, start.elapsed());
         let options = options_for(module)?;
         let shardings = match target.mesh() {
             None => Vec::new(),

@@ -1,6 +1,6 @@
 //! [`CompileScope`]: the scoped settings that compiled programs depend on.
 
-use super::default_device::default_device;
+use super::default_device::{default_device, in_scope_of_device};
 use crate::core::scoped::scoped;
 use crate::core::{DeviceId, Error};
 
@@ -45,6 +45,28 @@ impl CompileScope {
             has_loop_kernels: has_loop_kernels(),
             rewrites: rewrites(),
         })
+    }
+
+    /// Returns the name of each setting with its value, for reports.
+    pub(crate) fn settings(self) -> Vec<(&'static str, String)> {
+        let state = |is_disabled: bool| if is_disabled { "in force" } else { "not in force" };
+        vec![
+            ("default device", self.default_device.to_string()),
+            ("disable_most_optimizations", state(!self.optimizes).to_string()),
+            ("disable_outlining", state(!self.outlines).to_string()),
+            ("disable_loop_kernels", state(!self.has_loop_kernels).to_string()),
+            ("disable_rewrites", state(!self.rewrites).to_string()),
+        ]
+    }
+
+    /// Runs `f` with these values in force on this thread.
+    pub(crate) fn scope<R>(self, f: impl FnOnce() -> R) -> R {
+        let CompileScope { default_device, optimizes, outlines, has_loop_kernels, rewrites } = self;
+        let f = || REWRITES.scope(rewrites, f);
+        let f = || LOOP_KERNELS.scope(has_loop_kernels, f);
+        let f = || OUTLINES.scope(outlines, f);
+        let f = || OPTIMIZES.scope(optimizes, f);
+        in_scope_of_device(default_device, f)
     }
 }
 

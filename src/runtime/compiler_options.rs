@@ -90,6 +90,29 @@ impl CompilerOptions {
         *self == CompilerOptions::default()
     }
 
+    /// Returns each option with its value as text, for reports.
+    pub(crate) fn described(&self) -> Vec<(String, String)> {
+        let flags = self.flags.iter();
+        let mut all: Vec<(String, String)> = flags
+            .map(|(name, value)| (format!("compiler option {name}"), format!("{value:?}")))
+            .collect();
+        let efforts = [
+            ("exec_time_optimization_effort", self.exec_time_optimization_effort),
+            ("memory_fitting_effort", self.memory_fitting_effort),
+        ];
+        all.extend(efforts.iter().filter_map(|(name, effort)| {
+            effort.map(|effort| ((*name).to_string(), effort.to_string()))
+        }));
+        let levels = [
+            ("optimization_level", self.optimization_level),
+            ("memory_fitting_level", self.memory_fitting_level),
+        ];
+        all.extend(levels.iter().filter_map(|(name, level)| {
+            level.map(|level| ((*name).to_string(), format!("{level:?}")))
+        }));
+        all
+    }
+
     /// Returns true if the flag is set.
     pub(super) fn sets(&self, flag: &str) -> bool {
         self.flags.contains_key(flag)

@@ -60,6 +60,11 @@ pub(crate) fn with_default_device<R>(id: DeviceId, f: impl FnOnce() -> R) -> Res
     Ok(DEFAULT_DEVICE.scope(Some(id), f))
 }
 
+/// Runs `f` with a default device that is known to be one of this process.
+pub(super) fn in_scope_of_device<R>(id: DeviceId, f: impl FnOnce() -> R) -> R {
+    DEFAULT_DEVICE.scope(Some(id), f)
+}
+
 /// Sets the default device of the process; with `None`, the first one of the default platform.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 //! Failures of the disk are logged and the program is compiled: a cache never fails a call.
 
 use super::client::Runtime;
-use crate::core::Error;
+use crate::core::{Error, monitoring};
 use crate::stablehlo::without_locations;
 use oxidax_cache::{About, CacheKey, Lookup, Put, Settings, Store};
 use oxidax_pjrt::{CompileOptions, ExecutableSignature, LoadedExecutable, PjrtProgram};
@@ -231,6 +231,7 @@ impl Disk {
             Ok(loaded) => {
                 let (took, compiling) = (start.elapsed(), entry.about.compile_time);
                 add(&COUNTERS.hits, 1);
+                monitoring::record_event_of("/oxidax/cache/hits", request.name);
                 add(&COUNTERS.bytes_read, entry.payload().len() as u64);
                 add_time(&COUNTERS.load_nanos, took);
                 add_time(&COUNTERS.saved_nanos, compiling.saturating_sub(took));
@@ -303,6 +304,7 @@ pub(super) fn compile_or_load(
         return Ok((loaded, true));
     }
     add(&COUNTERS.misses, 1);
+    monitoring::record_event_of("/oxidax/cache/misses", request.name);
     add_time(&COUNTERS.overhead_nanos, start.elapsed());
     let start = Instant::now();
     let compiled = compile(&request)?;
@@ -351,7 +353,10 @@ impl SharedProgram for ProgramOfProcesses<'_> {
     }
 
     fn compile(&mut self) -> oxidax_pjrt::Result<LoadedExecutable> {
-        add(&COUNTERS.misses, u64::from(self.key.is_some()));
+        if self.key.is_some() {
+            add(&COUNTERS.misses, 1);
+            monitoring::record_event_of("/oxidax/cache/misses", self.request.name);
+        }
         let start = Instant::now();
         let compiled = compile(self.runtime, self.request)?;
         self.compile_time = start.elapsed();

@@ -72,7 +72,7 @@ impl Node {
         }
     }
 
-    fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         match self {
             Node::Leaf => "an array".into(),
             Node::Name(name) => format!("`{name}`"),
@@ -110,7 +110,7 @@ impl PartialEq for Node {
 pub struct TreeDef {
     pub(super) nodes: Vec<Node>,
     /// The path of each node.
-    node_paths: Vec<String>,
+    pub(super) node_paths: Vec<String>,
     paths: Vec<String>,
 }
 
@@ -230,6 +230,11 @@ impl Visitor for Recorder {
     }
     fn tag(&mut self, tag: Tag<'_>) {
         self.push(Node::of(tag));
+    }
+    fn static_field(&mut self, key: PathKey<'_>, value: Tag<'_>) {
+        self.path.enter(key);
+        self.tag(value);
+        self.path.exit();
     }
     fn enter(&mut self, key: PathKey<'_>) {
         self.path.enter(key);

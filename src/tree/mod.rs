@@ -19,6 +19,7 @@ mod pattern;
 mod primals;
 mod ravel;
 mod signature;
+mod signature_changes;
 #[cfg(test)]
 mod tests;
 
@@ -134,6 +135,10 @@ pub trait Visitor {
     fn leaf(&mut self, leaf: &Array);
     /// Visits a fact about the structure at this node.
     fn tag(&mut self, tag: Tag<'_>);
+    /// Visits a static child, which has no leaves. By default its value is a fact about this node.
+    fn static_field(&mut self, _key: PathKey<'_>, value: Tag<'_>) {
+        self.tag(value);
+    }
     /// Enters a child.
     fn enter(&mut self, key: PathKey<'_>);
     /// Leaves a child.

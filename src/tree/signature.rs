@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The structure and leaf types of a call's arguments.
 #[derive(Clone, Debug)]
 pub struct Signature {
-    structure: TreeDef,
+    pub(super) structure: TreeDef,
     avals: Vec<Arc<Aval>>,
 }
 

@@ -209,7 +209,7 @@ fn signatures_distinguish_programs_that_compile_separately() {
     let l = Leaves::new();
     let a = linear(&l);
     let wider = Linear { features: (2, 4), ..a.clone() };
-    assert_eq!(differ(&a, &wider), "$: static (2, 3) -> static (2, 4)");
+    assert_eq!(differ(&a, &wider), "$.features: static (2, 3) -> static (2, 4)");
     let without = Linear { bias: None, ..a.clone() };
     assert_eq!(differ(&a, &without), "$.bias: `Some` -> `None`");
     let other = Linear { weight: l.of(DType::BF16, [2, 3]), ..a.clone() };

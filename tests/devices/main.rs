@@ -2,3 +2,4 @@
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 
 mod parallel;
+mod planted;

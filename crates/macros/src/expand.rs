@@ -62,13 +62,14 @@ fn flatten(variant: &Variant<'_>) -> TokenStream {
     let fields = variant.fields.iter().enumerate().map(|(position, field)| {
         let local = local(position);
         let ty = field.ty;
+        let key = key(field);
         if field.is_static {
             // The type's own tokens give compiler errors the right location.
             return quote!(
-                ::oxidax::tree::Visitor::tag(visitor, ::oxidax::tree::Tag::of::<#ty>(#local));
+                ::oxidax::tree::Visitor::static_field(
+                    visitor, #key, ::oxidax::tree::Tag::of::<#ty>(#local));
             );
         }
-        let key = key(field);
         quote! {
             ::oxidax::tree::Visitor::enter(visitor, #key);
             <#ty as ::oxidax::tree::Tree>::flatten(#local, visitor);
@@ -139,8 +140,9 @@ mod tests {
                                 visitor, ::oxidax::tree::PathKey::Field("w"));
                             <T as ::oxidax::tree::Tree>::flatten(__tree_0, visitor);
                             ::oxidax::tree::Visitor::exit(visitor);
-                            ::oxidax::tree::Visitor::tag(
-                                visitor, ::oxidax::tree::Tag::of::<u8>(__tree_1));
+                            ::oxidax::tree::Visitor::static_field(
+                                visitor, ::oxidax::tree::PathKey::Field("type"),
+                                ::oxidax::tree::Tag::of::<u8>(__tree_1));
                         }
                     }
                 }

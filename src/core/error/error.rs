@@ -1,6 +1,7 @@
 //! [`Error`] and its parts: the kind, the operands, the user's line, and the help.
 
 use super::loc::Loc;
+use super::recompilation::SealedError;
 use crate::core::types::aval::Aval;
 use crate::core::units;
 use std::fmt;
@@ -267,6 +268,20 @@ pub enum Error {
         /// The location of the call.
         loc: Loc,
     },
+    /// A call would have compiled a function again that must not be.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let sum = jit(|x: Array| x.sum()).sealed();
+    /// sum.call(ones([4]))?;
+    /// let error = sum.call(ones([5])).unwrap_err().to_string();
+    /// assert!(error.contains("$[0]: axis 0 has size 5, was 4"), "{error}");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    /// Why: [`sealed`](crate::jit::Jit::sealed) or
+    /// [`max_specializations`](crate::jit::Jit::max_specializations) forbids it, and the message
+    /// names the leaf that changed. Fix: follow the help.
+    Sealed(Box<SealedError>),
     /// The plugin failed to copy or execute.
     ///
     /// Why: the message has the plugin's reason. If memory is exhausted, it lists the largest
@@ -383,6 +398,9 @@ impl Error {
             Error::Op(error) => error.loc = error.loc.or(caller),
             Error::Tracer(error) => error.loc = error.loc.or(caller),
             Error::Tree(error) => error.loc = error.loc.or(caller),
+            Error::Sealed(error) => {
+                error.refused.call_site = error.refused.call_site.or(caller);
+            }
             Error::Compile { loc, .. }
             | Error::TooLarge { loc, .. }
             | Error::Runtime { loc, .. } => *loc = loc.or(caller),
@@ -479,6 +497,7 @@ impl fmt::Display for Error {
             Error::Op(error) => error.fmt(f),
             Error::Tracer(error) => error.fmt(f),
             Error::Tree(error) => error.fmt(f),
+            Error::Sealed(error) => error.fmt(f),
             Error::Compile { message, dump, loc } | Error::TooLarge { message, dump, loc, .. } => {
                 let what = if matches!(self, Error::Compile { .. }) { "compile" } else { "memory" };
                 write!(f, "error[{what}]: {message}")?;

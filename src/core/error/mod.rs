@@ -3,6 +3,7 @@
 pub(crate) mod error;
 pub(crate) mod loc;
 mod named_scope;
+pub(crate) mod recompilation;
 mod scope_path;
 mod source_line;
 pub(crate) mod throw;
@@ -13,6 +14,7 @@ pub use error::{
 };
 pub use loc::Loc;
 pub use named_scope::named_scope;
+pub use recompilation::{CompileLimit, Recompilation, RecompilationCause, SealedError};
 pub(crate) use scope_path::Derivation;
 pub use source_line::SourceLine;
 pub use throw::{catch, throw};

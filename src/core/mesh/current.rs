@@ -41,7 +41,8 @@ impl MeshId {
         (number > 0).then_some(MeshId(number))
     }
 
-    fn mesh(self) -> Option<Mesh> {
+    /// Returns the mesh.
+    pub(crate) fn mesh(self) -> Option<Mesh> {
         let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(self.0 as usize - 1).cloned()
     }

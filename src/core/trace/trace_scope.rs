@@ -16,4 +16,16 @@ impl TraceScope {
     pub(crate) fn current() -> TraceScope {
         TraceScope { precision: Precision::in_force(), mesh: MeshId::current() }
     }
+
+    /// Returns the name of each setting with its value, for reports.
+    pub(crate) fn settings(self) -> Vec<(&'static str, String)> {
+        let mesh = self.mesh.and_then(MeshId::mesh).map(|mesh| {
+            let devices = mesh.devices().len();
+            format!("{mesh} of {devices} device{}", if devices == 1 { "" } else { "s" })
+        });
+        vec![
+            ("matmul precision", format!("{:?}", self.precision)),
+            ("mesh", mesh.unwrap_or_else(|| "none".to_string())),
+        ]
+    }
 }

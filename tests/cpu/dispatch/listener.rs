@@ -12,7 +12,8 @@ thread_local! {
     static LINES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Returns the events logged on this thread while `f` runs: one line each, message then fields.
+/// Returns the events logged on this thread while `f` runs: one line each, with level, message and
+/// fields.
 ///
 /// The subscriber is that of the whole process. With a subscriber of one thread, an event stays
 /// disabled if another thread logs it first: tracing-core 0.1 asks the current thread's subscriber,
@@ -41,7 +42,7 @@ impl Subscriber for Listener {
     fn record(&self, _: &Id, _: &Record<'_>) {}
     fn record_follows_from(&self, _: &Id, _: &Id) {}
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(String::new());
+        let mut line = Line(format!("{} ", event.metadata().level()));
         event.record(&mut line);
         LINES
             .with_borrow_mut(|lines| lines.iter_mut().for_each(|lines| lines.push(line.0.clone())));

@@ -3,6 +3,7 @@
 mod ahead;
 mod listener;
 mod outlining;
+mod recompiled;
 
 use oxidax::jit::disable_most_optimizations;
 use oxidax::prelude::*;
@@ -76,7 +77,9 @@ mod on_cpu {
             let _held = xs.clone();
             scale.call(xs, &y).unwrap();
         });
-        assert!(events.len() == 1 && events[0].contains("leaf=\"$[0][0]\""), "{events:?}");
+        let [again, line] = events.as_slice() else { panic!("two events, got {events:?}") };
+        assert!(again.contains("compiled again"), "{again}");
+        assert!(line.contains("leaf=\"$[0][0]\""), "{line}");
     }
 
     #[test]

@@ -117,7 +117,8 @@ fn programs_follow_their_arguments() {
     let found = product.call(&cut, &w).unwrap();
     assert_eq!(found.sharding().unwrap().spec(), &p!["data"]);
     close(&found, &expected, 1e-6);
-    assert_eq!(product.stats().transferred, 1);
+    let stats = product.stats();
+    assert_eq!((stats.transferred, stats.bytes_transferred), (1, 6 * 4 * 4));
     let sum = (&cut * 2.0).sum();
     assert_eq!(sum.item::<f32>().unwrap(), values(&x).iter().sum::<f32>() * 2.0);
 }

@@ -33,6 +33,7 @@ fn loaded_step_donates() {
     let report = user.run("step");
     assert_eq!(report["Donated"], "(0, 1, 2, 1)");
     assert_eq!(report["loaded"], "1");
+    assert_eq!(report["timed"], "[true, false]", "loading and compiling are told apart");
 }
 
 #[test]

@@ -21,7 +21,10 @@ fn run_scenario() {
         "limits" => limits(),
         other => panic!("there is no scenario {other}"),
     });
-    let warnings: Vec<_> = logged.iter().filter(|line| line.contains("compile")).collect();
+    let warnings: Vec<_> = logged
+        .iter()
+        .filter(|line| line.starts_with("WARN ") && line.contains("compile"))
+        .collect();
     report("warnings", warnings);
     let disk = oxidax::jit::cache::stats().disk;
     report("hits", disk.hits);
@@ -68,6 +71,7 @@ fn step() {
     let stats = step.stats();
     report("Donated", (stats.not_donated, stats.compiles, stats.hits, stats.misses));
     report("loaded", stats.loaded);
+    report("timed", [stats.load_time, stats.compile_time].map(|time| !time.is_zero()));
 }
 
 /// The report of a program compiled ahead of time.

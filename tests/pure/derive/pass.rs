@@ -230,5 +230,5 @@ fn structures_compare_static_values() {
     assert_ne!(tree::structure(&a), tree::structure(&b));
     assert!(!Signature::of(&a).matches(&b));
     let difference = Signature::of(&a).difference(&Signature::of(&b));
-    assert_eq!(difference, "$: static [\"a\"] -> static [\"b\"]");
+    assert_eq!(difference, "$.label: static [\"a\"] -> static [\"b\"]");
 }

@@ -39,6 +39,8 @@ const FOLDERS: &[(&str, &[&str])] = &[
             "profile",
         ],
     ),
+    // Listeners of events, which every folder records: their list is in `core`.
+    ("monitoring", &["core"]),
     // Settings of the process that belong to several folders.
     ("config", &["core", "runtime", "parallel", "jit"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),

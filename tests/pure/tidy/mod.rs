@@ -8,6 +8,7 @@ mod examples;
 mod features;
 mod gallery;
 mod guide;
+mod logging;
 mod methods;
 mod mission;
 mod names;

@@ -130,7 +130,8 @@ impl SentenceEncoder {
             }
         }
         let after = self.program.stats();
-        let compile_time = after.compile_time - before.compile_time;
+        let compile_time =
+            after.compile_time + after.load_time - before.compile_time - before.load_time;
         Ok(SentenceEmbeddings {
             vectors: Array::from_slice(&vectors, [sentences.len(), width])?,
             compiled_programs: after.compiles - before.compiles,

@@ -1,0 +1,3 @@
+//! Planted mistakes on several devices, as those of `tests/cpu/planted` on one.
+
+mod recompilation;
