@@ -2,6 +2,7 @@
 
 pub(crate) mod error;
 pub(crate) mod loc;
+mod manual;
 pub(crate) mod throw;
 
 pub use error::{
