@@ -129,6 +129,7 @@ pub mod prelude;
 pub mod primitives;
 pub mod profile;
 pub mod random;
+pub mod replay;
 #[cfg(feature = "roofline")]
 pub mod roofline;
 mod runtime;

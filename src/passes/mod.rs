@@ -17,7 +17,10 @@ mod verify;
 
 pub use cost::cost;
 pub use dce::dce;
-pub(crate) use eval::{bind, eval, eval_flat, inlined};
+pub(crate) use eval::{
+    Bind, Evaluate, bind, eval, eval_flat, inlined, is_bind_replaced, is_evaluation_replaced,
+    with_bind, with_evaluation,
+};
 pub(crate) use lower::lower_with_plan;
 pub use lower::{LowerOptions, StableHloModule, lower, lower_with};
 pub use parse::parse;

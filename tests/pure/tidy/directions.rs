@@ -22,6 +22,9 @@ const FOLDERS: &[(&str, &[&str])] = &[
         "parallel",
         &["core", "tree", "passes", "primitives", "transforms", "control_flow", "runtime"],
     ),
+    ("debug", &["core", "primitives"]),
+    // Records failing calls of `jit`, and runs them again (docs/decisions/0046).
+    ("replay", &["core", "passes", "primitives", "control_flow", "runtime", "debug"]),
     (
         "jit",
         &[
@@ -34,6 +37,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
             "control_flow",
             "runtime",
             "parallel",
+            "replay",
         ],
     ),
     // Profiles: the recorder is in `core`, where every folder reaches it.
@@ -41,7 +45,6 @@ const FOLDERS: &[(&str, &[&str])] = &[
     // Settings of the process that belong to several folders.
     ("config", &["core", "runtime", "parallel", "jit"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
-    ("debug", &["core", "primitives"]),
     // A sampler is staged as one program even at the top level.
     ("random", &["core", "tree", "primitives", "transforms", "control_flow", "ops"]),
     // Joining processes needs the runtime's key-value store.
