@@ -8,6 +8,7 @@ use super::traced::Traced;
 use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::spans::{EventKind, Span};
 use crate::core::{Array, Error, Loc, Program, TracerError, TreeError, trace};
+use crate::passes::{self, Peak};
 use crate::replay::{Cause, RecordedCall, record_failure};
 use crate::runtime::{
     CompilerOptions, CompilerReport, SerializedProgram, Topology, TopologyExecutable,
@@ -148,6 +149,14 @@ impl<A: Args, O: Tree> Compiled<A, O> {
             CompiledTarget::Loaded(specialization) => specialization.executable.report(),
             CompiledTarget::Topology(executable, _) => executable.report(),
         }
+    }
+
+    /// Estimates the peak memory of all devices together by source line, as
+    /// [`Lowered::peak_memory`](super::Lowered::peak_memory). `None` if the program is not kept;
+    /// see [`program`](Self::program). The compiler's own total is that of
+    /// [`report`](Self::report).
+    pub fn peak_memory(&self) -> Option<Peak> {
+        self.program.as_ref().map(passes::peak)
     }
 
     /// Returns the program after the compiler's optimizations, as text; see

@@ -1,4 +1,4 @@
-//! Profiles: where a program spends its time.
+//! Profiles: where a program spends its time and its memory.
 //!
 //! [`trace`] records what the host does while a closure runs, and writes it to a folder that XProf,
 //! TensorBoard and Perfetto open. [`ProfileSession`] keeps the events in memory. A profile contains
@@ -25,10 +25,16 @@
 //! ```
 //!
 //! Profiles do not contain the work inside a device yet. docs/profiling.md is the guide.
+//!
+//! [`memory`] lists the arrays in the memory of devices by the line that created them, and the
+//! difference of two such lists is what a loop leaks.
 
 mod annotation;
 mod folder;
+mod memory;
+mod memory_growth;
 mod perfetto;
+mod pprof;
 mod recorded;
 mod session;
 mod summary;
@@ -37,6 +43,8 @@ mod xspace;
 
 pub use crate::core::spans::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
 pub use annotation::{StepTraceAnnotation, TraceAnnotation};
+pub use memory::{LineMemory, MemoryProfile, memory};
+pub use memory_growth::{LineGrowth, MemoryGrowth};
 pub use recorded::{Profile, ThreadEvents};
 pub use session::ProfileSession;
 pub use trace::{start_trace, stop_trace, trace};

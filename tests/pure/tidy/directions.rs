@@ -40,8 +40,9 @@ const FOLDERS: &[(&str, &[&str])] = &[
             "replay",
         ],
     ),
-    // Profiles: the recorder is in `core`, where every folder reaches it.
-    ("profile", &["core"]),
+    // Profiles: the recorder is in `core`, where every folder reaches it, and the list of live
+    // arrays in `runtime` (docs/decisions/0047).
+    ("profile", &["core", "runtime"]),
     // Settings of the process that belong to several folders.
     ("config", &["core", "runtime", "parallel", "jit"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
