@@ -188,6 +188,8 @@ mod pages {
     struct Caching;
     #[doc = include_str!("../docs/profiling.md")]
     struct Profiling;
+    #[doc = include_str!("../docs/debugging.md")]
+    struct Debugging;
     #[cfg(feature = "roofline")]
     #[doc = include_str!("../docs/roofline.md")]
     struct Roofline;

@@ -11,6 +11,7 @@ mod errors;
 mod idioms;
 mod ops;
 mod parity;
+mod planted;
 mod primitives;
 mod profiling;
 mod random_programs;

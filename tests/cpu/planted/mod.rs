@@ -1,0 +1,3 @@
+//! Planted mistakes: each report must name the line.
+
+mod leaks;
