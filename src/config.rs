@@ -162,7 +162,8 @@ impl ProcessConfig {
     /// ```standalone_crate
     /// use oxidax::config::{self, ProcessConfig};
     /// use oxidax::replay::RecordOptions;
-    /// config::update(ProcessConfig::new().record_failures(RecordOptions::new("failures")))?;
+    /// let options = RecordOptions::new("failures");
+    /// config::update(ProcessConfig::new().record_failures(options))?;
     /// config::update(ProcessConfig::new().record_failures(None))?;
     /// assert_eq!(config::current()?.record_failures, None);
     /// # Ok::<(), oxidax::Error>(())
@@ -176,8 +177,8 @@ impl ProcessConfig {
 
 /// Changes settings of the process.
 ///
-/// The order is: CPU devices and memory, cache, platform, default device, precision, tracking, recording. An
-/// error leaves the settings after the failing one unchanged.
+/// The order is: CPU devices and memory, cache, platform, default device, precision, tracking,
+/// recording. An error leaves the settings after the failing one unchanged.
 ///
 /// # Errors
 /// `Plugin` if it is too late to change the number of CPU devices, the platform is unknown, the CPU

@@ -114,8 +114,8 @@ impl MemoryProfile {
     }
 
     /// Returns the profile in the format of pprof, `profile.proto`, without compression: bytes and
-    /// numbers of arrays by line, with the labels `device` and `type`. `pprof -http=: FILE`, and
-    /// Perfetto, open it.
+    /// numbers of arrays by line, with the labels `device` and `type`. `pprof -http=: FILE`
+    /// opens it.
     ///
     /// Format: <https://github.com/google/pprof/blob/main/proto/profile.proto>.
     pub fn to_pprof(&self) -> Vec<u8> {

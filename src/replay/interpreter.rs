@@ -27,8 +27,8 @@ pub(super) fn replay(recording: &Recording, finite: bool) -> Result<Replay, Erro
         let (needed, count) = (recording.devices, devices.len());
         return Err(Error::Plugin(format!(
             "the replay of `{}` needs {needed} CPU devices, and this process has {count}\n  help: \
-             OXIDAX_CPU_DEVICES={needed}, or `parallel::set_cpu_devices({needed})` before the first \
-             array",
+             OXIDAX_CPU_DEVICES={needed}, or `parallel::set_cpu_devices({needed})` before the \
+             first array",
             recording.function
         )));
     }

@@ -312,8 +312,8 @@ impl Recording {
     }
 
     /// Writes a reproducer to `folder`, which must not exist or be empty: the StableHLO module, the
-    /// inputs as `.npy` files, and a README with the command that runs it. `replay` adds the failing
-    /// operation alone, in the folder `operation`. Returns the written files.
+    /// inputs as `.npy` files, and a README with the command that runs it. `replay` adds the
+    /// failing operation alone, in the folder `operation`. Returns the written files.
     ///
     /// The module does not contain checks. Conditions of checks outside of loops and branches are
     /// additional results.

@@ -1,6 +1,7 @@
 //! `oxidax explain`: prints the manual page of an error.
 
 use std::error::Error;
+use std::io::{self, Write as _};
 
 use clap::Args;
 
@@ -22,12 +23,12 @@ pub(crate) fn run(explain: &Explain) -> Result<(), Box<dyn Error>> {
         summaries.collect()
     };
     let Some(code) = &explain.code else {
-        print!("{}", codes());
+        write!(io::stdout(), "{}", codes())?;
         return Ok(());
     };
     let word = code.trim().trim_start_matches("error").trim_matches(['[', ']', ':']);
     match oxidax::Error::manual(word) {
-        Some(page) => println!("{page}"),
+        Some(page) => writeln!(io::stdout(), "{page}")?,
         None => {
             return Err(
                 format!("no error has the code `{code}`; the codes are:\n{}", codes()).into()

@@ -1,6 +1,7 @@
 //! `oxidax replay`: runs a recorded failure, or the module of a reproducer.
 
 use std::error::Error;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -31,19 +32,24 @@ pub(crate) fn run(replay: &Replay) -> Result<ExitCode, Box<dyn Error>> {
     }
     let recording = Recording::open(&replay.file)?;
     if replay.program {
-        print_program(&recording);
+        print_program(&recording)?;
         return Ok(ExitCode::SUCCESS);
     }
     use_cpus(recording.devices())?;
     if let Some(error) = recording.error() {
         let first = error.lines().next().unwrap_or_default();
-        println!("recorded by oxidax {}: {first}", recording.version());
+        writeln!(io::stdout(), "recorded by oxidax {}: {first}", recording.version())?;
     }
     let outcome = if replay.finite { recording.replay_finite()? } else { recording.replay()? };
-    println!("{outcome}");
+    writeln!(io::stdout(), "{outcome}")?;
     if let Some(folder) = &replay.reproducer {
         let files = recording.write_reproducer(folder, Some(&outcome))?;
-        println!("wrote a reproducer of {} files to {}", files.len(), folder.display());
+        writeln!(
+            io::stdout(),
+            "wrote a reproducer of {} files to {}",
+            files.len(),
+            folder.display()
+        )?;
     }
     Ok(if outcome.found.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -53,12 +59,13 @@ fn use_cpus(count: usize) -> Result<(), oxidax::Error> {
     config::update(ProcessConfig::new().platform("cpu").cpu_devices(count))
 }
 
-fn print_program(recording: &Recording) {
-    println!("{}", recording.program());
-    println!("\nsource lines, in the order of the equations:");
+fn print_program(recording: &Recording) -> io::Result<()> {
+    writeln!(io::stdout(), "{}", recording.program())?;
+    writeln!(io::stdout(), "\nsource lines, in the order of the equations:")?;
     for (number, line) in recording.lines().iter().enumerate() {
-        println!("{number:5}  {}", if line.is_empty() { "unknown" } else { line });
+        writeln!(io::stdout(), "{number:5}  {}", if line.is_empty() { "unknown" } else { line })?;
     }
+    Ok(())
 }
 
 fn run_folder(folder: &Path) -> Result<ExitCode, Box<dyn Error>> {
@@ -67,7 +74,7 @@ fn run_folder(folder: &Path) -> Result<ExitCode, Box<dyn Error>> {
     for (index, result) in run_reproducer(folder)?.iter().enumerate() {
         let range = Range::of(result)?;
         is_bad |= range.nan > 0;
-        println!("result {index}: {range}");
+        writeln!(io::stdout(), "result {index}: {range}")?;
     }
     Ok(if is_bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

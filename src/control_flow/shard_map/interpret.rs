@@ -1,7 +1,7 @@
 //! Interpretation of a map: compiled as a whole, or equation by equation.
 //!
-//! Equation by equation, a value that each device has of its own is one array over the mesh, with
-//! the devices along a leading axis. Each equation is a map that takes and returns such arrays.
+//! Equation by equation, the values of all devices are one array over the mesh, with the devices
+//! along a leading axis. Each equation is a map that takes and returns such arrays.
 
 use super::{ShardMap, ShardMapping};
 use crate::control_flow::derive::avals_of;

@@ -400,8 +400,8 @@ impl HigherOrder for ShardMap {
         })
     }
 
-    /// Compiles the program as a whole. To find a NaN or in a replay, each equation is compiled as a
-    /// map of its own.
+    /// Compiles the program as a whole. To find a NaN, and in a replay, each equation is compiled
+    /// as a map.
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         interpret::interpret(self, operands)
     }

@@ -343,7 +343,8 @@ impl Error {
     ///
     /// ```
     /// use oxidax::prelude::*;
-    /// let error = make_program(|x: Array| x.reshape([4]), Aval::new(DType::F32, [3])).unwrap_err();
+    /// let x = Aval::new(DType::F32, [3]);
+    /// let error = make_program(|x: Array| x.reshape([4]), x).unwrap_err();
     /// assert!(error.to_string().starts_with(&format!("error[{}]", error.code())));
     /// ```
     pub fn code(&self) -> &'static str {

@@ -79,7 +79,7 @@ mod on_cpu {
         let at = line!() + 1;
         let bad = |x: Array| log(&(x * -1.0));
         let good = |x: Array| x + 1.0;
-        let body = move |i: Array, x: Array| cond(&ge(&i, 3), bad, good, x);
+        let body = move |i: Array, x: Array| cond(ge(&i, 3), bad, good, x);
         let f = jit(move |x: Array| fori_loop(0, 4, body, x));
         let (_, replay) = replay_nan(|| f.call(full([], 1.0f32)).unwrap_err());
         let found = replay.found.unwrap();

@@ -251,7 +251,7 @@ mod on_cpu {
         let text = memory.to_string();
         let row = text.lines().find(|row| row.contains(&format!("leaks.rs:{at}:"))).unwrap();
         assert!(row.contains("192.0 KiB") && row.contains("3 × f32[16384]"), "{row}");
-        let (device, bytes) = memory.by_device()[0].clone();
+        let (device, bytes) = memory.by_device()[0];
         assert_eq!((device.to_string(), bytes), ("cpu:0".to_string(), memory.bytes()));
 
         let folder = tempfile::tempdir().unwrap();
