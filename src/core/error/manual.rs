@@ -83,12 +83,12 @@ mod tests {
     #[test]
     fn pages_say_why_and_how_to_fix() {
         assert!(CODES.is_sorted());
-        for code in CODES {
+        for (code, text) in PAGES {
+            // No program can cause a mistake in oxidax.
+            assert_eq!(text.contains("```"), *code != "bug", "{code}");
             let page = Error::manual(code).expect("it has a page");
             assert!(page.contains("\nWhy. ") && page.contains("\nFix. "), "{page}");
             assert!(!page.contains("```") && !page.contains("**"), "{page}");
-            let has_example = page.contains(&format!("\"{code}\"")) || page.contains("error[");
-            assert!(has_example, "{page}");
             assert!(page.lines().all(|line| line.chars().count() <= 104), "{page}");
         }
     }

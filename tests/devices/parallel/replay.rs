@@ -122,3 +122,15 @@ fn devices_of_other_platforms_are_replaced() {
     let found = recording.replay().unwrap().found.unwrap();
     assert_eq!((found.operation.as_str(), found.results[0].nan), ("log", 3));
 }
+
+#[test]
+fn a_pmap_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    eight();
+    let at = line!() + 1;
+    let step = pmap(|x: Array| log(&(&x - pmean(&x, "i")))).axis_name("i");
+    let recording = recorded(folder.path(), || step.call(counting(&[8, 1])).unwrap_err());
+    let found = recording.replay().unwrap().found.unwrap();
+    assert!(found.operation == "log" && is_at(&found.line, at), "{found}");
+    assert_eq!((found.operands[0].min, found.results[0].nan), (Some(-3.5), 4), "{found}");
+}
