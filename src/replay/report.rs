@@ -149,7 +149,8 @@ impl fmt::Display for BadOperation {
 impl fmt::Display for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Replay { function, cause, operations, .. } = self;
-        writeln!(f, "`{function}` was recorded because {cause}; {operations} operations ran")?;
+        let s = if *operations == 1 { "" } else { "s" };
+        writeln!(f, "`{function}` was recorded because {cause}; {operations} operation{s} ran")?;
         for (path, range) in &self.bad_inputs {
             writeln!(f, "input {path} holds a NaN: {range}")?;
         }

@@ -39,7 +39,7 @@ fn a_failure_is_replayed_and_reproduced() {
     assert_eq!(code, Some(1), "{stderr}");
     for expected in [
         "error[value]: sqrt: made a NaN",
-        "`roots` was recorded because `nan_check` found a NaN",
+        "`roots` was recorded because `nan_check` found a NaN in its results; 7 operations ran",
         "sqrt makes a NaN of operands without one",
         &format!("tests/commands/replay.rs:{at}:"),
         "in scan: body, iteration 2 of 3",
