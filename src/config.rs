@@ -20,6 +20,7 @@
 //! | [`default_matmul_precision`](ProcessConfig::default_matmul_precision) | `jax_default_matmul_precision` | `OXIDAX_DEFAULT_MATMUL_PRECISION`: `default`, `high` or `highest` | always; functions are compiled again |
 //! | [`cache`](ProcessConfig::cache), [`cache_folder`](ProcessConfig::cache_folder) | `jax_compilation_cache_dir` and related | `OXIDAX_CACHE` and related | always, for programs compiled afterwards |
 //! | [`track_arrays`](ProcessConfig::track_arrays) | | `OXIDAX_TRACK_ARRAYS` | always, for arrays created afterwards |
+//! | [`record_failures`](ProcessConfig::record_failures) | | `OXIDAX_RECORD_FAILURES`: a folder | always |
 //!
 //! Scopes override the process's settings on one thread:
 //! [`with_default_device`](crate::parallel::with_default_device) and
@@ -30,7 +31,7 @@ use crate::jit::cache::{self, Settings};
 use crate::{parallel, runtime};
 use std::path::PathBuf;
 
-pub use crate::runtime::CpuMalloc;
+pub use crate::runtime::{CpuMalloc, RecordOptions};
 
 /// Settings to change with [`update`]. Settings that are not mentioned stay as they are.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +44,7 @@ pub struct ProcessConfig {
     default_device: Option<Option<Device>>,
     default_matmul_precision: Option<Precision>,
     track_arrays: Option<bool>,
+    record_failures: Option<Option<RecordOptions>>,
 }
 
 /// The settings in force, as [`current`] returns them.
@@ -64,6 +66,8 @@ pub struct CurrentConfig {
     pub cache: Settings,
     /// True if new arrays are listed by [`live_arrays`](parallel::live_arrays).
     pub track_arrays: bool,
+    /// The folder in which failing calls of all threads are recorded; `None` if they are not.
+    pub record_failures: Option<RecordOptions>,
 }
 
 impl ProcessConfig {
@@ -151,12 +155,30 @@ impl ProcessConfig {
         self.track_arrays = Some(tracked);
         self
     }
+
+    /// Records the calls of `jit` functions that fail on any thread; see [`replay`](crate::replay).
+    /// `None` turns it off.
+    ///
+    /// ```standalone_crate
+    /// use oxidax::config::{self, ProcessConfig};
+    /// use oxidax::replay::RecordOptions;
+    /// let options = RecordOptions::new("failures");
+    /// config::update(ProcessConfig::new().record_failures(options))?;
+    /// config::update(ProcessConfig::new().record_failures(None))?;
+    /// assert_eq!(config::current()?.record_failures, None);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn record_failures(mut self, options: impl Into<Option<RecordOptions>>) -> ProcessConfig {
+        self.record_failures = Some(options.into());
+        self
+    }
 }
 
 /// Changes settings of the process.
 ///
-/// The order is: CPU devices and memory, cache, platform, default device, precision, tracking. An
-/// error leaves the settings after the failing one unchanged.
+/// The order is: CPU devices and memory, cache, platform, default device, precision, tracking,
+/// recording. An error leaves the settings after the failing one unchanged.
 ///
 /// # Errors
 /// `Plugin` if it is too late to change the number of CPU devices, the platform is unknown, the CPU
@@ -196,6 +218,9 @@ pub fn update(config: ProcessConfig) -> Result<(), Error> {
     if let Some(tracked) = config.track_arrays {
         runtime::set_tracked(tracked);
     }
+    if let Some(options) = config.record_failures {
+        runtime::set_recording(options);
+    }
     Ok(())
 }
 
@@ -214,5 +239,6 @@ pub fn current() -> Result<CurrentConfig, Error> {
         default_matmul_precision: Precision::of_process(),
         cache: cache::disk()?,
         track_arrays: runtime::is_tracked(),
+        record_failures: runtime::process_recording(),
     })
 }

@@ -130,6 +130,7 @@ pub mod prelude;
 pub mod primitives;
 pub mod profile;
 pub mod random;
+pub mod replay;
 #[cfg(feature = "roofline")]
 pub mod roofline;
 mod runtime;
@@ -190,6 +191,8 @@ mod pages {
     struct Logging;
     #[doc = include_str!("../docs/profiling.md")]
     struct Profiling;
+    #[doc = include_str!("../docs/debugging.md")]
+    struct Debugging;
     #[cfg(feature = "roofline")]
     #[doc = include_str!("../docs/roofline.md")]
     struct Roofline;

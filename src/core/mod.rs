@@ -34,17 +34,16 @@ pub use mesh::{
 };
 pub(crate) use mesh::{
     PlatformId, explicit, is_platform_name, leaf_error, sharding_over_current, sharding_rule,
-    varying,
+    varying, with_stand_ins,
 };
-pub(crate) use program::ProgramInput;
-pub(crate) use program::host_function;
 pub use program::{
     Access, Analysis, BatchAxis, Batched, Contraction, Cost, CounterOp, Dense, DynKey, Effects,
     Elements, Eqn, Exemplar, FromParameters, Half, HigherOrder, HostFunction, JvpResult, Known,
     Mapped, Marks, Operand, Parameters, PartOfArray, Primitive, Program, Pruned, ReadPrimitive,
     Registered, RegistryEntry, RunCount, Sample, SaveHint, SplitEqn, SplitOperand, Spmd, Tangent,
-    Used, Var,
+    TextForm, Used, Var,
 };
+pub(crate) use program::{HostFunctionText, ProgramInput, host_function};
 pub use trace::{AxisNames, axis_size, bind, bind1, throw_operands};
 pub(crate) use trace::{bind_shared, named_axes, nan_check, rebinding};
 pub use types::{

@@ -22,9 +22,42 @@ pub(crate) fn time(seconds: f64) -> String {
     }
 }
 
+/// Number of different items that [`counted`] lists.
+const LISTED: usize = 3;
+
+/// Lists equal items once, with their numbers: `96 × f32[8], 2 × f32[]`. After the most frequent
+/// ones, the number of the others.
+pub(crate) fn counted(items: impl IntoIterator<Item = String>) -> String {
+    let mut groups: Vec<(usize, String)> = Vec::new();
+    for item in items {
+        match groups.iter_mut().find(|(_, other)| *other == item) {
+            Some((count, _)) => *count += 1,
+            None => groups.push((1, item)),
+        }
+    }
+    groups.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let others: usize = groups.iter().skip(LISTED).map(|(count, _)| count).sum();
+    let listed = groups.into_iter().take(LISTED).map(|(count, item)| match count {
+        1 => item,
+        count => format!("{count} × {item}"),
+    });
+    let mut parts: Vec<String> = listed.collect();
+    if others > 0 {
+        parts.push(format!("{others} others"));
+    }
+    parts.join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_items_are_counted() {
+        let of = |items: &[&str]| counted(items.iter().map(|item| (*item).to_string()));
+        assert_eq!(of(&["a", "b", "b"]), "2 × b, a");
+        assert_eq!(of(&["a", "b", "c", "d", "e"]), "a, b, c, 2 others");
+    }
 
     #[test]
     fn units_match_the_magnitude() {

@@ -3,10 +3,14 @@
 use super::fields::Fields;
 use super::format::Format;
 use super::host::{CallbackOptions, HostCall, run_or_bind};
-use crate::core::{Array, DType, HostFunction, Loc, OpErrorKind, RuleError, throw_operands, trace};
+use crate::core::{
+    Array, DType, HostFunction, HostFunctionText, Loc, OpErrorKind, Primitive, Program,
+    RegistryEntry, RuleError, RuleResult, throw_operands, trace,
+};
 use crate::primitives::{
     ArrayLike, CallbackFailure, bitwise_and, convert_element_type, ge, le, reduce_max, reduce_min,
 };
+use std::sync::Arc;
 
 /// Fails the program with `message` if an element of `condition` is false. Placeholders in the
 /// message stand for `fields`, as in [`print`](super::print()); `()` stands for none.
@@ -88,27 +92,62 @@ fn check_all(condition: &Array, message: &str, names: &[String], arrays: &[&Arra
         let error = RuleError::dtype(format!("needs a bool condition, got {}", condition.aval()));
         throw_operands("check", error, &[condition]);
     }
-    let parsed = match Format::parse(message, names) {
-        Ok(parsed) => parsed,
+    let function = match checking(message, names, loc) {
+        Ok(function) => function,
         Err(message) => throw_operands("check", RuleError::value(message), arrays),
     };
+    let mut operands = vec![condition];
+    operands.extend_from_slice(arrays);
+    run_or_bind(check_call(function), &operands);
+}
+
+fn check_call(function: HostFunction) -> HostCall {
+    HostCall {
+        failure: CallbackFailure::AtCall,
+        ..HostCall::with_effects("check", function, CallbackOptions::default())
+    }
+}
+
+/// Returns the host function of a check, whose operands are the condition and the fields.
+///
+/// # Errors
+/// A description of the mistake in the message.
+fn checking(message: &str, names: &[String], loc: Loc) -> Result<HostFunction, String> {
+    let parsed = Format::parse(message, names)?;
+    let text = HostFunctionText::Check { message: message.to_string(), names: names.to_vec() };
     // Two checks are equal if their messages and lines are.
-    let key = format!("{message}\n{loc}");
-    let function = HostFunction::of_type::<Check>(key, move |operands| {
-        let (condition, arrays) = operands.split_at(1);
-        if condition[0].as_bytes().iter().all(|&holds| holds != 0) {
+    let key = format!("{message}\n{names:?}\n{loc}");
+    let n_fields = names.len();
+    Ok(HostFunction::with_text::<Check>(key, text, move |operands| {
+        let Some((condition, arrays)) = operands.split_first().filter(|(_, x)| x.len() == n_fields)
+        else {
+            let message = format!("takes {} operands, got {}", n_fields + 1, operands.len());
+            return Err(trace::op_error(OpErrorKind::Bug, "check", message, loc));
+        };
+        if condition.as_bytes().iter().all(|&holds| holds != 0) {
             return Ok(Vec::new());
         }
         let message = parsed.apply(arrays);
         Err(trace::op_error(OpErrorKind::Value, "check", message, loc))
-    });
-    let mut operands = vec![condition];
-    operands.extend_from_slice(arrays);
-    let call = HostCall {
-        failure: CallbackFailure::AtCall,
-        ..HostCall::with_effects("check", function, CallbackOptions::default())
-    };
-    run_or_bind(call, &operands);
+    }))
+}
+
+/// Reads a check in the text of a program, as `Program` prints it.
+pub(crate) const CHECK: RegistryEntry = RegistryEntry::new("callback", read_check, Vec::new);
+
+fn read_check(parameters: serde_json::Value, _: Vec<Program>) -> RuleResult<Arc<dyn Primitive>> {
+    fn function_of(text: &HostFunctionText) -> Result<HostFunction, String> {
+        match text {
+            HostFunctionText::Check { message, names } => checking(message, names, Loc::UNKNOWN),
+            HostFunctionText::Batched { function, mapped, size } => {
+                Ok(function_of(function)?.batched(mapped, *size))
+            }
+        }
+    }
+    let text = parameters.get("function").cloned().unwrap_or_default();
+    let text: HostFunctionText = serde_json::from_value(text)
+        .map_err(|_| RuleError::unsupported("a callback holds a closure of another process"))?;
+    Ok(Arc::new(check_call(function_of(&text).map_err(RuleError::value)?)))
 }
 
 /// The type that identifies checking closures.

@@ -17,6 +17,7 @@ mod nan;
 mod print;
 
 pub use crate::primitives::VmapMethod;
+pub(crate) use check::CHECK;
 pub use check::{check, check_labels};
 pub use fields::{Fields, Named, Unnamed};
 pub use host::{

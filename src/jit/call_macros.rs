@@ -121,4 +121,43 @@ macro_rules! lower {
     };
 }
 
-pub(super) use {apply, call, lower};
+/// Defines `Jit::record`.
+macro_rules! record {
+    ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
+        impl<$($name: Tree,)* O: Tree> Jit<'_, ($($name,)*), O> {
+            /// Writes a call with these arguments to a file, without running it: the traced program
+            /// with its source lines, and the elements of the arguments. `oxidax replay FILE` runs
+            /// it operation by operation; see [`replay`](crate::replay).
+            ///
+            /// # Errors
+            /// Errors that the function throws; `Op` (unsupported) if it takes results from a
+            /// closure on the host; `Runtime` if an argument's computation failed; `Io`.
+            ///
+            /// ```
+            /// use oxidax::prelude::*;
+            /// use oxidax::replay::Recording;
+            /// let folder = tempfile::tempdir().expect("a folder");
+            /// let file = folder.path().join("step.failure");
+            /// let step = jit(|w: Array, x: Array| &w - &x * 0.1).name("step");
+            /// step.record(&file, &zeros([3]), &ones([3]))?;
+            /// let recording = Recording::open(&file)?;
+            /// assert_eq!(recording.inputs().map(|(path, _)| path).collect::<Vec<_>>(), [
+            ///     "$[0]", "$[1]"
+            /// ]);
+            /// assert!(recording.replay()?.found.is_none());
+            /// # Ok::<(), oxidax::Error>(())
+            /// ```
+            #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
+            pub fn record<$($param: crate::tree::Arg<$name>),*>(
+                &self,
+                path: impl AsRef<std::path::Path>,
+                $($value: $param),*
+            ) -> Result<(), Error> {
+                $(let $value = $value.hold();)*
+                self.record_call(path.as_ref(), ($(&*$value,)*))
+            }
+        }
+    };
+}
+
+pub(super) use {apply, call, lower, record};

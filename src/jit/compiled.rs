@@ -2,17 +2,21 @@
 
 use super::call_macros::call;
 use super::file_format::ProgramFile;
-use super::specialization::{Failure, Gather, Specialization};
+use super::specialization::{Failure, Gather, Specialization, finished};
 use super::stats::Counters;
 use super::traced::Traced;
 use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::spans::{EventKind, Span};
 use crate::core::{Array, Error, Loc, Program, TracerError, TreeError, trace};
+use crate::passes::{self, Peak};
+use crate::replay::{Cause, RecordedCall, record_failure};
 use crate::runtime::{
     CompilerOptions, CompilerReport, OperationTime, SerializedProgram, Topology,
-    TopologyExecutable, is_nan_checked, is_tracked, locate_nan,
+    TopologyExecutable, is_nan_checked, is_recording, is_tracked, locate_nan,
 };
-use crate::tree::{Args, Arguments, Passing, Signature, Tree, for_each_arity, leaves_of};
+use crate::tree::{
+    Args, Arguments, Passing, Signature, Tree, TreeDef, for_each_arity, leaves_of, rooted,
+};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
@@ -147,6 +151,14 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         }
     }
 
+    /// Estimates the peak memory of all devices together by source line, as
+    /// [`Lowered::peak_memory`](super::Lowered::peak_memory). `None` if the program is not kept;
+    /// see [`program`](Self::program). The compiler's own total is that of
+    /// [`report`](Self::report).
+    pub fn peak_memory(&self) -> Option<Peak> {
+        self.program.as_ref().map(passes::peak)
+    }
+
     /// Returns the program after the compiler's optimizations, as text; see
     /// [`CompilerReport::as_text`].
     ///
@@ -197,16 +209,40 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         };
         let execute = || specialization.execute::<A>(arguments, scratch, passing, &self.counters);
         let executed = if is_tracked() { Loc::caller().scope(execute) } else { execute() };
+        let executed = if is_recording() { executed.and_then(finished) } else { executed };
         let result = executed.map_err(|failure| match failure.is_out_of_memory() {
             true => failure.with_values(specialization, self.program.as_ref()),
             false => failure,
+        });
+        let result = result.map_err(|Failure { error, consumed }| {
+            let cause = Cause::of_execution(&error);
+            Failure { error: self.record_failure(&view, cause, error), consumed }
         })?;
         if let Some(program) = self.program.as_ref().filter(|_| is_nan_checked()) {
             let mut operands = leaves_of(&view);
             operands.extend(self.captures.iter().cloned());
-            locate_nan(program, &operands, &leaves_of(&result))?;
+            locate_nan(program, &operands, &leaves_of(&result))
+                .map_err(|error| self.record_failure(&view, Cause::of_nan_check(), error))?;
         }
         Ok(result)
+    }
+
+    /// Records a failed call, if failures are recorded, and returns its error.
+    #[cold]
+    fn record_failure(&self, arguments: &Arguments<'_, A>, cause: Cause, error: Error) -> Error {
+        if !is_recording() {
+            return error;
+        }
+        let Some(program) = &self.program else {
+            let reason = "the function was loaded from bytes, without the text of its program";
+            return error.with_added_help(&format!("the call is not recorded: {reason}"));
+        };
+        let mut inputs = leaves_of(arguments);
+        inputs.extend(self.captures.iter().cloned());
+        let structure = TreeDef::of(arguments);
+        let paths: Vec<String> = structure.paths().iter().map(|path| rooted(path)).collect();
+        let call = RecordedCall { name: self.name(), program, inputs: &inputs, paths: &paths };
+        record_failure(&call, cause, error)
     }
 
     #[track_caller]

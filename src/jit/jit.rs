@@ -1,11 +1,11 @@
 //! [`Jit`]: a function compiled once per signature.
 
 use super::call_key::{CallKey, CallScope, committed_placements, hash_of_call};
-use super::call_macros::{apply, call, lower};
+use super::call_macros::{apply, call, lower, record};
 use super::creation::{Captured, Creation};
 use super::history::History;
 use super::lowered::Lowered;
-use super::specialization::{Failure, Gather, Specialization};
+use super::specialization::{Failure, Gather, Specialization, finished};
 use super::stats::{Counters, JitStats};
 use super::traced::{Staged, Traced};
 use crate::control_flow::Call;
@@ -17,14 +17,17 @@ use crate::core::{
 use crate::parallel::PerArgument;
 use crate::passes::{self, Plan, PlanInput};
 use crate::primitives::{constrained, in_memory};
+use crate::replay::{Cause, record_failure, record_request};
 use crate::runtime::{
-    CompilerOptions, Scratch, committed_placement, is_nan_checked, is_tracked, locate_nan,
+    CompilerOptions, Scratch, committed_placement, is_nan_checked, is_recording, is_tracked,
+    locate_nan,
 };
 use crate::transforms::staging::{self, trace_function_at, trace_rules};
 use crate::tree::{
     Args, Arguments, Function, Passing, Signature, Transformed, Tree, TreeDef, for_each_arity,
     leaves_of, rebuild, rooted,
 };
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -401,6 +404,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let execute =
             || specialization.execute::<A>(arguments, hit.scratch, passing, &self.counters);
         let executed = if is_tracked() { Loc::caller().scope(execute) } else { execute() };
+        let executed = if is_recording() { executed.and_then(finished) } else { executed };
         let result = executed.map_err(|failure| match failure.is_out_of_memory() {
             // The program is not kept: it is traced again for its values and their lines.
             true => match catch(|| self.trace(arguments)) {
@@ -408,9 +412,14 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
                 _ => failure.with_values(specialization, None),
             },
             false => failure,
+        });
+        let result = result.map_err(|Failure { error, consumed }| {
+            let cause = Cause::of_execution(&error);
+            Failure { error: self.record_failure(arguments, cause, error), consumed }
         })?;
         if is_nan_checked() {
-            self.locate_nan(arguments, &result)?;
+            self.locate_nan(arguments, &result)
+                .map_err(|error| self.record_failure(arguments, Cause::of_nan_check(), error))?;
         }
         Ok(result)
     }
@@ -545,6 +554,32 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         locate_nan(&staged.program, &operands, &leaves_of(result))
     }
 
+    /// Records a failed call, if failures are recorded, and returns its error. The program is not
+    /// kept: it is traced again.
+    #[cold]
+    fn record_failure(&self, arguments: A::Refs<'_>, cause: Cause, error: Error) -> Error {
+        if !is_recording() {
+            return error;
+        }
+        match self.trace_call(arguments) {
+            Ok((traced, inputs)) => record_failure(&traced.call(&inputs), cause, error),
+            Err(reason) => error.with_added_help(&format!("the call is not recorded: {reason}")),
+        }
+    }
+
+    /// Traces the function, and returns the inputs of its program.
+    fn trace_call(&self, arguments: A::Refs<'_>) -> Result<(Traced<O>, Vec<Array>), Error> {
+        let traced = catch(|| self.trace(arguments))??;
+        let mut inputs = leaves_of(&Arguments::<A>(arguments));
+        inputs.extend(traced.captures.iter().cloned());
+        Ok((traced, inputs))
+    }
+
+    fn record_call(&self, path: &Path, arguments: A::Refs<'_>) -> Result<(), Error> {
+        let (traced, inputs) = self.trace_call(arguments)?;
+        record_request(&traced.call(&inputs), path)
+    }
+
     /// Makes the call part of the program being traced.
     #[track_caller]
     fn inline(&self, arguments: A::Refs<'_>) -> O {
@@ -651,6 +686,7 @@ for_each_arity!(0..=8 call [
 ]);
 for_each_arity!(0..=8 apply []);
 for_each_arity!(0..=8 lower []);
+for_each_arity!(0..=8 record []);
 
 #[cfg(test)]
 mod tests {

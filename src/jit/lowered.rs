@@ -3,7 +3,7 @@
 use super::compiled::Compiled;
 use super::traced::Traced;
 use crate::core::{Aval, Cost, Error, LoopReport, Mesh, NamedSharding, Program, RepeatedPart};
-use crate::passes::{self, LowerOptions, StableHloModule};
+use crate::passes::{self, LowerOptions, Peak, StableHloModule};
 use crate::runtime::{CompilerOptions, Topology, target_of};
 use crate::tree::{Args, Signature, Tree};
 use std::fmt;
@@ -97,6 +97,22 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// Returns arithmetic and memory traffic of all devices together, counted on the program.
     pub fn cost(&self) -> Cost {
         passes::cost(self.program())
+    }
+
+    /// Estimates the peak memory of all devices together, and the values that are alive at it.
+    /// Prints as a table by source line; see [`passes::peak`].
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let f = jit(|x: Array| x.matmul(&x).sum());
+    /// let peak = f.lower(Aval::new(DType::F32, [64, 64]))?.peak_memory();
+    /// assert_eq!(peak.bytes, 2 * 64 * 64 * 4); // x and the product
+    /// assert_eq!(peak.by_line()[1].values[0].produced_by, Some("dot_general"));
+    /// println!("{peak}");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn peak_memory(&self) -> Peak {
+        passes::peak(self.program())
     }
 
     /// Returns the mesh that the function runs on; `None` for one device.

@@ -3,7 +3,7 @@
 use super::stats::Counters;
 use crate::core::{Array, Aval, Buffer, Error, Kind, Program, trace};
 use crate::runtime::{
-    Executable, HeldValues, NonDonatable, Scratch, is_deleted, is_nan_checked, placement_of,
+    Executable, HeldValues, NonDonatable, Scratch, is_deleted, keeps_arguments, placement_of,
     transfer,
 };
 use crate::tree::{
@@ -207,9 +207,10 @@ impl<O: Tree> Specialization<O> {
         counters: &Counters,
     ) -> Result<O, Failure> {
         let n_leaves = scratch.arguments.len();
-        // `nan_check` may evaluate the program again, so its arguments are not donated.
+        // `nan_check` may evaluate the program again, and a failure may be recorded. Arguments are
+        // then not donated.
         let non_donatable =
-            if passing.iter().any(|&passing| passing != Passing::Reference) && !is_nan_checked() {
+            if passing.iter().any(|&passing| passing != Passing::Reference) && !keeps_arguments() {
                 self.donate::<A>(arguments, &mut scratch, passing, counters);
                 NonDonatable::InScratch
             } else {
@@ -322,6 +323,15 @@ impl<O: Tree> Specialization<O> {
             );
         }
     }
+}
+
+/// Waits for a result, so that errors of the device are those of the call.
+#[cold]
+pub(super) fn finished<O: Tree>(result: O) -> Result<O, Failure> {
+    for leaf in leaves_of(&result) {
+        leaf.block_until_ready()?;
+    }
+    Ok(result)
 }
 
 fn name_lost_arguments(error: Error, paths: &[String], lost: &[usize]) -> Error {

@@ -4,6 +4,7 @@ use super::specialization::Specialization;
 use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::{Array, Aval, Error, Program};
 use crate::passes::{LowerOptions, Plan, StableHloModule};
+use crate::replay::RecordedCall;
 use crate::runtime::{CompilerOptions, Executable};
 use crate::tree::{Signature, Tree, rebuild};
 use rustc_hash::FxHashMap;
@@ -63,6 +64,11 @@ impl<O: Tree> Traced<O> {
         let executable =
             Executable::load(&self.program, &self.name, module, results, &self.plan, options)?;
         Specialization::new(executable, template, &self.captures, &self.arguments)
+    }
+
+    /// Describes a call of the function with these inputs, for recordings.
+    pub(super) fn call<'a>(&'a self, inputs: &'a [Array]) -> RecordedCall<'a> {
+        RecordedCall { name: &self.name, program: &self.program, inputs, paths: &self.paths }
     }
 
     /// Describes the arguments and results, for serialization.

@@ -27,6 +27,20 @@ pub struct StableHloModule {
     pub communicates: bool,
 }
 
+impl StableHloModule {
+    /// Returns a module that was lowered elsewhere, without calls of the host.
+    pub(crate) fn of_text(text: String) -> StableHloModule {
+        StableHloModule {
+            text,
+            donatable: false,
+            calls_host: false,
+            transfers_to_host: false,
+            facts: ModuleFacts::default(),
+            communicates: false,
+        }
+    }
+}
+
 /// Options of [`lower_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LowerOptions {

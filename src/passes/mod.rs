@@ -10,6 +10,7 @@ mod lower;
 mod outline;
 mod parse;
 mod peak;
+mod peak_lines;
 mod plan;
 mod print;
 mod rewrites;
@@ -17,10 +18,14 @@ mod verify;
 
 pub use cost::cost;
 pub use dce::dce;
-pub(crate) use eval::{bind, eval, eval_flat, inlined};
+pub(crate) use eval::{
+    Bind, Evaluate, bind, eval, eval_flat, inlined, is_bind_replaced, is_evaluation_replaced,
+    with_bind, with_evaluation,
+};
 pub(crate) use lower::lower_with_plan;
 pub use lower::{LowerOptions, StableHloModule, lower, lower_with};
 pub use parse::parse;
 pub use peak::{Live, Peak, peak};
+pub use peak_lines::PeakLine;
 pub(crate) use plan::{Plan, PlanInput};
 pub use verify::verify;

@@ -7,7 +7,7 @@ use super::rules::batch_at;
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Exemplar, HostArray,
     HostFunction, JvpResult, LowerCtx, Primitive, Program, RuleError, RuleResult, Sample, Tangent,
-    TransferredCall, bind,
+    TextForm, TransferredCall, bind,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{TensorType, Value};
@@ -190,6 +190,15 @@ impl Primitive for Callback {
     fn is_opaque(&self) -> bool {
         true
     }
+
+    fn text_form(&self) -> TextForm {
+        match self.function.text() {
+            Some(_) => TextForm::Same,
+            None if self.results.is_empty() => TextForm::Omitted,
+            None => TextForm::None,
+        }
+    }
+
     fn analysis(&self) -> Option<&dyn Analysis> {
         Some(self)
     }

@@ -1,4 +1,4 @@
-//! Profiles: where a program spends its time.
+//! Profiles: where a program spends its time and its memory.
 //!
 //! [`trace`] records what the host does while a closure runs, and writes it to a folder that XProf,
 //! TensorBoard and Perfetto open. [`ProfileSession`] keeps the events in memory. A profile contains
@@ -25,11 +25,17 @@
 //! ```
 //!
 //! Profiles do not contain the work inside a device yet. docs/profiling.md is the guide.
+//!
+//! [`memory`] lists the arrays in the memory of devices by the line that created them, and the
+//! difference of two such lists is what a loop leaks.
 
 mod annotation;
 mod folder;
 mod line_profile;
+mod memory;
+mod memory_growth;
 mod perfetto;
+mod pprof;
 mod recorded;
 mod session;
 mod summary;
@@ -40,6 +46,8 @@ pub use crate::core::named_scope;
 pub use crate::core::spans::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
 pub use annotation::{StepTraceAnnotation, TraceAnnotation};
 pub use line_profile::{LineProfile, LineTime, ProfiledOperation};
+pub use memory::{LineMemory, MemoryProfile, memory};
+pub use memory_growth::{LineGrowth, MemoryGrowth};
 pub use recorded::{Profile, ThreadEvents};
 pub use session::ProfileSession;
 pub use trace::{start_trace, stop_trace, trace};

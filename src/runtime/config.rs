@@ -7,6 +7,7 @@ use super::cuda::CudaOptions;
 use crate::core::{Error, Precision};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// Settings of the process's clients.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,8 @@ pub(super) struct RuntimeConfig {
     pub(super) cpu_malloc: Option<CpuMalloc>,
     /// True if arrays are tracked for `live_arrays`: `OXIDAX_TRACK_ARRAYS`, 0 by default.
     pub(super) track_arrays: bool,
+    /// The folder in which failing calls are recorded: `OXIDAX_RECORD_FAILURES`.
+    pub(super) record_failures: Option<PathBuf>,
     /// The default precision of matrix products: `OXIDAX_DEFAULT_MATMUL_PRECISION`.
     pub(super) matmul_precision: Precision,
     /// Options of the CUDA client: `OXIDAX_CUDA_PREALLOCATE` and the others of [`CudaOptions`].
@@ -69,7 +72,15 @@ impl RuntimeConfig {
             }
         };
         let cuda = CudaOptions::from_variables(|name| get(&format!("OXIDAX_CUDA_{name}")))?;
-        Ok(RuntimeConfig { cpu_devices, cpu_malloc, track_arrays, matmul_precision, cuda })
+        let record_failures = get("OXIDAX_RECORD_FAILURES").filter(|text| !text.is_empty());
+        Ok(RuntimeConfig {
+            cpu_devices,
+            cpu_malloc,
+            track_arrays,
+            record_failures: record_failures.map(PathBuf::from),
+            matmul_precision,
+            cuda,
+        })
     }
 }
 

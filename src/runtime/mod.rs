@@ -35,6 +35,7 @@ mod operation_times;
 mod placement;
 mod processes;
 mod recompiles;
+mod recording;
 mod refused_kernels;
 mod registered_plugins;
 mod scratch;
@@ -91,6 +92,10 @@ pub(crate) use placement::{
 #[cfg(feature = "distributed")]
 pub(crate) use processes::{Exchange, Joined, is_too_late, join};
 pub use processes::{process_count, process_index};
+pub use recording::RecordOptions;
+pub(crate) use recording::{
+    is_recording, keeps_arguments, process_recording, recording, set_recording, with_recording,
+};
 pub use registered_plugins::{PluginOption, PluginOptions};
 pub(crate) use scratch::{NonDonatable, Scratch};
 pub(crate) use serialized::{ProgramHeader, SerializedProgram, digest};

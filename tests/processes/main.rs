@@ -14,5 +14,6 @@ mod eager;
 mod memory;
 mod platforms;
 mod precision;
+mod recordings;
 #[cfg(feature = "remote")]
 mod stores;

@@ -1,5 +1,5 @@
-//! The `oxidax` command: writes projects, manages plugins and compiled programs, and examines
-//! training steps.
+//! The `oxidax` command: writes projects, manages plugins and compiled programs, examines training
+//! steps, replays failed ones, and explains errors.
 //!
 //! It is a separate crate, so that its dependencies never reach users of the library.
 
@@ -7,8 +7,10 @@
 
 mod cache;
 mod doctor;
+mod explain;
 mod new;
 mod plugin;
+mod replay;
 
 use std::process::ExitCode;
 
@@ -19,7 +21,8 @@ use clap::{Parser, Subcommand};
 #[command(
     name = "oxidax",
     version,
-    about = "Writes projects, manages PJRT plugins and compiled programs, examines training steps"
+    about = "Writes projects, manages PJRT plugins and compiled programs, examines training steps, \
+             replays failures"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -42,6 +45,10 @@ enum Command {
     },
     /// Report whether a training step of this crate fits on absent devices, its time, and advice
     Doctor(doctor::Doctor),
+    /// Find the first operation that went wrong in a recorded failure
+    Replay(replay::Replay),
+    /// Print the manual page of an error: `oxidax explain shape`
+    Explain(explain::Explain),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +57,8 @@ fn main() -> ExitCode {
         Command::Cache { action } => cache::run(action).map(|()| ExitCode::SUCCESS),
         Command::Plugin { action } => plugin::run(action).map(|()| ExitCode::SUCCESS),
         Command::Doctor(doctor) => doctor::run(&doctor),
+        Command::Replay(replay) => replay::run(&replay),
+        Command::Explain(explain) => explain::run(&explain).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error}");

@@ -2,7 +2,7 @@
 //! batched, and run after the traces of their captures have ended.
 
 use crate::control_flow::Call;
-use crate::core::{Array, Aval, BatchAxis, Error, Loc, TreeError, trace};
+use crate::core::{Array, Aval, BatchAxis, Error, Loc, TextForm, TreeError, trace};
 use crate::passes;
 use crate::primitives::reduce_sum;
 use crate::primitives::rules::{batch_at, batch_at_front};
@@ -157,6 +157,12 @@ pub(super) fn n_own(function: &Call, n_operands: usize) -> usize {
 /// Returns the operands of the function itself among those of the equation.
 pub(super) fn own<'a, T>(function: &Call, operands: &'a [T]) -> &'a [T] {
     &operands[..n_own(function, operands.len())]
+}
+
+/// Returns the form of the function without its rules: a call on the first operands.
+pub(super) fn function_text_form(function: &Call) -> TextForm {
+    let n_operands = function.program.inputs().len();
+    TextForm::Other { primitive: Arc::new(function.clone()), n_operands }
 }
 
 /// Returns the batched function, with the batch axis in front of every result.

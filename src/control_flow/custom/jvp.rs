@@ -2,14 +2,15 @@
 
 use super::captures::{Captures, Rebinding, captured_tangent_error, is_tracing_rule, tracing_rule};
 use super::held_function::{
-    HeldFunction, OutAxis, batched_function, eval_traced, example_avals, expect_types, n_own, own,
+    HeldFunction, OutAxis, batched_function, eval_traced, example_avals, expect_types,
+    function_text_form, n_own, own,
 };
 use crate::control_flow::Call;
 use crate::control_flow::derive::avals_of;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
     Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult,
-    RunCount, Sample, SplitEqn, Spmd, Tangent, Used, bind, trace,
+    RunCount, Sample, SplitEqn, Spmd, Tangent, TextForm, Used, bind, trace,
 };
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
@@ -112,6 +113,10 @@ impl Primitive for CustomJvp {
 
     fn is_opaque(&self) -> bool {
         true
+    }
+
+    fn text_form(&self) -> TextForm {
+        function_text_form(&self.function)
     }
 
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {

@@ -1,6 +1,7 @@
 //! `shard_map`: a program that each device of a mesh runs on its own shards.
 
 mod exemplars;
+mod interpret;
 mod split;
 mod spmd_batch;
 
@@ -8,17 +9,17 @@ pub(super) use exemplars::exemplars;
 
 use crate::control_flow::closure::vary_outputs;
 use crate::control_flow::derive::{
-    Derived, avals_of, batch_front, bind_derivative, front_axes, jvp_of, mapped_of,
-    operand_cotangents, split_program, transpose_of, with_front_axes,
+    Derived, batch_front, bind_derivative, front_axes, jvp_of, mapped_of, operand_cotangents,
+    split_program, transpose_of, with_front_axes,
 };
 use crate::control_flow::parse;
 use crate::control_flow::pruning::prune_call;
 use crate::core::manual_axes::{DimSharding, Manual};
 use crate::core::{
-    Array, Aval, AxisSpec, BatchAxis, Batched, Cost, Dense, Effects, Eqn, Error, HigherOrder,
-    JvpResult, Known, Loc, LowerCtx, Mapped, Marks, Mesh, NamedSharding, Operand, PartitionSpec,
-    Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn, Spmd, Tangent,
-    Used, Varying, backend, bind, bind1,
+    Array, Aval, AxisSpec, BatchAxis, Batched, Cost, Dense, Effects, Error, HigherOrder, JvpResult,
+    Known, LowerCtx, Mapped, Marks, Mesh, NamedSharding, Operand, PartitionSpec, Primitive,
+    Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn, Spmd, Tangent, Used,
+    Varying, bind, bind1,
 };
 use crate::passes;
 use crate::primitives::{PSum, mul, scalar};
@@ -399,22 +400,10 @@ impl HigherOrder for ShardMap {
         })
     }
 
-    /// Compiles the program, because devices cannot synchronize after each operation.
+    /// Compiles the program as a whole. To find a NaN, and in a replay, each equation is compiled
+    /// as a map.
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
-        let mut avals = avals_of(operands);
-        let results = self.abstract_eval(&avals).map_err(|error| {
-            crate::core::trace::op_error(error.kind, "shard_map", error.message, Loc::UNKNOWN)
-        })?;
-        let (n, all) = (avals.len() as u32, (avals.len() + results.len()) as u32);
-        avals.extend(results);
-        let eqn = Eqn {
-            primitive: Arc::new(self.clone()),
-            operands: (0..n).collect(),
-            results: (n..all).collect(),
-            loc: Loc::UNKNOWN,
-        };
-        let (inputs, outputs): (Vec<u32>, Vec<u32>) = ((0..n).collect(), (n..all).collect());
-        backend().run(&Program::new(&avals, &inputs, vec![eqn], &outputs), operands)
+        interpret::interpret(self, operands)
     }
 }
 

@@ -127,9 +127,14 @@ impl HostArray {
 
     /// Returns every element as a complex double. Integers beyond 2^53 are rounded.
     pub(crate) fn numbers(&self) -> Vec<Complex64> {
+        self.iter_numbers().collect()
+    }
+
+    /// Iterates over the elements as complex doubles, as [`numbers`](Self::numbers).
+    pub(crate) fn iter_numbers(&self) -> impl Iterator<Item = Complex64> {
         let dtype = self.dtype();
         let width = dtype.host_bytes().max(1);
-        self.bytes.chunks_exact(width).map(|bytes| number(dtype, bytes)).collect()
+        self.bytes.chunks_exact(width).map(move |bytes| number(dtype, bytes))
     }
 
     /// Returns every element of an integer or boolean array.

@@ -17,26 +17,26 @@ pub type RuleResult<T> = Result<T, RuleError>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpErrorKind {
-    /// Shapes, ranks or axes do not match.
+    #[doc = include_str!("pages/shape.md")]
     Shape,
-    /// The operation does not accept a dtype.
+    #[doc = include_str!("pages/dtype.md")]
     DType,
-    /// A parameter is out of its range.
+    #[doc = include_str!("pages/value.md")]
     Value,
-    /// Shardings over explicit axes of a mesh contradict each other, or do not determine that of
-    /// the result.
+    #[doc = include_str!("pages/sharding.md")]
     Sharding,
-    /// The operation has no such rule, for example no derivative.
+    #[doc = include_str!("pages/unsupported.md")]
     Unsupported,
-    /// The program was rejected or failed on the device.
+    #[doc = include_str!("pages/runtime.md")]
     Runtime,
-    /// oxidax violated one of its invariants.
+    #[doc = include_str!("pages/bug.md")]
     Bug,
 }
 
-impl fmt::Display for OpErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl OpErrorKind {
+    /// Returns the word in brackets: `shape`. [`Error::manual`] has its manual page.
+    pub fn code(self) -> &'static str {
+        match self {
             OpErrorKind::Shape => "shape",
             OpErrorKind::DType => "dtype",
             OpErrorKind::Value => "value",
@@ -44,7 +44,13 @@ impl fmt::Display for OpErrorKind {
             OpErrorKind::Unsupported => "unsupported",
             OpErrorKind::Runtime => "runtime",
             OpErrorKind::Bug => "bug",
-        })
+        }
+    }
+}
+
+impl fmt::Display for OpErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
     }
 }
 
@@ -213,7 +219,8 @@ pub enum DistributedErrorKind {
 /// `make_program`, `eval_shape`, [`catch`](crate::catch)), which returns this type.
 #[non_exhaustive]
 pub enum Error {
-    /// An operation does not accept its operands.
+    /// An operation does not accept its operands. Each [`OpErrorKind`] is a code with a page of
+    /// its own.
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -224,25 +231,11 @@ pub enum Error {
     /// Why: shapes, dtypes or parameters do not match. Fix: change the operand at the reported
     /// line.
     Op(Box<OpError>),
-    /// The elements of a traced array were read, or it was used after its trace ended.
-    ///
-    /// ```
-    /// use oxidax::prelude::*;
-    /// let error = make_program(
-    ///     |x: Array| if x.item::<f32>().unwrap() > 0.0 { x.clone() } else { -&x },
-    ///     Aval::new(DType::F32, []),
-    /// )
-    /// .unwrap_err();
-    /// assert!(error.to_string().contains("where_"));
-    /// ```
-    /// Why: traced arrays have no elements. Fix: choose with `where_` or `cond`, pass the value as
-    /// a static argument, or return it from the traced function.
+    #[doc = include_str!("pages/tracer.md")]
     Tracer(Box<TracerError>),
-    /// Two trees differ in structure, or in the type of a leaf.
-    ///
-    /// Why: the message names the first difference. Fix: build both trees the same way.
+    #[doc = include_str!("pages/tree.md")]
     Tree(Box<TreeError>),
-    /// The compiler rejected a program. Its text is stored at `dump`.
+    #[doc = include_str!("pages/compile.md")]
     Compile {
         /// The compiler's message.
         message: String,
@@ -251,11 +244,7 @@ pub enum Error {
         /// The location of the call.
         loc: Loc,
     },
-    /// A program exceeds the memory of the devices that it is compiled for.
-    ///
-    /// Why: the message has the excess, and the largest values with their source lines. Fix: follow
-    /// the help; [`doctor::fit`](crate::doctor::fit) searches for a batch size and `remat` policy
-    /// that fit.
+    #[doc = include_str!("pages/memory.md")]
     TooLarge {
         /// The largest values, and the remedy.
         message: String,
@@ -268,24 +257,9 @@ pub enum Error {
         /// The location of the call.
         loc: Loc,
     },
-    /// A call would have compiled a function again that must not be.
-    ///
-    /// ```
-    /// use oxidax::prelude::*;
-    /// let sum = jit(|x: Array| x.sum()).sealed();
-    /// sum.call(ones([4]))?;
-    /// let error = sum.call(ones([5])).unwrap_err().to_string();
-    /// assert!(error.contains("$[0]: axis 0 has size 5, was 4"), "{error}");
-    /// # Ok::<(), oxidax::Error>(())
-    /// ```
-    /// Why: [`sealed`](crate::jit::Jit::sealed) or
-    /// [`max_specializations`](crate::jit::Jit::max_specializations) forbids it, and the message
-    /// names the leaf that changed. Fix: follow the help.
+    #[doc = include_str!("pages/recompile.md")]
     Sealed(Box<SealedError>),
-    /// The plugin failed to copy or execute.
-    ///
-    /// Why: the message has the plugin's reason. If memory is exhausted, it lists the largest
-    /// values of the program with their source lines. Fix: follow the help.
+    #[doc = include_str!("pages/runtime.md")]
     Runtime {
         /// The operation in progress.
         doing: String,
@@ -298,9 +272,9 @@ pub enum Error {
         /// The remedy.
         help: Option<Box<str>>,
     },
-    /// No usable plugin: missing, invalid, too old, or not installable.
+    #[doc = include_str!("pages/plugin.md")]
     Plugin(String),
-    /// Reading or writing a file failed.
+    #[doc = include_str!("pages/io.md")]
     Io {
         /// The file.
         path: PathBuf,
@@ -309,35 +283,14 @@ pub enum Error {
         /// The line that added the source to an input pipeline. Unknown for other files.
         loc: Loc,
     },
-    /// A checkpoint does not match the tree that it is loaded into, is damaged, or its folder is in
-    /// use.
-    ///
-    /// Why: the message lists the leaves with expected and actual types, or the damaged bytes. Fix:
-    /// load into a tree like the saved one, or by rules
-    /// ([`checkpoint::open`](crate::checkpoint::open)). Replace a damaged checkpoint by an earlier
-    /// one, as [`Folder`](crate::checkpoint::Folder) does.
+    #[doc = include_str!("pages/checkpoint.md")]
     Checkpoint {
         /// The file.
         path: PathBuf,
         /// The problem and its leaf.
         message: String,
     },
-    /// An input pipeline failed to produce its next item.
-    ///
-    /// ```
-    /// use oxidax::data::Stream;
-    /// use oxidax::Error;
-    /// let halves = Stream::new([2, 3].map(Ok)).map(|number: u32| match number % 2 {
-    ///     0 => Ok(number / 2),
-    ///     _ => Err(Error::data("half", format!("{number} is odd"))),
-    /// });
-    /// let error = halves.collect::<Result<Vec<_>, _>>().unwrap_err();
-    /// // The second line is `   --> ` and the position of `map` above.
-    /// assert!(error.to_string().starts_with("error[data]: half: 3 is odd\n   --> "));
-    /// ```
-    /// Why: a record has an unexpected value, a closure panicked, or a position belongs to another
-    /// pipeline. Fix: the message names the record, and the line that added the stage. `on_error`
-    /// skips such records and counts them.
+    #[doc = include_str!("pages/data.md")]
     Data {
         /// The stage: `map`, `batch`, `resume`.
         doing: String,
@@ -350,10 +303,7 @@ pub enum Error {
         /// The remedy.
         help: Option<String>,
     },
-    /// Processes failed to connect, or one of them died (feature `distributed`).
-    ///
-    /// Why: the message names the processes with host and process id. Fix: read their last output.
-    /// `docs/several-hosts.md` describes how to start processes.
+    #[doc = include_str!("pages/distributed.md")]
     Distributed {
         /// The kind of the error.
         kind: DistributedErrorKind,
@@ -391,6 +341,32 @@ impl Error {
         Error::Io { path: path.into(), source, loc: Loc::UNKNOWN }
     }
 
+    /// Returns the word in brackets with which the error begins: `shape` of `error[shape]`.
+    /// [`Error::manual`] has its manual page.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let x = Aval::new(DType::F32, [3]);
+    /// let error = make_program(|x: Array| x.reshape([4]), x).unwrap_err();
+    /// assert!(error.to_string().starts_with(&format!("error[{}]", error.code())));
+    /// ```
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::Op(error) => error.kind.code(),
+            Error::Tracer(_) => "tracer",
+            Error::Tree(_) => "tree",
+            Error::Sealed(_) => "recompile",
+            Error::Compile { .. } => "compile",
+            Error::TooLarge { .. } => "memory",
+            Error::Runtime { .. } => "runtime",
+            Error::Plugin(_) => "plugin",
+            Error::Io { .. } => "io",
+            Error::Checkpoint { .. } => "checkpoint",
+            Error::Data { .. } => "data",
+            Error::Distributed { .. } => "distributed",
+        }
+    }
+
     /// Sets the location of an error that has none. Errors about processes have no location, and
     /// those about files and data have that of a pipeline's stage.
     pub(crate) fn at(mut self, caller: Loc) -> Error {
@@ -426,6 +402,20 @@ impl Error {
                 "\n  the array is {aval}, {size}; `memory_analysis` of the compiled function's \
                  `report` tells what its whole program needs"
             );
+        }
+        self
+    }
+
+    /// Adds a line of help after that of the error, if errors of this kind have one.
+    pub(crate) fn with_added_help(mut self, line: &str) -> Error {
+        let added = |first: Option<&str>| match first {
+            Some(first) => format!("{first}\n  help: {line}"),
+            None => line.to_string(),
+        };
+        match &mut self {
+            Error::Op(error) => error.help = Some(added(error.help.as_deref())),
+            Error::Runtime { help, .. } => *help = Some(added(help.as_deref()).into()),
+            _ => {}
         }
         self
     }
@@ -499,8 +489,7 @@ impl fmt::Display for Error {
             Error::Tree(error) => error.fmt(f),
             Error::Sealed(error) => error.fmt(f),
             Error::Compile { message, dump, loc } | Error::TooLarge { message, dump, loc, .. } => {
-                let what = if matches!(self, Error::Compile { .. }) { "compile" } else { "memory" };
-                write!(f, "error[{what}]: {message}")?;
+                write!(f, "error[{}]: {message}", self.code())?;
                 trailer(f, *loc, &[], None)?;
                 match dump {
                     Some(dump) => write!(f, "\n  program: {}", dump.display()),

@@ -2,6 +2,7 @@
 
 pub(crate) mod error;
 pub(crate) mod loc;
+mod manual;
 mod named_scope;
 pub(crate) mod recompilation;
 mod scope_path;

@@ -6,6 +6,7 @@ use crate::core::error::{Error, OpErrorKind};
 use crate::core::mesh::axis_type::AxisType;
 use crate::core::mesh::device::Device;
 use crate::core::mesh::torus;
+use crate::core::scoped::scoped;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -37,10 +38,31 @@ struct Grid {
     axis_types: Vec<AxisType>,
 }
 
+scoped!(
+    /// The devices of meshes that are read, by number, instead of those in the text.
+    static STAND_INS: Option<Arc<[Device]>> = None
+);
+
+/// Runs `f` with the devices of every mesh that is read replaced by those of `devices` with the
+/// same numbers.
+pub(crate) fn with_stand_ins<R>(devices: Arc<[Device]>, f: impl FnOnce() -> R) -> R {
+    STAND_INS.scope(Some(devices), f)
+}
+
 impl TryFrom<Grid> for Mesh {
     type Error = String;
-    fn try_from(grid: Grid) -> Result<Mesh, String> {
+    fn try_from(mut grid: Grid) -> Result<Mesh, String> {
         grid.check()?;
+        if let Some(stand_ins) = STAND_INS.get() {
+            for device in &mut grid.devices {
+                let number = usize::try_from(device.id().0).ok();
+                let stand_in = number.and_then(|number| stand_ins.get(number));
+                let count = stand_ins.len();
+                *device = stand_in
+                    .ok_or_else(|| format!("a mesh has {device}, and there are {count} devices"))?
+                    .clone();
+            }
+        }
         Ok(Mesh(Arc::new(grid)))
     }
 }

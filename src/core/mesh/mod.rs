@@ -27,6 +27,7 @@ pub use current::{get_mesh, set_mesh, with_mesh};
 pub use device::Device;
 pub use memory_kind::MemoryKind;
 pub use mesh::Mesh;
+pub(crate) use mesh::with_stand_ins;
 pub(crate) use partition::leaf_error;
 pub use partition::{NamedSharding, PartitionSpec};
 pub(crate) use placement::is_platform_name;

@@ -8,6 +8,7 @@ use crate::core::error::{Error, Loc};
 use crate::core::scoped::scoped;
 use crate::core::spans::{EventKind, Span};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::any::TypeId;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -16,9 +17,31 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 type Run = dyn Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync;
 
+/// The text of a host function that another process can construct again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum HostFunctionText {
+    /// A check of its first operand, with the message and the names of the other operands.
+    Check {
+        /// The message, with placeholders.
+        message: String,
+        /// The name of each operand after the first; empty for one without a name.
+        names: Vec<String>,
+    },
+    /// A function over a batch.
+    Batched {
+        /// The function of one example.
+        function: Box<HostFunctionText>,
+        /// Marks operands with a leading batch axis.
+        mapped: Vec<bool>,
+        /// The number of examples.
+        size: usize,
+    },
+}
+
 struct Inner {
     id: u64,
     identity: Identity,
+    text: Option<HostFunctionText>,
     run: Box<Run>,
 }
 
@@ -61,17 +84,38 @@ impl HostFunction {
                 0 => Identity::Type(TypeId::of::<U>(), key.into()),
                 _ => Identity::Own(id),
             },
+            None,
             run,
         )
     }
 
+    /// Wraps `run`, as [`of_type`](Self::of_type), which `text` describes completely.
+    pub(crate) fn with_text<U: 'static>(
+        key: impl Into<String>,
+        text: HostFunctionText,
+        run: impl Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync + 'static,
+    ) -> HostFunction {
+        debug_assert_eq!(size_of::<U>(), 0, "a closure with captures is not its text alone");
+        HostFunction::with_identity(
+            |_| Identity::Type(TypeId::of::<U>(), key.into()),
+            Some(text),
+            run,
+        )
+    }
+
+    /// Returns the text from which another process can construct the function.
+    pub(crate) fn text(&self) -> Option<&HostFunctionText> {
+        self.0.text.as_ref()
+    }
+
     fn with_identity(
         identity: impl FnOnce(u64) -> Identity,
+        text: Option<HostFunctionText>,
         run: impl Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync + 'static,
     ) -> HostFunction {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let inner = Arc::new(Inner { id, identity: identity(id), run: Box::new(run) });
+        let inner = Arc::new(Inner { id, identity: identity(id), text, run: Box::new(run) });
         with_table(|table| table.insert(id, Arc::downgrade(&inner)));
         HostFunction(inner)
     }
@@ -80,9 +124,15 @@ impl HostFunction {
     /// `mapped` marks operands with a leading batch axis. All results have one.
     pub(crate) fn batched(&self, mapped: &[bool], size: usize) -> HostFunction {
         let identity = Identity::Batched(Box::new(self.0.identity.clone()), mapped.to_vec(), size);
+        let text = self.text().map(|text| HostFunctionText::Batched {
+            function: Box::new(text.clone()),
+            mapped: mapped.to_vec(),
+            size,
+        });
         let (inner, mapped) = (self.clone(), mapped.to_vec());
         HostFunction::with_identity(
             |_| identity,
+            text,
             move |operands| {
                 let mut columns: Vec<Vec<HostArray>> = Vec::new();
                 for index in 0..size {
@@ -144,9 +194,12 @@ impl fmt::Debug for HostFunction {
     }
 }
 
-impl serde::Serialize for HostFunction {
+impl Serialize for HostFunction {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str("<closure>")
+        match self.text() {
+            Some(text) => text.serialize(serializer),
+            None => serializer.serialize_str("<closure>"),
+        }
     }
 }
 

@@ -11,11 +11,12 @@ pub(crate) mod tangent;
 
 pub use cost::{Access, Contraction, Cost};
 pub use host_function::HostFunction;
+pub(crate) use host_function::HostFunctionText;
 pub use marks::{Dense, Known, Mapped, Marks, Used};
 pub use primitive::{
     Analysis, BatchAxis, Batched, CounterOp, DynKey, Effects, FromParameters, Half, HigherOrder,
     JvpResult, Operand, Parameters, PartOfArray, Primitive, Pruned, RunCount, SaveHint, SplitEqn,
-    SplitOperand,
+    SplitOperand, TextForm,
 };
 pub(crate) use program::ProgramInput;
 pub use program::{Eqn, Program, Var};

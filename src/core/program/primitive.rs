@@ -98,6 +98,24 @@ impl Effects {
     }
 }
 
+/// The form of an operation in a program that another process reads.
+#[derive(Debug)]
+pub enum TextForm {
+    /// The operation itself.
+    Same,
+    /// Another operation, which computes the same results from the first operands.
+    Other {
+        /// The operation.
+        primitive: Arc<dyn Primitive>,
+        /// The number of operands that it takes.
+        n_operands: usize,
+    },
+    /// Nothing: the operation has no results, and its effects belong to this process.
+    Omitted,
+    /// There is no such form, because the results come from a closure of this process.
+    None,
+}
+
 /// The axis that `vmap` adds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BatchAxis {
@@ -402,6 +420,12 @@ pub trait Primitive: Debug + DynKey + Parameters + Send + Sync + 'static {
     /// Returns true if the primitive holds a closure. Its text cannot be parsed.
     fn is_opaque(&self) -> bool {
         false
+    }
+
+    /// Returns the form in which another process can run the operation, for example without the
+    /// closures of its derivative.
+    fn text_form(&self) -> TextForm {
+        if self.is_opaque() { TextForm::None } else { TextForm::Same }
     }
 
     /// Rules of primitives that hold programs.

@@ -22,6 +22,11 @@ pub(crate) fn with_nan_check<R>(check: NanCheck, f: impl FnOnce() -> R) -> R {
     NAN_CHECK.scope(Some(check), f)
 }
 
+/// Runs `f` without a check.
+pub(crate) fn without_nan_check<R>(f: impl FnOnce() -> R) -> R {
+    NAN_CHECK.scope(None, f)
+}
+
 /// Returns the check in force on this thread.
 pub(crate) fn nan_check() -> Option<NanCheck> {
     NAN_CHECK.get()

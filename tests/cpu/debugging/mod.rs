@@ -1,6 +1,7 @@
 //! Printing, callbacks, checks and NaN checks in compiled programs.
 
 mod nan;
+mod replay;
 
 use expect_test::expect;
 use oxidax::core::HostArray;

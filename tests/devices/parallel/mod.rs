@@ -13,6 +13,7 @@ mod parity;
 mod placement;
 mod pmapped;
 mod ragged;
+mod replay;
 mod serialized;
 mod spmd_axis;
 

@@ -22,8 +22,12 @@ const FOLDERS: &[(&str, &[&str])] = &[
         "parallel",
         &["core", "tree", "passes", "primitives", "transforms", "control_flow", "runtime"],
     ),
-    // Profiles: the recorder is in `core`, where every folder reaches it.
-    ("profile", &["core"]),
+    ("debug", &["core", "primitives"]),
+    // Records failing calls of `jit`, and runs them again (docs/decisions/0047).
+    ("replay", &["core", "passes", "primitives", "control_flow", "runtime", "debug"]),
+    // Profiles: the recorder is in `core`, where every folder reaches it, and the list of live
+    // arrays in `runtime` (docs/decisions/0048).
+    ("profile", &["core", "runtime"]),
     (
         "jit",
         &[
@@ -37,6 +41,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
             "runtime",
             "parallel",
             "profile",
+            "replay",
         ],
     ),
     // Listeners of events, which every folder records: their list is in `core`.
@@ -44,7 +49,6 @@ const FOLDERS: &[(&str, &[&str])] = &[
     // Settings of the process that belong to several folders.
     ("config", &["core", "runtime", "parallel", "jit"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
-    ("debug", &["core", "primitives"]),
     // A sampler is staged as one program even at the top level.
     ("random", &["core", "tree", "primitives", "transforms", "control_flow", "ops"]),
     // Joining processes needs the runtime's key-value store.

@@ -9,4 +9,5 @@ mod first_chapter;
 mod new;
 mod plugin;
 mod projects;
+mod replay;
 mod user;
