@@ -4,8 +4,8 @@
 //! cargo bench --bench models                    OXIDAX_BENCH_PYTHON=… adds JAX,
 //!                                               OXIDAX_BENCH_TORCH=… PyTorch,
 //!                                               OXIDAX_BENCH_FRAMEWORKS=… candle and burn
-//! cargo bench --bench models -- mlp resnet50    some of: mlp, gpt2, gpt2-bf16, baby, decode,
-//!                                               resnet50, bert, precision
+//! cargo bench --bench models -- mlp resnet50    some of: mlp, gpt2, gpt2-1x1024, gpt2-4x128,
+//!                                               gpt2-bf16, baby, decode, resnet50, bert, precision
 //! cargo bench --bench models -- --side=JAX      beside one of the sides
 //! cargo bench --bench models -- --rounds=3      at most this number of rounds
 //! cargo bench --bench models -- --quick         small sizes, fewer rounds, ResNet only if named
@@ -13,9 +13,9 @@
 //! ```
 //!
 //! - *MLP*: a step of `examples/mlp -- --data`, 784-1024-1024-10 on 128 images, AdamW.
-//! - *GPT-2*: a step of `examples/gpt2` with 124M parameters on a window of 256 tokens: clipping,
-//!   AdamW; in `f32`, and computing in `bf16` with `f32` parameters. *Baby GPT* has nanoGPT's
-//!   settings for CPUs.
+//! - *GPT-2*: a step of `examples/gpt2` with 124M parameters on a window of 256 tokens, on one of
+//!   1024, and on four of 128: clipping, AdamW; in `f32`, and computing in `bf16` with `f32`
+//!   parameters. *Baby GPT* has nanoGPT's settings for CPUs.
 //! - *Decode*: greedy generation with GPT-2 and a cache of keys and values, in tokens per second.
 //! - *ResNet-50*: a step on 8 images of 112×112, momentum.
 //! - *BERT*: embeddings of 16 sentences of 128 tokens with MiniLM of 6 layers.
@@ -64,11 +64,21 @@ enum Extent {
     Large,
 }
 
-const NAMES: [&str; 8] =
-    ["mlp", "gpt2", "gpt2-bf16", "baby", "decode", "resnet50", "bert", "precision"];
+const NAMES: [&str; 10] = [
+    "mlp",
+    "gpt2",
+    "gpt2-1x1024",
+    "gpt2-4x128",
+    "gpt2-bf16",
+    "baby",
+    "decode",
+    "resnet50",
+    "bert",
+    "precision",
+];
 
 /// Models that a quick measurement only runs if they are named: slow ones and repetitions.
-const NOT_QUICK: [&str; 2] = ["baby", "resnet50"];
+const NOT_QUICK: [&str; 4] = ["gpt2-1x1024", "gpt2-4x128", "baby", "resnet50"];
 
 fn gpt2_sizes(extent: Extent) -> gpt2::Sizes {
     match extent {
@@ -76,6 +86,16 @@ fn gpt2_sizes(extent: Extent) -> gpt2::Sizes {
         Extent::Quick => gpt2::BABY,
         Extent::Large => gpt2::Sizes { batch: 8, context: 1024, ..gpt2::SMALLEST },
     }
+}
+
+/// Returns the sizes of the published model with this batch and context, if `name` has them.
+fn batch_and_context(name: &str) -> Option<gpt2::Sizes> {
+    let (batch, context) = match name {
+        "gpt2-1x1024" => (1, 1024),
+        "gpt2-4x128" => (4, 128),
+        _ => return None,
+    };
+    Some(gpt2::Sizes { batch, context, ..gpt2::SMALLEST })
 }
 
 /// Returns the numbers of tokens that decoding reads and generates.
@@ -105,6 +125,9 @@ fn bert_sizes(extent: Extent) -> bert::Sizes {
 
 /// Creates a model of oxidax.
 fn model(name: &str, extent: Extent) -> Result<Model> {
+    if let Some(sizes) = batch_and_context(name) {
+        return gpt2::training(sizes, false);
+    }
     match name {
         "mlp" => models::mlp::training(),
         "gpt2" => gpt2::training(gpt2_sizes(extent), false),
@@ -126,6 +149,11 @@ fn entry(name: &str, extent: Extent) -> Result<Entry> {
     let (title, mut start, rounds, calls, tolerance) = match name {
         "mlp" => ("MLP, step".to_owned(), json!({"model": "mlp", "sizes": {}}), 40, 4, 1e-4),
         "gpt2" => (format!("{gpt}, step"), of_gpt2(gpt2_sizes(extent), false), 9, 1, 1e-4),
+        "gpt2-1x1024" | "gpt2-4x128" => {
+            let sizes = batch_and_context(name).context("the name has sizes")?;
+            let title = format!("GPT-2 124M, step, {}×{} tokens", sizes.batch, sizes.context);
+            (title, of_gpt2(sizes, false), 5, 1, 1e-4)
+        }
         "gpt2-bf16" => {
             (format!("{gpt}, step in bf16"), of_gpt2(gpt2_sizes(extent), true), 7, 1, 1e-2)
         }

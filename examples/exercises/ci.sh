@@ -25,7 +25,12 @@ run parallel --steps 2 --smallest 8 --largest 4096 --cpu-memory 0.02 | tee "$fol
 # The last batch does not fit.
 tail -n 1 "$folder/exercises.txt" | grep -qE "^ +[0-9]+  out of memory here: 0"
 rm -rf "$folder/exercises-profile"
-run profile --steps 4 --batch 64 --folder "$folder/exercises-profile" | tee "$folder/exercises.txt"
+run profile --warm-up 0 --steps 4 --batch 64 --folder "$folder/exercises-profile" |
+    tee "$folder/exercises.txt"
 # The table has the step, and `xtask ci` opens the files with XProf.
 grep -qE "dispatch train_step  .*profile.rs:" "$folder/exercises.txt"
+# The shares beside their targets, and the time of a step by line.
+[ "$(grep -cE "^(compiling, of the run|waiting for data, of the steps) .*%  < " \
+    "$folder/exercises.txt")" = 2 ]
+grep -qE "^train_step: .* of it by line" "$folder/exercises.txt"
 rm "$folder/exercises.txt"
