@@ -243,7 +243,7 @@ impl Roofline {
     /// let program = make_program(f, Aval::new(DType::BF16, [2048, 2048]))?;
     /// let v5e = DeviceSpec::named("v5e").expect("it is in the table");
     /// let profile = Roofline::of(&program).line_profile("f", &v5e);
-    /// assert!(profile.to_string().contains("predicted for TPU v5e"), "{profile}");
+    /// assert!(profile.to_string().contains("predicted for v5e"), "{profile}");
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn line_profile(&self, name: &str, spec: &DeviceSpec) -> LineProfile {
