@@ -144,6 +144,7 @@ const WITH_PYTHON: &[Step] = &[
     },
     smoke_test!("data"),
     smoke_test!("profile"),
+    smoke_test!("lines"),
     smoke_test!("models", "mlp", "gpt2", "gpt2-bf16"),
 ];
 

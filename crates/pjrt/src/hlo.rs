@@ -1,7 +1,7 @@
 //! The parts of XLA's `HloModuleProto` that this crate reads, with field numbers from `hlo.proto`
 //! and `xla_data.proto`.
 
-use oxidax_proto::{Message, messages};
+use oxidax_proto::{DecodeError, Message, WireValue, messages, raw_fields};
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
@@ -18,11 +18,6 @@ messages! {
         computations: Vec<Computation> = 3,
         entry_computation_id: i64 = 6,
         pub(crate) host_program_shape: Option<ProgramShape> = 4,
-    }
-
-    /// `HloModuleProtoWithConfig`.
-    pub(crate) struct ModuleWithConfig {
-        pub(crate) hlo_module: Option<Module> = 1,
     }
 
     /// `HloComputationProto`.
@@ -90,6 +85,52 @@ messages! {
     }
 }
 
+/// Returns the encoded `HloModuleProto` of a compiled program in the format in which a plugin
+/// returns it. `operation` names the caller's operation in errors.
+pub(crate) fn optimized_module<'a>(
+    operation: &'static str,
+    code: &'a [u8],
+    format: &str,
+) -> Result<&'a [u8]> {
+    match format {
+        "hlo" => Ok(code),
+        // `HloModuleProtoWithConfig`, whose first field is the module.
+        "hlo_with_config" => {
+            let fields = raw_fields(code).map_err(|error| undecodable(operation, &error))?;
+            Ok(fields
+                .iter()
+                .rev()
+                .find_map(|field| match (field.number, field.value) {
+                    (1, WireValue::Bytes(module)) => Some(module),
+                    _ => None,
+                })
+                .unwrap_or_default())
+        }
+        other => {
+            let message = format!(
+                "the plugin returns the compiled program in the format {other:?}, which this \
+                 version cannot read"
+            );
+            Err(Error::invalid(operation, message))
+        }
+    }
+}
+
+/// Decodes the parts of a compiled program that `M` declares.
+pub(crate) fn decode_optimized<M: Message>(
+    operation: &'static str,
+    code: &[u8],
+    format: &str,
+) -> Result<M> {
+    let module = optimized_module(operation, code, format)?;
+    M::decode(module).map_err(|error| undecodable(operation, &error))
+}
+
+/// The error for a compiled program that cannot be decoded.
+pub(crate) fn undecodable(operation: &'static str, error: &DecodeError) -> Error {
+    Error::invalid(operation, format!("the compiled program cannot be decoded: {error}"))
+}
+
 impl Module {
     /// Reads a compiled program in the format in which a plugin returns it. `operation` names the
     /// caller's operation in errors.
@@ -98,22 +139,7 @@ impl Module {
         code: &[u8],
         format: &str,
     ) -> Result<Module> {
-        let undecodable = |error: oxidax_proto::DecodeError| {
-            Error::invalid(operation, format!("the compiled program cannot be decoded: {error}"))
-        };
-        match format {
-            "hlo" => Module::decode(code).map_err(undecodable),
-            "hlo_with_config" => {
-                let module = ModuleWithConfig::decode(code).map_err(undecodable)?;
-                Ok(module.hlo_module.unwrap_or_default())
-            }
-            other => {
-                let message = format!(
-                    "the plugin returns the compiled program in the form {other:?}, which is not known"
-                );
-                Err(Error::invalid(operation, message))
-            }
-        }
+        decode_optimized(operation, code, format)
     }
 
     /// Returns the operations of all computations.

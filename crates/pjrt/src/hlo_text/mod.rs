@@ -11,10 +11,10 @@ pub(crate) mod sources;
 
 pub use sources::{Fusion, SourceLocation};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::executable::Executable;
-use oxidax_proto::{DecodeError, Message};
-use proto::{Computation, Instruction, Module, ModuleWithConfig};
+use crate::hlo;
+use proto::{Computation, Instruction, Module};
 use sources::Sources;
 use std::collections::HashMap;
 
@@ -48,34 +48,7 @@ impl Executable {
 
     fn optimized_module(&self, operation: &'static str) -> Result<Module> {
         let (code, format) = self.optimized_program()?;
-        Module::from_optimized(operation, &code, &format)
-    }
-}
-
-impl Module {
-    /// Reads a compiled program in the format in which a plugin returns it.
-    pub(crate) fn from_optimized(
-        operation: &'static str,
-        code: &[u8],
-        format: &str,
-    ) -> Result<Module> {
-        let undecodable = |error: DecodeError| {
-            Error::invalid(operation, format!("the compiled program cannot be decoded: {error}"))
-        };
-        match format {
-            "hlo" => Module::decode(code).map_err(undecodable),
-            "hlo_with_config" => {
-                let module = ModuleWithConfig::decode(code).map_err(undecodable)?;
-                Ok(module.hlo_module.unwrap_or_default())
-            }
-            other => {
-                let message = format!(
-                    "the plugin returns the compiled program in the format {other:?}, which this \
-                     version cannot read"
-                );
-                Err(Error::invalid(operation, message))
-            }
-        }
+        hlo::decode_optimized(operation, &code, &format)
     }
 }
 

@@ -4,11 +4,6 @@
 use oxidax_proto::messages;
 
 messages! {
-    /// `HloModuleProtoWithConfig`.
-    pub(crate) struct ModuleWithConfig {
-        pub(crate) hlo_module: Option<Module> = 1,
-    }
-
     /// `HloModuleProto`.
     pub(crate) struct Module {
         pub(crate) name: String = 1,

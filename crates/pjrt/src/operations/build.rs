@@ -74,13 +74,9 @@ fn put_bytes(number: u32, bytes: Vec<u8>, out: &mut Vec<u8>) {
 }
 
 impl<'a> Encoded<'a> {
-    /// Reads a program in the format in which a plugin returns it.
-    pub(super) fn of(code: &'a [u8], format: &str) -> Result<Encoded<'a>, DecodeError> {
-        let fields = raw_fields(code)?;
-        let fields = match (format, last(&fields, 1)) {
-            ("hlo_with_config", Some(WireValue::Bytes(module))) => raw_fields(module)?,
-            _ => fields,
-        };
+    /// Reads an encoded `HloModuleProto`.
+    pub(super) fn of(module: &'a [u8]) -> Result<Encoded<'a>, DecodeError> {
+        let fields = raw_fields(module)?;
         let mut computations = HashMap::new();
         for field in fields.iter().filter(|field| field.number == outer::COMPUTATIONS) {
             let WireValue::Bytes(bytes) = field.value else { continue };

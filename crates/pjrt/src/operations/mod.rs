@@ -10,12 +10,14 @@ mod work;
 
 use crate::error::{Error, Result};
 use crate::executable::Executable;
+use crate::hlo;
 use crate::hlo_text::SourceLocation;
 use crate::hlo_text::proto::{Computation, Instruction, Module};
 use crate::program::PjrtProgram;
 use crate::types::ArrayType;
 use build::{Encoded, Refusal};
 use lines::Lines;
+use oxidax_proto::{DecodeError, Message};
 use std::collections::HashMap;
 
 /// An operation of an optimized program: a fusion, a product, a kernel of a loop.
@@ -80,11 +82,10 @@ impl Executable {
     pub fn operations(&self) -> Result<Operations> {
         const OPERATION: &str = "operations";
         let (code, format) = self.optimized_program()?;
-        let undecodable = |error: oxidax_proto::DecodeError| {
-            Error::invalid(OPERATION, format!("the compiled program cannot be decoded: {error}"))
-        };
-        let module = Module::from_optimized(OPERATION, &code, &format)?;
-        let encoded = Encoded::of(&code, &format).map_err(undecodable)?;
+        let undecodable = |error: DecodeError| hlo::undecodable(OPERATION, &error);
+        let bytes = hlo::optimized_module(OPERATION, &code, &format)?;
+        let module = Module::decode(bytes).map_err(undecodable)?;
+        let encoded = Encoded::of(bytes).map_err(undecodable)?;
         let mut found = Found { module: &module, encoded, operations: Operations::default() };
         found.programs()
     }
