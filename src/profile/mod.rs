@@ -29,6 +29,7 @@
 //! [`memory`] lists the arrays in the memory of devices by the line that created them, and the
 //! difference of two such lists is what a loop leaks.
 
+mod activity;
 mod annotation;
 mod folder;
 mod line_profile;
@@ -44,6 +45,7 @@ mod xspace;
 
 pub use crate::core::named_scope;
 pub use crate::core::spans::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
+pub use activity::{ActivityTracker, CurrentWork, ThreadActivity};
 pub use annotation::{StepTraceAnnotation, TraceAnnotation};
 pub use line_profile::{LineProfile, LineTime, ProfiledOperation};
 pub use memory::{LineMemory, MemoryProfile, memory};

@@ -49,6 +49,7 @@ mod metric;
 mod metrics;
 mod nan_guard;
 mod progress;
+mod watchdog;
 
 pub use bars::Bars;
 pub use chart::{Chart, Scale};
@@ -59,6 +60,7 @@ pub use metric::Metric;
 pub use metrics::Metrics;
 pub use nan_guard::NanGuard;
 pub use progress::{Pace, ProgressBar};
+pub use watchdog::{OnStall, STALLED, Stall, Watchdog, WatchdogOptions};
 
 use crate::core::Error;
 use oxidax_storage::{Location, Storage, StoragePath};

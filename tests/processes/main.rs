@@ -17,3 +17,5 @@ mod precision;
 mod recordings;
 #[cfg(feature = "remote")]
 mod stores;
+#[cfg(feature = "train")]
+mod watchdog;

@@ -4,10 +4,12 @@
 //! duration while a [`Recording`] runs, and does nothing otherwise. Any folder can create spans.
 //! The public interface and the file formats are in `profile`.
 
+mod activity;
 mod event;
 mod recorder;
 mod span;
 
+pub(crate) use activity::Tracking;
 pub(crate) use event::Details;
 pub use event::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
 pub(crate) use recorder::{AlreadyRecording, Recorded, RecordedThread, Recording};

@@ -7,12 +7,16 @@
 use super::event::{Details, EventArgument, EventKind, ProfileEvent};
 use crate::core::error::Loc;
 use std::cell::OnceCell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The number of the recording that runs, or 0.
 static RUNNING: AtomicU64 = AtomicU64::new(0);
+
+/// The number of reasons to look at spans: the recording that runs, and each tracking of current
+/// work.
+static OBSERVERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Duration of an event whose work has not ended.
 const UNFINISHED: u64 = u64::MAX;
@@ -45,15 +49,25 @@ thread_local! {
     static BUFFER: OnceCell<Arc<ThreadBuffer>> = const { OnceCell::new() };
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // The values are valid at every point at which a thread could panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns true while a recording runs.
+/// Returns true while a recording runs or current work is tracked.
 #[inline]
-pub(crate) fn is_recording() -> bool {
-    RUNNING.load(Ordering::Relaxed) != 0
+pub(crate) fn is_observed() -> bool {
+    OBSERVERS.load(Ordering::Relaxed) != 0
+}
+
+/// Adds a reason to look at spans.
+pub(super) fn observe() {
+    OBSERVERS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Removes a reason to look at spans.
+pub(super) fn stop_observing() {
+    OBSERVERS.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Returns the nanoseconds since the first recording of the process started.
@@ -171,6 +185,7 @@ impl Recording {
         let number = recordings.count;
         let (start_nanos, started) = (now(), SystemTime::now());
         RUNNING.store(number, Ordering::Relaxed);
+        observe();
         Ok(Recording { number, start_nanos, started, stopped: false })
     }
 
@@ -185,6 +200,7 @@ impl Recording {
     fn take(&mut self) -> Vec<RecordedThread> {
         self.stopped = true;
         RUNNING.store(0, Ordering::Relaxed);
+        stop_observing();
         let mut threads = Vec::new();
         lock(&THREADS).retain(|buffer| {
             let mut thread = lock(&buffer.events);

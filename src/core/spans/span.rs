@@ -1,17 +1,21 @@
 //! [`Span`]: a guard that records the work until it is dropped.
 
+use super::activity::{self, Pushed};
 use super::event::{ArgumentValue, Details, EventKind};
-use super::recorder::{self, Begun, is_recording};
+use super::recorder::{self, Begun, is_observed};
 use crate::core::error::Loc;
 use std::marker::PhantomData;
 
-/// Records the work from its creation until it is dropped, on the thread that created it.
+/// Records the work from its creation until it is dropped, on the thread that created it, and shows
+/// it as current work meanwhile.
 ///
-/// Without a recording, creating and dropping it costs one relaxed load of an atomic number.
+/// If nothing is recorded or tracked, creating and dropping it costs one relaxed load of an atomic
+/// number.
 #[must_use = "a span ends when it is dropped"]
 #[derive(Default)]
 pub(crate) struct Span {
     begun: Option<Begun>,
+    pushed: Option<Pushed>,
     /// A span ends on the thread on which it began.
     on_thread: PhantomData<*const ()>,
 }
@@ -21,7 +25,7 @@ impl Span {
     #[inline]
     #[track_caller]
     pub(crate) fn begin<D: Into<Details>>(kind: EventKind, details: impl FnOnce() -> D) -> Span {
-        if !is_recording() {
+        if !is_observed() {
             return Span::default();
         }
         Span::begun(kind, details().into(), Loc::caller())
@@ -31,7 +35,7 @@ impl Span {
     /// `#[track_caller]` use it.
     #[inline]
     pub(crate) fn within<D: Into<Details>>(kind: EventKind, details: impl FnOnce() -> D) -> Span {
-        if !is_recording() {
+        if !is_observed() {
             return Span::default();
         }
         Span::begun(kind, details().into(), Loc::scoped())
@@ -44,7 +48,7 @@ impl Span {
         loc: Loc,
         details: impl FnOnce() -> D,
     ) -> Span {
-        if !is_recording() {
+        if !is_observed() {
             return Span::default();
         }
         Span::begun(kind, details().into(), loc)
@@ -52,8 +56,9 @@ impl Span {
 
     #[inline(never)]
     fn begun(kind: EventKind, details: Details, loc: Loc) -> Span {
+        let pushed = activity::push(kind, &details.name, loc);
         let begun = recorder::begin(kind, details, loc);
-        Span { begun, on_thread: PhantomData }
+        Span { begun, pushed, on_thread: PhantomData }
     }
 
     /// Adds an argument, such as the number of bytes.
@@ -75,6 +80,9 @@ impl Drop for Span {
     fn drop(&mut self) {
         if let Some(begun) = self.begun {
             recorder::end(begun);
+        }
+        if let Some(pushed) = self.pushed {
+            activity::pop(pushed);
         }
     }
 }

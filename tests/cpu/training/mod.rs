@@ -9,6 +9,7 @@ mod quantized;
 mod randomness;
 mod training_loop;
 mod transformations;
+mod watchdog;
 
 /// Returns an error without its location lines. The location must be in the test's file.
 fn message_of(error: &oxidax::Error, file: &str) -> String {

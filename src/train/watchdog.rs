@@ -1,0 +1,277 @@
+//! A watchdog that reports what a training loop does while its steps do not end.
+
+use crate::profile::{ActivityTracker, ThreadActivity};
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The exit status of a process that a watchdog ends.
+pub const STALLED: i32 = 124;
+
+/// Time that [`WatchdogOptions::on_exit`] has before the process ends.
+const EXIT_LIMIT: Duration = Duration::from_secs(60);
+
+/// Number of steps whose median is the usual time of a step.
+const RECENT: usize = 64;
+
+/// Reports a loop whose steps do not end: each thread with the work that it is doing.
+///
+/// A step is late if the next call of [`Watchdog::step`] does not come within the limit. The report
+/// is printed to standard error, once per stall. Dropping the watchdog ends it.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax::train::Watchdog;
+/// use std::time::Duration;
+/// let watchdog = Watchdog::start(Duration::from_secs(60));
+/// let step = jit(|w: Array| &w * 0.9);
+/// let mut w = ones([3]);
+/// for number in 0..10 {
+///     watchdog.step(number);
+///     w = step.call(w)?;
+/// }
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+///
+/// ```text
+/// step 412 has not ended for 63.2 s; the steps before took 0.8 s
+///   main: call train_step for 63.2 s at src/main.rs:30, in it dispatch train_step for 63.2 s …
+///   oxidax prefetch: data map for 63.1 s at src/main.rs:21
+/// ```
+///
+/// While it runs, the work of threads is tracked ([`ActivityTracker`]), which costs a step as much as
+/// a running profile. Operations that wait inside a device, such as a collective that waits for
+/// another process, are seen from the host only.
+#[derive(Debug)]
+#[must_use = "dropping the watchdog ends it"]
+pub struct Watchdog {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A function that takes the report of a stall.
+pub type OnStall = Box<dyn Fn(&Stall) + Send>;
+
+/// Options of [`Watchdog::start_with`].
+#[non_exhaustive]
+pub struct WatchdogOptions {
+    /// The longest time of a step.
+    pub limit: Duration,
+    /// Called with the report of a stall on the watchdog's thread, instead of printing it.
+    pub on_stall: Option<OnStall>,
+    /// After this time beyond the limit, the process ends with status [`STALLED`].
+    pub exit_after: Option<Duration>,
+    /// Called before the process ends, for example to save a checkpoint of arrays that do not need
+    /// the device that hangs. It has 60 seconds.
+    pub on_exit: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// A step that has not ended within the limit. Prints as a report.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Stall {
+    /// The number of the step.
+    pub step: u64,
+    /// The time since it began.
+    pub elapsed: Duration,
+    /// The median time of recent steps; `None` for the first one.
+    pub usual: Option<Duration>,
+    /// The work of all threads.
+    pub threads: Vec<ThreadActivity>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The step under way, with its beginning.
+    step: Option<(u64, Instant)>,
+    recent: Vec<Duration>,
+    ended: bool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is complete before a panic could occur.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WatchdogOptions {
+    /// Returns the options of [`Watchdog::start`].
+    ///
+    /// ```
+    /// use oxidax::train::{Watchdog, WatchdogOptions};
+    /// use std::time::Duration;
+    /// let mut options = WatchdogOptions::new(Duration::from_secs(60));
+    /// options.on_stall = Some(Box::new(|stall| eprintln!("{stall}")));
+    /// options.exit_after = Some(Duration::from_secs(600));
+    /// let watchdog = Watchdog::start_with(options);
+    /// watchdog.step(0);
+    /// ```
+    pub fn new(limit: Duration) -> WatchdogOptions {
+        WatchdogOptions { limit, on_stall: None, exit_after: None, on_exit: None }
+    }
+}
+
+impl fmt::Debug for WatchdogOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchdogOptions")
+            .field("limit", &self.limit)
+            .field("exit_after", &self.exit_after)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Watchdog {
+    /// Starts to watch. The first call of [`step`](Watchdog::step) begins the first step.
+    pub fn start(limit: Duration) -> Watchdog {
+        Watchdog::start_with(WatchdogOptions::new(limit))
+    }
+
+    /// Starts to watch, with options.
+    pub fn start_with(options: WatchdogOptions) -> Watchdog {
+        let shared =
+            Arc::new(Shared { state: Mutex::new(State::default()), changed: Condvar::new() });
+        let watched = shared.clone();
+        // Tracked from the start, not from that of the thread.
+        let tracker = ActivityTracker::start();
+        let thread = std::thread::Builder::new()
+            .name("oxidax watchdog".into())
+            .spawn(move || watch(&watched, &tracker, options));
+        // Without a thread there is no watchdog, which must not stop the training.
+        Watchdog { shared, thread: thread.ok() }
+    }
+
+    /// Begins the step with this number, and ends the one before.
+    pub fn step(&self, number: u64) {
+        let now = Instant::now();
+        let mut state = self.shared.state();
+        if let Some((_, began)) = state.step.replace((number, now)) {
+            if state.recent.len() >= RECENT {
+                state.recent.remove(0);
+            }
+            state.recent.push(now.saturating_duration_since(began));
+        }
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// Ends the step under way, until the next call of [`step`](Watchdog::step): for work that may
+    /// take any time, such as an evaluation.
+    pub fn pause(&self) {
+        self.shared.state().step = None;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.shared.state().ended = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // A panic of `on_stall` was printed by the thread.
+            drop(thread.join());
+        }
+    }
+}
+
+/// Waits for steps that are late, until the watchdog ends.
+fn watch(shared: &Shared, tracker: &ActivityTracker, options: WatchdogOptions) {
+    let WatchdogOptions { limit, on_stall, exit_after, mut on_exit } = options;
+    // The beginning of the step that was reported last.
+    let mut reported: Option<Instant> = None;
+    let mut state = shared.state();
+    while !state.ended {
+        let Some((step, began)) = state.step else {
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        let elapsed = began.elapsed();
+        let deadline = match exit_after {
+            _ if reported != Some(began) => Some(limit),
+            Some(more) => Some(limit.saturating_add(more)),
+            None => None,
+        };
+        match deadline.map(|deadline| deadline.checked_sub(elapsed)) {
+            // Late.
+            Some(None) => {
+                let usual = median(&state.recent);
+                drop(state);
+                let stall = Stall { step, elapsed, usual, threads: tracker.threads() };
+                if reported == Some(began) {
+                    end_process(&stall, on_exit.take());
+                }
+                report(&stall, on_stall.as_ref());
+                reported = Some(began);
+                state = shared.state();
+            }
+            Some(Some(left)) => {
+                // Zero would not wait.
+                let left = left.max(Duration::from_millis(1));
+                let waited = shared.changed.wait_timeout(state, left);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            None => state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+}
+
+fn median(times: &[Duration]) -> Option<Duration> {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied()
+}
+
+#[allow(clippy::print_stderr, reason = "the program that could print hangs")]
+fn report(stall: &Stall, on_stall: Option<&OnStall>) {
+    match on_stall {
+        Some(on_stall) => on_stall(stall),
+        None => eprintln!("{stall}"),
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "the program that could print hangs")]
+fn end_process(stall: &Stall, on_exit: Option<Box<dyn FnOnce() + Send>>) -> ! {
+    eprintln!("{stall}\n  the process ends with status {STALLED}, as its watchdog was told");
+    if let Some(on_exit) = on_exit {
+        let (done, finished) = std::sync::mpsc::channel();
+        let started =
+            std::thread::Builder::new().name("oxidax watchdog exit".into()).spawn(move || {
+                on_exit();
+                // Nobody listens after the time limit.
+                let _late = done.send(());
+            });
+        if started.is_ok() && finished.recv_timeout(EXIT_LIMIT).is_err() {
+            eprintln!("  what the watchdog runs before the end failed, or takes over 60 s");
+        }
+    }
+    // Without the functions that wait for the plugin at the end, which may hang too.
+    signal_hook::low_level::exit(STALLED)
+}
+
+impl fmt::Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "step {} has not ended for {:.1} s", self.step, self.elapsed.as_secs_f64())?;
+        if let Some(usual) = self.usual {
+            write!(f, "; the steps before took {:.3} s", usual.as_secs_f64())?;
+        }
+        if self.threads.is_empty() {
+            write!(
+                f,
+                "\n  no thread is doing work of oxidax: the program itself is busy or waits"
+            )?;
+        }
+        for thread in &self.threads {
+            write!(f, "\n  {thread}")?;
+        }
+        Ok(())
+    }
+}
