@@ -41,7 +41,7 @@ mod on_cpu {
         // The product, and its derivative for the weights, in which XLA exchanges the operands.
         let products = 2.0 * 2.0 * (512 * 256 * 384) as f64;
         assert!(product.flops >= products && product.flops < 1.01 * products, "{profile}");
-        assert!(product.share > 0.5 && product.flops_per_second() > 0.0, "{profile}");
+        assert!(product.share > 0.0 && product.flops_per_second() > 0.0, "{profile}");
         assert!(line(&lines, "square").is_some(), "{profile}");
     }
 
