@@ -40,8 +40,8 @@ const RECENT: usize = 64;
 ///   oxidax prefetch: data map for 63.1 s at src/main.rs:21
 /// ```
 ///
-/// While it runs, the work of threads is tracked ([`ActivityTracker`]), which costs a step as much as
-/// a running profile. Operations that wait inside a device, such as a collective that waits for
+/// While it runs, the work of threads is tracked ([`ActivityTracker`]), which costs a step as much
+/// as a running profile. Operations that wait inside a device, such as a collective that waits for
 /// another process, are seen from the host only.
 #[derive(Debug)]
 #[must_use = "dropping the watchdog ends it"]
