@@ -16,7 +16,7 @@ use crate::hlo_text::proto::{Computation, Instruction, Module};
 use crate::program::PjrtProgram;
 use crate::types::ArrayType;
 use build::{Encoded, Refusal};
-use lines::Lines;
+use lines::{FoundLines, Lines};
 use oxidax_proto::{DecodeError, Message};
 use std::collections::HashMap;
 
@@ -86,15 +86,22 @@ impl Executable {
         let bytes = hlo::optimized_module(OPERATION, &code, &format)?;
         let module = Module::decode(bytes).map_err(undecodable)?;
         let encoded = Encoded::of(bytes).map_err(undecodable)?;
-        let mut found = Found { module: &module, encoded, operations: Operations::default() };
-        found.programs()
+        let lines = Lines::of(&module);
+        let entry = lines.computation(module.entry_computation_id);
+        let entry = entry.ok_or_else(|| Error::invalid(OPERATION, "it has no entry"))?;
+        let operations = Operations::default();
+        let mut found = Found { lines, encoded, by_key: HashMap::new(), operations };
+        found.visit(entry, Caller { runs: Some(1.0), lines: &[], depth: 0 })?;
+        Ok(found.operations)
     }
 }
 
 /// The operations found so far.
 struct Found<'a> {
-    module: &'a Module,
+    lines: Lines<'a>,
     encoded: Encoded<'a>,
+    /// The indices of programs, by the key of their operations.
+    by_key: HashMap<u64, usize>,
     operations: Operations,
 }
 
@@ -111,73 +118,53 @@ struct Caller<'a> {
 const MAX_DEPTH: usize = 64;
 
 impl Found<'_> {
-    fn programs(&mut self) -> Result<Operations> {
-        let lines = Lines::of(self.module);
-        let mut by_key = HashMap::new();
-        let entry = lines.computation(self.module.entry_computation_id);
-        let entry = entry.ok_or_else(|| Error::invalid("operations", "it has no entry"))?;
-        let caller = Caller { runs: Some(1.0), lines: &[], depth: 0 };
-        self.visit(&lines, entry, caller, &mut by_key)?;
-        Ok(std::mem::take(&mut self.operations))
-    }
-
-    fn visit(
-        &mut self,
-        lines: &Lines<'_>,
-        computation: &Computation,
-        caller: Caller<'_>,
-        by_key: &mut HashMap<u64, usize>,
-    ) -> Result<()> {
+    fn visit(&mut self, computation: &Computation, caller: Caller<'_>) -> Result<()> {
         if caller.depth > MAX_DEPTH {
             return Err(Error::invalid("operations", "the calls are nested too deep"));
         }
-        let known = lines.of_computation(computation);
+        let known = self.lines.of_computation(computation);
         for (instruction, found) in computation.instructions.iter().zip(known) {
             let opcode = instruction.opcode.as_str();
             if work::is_free(opcode) {
                 continue;
             }
-            let is_inferred = found.is_inferred;
             let sources = if found.sources.is_empty() { caller.lines } else { &found.sources };
             let called = instruction.called_computation_ids.iter();
-            let inner: Vec<&Computation> = called.filter_map(|&id| lines.computation(id)).collect();
+            let inner: Vec<&Computation> =
+                called.filter_map(|&id| self.lines.computation(id)).collect();
             let runs = match opcode {
                 "call" if !work::is_kernel(instruction) => caller.runs,
                 "while" => caller.runs.zip(work::known_trips(instruction)).map(|(a, n)| a * n),
                 "conditional" => caller.runs.map(|runs| runs / inner.len().max(1) as f64),
                 _ => {
-                    let (sources, runs) = (sources.to_vec(), caller.runs);
-                    self.add(lines, computation, instruction, sources, is_inferred, runs, by_key);
+                    let found = FoundLines { sources: sources.to_vec(), ..found };
+                    self.add(computation, instruction, found, caller.runs);
                     continue;
                 }
             };
             let caller = Caller { runs, lines: sources, depth: caller.depth + 1 };
             for computation in inner {
-                self.visit(lines, computation, caller, by_key)?;
+                self.visit(computation, caller)?;
             }
         }
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments, reason = "each belongs to one operation")]
     fn add(
         &mut self,
-        lines: &Lines<'_>,
         computation: &Computation,
         instruction: &Instruction,
-        sources: Vec<(SourceLocation, f64)>,
-        is_inferred: bool,
+        FoundLines { sources, is_inferred }: FoundLines,
         runs: Option<f64>,
-        by_key: &mut HashMap<u64, usize>,
     ) {
         let key = self.encoded.key(computation, instruction);
-        let program = match by_key.get(&key) {
+        let program = match self.by_key.get(&key) {
             Some(&index) => Ok(index),
             None => match self.encoded.program(computation, instruction) {
                 Ok(program) => {
                     self.operations.programs.push(program);
                     let index = self.operations.programs.len() - 1;
-                    by_key.insert(key, index);
+                    self.by_key.insert(key, index);
                     Ok(index)
                 }
                 Err(Refusal(reason)) => Err(reason),
@@ -190,9 +177,9 @@ impl Found<'_> {
             op_name: metadata.map(|metadata| metadata.op_name.clone()).unwrap_or_default(),
             sources,
             is_inferred,
-            product: lines.product(computation, instruction),
+            product: self.lines.product(computation, instruction),
             runs,
-            flops: lines.flops(computation, instruction),
+            flops: self.lines.flops(computation, instruction),
             bytes: work::bytes(computation, instruction),
             program,
         });
