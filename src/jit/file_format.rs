@@ -1,28 +1,22 @@
 //! [`ProgramFile`]: the byte format of a compiled function.
 //!
-//! ```text
-//! magic     16 bytes: `oxidax program`, the format version as two digits
-//! digest    32 bytes: SHA-256 of everything after it
-//! length     8 bytes, little-endian: length of the header
-//! header    JSON
-//! captures  the elements of each captured array, one after the other
-//! code      the plugin's bytes
-//! ```
+//! A [`DigestedFile`] whose header is followed by the elements of each captured array, one after
+//! the other, and the plugin's bytes.
 
 use super::tree_description::FunctionDescription;
 use crate::control_flow::parse_program;
 use crate::core::{Array, Aval, DType, Error, MemoryKind, Program};
-use crate::runtime::{ProgramHeader, SerializedProgram, digest, transfer};
+use crate::runtime::{DigestedFile, ProgramHeader, SerializedProgram, transfer};
 use serde::{Deserialize, Serialize};
 
-const MAGIC: &[u8; 14] = b"oxidax program";
-const VERSION: &[u8; 2] = b"02";
-/// Offset of the digest.
-const DIGEST: usize = MAGIC.len() + VERSION.len();
-/// Offset of the header's length, the first byte covered by the digest.
-const LENGTH: usize = DIGEST + 32;
-/// Offset of the header.
-const HEADER: usize = LENGTH + 8;
+const FORMAT: DigestedFile = DigestedFile {
+    magic: b"oxidax program",
+    version: b"02",
+    content: "a serialized program",
+    writing: "serializing a program",
+    written: "this program was serialized",
+    remedy: "; compile it again",
+};
 
 /// The type of a captured array.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,10 +44,6 @@ pub(super) struct ProgramFile {
     pub(super) executable: SerializedProgram,
 }
 
-fn damaged(problem: impl std::fmt::Display) -> Error {
-    Error::Plugin(format!("these bytes are not a serialized program: {problem}"))
-}
-
 impl ProgramFile {
     /// Writes a compiled function to bytes.
     ///
@@ -74,17 +64,10 @@ impl ProgramFile {
             memory: array.aval().memory,
         });
         let header = FileHeader { function, program, captures: types.collect(), executable };
-        let header = serde_json::to_vec(&header)
-            .map_err(|error| Error::Plugin(format!("serializing a program: {error}")))?;
-        let mut body = (header.len() as u64).to_le_bytes().to_vec();
-        body.extend(header);
-        for array in captures {
-            body.extend(array.to_bytes()?);
-        }
-        body.extend(code);
-        let mut bytes = [MAGIC.as_slice(), VERSION, &digest(&body)].concat();
-        bytes.append(&mut body);
-        Ok(bytes)
+        let elements: Vec<Vec<u8>> =
+            captures.iter().map(Array::to_bytes).collect::<Result<_, _>>()?;
+        let contents = elements.iter().chain([&code]).map(Vec::as_slice);
+        FORMAT.write(&header, contents)
     }
 
     /// Reads a compiled function.
@@ -92,36 +75,14 @@ impl ProgramFile {
     /// # Errors
     /// `Plugin` if the bytes are of another format or version, truncated or changed.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<ProgramFile, Error> {
-        let Some((start, _)) = bytes.split_at_checked(HEADER) else {
-            return Err(damaged(format!("there are only {}", bytes.len())));
-        };
-        if &start[..MAGIC.len()] != MAGIC {
-            return Err(damaged("they begin differently"));
-        }
-        if &start[MAGIC.len()..DIGEST] != VERSION {
-            let version = String::from_utf8_lossy(&start[MAGIC.len()..DIGEST]);
-            let supported = String::from_utf8_lossy(VERSION);
-            return Err(Error::Plugin(format!(
-                "this program was serialized in format {version}, this version of oxidax reads \
-                 format {supported}; compile it again"
-            )));
-        }
-        if start[DIGEST..LENGTH] != digest(&bytes[LENGTH..]) {
-            return Err(damaged("they were changed or truncated"));
-        }
-        let length = start[LENGTH..].iter().rev().fold(0u64, |n, &byte| n << 8 | u64::from(byte));
-        let rest = &bytes[HEADER..];
-        let split = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
-        let (header, mut rest) =
-            split.ok_or_else(|| damaged("the header is longer than the bytes"))?;
-        let header: FileHeader = serde_json::from_slice(header).map_err(damaged)?;
+        let (header, mut rest): (FileHeader, &[u8]) = FORMAT.read(bytes)?;
         let mut captures = Vec::with_capacity(header.captures.len());
         for CapturedType { dtype, shape, memory } in header.captures {
-            let dtype = DType::from_name(&dtype).ok_or_else(|| damaged(&dtype))?;
+            let dtype = DType::from_name(&dtype).ok_or_else(|| FORMAT.damaged(&dtype))?;
             let length = Aval::new(dtype, shape.clone()).bytes();
             let (elements, others) = rest
                 .split_at_checked(length)
-                .ok_or_else(|| damaged("a captured array is missing"))?;
+                .ok_or_else(|| FORMAT.damaged("a captured array is missing"))?;
             rest = others;
             let capture = Array::from_bytes(elements, dtype, shape)?;
             captures.push(match (memory, capture.placement()) {

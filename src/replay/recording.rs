@@ -1,12 +1,8 @@
 //! [`Recording`]: a failing call as a file.
 //!
-//! ```text
-//! magic     16 bytes: `oxidax failure`, the format version as two digits
-//! digest    32 bytes: SHA-256 of everything after it
-//! length     8 bytes, little-endian: length of the header
-//! header    JSON: function, cause, error, program as text, source lines, types of the inputs
-//! inputs    the elements of each input, one after the other, row-major in little-endian order
-//! ```
+//! A [`DigestedFile`] with a header of function, cause, error, program as text, source lines and
+//! the types of the inputs. The elements of each input follow, one after the other, row-major in
+//! little-endian order.
 
 use super::interpreter;
 use super::lines;
@@ -17,21 +13,21 @@ use crate::core::{Aval, DType, Device, Error, HostArray, Program, RegistryEntry,
 use crate::debug::CHECK;
 use crate::passes;
 use crate::primitives::PRIMITIVES;
-use crate::runtime::digest;
+use crate::runtime::DigestedFile;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const MAGIC: &[u8; 14] = b"oxidax failure";
-const VERSION: &[u8; 2] = b"01";
-/// Offset of the digest.
-const DIGEST: usize = MAGIC.len() + VERSION.len();
-/// Offset of the header's length, the first byte covered by the digest.
-const LENGTH: usize = DIGEST + 32;
-/// Offset of the header.
-const HEADER: usize = LENGTH + 8;
+const FORMAT: DigestedFile = DigestedFile {
+    magic: b"oxidax failure",
+    version: b"01",
+    content: "a recorded failure",
+    writing: "recording a program",
+    written: "this failure was recorded",
+    remedy: "",
+};
 /// The largest number of devices of a recorded mesh.
 const MAX_DEVICES: usize = 1024;
 
@@ -110,10 +106,6 @@ pub struct Recording {
     pub(super) inputs: Vec<Input>,
 }
 
-fn damaged(problem: impl fmt::Display) -> Error {
-    Error::Plugin(format!("these bytes are not a recorded failure: {problem}"))
-}
-
 impl Recording {
     /// Reads a recording from a file. Needs no plugin.
     ///
@@ -136,72 +128,50 @@ impl Recording {
     /// # Errors
     /// [`Error::Plugin`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Recording, Error> {
-        let Some((start, _)) = bytes.split_at_checked(HEADER) else {
-            return Err(damaged(format!("there are only {}", bytes.len())));
-        };
-        if &start[..MAGIC.len()] != MAGIC {
-            return Err(damaged("they begin differently"));
-        }
-        if &start[MAGIC.len()..DIGEST] != VERSION {
-            let version = String::from_utf8_lossy(&start[MAGIC.len()..DIGEST]);
-            let supported = String::from_utf8_lossy(VERSION);
-            return Err(Error::Plugin(format!(
-                "this failure was recorded in format {version}, this version of oxidax reads \
-                 format {supported}"
-            )));
-        }
-        if start[DIGEST..LENGTH] != digest(&bytes[LENGTH..]) {
-            return Err(damaged("they were changed or truncated"));
-        }
+        let (header, elements) = FORMAT.read(bytes)?;
         // Rules of primitives may panic on parameters that no program has.
-        catch_unwind(AssertUnwindSafe(|| Recording::from_body(&bytes[LENGTH..])))
-            .unwrap_or_else(|_| Err(damaged("a rule of an operation panicked")))
+        catch_unwind(AssertUnwindSafe(|| Recording::from_header(header, elements)))
+            .unwrap_or_else(|_| Err(FORMAT.damaged("a rule of an operation panicked")))
     }
 
-    /// Reads the bytes that the digest covers.
-    fn from_body(body: &[u8]) -> Result<Recording, Error> {
-        let (length, rest) = body.split_at(HEADER - LENGTH);
-        let length = length.iter().rev().fold(0u64, |n, &byte| n << 8 | u64::from(byte));
-        let split = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
-        let (header, mut rest) =
-            split.ok_or_else(|| damaged("the header is longer than the bytes"))?;
-        let header: Header = serde_json::from_slice(header).map_err(damaged)?;
+    /// Reads the program and the elements of the inputs.
+    fn from_header(header: Header, mut rest: &[u8]) -> Result<Recording, Error> {
         if header.devices > MAX_DEVICES {
-            return Err(damaged(format!("they need {} devices", header.devices)));
+            return Err(FORMAT.damaged(format!("they need {} devices", header.devices)));
         }
         let mut inputs = Vec::new();
         for InputHeader { path, dtype, shape } in header.inputs {
             let dtype = DType::from_name(&dtype)
-                .ok_or_else(|| damaged(format!("no dtype is called `{dtype}`")))?;
+                .ok_or_else(|| FORMAT.damaged(format!("no dtype is called `{dtype}`")))?;
             let bytes =
                 shape.iter().try_fold(dtype.host_bytes(), |bytes, &size| bytes.checked_mul(size));
             let split = bytes.and_then(|bytes| rest.split_at_checked(bytes));
             let (elements, others) =
-                split.ok_or_else(|| damaged(format!("elements of {path} are missing")))?;
+                split.ok_or_else(|| FORMAT.damaged(format!("elements of {path} are missing")))?;
             rest = others;
             let elements = HostArray::from_bytes(elements.to_vec(), Aval::new(dtype, shape))?;
             inputs.push(Input { path, elements });
         }
         if !rest.is_empty() {
-            return Err(damaged(format!("{} bytes are left over", rest.len())));
+            return Err(FORMAT.damaged(format!("{} bytes are left over", rest.len())));
         }
         let devices: Arc<[Device]> = (0..header.devices)
             .map(|number| Device::new(number as i32, 0, "cpu", "cpu", true))
             .collect();
         let entries: &[&[RegistryEntry]] = &[&[CHECK], PRIMITIVES, HOLDERS];
         let program = with_stand_ins(devices, || passes::parse(&header.program, entries));
-        let program = program.map_err(damaged)?;
+        let program = program.map_err(|error| FORMAT.damaged(error))?;
         let avals = program.avals_in();
         let fits = |(aval, input): (&Aval, &Input)| {
             aval.dtype == input.elements.dtype() && aval.shape == *input.elements.shape()
         };
         if avals.len() != inputs.len() || !avals.iter().zip(&inputs).all(fits) {
-            return Err(damaged("the inputs do not have the types of the program"));
+            return Err(FORMAT.damaged("the inputs do not have the types of the program"));
         }
         let count = lines::count(&program);
         if header.lines.len() != count {
             let lines = header.lines.len();
-            return Err(damaged(format!("{count} equations have {lines} source lines")));
+            return Err(FORMAT.damaged(format!("{count} equations have {lines} source lines")));
         }
         Ok(Recording {
             function: header.function,
@@ -235,16 +205,7 @@ impl Recording {
                 })
                 .collect(),
         };
-        let header = serde_json::to_vec(&header)
-            .map_err(|error| Error::Plugin(format!("recording a program: {error}")))?;
-        let mut body = (header.len() as u64).to_le_bytes().to_vec();
-        body.extend(header);
-        for input in &self.inputs {
-            body.extend(input.elements.as_bytes());
-        }
-        let mut bytes = [MAGIC.as_slice(), VERSION, &digest(&body)].concat();
-        bytes.append(&mut body);
-        Ok(bytes)
+        FORMAT.write(&header, self.inputs.iter().map(|input| input.elements.as_bytes()))
     }
 
     /// Returns the name of the function.
@@ -384,16 +345,16 @@ mod tests {
         for _ in 0..2000 {
             let mut changed = bytes.clone();
             for _ in 0..1 + random(3) {
-                let at = LENGTH + random(changed.len() - LENGTH);
+                let at = DigestedFile::LENGTH + random(changed.len() - DigestedFile::LENGTH);
                 match random(4) {
                     0 => changed[at] = random(256) as u8,
                     1 => changed[at] = b"0123456789[]{}\":,"[random(17)],
-                    2 => changed.truncate(at.max(HEADER)),
+                    2 => changed.truncate(at.max(DigestedFile::HEADER)),
                     _ => changed.insert(at, b'9'),
                 }
             }
-            let digest = digest(&changed[LENGTH..]);
-            changed[DIGEST..LENGTH].copy_from_slice(&digest);
+            let digest = crate::runtime::digest(&changed[DigestedFile::LENGTH..]);
+            changed[DigestedFile::DIGEST..DigestedFile::LENGTH].copy_from_slice(&digest);
             refused += usize::from(Recording::from_bytes(&changed).is_err());
         }
         assert!(refused > 1000, "{refused} of 2000 were refused");

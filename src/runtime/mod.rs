@@ -18,6 +18,7 @@ mod cpu_malloc;
 mod cuda;
 mod default_device;
 mod device_buffer;
+mod digested_file;
 mod disk_cache;
 mod effects;
 mod evaluator;
@@ -68,6 +69,9 @@ pub(crate) use default_device::{
     configured_device, default_device, set_default_device, with_default_device,
 };
 pub(crate) use device_buffer::{any_deleted, is_deleted};
+pub(crate) use digested_file::DigestedFile;
+#[cfg(test)]
+pub(crate) use digested_file::digest;
 pub use disk_cache::DiskCacheStats;
 pub(crate) use disk_cache::{disk_settings, disk_stats, set_disk};
 pub use effects::effects_barrier;
@@ -98,7 +102,7 @@ pub(crate) use recording::{
 };
 pub use registered_plugins::{PluginOption, PluginOptions};
 pub(crate) use scratch::{NonDonatable, Scratch};
-pub(crate) use serialized::{ProgramHeader, SerializedProgram, digest};
+pub(crate) use serialized::{ProgramHeader, SerializedProgram};
 pub use sharded_buffer::Shard;
 pub(crate) use sharded_buffer::addressable_shards;
 #[cfg(feature = "checkpoint")]

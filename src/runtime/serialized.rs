@@ -14,7 +14,7 @@ use crate::core::{
     Aval, DeviceId, Error, Loc, MemoryKind, Mesh, NamedSharding, PartitionSpec, Placement,
     PlatformId,
 };
-use oxidax_cache::{CacheKeyBuilder, file_hash, processor};
+use oxidax_cache::{file_hash, processor};
 use oxidax_pjrt::{CompileOptions, ExecutableSignature};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -299,13 +299,6 @@ fn attached_mesh(runtime: &Runtime, name: &str, mesh: &Mesh) -> Result<Mesh, Err
         })?);
     }
     Mesh::new(devices, mesh.axes().to_vec())
-}
-
-/// Returns the SHA-256 digest of bytes.
-pub(crate) fn digest(bytes: &[u8]) -> [u8; 32] {
-    let mut key = CacheKeyBuilder::new();
-    key.part("bytes", bytes);
-    *key.finish().as_bytes()
 }
 
 #[cfg(test)]
