@@ -86,8 +86,12 @@ pub(crate) fn minimal_versions() -> Result<()> {
     let copy = target().join("minimal-versions");
     let files = Command::new("git").arg("ls-files").current_dir(root()).output();
     let files = String::from_utf8(files.context("starting git")?.stdout).context("git ls-files")?;
+    // The compiler also reads files of other kinds in `src`, such as the pages of errors.
     let is_needed = |path: &&str| {
-        path.ends_with(".toml") || path.ends_with(".rs") || path.contains("/templates/")
+        path.ends_with(".toml")
+            || path.ends_with(".rs")
+            || path.contains("/templates/")
+            || path.split('/').any(|folder| folder == "src")
     };
     for path in files.lines().filter(is_needed) {
         let (from, to) = (root().join(path), copy.join(path));
