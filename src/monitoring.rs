@@ -23,13 +23,13 @@
 //! | `/oxidax/cache/load_duration` | seconds to load a program from disk instead | `fun_name` |
 //! | `/oxidax/cache/hits` | a program was found on disk | `fun_name` |
 //! | `/oxidax/cache/misses` | a program was not found on disk | `fun_name` |
+//! | `/oxidax/data/wait_duration` | seconds that the program waited for an item of a `data::Stream` | |
 //! | `/oxidax/jit/recompilation` | a `jit` function was compiled again | `fun_name`, `reason`, `call_site` |
 //! | `/oxidax/jit/programs` | number of programs that a `jit` function has compiled | `fun_name` |
 //!
-//! Events in seconds are also time spans, with start and end. Programs of operations outside `jit`
-//! are lowered and compiled too, so they have these events,
-//! except those of tracing and of `jit`. The events of a compilation are delivered when it has
-//! ended, with no lock held. A call that finds its program in memory records nothing;
+//! Events of compiling in seconds are also time spans, with start and end. Programs of operations
+//! outside `jit` are lowered and compiled too, so they have these events, except those of tracing
+//! and of `jit`. The events of a compilation are delivered when it has ended, with no lock held. A call that finds its program in memory records nothing;
 //! [`JitStats::hits`](crate::jit::JitStats::hits) counts it.
 //!
 //! JAX removes a listener by the function; here, by the [`ListenerId`] that registering returns.

@@ -89,6 +89,10 @@ struct Train {
     /// Number of held-out batches in the final evaluation; all by default.
     #[arg(long, default_value_t = u64::MAX, hide_default_value = true)]
     held_out: u64,
+    /// Serve profiles of the training on this port, for `oxidax profile capture` and XProf; 0 takes
+    /// a free one.
+    #[arg(long)]
+    profile_port: Option<u16>,
     /// Write the loss of every step to this file, one per line.
     #[arg(long)]
     losses: Option<PathBuf>,

@@ -6,6 +6,7 @@ use super::train::{self, Batch};
 use anyhow::ensure;
 use checkpoint::{Folder, Snapshot};
 use oxidax::prelude::*;
+use oxidax::profile::{StepTraceAnnotation, start_server};
 use oxidax::train::{Interrupt, Metrics};
 use oxidax_models::gpt2::Gpt2;
 use std::time::Instant;
@@ -44,11 +45,16 @@ pub fn train(options: &Train, model: Gpt2, corpus: &Corpus) -> anyhow::Result<Gp
         run.model = device_put(&run.model, &mesh.model)?;
         run.optimizer = device_put(&run.optimizer, &mesh.state)?;
     }
+    let server = options.profile_port.map(start_server).transpose()?;
+    if let Some(server) = &server {
+        println!("profiles  oxidax profile capture {}", server.address());
+    }
     let (interrupt, held_out) = (Interrupt::catch()?, held_out_loss(options, corpus));
     let due = |done: u32, every: u32| done.is_multiple_of(every.max(1));
     let (schedule, first) = (recipe.schedule(), done + 1);
     let (mut clock, mut logged, mut stopped) = (Instant::now(), done, false);
     while done < steps && !stopped {
+        let _step = StepTraceAnnotation::new("train", done.into());
         let Some(batch_of_step) = batches.next() else { break };
         let key = random::fold_in(random::key(i64::from(*seed)), i64::from(done) + 1);
         let key = (options.dropout > 0.0).then_some(key);

@@ -121,7 +121,8 @@ fn main() -> anyhow::Result<()> {
 
     let n_steps = u64::from(epochs) * (train.len() / batch_size) as u64;
     ensure!(n_steps > 0, "{} images and {epochs} epochs make no step", train.len());
-    let mut progress = train::ProgressBar::new(n_steps);
+    let work = train::StepWork::new().examples(batch_size as f64);
+    let mut progress = train::ProgressBar::new(n_steps).work(work);
     let mut metrics = train::Metrics::new();
     let mut step_index = 0;
     for epoch in 0..epochs {
@@ -152,6 +153,9 @@ fn main() -> anyhow::Result<()> {
     println!("test accuracy  {accuracy:.4}");
     println!("compile        {compile:.2} s");
     println!("step           {:.3} ms", 1e3 * pace.step.as_secs_f64());
+    if let Some(reached) = pace.utilization {
+        println!("waiting        {:.1} % of the time after the first step", 100.0 * reached.waiting);
+    }
     checkpoint::save(&checkpoint_file, &model)?;
     println!("saved          {}", checkpoint_file.display());
     if let Some(path) = &options.losses {

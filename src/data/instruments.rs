@@ -2,6 +2,7 @@
 //! program.
 
 use crate::core::Loc;
+use crate::monitoring;
 use crate::profile::{EventKind, TraceAnnotation};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -252,6 +253,8 @@ impl Instruments {
         self.consumer.items.fetch_add(1, Ordering::Relaxed);
         self.consumer.waiting.fetch_add(nanos(waited), Ordering::Relaxed);
         self.consumer.stepping.fetch_add(stepped.map_or(0, nanos), Ordering::Relaxed);
+        let seconds = waited.as_secs_f64();
+        monitoring::record_event_duration_secs("/oxidax/data/wait_duration", seconds, &[]);
     }
 
     /// Returns the current values.

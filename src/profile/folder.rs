@@ -40,6 +40,24 @@ impl RunFolder {
         Ok(self.path)
     }
 
+    /// Writes a file whose contents are known.
+    #[cfg(feature = "profile-server")]
+    pub(super) fn write_bytes(&self, file: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.write_file(file, |out| out.write_all(bytes))
+    }
+
+    #[cfg(feature = "profile-server")]
+    pub(super) fn into_path(self) -> PathBuf {
+        self.path
+    }
+
+    /// Removes the folder, in which nothing was written.
+    #[cfg(feature = "profile-server")]
+    pub(super) fn remove(self) {
+        // An empty folder that stays does no harm.
+        drop(fs::remove_dir(self.path));
+    }
+
     fn write_file(
         &self,
         file: &str,
@@ -77,7 +95,7 @@ fn create_in(runs: &Path) -> io::Result<PathBuf> {
 }
 
 /// Formats a time as `2026_01_31_23_59_58`, in UTC.
-fn time_name(time: SystemTime) -> String {
+pub(super) fn time_name(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let (year, month, day) = civil_date(seconds / 86_400);
     let of_day = seconds % 86_400;
@@ -104,7 +122,7 @@ fn civil_date(days: u64) -> (u64, u64, u64) {
 }
 
 /// Returns the name of this host.
-fn host() -> String {
+pub(super) fn host() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim().replace('/', "_");
     if name.is_empty() { "localhost".to_owned() } else { name }

@@ -38,6 +38,8 @@ mod memory_growth;
 mod perfetto;
 mod pprof;
 mod recorded;
+#[cfg(feature = "profile-server")]
+mod server;
 mod session;
 mod summary;
 mod trace;
@@ -51,5 +53,7 @@ pub use line_profile::{LineProfile, LineTime, ProfiledOperation};
 pub use memory::{LineMemory, MemoryProfile, memory};
 pub use memory_growth::{LineGrowth, MemoryGrowth};
 pub use recorded::{Profile, ThreadEvents};
+#[cfg(feature = "profile-server")]
+pub use server::{ProfilerServer, capture, capture_all, start_server};
 pub use session::ProfileSession;
 pub use trace::{start_trace, stop_trace, trace};

@@ -48,7 +48,9 @@ mod log_file;
 mod metric;
 mod metrics;
 mod nan_guard;
+mod peers;
 mod progress;
+mod utilization;
 mod watchdog;
 
 pub use bars::Bars;
@@ -59,7 +61,9 @@ pub use interrupt::Interrupt;
 pub use metric::Metric;
 pub use metrics::Metrics;
 pub use nan_guard::NanGuard;
+pub use peers::ProcessProgress;
 pub use progress::{Pace, ProgressBar};
+pub use utilization::{StepWork, Utilization};
 pub use watchdog::{OnStall, STALLED, Stall, Watchdog, WatchdogOptions};
 
 use crate::core::Error;

@@ -2,6 +2,7 @@
 
 use super::bar::Bar;
 use super::metric::Metric;
+use super::utilization::{Clock, Run, StepWork, Utilization};
 use crate::core::{Array, Error};
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,7 +18,8 @@ const MAX_PENDING_LOSSES: usize = 1024;
 /// A progress bar with the newest available loss and the step time. If standard error is not a
 /// terminal, it prints a line every ten seconds.
 ///
-/// The first step, which compiles, does not count toward the mean.
+/// The first step, which compiles, does not count toward the mean. With [`ProgressBar::work`], it
+/// also shows tokens per second, and the shares of the peaks, of compiling and of waiting for data.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -39,10 +41,13 @@ pub struct ProgressBar {
     /// The time at which the first step had been called.
     first: Option<Instant>,
     line_due: Instant,
+    /// The work of a step, the times that are not steps, and the wait for data before the second.
+    work: Option<(StepWork, Clock, Duration)>,
 }
 
 /// Step times of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Pace {
     /// The number of steps.
     pub n_steps: u64,
@@ -52,6 +57,8 @@ pub struct Pace {
     pub step: Duration,
     /// The last loss. NaN if there was none.
     pub loss: f64,
+    /// What the steps reached, with [`ProgressBar::work`]. Prints as a table with targets.
+    pub utilization: Option<Utilization>,
 }
 
 impl fmt::Debug for ProgressBar {
@@ -72,7 +79,20 @@ impl ProgressBar {
             began: now,
             first: None,
             line_due: now + LINE_EVERY,
+            work: None,
         }
+    }
+
+    /// Shows what the steps reach: tokens per second, the shares of the peaks of matrix units (MFU)
+    /// and memory (HBM), and the shares of the run in which this thread compiles or waits for data.
+    /// A share that misses its target, of [`Utilization`], has a `!`.
+    ///
+    /// Compiling and waiting are counted from this call on, by a listener of
+    /// [`monitoring`](crate::monitoring).
+    #[must_use]
+    pub fn work(mut self, work: StepWork) -> ProgressBar {
+        self.work = Some((work, Clock::start(), Duration::ZERO));
+        self
     }
 
     /// Starts at another step than 0, for a resumed run.
@@ -89,7 +109,12 @@ impl ProgressBar {
     pub fn inc(&mut self, loss: &Array) -> Result<(), Error> {
         self.waiting.push_back(Metric::from(loss).checked("inc", "loss")?);
         self.n_steps += 1;
-        self.first.get_or_insert_with(Instant::now);
+        if self.first.is_none() {
+            self.first = Some(Instant::now());
+            if let Some((_, clock, waited)) = &mut self.work {
+                *waited = clock.read().1;
+            }
+        }
         while let Some(oldest) = self.waiting.front() {
             if self.waiting.len() <= MAX_PENDING_LOSSES && !oldest.is_ready()? {
                 break;
@@ -109,7 +134,16 @@ impl ProgressBar {
         let loss = self.newest.map(|loss| format!("loss {loss:.4}"));
         let step = self.step_time();
         let pace = (!step.is_zero()).then(|| format!("{:.2} ms a step", step.as_secs_f64() * 1e3));
-        loss.into_iter().chain(pace).collect::<Vec<_>>().join(", ")
+        let reached = self.utilization().map(|reached| reached.short());
+        loss.into_iter().chain(pace).chain(reached).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns what the steps reached so far; `None` without [`ProgressBar::work`].
+    pub fn utilization(&self) -> Option<Utilization> {
+        let (work, clock, waited_before) = self.work.as_ref()?;
+        let after_first = self.first.map_or(Duration::ZERO, |first| first.elapsed());
+        let run = Run { whole: self.began.elapsed(), after_first, waited_before: *waited_before };
+        Some(Utilization::of(work, self.step_time(), clock, run))
     }
 
     fn line(&self) {
@@ -143,6 +177,7 @@ impl ProgressBar {
             first_step: self.first.map_or(Duration::ZERO, |first| first - self.began),
             step: self.step_time(),
             loss: self.newest.unwrap_or(f64::NAN),
+            utilization: self.utilization(),
         })
     }
 }

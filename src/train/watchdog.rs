@@ -1,5 +1,6 @@
 //! A watchdog that reports what a training loop does while its steps do not end.
 
+use super::peers::{Late, Peers, ProcessProgress};
 use crate::profile::{ActivityTracker, ThreadActivity};
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,6 +12,9 @@ pub const STALLED: i32 = 124;
 
 /// Time that [`WatchdogOptions::on_exit`] has before the process ends.
 const EXIT_LIMIT: Duration = Duration::from_secs(60);
+
+/// Longest time between two reports of a process to the others.
+const REPORT_EVERY: Duration = Duration::from_secs(5);
 
 /// Number of steps whose median is the usual time of a step.
 const RECENT: usize = 64;
@@ -41,8 +45,10 @@ const RECENT: usize = 64;
 /// ```
 ///
 /// While it runs, the work of threads is tracked ([`ActivityTracker`]), which costs a step as much
-/// as a running profile. Operations that wait inside a device, such as a collective that waits for
-/// another process, are seen from the host only.
+/// as a running profile. Operations that wait inside a device, such as a collective, are seen from
+/// the host only. But in a program of several processes (`distributed`), their watchdogs tell each
+/// other every five seconds what they do, and a report names the processes that are in an earlier
+/// step or silent: those that a collective waits for.
 #[derive(Debug)]
 #[must_use = "dropping the watchdog ends it"]
 pub struct Watchdog {
@@ -79,6 +85,10 @@ pub struct Stall {
     pub usual: Option<Duration>,
     /// The work of all threads.
     pub threads: Vec<ThreadActivity>,
+    /// What the other processes of the program said last.
+    pub processes: Vec<ProcessProgress>,
+    /// The time between two reports of a process.
+    report_every: Duration,
 }
 
 #[derive(Debug)]
@@ -186,12 +196,21 @@ impl Drop for Watchdog {
 /// Waits for steps that are late, until the watchdog ends.
 fn watch(shared: &Shared, tracker: &ActivityTracker, options: WatchdogOptions) {
     let WatchdogOptions { limit, on_stall, exit_after, mut on_exit } = options;
+    let mut reports = Reports::of(limit);
     // The beginning of the step that was reported last.
     let mut reported: Option<Instant> = None;
     let mut state = shared.state();
     while !state.ended {
+        let next_report = reports.time_left();
+        if next_report.is_some_and(|left| left.is_zero()) {
+            let step = state.step;
+            drop(state);
+            reports.send(step, tracker);
+            state = shared.state();
+            continue;
+        }
         let Some((step, began)) = state.step else {
-            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = wait(shared, state, next_report);
             continue;
         };
         let elapsed = began.elapsed();
@@ -205,7 +224,14 @@ fn watch(shared: &Shared, tracker: &ActivityTracker, options: WatchdogOptions) {
             Some(None) => {
                 let usual = median(&state.recent);
                 drop(state);
-                let stall = Stall { step, elapsed, usual, threads: tracker.threads() };
+                let stall = Stall {
+                    step,
+                    elapsed,
+                    usual,
+                    threads: tracker.threads(),
+                    processes: reports.read(),
+                    report_every: reports.every,
+                };
                 if reported == Some(began) {
                     end_process(&stall, on_exit.take());
                 }
@@ -214,13 +240,66 @@ fn watch(shared: &Shared, tracker: &ActivityTracker, options: WatchdogOptions) {
                 state = shared.state();
             }
             Some(Some(left)) => {
-                // Zero would not wait.
-                let left = left.max(Duration::from_millis(1));
-                let waited = shared.changed.wait_timeout(state, left);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                let left = next_report.map_or(left, |report| report.min(left));
+                state = wait(shared, state, Some(left));
             }
-            None => state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            None => state = wait(shared, state, next_report),
         }
+    }
+}
+
+/// Waits for a change, up to a time.
+fn wait<'s>(
+    shared: &'s Shared,
+    state: MutexGuard<'s, State>,
+    longest: Option<Duration>,
+) -> MutexGuard<'s, State> {
+    match longest {
+        Some(longest) => {
+            // Zero would not wait.
+            let longest = longest.max(Duration::from_millis(1));
+            let waited = shared.changed.wait_timeout(state, longest);
+            waited.unwrap_or_else(PoisonError::into_inner).0
+        }
+        None => shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+    }
+}
+
+/// The reports between the processes of a program.
+struct Reports {
+    peers: Option<Peers>,
+    every: Duration,
+    last: Option<Instant>,
+}
+
+impl Reports {
+    /// Reports several times within the limit of a step.
+    fn of(limit: Duration) -> Reports {
+        let every = (limit / 4).clamp(Duration::from_millis(50), REPORT_EVERY);
+        Reports { peers: None, every, last: None }
+    }
+
+    /// Returns the time until the next report; `None` if there are no other processes, which may
+    /// be joined after the watchdog has started.
+    fn time_left(&mut self) -> Option<Duration> {
+        if self.peers.is_none() {
+            self.peers = Peers::find();
+        }
+        self.peers.as_ref()?;
+        let since = self.last.map_or(self.every, |last| last.elapsed());
+        Some(self.every.saturating_sub(since))
+    }
+
+    fn send(&mut self, step: Option<(u64, Instant)>, tracker: &ActivityTracker) {
+        let work = tracker.threads().iter().map(ToString::to_string).collect();
+        if let Some(peers) = &self.peers {
+            peers.write(step.map(|(step, began)| (step, began.elapsed())), work);
+        }
+        self.last = Some(Instant::now());
+    }
+
+    fn read(&self) -> Vec<ProcessProgress> {
+        self.peers.as_ref().map(Peers::read).unwrap_or_default()
     }
 }
 
@@ -272,6 +351,21 @@ impl fmt::Display for Stall {
         for thread in &self.threads {
             write!(f, "\n  {thread}")?;
         }
-        Ok(())
+        if self.processes.is_empty() {
+            return Ok(());
+        }
+        let Late { behind, silent, others } =
+            Late::of(self.step, &self.processes, self.report_every);
+        for process in &behind {
+            write!(f, "\n  behind: {process}")?;
+        }
+        for process in &silent {
+            write!(f, "\n  silent: {process}")?;
+        }
+        match (others, behind.len() + silent.len()) {
+            (0, _) => Ok(()),
+            (_, 0) => write!(f, "\n  the {others} other processes are in this step too, or later"),
+            _ => write!(f, "\n  the other processes ({others}) are in this step too, or later"),
+        }
     }
 }

@@ -124,11 +124,11 @@ const WITH_PYTHON: &[Step] = &[
             &[],
         ),
     },
-    // The profile that the exercises wrote.
+    // The profile that the exercises wrote, and one of the gpt2 example while it trains.
     Step {
         name: "profiles",
         action: Action::Run(
-            &["bash", "python-compat/profiles.sh", "target/exercises-profile"],
+            &["bash", "python-compat/profiles.sh", "target/exercises-profile", "target/debug"],
             &[],
         ),
     },

@@ -10,6 +10,7 @@ mod doctor;
 mod explain;
 mod new;
 mod plugin;
+mod profile;
 mod replay;
 
 use std::process::ExitCode;
@@ -43,6 +44,11 @@ enum Command {
         #[command(subcommand)]
         action: plugin::Action,
     },
+    /// Profile programs that run
+    Profile {
+        #[command(subcommand)]
+        action: profile::Action,
+    },
     /// Report whether a training step of this crate fits on absent devices, its time, and advice
     Doctor(doctor::Doctor),
     /// Find the first operation that went wrong in a recorded failure
@@ -56,6 +62,7 @@ fn main() -> ExitCode {
         Command::New(new) => new::run(&new).map(|()| ExitCode::SUCCESS),
         Command::Cache { action } => cache::run(action).map(|()| ExitCode::SUCCESS),
         Command::Plugin { action } => plugin::run(action).map(|()| ExitCode::SUCCESS),
+        Command::Profile { action } => profile::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Replay(replay) => replay::run(&replay),
         Command::Explain(explain) => explain::run(&explain).map(|()| ExitCode::SUCCESS),

@@ -4,6 +4,7 @@
 //! looks at the thread on which it marked something.
 
 mod lines;
+mod server;
 
 use oxidax::core::Loc;
 use oxidax::prelude::*;

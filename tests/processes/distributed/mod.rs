@@ -9,3 +9,4 @@ mod parts;
 mod preemption;
 mod refusals;
 mod scene;
+mod stalls;
