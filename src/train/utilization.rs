@@ -315,15 +315,16 @@ mod tests {
             reached.short(),
             "12.3k tokens/s, MFU 75 %!, HBM 12 %!, compiling 2 %, data 25 %!"
         );
-        let table = "\
-                    reached  target
-MFU              75.0 %  > 80 %
-HBM              12.5 %  > 70 %
-compiling         2.0 %  < 5 %
-data             25.0 %  < 10 %
-bytes/s           1.00G
-tokens/s          12.3k";
-        assert_eq!(reached.to_string(), table);
+        let table = [
+            "                reached  target",
+            "MFU              75.0 %  > 80 %",
+            "HBM              12.5 %  > 70 %",
+            "compiling         2.0 %  < 5 %",
+            "data             25.0 %  < 10 %",
+            "bytes/s           1.00G",
+            "tokens/s          12.3k",
+        ];
+        assert_eq!(reached.to_string(), table.join("\n"));
     }
 
     #[test]
