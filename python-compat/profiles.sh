@@ -11,5 +11,7 @@ cd "$(dirname "$0")"
 if make_venv .venv-profiles requirements-profiles.txt; then
     cp requirements-profiles.txt .venv-profiles/installed
 fi
+# XProf frees text of its monitor with another allocator than the one that CI preloads.
+unset LD_PRELOAD
 .venv-profiles/bin/python profile_files.py "$folder"
 exec .venv-profiles/bin/python profile_capture.py "$target"
