@@ -52,7 +52,7 @@ const STEPS: &[Step] = &[
                 "--",
                 "passes_do_not_change_results",
             ],
-            &[("OXIDAX_FUZZ_PASSES", "10000..12000")],
+            &[("OXIDAX_FUZZ_PASSES", "10000..11000")],
         ),
     },
     Step { name: "tpu topology, compile only", action: Action::Call(tpu::compile_only) },

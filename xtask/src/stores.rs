@@ -5,18 +5,24 @@ use std::process::Command;
 
 use crate::{root, tpu};
 
-/// The tests of the storage crate. Those that need servers are ignored by `cargo test`.
-const STORAGE: &[&str] =
-    &["test", "--package=oxidax-storage", "--features=remote", "--lib", "--test=servers"];
-
 /// The tests of the storage crate without clients for object stores.
 const WITHOUT_CLIENTS: &[&str] = &["test", "--package=oxidax-storage", "--lib"];
 
-/// Data, metrics and checkpoints in object stores.
-const LIBRARY: &[&str] = &["test", "--package=oxidax", "--test=processes", "stores::"];
+/// The tests of the storage crate that need servers; `cargo test` ignores them. The whole workspace
+/// is selected, because the dependencies of fewer packages have other features and would be built
+/// again.
+const STORAGE: &[&str] = &["test", "--workspace", "--test=servers", "--", "--include-ignored"];
 
-/// Models in object stores.
-const MODELS: &[&str] = &["test", "--package=oxidax-models", "--test=gpt2", "stores::"];
+/// Data, metrics, checkpoints and models in object stores.
+const LIBRARY: &[&str] = &[
+    "test",
+    "--workspace",
+    "--test=processes",
+    "--test=gpt2",
+    "stores::",
+    "--",
+    "--include-ignored",
+];
 
 /// Installs an S3 server and an emulator of Google Cloud Storage with pip, and runs the tests that
 /// need them.
@@ -26,9 +32,6 @@ pub(crate) fn check() -> Result<()> {
     let status = status.with_context(|| format!("starting {script}"))?;
     ensure!(status.success(), "{script} ended with {status}");
     tpu::run_tests(WITHOUT_CLIENTS, &[])?;
-    for tests in [STORAGE, LIBRARY, MODELS] {
-        let ignored_too = [tests, &["--", "--include-ignored"]].concat();
-        tpu::run_tests(&ignored_too, &[])?;
-    }
-    Ok(())
+    tpu::run_tests(STORAGE, &[])?;
+    tpu::run_tests(LIBRARY, &[])
 }
