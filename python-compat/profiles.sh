@@ -1,9 +1,9 @@
 #!/bin/sh
 # Opens a profile with XProf and Perfetto, and captures one of a program that runs: `./profiles.sh
-# DIR TARGET` runs profile_files.py on DIR, and profile_capture.py on the binaries in TARGET. Creates
-# `.venv-profiles` if it is missing or was made from another requirements-profiles.txt. Requires
-# CPython 3.11 on Linux x86-64: the interpreter in the variable PYTHON, else `python3.11` or
-# `python3`.
+# DIR TARGET` runs profile_files.py on DIR, and profile_capture.py on the binaries in TARGET.
+# Creates `.venv-profiles` if it is missing or was made from another requirements-profiles.txt.
+# Requires CPython 3.11 on Linux x86-64: the interpreter in the variable PYTHON, else `python3.11`
+# or `python3`.
 set -eu
 folder=$(realpath "$1") target=$(realpath "$2")
 cd "$(dirname "$0")"

@@ -29,7 +29,8 @@
 //!
 //! Events of compiling in seconds are also time spans, with start and end. Programs of operations
 //! outside `jit` are lowered and compiled too, so they have these events, except those of tracing
-//! and of `jit`. The events of a compilation are delivered when it has ended, with no lock held. A call that finds its program in memory records nothing;
+//! and of `jit`. The events of a compilation are delivered when it has ended, with no lock held. A
+//! call that finds its program in memory records nothing;
 //! [`JitStats::hits`](crate::jit::JitStats::hits) counts it.
 //!
 //! JAX removes a listener by the function; here, by the [`ListenerId`] that registering returns.

@@ -32,9 +32,9 @@ pub struct ProcessProgress {
 /// The processes for which a stalled step can wait.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Late<'p> {
-    /// Those in an earlier step.
+    /// Processes in an earlier step.
     pub(super) behind: Vec<&'p ProcessProgress>,
-    /// Those that have written nothing for some time.
+    /// Processes that have written nothing for some time.
     pub(super) silent: Vec<&'p ProcessProgress>,
     /// The number of the others.
     pub(super) others: usize,

@@ -57,7 +57,7 @@ pub struct Pace {
     pub step: Duration,
     /// The last loss. NaN if there was none.
     pub loss: f64,
-    /// What the steps reached, with [`ProgressBar::work`]. Prints as a table with targets.
+    /// Rates and shares of peaks, with [`ProgressBar::work`]. Prints as a table with targets.
     pub utilization: Option<Utilization>,
 }
 

@@ -43,7 +43,7 @@ pub struct StepWork {
     pub bytes: f64,
     /// The number of items in a step, on all devices.
     pub items: f64,
-    /// What the items are: `tokens` or `examples`.
+    /// The kind of the items: `tokens` or `examples`.
     pub item: &'static str,
     /// Seconds that the products of a step take at the peak of the matrix units; 0 if unknown.
     pub product_seconds: f64,
@@ -115,13 +115,13 @@ fn quotient(number: f64, by: f64) -> f64 {
     if quotient.is_finite() { quotient } else { 0.0 }
 }
 
-/// What a training loop reached. Prints as a table with targets.
+/// The rates and shares of peaks of a training loop. Prints as a table with targets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Utilization {
     /// Tokens or examples per second, on all devices.
     pub items_per_second: Option<f64>,
-    /// What the items are.
+    /// The kind of the items: `tokens` or `examples`.
     pub item: &'static str,
     /// The share of the peak of the matrix units (MFU), from 0 to 1.
     pub mfu: Option<f64>,

@@ -85,7 +85,7 @@ pub struct Stall {
     pub usual: Option<Duration>,
     /// The work of all threads.
     pub threads: Vec<ThreadActivity>,
-    /// What the other processes of the program said last.
+    /// The last reports of the other processes of the program.
     pub processes: Vec<ProcessProgress>,
     /// The time between two reports of a process.
     report_every: Duration,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use oxidax::profile::capture_all;
 
-/// What to do with profiles.
+/// Work with profiles.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Ask running programs for a profile: `oxidax profile capture localhost:9012`
