@@ -154,7 +154,10 @@ fn main() -> anyhow::Result<()> {
     println!("compile        {compile:.2} s");
     println!("step           {:.3} ms", 1e3 * pace.step.as_secs_f64());
     if let Some(reached) = pace.utilization {
-        println!("waiting        {:.1} % of the time after the first step", 100.0 * reached.waiting);
+        println!(
+            "waiting        {:.1} % of the time after the first step",
+            100.0 * reached.waiting
+        );
     }
     checkpoint::save(&checkpoint_file, &model)?;
     println!("saved          {}", checkpoint_file.display());

@@ -1,9 +1,9 @@
-//! `cargo xtask package`: packs the published crates, builds them from their packages, and checks
-//! sizes. `cargo xtask minimal-versions`: builds with the oldest allowed direct dependencies.
+//! `cargo xtask package`: packs the published crates, checks the packed sources, and their sizes.
+//! `cargo xtask minimal-versions`: builds with the oldest allowed direct dependencies.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{fs, io};
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -26,57 +26,51 @@ const PUBLISHED: [&str; 10] = [
 /// The largest size of a package, in bytes.
 const LARGEST: u64 = 2_500_000;
 
-/// Packs every published crate and builds it from its package.
+/// Packs every published crate, and checks the packed sources together.
+///
+/// `cargo package` would build every package from an own registry, with all dependencies once more.
+/// A workspace of the unpacked sources finds files that a package lacks as well, and shares the
+/// dependencies that other checks have compiled.
 pub(crate) fn check() -> Result<()> {
-    remove_unpacked()?;
-    // A separate folder: the packed `oxidax` command would replace the one in `target/debug`, which
-    // tests may be running.
-    let built = target().join("packages");
+    let packed = target().join("packages");
     let mut command = Command::new("cargo");
     // `--allow-dirty` so that a contributor can run this before a commit.
-    command.args(["package", "--quiet", "--allow-dirty"]).current_dir(root());
-    command.env("CARGO_TARGET_DIR", &built).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    command.args(["package", "--quiet", "--allow-dirty", "--no-verify"]).current_dir(root());
+    command.env("CARGO_TARGET_DIR", &packed);
     for name in PUBLISHED {
         command.args(["--package", name]);
     }
-    let status = command.status().context("starting cargo package")?;
-    ensure!(status.success(), "cargo package failed ({status})");
-    let folder = built.join("package");
+    succeed(&mut command)?;
+    let sources = packed.join("sources");
+    match fs::remove_dir_all(&sources) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed.with_context(|| format!("removing {}", sources.display()))?,
+    }
+    fs::create_dir_all(&sources).with_context(|| format!("creating {}", sources.display()))?;
+    let mut patches = String::new();
     for name in PUBLISHED {
-        let path = folder.join(format!("{name}-{}.crate", env!("CARGO_PKG_VERSION")));
+        let folder = format!("{name}-{}", env!("CARGO_PKG_VERSION"));
+        let path = packed.join("package").join(format!("{folder}.crate"));
         let size = path.metadata().with_context(|| format!("{}", path.display()))?.len();
         eprintln!("{name}: {:.2} MB packed", size as f64 / 1e6);
         ensure!(size <= LARGEST, "{name} has {size} bytes, the limit is {LARGEST}");
+        succeed(Command::new("tar").arg("-xzf").arg(&path).arg("-C").arg(&sources))?;
+        patches += &format!("{name} = {{ path = \"{folder}\" }}\n");
     }
-    Ok(())
+    // Packages name each other by version, as from the registry.
+    let manifest =
+        format!("[workspace]\nresolver = \"3\"\nmembers = [\"*\"]\n\n[patch.crates-io]\n{patches}");
+    fs::write(sources.join("Cargo.toml"), manifest).context("writing the workspace's manifest")?;
+    fs::copy(root().join("Cargo.lock"), sources.join("Cargo.lock")).context("Cargo.lock")?;
+    let mut command = Command::new("cargo");
+    command.args(["check", "--quiet", "--workspace"]).current_dir(&sources);
+    succeed(command.env("CARGO_TARGET_DIR", target()))
 }
 
-/// Removes the sources that an earlier check unpacked.
-///
-/// `cargo package` reads the other packed crates from a temporary registry, which it unpacks into
-/// `registry/src/-<hash of the path>` in Cargo's home. It does not unpack a crate again whose
-/// version is there, so without this the check could build against sources of an earlier commit.
-fn remove_unpacked() -> Result<()> {
-    let home = match std::env::var_os("CARGO_HOME") {
-        Some(home) => PathBuf::from(home),
-        None => std::env::home_dir().context("no home folder")?.join(".cargo"),
-    };
-    let Ok(registries) = fs::read_dir(home.join("registry/src")) else {
-        return Ok(()); // nothing was unpacked yet
-    };
-    for registry in registries {
-        let registry = registry?;
-        if !registry.file_name().to_string_lossy().starts_with('-') {
-            continue;
-        }
-        for name in PUBLISHED {
-            let path = registry.path().join(format!("{name}-{}", env!("CARGO_PKG_VERSION")));
-            if path.is_dir() {
-                fs::remove_dir_all(&path)
-                    .with_context(|| format!("removing {}", path.display()))?;
-            }
-        }
-    }
+/// Runs a command, and fails if it does.
+fn succeed(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("starting {command:?}"))?;
+    ensure!(status.success(), "{command:?} failed ({status})");
     Ok(())
 }
 
