@@ -118,7 +118,7 @@ fn checking(message: &str, names: &[String], loc: Loc) -> Result<HostFunction, S
     // Two checks are equal if their messages and lines are.
     let key = format!("{message}\n{names:?}\n{loc}");
     let n_fields = names.len();
-    Ok(HostFunction::with_text::<Check>(key, text, move |operands| {
+    Ok(HostFunction::with_text::<Check>(loc, key, text, move |operands| {
         let Some((condition, arrays)) = operands.split_first().filter(|(_, x)| x.len() == n_fields)
         else {
             let message = format!("takes {} operands, got {}", n_fields + 1, operands.len());

@@ -145,6 +145,7 @@ where
 }
 
 /// Wraps a closure whose error names `name` and its line.
+#[track_caller]
 fn fallible<F>(name: &'static str, f: F, loc: Loc) -> HostFunction
 where
     F: Fn(&[HostArray]) -> Result<Vec<HostArray>, HostError> + Send + Sync + 'static,

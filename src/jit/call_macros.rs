@@ -72,6 +72,7 @@ macro_rules! lower {
             /// assert!(lowered.as_text("cpu")?.contains("stablehlo.dot_general"));
             /// # Ok::<(), oxidax::Error>(())
             /// ```
+            #[track_caller]
             #[allow(clippy::too_many_arguments, reason = "as many as the function has")]
             pub fn lower(
                 &self,

@@ -241,8 +241,9 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         self.counters.snapshot(&self.cache)
     }
 
+    #[track_caller]
     pub(super) fn lower_arguments(&self, arguments: &A) -> Result<Lowered<A, O>, Error> {
-        let traced = self.trace(arguments.refs())?;
+        let traced = self.trace(arguments.refs(), Loc::caller())?;
         Ok(Lowered::new(traced, Signature::of(&Arguments::<A>(arguments.refs()))))
     }
 
@@ -273,13 +274,14 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         })
     }
 
-    /// Traces the function and decides the placement of its arguments and results.
-    fn trace(&self, arguments: A::Refs<'_>) -> Result<Traced<O>, Error> {
+    /// Traces the function and decides the placement of its arguments and results. `loc` is the line
+    /// that profiles show, if it is not that of the call.
+    fn trace(&self, arguments: A::Refs<'_>, loc: Loc) -> Result<Traced<O>, Error> {
         let view = Arguments::<A>(arguments);
         let counts = A::leaf_counts(arguments);
         let leaves = leaves_of(&view);
         let shardings = self.argument_shardings(&counts)?;
-        let trace = || self.trace_program(arguments, &shardings, Loc::UNKNOWN);
+        let trace = || self.trace_program(arguments, &shardings, loc);
         let staged = catch(|| trace::with_numbers_as_operands(false, trace))?;
         let paths: Vec<String> =
             TreeDef::of(&view).paths().iter().map(|path| rooted(path)).collect();
@@ -337,7 +339,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     /// Traces and lowers the function.
     pub(super) fn stage(&self, arguments: A::Refs<'_>) -> Result<Staged<O>, Error> {
         let start = Instant::now();
-        let traced = self.trace(arguments)?;
+        let traced = self.trace(arguments, Loc::UNKNOWN)?;
         let trace_time = start.elapsed();
         Counters::add_time(&self.counters.trace_nanos, trace_time);
         monitoring::record_duration_of("/oxidax/compile/trace_duration", &self.name, trace_time);
@@ -407,7 +409,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let executed = if is_recording() { executed.and_then(finished) } else { executed };
         let result = executed.map_err(|failure| match failure.is_out_of_memory() {
             // The program is not kept: it is traced again for its values and their lines.
-            true => match catch(|| self.trace(arguments)) {
+            true => match catch(|| self.trace(arguments, Loc::UNKNOWN)) {
                 Ok(Ok(traced)) => failure.with_values(specialization, Some(&traced.program)),
                 _ => failure.with_values(specialization, None),
             },
@@ -569,7 +571,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
 
     /// Traces the function, and returns the inputs of its program.
     fn trace_call(&self, arguments: A::Refs<'_>) -> Result<(Traced<O>, Vec<Array>), Error> {
-        let traced = catch(|| self.trace(arguments))??;
+        let traced = catch(|| self.trace(arguments, Loc::UNKNOWN))??;
         let mut inputs = leaves_of(&Arguments::<A>(arguments));
         inputs.extend(traced.captures.iter().cloned());
         Ok((traced, inputs))

@@ -62,6 +62,7 @@ impl ArrayLike for ListEntry {
 )]
 pub trait ArrayList<Form> {
     /// Returns the entries in order.
+    #[track_caller]
     fn into_entries(self) -> Vec<ListEntry>;
 
     /// Returns the entries in order, as arrays.
@@ -95,6 +96,8 @@ where
     I: IntoIterator,
     I::Item: ArrayLike,
 {
+    // A scalar array has no entries to iterate over: an error at the caller's line.
+    #[track_caller]
     fn into_entries(self) -> Vec<ListEntry> {
         self.into_iter().map(|entry| ListEntry::of(&entry)).collect()
     }

@@ -40,6 +40,8 @@ pub(crate) enum HostFunctionText {
 
 struct Inner {
     id: u64,
+    /// The line of the call that the function is an argument of.
+    loc: Loc,
     identity: Identity,
     text: Option<HostFunctionText>,
     run: Box<Run>,
@@ -66,6 +68,7 @@ fn with_table<R>(f: impl FnOnce(&mut FxHashMap<u64, Weak<Inner>>) -> R) -> R {
 
 impl HostFunction {
     /// Wraps `run`. `key` distinguishes closures of one type, for example by a format string.
+    #[track_caller]
     pub fn new<F>(key: impl Into<String>, run: F) -> HostFunction
     where
         F: Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync + 'static,
@@ -75,11 +78,13 @@ impl HostFunction {
 
     /// Wraps `run`, which itself wraps a user-defined closure of type `U`. Equality depends on the
     /// captures of `U`.
+    #[track_caller]
     pub fn of_type<U: 'static>(
         key: impl Into<String>,
         run: impl Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync + 'static,
     ) -> HostFunction {
         HostFunction::with_identity(
+            Loc::caller(),
             |id| match size_of::<U>() {
                 0 => Identity::Type(TypeId::of::<U>(), key.into()),
                 _ => Identity::Own(id),
@@ -89,14 +94,17 @@ impl HostFunction {
         )
     }
 
-    /// Wraps `run`, as [`of_type`](Self::of_type), which `text` describes completely.
+    /// Wraps `run` of the call at `loc`, as [`of_type`](Self::of_type), which `text` describes
+    /// completely.
     pub(crate) fn with_text<U: 'static>(
+        loc: Loc,
         key: impl Into<String>,
         text: HostFunctionText,
         run: impl Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync + 'static,
     ) -> HostFunction {
         debug_assert_eq!(size_of::<U>(), 0, "a closure with captures is not its text alone");
         HostFunction::with_identity(
+            loc,
             |_| Identity::Type(TypeId::of::<U>(), key.into()),
             Some(text),
             run,
@@ -109,13 +117,14 @@ impl HostFunction {
     }
 
     fn with_identity(
+        loc: Loc,
         identity: impl FnOnce(u64) -> Identity,
         text: Option<HostFunctionText>,
         run: impl Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync + 'static,
     ) -> HostFunction {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let inner = Arc::new(Inner { id, identity: identity(id), text, run: Box::new(run) });
+        let inner = Arc::new(Inner { id, loc, identity: identity(id), text, run: Box::new(run) });
         with_table(|table| table.insert(id, Arc::downgrade(&inner)));
         HostFunction(inner)
     }
@@ -131,6 +140,7 @@ impl HostFunction {
         });
         let (inner, mapped) = (self.clone(), mapped.to_vec());
         HostFunction::with_identity(
+            self.0.loc,
             |_| identity,
             text,
             move |operands| {
@@ -162,7 +172,7 @@ impl HostFunction {
     /// # Errors
     /// Errors of the closure.
     pub(crate) fn run(&self, operands: &[HostArray]) -> Result<Vec<HostArray>, Error> {
-        let _span = Span::within(EventKind::Callback, || "");
+        let _span = Span::at(EventKind::Callback, self.0.loc, || "");
         (self.0.run)(operands)
     }
 }

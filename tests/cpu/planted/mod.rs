@@ -3,3 +3,4 @@
 
 mod leaks;
 mod recompilation;
+mod stalls;
