@@ -5,7 +5,8 @@ use super::jit::Jit;
 use super::lowered::Lowered;
 use super::stats::JitStats;
 use crate::core::{
-    Array, AxisSpec, Device, Error, Loc, Mesh, OpErrorKind, PartitionSpec, leaf_error, trace,
+    Array, AxisSpec, CompileLimit, Device, Error, Loc, Mesh, OpErrorKind, PartitionSpec,
+    Recompilation, leaf_error, trace,
 };
 use crate::parallel::MapRegion;
 use crate::primitives::reshape;
@@ -22,6 +23,7 @@ use std::sync::{Arc, OnceLock};
 pub struct PMap<'f, A: Args, O> {
     mapped: PMapped<'f, A, O>,
     compiled: OnceLock<Jit<'f, A, O>>,
+    limit: Option<CompileLimit>,
 }
 
 /// The mapped function, the axes of its arguments and results, and its devices.
@@ -81,7 +83,7 @@ where
         devices: None,
         loc: Loc::caller(),
     };
-    A::callable(PMap { mapped, compiled: OnceLock::new() })
+    A::callable(PMap { mapped, compiled: OnceLock::new(), limit: None })
 }
 
 impl<'f, A: Args, O: Tree> PMap<'f, A, O> {
@@ -123,16 +125,49 @@ impl<'f, A: Args, O: Tree> PMap<'f, A, O> {
         self
     }
 
+    /// Makes a call that would compile a second signature an error. See [`Jit::sealed`].
+    ///
+    /// ```
+    /// # oxidax::parallel::set_cpu_devices(8)?;
+    /// use oxidax::prelude::*;
+    /// let double = pmap(|x: Array| x * 2.0).sealed();
+    /// double.call(ones([4, 3]))?; // compiles
+    /// let error = double.call(ones([2, 3])).unwrap_err().to_string();
+    /// assert!(error.contains("$[0]: axis 0 has size 2, was 4"), "{error}");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn sealed(mut self) -> Self {
+        self.limit = Some(CompileLimit::Sealed);
+        self
+    }
+
+    /// Makes a call that would compile a signature beyond the first `count` an error. See
+    /// [`Jit::max_specializations`].
+    #[must_use]
+    pub fn max_specializations(mut self, count: usize) -> Self {
+        self.limit = Some(CompileLimit::MaxSpecializations(count));
+        self
+    }
+
     /// Returns counts and times of the calls so far.
     pub fn stats(&self) -> JitStats {
         self.compiled().stats()
+    }
+
+    /// Returns the latest compilations after the first, oldest first, with the reasons. See
+    /// [`Jit::recompilations`].
+    pub fn recompilations(&self) -> Vec<Recompilation> {
+        self.compiled().recompilations()
     }
 
     /// Returns the function of whole arrays, compiled once per signature.
     fn compiled(&self) -> &Jit<'f, A, O> {
         self.compiled.get_or_init(|| {
             let name = format!("pmap({})", self.mapped.name);
-            Jit::new(self.mapped.clone(), self.mapped.loc).name(&name)
+            let mut whole = Jit::new(self.mapped.clone(), self.mapped.loc).name(&name);
+            whole.limit = self.limit;
+            whole
         })
     }
 }

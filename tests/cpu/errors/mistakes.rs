@@ -282,6 +282,7 @@ mod on_cpu {
         report("mesh", &|| error_of(|| Mesh::new(devices()?, [("data", 3)])));
         report("psum unbound", &|| thrown(|| psum(&x(), "nope")));
         report("nan_check", &|| thrown(|| debug::nan_check(|| oxidax::prelude::log(-x()))));
+        report("a scalar as a list", &|| thrown(|| debug::callback(|_| (), &x().sum())));
         report("compiled mismatch", &|| {
             error_of(|| Ok(jit(|x: Array| x).lower(x())?.compile()?.call(ones([2]))?))
         });

@@ -76,3 +76,19 @@ fn changed_meshes_and_default_devices_are_named() {
     with_default_device(&eight()[3], || sum.compile_ahead(&x)).unwrap().unwrap();
     check(&sum.recompilations(), "sum", line, "default device: cpu:3, was cpu:0");
 }
+
+#[test]
+fn mapped_functions_name_the_axis_that_changed() {
+    let double = pmap(|x: Array| x * 2.0).name("double");
+    double.call(ones([4, 3])).unwrap();
+    let line = line!() + 1;
+    double.call(ones([4, 5])).unwrap();
+    let reason = "$[0]: axis 1 has size 5, was 3";
+    check(&double.recompilations(), "pmap(double)", line, reason);
+    let limited = pmap(|x: Array| x * 2.0).max_specializations(2);
+    for columns in [3, 5, 3] {
+        limited.call(ones([4, columns])).unwrap();
+    }
+    let error = limited.call(ones([4, 6])).unwrap_err().to_string();
+    assert!(error.contains("signature 3 of at most 2: $[0]: axis 1 has size 6, was 5"), "{error}");
+}
