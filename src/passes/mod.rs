@@ -9,10 +9,12 @@ mod kernel_rewrites;
 mod lower;
 mod outline;
 mod parse;
+mod partitioning;
 mod peak;
 mod peak_lines;
 mod plan;
 mod print;
+mod region;
 mod rewrites;
 mod verify;
 
@@ -25,7 +27,9 @@ pub(crate) use eval::{
 pub(crate) use lower::lower_with_plan;
 pub use lower::{LowerOptions, StableHloModule, lower, lower_with};
 pub use parse::parse;
+pub(crate) use partitioning::{Axes, Grid, Partitioning, all_axes, held};
 pub use peak::{Live, Peak, peak};
 pub use peak_lines::PeakLine;
 pub(crate) use plan::{Plan, PlanInput};
+pub(crate) use region::{Region, Step};
 pub use verify::verify;

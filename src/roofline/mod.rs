@@ -37,9 +37,7 @@ mod fusion;
 mod grid;
 mod measure;
 mod network;
-mod partitioning;
 mod predict;
-mod region;
 mod specs;
 mod trip_count;
 

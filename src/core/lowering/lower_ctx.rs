@@ -313,7 +313,8 @@ impl<'a> LowerCtx<'a> {
     ) -> RuleResult<Vec<Value>> {
         let results = program.avals_of(&eqn.results);
         match eqn.loc.scope_path() {
-            "" => self.writer.set_location(position(eqn.loc)),
+            // The pass that propagates shardings keeps the lines of named operations only.
+            "" if !self.is_partitioned() => self.writer.set_location(position(eqn.loc)),
             _ => self.set_named_location(eqn.loc, eqn.primitive.name()),
         }
         self.facts.communicates |= eqn.primitive.communication().is_some();
