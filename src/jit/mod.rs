@@ -17,6 +17,7 @@ mod compile_set;
 mod compiled;
 mod creation;
 mod error;
+mod explained;
 mod file_format;
 mod history;
 #[allow(clippy::module_inception, reason = "the type `Jit` is in `jit.rs`")]
@@ -36,6 +37,7 @@ pub use crate::core::{
     Collective, CompileLimit, LoopForm, LoopReport, Recompilation, RecompilationCause,
     RepeatedPart, SealedError,
 };
+pub(crate) use crate::runtime::ExchangedAxes;
 pub use crate::runtime::{
     Collectives, CompiledCollective, CompilerOptions, CompilerReport, EffortLevel, Fusion,
     MemoryAnalysis, OptionValue, SourceLocation, disable_loop_kernels, disable_most_optimizations,
@@ -44,6 +46,7 @@ pub use crate::runtime::{
 pub use buckets::Buckets;
 pub use compiled::Compiled;
 pub use error::CallError;
+pub use explained::ExplainedCollective;
 pub use jit::{Jit, jit};
 pub use lowered::{Argument, Lowered};
 pub use pmap::{PMap, pmap};

@@ -7,6 +7,7 @@ mod dce;
 mod eval;
 mod kernel_rewrites;
 mod lower;
+mod movement;
 mod outline;
 mod parse;
 mod partitioning;
@@ -26,6 +27,7 @@ pub(crate) use eval::{
 };
 pub(crate) use lower::lower_with_plan;
 pub use lower::{LowerOptions, StableHloModule, lower, lower_with};
+pub(crate) use movement::{Movement, movements};
 pub use parse::parse;
 pub(crate) use partitioning::{Axes, Grid, Partitioning, all_axes, held};
 pub use peak::{Live, Peak, peak};

@@ -44,6 +44,18 @@ impl<'m> Grid<'m> {
         self.0.axes().iter().take(Axes::BITS as usize)
     }
 
+    /// Returns the names of these axes, in the order of the mesh.
+    pub(crate) fn names(self, axes: Axes) -> Vec<String> {
+        let sizes = self.sizes().enumerate();
+        sizes.filter(|(i, _)| axes >> i & 1 == 1).map(|(_, (name, _))| name.clone()).collect()
+    }
+
+    /// Returns the spec of a partitioning.
+    pub(crate) fn spec(self, cut: &[Axes]) -> PartitionSpec {
+        let len = cut.iter().rposition(|&axes| axes != 0).map_or(0, |last| last + 1);
+        PartitionSpec(cut[..len].iter().map(|&axes| self.names(axes).into()).collect())
+    }
+
     /// Returns the axes of each dimension for a spec and a rank.
     pub(crate) fn dim_axes(self, spec: &PartitionSpec, rank: usize) -> DimAxes {
         (0..rank).map(|dim| self.axes(spec.along(dim))).collect()
@@ -263,12 +275,12 @@ fn dims(region: &Region, step: &Step) -> Vec<(usize, usize, usize, usize)> {
 
 /// A program that a step holds.
 pub(crate) struct HeldProgram<'r> {
-    run: RunCount,
-    region: &'r Region,
+    pub(crate) run: RunCount,
+    pub(crate) region: &'r Region,
     /// The operand of the step that is the first input of the program.
-    first: usize,
+    pub(crate) first: usize,
     /// The carried inputs, which are the first outputs of the previous iteration.
-    carries: Range<usize>,
+    pub(crate) carries: Range<usize>,
 }
 
 impl HeldProgram<'_> {

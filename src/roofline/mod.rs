@@ -33,6 +33,7 @@ mod counting;
 mod device_costs;
 mod device_table;
 mod display;
+mod explanation;
 mod fusion;
 mod grid;
 mod measure;
@@ -48,6 +49,7 @@ mod tests;
 
 pub use crate::core::SourceLine;
 pub use count::{DeviceCost, Exchange, LineCost, OpCost, Roofline, UnknownLoop};
+pub use explanation::{Explanation, TimedCollective};
 pub use measure::Effort;
 pub use network::{CommunicationTime, Network, Route};
 pub use predict::{Bound, ExchangeTime, OpTime, Prediction, Seconds};

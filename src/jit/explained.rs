@@ -1,0 +1,406 @@
+//! [`ExplainedCollective`]: a collective of a compiled program, with its line and its cause.
+
+use crate::core::{Collective, Error, Loc, Mesh, OpError, OpErrorKind, Program, SourceLine, units};
+use crate::passes::{self, Movement, Plan};
+use crate::runtime::{Collectives, CompiledCollective, CompilerReport, ExchangedAxes, NamedLine};
+use serde::Serialize;
+use std::fmt;
+
+/// A collective of a compiled program: what it exchanges, for which line of the user, and why.
+///
+/// [`Compiled::collectives`](super::Compiled::collectives) lists them, and with the feature
+/// `roofline` `Compiled::explain` adds their predicted times.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ExplainedCollective {
+    /// The kind of collective.
+    pub kind: Collective,
+    /// The compiler's name for it: `all-reduce.3`.
+    pub name: String,
+    /// The line of the operation that needs it. `None` if the compiler did not record it.
+    pub place: Option<SourceLine>,
+    /// The operation that needs it: `dot_general`.
+    pub operation: Option<String>,
+    /// The [named scopes](crate::core::named_scope) around that operation, joined by `/`. Empty if
+    /// there are none.
+    pub scope: String,
+    /// The bytes of its result on one device, for one run.
+    pub bytes: u64,
+    /// The mesh axes along which devices exchange data. Empty if the groups of devices do not
+    /// follow the axes.
+    pub axes: Vec<String>,
+    /// The number of devices that exchange data with each other.
+    pub group_size: usize,
+    /// The number of runs in a call; `None` in a loop whose trip count the compiler does not
+    /// report.
+    pub runs: Option<u64>,
+    /// True if the user wrote it, as `psum` inside `shard_map`; false if the compiler inserted it.
+    pub is_written: bool,
+    /// The reason: the operands, their shardings, and what the operation needs. `None` if the
+    /// program does not tell.
+    pub cause: Option<String>,
+}
+
+impl ExplainedCollective {
+    /// Returns the bytes that each device sends in one run, if the devices form a ring.
+    pub fn bytes_sent(&self) -> u64 {
+        let (n, bytes) = (self.group_size.max(1) as u64, self.bytes);
+        let others = |bytes: u64| (u128::from(bytes) * u128::from(n - 1) / u128::from(n)) as u64;
+        match self.kind {
+            Collective::AllReduce => others(bytes).saturating_mul(2),
+            Collective::ReduceScatter => bytes.saturating_mul(n - 1),
+            Collective::CollectivePermute | Collective::CollectiveBroadcast => bytes,
+            _ => others(bytes),
+        }
+    }
+
+    /// Returns the axes with their sizes, as text: `over "model" (2 devices)`.
+    fn over(&self) -> String {
+        let devices = format!("{} devices", self.group_size);
+        match self.axes.as_slice() {
+            [] => format!("among {devices}"),
+            axes => {
+                let axes: Vec<String> = axes.iter().map(|axis| format!("`{axis}`")).collect();
+                format!("over {} ({devices})", axes.join(", "))
+            }
+        }
+    }
+
+    /// Returns the kind, size and axes: ``all-reduce of 1.0 KiB over `model` (2 devices)``.
+    pub(crate) fn summary(&self) -> String {
+        let runs = match self.runs {
+            Some(1) => String::new(),
+            Some(runs) => format!(", {runs} times"),
+            None => ", an unknown number of times".to_string(),
+        };
+        format!("{} of {} {}{runs}", self.kind, units::size(self.bytes), self.over())
+    }
+}
+
+impl fmt::Display for ExplainedCollective {
+    /// Writes the kind, bytes, axes, line and cause.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.summary())?;
+        match &self.place {
+            Some(place) => write!(f, " at {place}")?,
+            None => f.write_str(" of no line")?,
+        }
+        if !self.scope.is_empty() {
+            write!(f, " in {}", self.scope)?;
+        }
+        match &self.cause {
+            Some(cause) => write!(f, ", because {cause}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The shardings of a compiled program, and the names of its inputs and outputs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CallNames {
+    pub(super) plan: Plan,
+    /// The paths of the arguments. Inputs after them are captured arrays.
+    pub(super) arguments: Vec<String>,
+    /// The paths of the results.
+    pub(super) results: Vec<String>,
+}
+
+/// A collective and the equation that explains it.
+pub(super) struct Explained {
+    pub(super) collective: ExplainedCollective,
+    /// The location of that equation. Unknown if the program does not explain the collective.
+    pub(super) loc: Loc,
+    /// True if the operation is inside `no_collectives`.
+    pub(super) is_refused: bool,
+}
+
+/// Explains the collectives of a compiled program by the shardings of the traced one.
+pub(super) fn explained(
+    program: Option<&Program>,
+    names: &CallNames,
+    collectives: &Collectives,
+) -> Vec<Explained> {
+    let Some(mesh) = names.plan.mesh() else { return Vec::new() };
+    let mut inputs: Vec<String> = names.arguments.iter().map(|path| format!("`{path}`")).collect();
+    let n_inputs = program.map_or(0, |program| program.inputs().len());
+    let captured = n_inputs.saturating_sub(inputs.len());
+    inputs.extend((0..captured).map(|index| format!("captured array {index}")));
+    let movements = program.map_or_else(Vec::new, |program| {
+        passes::movements(program, &names.plan, &inputs, &names.results)
+    });
+    collectives.each().iter().map(|found| explain(found, mesh, &movements)).collect()
+}
+
+/// Checks that a compiled program has no collective inside `no_collectives`, or none at all if the
+/// whole function refuses them.
+///
+/// # Errors
+/// `Op` (collective); `Runtime` if the plugin does not provide the optimized program.
+pub(super) fn check_collectives(
+    report: &CompilerReport,
+    program: &Program,
+    names: &CallNames,
+    whole: bool,
+) -> Result<(), Error> {
+    let mut refused = explained(Some(program), names, &report.collectives()?);
+    refused.retain(|found| whole || found.is_refused);
+    let bytes = |found: &Explained| {
+        let runs = found.collective.runs.unwrap_or(1);
+        found.collective.bytes_sent().saturating_mul(runs)
+    };
+    // The first of equal ones, in the compiler's order.
+    let Some(largest) = refused.iter().rev().max_by_key(|found| bytes(found)) else {
+        return Ok(());
+    };
+    let ExplainedCollective { operation, place, cause, is_written, .. } = &largest.collective;
+    let mut message = largest.collective.summary();
+    if let (None, Some(place)) = (largest.loc.get(), place) {
+        message += &format!(" at {place}");
+    }
+    message += " inside `no_collectives`";
+    let mut notes: Vec<String> = cause.iter().map(|cause| format!("because {cause}")).collect();
+    if refused.len() > 1 {
+        let others = refused.len() - 1;
+        let all: u64 = refused.iter().map(bytes).fold(0, u64::saturating_add);
+        let plural = if others == 1 { "" } else { "s" };
+        let sent = units::size(all);
+        notes.push(format!(
+            "{others} more collective{plural} inside; each device sends {sent} in a call"
+        ));
+    }
+    let help = if *is_written {
+        "move it out of `no_collectives`"
+    } else {
+        "reshard the operand before `no_collectives`, or choose shardings with which each device \
+         has what it needs; `Compiled::explain` lists all collectives"
+    };
+    Err(Error::Op(Box::new(OpError {
+        kind: OpErrorKind::Collective,
+        primitive: operation.clone().unwrap_or_else(|| report.name().to_string()),
+        message,
+        operands: Vec::new(),
+        note: Some(notes.join("\n  ")).filter(|note| !note.is_empty()),
+        loc: largest.loc,
+        path: vec![format!("jit({})", report.name())],
+        help: Some(help.to_string()),
+    })))
+}
+
+fn explain(found: &CompiledCollective, mesh: &Mesh, movements: &[Movement]) -> Explained {
+    let ExchangedAxes { axes, follows, size } = found.exchanged_axes(mesh);
+    let axes: Vec<String> = axes.iter().map(|&axis| mesh.axes()[axis].0.clone()).collect();
+    let scored = movements.iter().filter_map(|movement| {
+        let score = score(movement, found, &axes)?;
+        Some((score, movement))
+    });
+    let scored: Vec<(u32, &Movement)> = scored.collect();
+    let best = scored.iter().map(|(score, _)| *score).max();
+    let best: Vec<&Movement> = scored
+        .iter()
+        .filter(|(score, _)| Some(*score) == best)
+        .map(|(_, movement)| *movement)
+        .collect();
+    let causes: Vec<String> = best.iter().map(ToString::to_string).collect();
+    let first = best.first();
+    let own = found.origins.own();
+    let (scope, operation) = match own {
+        Some((_, _, name)) => split_name(name),
+        None => ("", ""),
+    };
+    // A value that is moved after it was computed has the line that computes it.
+    let place = first.and_then(|movement| SourceLine::of(movement.loc)).or(found.place.clone());
+    let operation = match first {
+        Some(movement) => movement.operation,
+        None => operation,
+    };
+    let is_inside = match first {
+        Some(_) => best.iter().any(|movement| {
+            // `jit` moves results, after the operation.
+            movement.result.is_none() && movement.loc.refuses_collectives()
+        }),
+        None => Loc::is_refusing_path(scope),
+    };
+    Explained {
+        collective: ExplainedCollective {
+            kind: found.kind,
+            name: found.name.clone(),
+            place,
+            operation: Some(operation.to_string()).filter(|name| !name.is_empty()),
+            scope: match first {
+                Some(movement) => movement.loc.scope_path().to_string(),
+                None => scope.to_string(),
+            },
+            bytes: found.bytes as u64,
+            axes: if follows { axes } else { Vec::new() },
+            group_size: size,
+            runs: found.runs,
+            is_written: !best.is_empty() && best.iter().all(|movement| movement.is_written()),
+            cause: common_cause(causes),
+        },
+        loc: first.map_or(Loc::UNKNOWN, |movement| movement.loc),
+        is_refused: is_inside,
+    }
+}
+
+/// Splits the name of an operation into its scopes and the operation.
+fn split_name(name: &str) -> (&str, &str) {
+    name.rsplit_once('/').unwrap_or(("", name))
+}
+
+/// Returns how well a movement explains a collective along these axes; `None` if it does not.
+fn score(movement: &Movement, found: &CompiledCollective, axes: &[String]) -> Option<u32> {
+    let affinity = movement.affinity(found.kind)?;
+    let along = |axis: &&String| movement.axes.contains(axis);
+    let shared = axes.iter().filter(along).count();
+    if shared == 0 {
+        return None;
+    }
+    let is_same = shared == axes.len() && shared == movement.axes.len();
+    let moved = |index: &usize| movement.inputs.contains(index);
+    let origins = &found.origins;
+    let is_parameter = origins.parameters().any(|index| moved(&index));
+    let reads = origins.sources().any(|(_, read)| read.iter().any(moved));
+    let at = |line: NamedLine<'_>| nearness(movement, line);
+    let own = origins.own().map_or(0, at);
+    let is_result = movement.result.is_some_and(|index| origins.results().any(|at| at == index));
+    let place = match movement.result {
+        Some(_) if is_result => 8,
+        Some(_) => return None,
+        None => {
+            let near = origins.users().map(|(line, _)| at(line));
+            let near = near.chain(origins.sources().map(|(line, _)| at(line))).max();
+            let near = near.unwrap_or(0);
+            // Without a line, the parameter that is moved is the only trace.
+            let only = if origins.own().is_none() && is_parameter { 4 } else { 0 };
+            (2 * own).max(near).max(only)
+        }
+    };
+    if place == 0 {
+        return None;
+    }
+    let inputs = match (is_parameter, reads) {
+        (true, _) => 3,
+        (_, true) => 2,
+        _ => 0,
+    };
+    Some(4 * place + affinity + inputs + if is_same { 4 } else { 0 })
+}
+
+/// Returns how well the location of a movement fits a line of the compiled program: 0 for another
+/// line, up to 4 for the same operation in the same scope.
+fn nearness(movement: &Movement, (file, line, name): NamedLine<'_>) -> u32 {
+    let Some(position) = movement.loc.get() else { return 0 };
+    if position.line() != line || position.file() != file {
+        return 0;
+    }
+    let (scope, operation) = split_name(name);
+    let own = movement.loc.scope_path();
+    // The compiler puts the names of calls before the scopes.
+    let in_scope = scope == own || (!own.is_empty() && scope.ends_with(own));
+    1 + if operation == movement.operation { 2 } else { 0 } + u32::from(in_scope)
+}
+
+/// Returns the cause of a collective that equal operations of several lines may explain: the texts
+/// with `*` where only numbers differ, or both if there are two.
+fn common_cause(mut causes: Vec<String>) -> Option<String> {
+    let mut seen = Vec::new();
+    causes.retain(|cause| {
+        let is_new = !seen.contains(cause);
+        seen.push(cause.clone());
+        is_new
+    });
+    match causes.as_slice() {
+        [] => None,
+        [only] => Some(only.clone()),
+        [first, others @ ..] => {
+            let mut common = first.clone();
+            for other in others {
+                match with_stars(&common, other) {
+                    Some(text) => common = text,
+                    None if others.len() == 1 => return Some(format!("{first}, or {other}")),
+                    None => return None,
+                }
+            }
+            Some(common)
+        }
+    }
+}
+
+/// Returns a text with `*` for the numbers that differ from another one's; `None` if other parts
+/// differ.
+fn with_stars(a: &str, b: &str) -> Option<String> {
+    let is_number = |text: &str| text == "*" || text.bytes().all(|byte| byte.is_ascii_digit());
+    let (a, b) = (parts(a), parts(b));
+    if a.len() != b.len() {
+        return None;
+    }
+    let mut common = String::new();
+    for (a, b) in a.into_iter().zip(b) {
+        match a == b {
+            true => common.push_str(a),
+            false if is_number(a) && is_number(b) => common.push('*'),
+            false => return None,
+        }
+    }
+    Some(common)
+}
+
+/// Splits a text into numbers, stars, and what is between them.
+fn parts(text: &str) -> Vec<&str> {
+    let class = |byte: u8| match byte {
+        b'0'..=b'9' => 1,
+        b'*' => 2,
+        _ => 0,
+    };
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let bytes = text.as_bytes();
+    for at in 1..=bytes.len() {
+        let ends = at == bytes.len() || class(bytes[at]) != class(bytes[at - 1]);
+        if ends && text.is_char_boundary(at) {
+            parts.push(&text[start..at]);
+            start = at;
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_that_differ_in_numbers_have_a_star() {
+        let cause = |n: usize| format!("`$[0].blocks[{n}].w` is p![\"model\"] at a.rs:4");
+        let causes = [3, 11, 3, 7].map(cause).to_vec();
+        let common = common_cause(causes).unwrap();
+        assert_eq!(common, "`$[0].blocks[*].w` is p![\"model\"] at a.rs:4");
+        assert_eq!(common_cause(vec!["a".into(), "b".into()]).as_deref(), Some("a, or b"));
+        assert_eq!(common_cause(vec!["a".into(), "b".into(), "c".into()]), None);
+        assert_eq!(common_cause(vec!["ä1".into(), "ä22".into()]).as_deref(), Some("ä*"));
+        assert_eq!(common_cause(Vec::new()), None);
+    }
+
+    #[test]
+    fn rings_send_what_other_devices_need() {
+        let collective = |kind| ExplainedCollective {
+            kind,
+            name: String::new(),
+            place: None,
+            operation: None,
+            scope: String::new(),
+            bytes: 800,
+            axes: vec!["data".into()],
+            group_size: 8,
+            runs: Some(1),
+            is_written: false,
+            cause: None,
+        };
+        use Collective::{AllGather, AllReduce, AllToAll, CollectivePermute, ReduceScatter};
+        let sent = [AllGather, AllReduce, AllToAll, CollectivePermute, ReduceScatter]
+            .map(|kind| collective(kind).bytes_sent());
+        assert_eq!(sent, [700, 1400, 700, 800, 5600]);
+        let text = collective(AllReduce).to_string();
+        assert_eq!(text, "all-reduce of 800 B over `data` (8 devices) of no line");
+    }
+}

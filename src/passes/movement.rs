@@ -1,0 +1,424 @@
+//! [`Movement`]: data that an operation of a partitioned program needs from other devices, and why.
+
+use super::partitioning::{Axes, DimAxes, Grid, HeldProgram, Partitioning, all_axes, held};
+use super::plan::Plan;
+use super::region::{Region, Step};
+use crate::core::{Collective, Loc, Program, SourceLine};
+use std::fmt;
+use std::rc::Rc;
+
+/// Data that devices exchange for an operation, as the shardings of the program suggest.
+///
+/// The shardings of arguments and constraints are facts, those of other values are an estimate of
+/// the compiler's choice. A movement is therefore a possible cause: it explains a collective only
+/// if the compiled program has one for this operation, along these axes.
+#[derive(Clone, Debug)]
+pub(crate) struct Movement {
+    /// The location of the operation. Unknown for the results of the program.
+    pub(crate) loc: Loc,
+    /// The name of the operation; empty for the results of the program.
+    pub(crate) operation: &'static str,
+    /// The mesh axes along which data moves.
+    pub(crate) axes: Vec<String>,
+    /// The inputs of the program that are moved.
+    pub(crate) inputs: Vec<usize>,
+    /// The result of the program that is moved to the sharding that `jit` asks for.
+    pub(crate) result: Option<usize>,
+    /// The reason.
+    pub(crate) reason: MovementReason,
+}
+
+/// A value of a program, with its sharding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ShardedValue {
+    /// The path of an argument, or the operation that computes the value.
+    pub(crate) name: String,
+    /// The sharding.
+    pub(crate) spec: String,
+}
+
+impl fmt::Display for ShardedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}", self.name, self.spec)
+    }
+}
+
+/// The reason of a [`Movement`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MovementReason {
+    /// The operation combines elements along split axes: values and their axes.
+    Combines(Vec<(String, usize)>),
+    /// The operation reads other elements along a split axis than those of the device.
+    Reads(String, usize),
+    /// An operand is split otherwise than the operation computes: the operand, and the values that
+    /// contradict it.
+    Differs(ShardedValue, Vec<ShardedValue>),
+    /// The operation, or an option of `jit`, asks for another sharding of a value.
+    Requested { value: ShardedValue, by: String, spec: String },
+    /// A loop starts with another sharding than an iteration returns.
+    Carry { start: ShardedValue, next: String },
+    /// The user wrote it.
+    Written(Collective),
+}
+
+impl Movement {
+    /// Returns how well it explains a collective of this kind; `None` if it does not.
+    pub(crate) fn affinity(&self, kind: Collective) -> Option<u32> {
+        let reduces = matches!(kind, Collective::AllReduce | Collective::ReduceScatter);
+        let permutes = kind == Collective::CollectivePermute;
+        match &self.reason {
+            MovementReason::Written(own) => Some(if *own == kind { 4 } else { 2 }),
+            MovementReason::Combines(_) if permutes => None,
+            MovementReason::Combines(_) => Some(if reduces { 3 } else { 1 }),
+            MovementReason::Requested { .. } => Some(if reduces { 0 } else { 3 }),
+            MovementReason::Differs(..) => (!reduces).then_some(3),
+            MovementReason::Carry { .. } => (!reduces).then_some(1),
+            MovementReason::Reads(..) => Some(0),
+        }
+    }
+
+    /// Returns true if the user wrote the exchange.
+    pub(crate) fn is_written(&self) -> bool {
+        matches!(self.reason, MovementReason::Written(_))
+    }
+}
+
+/// Joins texts with commas, and with `and` before the last.
+fn listed(texts: &[String]) -> String {
+    match texts {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+fn quoted(names: &[String]) -> String {
+    listed(&names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>())
+}
+
+impl fmt::Display for Movement {
+    /// Writes the cause, as it follows "because".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (operation, over) = (self.operation, quoted(&self.axes));
+        match &self.reason {
+            MovementReason::Combines(terms) => {
+                let terms: Vec<String> =
+                    terms.iter().map(|(name, dim)| format!("axis {dim} of {name}")).collect();
+                let verb = if terms.len() == 1 { "is" } else { "are" };
+                let terms = listed(&terms);
+                write!(f, "`{operation}` combines {terms}, which {verb} split over {over}")
+            }
+            MovementReason::Reads(name, dim) => {
+                let axis = format!("axis {dim} of {name}");
+                write!(f, "`{operation}` reads along {axis}, which is split over {over}")
+            }
+            MovementReason::Differs(value, others) => {
+                let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+                write!(f, "in `{operation}` {value} and {}", listed(&others))
+            }
+            MovementReason::Requested { value, by, spec } => {
+                write!(f, "{value} and `{by}` asks for {spec}")
+            }
+            MovementReason::Carry { start, next } => {
+                write!(f, "{start} before the loop `{operation}`, and {next} after an iteration")
+            }
+            MovementReason::Written(_) => write!(f, "`{operation}` over {over} is written there"),
+        }
+    }
+}
+
+/// Returns the movements of a program with the shardings of `plan`, in program order. `inputs` are
+/// the names of its inputs, and `outputs` the paths of its outputs. Empty on one device.
+pub(crate) fn movements(
+    program: &Program,
+    plan: &Plan,
+    inputs: &[String],
+    outputs: &[String],
+) -> Vec<Movement> {
+    let Some(mesh) = plan.mesh().filter(|mesh| mesh.devices().len() > 1) else {
+        return Vec::new();
+    };
+    let (grid, region) = (Grid(mesh), Region::of(program));
+    let partitions = region.inputs.iter().enumerate().map(|(index, &value)| {
+        let rank = region.avals[value].rank();
+        let sharding = plan.inputs.get(index);
+        let axes = sharding.map_or(vec![0; rank], |it| grid.dim_axes(it.spec(), rank));
+        (axes, sharding.is_some())
+    });
+    let cuts = Partitioning::of(&region, partitions.collect(), grid);
+    let mut names = vec![ValueName::default(); region.avals.len()];
+    for (index, &value) in region.inputs.iter().enumerate() {
+        let name = inputs.get(index).cloned().unwrap_or_else(|| format!("input {index}"));
+        names[value] = ValueName { text: Some(name), input: Some(index) };
+    }
+    let mut finder = Finder { grid, found: Vec::new() };
+    finder.region(&region, &cuts, names.clone());
+    let name_of = |value: usize| value_name(&region, &names, value, Loc::UNKNOWN);
+    for (index, (&value, requested)) in region.outputs.iter().zip(&plan.outputs).enumerate() {
+        let Some(requested) = requested else { continue };
+        let asked = grid.dim_axes(requested.spec(), region.avals[value].rank());
+        let axes = moved_axes(cuts.cut(value), &asked);
+        if axes == 0 {
+            continue;
+        }
+        let path = outputs.get(index).cloned().unwrap_or_else(|| format!("{index}"));
+        let name = match names[value].input {
+            Some(_) => name_of(value),
+            None => format!("result `{path}`"),
+        };
+        let value_spec = grid.spec(cuts.cut(value)).to_string();
+        finder.found.push(Movement {
+            loc: region.maker(value).map_or(Loc::UNKNOWN, |step| step.loc),
+            operation: "",
+            axes: grid.names(axes),
+            inputs: names[value].input.into_iter().collect(),
+            result: Some(index),
+            reason: MovementReason::Requested {
+                value: ShardedValue { name, spec: value_spec },
+                by: "out_shardings".into(),
+                spec: requested.spec().to_string(),
+            },
+        });
+    }
+    finder.found
+}
+
+/// The name of a value, and the input of the program that it is.
+#[derive(Clone, Debug, Default)]
+struct ValueName {
+    text: Option<String>,
+    input: Option<usize>,
+}
+
+/// Returns the axes along which a value has to move to be split as `asked`: those of dimensions
+/// that are no longer split along them.
+fn moved_axes(cut: &[Axes], asked: &[Axes]) -> Axes {
+    cut.iter().zip(asked).fold(0, |moved, (own, asked)| moved | (own & !asked))
+}
+
+/// Returns the name of a value, for an operation at `loc`.
+fn value_name(region: &Region, names: &[ValueName], value: usize, loc: Loc) -> String {
+    if let Some(text) = &names[value].text {
+        return text.clone();
+    }
+    let Some(maker) = region.maker(value) else { return "an operand".into() };
+    let operation = format!("the result of `{}`", maker.primitive.name());
+    match (SourceLine::of(maker.loc), SourceLine::of(loc)) {
+        (Some(own), other) if other.as_ref() != Some(&own) => format!("{operation} at {own}"),
+        _ => operation,
+    }
+}
+
+/// Walks over regions.
+struct Finder<'m> {
+    grid: Grid<'m>,
+    found: Vec<Movement>,
+}
+
+/// A region with the partitioning and the names of its values.
+#[derive(Clone, Copy)]
+struct Scene<'a, 'm> {
+    region: &'a Region,
+    cuts: &'a Partitioning<'m>,
+    names: &'a [ValueName],
+}
+
+impl<'m> Finder<'m> {
+    fn region(&mut self, region: &Region, cuts: &Rc<Partitioning<'m>>, names: Vec<ValueName>) {
+        let scene = Scene { region, cuts, names: &names };
+        for step in &region.steps {
+            self.requests(scene, step);
+            if step.inner.is_empty() {
+                self.operation(scene, step);
+                continue;
+            }
+            for held in held(region, step).into_iter().flatten() {
+                let inner = cuts.within(step, &held);
+                self.carries(scene, step, &held, &inner);
+                let names = inner_names(scene, step, &held);
+                self.region(held.region, &inner, names);
+            }
+        }
+    }
+
+    fn value(&self, scene: Scene<'_, 'm>, step: &Step, value: usize) -> ShardedValue {
+        let name = value_name(scene.region, scene.names, value, step.loc);
+        ShardedValue { name, spec: self.grid.spec(scene.cuts.cut(value)).to_string() }
+    }
+
+    fn push(
+        &mut self,
+        scene: Scene<'_, 'm>,
+        step: &Step,
+        axes: Axes,
+        moved: &[usize],
+        reason: MovementReason,
+    ) {
+        self.found.push(Movement {
+            loc: step.loc,
+            operation: step.primitive.name(),
+            axes: self.grid.names(axes),
+            inputs: moved.iter().filter_map(|&value| scene.names[value].input).collect(),
+            result: None,
+            reason,
+        });
+    }
+
+    /// Finds operands whose sharding is fixed by the operation, and results for constraints.
+    fn requests(&mut self, scene: Scene<'_, 'm>, step: &Step) {
+        let primitive = &step.primitive;
+        let specs = match (primitive.operand_specs(), step.inner.is_empty()) {
+            (Some(specs), _) => specs,
+            (None, true) => primitive.result_specs().unwrap_or_default(),
+            (None, false) => return,
+        };
+        for (&operand, spec) in step.operands.iter().zip(specs) {
+            let cut = scene.cuts.cut(operand);
+            let asked = self.grid.dim_axes(spec, cut.len()).into_iter().enumerate();
+            // A dimension that is left to the compiler stays as it is.
+            let asked: DimAxes = asked
+                .map(|(dim, axes)| if spec.is_unconstrained(dim) { cut[dim] } else { axes })
+                .collect();
+            let axes = moved_axes(cut, &asked);
+            if axes != 0 {
+                let reason = MovementReason::Requested {
+                    value: self.value(scene, step, operand),
+                    by: primitive.name().into(),
+                    spec: spec.to_string(),
+                };
+                self.push(scene, step, axes, &[operand], reason);
+            }
+        }
+    }
+
+    fn operation(&mut self, scene: Scene<'_, 'm>, step: &Step) {
+        if let Some(communication) = step.primitive.communication() {
+            let kind = communication.kind;
+            self.push(scene, step, 0, &step.operands, MovementReason::Written(kind));
+            if let Some(last) = self.found.last_mut() {
+                last.axes = communication.axes;
+            }
+            return;
+        }
+        if step.primitive.result_specs().is_some() {
+            return;
+        }
+        self.combined(scene, step);
+        self.differing(scene, step);
+        for &operand in &step.operands {
+            for (dim, &axes) in scene.cuts.cut(operand).iter().enumerate() {
+                if axes != 0 {
+                    let name = value_name(scene.region, scene.names, operand, step.loc);
+                    let reason = MovementReason::Reads(name, dim);
+                    self.push(scene, step, axes, &[operand], reason);
+                }
+            }
+        }
+    }
+
+    /// Finds split dimensions of operands along which the operation combines elements.
+    fn combined(&mut self, scene: Scene<'_, 'm>, step: &Step) {
+        if !step.rule.combines() {
+            return;
+        }
+        let mut by_axes: Vec<(Axes, Vec<(usize, usize)>)> = Vec::new();
+        for (index, &operand) in step.operands.iter().enumerate() {
+            for (dim, &axes) in scene.cuts.cut(operand).iter().enumerate() {
+                if axes == 0 || step.rule.is_kept(index, dim) {
+                    continue;
+                }
+                match by_axes.iter_mut().find(|(other, _)| *other == axes) {
+                    Some((_, terms)) => terms.push((operand, dim)),
+                    None => by_axes.push((axes, vec![(operand, dim)])),
+                }
+            }
+        }
+        for (axes, terms) in by_axes {
+            let moved: Vec<usize> = terms.iter().map(|(operand, _)| *operand).collect();
+            let name = |value| value_name(scene.region, scene.names, value, step.loc);
+            let terms = terms.into_iter().map(|(value, dim)| (name(value), dim)).collect();
+            self.push(scene, step, axes, &moved, MovementReason::Combines(terms));
+        }
+    }
+
+    /// Finds operands that are split along an axis that the result does not have there.
+    fn differing(&mut self, scene: Scene<'_, 'm>, step: &Step) {
+        for (index, &operand) in step.operands.iter().enumerate() {
+            let cut = scene.cuts.cut(operand);
+            let mut lost = 0;
+            for (at, &result) in step.results.iter().enumerate() {
+                for (dim, &own) in scene.cuts.cut(result).iter().enumerate() {
+                    let along = step.rule.along(at, dim).iter();
+                    let from = along.filter(|(other, _)| *other == index);
+                    lost |= from.fold(0, |lost, &(_, from)| lost | (cut[from] & !own));
+                }
+            }
+            // Axes of a dimension that the operation combines, which the result is split along.
+            let results = step.results.iter().map(|&result| all_axes(scene.cuts.cut(result)));
+            let results = results.fold(0, |all, axes| all | axes);
+            for (dim, axes) in cut.iter().enumerate() {
+                if step.rule.combines() && !step.rule.is_kept(index, dim) {
+                    lost |= axes & results;
+                }
+            }
+            if lost == 0 {
+                continue;
+            }
+            let is_other =
+                |&&other: &&usize| other != operand && all_axes(scene.cuts.cut(other)) & lost != 0;
+            let mut others: Vec<usize> = step.operands.iter().filter(is_other).copied().collect();
+            if others.is_empty() {
+                others.extend(step.results.first());
+            }
+            let name_result = |value: usize| {
+                let mut value_of = self.value(scene, step, value);
+                if step.results.contains(&value) {
+                    value_of.name = "the result".into();
+                }
+                value_of
+            };
+            let others = others.into_iter().map(name_result).collect();
+            let own = self.value(scene, step, operand);
+            self.push(scene, step, lost, &[operand], MovementReason::Differs(own, others));
+        }
+    }
+
+    /// Finds carried values whose sharding an iteration changes.
+    fn carries(
+        &mut self,
+        scene: Scene<'_, 'm>,
+        step: &Step,
+        held: &HeldProgram<'_>,
+        inner: &Partitioning<'m>,
+    ) {
+        for (at, &output) in held.carries.clone().zip(&held.region.outputs) {
+            let operand = step.operands[held.first + at];
+            let (start, next) = (scene.cuts.cut(operand), inner.cut(output));
+            let axes = moved_axes(start, next) | moved_axes(next, start);
+            if axes != 0 {
+                let next = self.grid.spec(next).to_string();
+                let start = self.value(scene, step, operand);
+                self.push(scene, step, axes, &[operand], MovementReason::Carry { start, next });
+            }
+        }
+    }
+}
+
+/// Returns the names of the values of a program that a step holds.
+fn inner_names(scene: Scene<'_, '_>, step: &Step, held: &HeldProgram<'_>) -> Vec<ValueName> {
+    let mut names = vec![ValueName::default(); held.region.avals.len()];
+    for (at, &value) in held.region.inputs.iter().enumerate() {
+        let operand = step.operands[held.first + at];
+        let outer = || value_name(scene.region, scene.names, operand, step.loc);
+        let ranks = (held.region.avals[value].rank(), scene.region.avals[operand].rank());
+        names[value] = if held.carries.contains(&at) {
+            let name = format!("carry {} of `{}`", at - held.carries.start, step.primitive.name());
+            ValueName { text: Some(name), input: None }
+        } else if ranks.0 < ranks.1 {
+            ValueName { text: Some(format!("a slice of {}", outer())), input: None }
+        } else {
+            ValueName { text: Some(outer()), input: scene.names[operand].input }
+        };
+    }
+    names
+}
