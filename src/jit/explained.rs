@@ -189,57 +189,95 @@ pub(super) fn check_collectives(
 fn explain(found: &CompiledCollective, mesh: &Mesh, movements: &[Movement]) -> Explained {
     let ExchangedAxes { axes, follows, size } = found.exchanged_axes(mesh);
     let axes: Vec<String> = axes.iter().map(|&axis| mesh.axes()[axis].0.clone()).collect();
-    let scored = movements.iter().filter_map(|movement| {
-        let score = score(movement, found, &axes)?;
-        Some((score, movement))
-    });
-    let scored: Vec<(u32, &Movement)> = scored.collect();
-    let best = scored.iter().map(|(score, _)| *score).max();
-    let best: Vec<&Movement> = scored
-        .iter()
-        .filter(|(score, _)| Some(*score) == best)
-        .map(|(_, movement)| *movement)
-        .collect();
-    let causes: Vec<String> = best.iter().map(ToString::to_string).collect();
-    let first = best.first();
     let own = found.origins.own();
-    let (scope, operation) = match own {
-        Some((_, _, name)) => split_name(name),
-        None => ("", ""),
+    // One for each of several collectives that the compiler combined.
+    let parts: Vec<Option<NamedLine<'_>>> = match own {
+        Some(line) => combined(line, found).into_iter().map(Some).collect(),
+        None => vec![None],
     };
-    // A value that is moved after it was computed has the line that computes it.
-    let place = first.and_then(|movement| SourceLine::of(movement.loc)).or(found.place.clone());
-    let operation = match first {
-        Some(movement) => movement.operation,
-        None => operation,
+    let best: Vec<Vec<&Movement>> =
+        parts.iter().map(|&part| best_movements(movements, found, part, &axes)).collect();
+    let causes = best.iter().map(|best| common_cause(best.iter().map(ToString::to_string)));
+    let causes = unique(causes.flatten());
+    let all: Vec<&Movement> = best.iter().flatten().copied().collect();
+    // The last one is the largest, as gradients are behind their loss.
+    let shown = best.iter().rev().find_map(|best| best.first().copied());
+    let (scope, operation) = match parts.last() {
+        Some(Some((_, _, name))) => split_name(name),
+        _ => ("", ""),
     };
-    let is_inside = match first {
-        Some(_) => best.iter().any(|movement| {
-            // `jit` moves results, after the operation.
-            movement.result.is_none() && movement.loc.refuses_collectives()
-        }),
-        None => Loc::is_refusing_path(scope),
+    let (place, operation, scope) = match shown {
+        Some(movement) => {
+            (SourceLine::of(movement.loc), movement.operation, movement.loc.scope_path())
+        }
+        None => (None, operation, scope),
     };
+    let refuses = |name: &str| Loc::is_refusing_path(split_name(name).0);
+    let unexplained = parts.iter().zip(&best).filter(|(_, best)| best.is_empty());
+    let is_unexplained_inside =
+        unexplained.filter_map(|(part, _)| part.as_ref()).any(|(_, _, name)| refuses(name));
+    // `jit` moves results, after the operation.
+    let is_inside =
+        |movement: &&Movement| movement.result.is_none() && movement.loc.refuses_collectives();
     Explained {
+        is_refused: is_unexplained_inside || all.iter().any(is_inside),
+        loc: shown.map_or(Loc::UNKNOWN, |movement| movement.loc),
         collective: ExplainedCollective {
             kind: found.kind,
             name: found.name.clone(),
-            place,
+            place: place.or_else(|| found.place.clone()),
             operation: Some(operation.to_string()).filter(|name| !name.is_empty()),
-            scope: match first {
-                Some(movement) => movement.loc.scope_path().to_string(),
-                None => scope.to_string(),
-            },
+            scope: scope.to_string(),
             bytes: found.bytes as u64,
             axes: if follows { axes } else { Vec::new() },
             group_size: size,
             runs: found.runs,
-            is_written: !best.is_empty() && best.iter().all(|movement| movement.is_written()),
-            cause: common_cause(causes),
+            is_written: !all.is_empty() && all.iter().all(|movement| movement.is_written()),
+            cause: Some(causes.join("; ")).filter(|causes| !causes.is_empty()),
         },
-        loc: first.map_or(Loc::UNKNOWN, |movement| movement.loc),
-        is_refused: is_inside,
     }
+}
+
+/// Returns the operations of a collective that the compiler combined of several: it joins their
+/// names as `(a:b)` and keeps the line of one. The line of another is that of an operation of this
+/// name whose result is exchanged.
+fn combined<'a>(line: NamedLine<'a>, found: &'a CompiledCollective) -> Vec<NamedLine<'a>> {
+    let names = line.2.strip_prefix('(').and_then(|names| names.strip_suffix(')'));
+    let Some(names) = names.filter(|names| names.contains(':')) else { return vec![line] };
+    let line_of = |name: &'a str| {
+        let sources = found.origins.sources().map(|(source, _)| source);
+        let same = sources.into_iter().find(|(_, _, other)| *other == name);
+        same.unwrap_or((line.0, line.1, name))
+    };
+    unique(names.split(':').map(line_of))
+}
+
+/// Returns the items without repetitions.
+fn unique<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut unique = Vec::new();
+    for item in items {
+        if !unique.contains(&item) {
+            unique.push(item);
+        }
+    }
+    unique
+}
+
+/// Returns the movements that explain a collective best, for one of its operations.
+fn best_movements<'a>(
+    movements: &'a [Movement],
+    found: &CompiledCollective,
+    own: Option<NamedLine<'_>>,
+    axes: &[String],
+) -> Vec<&'a Movement> {
+    let scored = movements.iter().filter_map(|movement| {
+        let score = score(movement, found, own, axes)?;
+        Some((score, movement))
+    });
+    let scored: Vec<(u32, &Movement)> = scored.collect();
+    let best = scored.iter().map(|(score, _)| *score).max();
+    let best = scored.into_iter().filter(|(score, _)| Some(*score) == best);
+    best.map(|(_, movement)| movement).collect()
 }
 
 /// Splits the name of an operation into its scopes and the operation.
@@ -247,69 +285,70 @@ fn split_name(name: &str) -> (&str, &str) {
     name.rsplit_once('/').unwrap_or(("", name))
 }
 
-/// Returns how well a movement explains a collective along these axes; `None` if it does not.
-fn score(movement: &Movement, found: &CompiledCollective, axes: &[String]) -> Option<u32> {
+/// Returns how well a movement explains a collective along these axes that belongs to the operation
+/// `own`; `None` if it does not.
+fn score(
+    movement: &Movement,
+    found: &CompiledCollective,
+    own: Option<NamedLine<'_>>,
+    axes: &[String],
+) -> Option<u32> {
     let affinity = movement.affinity(found.kind)?;
-    let along = |axis: &&String| movement.axes.contains(axis);
-    let shared = axes.iter().filter(along).count();
+    let shared = axes.iter().filter(|axis| movement.axes.contains(axis)).count();
     if shared == 0 {
         return None;
     }
-    let is_same = shared == axes.len() && shared == movement.axes.len();
-    let moved = |index: &usize| movement.inputs.contains(index);
     let origins = &found.origins;
+    let moved = |index: &usize| movement.inputs.contains(index);
     let is_parameter = origins.parameters().any(|index| moved(&index));
-    let reads = origins.sources().any(|(_, read)| read.iter().any(moved));
-    let at = |line: NamedLine<'_>| nearness(movement, line);
-    let own = origins.own().map_or(0, at);
-    let is_result = movement.result.is_some_and(|index| origins.results().any(|at| at == index));
+    let near = |line: NamedLine<'_>| nearness(movement.loc, movement.operation, line);
     let place = match movement.result {
-        Some(_) if is_result => 8,
-        Some(_) => return None,
+        Some(index) => {
+            let is_result = origins.results().any(|result| result == index);
+            is_result.then_some(8)?
+        }
         None => {
-            let near = origins.users().map(|(line, _)| at(line));
-            let near = near.chain(origins.sources().map(|(line, _)| at(line))).max();
-            let near = near.unwrap_or(0);
+            // A value that is moved after it was computed has the line that computes it.
+            let source = match (own, movement.source) {
+                (Some(own), Some((loc, operation))) => nearness(loc, operation, own),
+                _ => 0,
+            };
+            let users = origins.users().map(|(line, _)| near(line)).max().unwrap_or(0);
             // Without a line, the parameter that is moved is the only trace.
-            let only = if origins.own().is_none() && is_parameter { 4 } else { 0 };
-            (2 * own).max(near).max(only)
+            let parameter = if own.is_none() && is_parameter { 4 } else { 0 };
+            (2 * own.map_or(0, near)).max(2 * source).max(users).max(parameter)
         }
     };
     if place == 0 {
         return None;
     }
-    let inputs = match (is_parameter, reads) {
-        (true, _) => 3,
-        (_, true) => 2,
-        _ => 0,
+    let inputs = match origins.sources().any(|(_, read)| read.iter().any(moved)) {
+        _ if is_parameter => 3,
+        true => 2,
+        false => 0,
     };
+    let is_same = shared == axes.len() && shared == movement.axes.len();
     Some(4 * place + affinity + inputs + if is_same { 4 } else { 0 })
 }
 
-/// Returns how well the location of a movement fits a line of the compiled program: 0 for another
+/// Returns how well an operation fits a line of the compiled program: 0 for another
 /// line, up to 4 for the same operation in the same scope.
-fn nearness(movement: &Movement, (file, line, name): NamedLine<'_>) -> u32 {
-    let Some(position) = movement.loc.get() else { return 0 };
+fn nearness(loc: Loc, operation: &str, (file, line, name): NamedLine<'_>) -> u32 {
+    let Some(position) = loc.get() else { return 0 };
     if position.line() != line || position.file() != file {
         return 0;
     }
-    let (scope, operation) = split_name(name);
-    let own = movement.loc.scope_path();
+    let (scope, other) = split_name(name);
+    let own = loc.scope_path();
     // The compiler puts the names of calls before the scopes.
     let in_scope = scope == own || (!own.is_empty() && scope.ends_with(own));
-    1 + if operation == movement.operation { 2 } else { 0 } + u32::from(in_scope)
+    1 + if operation == other { 2 } else { 0 } + u32::from(in_scope)
 }
 
 /// Returns the cause of a collective that equal operations of several lines may explain: the texts
 /// with `*` where only numbers differ, or both if there are two.
-fn common_cause(mut causes: Vec<String>) -> Option<String> {
-    let mut seen = Vec::new();
-    causes.retain(|cause| {
-        let is_new = !seen.contains(cause);
-        seen.push(cause.clone());
-        is_new
-    });
-    match causes.as_slice() {
+fn common_cause(causes: impl Iterator<Item = String>) -> Option<String> {
+    match unique(causes).as_slice() {
         [] => None,
         [only] => Some(only.clone()),
         [first, others @ ..] => {
@@ -372,13 +411,19 @@ mod tests {
     #[test]
     fn causes_that_differ_in_numbers_have_a_star() {
         let cause = |n: usize| format!("`$[0].blocks[{n}].w` is p![\"model\"] at a.rs:4");
-        let causes = [3, 11, 3, 7].map(cause).to_vec();
-        let common = common_cause(causes).unwrap();
+        let causes = [3, 11, 3, 7].map(cause);
+        let common = common_cause(causes.into_iter()).unwrap();
         assert_eq!(common, "`$[0].blocks[*].w` is p![\"model\"] at a.rs:4");
-        assert_eq!(common_cause(vec!["a".into(), "b".into()]).as_deref(), Some("a, or b"));
-        assert_eq!(common_cause(vec!["a".into(), "b".into(), "c".into()]), None);
-        assert_eq!(common_cause(vec!["ä1".into(), "ä22".into()]).as_deref(), Some("ä*"));
-        assert_eq!(common_cause(Vec::new()), None);
+        assert_eq!(
+            common_cause(["a", "b"].map(String::from).into_iter()).as_deref(),
+            Some("a, or b")
+        );
+        assert_eq!(common_cause(["a", "b", "c"].map(String::from).into_iter()), None);
+        assert_eq!(
+            common_cause(["ä1", "ä22"].map(String::from).into_iter()).as_deref(),
+            Some("ä*")
+        );
+        assert_eq!(common_cause(std::iter::empty()), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::partitioning::{Axes, DimAxes, Grid, HeldProgram, Partitioning, all_axes, held};
 use super::plan::Plan;
 use super::region::{Region, Step};
-use crate::core::{Collective, Loc, Program, SourceLine};
+use crate::core::{Access, Collective, Loc, Program, SourceLine};
 use std::fmt;
 use std::rc::Rc;
 
@@ -22,6 +22,8 @@ pub(crate) struct Movement {
     pub(crate) axes: Vec<String>,
     /// The inputs of the program that are moved.
     pub(crate) inputs: Vec<usize>,
+    /// The operation that computes what is moved.
+    pub(crate) source: Option<(Loc, &'static str)>,
     /// The result of the program that is moved to the sharding that `jit` asks for.
     pub(crate) result: Option<usize>,
     /// The reason.
@@ -114,7 +116,7 @@ impl fmt::Display for Movement {
             }
             MovementReason::Differs(value, others) => {
                 let others: Vec<String> = others.iter().map(ToString::to_string).collect();
-                write!(f, "in `{operation}` {value} and {}", listed(&others))
+                write!(f, "`{operation}` has operands that differ: {value}, {}", others.join(", "))
             }
             MovementReason::Requested { value, by, spec } => {
                 write!(f, "{value} and `{by}` asks for {spec}")
@@ -172,6 +174,7 @@ pub(crate) fn movements(
             operation: "",
             axes: grid.names(axes),
             inputs: names[value].input.into_iter().collect(),
+            source: None,
             result: Some(index),
             reason: MovementReason::Requested {
                 value: ShardedValue { name, spec: value_spec },
@@ -254,10 +257,12 @@ impl<'m> Finder<'m> {
         moved: &[usize],
         reason: MovementReason,
     ) {
+        let maker = moved.first().and_then(|&value| scene.region.maker(value));
         self.found.push(Movement {
             loc: step.loc,
             operation: step.primitive.name(),
             axes: self.grid.names(axes),
+            source: maker.map(|maker| (maker.loc, maker.primitive.name())),
             inputs: moved.iter().filter_map(|&value| scene.names[value].input).collect(),
             result: None,
             reason,
@@ -305,9 +310,9 @@ impl<'m> Finder<'m> {
         }
         self.combined(scene, step);
         self.differing(scene, step);
-        for &operand in &step.operands {
+        for (index, &operand) in step.operands.iter().enumerate() {
             for (dim, &axes) in scene.cuts.cut(operand).iter().enumerate() {
-                if axes != 0 {
+                if axes != 0 && reads_along(scene.region, step, index, dim) {
                     let name = value_name(scene.region, scene.names, operand, step.loc);
                     let reason = MovementReason::Reads(name, dim);
                     self.push(scene, step, axes, &[operand], reason);
@@ -400,6 +405,26 @@ impl<'m> Finder<'m> {
                 let start = self.value(scene, step, operand);
                 self.push(scene, step, axes, &[operand], MovementReason::Carry { start, next });
             }
+        }
+    }
+}
+
+/// Returns true if a step may read other elements along a dimension of an operand than those with
+/// the index of its results.
+fn reads_along(region: &Region, step: &Step, index: usize, dim: usize) -> bool {
+    let (rule, is_kept) = (&step.rule, step.rule.is_kept(index, dim));
+    if is_kept && rule.combines() {
+        return false;
+    }
+    let in_place = || rule.along(0, dim).contains(&(index, dim));
+    match step.cost.access {
+        Access::Pointwise | Access::Reduction => false,
+        Access::Movement => !is_kept || in_place(),
+        Access::Whole => {
+            // Of a product, devices add their parts. Windows of a convolution cross them.
+            let lhs = region.avals[step.operands[0]].shape.iter().enumerate();
+            let summed = lhs.filter(|(dim, _)| !rule.is_kept(0, *dim)).map(|(_, &size)| size);
+            step.contraction.is_none_or(|product| product.k != summed.product::<usize>())
         }
     }
 }
