@@ -197,20 +197,21 @@ fn explain(found: &CompiledCollective, mesh: &Mesh, movements: &[Movement]) -> E
     };
     let best: Vec<Vec<&Movement>> =
         parts.iter().map(|&part| best_movements(movements, found, part, &axes)).collect();
-    let causes = best.iter().map(|best| common_cause(best.iter().map(ToString::to_string)));
-    let causes = unique(causes.flatten());
+    let causes = unique(best.iter().filter_map(|best| common_cause(best)));
     let all: Vec<&Movement> = best.iter().flatten().copied().collect();
-    // The last one is the largest, as gradients are behind their loss.
-    let shown = best.iter().rev().find_map(|best| best.first().copied());
-    let (scope, operation) = match parts.last() {
-        Some(Some((_, _, name))) => split_name(name),
-        _ => ("", ""),
-    };
+    // The largest one, and of equal ones the first.
+    let firsts = best.iter().rev().filter_map(|best| best.first().copied());
+    let shown = firsts.max_by_key(|movement| movement.bytes);
     let (place, operation, scope) = match shown {
         Some(movement) => {
             (SourceLine::of(movement.loc), movement.operation, movement.loc.scope_path())
         }
-        None => (None, operation, scope),
+        None => {
+            let near = own.or_else(|| found.origins.sources().map(|(line, _)| line).next());
+            let (scope, operation) = near.map_or(("", ""), |(_, _, name)| split_name(name));
+            let place = near.map(|(file, line, _)| SourceLine { file: file.into(), line });
+            (place, operation, scope)
+        }
     };
     let refuses = |name: &str| Loc::is_refusing_path(split_name(name).0);
     let unexplained = parts.iter().zip(&best).filter(|(_, best)| best.is_empty());
@@ -225,7 +226,7 @@ fn explain(found: &CompiledCollective, mesh: &Mesh, movements: &[Movement]) -> E
         collective: ExplainedCollective {
             kind: found.kind,
             name: found.name.clone(),
-            place: place.or_else(|| found.place.clone()),
+            place,
             operation: Some(operation.to_string()).filter(|name| !name.is_empty()),
             scope: scope.to_string(),
             bytes: found.bytes as u64,
@@ -233,7 +234,7 @@ fn explain(found: &CompiledCollective, mesh: &Mesh, movements: &[Movement]) -> E
             group_size: size,
             runs: found.runs,
             is_written: !all.is_empty() && all.iter().all(|movement| movement.is_written()),
-            cause: Some(causes.join("; ")).filter(|causes| !causes.is_empty()),
+            cause: Some(listed(&causes)).filter(|causes| !causes.is_empty()),
         },
     }
 }
@@ -244,12 +245,25 @@ fn explain(found: &CompiledCollective, mesh: &Mesh, movements: &[Movement]) -> E
 fn combined<'a>(line: NamedLine<'a>, found: &'a CompiledCollective) -> Vec<NamedLine<'a>> {
     let names = line.2.strip_prefix('(').and_then(|names| names.strip_suffix(')'));
     let Some(names) = names.filter(|names| names.contains(':')) else { return vec![line] };
-    let line_of = |name: &'a str| {
-        let sources = found.origins.sources().map(|(source, _)| source);
-        let same = sources.into_iter().find(|(_, _, other)| *other == name);
-        same.unwrap_or((line.0, line.1, name))
-    };
-    unique(names.split(':').map(line_of))
+    let names: Vec<&str> = names.split(':').collect();
+    let nodes = found.origins.users().chain(found.origins.sources());
+    let nodes = nodes.map(|(node, _)| node).filter(|(_, _, name)| names.contains(name));
+    let parts = unique(nodes);
+    let is_missing = |name: &&&str| !parts.iter().any(|(_, _, other)| other == *name);
+    let missing = names.iter().filter(is_missing).map(|name| (line.0, line.1, *name));
+    let missing: Vec<NamedLine<'_>> = missing.collect();
+    unique(parts.into_iter().chain(missing))
+}
+
+/// Number of causes of one collective that are listed.
+const CAUSES: usize = 3;
+
+/// Joins the causes of a collective that the compiler combined.
+fn listed(causes: &[String]) -> String {
+    let shown = &causes[..causes.len().min(CAUSES)];
+    let others = causes.len() - shown.len();
+    let shown = shown.join("; ");
+    if others == 0 { shown } else { format!("{shown}; and {others} more causes") }
 }
 
 /// Returns the items without repetitions.
@@ -305,12 +319,14 @@ fn score(
     let place = match movement.result {
         Some(index) => {
             let is_result = origins.results().any(|result| result == index);
-            is_result.then_some(8)?
+            is_result.then_some(9)?
         }
         None => {
             // A value that is moved after it was computed has the line that computes it.
             let source = match (own, movement.source) {
-                (Some(own), Some((loc, operation))) => nearness(loc, operation, own),
+                (Some(own), Some((loc, operation))) if movement.moves_operand() => {
+                    nearness(loc, operation, own)
+                }
                 _ => 0,
             };
             let users = origins.users().map(|(line, _)| near(line)).max().unwrap_or(0);
@@ -327,8 +343,11 @@ fn score(
         true => 2,
         false => 0,
     };
-    let is_same = shared == axes.len() && shared == movement.axes.len();
-    Some(4 * place + affinity + inputs + if is_same { 4 } else { 0 })
+    let is_same =
+        shared == axes.len() && (shared == movement.axes.len() || movement.result.is_some());
+    let is_size = is_same && movement.bytes == Some(found.bytes as u64);
+    let points = |is_met: bool, points: u32| if is_met { points } else { 0 };
+    Some(4 * place + affinity + inputs + points(is_same, 4) + points(is_size, 2))
 }
 
 /// Returns how well an operation fits a line of the compiled program: 0 for another
@@ -345,62 +364,81 @@ fn nearness(loc: Loc, operation: &str, (file, line, name): NamedLine<'_>) -> u32
     1 + if operation == other { 2 } else { 0 } + u32::from(in_scope)
 }
 
-/// Returns the cause of a collective that equal operations of several lines may explain: the texts
-/// with `*` where only numbers differ, or both if there are two.
-fn common_cause(causes: impl Iterator<Item = String>) -> Option<String> {
-    match unique(causes).as_slice() {
-        [] => None,
-        [only] => Some(only.clone()),
-        [first, others @ ..] => {
-            let mut common = first.clone();
-            for other in others {
-                match with_stars(&common, other) {
-                    Some(text) => common = text,
-                    None if others.len() == 1 => return Some(format!("{first}, or {other}")),
-                    None => return None,
-                }
-            }
-            Some(common)
+/// Returns the cause of a collective that one of several movements explains: their text, with `*`
+/// where only the paths of arguments differ, or else without the values.
+fn common_cause(movements: &[&Movement]) -> Option<String> {
+    let exact = unique(movements.iter().map(ToString::to_string));
+    let of_moved = || common_text(&unique(movements.iter().map(|it| it.of_moved_value())));
+    common_text(&exact).or_else(of_moved).or_else(|| {
+        let coarse = unique(movements.iter().map(|movement| movement.coarse()));
+        match coarse.as_slice() {
+            [only] => Some(only.clone()),
+            [one, other] => Some(format!("{one}, or {other}")),
+            _ => None,
         }
-    }
+    })
 }
 
-/// Returns a text with `*` for the numbers that differ from another one's; `None` if other parts
-/// differ.
+/// Returns the text that all share, with `*` where the paths of arguments differ.
+fn common_text(texts: &[String]) -> Option<String> {
+    let (first, others) = texts.split_first()?;
+    others.iter().try_fold(first.clone(), |common, other| with_stars(&common, other))
+}
+
+/// Returns a text with `*` for the words that differ from another one's, if they are in paths of
+/// arguments: between backticks, after a `$`. `None` if something else differs.
 fn with_stars(a: &str, b: &str) -> Option<String> {
-    let is_number = |text: &str| text == "*" || text.bytes().all(|byte| byte.is_ascii_digit());
-    let (a, b) = (parts(a), parts(b));
+    let (a, b): (Vec<&str>, Vec<&str>) = (a.split('`').collect(), b.split('`').collect());
+    if a.len() != b.len() {
+        return None;
+    }
+    let mut common = Vec::with_capacity(a.len());
+    for (at, (a, b)) in a.into_iter().zip(b).enumerate() {
+        let is_path = at % 2 == 1 && a.starts_with('$') && b.starts_with('$');
+        common.push(match a == b {
+            true => a.to_string(),
+            false if is_path => path_with_stars(a, b)?,
+            false => return None,
+        });
+    }
+    Some(common.join("`"))
+}
+
+fn path_with_stars(a: &str, b: &str) -> Option<String> {
+    let (a, b) = (words(a), words(b));
     if a.len() != b.len() {
         return None;
     }
     let mut common = String::new();
     for (a, b) in a.into_iter().zip(b) {
+        let is_word = |text: &str| text.starts_with(|c: char| c == '*' || is_of_word(c));
         match a == b {
             true => common.push_str(a),
-            false if is_number(a) && is_number(b) => common.push('*'),
+            false if is_word(a) && is_word(b) => common.push('*'),
             false => return None,
         }
     }
     Some(common)
 }
 
-/// Splits a text into numbers, stars, and what is between them.
-fn parts(text: &str) -> Vec<&str> {
-    let class = |byte: u8| match byte {
-        b'0'..=b'9' => 1,
-        b'*' => 2,
-        _ => 0,
-    };
+fn is_of_word(c: char) -> bool {
+    c == '_' || c.is_alphanumeric()
+}
+
+/// Splits a path into words, and what is between them.
+fn words(path: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;
-    let bytes = text.as_bytes();
-    for at in 1..=bytes.len() {
-        let ends = at == bytes.len() || class(bytes[at]) != class(bytes[at - 1]);
-        if ends && text.is_char_boundary(at) {
-            parts.push(&text[start..at]);
+    let mut last = None;
+    for (at, c) in path.char_indices() {
+        let class = (is_of_word(c), c == '*');
+        if last.is_some_and(|last| last != class) {
+            parts.push(&path[start..at]);
             start = at;
         }
+        last = Some(class);
     }
+    parts.push(&path[start..]);
     parts
 }
 
@@ -409,21 +447,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_that_differ_in_numbers_have_a_star() {
-        let cause = |n: usize| format!("`$[0].blocks[{n}].w` is p![\"model\"] at a.rs:4");
-        let causes = [3, 11, 3, 7].map(cause);
-        let common = common_cause(causes.into_iter()).unwrap();
-        assert_eq!(common, "`$[0].blocks[*].w` is p![\"model\"] at a.rs:4");
-        assert_eq!(
-            common_cause(["a", "b"].map(String::from).into_iter()).as_deref(),
-            Some("a, or b")
-        );
-        assert_eq!(common_cause(["a", "b", "c"].map(String::from).into_iter()), None);
-        assert_eq!(
-            common_cause(["ä1", "ä22"].map(String::from).into_iter()).as_deref(),
-            Some("ä*")
-        );
-        assert_eq!(common_cause(std::iter::empty()), None);
+    fn paths_that_differ_have_a_star() {
+        let common = |texts: &[&str]| {
+            let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
+            common_text(&texts)
+        };
+        let [query, key, far] = ["blocks[0].query", "blocks[0].key", "blocks[11].key"]
+            .map(|path| format!("`add` has operands that differ: `$[0].{path}` is p![]"));
+        let text = common(&[&query, &key, &far, &query]).unwrap();
+        assert_eq!(text, "`add` has operands that differ: `$[0].blocks[*].*` is p![]");
+        assert_eq!(common(&["a `$.x`"]).as_deref(), Some("a `$.x`"));
+        assert_eq!(common(&["a `$.x`", "b `$.x`"]), None);
+        assert_eq!(common(&["a `$.x`", "a `add`"]), None);
+        assert_eq!(common(&["a `$.x`", "a `$.x[1]`"]), None);
+        assert_eq!(common(&["a `$.ä1`", "a `$.ü22`"]).as_deref(), Some("a `$.*`"));
+        assert_eq!(common(&[]), None);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(crate) struct Movement {
     pub(crate) axes: Vec<String>,
     /// The inputs of the program that are moved.
     pub(crate) inputs: Vec<usize>,
+    /// The bytes on one device of what devices have after it, if the axes are those of the movement.
+    pub(crate) bytes: Option<u64>,
     /// The operation that computes what is moved.
     pub(crate) source: Option<(Loc, &'static str)>,
     /// The result of the program that is moved to the sharding that `jit` asks for.
@@ -35,13 +37,16 @@ pub(crate) struct Movement {
 pub(crate) struct ShardedValue {
     /// The path of an argument, or the operation that computes the value.
     pub(crate) name: String,
-    /// The sharding.
-    pub(crate) spec: String,
+    /// The sharding; `None` if it is split along other axes than the program suggests.
+    pub(crate) spec: Option<String>,
 }
 
 impl fmt::Display for ShardedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {}", self.name, self.spec)
+        match &self.spec {
+            Some(spec) => write!(f, "{} is {spec}", self.name),
+            None => write!(f, "{} is split otherwise", self.name),
+        }
     }
 }
 
@@ -77,6 +82,43 @@ impl Movement {
             MovementReason::Carry { .. } => (!reduces).then_some(1),
             MovementReason::Reads(..) => Some(0),
         }
+    }
+
+    /// Returns the cause with the moved value only, for several movements of which one is the cause.
+    pub(crate) fn of_moved_value(&self) -> String {
+        match &self.reason {
+            MovementReason::Differs(value, _) => {
+                let (operation, over) = (self.operation, quoted(&self.axes));
+                format!("{value}, and `{operation}` needs it whole along {over}")
+            }
+            _ => self.to_string(),
+        }
+    }
+
+    /// Returns the cause without the values, for several movements of which one is the cause.
+    pub(crate) fn coarse(&self) -> String {
+        let (operation, over) = (self.operation, quoted(&self.axes));
+        match &self.reason {
+            MovementReason::Combines(_) => {
+                format!("`{operation}` combines an axis that is split over {over}")
+            }
+            MovementReason::Reads(..) => {
+                format!("`{operation}` reads along an axis that is split over {over}")
+            }
+            MovementReason::Differs(..) => {
+                format!("`{operation}` has operands that are split over {over} differently")
+            }
+            MovementReason::Requested { by, .. } => format!("`{by}` asks for another sharding"),
+            MovementReason::Carry { .. } => {
+                format!("the loop `{operation}` changes the sharding of a carried value")
+            }
+            MovementReason::Written(_) => self.to_string(),
+        }
+    }
+
+    /// Returns true if an operand is moved before the operation, rather than its result after it.
+    pub(crate) fn moves_operand(&self) -> bool {
+        !matches!(self.reason, MovementReason::Combines(_) | MovementReason::Written(_))
     }
 
     /// Returns true if the user wrote the exchange.
@@ -155,33 +197,37 @@ pub(crate) fn movements(
     }
     let mut finder = Finder { grid, found: Vec::new() };
     finder.region(&region, &cuts, names.clone());
-    let name_of = |value: usize| value_name(&region, &names, value, Loc::UNKNOWN);
     for (index, (&value, requested)) in region.outputs.iter().zip(&plan.outputs).enumerate() {
         let Some(requested) = requested else { continue };
         let asked = grid.dim_axes(requested.spec(), region.avals[value].rank());
-        let axes = moved_axes(cuts.cut(value), &asked);
-        if axes == 0 {
-            continue;
+        let path = outputs.get(index).cloned().unwrap_or_else(|| index.to_string());
+        let estimated = moved_axes(cuts.cut(value), &asked);
+        // The compiler may have split it along other axes than those of the estimate.
+        let others = !all_axes(&asked) & !estimated;
+        for (axes, spec) in [(estimated, Some(grid.spec(cuts.cut(value)))), (others, None)] {
+            let axes = grid.names(axes);
+            if axes.is_empty() {
+                continue;
+            }
+            let name = match names[value].input {
+                Some(_) => value_name(&region, &names, value, Loc::UNKNOWN),
+                None => format!("result `{path}`"),
+            };
+            finder.found.push(Movement {
+                loc: region.maker(value).map_or(Loc::UNKNOWN, |step| step.loc),
+                operation: "",
+                axes,
+                inputs: names[value].input.into_iter().collect(),
+                bytes: None,
+                source: None,
+                result: Some(index),
+                reason: MovementReason::Requested {
+                    value: ShardedValue { name, spec: spec.map(|spec| spec.to_string()) },
+                    by: "out_shardings".into(),
+                    spec: requested.spec().to_string(),
+                },
+            });
         }
-        let path = outputs.get(index).cloned().unwrap_or_else(|| format!("{index}"));
-        let name = match names[value].input {
-            Some(_) => name_of(value),
-            None => format!("result `{path}`"),
-        };
-        let value_spec = grid.spec(cuts.cut(value)).to_string();
-        finder.found.push(Movement {
-            loc: region.maker(value).map_or(Loc::UNKNOWN, |step| step.loc),
-            operation: "",
-            axes: grid.names(axes),
-            inputs: names[value].input.into_iter().collect(),
-            source: None,
-            result: Some(index),
-            reason: MovementReason::Requested {
-                value: ShardedValue { name, spec: value_spec },
-                by: "out_shardings".into(),
-                spec: requested.spec().to_string(),
-            },
-        });
     }
     finder.found
 }
@@ -227,7 +273,8 @@ struct Scene<'a, 'm> {
 }
 
 impl<'m> Finder<'m> {
-    fn region(&mut self, region: &Region, cuts: &Rc<Partitioning<'m>>, names: Vec<ValueName>) {
+    fn region(&mut self, region: &Region, cuts: &Rc<Partitioning<'m>>, mut names: Vec<ValueName>) {
+        name_moved_inputs(region, &mut names);
         let scene = Scene { region, cuts, names: &names };
         for step in &region.steps {
             self.requests(scene, step);
@@ -246,7 +293,13 @@ impl<'m> Finder<'m> {
 
     fn value(&self, scene: Scene<'_, 'm>, step: &Step, value: usize) -> ShardedValue {
         let name = value_name(scene.region, scene.names, value, step.loc);
-        ShardedValue { name, spec: self.grid.spec(scene.cuts.cut(value)).to_string() }
+        ShardedValue { name, spec: Some(self.grid.spec(scene.cuts.cut(value)).to_string()) }
+    }
+
+    /// Returns the bytes of a value on one device, if it is not split along these axes.
+    fn bytes(&self, scene: Scene<'_, 'm>, value: usize, without: Axes) -> u64 {
+        let parts = self.grid.parts(all_axes(scene.cuts.cut(value)) & !without);
+        scene.region.bytes(value) / parts.max(1)
     }
 
     fn push(
@@ -258,10 +311,17 @@ impl<'m> Finder<'m> {
         reason: MovementReason,
     ) {
         let maker = moved.first().and_then(|&value| scene.region.maker(value));
+        let bytes = match (&reason, moved, step.results.as_slice()) {
+            (MovementReason::Combines(_), _, &[result]) => Some(self.bytes(scene, result, 0)),
+            (MovementReason::Combines(_) | MovementReason::Written(_), ..) => None,
+            (_, &[value], _) => Some(self.bytes(scene, value, axes)),
+            _ => None,
+        };
         self.found.push(Movement {
             loc: step.loc,
             operation: step.primitive.name(),
             axes: self.grid.names(axes),
+            bytes,
             source: maker.map(|maker| (maker.loc, maker.primitive.name())),
             inputs: moved.iter().filter_map(|&value| scene.names[value].input).collect(),
             result: None,
@@ -405,6 +465,24 @@ impl<'m> Finder<'m> {
                 let start = self.value(scene, step, operand);
                 self.push(scene, step, axes, &[operand], MovementReason::Carry { start, next });
             }
+        }
+    }
+}
+
+/// Names the results of transposes, broadcasts and the like after the arguments that they move.
+fn name_moved_inputs(region: &Region, names: &mut [ValueName]) {
+    for step in &region.steps {
+        let (&[operand], &[result]) = (step.operands.as_slice(), step.results.as_slice()) else {
+            continue;
+        };
+        let moves = step.inner.is_empty() && step.cost.access == Access::Movement;
+        if let ValueName { text: Some(text), input: Some(input) } = &names[operand]
+            && moves
+        {
+            // The last one of several.
+            let argument = text.rsplit(" of ").next().unwrap_or(text);
+            let text = format!("the `{}` of {argument}", step.primitive.name());
+            names[result] = ValueName { text: Some(text), input: Some(*input) };
         }
     }
 }
