@@ -322,17 +322,23 @@ fn score(
             is_result.then_some(9)?
         }
         None => {
-            // A value that is moved after it was computed has the line that computes it.
-            let source = match (own, movement.source) {
-                (Some(own), Some((loc, operation))) if movement.moves_operand() => {
-                    nearness(loc, operation, own)
+            // A value that is moved after it was computed has the line that computes it. Instead, the
+            // compiler may move the operands of what computes it.
+            let source = match movement.source.filter(|_| movement.moves_operand()) {
+                Some((loc, operation)) => {
+                    let near = |line: NamedLine<'_>| nearness(loc, operation, line);
+                    let users = origins.users().map(|(line, _)| near(line)).max();
+                    (2 * own.map_or(0, near)).max(users.unwrap_or(0))
                 }
-                _ => 0,
+                None => 0,
             };
             let users = origins.users().map(|(line, _)| near(line)).max().unwrap_or(0);
-            // Without a line, the parameter that is moved is the only trace.
-            let parameter = if own.is_none() && is_parameter { 4 } else { 0 };
-            (2 * own.map_or(0, near)).max(2 * source).max(users).max(parameter)
+            // Without a line, the parameter or result that is moved is the only trace.
+            let is_output = || origins.results().any(|result| movement.output == Some(result));
+            let unlined =
+                own.is_none() && (is_parameter || movement.moves_operand() && is_output());
+            let unlined = if unlined { 4 } else { 0 };
+            (2 * own.map_or(0, near)).max(source).max(users).max(unlined)
         }
     };
     if place == 0 {

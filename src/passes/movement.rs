@@ -26,6 +26,8 @@ pub(crate) struct Movement {
     pub(crate) bytes: Option<u64>,
     /// The operation that computes what is moved.
     pub(crate) source: Option<(Loc, &'static str)>,
+    /// The result of the program that is the result of the operation.
+    pub(crate) output: Option<usize>,
     /// The result of the program that is moved to the sharding that `jit` asks for.
     pub(crate) result: Option<usize>,
     /// The reason.
@@ -196,7 +198,7 @@ pub(crate) fn movements(
         names[value] = ValueName { text: Some(name), input: Some(index) };
     }
     let mut finder = Finder { grid, found: Vec::new() };
-    finder.region(&region, &cuts, names.clone());
+    finder.region(&region, &cuts, names.clone(), &region.outputs);
     for (index, (&value, requested)) in region.outputs.iter().zip(&plan.outputs).enumerate() {
         let Some(requested) = requested else { continue };
         let asked = grid.dim_axes(requested.spec(), region.avals[value].rank());
@@ -220,6 +222,7 @@ pub(crate) fn movements(
                 inputs: names[value].input.into_iter().collect(),
                 bytes: None,
                 source: None,
+                output: None,
                 result: Some(index),
                 reason: MovementReason::Requested {
                     value: ShardedValue { name, spec: spec.map(|spec| spec.to_string()) },
@@ -270,12 +273,20 @@ struct Scene<'a, 'm> {
     region: &'a Region,
     cuts: &'a Partitioning<'m>,
     names: &'a [ValueName],
+    /// The outputs of the program, if it is its region.
+    outputs: &'a [usize],
 }
 
 impl<'m> Finder<'m> {
-    fn region(&mut self, region: &Region, cuts: &Rc<Partitioning<'m>>, mut names: Vec<ValueName>) {
+    fn region(
+        &mut self,
+        region: &Region,
+        cuts: &Rc<Partitioning<'m>>,
+        mut names: Vec<ValueName>,
+        outputs: &[usize],
+    ) {
         name_moved_inputs(region, &mut names);
-        let scene = Scene { region, cuts, names: &names };
+        let scene = Scene { region, cuts, names: &names, outputs };
         for step in &region.steps {
             self.requests(scene, step);
             if step.inner.is_empty() {
@@ -286,7 +297,7 @@ impl<'m> Finder<'m> {
                 let inner = cuts.within(step, &held);
                 self.carries(scene, step, &held, &inner);
                 let names = inner_names(scene, step, &held);
-                self.region(held.region, &inner, names);
+                self.region(held.region, &inner, names, &[]);
             }
         }
     }
@@ -324,6 +335,10 @@ impl<'m> Finder<'m> {
             bytes,
             source: maker.map(|maker| (maker.loc, maker.primitive.name())),
             inputs: moved.iter().filter_map(|&value| scene.names[value].input).collect(),
+            output: step
+                .results
+                .iter()
+                .find_map(|&result| scene.outputs.iter().position(|&output| output == result)),
             result: None,
             reason,
         });
