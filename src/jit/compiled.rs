@@ -7,6 +7,7 @@ use super::specialization::{Failure, Gather, Specialization, finished};
 use super::stats::Counters;
 use super::traced::Traced;
 use super::tree_description::{FunctionDescription, TreeDescription};
+use crate::core::nan_check::with_argument_paths;
 use crate::core::spans::{EventKind, Span};
 use crate::core::{Array, Error, Loc, Mesh, Program, TracerError, TreeError, trace};
 use crate::passes::{self, Peak};
@@ -251,7 +252,8 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         if let Some(program) = self.program.as_ref().filter(|_| is_nan_checked()) {
             let mut operands = leaves_of(&view);
             operands.extend(self.captures.iter().cloned());
-            locate_nan(program, &operands, &leaves_of(&result))
+            let locate = || locate_nan(program, &operands, &leaves_of(&result));
+            with_argument_paths(&operands, &self.names.arguments, locate)
                 .map_err(|error| self.record_failure(&view, Cause::of_nan_check(), error))?;
         }
         Ok(result)

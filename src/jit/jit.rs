@@ -9,6 +9,7 @@ use super::specialization::{Failure, Gather, Specialization, finished};
 use super::stats::{Counters, JitStats};
 use super::traced::{Staged, Traced};
 use crate::control_flow::Call;
+use crate::core::nan_check::with_argument_paths;
 use crate::core::spans::{EventKind, Span};
 use crate::core::{
     Array, Cache, CompileLimit, Error, Loc, MemoryKind, NamedSharding, OpErrorKind, Program,
@@ -583,7 +584,11 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let staged = catch(|| self.trace_program(arguments, &shardings, Loc::UNKNOWN))?;
         let mut operands = leaves_of(&Arguments::<A>(arguments));
         operands.extend(staged.captures);
-        locate_nan(&staged.program, &operands, &leaves_of(result))
+        let paths = TreeDef::of(&Arguments::<A>(arguments)).paths().to_vec();
+        let paths: Vec<String> = paths.iter().map(|path| rooted(path)).collect();
+        with_argument_paths(&operands, &paths, || {
+            locate_nan(&staged.program, &operands, &leaves_of(result))
+        })
     }
 
     /// Records a failed call, if failures are recorded, and returns its error. The program is not

@@ -2,4 +2,5 @@
 //! One file for each kind of report.
 
 mod leaks;
+mod nan;
 mod recompilation;
