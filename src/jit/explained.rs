@@ -77,17 +77,25 @@ impl ExplainedCollective {
     }
 }
 
+impl ExplainedCollective {
+    /// Returns the kind, bytes, axes and line.
+    pub(crate) fn headline(&self) -> String {
+        let mut text = self.summary();
+        match &self.place {
+            Some(place) => text += &format!(" at {place}"),
+            None => text += " of no line",
+        }
+        if !self.scope.is_empty() {
+            text += &format!(" in {}", self.scope);
+        }
+        text
+    }
+}
+
 impl fmt::Display for ExplainedCollective {
     /// Writes the kind, bytes, axes, line and cause.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.summary())?;
-        match &self.place {
-            Some(place) => write!(f, " at {place}")?,
-            None => f.write_str(" of no line")?,
-        }
-        if !self.scope.is_empty() {
-            write!(f, " in {}", self.scope)?;
-        }
+        f.write_str(&self.headline())?;
         match &self.cause {
             Some(cause) => write!(f, ", because {cause}"),
             None => Ok(()),

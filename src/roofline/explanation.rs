@@ -54,7 +54,11 @@ impl Explanation {
 
 impl fmt::Display for TimedCollective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>9}  {}", time(self.seconds), self.collective)
+        write!(f, "{:>9}  {}", time(self.seconds), self.collective.headline())?;
+        match &self.collective.cause {
+            Some(cause) => write!(f, "\n{:9}  because {cause}", ""),
+            None => Ok(()),
+        }
     }
 }
 
@@ -70,7 +74,8 @@ impl fmt::Display for Explanation {
             1 => f.write_str("1 collective")?,
             n => write!(f, "{n} collectives")?,
         }
-        write!(f, ", {} in a call, as predicted for {}", time(self.seconds()), self.device)?;
+        write!(f, ", {} in a call", time(self.seconds()))?;
+        write!(f, "\npredicted for {}", self.device)?;
         if let Some(unknown) = &self.unknown_device {
             write!(f, " (`{unknown}` is not in the table of devices)")?;
         }
