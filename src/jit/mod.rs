@@ -13,6 +13,7 @@ mod buckets;
 pub mod cache;
 mod call_key;
 mod call_macros;
+mod common_cause;
 mod compile_set;
 mod compiled;
 mod creation;
@@ -37,6 +38,7 @@ pub use crate::core::{
     Collective, CompileLimit, LoopForm, LoopReport, Recompilation, RecompilationCause,
     RepeatedPart, SealedError,
 };
+#[cfg(feature = "roofline")]
 pub(crate) use crate::runtime::ExchangedAxes;
 pub use crate::runtime::{
     Collectives, CompiledCollective, CompilerOptions, CompilerReport, EffortLevel, Fusion,

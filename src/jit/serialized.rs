@@ -98,7 +98,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         let names = CallNames {
             plan: specialization.executable.plan(),
             arguments: paths(signature.paths()),
-            results: paths(&TreeDef::of(specialization.template()).paths()),
+            results: paths(TreeDef::of(specialization.template()).paths()),
         };
         Ok(Compiled::loaded(specialization, signature, program, captures, names))
     }

@@ -1,7 +1,9 @@
 //! A program with its calls inlined.
 
+#[cfg(feature = "roofline")]
+use crate::core::Access;
 use crate::core::{
-    Access, Aval, Contraction, Cost, Eqn, Loc, Primitive, Program, RunCount, ShardingRule, Var,
+    Aval, Contraction, Cost, Eqn, Loc, Primitive, Program, RunCount, ShardingRule, Var,
 };
 use std::sync::Arc;
 
@@ -27,11 +29,13 @@ pub(crate) struct Step {
     pub(crate) contraction: Option<Contraction>,
     pub(crate) rule: ShardingRule,
     /// Its results are computed again wherever they are used.
+    #[cfg(feature = "roofline")]
     pub(crate) is_recomputed: bool,
     /// The held programs that have costs, with their run counts.
     pub(crate) inner: Vec<(RunCount, Region)>,
 }
 
+#[cfg(feature = "roofline")]
 impl Step {
     /// Returns true if it may become part of a fusion.
     pub(crate) fn fuses(&self) -> bool {
@@ -118,6 +122,7 @@ impl Region {
         let cost = eqn.primitive.cost(&avals_in, &avals_out);
         let contraction = eqn.primitive.contraction(&avals_in, &avals_out);
         let rule = eqn.primitive.sharding_rule(&avals_in, &avals_out);
+        #[cfg(feature = "roofline")]
         let is_recomputed = inner.is_empty() && cost.is_remade(&avals_in, &avals_out);
         let maker = self.steps.len();
         let results: Vec<usize> =
@@ -130,6 +135,7 @@ impl Region {
             cost,
             contraction,
             rule,
+            #[cfg(feature = "roofline")]
             is_recomputed,
             inner,
         });
