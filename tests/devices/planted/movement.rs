@@ -70,7 +70,7 @@ fn reductions_and_their_gradients() {
         "all-reduce of 16 B over `data` (4 devices), because `reduce_max` combines axis 0 of \
          `$[0]`, which is split over `data`");
     // Data parallel: the gradient is a sum over the batch.
-    planted!(|w: Array, x: Array| grad(|w: &Array| tanh(&x.matmul(w)).sum())(&w),
+    planted!(|w: Array, x: Array| grad(|w: &Array| tanh(x.matmul(w)).sum())(&w),
         p![] => [4, 8], p!["data"] => [16, 4];
         "all-reduce of 128 B over `data` (4 devices), because `dot_general` combines axis 0 of the \
          result of `mul` and axis 0 of `$[1]`, which are split over `data`");
@@ -133,7 +133,7 @@ fn requested_shardings() {
 
 #[test]
 fn loops_and_mapped_shards() {
-    let step = |x: Array, w: Array| (tanh(&x.matmul(&w)), ());
+    let step = |x: Array, w: Array| (tanh(x.matmul(&w)), ());
     let line = line!() - 1;
     let f = jit(move |ws: Array, x: Array| scan(step, x, &ws).0);
     let f = f.in_shardings((over(p![None, "model"]), over(p!["data"])));
@@ -155,7 +155,7 @@ fn loops_and_mapped_shards() {
 
 #[test]
 fn programs_without_exchanges() {
-    let layer = |x: Array, w: Array| tanh(&x.matmul(&w)).sum_axes([1]);
+    let layer = |x: Array, w: Array| tanh(x.matmul(&w)).sum_axes([1]);
     let layer = jit(layer).in_shardings((over(p!["data"]), over(p![])));
     let compiled = compiled(layer.no_collectives().lower(f32s(&[16, 4]), f32s(&[4, 8])));
     assert!(compiled.collectives().unwrap().is_empty());
@@ -215,10 +215,10 @@ fn every_collective_of_a_transformer_is_explained() {
     assert!(10 * known >= 9 * found.len(), "{explanation}");
     // The partial sums of attention and of the feed-forward layers.
     for leaf in ["`$[0].attention.out.weight`", "`$[0].mlp.layers[1].weight`"] {
-        let sums = format!("`dot_general` combines axis 2 of the result of `");
+        let sums = "`dot_general` combines axis 2 of the result of `";
         let of_leaf = |it: &&&ExplainedCollective| {
             let cause = it.cause.as_deref().unwrap_or_default();
-            cause.starts_with(&sums) && cause.contains(&format!("axis 0 of {leaf}"))
+            cause.starts_with(sums) && cause.contains(&format!("axis 0 of {leaf}"))
         };
         assert_eq!(collectives.iter().filter(of_leaf).count(), 1, "{explanation}");
     }

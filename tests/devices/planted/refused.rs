@@ -84,7 +84,7 @@ fn written_collectives_and_constraints_are_errors() {
     // The value is computed outside, and moved inside.
     let moved = jit(|x: Array| {
         let x = tanh(&x);
-        no_collectives(|| with_sharding_constraint(&x, &mesh().replicated()))
+        no_collectives(|| with_sharding_constraint(&x, mesh().replicated()))
     });
     let line = line!() - 2;
     let cause = format!(
