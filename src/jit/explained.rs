@@ -320,8 +320,8 @@ fn score(
             is_result.then_some(9)?
         }
         None => {
-            // A value that is moved after it was computed has the line that computes it. The compiler
-            // may also move the operands of what computes it.
+            // A value that is moved after it was computed has the line that computes it. The
+            // compiler may also move the operands of what computes it.
             let source = match movement.source.filter(|_| movement.moves_operand()) {
                 Some((loc, operation)) => {
                     let near = |line: NamedLine<'_>| nearness(loc, operation, line);
