@@ -137,7 +137,8 @@ pub(super) fn explained(
     let movements = program.map_or_else(Vec::new, |program| {
         passes::movements(program, &names.plan, &inputs, &names.results)
     });
-    collectives.each().iter().map(|found| explain(found, mesh, &movements)).collect()
+    let each = collectives.each().iter().filter(|found| !found.origins.continues());
+    each.map(|found| explain(found, mesh, &movements)).collect()
 }
 
 /// Checks that a compiled program has no collective inside `no_collectives`, or none at all if the

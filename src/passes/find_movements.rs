@@ -157,8 +157,8 @@ impl<'m> Finder<'m> {
     ) {
         let maker = moved.first().and_then(|&value| scene.region.maker(value));
         let bytes = match (&reason, moved, step.results.as_slice()) {
-            (MovementReason::Combines(_), _, &[result]) => Some(self.bytes(scene, result, 0)),
-            (MovementReason::Combines(_) | MovementReason::Written(_), ..) => None,
+            (MovementReason::Combines { .. }, _, &[result]) => Some(self.bytes(scene, result, 0)),
+            (MovementReason::Combines { .. } | MovementReason::Written(_), ..) => None,
             (_, &[value], _) => Some(self.bytes(scene, value, axes)),
             _ => None,
         };
@@ -250,8 +250,10 @@ impl<'m> Finder<'m> {
         for (axes, terms) in by_axes {
             let moved: Vec<usize> = terms.iter().map(|(operand, _)| *operand).collect();
             let name = |value| value_name(scene.region, scene.names, value, step.loc);
+            let is_partial = step.contraction.is_none() || terms.len() >= step.operands.len();
             let terms = terms.into_iter().map(|(value, dim)| (name(value), dim)).collect();
-            self.push(scene, step, axes, &moved, MovementReason::Combines(terms));
+            let reason = MovementReason::Combines { terms, is_partial };
+            self.push(scene, step, axes, &moved, reason);
         }
     }
 

@@ -51,8 +51,13 @@ impl fmt::Display for ShardedValue {
 /// The reason of a [`Movement`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MovementReason {
-    /// The operation combines elements along split axes: values and their axes.
-    Combines(Vec<(String, usize)>),
+    /// The operation combines elements along split axes.
+    Combines {
+        /// The values and their axes.
+        terms: Vec<(String, usize)>,
+        /// All operands of the operation are split alike, so that devices have partial results.
+        is_partial: bool,
+    },
     /// The operation reads other elements along a split axis than those of the device.
     Reads(String, usize),
     /// An operand is split otherwise than the operation computes: the operand, and the values that
@@ -73,8 +78,14 @@ impl Movement {
         let permutes = kind == Collective::CollectivePermute;
         match &self.reason {
             MovementReason::Written(own) => Some(if *own == kind { 4 } else { 2 }),
-            MovementReason::Combines(_) if permutes => None,
-            MovementReason::Combines(_) => Some(if reduces { 3 } else { 1 }),
+            MovementReason::Combines { .. } if permutes => None,
+            MovementReason::Combines { is_partial, .. } => Some(if !reduces {
+                1
+            } else if *is_partial {
+                5
+            } else {
+                2
+            }),
             MovementReason::Requested { .. } => Some(if reduces { 0 } else { 3 }),
             MovementReason::Differs(..) => (!reduces).then_some(3),
             MovementReason::Carry { .. } => (!reduces).then_some(1),
@@ -97,7 +108,7 @@ impl Movement {
     pub(crate) fn coarse(&self) -> String {
         let (operation, over) = (self.operation, quoted(&self.axes));
         match &self.reason {
-            MovementReason::Combines(_) => {
+            MovementReason::Combines { .. } => {
                 format!("`{operation}` combines an axis that is split over {over}")
             }
             MovementReason::Reads(..) => {
@@ -116,7 +127,7 @@ impl Movement {
 
     /// Returns true if an operand is moved before the operation, rather than its result after it.
     pub(crate) fn moves_operand(&self) -> bool {
-        !matches!(self.reason, MovementReason::Combines(_) | MovementReason::Written(_))
+        !matches!(self.reason, MovementReason::Combines { .. } | MovementReason::Written(_))
     }
 
     /// Returns true if the user wrote the exchange.
@@ -143,7 +154,7 @@ impl fmt::Display for Movement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (operation, over) = (self.operation, quoted(&self.axes));
         match &self.reason {
-            MovementReason::Combines(terms) => {
+            MovementReason::Combines { terms, .. } => {
                 let terms: Vec<String> =
                     terms.iter().map(|(name, dim)| format!("axis {dim} of {name}")).collect();
                 let verb = if terms.len() == 1 { "is" } else { "are" };

@@ -169,7 +169,8 @@ fn timed(
     spec: &DeviceSpec,
 ) -> Vec<TimedCollective> {
     let network = Network::of_mesh(spec, mesh);
-    let pairs = explained.into_iter().zip(found.each());
+    let found = found.each().iter().filter(|found| !found.origins.continues());
+    let pairs = explained.into_iter().zip(found);
     let pairs = pairs.map(|(collective, compiled)| {
         let exchange = convert(compiled, mesh, &[]);
         let seconds = network.time(&exchange).seconds() * exchange.times as f64;

@@ -3,7 +3,7 @@
 use crate::core::{Collective, Mesh, SourceLine};
 use oxidax_pjrt::{Instruction, Neighbour, Origins, SourceOperation};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 /// One collective of a compiled program.
@@ -60,6 +60,11 @@ impl CollectiveOrigins {
     /// Returns the operations that use what it moves.
     pub(crate) fn users(&self) -> impl Iterator<Item = SourceNode<'_>> {
         self.0.users.iter().filter_map(source_node)
+    }
+
+    /// Returns true if another collective of the list stands for the same exchange.
+    pub(crate) fn continues(&self) -> bool {
+        self.0.continues
     }
 
     /// Returns the parameters of the program that it moves.
@@ -141,21 +146,19 @@ pub struct Collectives {
 }
 
 impl Collectives {
-    /// Lists the collectives among these instructions. `origins` are those of
-    /// [`Collective::of`], in the same order.
+    /// Lists the collectives among these instructions. `origins` are theirs, by name.
     pub(super) fn of_instructions(
         instructions: &[Instruction],
         origins: Vec<(String, Origins)>,
     ) -> Collectives {
         let mut collectives = Collectives::default();
-        let mut origins = origins.into_iter();
+        let mut origins: HashMap<String, Origins> = origins.into_iter().collect();
         for instruction in instructions {
             if let Some(kind) = Collective::of(&instruction.opcode) {
                 let (count, bytes) = collectives.by_kind.entry(kind).or_insert((0, 0));
                 *count += 1;
                 *bytes += result_bytes(instruction);
-                // Both lists are in the order of the program.
-                let origins = origins.next().map(|(_, origins)| origins).unwrap_or_default();
+                let origins = origins.remove(&instruction.name).unwrap_or_default();
                 let operation = origins.operation.as_ref();
                 let place = operation.map(|operation| SourceLine {
                     file: operation.source.file.clone(),

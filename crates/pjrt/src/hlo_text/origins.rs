@@ -39,6 +39,9 @@ pub struct Origins {
     pub operands: Vec<Neighbour>,
     /// The nearest known uses of its results.
     pub users: Vec<Neighbour>,
+    /// True if it stands for a part of an asynchronous operation that started in another
+    /// computation: compilers for TPUs write it in each fusion that overlaps with it.
+    pub continues: bool,
 }
 
 /// The instructions of a computation as a graph.
@@ -54,6 +57,8 @@ struct Graph<'a> {
 /// opcode, in the compiler's order.
 pub(super) fn origins(module: &Module, is_wanted: impl Fn(&str) -> bool) -> Vec<(String, Origins)> {
     let sources = Sources::new(module);
+    let callers = callers(module);
+    let started = started_channels(module);
     let mut found = Vec::new();
     for computation in &module.computations {
         let wanted = |instruction: &&Instruction| is_wanted(&instruction.opcode);
@@ -63,14 +68,79 @@ pub(super) fn origins(module: &Module, is_wanted: impl Fn(&str) -> bool) -> Vec<
         let graph = Graph::new(module, computation, &sources);
         for (index, instruction) in computation.instructions.iter().enumerate() {
             if wanted(&instruction) {
-                found.push((instruction.name.clone(), graph.origins(index)));
+                let mut origins = graph.origins(index);
+                graph.add_callers(&callers, instruction, &mut origins);
+                let channel = instruction.channel_id;
+                origins.continues = started.contains(&channel) && !starts_collective(computation);
+                found.push((instruction.name.clone(), origins));
             }
         }
     }
     found
 }
 
+/// Returns the computation and index of the fusion or call that is the only one of a computation.
+fn callers(module: &Module) -> HashMap<i64, Option<(&Computation, usize)>> {
+    let mut callers: HashMap<i64, Option<(&Computation, usize)>> = HashMap::new();
+    for computation in &module.computations {
+        for (index, instruction) in computation.instructions.iter().enumerate() {
+            let is_call = matches!(instruction.opcode.as_str(), "fusion" | "call" | "async-start");
+            for &called in &instruction.called_computation_ids {
+                let caller = callers.entry(called).and_modify(|caller| *caller = None);
+                caller.or_insert(is_call.then_some((computation, index)));
+            }
+        }
+    }
+    callers
+}
+
+/// Returns true for a computation that starts an asynchronous collective of TPUs.
+fn starts_collective(computation: &Computation) -> bool {
+    let mut instructions = computation.instructions.iter();
+    instructions.any(|instruction| instruction.custom_call_target == "AsyncCollectiveStart")
+}
+
+/// Returns the channels of the collectives in computations that start them.
+fn started_channels(module: &Module) -> HashSet<i64> {
+    let starting = module.computations.iter().filter(|computation| starts_collective(computation));
+    let instructions = starting.flat_map(|computation| &computation.instructions);
+    instructions.map(|it| it.channel_id).filter(|&channel| channel != 0).collect()
+}
+
+/// Returns the parameter whose name the compiler gave an instruction that moves it: `Arg_2.1`.
+fn named_parameter(instruction: &Instruction) -> Option<usize> {
+    let name = &instruction.metadata.as_ref()?.op_name;
+    let number = name.strip_prefix("Arg_")?;
+    number.split('.').next()?.parse().ok()
+}
+
 impl<'a> Graph<'a> {
+    /// Adds the neighbours of the fusion that an instruction is in, as far as it has none.
+    fn add_callers(
+        &self,
+        callers: &HashMap<i64, Option<(&'a Computation, usize)>>,
+        instruction: &Instruction,
+        origins: &mut Origins,
+    ) {
+        if let Some(parameter) = named_parameter(instruction)
+            && !origins.operands.contains(&Neighbour::Parameter(parameter))
+        {
+            origins.operands.push(Neighbour::Parameter(parameter));
+        }
+        let mut called = self.computation.id;
+        for _ in 0..MAX_STEPS {
+            let Some(&Some((computation, index))) = callers.get(&called) else { return };
+            let outer = Graph::new(self.module, computation, self.sources).origins(index);
+            if origins.operands.is_empty() {
+                origins.operands = outer.operands;
+            }
+            if origins.users.is_empty() {
+                origins.users = outer.users;
+            }
+            called = computation.id;
+        }
+    }
+
     fn new(module: &'a Module, computation: &'a Computation, sources: &'a Sources<'a>) -> Self {
         let instructions = &computation.instructions;
         let index_of: HashMap<i64, usize> =
@@ -138,7 +208,7 @@ impl<'a> Graph<'a> {
                 self.results(at, &mut users);
             }
         });
-        Origins { operation, operands, users }
+        Origins { operation, operands, users, continues: false }
     }
 
     fn neighbour(&self, index: usize) -> Option<Neighbour> {
@@ -265,5 +335,59 @@ mod tests {
         assert_eq!(reduced.users, [Neighbour::Operation(at("sin", 5), Vec::new())]);
         assert_eq!((&gathered.operation, &gathered.operands[..]), (&None, &parameters[1..]));
         assert_eq!(gathered.users, [Neighbour::Result(1)]);
+    }
+
+    #[test]
+    fn collectives_in_fusions_have_the_neighbours_of_the_fusion() {
+        let gather = |id: i64, channel_id: i64| Instruction {
+            channel_id,
+            metadata: Some(Metadata { op_name: "Arg_7.1".into(), ..Metadata::default() }),
+            ..instruction(id, "all-gather", &[], None)
+        };
+        let start = Instruction {
+            custom_call_target: "AsyncCollectiveStart".into(),
+            ..instruction(2, "custom-call", &[1], None)
+        };
+        let fusion = |id: i64, operands: &[i64], called: i64| Instruction {
+            called_computation_ids: vec![called],
+            ..instruction(id, "fusion", operands, None)
+        };
+        let of = |id: i64, instructions: Vec<Instruction>| Computation {
+            instructions,
+            id,
+            root_id: -1,
+            ..Computation::default()
+        };
+        let scatter = of(3, vec![instruction(1, "all-reduce", &[], None)]);
+        let entry = of(
+            4,
+            vec![
+                fusion(1, &[], 1),
+                fusion(2, &[], 2),
+                instruction(3, "dot", &[], Some(("dot_general", 3))),
+                fusion(4, &[3], 3),
+                instruction(5, "sine", &[4], Some(("sin", 5))),
+            ],
+        );
+        let module = Module {
+            computations: vec![
+                of(1, vec![gather(1, 8), start]),
+                of(2, vec![gather(3, 8)]),
+                scatter,
+                entry,
+            ],
+            entry_computation_id: 4,
+            ..Module::default()
+        };
+        let found = origins(&module, |opcode| opcode.starts_with("all-"));
+        let continues: Vec<bool> = found.iter().map(|(_, origins)| origins.continues).collect();
+        assert_eq!(continues, [false, true, false]);
+        assert_eq!(found[0].1.operands, [Neighbour::Parameter(7)]);
+        let at = |name: &str, line: u32| {
+            let source = SourceLocation { file: "a.rs".into(), line };
+            vec![Neighbour::Operation(SourceOperation { name: name.into(), source }, Vec::new())]
+        };
+        let reduced = &found[2].1;
+        assert_eq!((&reduced.operands, &reduced.users), (&at("dot_general", 3), &at("sin", 5)));
     }
 }
