@@ -26,7 +26,7 @@ pub use crate::ops::*;
 pub use crate::parallel::{
     MemoryKind, PartitionRules, Topology, device_put, device_put_replicated, device_put_sharded,
     devices, local_devices, make_array_from_callback, make_array_from_process_local_data,
-    make_array_from_single_device_arrays, make_mesh, shard_map, visualize_sharding,
+    make_array_from_single_device_arrays, make_mesh, no_collectives, shard_map, visualize_sharding,
     with_default_device, with_default_sharding, with_memory_kind, with_sharding_constraint,
 };
 pub use crate::primitives::{

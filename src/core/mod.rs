@@ -24,7 +24,7 @@ pub(crate) use error::Derivation;
 pub use error::{
     CompileLimit, DistributedErrorKind, Error, Loc, OpError, OpErrorKind, Recompilation,
     RecompilationCause, RuleError, RuleResult, SealedError, SourceLine, TracerError, TreeError,
-    catch, named_scope, throw,
+    catch, named_scope, no_collectives, throw,
 };
 pub use lowering::{LoopForm, LoopReport, LowerCtx, LoweringTarget, RepeatedPart};
 pub(crate) use lowering::{ModuleFacts, TransferredCall, is_sum, manual_axes};

@@ -18,6 +18,7 @@ impl fmt::Display for Report {
             writeln!(f, "\nlines that take longest")?;
         }
         self.lines.iter().try_for_each(|line| line.fmt(f))?;
+        self.movement_lines(f)?;
         if !self.advice.is_empty() {
             writeln!(f, "\nadvice")?;
         }
@@ -38,7 +39,26 @@ impl fmt::Display for Report {
     }
 }
 
+/// The largest number of collectives in a report.
+const MOVEMENTS: usize = 5;
+
 impl Report {
+    fn movement_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.movements.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\nexchanges that take longest")?;
+        self.movements.iter().take(MOVEMENTS).try_for_each(|it| writeln!(f, "{it}"))?;
+        match self.movements.len().saturating_sub(MOVEMENTS) {
+            0 => Ok(()),
+            more => writeln!(f, "  and {more} more, in all {}", time(self.exchange_seconds())),
+        }
+    }
+
+    fn exchange_seconds(&self) -> f64 {
+        self.movements.iter().map(|movement| movement.seconds).sum()
+    }
+
     fn memory_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(too_large) = &self.too_large {
             return writeln!(f, "{too_large}");

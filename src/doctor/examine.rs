@@ -42,6 +42,7 @@ pub fn examine_with<A: Args, O: Tree>(
     let (arguments, mesh) = (lowered.arguments(), lowered.mesh());
     let kinds = kinds.of(&arguments);
     let devices = mesh.map_or(1, |mesh| mesh.devices().len());
+    let spec = spec(topology);
     let started = Instant::now();
     let compiled = match lowered.compile_for(topology) {
         Ok(planned) => Ok(planned),
@@ -54,10 +55,14 @@ pub fn examine_with<A: Args, O: Tree>(
         (Ok(planned), Some(_)) => Some(planned.report().collectives()?),
         _ => None,
     };
+    let movements = match (&compiled, &spec) {
+        (Ok(planned), Some(spec)) => planned.explain_on(spec)?.collectives,
+        (Ok(planned), None) => planned.explain()?.collectives,
+        (Err(_), _) => Vec::new(),
+    };
     let peak = passes::peak(lowered.program());
     let memory = memory_uses(&arguments, &kinds, analysis.as_ref(), &peak, devices);
     let costs = roofline(lowered.program(), &arguments, mesh, collectives.as_ref());
-    let spec = spec(topology);
     let placed = mesh.map(|mesh| topology.mesh_of(mesh)).transpose()?;
     let prediction = spec.map(|spec| match &placed {
         Some(mesh) => costs.over(&spec, &Network::of_mesh(&spec, mesh)),
@@ -89,6 +94,7 @@ pub fn examine_with<A: Args, O: Tree>(
         compile_seconds,
         flops: costs.flops(),
         lines: lines(&costs, spec.as_ref()),
+        movements,
         collectives: collectives.map(|collectives| collectives.to_string()),
         prediction,
         predicted,

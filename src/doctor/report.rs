@@ -4,7 +4,7 @@ use super::advice::Advice;
 use super::fit::Fitted;
 use super::memory::MemoryUse;
 use crate::profile::LineProfile;
-use crate::roofline::{Prediction, SourceLine};
+use crate::roofline::{Prediction, SourceLine, TimedCollective};
 use serde::Serialize;
 
 /// Memory, time and advice for a step on a topology. Prints as a page, and serializes.
@@ -42,6 +42,9 @@ pub struct Report {
     pub prediction: Option<Prediction>,
     /// The collectives of the compiled program, by kind.
     pub collectives: Option<String>,
+    /// The collectives with their lines, causes and predicted times, the longest first. Empty for
+    /// one device, and for a step that does not fit.
+    pub movements: Vec<TimedCollective>,
     /// The most expensive source lines, the most expensive first.
     pub lines: Vec<Line>,
     /// The predicted time of each line, for viewers of profiles. `None` if the device is not in the

@@ -1,17 +1,19 @@
 //! [`Compiled`]: a function compiled ahead of time, for one signature.
 
 use super::call_macros::call;
+use super::explained::{CallNames, ExplainedCollective, explained};
 use super::file_format::ProgramFile;
 use super::specialization::{Failure, Gather, Specialization, finished};
 use super::stats::Counters;
 use super::traced::Traced;
 use super::tree_description::{FunctionDescription, TreeDescription};
+use crate::core::nan_check::with_argument_paths;
 use crate::core::spans::{EventKind, Span};
-use crate::core::{Array, Error, Loc, Program, TracerError, TreeError, trace};
+use crate::core::{Array, Error, Loc, Mesh, Program, TracerError, TreeError, trace};
 use crate::passes::{self, Peak};
 use crate::replay::{Cause, RecordedCall, record_failure};
 use crate::runtime::{
-    CompilerOptions, CompilerReport, OperationTime, SerializedProgram, Topology,
+    Collectives, CompilerOptions, CompilerReport, OperationTime, SerializedProgram, Topology,
     TopologyExecutable, is_nan_checked, is_recording, is_tracked, locate_nan,
 };
 use crate::tree::{
@@ -48,6 +50,8 @@ pub struct Compiled<A, O> {
     /// The traced program, for `nan_check`. `None` if it was deserialized and cannot be parsed.
     program: Option<Program>,
     captures: Vec<Array>,
+    /// The shardings, with the names of arguments and results.
+    names: CallNames,
     counters: Counters,
     arguments: PhantomData<fn(A)>,
 }
@@ -70,7 +74,8 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     ) -> Result<Compiled<A, O>, Error> {
         let specialization = traced.load(&traced.lower()?, options)?;
         let program = Some(traced.program.clone());
-        Ok(Compiled::loaded(specialization, signature, program, traced.captures.clone()))
+        let captures = traced.captures.clone();
+        Ok(Compiled::loaded(specialization, signature, program, captures, traced.names()))
     }
 
     /// Compiles a traced function for a topology.
@@ -82,12 +87,14 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     ) -> Result<Compiled<A, O>, Error> {
         let Traced { name, program, plan, .. } = traced;
         let executable = TopologyExecutable::compile(program, name, plan, topology, options)?;
+        traced.check_collectives(|| executable.report())?;
         let description = traced.description(&signature);
         Ok(Compiled {
             target: CompiledTarget::Topology(executable, description),
             signature,
             program: Some(program.clone()),
             captures: traced.captures.clone(),
+            names: traced.names(),
             counters: Counters::default(),
             arguments: PhantomData,
         })
@@ -98,12 +105,14 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         signature: Signature,
         program: Option<Program>,
         captures: Vec<Array>,
+        names: CallNames,
     ) -> Compiled<A, O> {
         Compiled {
             target: CompiledTarget::Loaded(specialization),
             signature,
             program,
             captures,
+            names,
             counters: Counters::default(),
             arguments: PhantomData,
         }
@@ -149,6 +158,28 @@ impl<A: Args, O: Tree> Compiled<A, O> {
             CompiledTarget::Loaded(specialization) => specialization.executable.report(),
             CompiledTarget::Topology(executable, _) => executable.report(),
         }
+    }
+
+    /// Returns the collectives of the compiled program, each with the line that needs it and the
+    /// reason. In the compiler's order.
+    ///
+    /// With the feature `roofline`, `explain` returns them with their predicted times, and prints.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the plugin does not provide the optimized program.
+    pub fn collectives(&self) -> Result<Vec<ExplainedCollective>, Error> {
+        Ok(self.explain_each(&self.report().collectives()?))
+    }
+
+    /// Explains collectives of [`report`](Self::report), in their order.
+    pub(crate) fn explain_each(&self, found: &Collectives) -> Vec<ExplainedCollective> {
+        let explained = explained(self.program.as_ref(), &self.names, found);
+        explained.into_iter().map(|found| found.collective).collect()
+    }
+
+    /// Returns the mesh that the function runs on; `None` for one device.
+    pub fn mesh(&self) -> Option<&Mesh> {
+        self.names.plan.mesh()
     }
 
     /// Estimates the peak memory of all devices together by source line, as
@@ -221,7 +252,8 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         if let Some(program) = self.program.as_ref().filter(|_| is_nan_checked()) {
             let mut operands = leaves_of(&view);
             operands.extend(self.captures.iter().cloned());
-            locate_nan(program, &operands, &leaves_of(&result))
+            let locate = || locate_nan(program, &operands, &leaves_of(&result));
+            with_argument_paths(&operands, &self.names.arguments, locate)
                 .map_err(|error| self.record_failure(&view, Cause::of_nan_check(), error))?;
         }
         Ok(result)

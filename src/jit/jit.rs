@@ -9,10 +9,11 @@ use super::specialization::{Failure, Gather, Specialization, finished};
 use super::stats::{Counters, JitStats};
 use super::traced::{Staged, Traced};
 use crate::control_flow::Call;
+use crate::core::nan_check::with_argument_paths;
 use crate::core::spans::{EventKind, Span};
 use crate::core::{
     Array, Cache, CompileLimit, Error, Loc, MemoryKind, NamedSharding, OpErrorKind, Program,
-    RuleError, Slot, bind, catch, monitoring, named_axes, trace,
+    RuleError, Slot, bind, catch, monitoring, named_axes, no_collectives, trace,
 };
 use crate::parallel::PerArgument;
 use crate::passes::{self, Plan, PlanInput};
@@ -51,6 +52,8 @@ pub struct Jit<'f, A: Args, O> {
     in_shardings: Option<PerArgument<NamedSharding>>,
     out_shardings: Option<PerArgument<NamedSharding>>,
     compiler_options: CompilerOptions,
+    /// No collective is allowed in the whole function.
+    refuses_collectives: bool,
 }
 
 /// Compiles `f`: traced at the first call of each signature, then run as one executable.
@@ -150,6 +153,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             in_shardings: None,
             out_shardings: None,
             compiler_options: CompilerOptions::default(),
+            refuses_collectives: false,
         }
     }
 
@@ -236,6 +240,30 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         self
     }
 
+    /// Makes every exchange between devices an error: of the compilation, before the function runs
+    /// and before anything is donated. See [`no_collectives`], which covers a part of a function.
+    ///
+    /// It covers all collectives of the compiled program, also those that move arguments and
+    /// results. Inside another trace it covers the operations of the function.
+    ///
+    /// ```
+    /// # oxidax::parallel::set_cpu_devices(8)?;
+    /// use oxidax::prelude::*;
+    /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
+    /// let rows = mesh.sharding(p!["data"])?;
+    /// let double = || jit(|x: Array| &x * 2.0).in_shardings(&rows).no_collectives();
+    /// double().call(ones([16, 4]))?;
+    /// let gathers = double().out_shardings(mesh.replicated());
+    /// let error = gathers.call(ones([16, 4])).unwrap_err().error.to_string();
+    /// assert!(error.contains("`out_shardings` asks for p![]"), "{error}");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn no_collectives(mut self) -> Self {
+        self.refuses_collectives = true;
+        self
+    }
+
     /// Returns counts and times of the calls so far.
     pub fn stats(&self) -> JitStats {
         self.counters.snapshot(&self.cache)
@@ -270,7 +298,11 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             None => leaf.aval().clone(),
         });
         trace_function_at(loc, format!("jit({})", self.name), avals, |leaves| {
-            (self.function)(A::unflatten(arguments, &mut leaves.into_iter()))
+            let arguments = A::unflatten(arguments, &mut leaves.into_iter());
+            match self.refuses_collectives {
+                true => no_collectives(|| (self.function)(arguments)),
+                false => (self.function)(arguments),
+            }
         })
     }
 
@@ -303,6 +335,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             paths,
             plan,
             compiler_options: self.compiler_options.clone(),
+            refuses_collectives: self.refuses_collectives,
         })
     }
 
@@ -553,7 +586,11 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let staged = catch(|| self.trace_program(arguments, &shardings, Loc::UNKNOWN))?;
         let mut operands = leaves_of(&Arguments::<A>(arguments));
         operands.extend(staged.captures);
-        locate_nan(&staged.program, &operands, &leaves_of(result))
+        let paths = TreeDef::of(&Arguments::<A>(arguments)).paths().to_vec();
+        let paths: Vec<String> = paths.iter().map(|path| rooted(path)).collect();
+        with_argument_paths(&operands, &paths, || {
+            locate_nan(&staged.program, &operands, &leaves_of(result))
+        })
     }
 
     /// Records a failed call, if failures are recorded, and returns its error. The program is not

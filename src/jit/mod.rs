@@ -13,10 +13,12 @@ mod buckets;
 pub mod cache;
 mod call_key;
 mod call_macros;
+mod common_cause;
 mod compile_set;
 mod compiled;
 mod creation;
 mod error;
+mod explained;
 mod file_format;
 mod history;
 #[allow(clippy::module_inception, reason = "the type `Jit` is in `jit.rs`")]
@@ -36,6 +38,8 @@ pub use crate::core::{
     Collective, CompileLimit, LoopForm, LoopReport, Recompilation, RecompilationCause,
     RepeatedPart, SealedError,
 };
+#[cfg(feature = "roofline")]
+pub(crate) use crate::runtime::ExchangedAxes;
 pub use crate::runtime::{
     Collectives, CompiledCollective, CompilerOptions, CompilerReport, EffortLevel, Fusion,
     MemoryAnalysis, OptionValue, SourceLocation, disable_loop_kernels, disable_most_optimizations,
@@ -44,6 +48,7 @@ pub use crate::runtime::{
 pub use buckets::Buckets;
 pub use compiled::Compiled;
 pub use error::CallError;
+pub use explained::ExplainedCollective;
 pub use jit::{Jit, jit};
 pub use lowered::{Argument, Lowered};
 pub use pmap::{PMap, pmap};

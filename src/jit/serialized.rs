@@ -1,12 +1,15 @@
 //! Serialization of compiled functions, for other processes and other machines.
 
 use super::compiled::Compiled;
+use super::explained::CallNames;
 use super::file_format::ProgramFile;
 use super::specialization::Specialization;
 use super::tree_description::TreeDescription;
 use crate::core::{Array, Aval, Error, Loc, TreeError};
 use crate::runtime::Executable;
-use crate::tree::{Args, Arguments, Example, Examples, Signature, Tree, leaves_of, rebuild};
+use crate::tree::{
+    Args, Arguments, Example, Examples, Signature, Tree, TreeDef, leaves_of, rebuild, rooted,
+};
 use std::sync::Arc;
 
 impl<A: Args, O: Tree> Compiled<A, O> {
@@ -91,6 +94,12 @@ impl<A: Args, O: Tree> Compiled<A, O> {
             Executable::deserialize(&function.name, &executable, &inputs, outputs.clone())?;
         let template = rebuild(&results, outputs.into_iter().map(Array::of_shared_type).collect());
         let specialization = Specialization::new(executable, template, &captures, &avals)?;
-        Ok(Compiled::loaded(specialization, signature, program, captures))
+        let paths = |paths: &[String]| paths.iter().map(|path| rooted(path)).collect();
+        let names = CallNames {
+            plan: specialization.executable.plan(),
+            arguments: paths(signature.paths()),
+            results: paths(TreeDef::of(specialization.template()).paths()),
+        };
+        Ok(Compiled::loaded(specialization, signature, program, captures, names))
     }
 }

@@ -1,12 +1,13 @@
 //! [`Traced`]: a function traced for one signature, with the plan of its execution.
 
+use super::explained::{CallNames, check_collectives};
 use super::specialization::Specialization;
 use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::{Array, Aval, Error, Program};
 use crate::passes::{LowerOptions, Plan, StableHloModule};
 use crate::replay::RecordedCall;
-use crate::runtime::{CompilerOptions, Executable};
-use crate::tree::{Signature, Tree, rebuild};
+use crate::runtime::{CompilerOptions, CompilerReport, Executable};
+use crate::tree::{Signature, Tree, TreeDef, rebuild, rooted};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,8 @@ pub(super) struct Traced<O> {
     pub(super) plan: Plan,
     /// The compiler options of the function.
     pub(super) compiler_options: CompilerOptions,
+    /// No collective is allowed in the whole function.
+    pub(super) refuses_collectives: bool,
 }
 
 impl<O: Tree> Traced<O> {
@@ -63,7 +66,30 @@ impl<O: Tree> Traced<O> {
         let template = rebuild(&self.template, leaves);
         let executable =
             Executable::load(&self.program, &self.name, module, results, &self.plan, options)?;
+        self.check_collectives(|| executable.report())?;
         Specialization::new(executable, template, &self.captures, &self.arguments)
+    }
+
+    /// Checks that a compiled program has no collective that `no_collectives` refuses.
+    ///
+    /// # Errors
+    /// `Op` (collective); `Runtime` if the plugin does not provide the optimized program.
+    pub(super) fn check_collectives(
+        &self,
+        report: impl FnOnce() -> CompilerReport,
+    ) -> Result<(), Error> {
+        let is_partitioned = self.plan.mesh().is_some_and(|mesh| mesh.devices().len() > 1);
+        if !is_partitioned || !(self.refuses_collectives || self.program.refuses_collectives()) {
+            return Ok(());
+        }
+        let (program, names) = (&self.program, self.names());
+        check_collectives(&report(), program, &names, self.refuses_collectives)
+    }
+
+    /// Returns the shardings of the function, with the names of its arguments and results.
+    pub(super) fn names(&self) -> CallNames {
+        let results = TreeDef::of(&self.template).paths().iter().map(|path| rooted(path)).collect();
+        CallNames { plan: self.plan.clone(), arguments: self.paths.clone(), results }
     }
 
     /// Describes a call of the function with these inputs, for recordings.

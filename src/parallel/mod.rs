@@ -34,7 +34,8 @@ mod visualize;
 
 pub use crate::core::{
     AxisNames, AxisSpec, AxisType, Collective, Communication, Device, DeviceId, MemoryKind, Mesh,
-    NamedSharding, PartitionSpec, Placement, ShardingRule, Varying, get_mesh, set_mesh, with_mesh,
+    NamedSharding, PartitionSpec, Placement, ShardingRule, Varying, get_mesh, no_collectives,
+    set_mesh, with_mesh,
 };
 pub use crate::runtime::{
     CudaAllocator, CudaOptions, LiveArray, MemoryStats, PluginOption, PluginOptions, Shard,

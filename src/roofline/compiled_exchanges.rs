@@ -2,7 +2,7 @@
 
 use super::count::Exchange;
 use crate::core::{Collective, Mesh};
-use crate::jit::CompiledCollective;
+use crate::jit::{CompiledCollective, ExchangedAxes};
 
 /// Returns the bytes to which the time is proportional, from those of the operand on one device.
 pub(super) fn payload(kind: Collective, operand: u64, size: usize) -> u64 {
@@ -21,34 +21,8 @@ pub(super) fn convert(
     mesh: &Mesh,
     traced: &[Exchange],
 ) -> Exchange {
-    let n = mesh.devices().len();
-    let all: Vec<usize> = (0..n).collect();
-    let group = collective.groups.first().filter(|group| !group.is_empty()).unwrap_or(&all);
-    // The axes along which the coordinates of these devices differ.
-    let differing_axes = |ordinals: &[usize]| -> Vec<usize> {
-        let in_mesh = ordinals.iter().filter(|&&ordinal| ordinal < n);
-        let coordinates: Vec<Vec<usize>> =
-            in_mesh.map(|&ordinal| mesh.coordinates(ordinal)).collect();
-        let differs = |axis: usize| coordinates.iter().any(|c| c[axis] != coordinates[0][axis]);
-        (0..mesh.axes().len()).filter(|&axis| differs(axis)).collect()
-    };
-    let axes = match collective.kind {
-        Collective::CollectivePermute => {
-            let mut axes: Vec<usize> = collective
-                .pairs
-                .iter()
-                .flat_map(|&(from, to)| differing_axes(&[from, to]))
-                .collect();
-            axes.sort_unstable();
-            axes.dedup();
-            axes
-        }
-        _ => differing_axes(group),
-    };
-    let count: usize = axes.iter().map(|&axis| mesh.axes()[axis].1).product();
     let permutes = collective.kind == Collective::CollectivePermute;
-    let follows_axes = permutes || count == group.len();
-    let size = if permutes { count } else { group.len() };
+    let ExchangedAxes { axes, follows, size } = collective.exchanged_axes(mesh);
     let pairs = match axes.as_slice() {
         // The position along these axes, of which the last varies fastest.
         [_, ..] if permutes => {
@@ -69,23 +43,44 @@ pub(super) fn convert(
         Collective::ReduceScatter | Collective::AllToAll => result.saturating_mul(size as u64),
         _ => result,
     };
-    let names = axes.iter().filter(|_| follows_axes).map(|&axis| mesh.axes()[axis].0.clone());
+    let names = axes.iter().filter(|_| follows).map(|&axis| mesh.axes()[axis].0.clone());
     let axes: Vec<String> = names.collect();
     let similar = traced.iter().filter(|other| other.kind == collective.kind && other.axes == axes);
     let times = collective.runs.or_else(|| similar.map(|other| other.times).max()).unwrap_or(1);
-    Exchange { kind: collective.kind, axes, size, bytes, times, pairs, place: None }
+    Exchange {
+        kind: collective.kind,
+        axes,
+        size,
+        bytes,
+        times,
+        pairs,
+        place: collective.place.clone(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn collective(kind: Collective, runs: Option<u64>) -> CompiledCollective {
+        CompiledCollective {
+            kind,
+            name: String::new(),
+            bytes: 100,
+            groups: Vec::new(),
+            pairs: Vec::new(),
+            runs,
+            place: None,
+            operation: None,
+            origins: Default::default(),
+        }
+    }
+
     fn compiled(kind: Collective, groups: &[&[usize]], pairs: &[(usize, usize)]) -> Exchange {
         let mesh = Mesh::without_devices([("data", 2), ("model", 4)]).unwrap();
         let groups = groups.iter().map(|group| group.to_vec()).collect();
-        let (name, pairs) = (String::new(), pairs.to_vec());
-        let collective =
-            CompiledCollective { kind, name, bytes: 100, groups, pairs, runs: Some(3) };
+        let pairs = pairs.to_vec();
+        let collective = CompiledCollective { groups, pairs, ..collective(kind, Some(3)) };
         convert(&collective, &mesh, &[])
     }
 
@@ -95,9 +90,7 @@ mod tests {
         let kind = Collective::CollectivePermute;
         let traced = Exchange { times: 7, ..compiled(kind, &[], &[(0, 1), (1, 2)]) };
         let times = |kind, pairs: &[(usize, usize)]| {
-            let (name, groups, pairs) = (String::new(), Vec::new(), pairs.to_vec());
-            let collective =
-                CompiledCollective { kind, name, bytes: 100, groups, pairs, runs: None };
+            let collective = CompiledCollective { pairs: pairs.to_vec(), ..collective(kind, None) };
             convert(&collective, &mesh, std::slice::from_ref(&traced)).times
         };
         assert_eq!(times(kind, &[(4, 5)]), 7);

@@ -2,10 +2,9 @@
 
 use super::counting::{Counter, Scope};
 use super::device_costs::Layout;
-use super::region::Region;
 use crate::core::{Collective, Contraction, DType, Mesh, NamedSharding, Program, SourceLine};
 use crate::jit::{Argument, Collectives};
-use crate::passes;
+use crate::passes::{self, Region};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

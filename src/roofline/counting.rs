@@ -3,9 +3,9 @@
 use super::count::{DeviceCost, Exchange, OpCost, Roofline, UnknownLoop};
 use super::device_costs::{DeviceParts, Layout};
 use super::fusion::Groups;
-use super::region::{Region, Step};
 use super::trip_count::trip_count;
 use crate::core::{Mesh, RunCount, SourceLine};
+use crate::passes::{Region, Step};
 use rustc_hash::FxHashMap;
 
 /// The number of runs and of devices of a region.

@@ -1,8 +1,7 @@
 //! The part of each operation that one device computes, and of each value that it stores.
 
-use super::partitioning::{self, Axes, Grid, Partitioning, held};
-use super::region::{Region, Step};
 use crate::core::{NamedSharding, RunCount};
+use crate::passes::{Axes, Grid, Partitioning, Region, Step, all_axes, held};
 use std::rc::Rc;
 
 /// The partitioning of the values of a region over devices.
@@ -70,7 +69,7 @@ impl<'m> Layout<'m> {
             Layout::Along(cuts) => DeviceParts::Each {
                 steps: region.steps.iter().map(|step| parts(cuts, step)).collect(),
                 values: (0..region.avals.len())
-                    .map(|value| cuts.grid.parts(partitioning::all(cuts.cut(value))))
+                    .map(|value| cuts.grid.parts(all_axes(cuts.cut(value))))
                     .collect(),
             },
         }
@@ -127,8 +126,7 @@ impl DeviceParts {
 /// are added. Otherwise a device reads them whole, as the weights that fully sharded data
 /// parallelism gathers.
 fn parts(cuts: &Partitioning<'_>, step: &Step) -> (u64, Vec<u64>) {
-    let results =
-        step.results.iter().fold(0, |axes, &value| axes | partitioning::all(cuts.cut(value)));
+    let results = step.results.iter().fold(0, |axes, &value| axes | all_axes(cuts.cut(value)));
     let summed = |operand: usize| -> Axes {
         let cut = cuts.cut(step.operands[operand]).iter().enumerate();
         let lost = cut.filter(|(dim, _)| !step.rule.is_kept(operand, *dim));

@@ -7,8 +7,8 @@
 //! 4. Each group reads each outside value once, and writes once each value that is used outside.
 
 use super::device_costs::DeviceParts;
-use super::region::{Region, Step};
 use crate::core::Access;
+use crate::passes::{Region, Step};
 use std::collections::HashMap;
 
 /// The fusion groups of a region.

@@ -33,13 +33,12 @@ mod counting;
 mod device_costs;
 mod device_table;
 mod display;
+mod explanation;
 mod fusion;
 mod grid;
 mod measure;
 mod network;
-mod partitioning;
 mod predict;
-mod region;
 mod specs;
 mod trip_count;
 
@@ -50,6 +49,7 @@ mod tests;
 
 pub use crate::core::SourceLine;
 pub use count::{DeviceCost, Exchange, LineCost, OpCost, Roofline, UnknownLoop};
+pub use explanation::{Explanation, TimedCollective};
 pub use measure::Effort;
 pub use network::{CommunicationTime, Network, Route};
 pub use predict::{Bound, ExchangeTime, OpTime, Prediction, Seconds};

@@ -1,7 +1,7 @@
 //! The number of iterations of a `while_loop` whose bounds are constants of the program.
 
-use super::region::{Region, Step};
 use crate::core::{CounterOp, DType};
+use crate::passes::{Region, Step};
 
 /// Returns the number of iterations of a loop.
 ///

@@ -1,9 +1,9 @@
 //! Collectives of a compiled program.
 
-use crate::core::Collective;
-use oxidax_pjrt::Instruction;
+use crate::core::{Collective, Mesh, SourceLine};
+use oxidax_pjrt::{Instruction, Neighbour, Origins, SourceOperation};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 /// One collective of a compiled program.
@@ -21,6 +21,116 @@ pub struct CompiledCollective {
     pub pairs: Vec<(usize, usize)>,
     /// Number of executions; `None` in a loop whose trip count the compiler does not report.
     pub runs: Option<u64>,
+    /// The source line of the operation for which the compiler made it. `None` if the compiler
+    /// recorded none, as for results that are moved to their sharding.
+    pub place: Option<SourceLine>,
+    /// The name of that operation, with the named scopes around it: `encoder/dot_general`.
+    pub operation: Option<String>,
+    /// The operations around it.
+    #[serde(skip)]
+    pub(crate) origins: CollectiveOrigins,
+}
+
+/// The operations of the source for which a collective was made, and from which and to which it
+/// moves data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CollectiveOrigins(pub(crate) Origins);
+
+/// A line, and the name of an operation on it, with its named scopes.
+pub(crate) type NamedLine<'a> = (&'a str, u32, &'a str);
+
+/// An operation with a line, and the parameters of the program that it reads.
+pub(crate) type SourceNode<'a> = (NamedLine<'a>, &'a [usize]);
+
+fn named_line(operation: &SourceOperation) -> NamedLine<'_> {
+    (&operation.source.file, operation.source.line, &operation.name)
+}
+
+impl CollectiveOrigins {
+    /// Returns the operation for which the compiler made the collective.
+    pub(crate) fn own(&self) -> Option<NamedLine<'_>> {
+        self.0.operation.as_ref().map(named_line)
+    }
+
+    /// Returns the operations whose results it moves.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = SourceNode<'_>> {
+        self.0.operands.iter().filter_map(source_node)
+    }
+
+    /// Returns the operations that use what it moves.
+    pub(crate) fn users(&self) -> impl Iterator<Item = SourceNode<'_>> {
+        self.0.users.iter().filter_map(source_node)
+    }
+
+    /// Returns true if another collective of the list stands for the same exchange.
+    pub(crate) fn continues(&self) -> bool {
+        self.0.continues
+    }
+
+    /// Returns the parameters of the program that it moves.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = usize> {
+        self.0.operands.iter().filter_map(|neighbour| match neighbour {
+            Neighbour::Parameter(index) => Some(*index),
+            _ => None,
+        })
+    }
+
+    /// Returns the results of the program that it moves.
+    pub(crate) fn results(&self) -> impl Iterator<Item = usize> {
+        self.0.users.iter().filter_map(|neighbour| match neighbour {
+            Neighbour::Result(index) => Some(*index),
+            _ => None,
+        })
+    }
+}
+
+fn source_node(neighbour: &Neighbour) -> Option<SourceNode<'_>> {
+    match neighbour {
+        Neighbour::Operation(operation, read) => Some((named_line(operation), read)),
+        _ => None,
+    }
+}
+
+/// The axes of a mesh along which a collective exchanges data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ExchangedAxes {
+    /// Indices of the axes along which the devices of a group differ.
+    pub(crate) axes: Vec<usize>,
+    /// True if a group is all devices along these axes.
+    pub(crate) follows: bool,
+    /// Number of devices in a group; of permutations the number along the axes.
+    pub(crate) size: usize,
+}
+
+impl CompiledCollective {
+    /// Returns the axes of a mesh along which it exchanges data.
+    pub(crate) fn exchanged_axes(&self, mesh: &Mesh) -> ExchangedAxes {
+        let n = mesh.devices().len();
+        let all: Vec<usize> = (0..n).collect();
+        let group = self.groups.first().filter(|group| !group.is_empty()).unwrap_or(&all);
+        // The axes along which the coordinates of these devices differ.
+        let differing = |ordinals: &[usize]| -> Vec<usize> {
+            let in_mesh = ordinals.iter().filter(|&&ordinal| ordinal < n);
+            let coordinates: Vec<Vec<usize>> =
+                in_mesh.map(|&ordinal| mesh.coordinates(ordinal)).collect();
+            let differs = |axis: usize| coordinates.iter().any(|c| c[axis] != coordinates[0][axis]);
+            (0..mesh.axes().len()).filter(|&axis| differs(axis)).collect()
+        };
+        let permutes = self.kind == Collective::CollectivePermute;
+        let axes = if permutes {
+            let pairs = self.pairs.iter();
+            let mut axes: Vec<usize> =
+                pairs.flat_map(|&(from, to)| differing(&[from, to])).collect();
+            axes.sort_unstable();
+            axes.dedup();
+            axes
+        } else {
+            differing(group)
+        };
+        let count: usize = axes.iter().map(|&axis| mesh.axes()[axis].1).product();
+        let size = if permutes { count } else { group.len() };
+        ExchangedAxes { axes, follows: permutes || count == group.len(), size }
+    }
 }
 
 /// The collectives of a compiled program, counted by kind. Prints as `2 all-reduce, 1 all-gather`,
@@ -36,14 +146,29 @@ pub struct Collectives {
 }
 
 impl Collectives {
-    pub(super) fn of_instructions(instructions: &[Instruction]) -> Collectives {
+    /// Lists the collectives among these instructions. `origins` are theirs, by name.
+    pub(super) fn of_instructions(
+        instructions: &[Instruction],
+        origins: Vec<(String, Origins)>,
+    ) -> Collectives {
         let mut collectives = Collectives::default();
+        let mut origins: HashMap<String, Origins> = origins.into_iter().collect();
         for instruction in instructions {
             if let Some(kind) = Collective::of(&instruction.opcode) {
                 let (count, bytes) = collectives.by_kind.entry(kind).or_insert((0, 0));
                 *count += 1;
                 *bytes += result_bytes(instruction);
+                let origins = origins.remove(&instruction.name).unwrap_or_default();
+                let operation = origins.operation.as_ref();
+                let place = operation.map(|operation| SourceLine {
+                    file: operation.source.file.clone(),
+                    line: operation.source.line,
+                });
+                let operation = operation.map(|operation| operation.name.clone());
                 collectives.each.push(CompiledCollective {
+                    place,
+                    operation,
+                    origins: CollectiveOrigins(origins),
                     kind,
                     name: instruction.name.clone(),
                     bytes: result_bytes(instruction),
@@ -119,19 +244,22 @@ mod tests {
             pairs: Vec::new(),
             runs: Some(1),
         };
-        let collectives = Collectives::of_instructions(&[
-            instruction("add", &[4]),
-            instruction("all-reduce", &[4, 8]),
-            instruction("all-reduce-start", &[16]),
-            instruction("all-reduce-done", &[16]),
-            instruction("all-gather-start", &[2, 16]),
-            instruction("all-gather-done", &[16]),
-            instruction("collective-permute-start", &[8, 8, 4, 4]),
-        ]);
+        let collectives = Collectives::of_instructions(
+            &[
+                instruction("add", &[4]),
+                instruction("all-reduce", &[4, 8]),
+                instruction("all-reduce-start", &[16]),
+                instruction("all-reduce-done", &[16]),
+                instruction("all-gather-start", &[2, 16]),
+                instruction("all-gather-done", &[16]),
+                instruction("collective-permute-start", &[8, 8, 4, 4]),
+            ],
+            Vec::new(),
+        );
         assert_eq!(collectives.to_string(), "2 all-reduce, 1 all-gather, 1 collective-permute");
         let bytes =
             [AllReduce, AllGather, CollectivePermute, AllToAll].map(|kind| collectives.bytes(kind));
         assert_eq!(bytes, [28, 16, 8, 0]);
-        assert_eq!(Collectives::of_instructions(&[]).to_string(), "none");
+        assert_eq!(Collectives::of_instructions(&[], Vec::new()).to_string(), "none");
     }
 }

@@ -292,9 +292,11 @@ fn compile_or_load(
 ) -> oxidax_pjrt::Result<(LoadedExecutable, bool)> {
     let processes = target.mesh().map(processes_of).unwrap_or_default();
     let cacheable = !module.calls_host;
+    let keeps_locations = module.facts.refuses_collectives;
+    let text = &module.text;
     disk_cache::compile_or_load(
         runtime,
-        Request { name, text: &module.text, options, signature, cacheable, processes },
+        Request { name, text, options, signature, cacheable, keeps_locations, processes },
     )
 }
 

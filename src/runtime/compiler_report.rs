@@ -2,7 +2,7 @@
 
 use super::client::runtime_error;
 use super::collectives::Collectives;
-use crate::core::Error;
+use crate::core::{Collective, Error};
 use oxidax_pjrt::{Fusion, PjrtValue};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -184,7 +184,10 @@ impl CompilerReport {
     pub fn collectives(&self) -> Result<Collectives, Error> {
         let instructions = self.executable.instructions();
         let instructions = instructions.map_err(|error| self.error("the optimized HLO", &error))?;
-        Ok(Collectives::of_instructions(&instructions))
+        // Of an all-reduce in a fusion that scatters, `instructions` changes the opcode only.
+        let origins = self.executable.origins(|opcode| Collective::of(opcode).is_some());
+        let origins = origins.map_err(|error| self.error("the optimized HLO", &error))?;
+        Ok(Collectives::of_instructions(&instructions, origins))
     }
 }
 

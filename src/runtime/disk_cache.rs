@@ -27,6 +27,8 @@ pub(super) struct Request<'a> {
     pub(super) signature: ExecutableSignature,
     /// True if the compiled program may be stored.
     pub(super) cacheable: bool,
+    /// True if the source lines in the compiled program must be those of this process.
+    pub(super) keeps_locations: bool,
     /// The processes with devices of the program, sorted, if they are several.
     pub(super) processes: Vec<u32>,
 }
@@ -195,7 +197,10 @@ impl Disk {
         };
         key.part("process", of.as_bytes());
         key.part("compile options", &request.options.encode().ok()?);
-        // Source locations only change what profiles show.
+        // Source locations only change what profiles show, except inside `no_collectives`.
+        if request.keeps_locations {
+            key.part("locations", request.text.as_bytes());
+        }
         key.pieces("program", without_locations(request.text).map(str::as_bytes));
         Some(key.finish())
     }

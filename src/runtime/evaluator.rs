@@ -190,7 +190,7 @@ impl Backend for Evaluator {
             let arguments: Vec<Array> = operands.iter().map(|&operand| operand.clone()).collect();
             catch(|| holder.interpret(&arguments))??;
         }
-        Err(nan_error(primitive.name(), value, operands, loc))
+        Err(nan_error(primitive.name(), &value, operands, loc))
     }
 
     fn run(&self, program: &Program, arguments: &[Array]) -> Result<Vec<Array>, Error> {

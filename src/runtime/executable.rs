@@ -12,6 +12,7 @@ use super::transfer::transfer_buffer;
 use crate::core::host_function::{refuse_inside, take_contained_failure};
 use crate::core::spans::{EventKind, Span};
 use crate::core::{Array, Aval, Buffer, Error, NamedSharding, Placement, Program};
+use crate::passes::Plan;
 use oxidax_pjrt::{CompileOptions, ExecuteOptions, HostTransfer, LoadedExecutable, SpreadResults};
 use std::sync::Arc;
 
@@ -93,6 +94,14 @@ impl Executable {
     /// them.
     pub(crate) fn code_bytes(&self) -> u64 {
         self.report().memory_analysis().map_or(0, |memory| memory.code).max(4096)
+    }
+
+    /// Returns the plan of a program that was loaded from bytes, without the shardings that were
+    /// requested for its results.
+    pub(crate) fn plan(&self) -> Plan {
+        let inputs = self.inputs.iter().filter_map(|input| input.sharding().cloned());
+        let target = Some(self.outputs.target.clone());
+        Plan { target, inputs: inputs.collect(), outputs: Vec::new() }
     }
 
     /// Returns the compiler's analysis of the program.

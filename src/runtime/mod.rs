@@ -54,6 +54,7 @@ pub(crate) use client::{
     set_cpu_malloc, set_cuda_options, set_default_platform,
 };
 pub use collectives::{Collectives, CompiledCollective};
+pub(crate) use collectives::{ExchangedAxes, NamedLine};
 pub(crate) use compile_scope::CompileScope;
 pub use compile_scope::{
     disable_loop_kernels, disable_most_optimizations, disable_outlining, disable_rewrites,

@@ -75,7 +75,7 @@ pub use event::Event;
 pub use executable::{Executable, LoadedExecutable};
 pub use execute::{ExecuteOptions, Results, ShardedResults, SpreadResults, Workspace};
 pub use hlo::Instruction;
-pub use hlo_text::{Fusion, SourceLocation};
+pub use hlo_text::{Fusion, Neighbour, Origins, SourceLocation, SourceOperation};
 pub use host::BufferPlacement;
 pub use host_transfer::{HostTransfer, TransferChannel};
 pub use key_value::KeyValueStore;

@@ -99,7 +99,7 @@ fn bind_stacked(map: &ShardMap, eqn: &Eqn, operands: &[&Array]) -> Vec<Array> {
     let checked = applied.and_then(|results| {
         let Some(check) = nan_check() else { return Ok(results) };
         match introduced(check, operands, &results)? {
-            Some(value) => Err(nan_error(eqn.primitive.name(), value, operands, eqn.loc)),
+            Some(value) => Err(nan_error(eqn.primitive.name(), &value, operands, eqn.loc)),
             None => Ok(results),
         }
     });

@@ -377,6 +377,10 @@ impl Spmd for ShardMap {
     fn result_specs(&self) -> Option<&[PartitionSpec]> {
         Some(&self.mapping.out_specs)
     }
+
+    fn operand_specs(&self) -> Option<&[PartitionSpec]> {
+        Some(&self.mapping.in_specs)
+    }
 }
 
 impl HigherOrder for ShardMap {

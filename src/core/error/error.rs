@@ -25,6 +25,8 @@ pub enum OpErrorKind {
     Value,
     #[doc = include_str!("pages/sharding.md")]
     Sharding,
+    #[doc = include_str!("pages/collective.md")]
+    Collective,
     #[doc = include_str!("pages/unsupported.md")]
     Unsupported,
     #[doc = include_str!("pages/runtime.md")]
@@ -41,6 +43,7 @@ impl OpErrorKind {
             OpErrorKind::DType => "dtype",
             OpErrorKind::Value => "value",
             OpErrorKind::Sharding => "sharding",
+            OpErrorKind::Collective => "collective",
             OpErrorKind::Unsupported => "unsupported",
             OpErrorKind::Runtime => "runtime",
             OpErrorKind::Bug => "bug",

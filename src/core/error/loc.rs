@@ -22,6 +22,9 @@ scoped!(
     static LOC: Loc = Loc::UNKNOWN
 );
 
+/// The name of the scope of [`no_collectives`](crate::core::no_collectives), unlike those of users.
+const NO_COLLECTIVES: &str = "no_collectives!";
+
 /// A transform that is tracing, or a named scope.
 enum PathEntry {
     Transform(String),
@@ -67,6 +70,16 @@ impl Loc {
 
     /// Runs `f` in a named scope, with its name in the path that errors show.
     pub(super) fn in_named_scope<R>(name: &str, f: impl FnOnce() -> R) -> R {
+        Loc::in_scope(name, name, f)
+    }
+
+    /// Runs `f` in a scope whose operations must not move data between devices.
+    pub(super) fn in_refusing_scope<R>(f: impl FnOnce() -> R) -> R {
+        Loc::in_scope(NO_COLLECTIVES, NO_COLLECTIVES.trim_end_matches('!'), f)
+    }
+
+    /// Runs `f` in a scope, with `shown` in the path that errors show.
+    fn in_scope<R>(name: &str, shown: &str, f: impl FnOnce() -> R) -> R {
         /// Removes the name from the path when dropped.
         struct Entered(usize);
         impl Drop for Entered {
@@ -78,7 +91,7 @@ impl Loc {
             return f();
         }
         let _entered = Entered(path_len());
-        PATH.modify(|path| path.push(PathEntry::Scope(name.to_owned())));
+        PATH.modify(|path| path.push(PathEntry::Scope(shown.to_owned())));
         let outer = Loc::scoped();
         LOC.scope(Loc { scope: outer.scope.child(name), ..outer }, f)
     }
@@ -102,6 +115,26 @@ impl Loc {
     /// `/`. Empty if there are none.
     pub fn scope_path(self) -> &'static str {
         self.scope.path()
+    }
+
+    /// Returns true inside [`no_collectives`](crate::core::no_collectives).
+    pub(crate) fn refuses_collectives(self) -> bool {
+        Loc::is_refusing_path(self.scope_path())
+    }
+
+    /// Returns true if the names of scopes, joined by `/`, contain that of
+    /// [`no_collectives`](crate::core::no_collectives). The first name may be in `jvp(…)` and
+    /// `transpose(…)`.
+    pub(crate) fn is_refusing_path(path: &str) -> bool {
+        path.split('/').any(|name| {
+            let name = name.trim_end_matches(')');
+            name.rsplit('(').next() == Some(NO_COLLECTIVES)
+        })
+    }
+
+    /// Returns true if both are inside [`no_collectives`](crate::core::no_collectives), or neither.
+    pub(crate) fn refuses_as(self, other: Loc) -> bool {
+        self.scope == other.scope || self.refuses_collectives() == other.refuses_collectives()
     }
 
     /// Returns the location that a scope has set on this thread.

@@ -14,6 +14,7 @@ macro_rules! pages {
 pages![
     "bug",
     "checkpoint",
+    "collective",
     "compile",
     "data",
     "distributed",
@@ -102,6 +103,7 @@ mod tests {
             OpErrorKind::DType,
             OpErrorKind::Value,
             OpErrorKind::Sharding,
+            OpErrorKind::Collective,
             OpErrorKind::Unsupported,
             OpErrorKind::Runtime,
             OpErrorKind::Bug,
@@ -112,6 +114,7 @@ mod tests {
                 | OpErrorKind::DType
                 | OpErrorKind::Value
                 | OpErrorKind::Sharding
+                | OpErrorKind::Collective
                 | OpErrorKind::Unsupported
                 | OpErrorKind::Runtime
                 | OpErrorKind::Bug => assert!(CODES.contains(&kind.code()), "{kind}"),

@@ -66,6 +66,8 @@ pub(crate) struct ModuleFacts {
     pub(crate) waits: bool,
     /// The module exchanges data between devices.
     pub(crate) communicates: bool,
+    /// Operations of the module must not move data between devices.
+    pub(crate) refuses_collectives: bool,
     /// The repeated parts that are functions.
     pub(crate) repeated_parts: Vec<RepeatedPart>,
     /// The loops, in program order.
@@ -313,9 +315,11 @@ impl<'a> LowerCtx<'a> {
     ) -> RuleResult<Vec<Value>> {
         let results = program.avals_of(&eqn.results);
         match eqn.loc.scope_path() {
-            "" => self.writer.set_location(position(eqn.loc)),
+            // The pass that propagates shardings keeps the lines of named operations only.
+            "" if !self.is_partitioned() => self.writer.set_location(position(eqn.loc)),
             _ => self.set_named_location(eqn.loc, eqn.primitive.name()),
         }
+        self.facts.refuses_collectives |= eqn.loc.refuses_collectives();
         self.facts.communicates |= eqn.primitive.communication().is_some();
         // Rules that trace also attribute their operations to the user's line.
         let values = eqn.loc.scope(|| {

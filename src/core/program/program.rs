@@ -30,7 +30,8 @@ pub struct Eqn {
 /// A traced function: inputs, equations in order, outputs.
 ///
 /// Captured arrays are extra inputs after the declared ones. Their values are stored beside the
-/// program. Two programs are equal if they have the same structure. Source locations do not count.
+/// program. Two programs are equal if they have the same structure. Source locations do not count,
+/// except that equations in [`no_collectives`](crate::core::no_collectives) differ from others.
 ///
 /// Prints in the style of a jaxpr. `parse_program` parses that text.
 #[derive(Clone, Debug)]
@@ -173,6 +174,17 @@ impl Program {
         })
     }
 
+    /// Returns true if an equation, also of a held program, is in
+    /// [`no_collectives`](crate::core::no_collectives).
+    pub(crate) fn refuses_collectives(&self) -> bool {
+        self.eqns.iter().any(|eqn| {
+            let holder = eqn.primitive.as_higher_order();
+            let held = holder.map(|holder| holder.programs()).unwrap_or_default();
+            eqn.loc.refuses_collectives()
+                || held.iter().any(|(_, program)| program.refuses_collectives())
+        })
+    }
+
     /// The names of the axes that equations here, or in programs held by one, speak of: each once,
     /// in order.
     pub fn axis_names(&self) -> &[String] {
@@ -280,6 +292,7 @@ impl PartialEq for Program {
                 && self.eqns.len() == other.eqns.len()
                 && self.eqns.iter().zip(&other.eqns).all(|(a, b)| {
                     a.operands == b.operands
+                        && a.loc.refuses_as(b.loc)
                         && (Arc::ptr_eq(&a.primitive, &b.primitive) || *a.primitive == *b.primitive)
                 }))
     }

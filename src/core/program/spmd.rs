@@ -62,6 +62,12 @@ pub trait Spmd {
         None
     }
 
+    /// The shardings over [`mesh`](Spmd::mesh) that the operation takes its operands with. By
+    /// convention any.
+    fn operand_specs(&self) -> Option<&[PartitionSpec]> {
+        None
+    }
+
     /// The operand dimensions that each result dimension corresponds to. By convention those with
     /// the same index, which is right for elementwise and row-wise operations.
     fn sharding_rule(&self, _operands: &[Aval], _results: &[Aval]) -> Option<ShardingRule> {
@@ -179,6 +185,11 @@ impl dyn Primitive {
     /// The shardings that the operation gives its results, if it fixes them.
     pub fn result_specs(&self) -> Option<&[PartitionSpec]> {
         self.spmd().and_then(Spmd::result_specs)
+    }
+
+    /// The shardings that the operation takes its operands with, if it fixes them.
+    pub fn operand_specs(&self) -> Option<&[PartitionSpec]> {
+        self.spmd().and_then(Spmd::operand_specs)
     }
 
     /// The operand dimensions that each result dimension corresponds to.

@@ -1,10 +1,13 @@
 //! The scope in which results are checked for NaN and infinity.
 
-use crate::core::array::array::Array;
+use crate::core::array::array::{Array, Kind};
 use crate::core::error::{Error, Loc, OpError, OpErrorKind};
 use crate::core::program::program::Program;
 use crate::core::scoped::scoped;
 use crate::core::trace::path;
+use crate::core::types::aval::Aval;
+use num_complex::Complex64;
+use std::sync::Arc;
 
 /// The values that a check reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +19,44 @@ pub(crate) enum NanCheck {
 }
 
 scoped!(static NAN_CHECK: Option<NanCheck> = None);
+
+scoped!(
+    /// The paths of the arguments of the program that is searched, by the addresses of their
+    /// buffers.
+    static ARGUMENTS: Vec<(usize, String)> = Vec::new()
+);
+
+/// A reported value in the outputs of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Introduced {
+    /// The value: `a NaN`.
+    value: &'static str,
+    /// The type of the output.
+    aval: Aval,
+    /// The index of the first such element.
+    index: Vec<usize>,
+    /// The number of such elements.
+    count: usize,
+}
+
+/// Returns the address of the buffer of an array, by which an argument is recognized.
+fn address(array: &Array) -> Option<usize> {
+    match &array.kind {
+        Kind::Concrete(buffer) => Some(Arc::as_ptr(buffer).addr()),
+        Kind::Traced { .. } => None,
+    }
+}
+
+/// Runs `f`, with errors that name these arguments by their paths.
+pub(crate) fn with_argument_paths<R>(
+    arguments: &[Array],
+    paths: &[String],
+    f: impl FnOnce() -> R,
+) -> R {
+    let named = arguments.iter().zip(paths);
+    let named = named.filter_map(|(array, path)| Some((address(array)?, path.clone())));
+    ARGUMENTS.scope(named.collect(), f)
+}
 
 /// Runs `f` with results checked.
 pub(crate) fn with_nan_check<R>(check: NanCheck, f: impl FnOnce() -> R) -> R {
@@ -32,26 +73,43 @@ pub(crate) fn nan_check() -> Option<NanCheck> {
     NAN_CHECK.get()
 }
 
-/// Describes the first reported value of an array, if it has one.
-fn first_in(check: NanCheck, x: &Array) -> Result<Option<&'static str>, Error> {
+/// Finds the reported values of an array, if it has any.
+fn first_in(check: NanCheck, x: &Array) -> Result<Option<Introduced>, Error> {
     if !x.dtype().is_inexact() {
         return Ok(None);
     }
     let numbers = x.to_host()?.numbers();
-    if numbers.iter().any(|z| z.is_nan()) {
-        return Ok(Some("a NaN"));
-    }
-    let is_infinite = numbers.iter().any(|z| z.re.is_infinite() || z.im.is_infinite());
-    Ok((check == NanCheck::NonFinite && is_infinite).then_some("an infinity"))
+    let found = |value: &'static str, is_reported: &dyn Fn(&Complex64) -> bool| {
+        let first = numbers.iter().position(is_reported)?;
+        let mut rest = first;
+        let mut index: Vec<usize> = x
+            .shape()
+            .iter()
+            .rev()
+            .map(|&size| {
+                let at = rest % size.max(1);
+                rest /= size.max(1);
+                at
+            })
+            .collect();
+        index.reverse();
+        let count = numbers.iter().filter(|z| is_reported(z)).count();
+        Some(Introduced { value, aval: x.aval().clone(), index, count })
+    };
+    let nan = found("a NaN", &|z| z.is_nan());
+    Ok(nan.or_else(|| match check {
+        NanCheck::NonFinite => found("an infinity", &|z| z.re.is_infinite() || z.im.is_infinite()),
+        NanCheck::Nan => None,
+    }))
 }
 
 fn first_among<'a>(
     check: NanCheck,
     arrays: impl Iterator<Item = &'a Array>,
-) -> Result<Option<&'static str>, Error> {
+) -> Result<Option<Introduced>, Error> {
     for array in arrays {
-        if let Some(value) = first_in(check, array)? {
-            return Ok(Some(value));
+        if let Some(found) = first_in(check, array)? {
+            return Ok(Some(found));
         }
     }
     Ok(None)
@@ -65,7 +123,7 @@ pub(crate) fn introduced(
     check: NanCheck,
     operands: &[&Array],
     outputs: &[Array],
-) -> Result<Option<&'static str>, Error> {
+) -> Result<Option<Introduced>, Error> {
     // Constants may be infinite on purpose, for example in masks.
     if operands.is_empty() {
         return Ok(None);
@@ -76,24 +134,41 @@ pub(crate) fn introduced(
     }
 }
 
-/// Builds the error for an operation that introduces `value`.
-pub(crate) fn nan_error(name: &str, value: &str, operands: &[&Array], loc: Loc) -> Error {
+/// Builds the error for an operation that introduces a value.
+pub(crate) fn nan_error(
+    name: &str,
+    introduced: &Introduced,
+    operands: &[&Array],
+    loc: Loc,
+) -> Error {
+    let Introduced { value, aval, index, count } = introduced;
     let is_short = |array: &Array| array.size() <= 8;
-    let elements: Vec<String> = operands
+    let mut notes: Vec<String> = operands
         .iter()
         .enumerate()
         .filter(|(_, array)| is_short(array))
         .map(|(index, array)| format!("operand {index} = {array}"))
         .collect();
-    let avals = operands.iter().enumerate();
+    if !index.is_empty() {
+        let size = aval.shape.iter().product::<usize>();
+        notes.push(format!("result {aval}: {count} of {size} elements, the first at {index:?}"));
+    }
+    let label = |(index, array): (usize, &&Array)| {
+        let path = ARGUMENTS.with(|named| {
+            let own = address(array);
+            named.iter().find(|(other, _)| Some(*other) == own).map(|(_, path)| path.clone())
+        });
+        match path {
+            Some(path) => (format!("operand {index}, {path}"), array.aval().clone()),
+            None => (format!("operand {index}"), array.aval().clone()),
+        }
+    };
     Error::Op(Box::new(OpError {
         kind: OpErrorKind::Value,
         primitive: name.to_string(),
         message: format!("made {value} of operands without one"),
-        operands: avals
-            .map(|(index, array)| (format!("operand {index}"), array.aval().clone()))
-            .collect(),
-        note: (!elements.is_empty()).then(|| elements.join("\n  ")),
+        operands: operands.iter().enumerate().map(label).collect(),
+        note: (!notes.is_empty()).then(|| notes.join("\n  ")),
         loc,
         path: path(),
         help: None,

@@ -2,5 +2,6 @@
 //! One file for each kind of report.
 
 mod leaks;
+mod nan;
 mod recompilation;
 mod stalls;

@@ -50,6 +50,9 @@ fn loaded_program_of_eight_devices_keeps_shardings() {
     let report = user.run("eight");
     assert!(report["Sharding"].contains("data"), "{report:?}");
     assert!(report["Collectives"].contains("all-reduce"), "{report:?}");
+    // A loaded program is refused as a compiled one.
+    assert!(report["Refused"].contains("all-reduce of 16 B over `data`"), "{report:?}");
+    assert!(report["Refused"].contains("caching/parts.rs:"), "{report:?}");
     // Another number of devices is another client.
     assert_eq!(disk(&user.run("step"))[0], 0);
 }

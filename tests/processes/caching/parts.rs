@@ -107,6 +107,11 @@ fn eight() {
     let x = numbers(64).reshape([16, 4]);
     let (y, mean) = layer.call(&w, &x).unwrap();
     report("Sharding", y.sharding().map(|sharding| sharding.to_string()));
+    // The same program is allowed outside of `no_collectives`, and refused inside.
+    let sums = jit(|x: Array| x.sum_axes([0])).in_shardings(&rows).name("sums");
+    report("Sums", shown(&sums.call(&x).unwrap()));
+    let sums = jit(|x: Array| no_collectives(|| x.sum_axes([0]))).in_shardings(&rows).name("sums");
+    report("Refused", sums.call(&x).unwrap_err().error.to_string().replace('\n', " "));
     report(
         "Shards",
         y.addressable_shards().unwrap().iter().map(|s| s.index.clone()).collect::<Vec<_>>(),

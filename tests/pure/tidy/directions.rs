@@ -54,7 +54,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     // Joining processes needs the runtime's key-value store.
     ("distributed", &["core", "tree", "ops", "runtime"]),
     // Counts operations of programs; compiled collectives and measurements come from `jit`.
-    ("roofline", &["core", "passes", "primitives", "profile", "jit"]),
+    ("roofline", &["core", "tree", "passes", "primitives", "profile", "jit"]),
     // Compiles for topologies through `jit`.
     (
         "doctor",

@@ -5,10 +5,12 @@
 //! lines of the operations inside.
 
 mod attributes;
+mod origins;
 pub(crate) mod proto;
 mod shape;
 pub(crate) mod sources;
 
+pub use origins::{Neighbour, Origins, SourceOperation};
 pub use sources::{Fusion, SourceLocation};
 
 use crate::error::Result;
@@ -44,6 +46,16 @@ impl Executable {
         let instructions = module.computations.iter().flat_map(|called| &called.instructions);
         let fusions = instructions.filter(|instruction| instruction.opcode == "fusion");
         Ok(fusions.map(|instruction| sources.fusion(instruction)).collect())
+    }
+
+    /// Returns the names and origins of the instructions of the optimized program that `is_wanted`
+    /// accepts by their opcode, in the order of [`Executable::instructions`].
+    ///
+    /// # Errors
+    /// [`Error::Status`](crate::Error::Status); [`Error::Invalid`](crate::Error::Invalid) if the
+    /// plugin returns the program in an unknown format.
+    pub fn origins(&self, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<(String, Origins)>> {
+        Ok(origins::origins(&self.optimized_module("origins")?, is_wanted))
     }
 
     fn optimized_module(&self, operation: &'static str) -> Result<Module> {

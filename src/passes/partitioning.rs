@@ -8,10 +8,10 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// A set of mesh axes, one bit each.
-pub(super) type Axes = u64;
+pub(crate) type Axes = u64;
 
 /// The axes that partition each dimension of a value.
-pub(super) type DimAxes = Vec<Axes>;
+pub(crate) type DimAxes = Vec<Axes>;
 
 /// The partitioning of each input of a region, and whether it is pinned.
 type Inputs = Vec<(DimAxes, bool)>;
@@ -24,17 +24,17 @@ type Computed<'m> = Rc<RefCell<FxHashMap<(*const Region, Inputs), Rc<Partitionin
 
 /// The sizes of the axes of a mesh.
 #[derive(Clone, Copy)]
-pub(super) struct Grid<'m>(pub(super) &'m Mesh);
+pub(crate) struct Grid<'m>(pub(crate) &'m Mesh);
 
 impl<'m> Grid<'m> {
     /// Returns the set of these axes. Names that the mesh does not have are ignored.
-    pub(super) fn axes<'a>(self, names: impl IntoIterator<Item = &'a String>) -> Axes {
+    pub(crate) fn axes<'a>(self, names: impl IntoIterator<Item = &'a String>) -> Axes {
         let index = |name: &String| self.sizes().position(|(axis, _)| axis == name);
         names.into_iter().filter_map(index).fold(0, |axes, index| axes | 1 << index)
     }
 
     /// Returns the number of parts along these axes.
-    pub(super) fn parts(self, axes: Axes) -> u64 {
+    pub(crate) fn parts(self, axes: Axes) -> u64 {
         let sizes = self.sizes().enumerate();
         sizes.filter(|(i, _)| axes >> i & 1 == 1).map(|(_, (_, size))| *size as u64).product()
     }
@@ -44,14 +44,26 @@ impl<'m> Grid<'m> {
         self.0.axes().iter().take(Axes::BITS as usize)
     }
 
+    /// Returns the names of these axes, in the order of the mesh.
+    pub(crate) fn names(self, axes: Axes) -> Vec<String> {
+        let sizes = self.sizes().enumerate();
+        sizes.filter(|(i, _)| axes >> i & 1 == 1).map(|(_, (name, _))| name.clone()).collect()
+    }
+
+    /// Returns the spec of a partitioning.
+    pub(crate) fn spec(self, cut: &[Axes]) -> PartitionSpec {
+        let len = cut.iter().rposition(|&axes| axes != 0).map_or(0, |last| last + 1);
+        PartitionSpec(cut[..len].iter().map(|&axes| self.names(axes).into()).collect())
+    }
+
     /// Returns the axes of each dimension for a spec and a rank.
-    pub(super) fn dim_axes(self, spec: &PartitionSpec, rank: usize) -> DimAxes {
+    pub(crate) fn dim_axes(self, spec: &PartitionSpec, rank: usize) -> DimAxes {
         (0..rank).map(|dim| self.axes(spec.along(dim))).collect()
     }
 }
 
 /// Returns the union of the axes of all dimensions.
-pub(super) fn all(cut: &[Axes]) -> Axes {
+pub(crate) fn all_axes(cut: &[Axes]) -> Axes {
     cut.iter().fold(0, |all, axes| all | axes)
 }
 
@@ -59,8 +71,8 @@ pub(super) fn all(cut: &[Axes]) -> Axes {
 ///
 /// It starts from the shardings of the arguments, propagates them forwards along [sharding
 /// rules](crate::core::ShardingRule), then backwards to values that are not partitioned yet.
-pub(super) struct Partitioning<'m> {
-    pub(super) grid: Grid<'m>,
+pub(crate) struct Partitioning<'m> {
+    pub(crate) grid: Grid<'m>,
     of: Vec<DimAxes>,
     /// True for values whose sharding is fixed by the user.
     pinned: Vec<bool>,
@@ -70,7 +82,7 @@ pub(super) struct Partitioning<'m> {
 impl<'m> Partitioning<'m> {
     /// Propagates the partitioning of inputs. Inputs that are not pinned may be partitioned
     /// further.
-    pub(super) fn of(region: &Region, inputs: Inputs, grid: Grid<'m>) -> Rc<Partitioning<'m>> {
+    pub(crate) fn of(region: &Region, inputs: Inputs, grid: Grid<'m>) -> Rc<Partitioning<'m>> {
         Partitioning::known_or_new(region, inputs, grid, &Computed::default())
     }
 
@@ -109,7 +121,7 @@ impl<'m> Partitioning<'m> {
     }
 
     /// Returns the axes of each dimension of a value.
-    pub(super) fn cut(&self, value: usize) -> &DimAxes {
+    pub(crate) fn cut(&self, value: usize) -> &DimAxes {
         &self.of[value]
     }
 
@@ -119,7 +131,7 @@ impl<'m> Partitioning<'m> {
         if self.pinned[value] {
             return;
         }
-        let mut remaining = axes & !all(&self.of[value]);
+        let mut remaining = axes & !all_axes(&self.of[value]);
         while remaining != 0 {
             let axis = remaining & remaining.wrapping_neg();
             remaining &= !axis;
@@ -204,7 +216,7 @@ impl<'m> Partitioning<'m> {
     }
 
     /// Returns the partitioning of a program that a step holds.
-    pub(super) fn within(&self, step: &Step, held: &HeldProgram<'_>) -> Rc<Partitioning<'m>> {
+    pub(crate) fn within(&self, step: &Step, held: &HeldProgram<'_>) -> Rc<Partitioning<'m>> {
         let manual = match held.run {
             RunCount::Devices(_) => self.manual(step),
             _ => 0,
@@ -226,7 +238,7 @@ impl<'m> Partitioning<'m> {
         // The outputs of one iteration are the inputs of the next.
         for (at, &output) in held.carries.clone().zip(&held.region.outputs) {
             let (own, next) = (&mut inputs[at].0, inner.cut(output));
-            let mut used = all(own);
+            let mut used = all_axes(own);
             for (own, axes) in own.iter_mut().zip(next) {
                 *own |= axes & !used;
                 used |= axes;
@@ -236,7 +248,7 @@ impl<'m> Partitioning<'m> {
     }
 
     /// Returns the partitioning of a program within this one.
-    pub(super) fn of_held(&self, region: &Region, inputs: Inputs) -> Rc<Partitioning<'m>> {
+    pub(crate) fn of_held(&self, region: &Region, inputs: Inputs) -> Rc<Partitioning<'m>> {
         Partitioning::known_or_new(region, inputs, self.grid, &self.computed)
     }
 
@@ -262,13 +274,13 @@ fn dims(region: &Region, step: &Step) -> Vec<(usize, usize, usize, usize)> {
 }
 
 /// A program that a step holds.
-pub(super) struct HeldProgram<'r> {
-    run: RunCount,
-    region: &'r Region,
+pub(crate) struct HeldProgram<'r> {
+    pub(crate) run: RunCount,
+    pub(crate) region: &'r Region,
     /// The operand of the step that is the first input of the program.
-    first: usize,
+    pub(crate) first: usize,
     /// The carried inputs, which are the first outputs of the previous iteration.
-    carries: Range<usize>,
+    pub(crate) carries: Range<usize>,
 }
 
 impl HeldProgram<'_> {
@@ -282,7 +294,7 @@ impl HeldProgram<'_> {
 /// Returns, for each program that a step holds, the position of its inputs among the operands.
 ///
 /// It is `None` for the condition of a loop, which is small, and for an unknown order of operands.
-pub(super) fn held<'r>(region: &Region, step: &'r Step) -> Vec<Option<HeldProgram<'r>>> {
+pub(crate) fn held<'r>(region: &Region, step: &'r Step) -> Vec<Option<HeldProgram<'r>>> {
     let ranks = |values: &[usize], of: &Region| -> Vec<usize> {
         values.iter().map(|&value| of.avals[value].rank()).collect()
     };

@@ -1,46 +1,50 @@
 //! A program with its calls inlined.
 
+#[cfg(feature = "roofline")]
+use crate::core::Access;
 use crate::core::{
-    Access, Aval, Contraction, Cost, Eqn, Loc, Primitive, Program, RunCount, ShardingRule, Var,
+    Aval, Contraction, Cost, Eqn, Loc, Primitive, Program, RunCount, ShardingRule, Var,
 };
 use std::sync::Arc;
 
 /// A program with its calls inlined. Values are numbered from 0.
 #[derive(Default)]
-pub(super) struct Region {
+pub(crate) struct Region {
     /// The type of each value.
-    pub(super) avals: Vec<Aval>,
+    pub(crate) avals: Vec<Aval>,
     /// The step that computes each value. `None` for inputs.
-    pub(super) makers: Vec<Option<usize>>,
-    pub(super) inputs: Vec<usize>,
-    pub(super) outputs: Vec<usize>,
-    pub(super) steps: Vec<Step>,
+    pub(crate) makers: Vec<Option<usize>>,
+    pub(crate) inputs: Vec<usize>,
+    pub(crate) outputs: Vec<usize>,
+    pub(crate) steps: Vec<Step>,
 }
 
 /// An equation that is not a call.
-pub(super) struct Step {
-    pub(super) primitive: Arc<dyn Primitive>,
-    pub(super) loc: Loc,
-    pub(super) operands: Vec<usize>,
-    pub(super) results: Vec<usize>,
-    pub(super) cost: Cost,
-    pub(super) contraction: Option<Contraction>,
-    pub(super) rule: ShardingRule,
+pub(crate) struct Step {
+    pub(crate) primitive: Arc<dyn Primitive>,
+    pub(crate) loc: Loc,
+    pub(crate) operands: Vec<usize>,
+    pub(crate) results: Vec<usize>,
+    pub(crate) cost: Cost,
+    pub(crate) contraction: Option<Contraction>,
+    pub(crate) rule: ShardingRule,
     /// Its results are computed again wherever they are used.
-    pub(super) is_recomputed: bool,
+    #[cfg(feature = "roofline")]
+    pub(crate) is_recomputed: bool,
     /// The held programs that have costs, with their run counts.
-    pub(super) inner: Vec<(RunCount, Region)>,
+    pub(crate) inner: Vec<(RunCount, Region)>,
 }
 
+#[cfg(feature = "roofline")]
 impl Step {
     /// Returns true if it may become part of a fusion.
-    pub(super) fn fuses(&self) -> bool {
+    pub(crate) fn fuses(&self) -> bool {
         self.inner.is_empty() && matches!(self.cost.access, Access::Pointwise | Access::Movement)
     }
 }
 
 impl Region {
-    pub(super) fn of(program: &Program) -> Region {
+    pub(crate) fn of(program: &Program) -> Region {
         let mut region = Region::default();
         let inputs: Vec<usize> =
             program.avals_in().into_iter().map(|aval| region.value(aval, None)).collect();
@@ -56,17 +60,17 @@ impl Region {
     }
 
     /// Returns the types of these values.
-    pub(super) fn types(&self, values: &[usize]) -> Vec<Aval> {
+    pub(crate) fn types(&self, values: &[usize]) -> Vec<Aval> {
         values.iter().map(|&value| self.avals[value].clone()).collect()
     }
 
     /// Returns the size of a value in bytes.
-    pub(super) fn bytes(&self, value: usize) -> u64 {
+    pub(crate) fn bytes(&self, value: usize) -> u64 {
         self.avals[value].bytes() as u64
     }
 
     /// Returns the step that computes a value.
-    pub(super) fn maker(&self, value: usize) -> Option<&Step> {
+    pub(crate) fn maker(&self, value: usize) -> Option<&Step> {
         self.makers[value].map(|at| &self.steps[at])
     }
 
@@ -118,6 +122,7 @@ impl Region {
         let cost = eqn.primitive.cost(&avals_in, &avals_out);
         let contraction = eqn.primitive.contraction(&avals_in, &avals_out);
         let rule = eqn.primitive.sharding_rule(&avals_in, &avals_out);
+        #[cfg(feature = "roofline")]
         let is_recomputed = inner.is_empty() && cost.is_remade(&avals_in, &avals_out);
         let maker = self.steps.len();
         let results: Vec<usize> =
@@ -130,6 +135,7 @@ impl Region {
             cost,
             contraction,
             rule,
+            #[cfg(feature = "roofline")]
             is_recomputed,
             inner,
         });
