@@ -1,5 +1,5 @@
 //! The `oxidax` command: writes projects, manages plugins and compiled programs, examines training
-//! steps, replays failed ones, and explains errors.
+//! steps, makes pages of profiles, replays failed steps, and explains errors.
 //!
 //! It is a separate crate, so that its dependencies never reach users of the library.
 
@@ -10,6 +10,7 @@ mod doctor;
 mod explain;
 mod new;
 mod plugin;
+mod profile;
 mod replay;
 
 use std::process::ExitCode;
@@ -22,7 +23,7 @@ use clap::{Parser, Subcommand};
     name = "oxidax",
     version,
     about = "Writes projects, manages PJRT plugins and compiled programs, examines training steps, \
-             replays failures"
+             makes pages of profiles, replays failures"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -45,6 +46,11 @@ enum Command {
     },
     /// Report whether a training step of this crate fits on absent devices, its time, and advice
     Doctor(doctor::Doctor),
+    /// Show profiles that `profile::trace` and others have written
+    Profile {
+        #[command(subcommand)]
+        action: profile::Action,
+    },
     /// Find the first operation that went wrong in a recorded failure
     Replay(replay::Replay),
     /// Print the manual page of an error: `oxidax explain shape`
@@ -57,6 +63,7 @@ fn main() -> ExitCode {
         Command::Cache { action } => cache::run(action).map(|()| ExitCode::SUCCESS),
         Command::Plugin { action } => plugin::run(action).map(|()| ExitCode::SUCCESS),
         Command::Doctor(doctor) => doctor::run(&doctor),
+        Command::Profile { action } => profile::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Replay(replay) => replay::run(&replay),
         Command::Explain(explain) => explain::run(&explain).map(|()| ExitCode::SUCCESS),
     };
