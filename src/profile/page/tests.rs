@@ -5,6 +5,7 @@ use super::trace_file::HostTrace;
 use super::{Document, report_html};
 use crate::profile::line_profile_file::tests::example;
 use crate::profile::{LineProfile, perfetto, recorded};
+use expect_test::expect_file;
 
 fn trace() -> HostTrace {
     let mut bytes = Vec::new();
@@ -48,6 +49,13 @@ fn page_has_the_figures_of_the_profile() {
     ] {
         assert!(text.contains(expected), "{expected} is not in\n{text}");
     }
+}
+
+/// The whole of a small page. `UPDATE_EXPECT=1 cargo test` writes it again; open it in a browser.
+#[test]
+fn page_of_a_step_is_golden() {
+    let page = Document::of(Some(&example()), None).to_html();
+    expect_file!["golden.html"].assert_eq(&page);
 }
 
 #[test]
