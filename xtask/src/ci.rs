@@ -8,9 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::check::{DOCS, FORMAT, LINTS};
 use crate::step::{Action, AfterFailure, Report, Step};
-use crate::{
-    advisories, features, gpu, licences, package, profile_page, root, sizes, stores, tpu,
-};
+use crate::{advisories, features, gpu, licences, package, profile_page, root, sizes, stores, tpu};
 
 /// Names the Python with JAX that `python-compat/ci.sh` installs.
 const WITH_JAX: &[(&str, &str)] = &[("OXIDAX_BENCH_PYTHON", "python-compat/.venv/bin/python")];

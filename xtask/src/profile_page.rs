@@ -50,11 +50,7 @@ const USED: &str = "data-used=\"rows:true boxes:true painted:true pointed:true\"
 pub(crate) fn check() -> Result<()> {
     let browser = Browser::find_or_install()?;
     let profile = package::target().join("exercises-profile");
-    ensure!(
-        profile.is_dir(),
-        "{} does not exist: run examples/exercises/ci.sh",
-        profile.display()
-    );
+    ensure!(profile.is_dir(), "{} does not exist: run examples/exercises/ci.sh", profile.display());
     let folder = package::target().join("profile-page");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let page = folder.join("report.html");

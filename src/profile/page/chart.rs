@@ -1,9 +1,9 @@
 //! [`Chart`]: the frame of a plot in SVG.
 
-use super::html::escape;
+use super::html::{escape, short};
 
 const WIDTH: f64 = 960.0;
-const LEFT: f64 = 84.0;
+const LEFT: f64 = 104.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 14.0;
 const BELOW: f64 = 46.0;
@@ -59,7 +59,7 @@ impl Chart {
             "<line class=\"grid\" x1=\"{x:.1}\" y1=\"{top}\" x2=\"{x:.1}\" y2=\"{bottom}\"/>\
              <text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             bottom + 16.0,
-            escape(text)
+            escape(&short(text))
         ));
     }
 
@@ -70,7 +70,7 @@ impl Chart {
             WIDTH - RIGHT,
             LEFT - 8.0,
             y + 4.0,
-            escape(text)
+            escape(&short(text))
         ));
     }
 

@@ -44,10 +44,7 @@ pub(super) fn html(profile: Option<&LineProfile>) -> String {
             Cell::Number(bytes(all), all as f64),
             Cell::Share(all as f64 / total.max(1) as f64),
             Cell::Number(seconds(time), time),
-            match &collective.line {
-                Some(line) => Cell::Code(line.to_string()),
-                None => Cell::Empty,
-            },
+            Cell::Line(collective.line.clone()),
         ];
         if with_cause {
             cells.push(collective.cause.clone().map_or(Cell::Empty, Cell::Text));

@@ -138,7 +138,14 @@ impl Document {
         for section in &self.sections {
             out.push_str(&format!("<a href=\"#{}\">{}</a>", section.id, escape(section.title)));
         }
-        out.push_str("</nav>\n</header>\n<main>\n<dl class=\"tiles\">\n");
+        // Rows of equal length, with at most six figures.
+        let columns = match self.tiles.len() {
+            few @ 0..=6 => few.max(1),
+            many => many.div_ceil(many.div_ceil(6)),
+        };
+        out.push_str(&format!(
+            "</nav>\n</header>\n<main>\n<dl class=\"tiles\" style=\"--columns:{columns}\">\n"
+        ));
         for tile in &self.tiles {
             out.push_str(&format!(
                 "<div><dt>{}</dt><dd><b>{}</b><small>{}</small></dd></div>\n",
@@ -182,9 +189,12 @@ fn line_tiles(profile: &LineProfile) -> Vec<Tile> {
         tiles.push(tile("Arithmetic", amount(flops / step, "FLOP/s"), note));
     }
     let lines = profile.lines();
-    if let Some(slowest) = lines.first() {
+    if let Some(slowest) = lines.iter().find(|line| line.line.is_some()) {
+        // The file without its folders: the table has them.
+        let name = line_name(slowest);
+        let name = name.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
         let note = format!("{} of the step", percent(slowest.share));
-        tiles.push(tile("Slowest line", line_name(slowest), note));
+        tiles.push(tile("Slowest line", name, note));
     }
     tiles.push(tile(
         "Known lines",

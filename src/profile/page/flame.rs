@@ -1,6 +1,6 @@
 //! Flame graphs: time by nested names, widest first, outermost on top.
 
-use super::html::{escape, missing, percent, seconds};
+use super::html::{escape, missing, percent, seconds, short_path};
 use super::trace_file::HostTrace;
 use crate::profile::{LineProfile, ProfiledOperation};
 use std::collections::BTreeMap;
@@ -112,13 +112,23 @@ fn graph(root: &str, tree: &Node, label: &str) -> String {
 
 /// The path of an operation in the graph by scope.
 fn scope_path(operation: &ProfiledOperation) -> Vec<&str> {
-    let scope = operation.scope.as_str();
-    let mut path: Vec<&str> = split_scope(scope).take(LEVELS - 1).collect();
+    // Operations of a part that the program repeats have their own scopes within the part's.
+    let whole: Vec<&str> = split_scope(&operation.scope).take(LEVELS - 1).collect();
+    let inside = whole.iter().rposition(|name| is_part(name)).map_or(0, |part| part + 1);
+    let mut path = whole[inside..].to_vec();
     if path.is_empty() {
         path.push("no scope");
     }
     path.push(base_name(&operation.name));
     path
+}
+
+/// Returns true for the name of a copy of a repeated part, `part_1[3]`, as `passes::outline` writes
+/// it.
+fn is_part(name: &str) -> bool {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers = name.strip_prefix("part_").and_then(|rest| rest.strip_suffix(']'));
+    numbers.and_then(|rest| rest.split_once('[')).is_some_and(|(a, b)| number(a) && number(b))
 }
 
 /// Parts a scope path at the slashes outside of parentheses: `transpose(jvp(a/b))/c` has two.
@@ -151,7 +161,8 @@ fn by_line(lines: &LineProfile) -> Node {
             tree.add(&["without a line", name], time);
         }
         for (line, share) in &operation.lines {
-            tree.add(&[&line.file, &line.to_string(), name], share * time);
+            let (file, line) = (short_path(&line.file), short_path(&line.to_string()));
+            tree.add(&[&file, &line, name], share * time);
         }
     }
     tree
@@ -257,6 +268,12 @@ mod tests {
         let parts: Vec<&str> = split_scope("jit(f)/transpose(jvp(a/b))//c").collect();
         assert_eq!(parts, ["jit(f)", "transpose(jvp(a/b))", "c"]);
         assert_eq!(split_scope(")/(").collect::<Vec<_>>(), [")", "("]);
+        let in_part = ProfiledOperation {
+            name: "dot.1".into(),
+            scope: "jvp(*)/part_1[3]/jvp(mlp)".into(),
+            ..Default::default()
+        };
+        assert_eq!(scope_path(&in_part), ["jvp(mlp)", "dot"]);
         let deep = ProfiledOperation { scope: "a/".repeat(100_000), ..Default::default() };
         assert_eq!(scope_path(&deep).len(), LEVELS);
     }

@@ -1,5 +1,7 @@
 //! Text of a page: escaping, numbers with units, tables.
 
+use crate::core::SourceLine;
+
 /// Replaces the characters that have a meaning in HTML and in quoted attributes.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -21,6 +23,18 @@ pub(crate) fn escape(text: &str) -> String {
 /// Formats a value as JSON that may stand inside a `script` element.
 pub(super) fn script_json(value: &serde_json::Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028")
+}
+
+/// Removes detours from a path: `a/../b` is `b`. Modules of another folder have such paths.
+pub(super) fn short_path(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match (part, parts.last()) {
+            ("..", Some(&last)) if !matches!(last, "" | "." | "..") => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// Formats a number with three significant digits.
@@ -45,6 +59,16 @@ pub(super) fn amount(value: f64, unit: &str) -> String {
         (value, prefix) = (value / 1e3, next);
     }
     format!("{} {prefix}{unit}", digits(value))
+}
+
+/// Removes the zeros behind the point of a formatted number: `10 GiB` of `10.0 GiB`.
+pub(super) fn short(text: &str) -> String {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+    let number = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    if unit.is_empty() { number.to_owned() } else { format!("{number} {unit}") }
 }
 
 /// Formats bytes with a binary prefix: `1.50 GiB`.
@@ -110,7 +134,9 @@ pub(super) fn missing(sentence: &str) -> String {
 pub(crate) enum Cell {
     /// Text that is not escaped yet.
     Text(String),
-    /// A source line or another name of a program.
+    /// A source line.
+    Line(Option<SourceLine>),
+    /// Another name of a program.
     Code(String),
     /// A number: its text, and the value by which rows are sorted.
     Number(String, f64),
@@ -133,19 +159,22 @@ impl Table {
             "<div class=\"scroll\"><table class=\"sortable\"><caption>{}</caption><thead><tr>",
             escape(self.caption)
         );
-        for (index, heading) in self.headings.iter().enumerate() {
-            let is_number = self
-                .rows
-                .iter()
-                .any(|row| matches!(row.get(index), Some(Cell::Number(..) | Cell::Share(_))));
-            let class = if is_number { " class=\"number\"" } else { "" };
+        let is_number =
+            |cell: Option<&Cell>| matches!(cell, Some(Cell::Number(..) | Cell::Share(_)));
+        let are_numbers: Vec<bool> = (0..self.headings.len())
+            .map(|index| self.rows.iter().any(|row| is_number(row.get(index))))
+            .collect();
+        for (heading, is_number) in self.headings.iter().zip(&are_numbers) {
+            let class = if *is_number { " class=\"number\"" } else { "" };
             let heading = escape(heading);
             out.push_str(&format!("<th scope=\"col\"{class}><button>{heading}</button></th>"));
         }
         out.push_str("</tr></thead><tbody>\n");
         for row in &self.rows {
             out.push_str("<tr>");
-            row.iter().for_each(|cell| out.push_str(&cell.html()));
+            for (cell, is_number) in row.iter().zip(&are_numbers) {
+                out.push_str(&cell.html(*is_number));
+            }
             out.push_str("</tr>\n");
         }
         out.push_str("</tbody></table></div>");
@@ -154,9 +183,11 @@ impl Table {
 }
 
 impl Cell {
-    fn html(&self) -> String {
+    fn html(&self, is_number: bool) -> String {
         match self {
             Cell::Text(text) => format!("<td>{}</td>", escape(text)),
+            Cell::Line(Some(line)) => Cell::Code(short_path(&line.to_string())).html(is_number),
+            Cell::Line(None) => Cell::Empty.html(is_number),
             Cell::Code(text) => format!("<td><code>{}</code></td>", escape(text)),
             Cell::Number(text, value) => {
                 format!("<td class=\"number\" data-v=\"{value}\">{}</td>", escape(text))
@@ -169,6 +200,7 @@ impl Cell {
                     percent(*share)
                 )
             }
+            Cell::Empty if is_number => "<td class=\"number empty\">–</td>".to_owned(),
             Cell::Empty => "<td class=\"empty\">–</td>".to_owned(),
         }
     }
@@ -187,6 +219,13 @@ mod tests {
         let rows = vec![vec![Cell::Text(name.into()), Cell::Code(name.into())]];
         let table = Table { caption: "a", headings: vec!["b", "c"], rows }.html();
         assert!(!table.contains("<script>"), "{table}");
+    }
+
+    #[test]
+    fn paths_have_no_detours() {
+        let paths = ["a/../b/c.rs:1", "../a.rs", "a/b/../../../c", "/../a", "./../a", "src/a.rs"];
+        let short = ["b/c.rs:1", "../a.rs", "../c", "/../a", "./../a", "src/a.rs"];
+        assert_eq!(paths.map(short_path), short);
     }
 
     #[test]
@@ -211,5 +250,9 @@ mod tests {
             ["7", "1\u{202f}234", "1\u{202f}234\u{202f}567"]
         );
         assert_eq!(percent(0.1234), "12.3 %");
+        assert_eq!(
+            ["1.00 GB/s", "0.100", "100", "10.5 MiB"].map(short),
+            ["1 GB/s", "0.1", "100", "10.5 MiB"]
+        );
     }
 }

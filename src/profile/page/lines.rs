@@ -1,6 +1,6 @@
 //! The table of time by source line.
 
-use super::html::{Cell, Table, amount, bytes, counted, missing, percent, seconds};
+use super::html::{Cell, Table, amount, bytes, counted, missing, percent, seconds, short_path};
 use crate::profile::{LineProfile, LineTime};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,10 @@ pub(super) fn rate(value: f64, unit: &str) -> Cell {
 
 /// Returns the name of a line in tables.
 pub(super) fn line_name(line: &LineTime) -> String {
-    line.line.as_ref().map_or_else(|| "without a line".to_owned(), ToString::to_string)
+    match &line.line {
+        Some(line) => short_path(&line.to_string()),
+        None => "without a line".to_owned(),
+    }
 }
 
 /// Returns the section's body.
@@ -34,8 +37,8 @@ pub(super) fn html(profile: Option<&LineProfile>) -> String {
     let row = |line: &LineTime| {
         let time = line.time.as_secs_f64();
         let mut cells = vec![
-            match &line.line {
-                Some(line) => Cell::Code(line.to_string()),
+            match line.line {
+                Some(_) => Cell::Line(line.line.clone()),
                 None => Cell::Text(line_name(line)),
             },
             Cell::Number(seconds(time), time),

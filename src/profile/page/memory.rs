@@ -31,10 +31,7 @@ pub(super) fn html(profile: Option<&LineProfile>) -> String {
             Cell::Number(count(arrays.count), arrays.count as f64),
             Cell::Code(arrays.array_type.clone()),
             Cell::Text(arrays.produced_by.clone().unwrap_or_else(|| "argument".to_owned())),
-            match &arrays.line {
-                Some(line) => Cell::Code(line.to_string()),
-                None => Cell::Empty,
-            },
+            Cell::Line(arrays.line.clone()),
         ]
     });
     let table = Table {

@@ -40,6 +40,8 @@
     tabs.setAttribute("role", "tablist");
     for (const button of buttons) {
       button.setAttribute("role", "tab");
+      button.setAttribute("aria-controls", button.dataset.tab);
+      document.getElementById(button.dataset.tab).setAttribute("role", "tabpanel");
       button.addEventListener("click", () => show(button));
     }
     show(buttons[0]);

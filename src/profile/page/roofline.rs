@@ -36,12 +36,19 @@ pub(super) fn html(profile: Option<&LineProfile>) -> String {
     let mut out = match with_peaks {
         true => format!(
             "<p>The device computes at most {} and moves at most {}. Lines left of the bend are \
-             limited by memory, lines right of it by arithmetic; the distance to the roof is what \
-             can be gained. The area of a point is its share of the step.</p>",
+             limited by memory, lines right of it by arithmetic. {} The area of a point grows with \
+             its share of the step.</p>",
             amount(profile.peak_flops, "FLOP/s"),
-            amount(profile.peak_bandwidth, "B/s")
+            amount(profile.peak_bandwidth, "B/s"),
+            match profile.predicted_for {
+                Some(_) => {
+                    "A predicted operation reaches the roof, unless the vector unit limits it; a \
+                     line is below if different parts limit its operations."
+                }
+                None => "The distance to the roof is what can be gained.",
+            }
         ),
-        false => "<p>The area of a point is its share of the step. The roof is missing: \
+        false => "<p>The area of a point grows with its share of the step. The roof is missing: \
                   <code>LineProfile::with_peaks</code> adds the rates of the device.</p>"
             .to_owned(),
     };
@@ -75,6 +82,43 @@ fn decades(values: impl Iterator<Item = f64>) -> (i32, i32) {
     (low, high.max(low.saturating_add(1)))
 }
 
+/// Returns the place for a label that is farthest from all points.
+fn emptiest(places: &[(f64, f64)], points: &[(f64, f64)]) -> (f64, f64) {
+    let distance = |place: &(f64, f64)| {
+        // Labels are wider than they are high.
+        let to = |point: &(f64, f64)| ((place.0 - point.0) / 4.0).hypot(place.1 - point.1);
+        points.iter().map(to).fold(f64::INFINITY, f64::min).min(40.0)
+    };
+    let mut best = (f64::NEG_INFINITY, (0.0, 0.0));
+    for place in places {
+        let found = distance(place);
+        if found > best.0 {
+            best = (found, *place);
+        }
+    }
+    best.1
+}
+
+/// Returns the place of a point's number: in it if it is large enough, else beside it, where no
+/// other number is.
+fn number_position(at: (f64, f64), radius: f64, others: &[(f64, f64)]) -> (f64, f64) {
+    /// Width and height of a number.
+    const SIZE: (f64, f64) = (10.0, 13.0);
+    let beside = radius + 7.0;
+    let inside = (radius >= 9.0).then_some((0.0, 0.0));
+    let around = [1.0, 2.0, 3.0].into_iter().flat_map(|far| {
+        let away = beside + (far - 1.0) * SIZE.1;
+        [(away, 0.0), (0.0, away), (0.0, -away), (-away, 0.0)]
+    });
+    let mut places = inside.into_iter().chain(around).map(|(dx, dy)| (at.0 + dx, at.1 + dy));
+    let is_free = |place: &(f64, f64)| {
+        others
+            .iter()
+            .all(|other| (place.0 - other.0).abs() >= SIZE.0 || (place.1 - other.1).abs() >= SIZE.1)
+    };
+    places.find(is_free).unwrap_or((at.0 + beside, at.1))
+}
+
 fn chart(profile: &LineProfile, points: &[Point<'_>], with_peaks: bool) -> String {
     let ridge = profile.peak_flops / profile.peak_bandwidth;
     let roofs = with_peaks.then_some((ridge, profile.peak_flops));
@@ -95,7 +139,8 @@ fn chart(profile: &LineProfile, points: &[Point<'_>], with_peaks: bool) -> Strin
     let y = |value: f64| bottom - height * share(value, y_low, y_high);
     for power in x_low..=x_high {
         let value = 10_f64.powi(power);
-        chart.x_tick(x(value), &super::html::digits(value));
+        let text = if power < -3 { format!("1e{power}") } else { super::html::digits(value) };
+        chart.x_tick(x(value), &text);
     }
     for power in y_low..=y_high {
         let value = 10_f64.powi(power);
@@ -114,16 +159,21 @@ fn chart(profile: &LineProfile, points: &[Point<'_>], with_peaks: bool) -> Strin
             x(end),
             y(peak)
         ));
-        chart.label(x(end), y(peak) - 7.0, &format!("arithmetic {}", amount(peak, "FLOP/s")));
-        let middle = (start * ridge).sqrt();
-        chart.add(&format!(
-            "<text class=\"label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">memory {}</text>",
-            x(middle) - 8.0,
-            y(middle * profile.peak_bandwidth) - 6.0,
-            amount(profile.peak_bandwidth, "B/s")
-        ));
+        let centres: Vec<(f64, f64)> =
+            points.iter().map(|point| (x(point.at.0), y(point.at.1))).collect();
+        let arithmetic = [1.0, 0.75, 0.5, 0.25]
+            .map(|share| (x(ridge) + share * (x(end) - x(ridge)), y(peak) - 8.0));
+        let (at, above) = emptiest(&arithmetic, &centres);
+        chart.label(at, above, &format!("arithmetic {}", amount(peak, "FLOP/s")));
+        let memory = [0.5, 0.65, 0.35, 0.8, 0.2].map(|share: f64| {
+            let intensity = start * (ridge / start).powf(share);
+            (x(intensity) - 80.0, y(intensity * profile.peak_bandwidth) - 12.0)
+        });
+        let (at, above) = emptiest(&memory, &centres);
+        chart.label(at, above, &format!("memory {}", amount(profile.peak_bandwidth, "B/s")));
     }
     // The largest first, so that small points are on top of them.
+    let mut numbers = Vec::new();
     for (index, point) in points.iter().enumerate() {
         let (x, y) = (x(point.at.0), y(point.at.1));
         let radius = 3.0 + 22.0 * point.line.share.clamp(0.0, 1.0).sqrt();
@@ -137,14 +187,41 @@ fn chart(profile: &LineProfile, points: &[Point<'_>], with_peaks: bool) -> Strin
             super::html::digits(point.at.0),
         ));
         if index < NUMBERED {
-            let beside = if radius < 9.0 { radius + 6.0 } else { 0.0 };
-            chart.add(&format!(
-                "<text class=\"number\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                x + beside,
-                y + 4.0,
-                index + 1
-            ));
+            let (x, y) = number_position((x, y), radius, &numbers);
+            numbers.push((x, y));
         }
     }
+    for (index, (x, y)) in numbers.into_iter().enumerate() {
+        chart.add(&format!(
+            "<text class=\"number\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            y + 4.0,
+            index + 1
+        ));
+    }
     chart.svg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_equal_points_do_not_overlap() {
+        let mut found: Vec<(f64, f64)> = Vec::new();
+        for _ in 0..NUMBERED {
+            let place = number_position((100.0, 100.0), 10.0, &found);
+            let is_apart =
+                |other: &(f64, f64)| (place.0 - other.0).hypot(place.1 - other.1) >= 10.0;
+            assert!(found.iter().all(is_apart), "{place:?} in {found:?}");
+            found.push(place);
+        }
+        assert_eq!(found[0], (100.0, 100.0));
+    }
+
+    #[test]
+    fn decades_contain_their_values() {
+        assert_eq!(decades([0.5, 40.0].into_iter()), (-1, 2));
+        assert_eq!(decades([10.0].into_iter()), (0, 2));
+        assert_eq!(decades([f64::MIN_POSITIVE, f64::MAX].into_iter()), (-308, 309));
+    }
 }

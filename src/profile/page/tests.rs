@@ -33,7 +33,7 @@ fn page_has_the_figures_of_the_profile() {
         ">measured</span>",
         "<dt>Step</dt><dd><b>10.0 ms</b><small>median execution</small>",
         "<b>700 GFLOP/s</b><small>35.0 % of 2.00 TFLOP/s</small>",
-        "<dt>Slowest line</dt><dd><b>src/model.rs:12</b><small>70.0 % of the step</small>",
+        "<dt>Slowest line</dt><dd><b>model.rs:12</b><small>70.0 % of the step</small>",
         "<dt>Peak memory</dt><dd><b>6.00 MiB</b>",
         // Time by line: 1.2 ms at the rate of the peak, over 7 ms.
         "<code>src/model.rs:20</code></td><td class=\"number\" data-v=\"0.0015\">1.50 ms</td>",

@@ -1,5 +1,6 @@
 //! [`HostTrace`]: the events of `perfetto_trace.pb`.
 
+use super::html::short_path;
 use crate::profile::perfetto::{
     AnnotationValue, InternedData, PacketData, SLICE_BEGIN, SLICE_END, STATE_CLEARED, TracePacket,
     TrackEvent,
@@ -150,7 +151,7 @@ impl HostTrace {
             sequence.names.insert(name.iid, self.names.intern(&name.name));
         }
         for line in new.source_locations {
-            let text = format!("{}:{}", line.file_name, line.line_number);
+            let text = format!("{}:{}", short_path(&line.file_name), line.line_number);
             sequence.lines.insert(line.iid, self.lines.intern(&text));
         }
         for argument in new.debug_annotation_names {
