@@ -34,6 +34,7 @@ const USE_CONTROLS: &str = r##"
       canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: x, clientY: y }));
     }
   }
+  document.querySelector("[data-zoom=all]").click();
   const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
   const painted = pixels.some((value) => value !== 0);
   const pointed = document.getElementById("timeline-event").textContent.includes(" from ");

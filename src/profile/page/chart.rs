@@ -92,15 +92,17 @@ impl Chart {
         ));
     }
 
-    /// Adds text above a point, moved so that it stays inside the plot.
+    /// Returns the place next to `x` where a label's middle is, so that it stays inside the plot.
+    pub(super) fn middle_of_label(&self, x: f64, text: &str) -> f64 {
+        let half = 3.6 * text.chars().count() as f64;
+        x.max(LEFT + half).min(WIDTH - RIGHT - half)
+    }
+
+    /// Adds text with its middle at a point, moved so that it stays inside the plot.
     pub(super) fn label(&mut self, x: f64, y: f64, text: &str) {
-        let anchor = match (x - LEFT) / self.width() {
-            share if share < 0.12 => "start",
-            share if share > 0.88 => "end",
-            _ => "middle",
-        };
+        let x = self.middle_of_label(x, text);
         self.add(&format!(
-            "<text class=\"label\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            "<text class=\"label\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>",
             escape(text)
         ));
     }

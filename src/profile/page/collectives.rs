@@ -2,12 +2,32 @@
 
 use super::html::{Cell, Table, bytes, count, missing, seconds};
 use crate::profile::{LineProfile, ProfiledCollective};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// The number of rows.
 const ROWS: usize = 100;
 
 fn all_bytes(collective: &ProfiledCollective) -> u64 {
     collective.bytes.saturating_mul(collective.runs)
+}
+
+/// Returns one collective for each kind, axes, size, bytes, line and cause, such as those of equal
+/// layers, with the sum of their runs and times.
+fn grouped(collectives: &[ProfiledCollective]) -> Vec<ProfiledCollective> {
+    let mut groups: BTreeMap<_, ProfiledCollective> = BTreeMap::new();
+    for one in collectives {
+        let key = (&one.kind, &one.axes, one.size, one.bytes, &one.line, &one.cause);
+        match groups.entry(key) {
+            Entry::Vacant(entry) => drop(entry.insert(one.clone())),
+            Entry::Occupied(mut entry) => {
+                let group = entry.get_mut();
+                group.runs = group.runs.saturating_add(one.runs);
+                group.time = group.time.saturating_add(one.time);
+            }
+        }
+    }
+    groups.into_values().collect()
 }
 
 /// Returns the section's body.
@@ -22,7 +42,7 @@ pub(super) fn html(profile: Option<&LineProfile>) -> String {
             }
         });
     }
-    let mut sorted: Vec<&ProfiledCollective> = collectives.iter().collect();
+    let mut sorted = grouped(collectives);
     sorted.sort_by_key(|collective| std::cmp::Reverse((all_bytes(collective), collective.time)));
     let total: u64 = sorted.iter().map(|it| all_bytes(it)).fold(0, u64::saturating_add);
     let time: f64 = sorted.iter().map(|it| it.time.as_secs_f64()).sum();
@@ -67,4 +87,25 @@ pub(super) fn html(profile: Option<&LineProfile>) -> String {
         ));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::line_profile_file::tests::example;
+
+    #[test]
+    fn equal_collectives_are_one_row() {
+        let mut profile = example();
+        let one = profile.collectives[0].clone();
+        let larger = ProfiledCollective { bytes: 5 << 20, cause: None, ..one.clone() };
+        profile.collectives = vec![one.clone(), larger, one];
+        let rows = grouped(&profile.collectives);
+        let runs: Vec<_> = rows.iter().map(|row| (row.bytes >> 20, row.runs)).collect();
+        assert_eq!(runs, [(4, 6), (5, 3)]);
+        // The largest sum of bytes is first.
+        let text = html(Some(&profile));
+        assert!(text.find("24.0 MiB") < text.find("15.0 MiB"), "{text}");
+        assert!(text.contains("39.0 MiB on each device"), "{text}");
+    }
 }

@@ -50,6 +50,7 @@ pub(super) fn html(profile: Option<&LineProfile>) -> String {
             cells.push(
                 profile
                     .of_roofline(line)
+                    .filter(|share| *share > 0.0)
                     .map_or(Cell::Empty, |share| Cell::Number(percent(share), share)),
             );
         }

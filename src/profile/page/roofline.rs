@@ -83,7 +83,7 @@ fn decades(values: impl Iterator<Item = f64>) -> (i32, i32) {
 }
 
 /// Returns the place for a label that is farthest from all points.
-fn emptiest(places: &[(f64, f64)], points: &[(f64, f64)]) -> (f64, f64) {
+fn emptiest(places: Vec<(f64, f64)>, points: &[(f64, f64)]) -> (f64, f64) {
     let distance = |place: &(f64, f64)| {
         // Labels are wider than they are high.
         let to = |point: &(f64, f64)| ((place.0 - point.0) / 4.0).hypot(place.1 - point.1);
@@ -91,9 +91,9 @@ fn emptiest(places: &[(f64, f64)], points: &[(f64, f64)]) -> (f64, f64) {
     };
     let mut best = (f64::NEG_INFINITY, (0.0, 0.0));
     for place in places {
-        let found = distance(place);
+        let found = distance(&place);
         if found > best.0 {
-            best = (found, *place);
+            best = (found, place);
         }
     }
     best.1
@@ -161,15 +161,21 @@ fn chart(profile: &LineProfile, points: &[Point<'_>], with_peaks: bool) -> Strin
         ));
         let centres: Vec<(f64, f64)> =
             points.iter().map(|point| (x(point.at.0), y(point.at.1))).collect();
-        let arithmetic = [1.0, 0.75, 0.5, 0.25]
-            .map(|share| (x(ridge) + share * (x(end) - x(ridge)), y(peak) - 8.0));
-        let (at, above) = emptiest(&arithmetic, &centres);
-        chart.label(at, above, &format!("arithmetic {}", amount(peak, "FLOP/s")));
+        // Above the line if there is room, else below it.
+        let text = format!("arithmetic {}", amount(peak, "FLOP/s"));
+        let arithmetic = [-8.0, 20.0].into_iter().flat_map(|above| {
+            [1.0, 0.75, 0.5, 0.25].map(|share| {
+                let at = x(ridge) + share * (x(end) - x(ridge));
+                (chart.middle_of_label(at, &text), y(peak) + above)
+            })
+        });
+        let (at, above) = emptiest(arithmetic.collect(), &centres);
+        chart.label(at, above, &text);
         let memory = [0.5, 0.65, 0.35, 0.8, 0.2].map(|share: f64| {
             let intensity = start * (ridge / start).powf(share);
             (x(intensity) - 80.0, y(intensity * profile.peak_bandwidth) - 12.0)
         });
-        let (at, above) = emptiest(&memory, &centres);
+        let (at, above) = emptiest(memory.to_vec(), &centres);
         chart.label(at, above, &format!("memory {}", amount(profile.peak_bandwidth, "B/s")));
     }
     // The largest first, so that small points are on top of them.
