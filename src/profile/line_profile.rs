@@ -201,7 +201,8 @@ impl LineProfile {
     }
 
     /// Returns the operations as a profile of one execution, for [`Profile::save`], one after the
-    /// other. Saving it also writes these times, for [`report_html`](super::report_html). Each event has the lines, the scope, the work and the number of runs as arguments.
+    /// other. Each event has the lines, the scope, the work and the number of runs as arguments.
+    /// Saving it also writes these times, for [`report_html`](super::report_html).
     ///
     /// ```no_run
     /// use oxidax::prelude::*;

@@ -64,7 +64,7 @@ impl Profile {
         Profile { started: SystemTime::now(), duration, threads: vec![thread], lines: None }
     }
 
-    /// Adds the time of a step by line, which [`save`](Self::save) writes beside the events, so that
+    /// Adds the time of a step by line. [`save`](Self::save) writes it beside the events, and
     /// [`report_html`](super::report_html) shows both.
     ///
     /// ```
@@ -118,7 +118,7 @@ impl Profile {
     /// |---|---|
     /// | `HOST.xplane.pb` | XProf, also in TensorBoard: `xprof --logdir DIR` |
     /// | `perfetto_trace.pb` | <https://ui.perfetto.dev>, and `oxidax profile report DIR` |
-    /// | `line_profile.json` | `oxidax profile report DIR`; after [`with_lines`](Self::with_lines) |
+    /// | `line_profile.json` | the same; written after [`with_lines`](Self::with_lines) |
     ///
     /// ```
     /// use oxidax::profile::{ProfileSession, TraceAnnotation};

@@ -20,7 +20,10 @@ const USE_CONTROLS: &str = r##"
 <script>
   const rows = document.querySelectorAll("#lines tbody tr").length;
   const boxes = document.querySelectorAll(".flame button").length;
-  document.querySelectorAll("th button").forEach((heading) => { heading.click(); heading.click(); });
+  for (const heading of document.querySelectorAll("th button")) {
+    heading.click();
+    heading.click();
+  }
   document.querySelectorAll(".tabs button").forEach((tab) => tab.click());
   document.querySelectorAll(".flame button").forEach((box) => box.click());
   document.querySelectorAll("[data-zoom]").forEach((button) => button.click());

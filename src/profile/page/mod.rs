@@ -33,9 +33,10 @@ use std::path::Path;
 /// and by scope, the time by line, memory over the step with the arrays at the peak, collectives,
 /// and the roofline.
 ///
-/// `dir` is the folder given to [`trace`](super::trace()) or [`Profile::save`](super::Profile::save),
-/// or that of one profile in it. The page is one file, which any browser opens. A section without
-/// data says which call records it. `oxidax profile report DIR` writes the page.
+/// `dir` is the folder given to [`trace`](super::trace()) or to
+/// [`Profile::save`](super::Profile::save), or that of one profile in it. The page is one file,
+/// which any browser opens. A section without data says which call records it. `oxidax profile
+/// report DIR` writes the page.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -147,6 +147,8 @@ fn chart(profile: &LineProfile, points: &[Point<'_>], with_peaks: bool) -> Strin
         chart.y_tick(y(value), &amount(value, "FLOP/s"));
     }
     chart.axes("FLOPs per byte", "FLOP/s");
+    // Places where a number would be unreadable.
+    let mut taken: Vec<(f64, f64)> = Vec::new();
     if with_peaks {
         let start = 10_f64.powi(x_low).max(10_f64.powi(y_low) / profile.peak_bandwidth);
         let (peak, end) = (profile.peak_flops, 10_f64.powi(x_high));
@@ -171,6 +173,9 @@ fn chart(profile: &LineProfile, points: &[Point<'_>], with_peaks: bool) -> Strin
         });
         let (at, above) = emptiest(arithmetic.collect(), &centres);
         chart.label(at, above, &text);
+        // The label's width in steps of a number's.
+        let half = text.chars().count() as i32 / 3 + 1;
+        taken.extend((-half..=half).map(|step| (at + 10.0 * f64::from(step), above - 4.0)));
         let memory = [0.5, 0.65, 0.35, 0.8, 0.2].map(|share: f64| {
             let intensity = start * (ridge / start).powf(share);
             (x(intensity) - 80.0, y(intensity * profile.peak_bandwidth) - 12.0)
@@ -193,8 +198,9 @@ fn chart(profile: &LineProfile, points: &[Point<'_>], with_peaks: bool) -> Strin
             super::html::digits(point.at.0),
         ));
         if index < NUMBERED {
-            let (x, y) = number_position((x, y), radius, &numbers);
-            numbers.push((x, y));
+            let place = number_position((x, y), radius, &taken);
+            taken.push(place);
+            numbers.push(place);
         }
     }
     for (index, (x, y)) in numbers.into_iter().enumerate() {

@@ -58,8 +58,8 @@ fn drawn_tracks(trace: &HostTrace) -> Vec<&Track> {
     drawn.into_iter().map(|(_, track)| track).collect()
 }
 
-/// Returns the rectangles of these tracks, at most about [`RECTANGLES`], and the duration below which
-/// events were merged.
+/// Returns the rectangles of these tracks, at most about [`RECTANGLES`], and the duration below
+/// which events were merged.
 fn all_rectangles(trace: &HostTrace, drawn: &[&Track]) -> (Vec<Vec<Rectangle>>, u64) {
     let mut shortest = 0;
     loop {
@@ -145,7 +145,8 @@ pub(super) fn html(trace: &HostTrace) -> String {
     if shortest > 0 {
         out.push_str(&format!(
             "<p class=\"note\">Of {} events, those shorter than {} are merged with their \
-             neighbours, into {} rectangles. The files for Perfetto and XProf have every event.</p>",
+             neighbours, into {} rectangles. The files for Perfetto and XProf have all of \
+             them.</p>",
             count(trace.events),
             nanoseconds(shortest),
             count(shown as u64),
