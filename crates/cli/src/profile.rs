@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use oxidax::profile::report_html;
 
-/// What to do with a profile.
+/// Actions on a profile.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Write the newest profile of a folder as a page that any browser opens

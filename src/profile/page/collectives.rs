@@ -44,7 +44,7 @@ pub(super) fn html(profile: Option<&LineProfile>) -> String {
     }
     let mut sorted = grouped(collectives);
     sorted.sort_by_key(|collective| std::cmp::Reverse((all_bytes(collective), collective.time)));
-    let total: u64 = sorted.iter().map(|it| all_bytes(it)).fold(0, u64::saturating_add);
+    let total: u64 = sorted.iter().map(all_bytes).fold(0, u64::saturating_add);
     let time: f64 = sorted.iter().map(|it| it.time.as_secs_f64()).sum();
     let step = profile.map_or(0.0, |profile| profile.step.as_secs_f64());
     let with_cause = sorted.iter().any(|collective| collective.cause.is_some());

@@ -9,7 +9,7 @@ use crate::profile::LineProfile;
 #[cfg(feature = "doctor")]
 use crate::profile::perfetto;
 
-const STYLE: &str = include_str!("page.css");
+const STYLE_SHEET: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// A page.
@@ -130,7 +130,7 @@ impl Document {
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
              style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n\
              <link rel=\"icon\" href=\"data:,\">\n<title>{title} – oxidax profile</title>\n\
-             <style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<h1><code>{title}</code> {badge}\
+             <style>\n{STYLE_SHEET}</style>\n</head>\n<body>\n<header>\n<h1><code>{title}</code> {badge}\
              </h1>\n<p class=\"subtitle\">{}</p>\n",
             escape(&self.subtitle)
         );
