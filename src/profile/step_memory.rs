@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn equal_arrays_of_a_line_are_one_row() {
         let deep = |x: Array| {
-            let layers = |x: &Array| (0..4).fold(x.clone(), |y, _| tanh(&y.matmul(&y))).sum();
+            let layers = |x: &Array| (0..4).fold(x.clone(), |y, _| tanh(y.matmul(&y))).sum();
             grad(layers)(&x)
         };
         let program = make_program(deep, Aval::new(DType::F32, [64, 64])).expect("it traces");

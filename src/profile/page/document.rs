@@ -130,8 +130,8 @@ impl Document {
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
              style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n\
              <link rel=\"icon\" href=\"data:,\">\n<title>{title} – oxidax profile</title>\n\
-             <style>\n{STYLE_SHEET}</style>\n</head>\n<body>\n<header>\n<h1><code>{title}</code> {badge}\
-             </h1>\n<p class=\"subtitle\">{}</p>\n",
+             <style>\n{STYLE_SHEET}</style>\n</head>\n<body>\n<header>\n\
+             <h1><code>{title}</code> {badge}</h1>\n<p class=\"subtitle\">{}</p>\n",
             escape(&self.subtitle)
         );
         out.push_str("<nav aria-label=\"Sections\">");

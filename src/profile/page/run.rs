@@ -6,7 +6,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The contents of the folder of one profile. `None` if the file does not exist, and the reason if it cannot be read.
+/// The contents of the folder of one profile. `None` if a file does not exist, and the reason if it
+/// cannot be read.
 pub(super) struct Run {
     /// The name of the folder, which is the time in UTC.
     pub(super) name: String,
