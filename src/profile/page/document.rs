@@ -140,7 +140,7 @@ impl Document {
         }
         // Rows of equal length, with at most six figures.
         let columns = match self.tiles.len() {
-            few @ 0..=6 => few.max(1),
+            few @ 0..=6 => few.max(4),
             many => many.div_ceil(many.div_ceil(6)),
         };
         out.push_str(&format!(

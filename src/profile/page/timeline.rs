@@ -23,8 +23,8 @@ struct Rectangle {
 }
 
 /// Returns the rectangles of a track, with events below `shortest` nanoseconds merged with
-/// neighbours of their level if what is between them is as short.
-fn rectangles(track: &Track, shortest: u64) -> Vec<Rectangle> {
+/// neighbours of their level if what is between them is as short, up to `longest` nanoseconds.
+fn rectangles(track: &Track, shortest: u64, longest: u64) -> Vec<Rectangle> {
     let mut found: Vec<Rectangle> = Vec::new();
     // The last rectangle of each level.
     let mut last: [Option<usize>; LEVELS] = [None; LEVELS];
@@ -33,7 +33,8 @@ fn rectangles(track: &Track, shortest: u64) -> Vec<Rectangle> {
         let is_short = slice.duration() < shortest;
         let previous = last[level].map(|index| &mut found[index]).filter(|previous| {
             let is_near = slice.start.saturating_sub(previous.end) < shortest;
-            is_short && is_near && previous.slice.duration() < shortest
+            let length = slice.end.saturating_sub(previous.slice.start);
+            is_short && is_near && previous.slice.duration() < shortest && length <= longest
         });
         match previous {
             Some(previous) => {
@@ -61,10 +62,12 @@ fn drawn_tracks(trace: &HostTrace) -> Vec<&Track> {
 /// Returns the rectangles of these tracks, at most about [`RECTANGLES`], and the duration below
 /// which events were merged.
 fn all_rectangles(trace: &HostTrace, drawn: &[&Track]) -> (Vec<Vec<Rectangle>>, u64) {
-    let mut shortest = 0;
+    let mut shortest = 0_u64;
     loop {
+        // About a pixel, so that gaps and changes in what is merged stay visible.
+        let longest = (trace.end / 1500).max(shortest.saturating_mul(2));
         let found: Vec<Vec<Rectangle>> =
-            drawn.iter().map(|track| rectangles(track, shortest)).collect();
+            drawn.iter().map(|track| rectangles(track, shortest, longest)).collect();
         let total: usize = found.iter().map(Vec::len).sum();
         if total <= RECTANGLES || shortest >= trace.end {
             return (found, shortest);
@@ -145,11 +148,11 @@ pub(super) fn html(trace: &HostTrace) -> String {
     if shortest > 0 {
         out.push_str(&format!(
             "<p class=\"note\">Of {} events, those shorter than {} are merged with their \
-             neighbours, into {} rectangles. The files for Perfetto and XProf have all of \
+             neighbours, into {}. The files for Perfetto and XProf have all of \
              them.</p>",
             count(trace.events),
             nanoseconds(shortest),
-            count(shown as u64),
+            counted(shown as u64, "rectangle", "rectangles"),
         ));
     }
     if drawn.len() < trace.tracks.len() {
@@ -264,11 +267,13 @@ mod tests {
             slice(90, 91, 1),
         ];
         let track = Track { title: String::new(), slices };
-        assert_eq!(rectangles(&track, 0).len(), 6);
-        let merged = rectangles(&track, 10);
+        assert_eq!(rectangles(&track, 0, 100).len(), 6);
+        let merged = rectangles(&track, 10, 100);
         let parts: Vec<_> = merged.iter().map(|it| (it.slice.start, it.end, it.events)).collect();
         let expected = [(0, 100, 1), (0, 5, 2), (6, 60, 1), (61, 62, 1), (90, 91, 1)];
         assert_eq!(parts, expected);
+        // The first two are longer together than a rectangle may be.
+        assert_eq!(rectangles(&track, 10, 4).len(), 6);
     }
 
     #[test]
@@ -282,6 +287,8 @@ mod tests {
         let text = html(&trace);
         assert!(text.len() < 1 << 20, "{} bytes", text.len());
         assert!(text.contains("are merged with their neighbours"));
+        let (drawn, _) = all_rectangles(&trace, &drawn_tracks(&trace));
+        assert!((1000..=RECTANGLES).contains(&drawn[0].len()), "{}", drawn[0].len());
         assert!(work_html(&trace).contains("call &lt;f&gt;"));
     }
 }
