@@ -69,8 +69,7 @@ impl Options {
             anyhow::bail!("no step was profiled; --steps is {}", self.steps);
         };
         let (seconds, stats) = (started.elapsed().as_secs_f64(), step.stats());
-        println!("{profile}\n\nwritten to {}", profile.save(&self.folder)?.display());
-
+        println!("{profile}");
         let compiling = stats.compile_seconds() / seconds;
         let waiting = share_of_steps(&profile, EventKind::DataWait);
         println!("\n{:<34} measured   target", "");
@@ -91,6 +90,7 @@ impl Options {
             );
         }
         let is_cpu = oxidax::parallel::default_backend()? == "cpu";
+        let mut profile = profile;
         if let Some(batch) = last.filter(|_| is_cpu) {
             let compiled = step.lower(&model, &state, &batch)?.compile()?;
             let lines = compiled.line_profile(&model, &state, &batch)?;
@@ -98,7 +98,10 @@ impl Options {
             let lines = lines.with_peaks(here.peak.f32, here.hbm_bandwidth);
             println!("\n{lines}");
             advice.extend(slowest_line(&lines));
+            profile = profile.with_lines(lines);
         }
+        // `oxidax profile report FOLDER` makes a page of both.
+        println!("written to {}", profile.save(&self.folder)?.display());
         for advice in advice {
             println!("advice: {advice}");
         }

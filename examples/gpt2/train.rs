@@ -1,6 +1,7 @@
 //! The training step: loss, gradients and AdamW, with nanoGPT's recipe.
 
 use oxidax::prelude::*;
+use oxidax::profile::named_scope;
 use oxidax::random::Key;
 use oxidax_models::gpt2::Gpt2;
 
@@ -89,9 +90,11 @@ impl Recipe {
             let loss = |model: &Gpt2, batch: &Batch, key| loss(&gather(model), batch, key, policy);
             let (loss, gradients) = mean_gradients(&model, loss, batch, key, parts);
             let state = with_memory_kind(&state, MemoryKind::Device);
-            let (updates, state) = optimizer.update(&gradients, &state, &model);
-            let state = with_memory_kind(&state, stored_in);
-            (optim::apply_updates(&model, &updates), state, loss)
+            let (model, state) = named_scope("optimizer", || {
+                let (updates, state) = optimizer.update(&gradients, &state, &model);
+                (optim::apply_updates(&model, &updates), state)
+            });
+            (model, with_memory_kind(&state, stored_in), loss)
         };
         jit(step).name("train_step")
     }
@@ -105,7 +108,10 @@ pub fn loss(
     policy: nn::DTypePolicy,
 ) -> Array {
     let logits = policy.cast_to_compute(model).forward(tokens, key);
-    nn::softmax_cross_entropy_with_integer_labels(&policy.cast_to_output(&logits), next).mean()
+    named_scope("loss", || {
+        let logits = policy.cast_to_output(&logits);
+        nn::softmax_cross_entropy_with_integer_labels(&logits, next).mean()
+    })
 }
 
 /// Computes loss and gradients of a batch in `parts` parts, one after the other.

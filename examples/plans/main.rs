@@ -5,6 +5,7 @@
 //! cargo run --release -p plans                               # all steps and generations: 1.5 h
 //! cargo run --release -p plans -- --only gpt2 --on v5e,v6e   # some of them
 //! cargo run --release -p plans -- --predict                  # the times again, without compiling
+//! cargo run --release -p plans -- --only gpt2 --on v5e --html DIR   # a page for each step
 //! cargo run --release -p plans -- --page docs/tpu-plans.md   # update the table of that page
 //! ```
 //!
@@ -31,7 +32,7 @@ use anyhow::{Context as _, ensure};
 use clap::Parser;
 use oxidax::prelude::*;
 use rows::{Row, Rows};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use steps::{Devices, SLICES, STEPS, Step};
 
 /// Number of times that a batch is halved if it does not fit.
@@ -52,13 +53,16 @@ struct Options {
     /// Compute the predicted times of the recorded rows again, without compiling.
     #[arg(long)]
     predict: bool,
+    /// Write the doctor's page of each step to this folder, without recording it.
+    #[arg(long, value_name = "FOLDER")]
+    html: Option<PathBuf>,
     /// Replace the table of this page with the recorded rows, without compiling.
     #[arg(long)]
     page: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<()> {
-    let Options { file, only, on, predict, page } = Options::parse();
+    let Options { file, only, on, predict, html, page } = Options::parse();
     let mut rows = Rows::open(&file)?;
     if let Some(page) = page {
         let text = std::fs::read_to_string(&page).with_context(|| format!("{}", page.display()))?;
@@ -85,7 +89,9 @@ fn main() -> anyhow::Result<()> {
             let topology = Topology::named(slice)?;
             let alone = step.alone.then_some(Devices::Alone);
             for devices in alone.into_iter().chain([Devices::Slice(topology.devices())]) {
-                if predict {
+                if let Some(folder) = &html {
+                    write_page(step, devices, &topology, folder)?;
+                } else if predict {
                     predict::predict_again(step, devices, &topology, &mut rows)?;
                 } else {
                     plan(step, devices, &topology, &mut rows)?;
@@ -98,6 +104,23 @@ fn main() -> anyhow::Result<()> {
 
 fn generation_of(slice: &str) -> &str {
     slice.split(':').next().unwrap_or(slice)
+}
+
+/// Compiles a step and writes the doctor's page.
+fn write_page(
+    step: &Step,
+    devices: Devices<'_>,
+    topology: &Topology,
+    folder: &Path,
+) -> anyhow::Result<()> {
+    let lowered = (step.lower)(devices, step.batch * devices.devices())?;
+    let page = lowered.examine(topology)?.to_html();
+    std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
+    let name = format!("{} {} {}.html", step.name, topology.name(), devices.devices());
+    let file = folder.join(name.replace([' ', ':', ','], "-"));
+    std::fs::write(&file, page).with_context(|| format!("{}", file.display()))?;
+    println!("{}", file.display());
+    Ok(())
 }
 
 /// Compiles a step unless it is recorded, halving the batch until it fits.

@@ -4,11 +4,11 @@ use super::examine::examine_with;
 use super::fit::{Fit, Fitted, fit};
 use super::memory::{Kind, Kinds};
 use crate::control_flow::Policy;
-use crate::core::{Error, Mesh, catch};
+use crate::core::{Error, Loc, Mesh, OpErrorKind, catch, trace};
 use crate::jit::Lowered;
 use crate::parallel::Topology;
 use crate::tree::{Args, Tree};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The topology, mesh, batch and policy for which a step is examined.
@@ -56,6 +56,7 @@ Predicts memory and time of a training step on devices that you do not have.
   --fit N,N,…          look for the batch, of these, and the policy that fit
   --budget BYTES       what a step may take on a device, for --fit            (all of its memory)
   --profile DIR        write the predicted time of each line for XProf and Perfetto, and print it
+  --html FILE          write the report as a page that any browser opens         (doctor.html)
   --json               the report as JSON";
 
 /// The options of a command line.
@@ -70,8 +71,12 @@ struct Asked {
     fit: Option<Vec<usize>>,
     budget: Option<u64>,
     profile: Option<PathBuf>,
+    html: Option<PathBuf>,
     json: bool,
 }
+
+/// The file of `--html` without a name.
+const PAGE: &str = "doctor.html";
 
 impl Asked {
     fn parse(words: impl IntoIterator<Item = String>) -> Result<Asked, String> {
@@ -85,9 +90,10 @@ impl Asked {
             fit: None,
             budget: None,
             profile: None,
+            html: None,
             json: false,
         };
-        let mut words = words.into_iter();
+        let mut words = words.into_iter().peekable();
         while let Some(word) = words.next() {
             let (name, mut value) = match word.split_once('=') {
                 Some((name, value)) if name.starts_with("--") => {
@@ -97,6 +103,11 @@ impl Asked {
             };
             if name == "--json" && value.is_none() {
                 asked.json = true;
+                continue;
+            }
+            if name == "--html" {
+                let file = value.or_else(|| words.next_if(|word| !word.starts_with("--")));
+                asked.html = Some(file.unwrap_or_else(|| PAGE.to_string()).into());
                 continue;
             }
             let mut value = || {
@@ -252,7 +263,19 @@ fn run<A: Args, O: Tree>(
             text.push_str(&format!("\n\n{predicted}\nwritten to {}", saved.display()));
         }
     }
+    if let Some(file) = &asked.html {
+        std::fs::write(file, report.to_html()).map_err(|error| cannot_write(file, &error))?;
+        if !asked.json {
+            text.push_str(&format!("\n\nwrote {}", file.display()));
+        }
+    }
     Ok((text, report.fits))
+}
+
+fn cannot_write(file: &Path, error: &std::io::Error) -> Error {
+    let message = format!("cannot write {}: {error}", file.display());
+    let help = "name a file in a folder that exists and that this user can write to";
+    trace::op_error(OpErrorKind::Runtime, "doctor --html", message, Loc::UNKNOWN).with_help(help)
 }
 
 #[cfg(test)]
@@ -276,6 +299,11 @@ mod tests {
         assert_eq!((asked.fit, asked.budget, asked.slices), (Some(vec![1, 2, 4]), Some(1000), 2));
         assert_eq!(parse("").unwrap().topology, "v5e:1x1");
         assert_eq!(parse("--profile runs").unwrap().profile, Some("runs".into()));
+        let page = |text| parse(text).unwrap().html;
+        assert_eq!(page("--html a.html --json"), Some("a.html".into()));
+        assert_eq!(page("--html=a.html"), Some("a.html".into()));
+        assert_eq!(page("--html --json"), Some("doctor.html".into()));
+        assert_eq!(page("--json --html"), Some("doctor.html".into()));
     }
 
     #[test]

@@ -74,6 +74,7 @@ pub fn examine_with<A: Args, O: Tree>(
         }
         None => costs.line_profile(lowered.name(), &spec),
     });
+    let predicted = predicted.map(|profile| profile.with_memory(&peak));
     let (needed, too_large) = match (compiled, &analysis) {
         (Err((message, needed)), _) => (needed, Some(message)),
         (Ok(_), analysis) => (analysis.map_or(0, |analysis| analysis.total()), None),

@@ -26,6 +26,7 @@ mod display;
 mod examine;
 mod fit;
 mod memory;
+mod page;
 mod predict;
 mod report;
 

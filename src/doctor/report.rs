@@ -78,6 +78,21 @@ pub struct Line {
 }
 
 impl Report {
+    /// Returns the report as a page: one HTML file with the figures, the advice and the sections of
+    /// [`profile::report_html`](crate::profile::report_html) for the predicted step.
+    ///
+    /// ```no_run
+    /// use oxidax::{doctor, prelude::*};
+    /// let step = jit(|w: Array, x: Array| x.matmul(&w));
+    /// let (w, x) = (Aval::new(DType::BF16, [4096, 4096]), Aval::new(DType::BF16, [64, 4096]));
+    /// let report = doctor::examine(&step.lower(w, x)?, &Topology::named("v5e:1x1")?)?;
+    /// std::fs::write("doctor.html", report.to_html())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn to_html(&self) -> String {
+        super::page::html(self)
+    }
+
     /// Returns the report as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self)

@@ -125,7 +125,11 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         let name = self.name().to_owned();
         let operations = each.collect();
         let apart = Duration::try_from_secs_f64(apart).unwrap_or_default();
-        Ok(LineProfile { name, step, apart, operations, ..LineProfile::default() })
+        let profile = LineProfile { name, step, apart, operations, ..LineProfile::default() };
+        Ok(match self.peak_memory() {
+            Some(peak) => profile.with_memory(&peak),
+            None => profile,
+        })
     }
 }
 

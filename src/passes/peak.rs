@@ -22,6 +22,10 @@ pub struct Peak {
     pub bytes: u64,
     /// The values in memory, largest first.
     pub values: Vec<Live>,
+    /// The bytes in memory while each operation runs, in the program's order, over all devices
+    /// together. The operations of a program that another one holds, such as the body of a loop,
+    /// occur once. Before them, the bytes of the arguments.
+    pub timeline: Vec<u64>,
 }
 
 /// Estimates the peak memory of a program and the values that it consists of.
@@ -57,7 +61,8 @@ fn peak_from<'a>(program: &'a Program, mut live: Vec<Definition<'a>>) -> Peak {
         bytes.fold(0, u64::saturating_add)
     };
     let usage = Usage::of(program);
-    let mut peak = Peak { bytes: total(&live), values: Vec::new() };
+    let start = total(&live);
+    let mut peak = Peak { bytes: start, values: Vec::new(), timeline: vec![start] };
     let mut at_peak = live.clone();
     let mut held_peak = Peak::default();
     for (index, eqn) in program.eqns().iter().enumerate() {
@@ -67,7 +72,10 @@ fn peak_from<'a>(program: &'a Program, mut live: Vec<Definition<'a>>) -> Peak {
             .filter(|&&var| is_on_device(var) && !usage.is_fused(program, eqn, var));
         live.extend(stored.map(|&var| (var, Some(eqn))));
         let held = peak_of_held_programs(eqn);
-        let bytes = total(&live).saturating_add(held.bytes);
+        let outside = total(&live);
+        let bytes = outside.saturating_add(held.bytes);
+        let inside = if held.timeline.is_empty() { &[0][..] } else { &held.timeline };
+        peak.timeline.extend(inside.iter().map(|inside| outside.saturating_add(*inside)));
         if bytes > peak.bytes {
             peak.bytes = bytes;
             at_peak.clone_from(&live);
@@ -218,6 +226,19 @@ mod tests {
         assert!(peak.values.iter().any(|live| live.loc.get().is_some()), "{peak:?}");
         let sum: usize = peak.values.iter().map(|live| live.aval.bytes()).sum();
         assert_eq!(sum as u64, peak.bytes);
+    }
+
+    #[test]
+    fn timeline_has_each_operation_and_reaches_the_peak() {
+        let peak = peak_of(|x| x.matmul(&x).matmul(&x).sum(), [8, 8]);
+        assert_eq!(peak.timeline, [256, 512, 768, 260]);
+        let looped = |x: Array| {
+            let step = |y: Array, _: Array| (y.matmul(&y.t()).matmul(&y), y.sum());
+            scan(step, x, zeros([10])).0
+        };
+        let peak = peak_of(looped, [32, 32]);
+        assert_eq!(peak.timeline.iter().max(), Some(&peak.bytes));
+        assert!(peak.timeline.len() > 3, "{:?}", peak.timeline);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::recorded::Profile;
 use super::session::error;
-use super::{perfetto, xspace};
+use super::{line_profile_file, perfetto, xspace};
 use crate::core::{Error, Loc, OpErrorKind};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -36,7 +36,10 @@ impl RunFolder {
     pub(super) fn write(self, profile: &Profile) -> Result<PathBuf, Error> {
         let host = host();
         self.write_file(&format!("{host}.xplane.pb"), |out| xspace::write(profile, &host, out))?;
-        self.write_file("perfetto_trace.pb", |out| perfetto::write(profile, out))?;
+        self.write_file(perfetto::FILE, |out| perfetto::write(profile, out))?;
+        if let Some(lines) = profile.lines() {
+            self.write_file(line_profile_file::NAME, |out| line_profile_file::write(lines, out))?;
+        }
         Ok(self.path)
     }
 

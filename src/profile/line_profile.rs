@@ -1,8 +1,11 @@
 //! [`LineProfile`]: the time of a compiled program by source line.
 
 use super::recorded::Profile;
+use super::step_memory::StepMemory;
 use crate::core::spans::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
 use crate::core::{Loc, SourceLine};
+use crate::passes::Peak;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +19,8 @@ const ROWS: usize = 30;
 /// [`Compiled::line_profile`](crate::jit::Compiled::line_profile) measures one on a CPU, and
 /// [`Roofline::line_profile`](crate::roofline::Roofline::line_profile) predicts one for a device
 /// that is not here. docs/profiling.md describes both.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct LineProfile {
     /// The name of the function.
@@ -24,9 +28,11 @@ pub struct LineProfile {
     /// The device that the times are predicted for; `None` if they were measured.
     pub predicted_for: Option<String>,
     /// The time of one execution: the median of several, or the sum of the predicted times.
+    #[serde(with = "seconds")]
     pub step: Duration,
     /// The sum of the times of the operations, each measured alone. Their times in `operations` are
     /// scaled so that they add up to `step`.
+    #[serde(with = "seconds")]
     pub apart: Duration,
     /// The operations of the compiled program, in its order.
     pub operations: Vec<ProfiledOperation>,
@@ -36,10 +42,16 @@ pub struct LineProfile {
     /// The fastest that the device reads and writes memory, in bytes per second; 0 if it is not
     /// known.
     pub peak_bandwidth: f64,
+    /// The collectives of the program, which are also among `operations`. Only predictions have
+    /// them.
+    pub collectives: Vec<ProfiledCollective>,
+    /// The memory over the step.
+    pub memory: Option<StepMemory>,
 }
 
 /// An operation of a compiled program, such as a fusion, with its time.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct ProfiledOperation {
     /// The compiler's name.
@@ -49,6 +61,7 @@ pub struct ProfiledOperation {
     /// The lines, each with its share of the work. Empty if no line is known.
     pub lines: Vec<(SourceLine, f64)>,
     /// The time in one execution of the program.
+    #[serde(with = "seconds")]
     pub time: Duration,
     /// The number of runs in one execution; `None` in a loop whose number of steps is not known.
     pub runs: Option<f64>,
@@ -58,6 +71,30 @@ pub struct ProfiledOperation {
     pub bytes: f64,
     /// The reason why it was not measured. `time` is then what the others leave of the step.
     pub not_measured: Option<String>,
+}
+
+/// A collective of a compiled program, with its time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct ProfiledCollective {
+    /// The kind, such as `all-reduce`.
+    pub kind: String,
+    /// The mesh axes that it runs over. Empty if it does not follow mesh axes.
+    pub axes: Vec<String>,
+    /// The number of devices in a group.
+    pub size: usize,
+    /// The bytes of one run on one device, to which the time is proportional.
+    pub bytes: u64,
+    /// The number of runs in one execution.
+    pub runs: u64,
+    /// The time of all runs.
+    #[serde(with = "seconds")]
+    pub time: Duration,
+    /// The line.
+    pub line: Option<SourceLine>,
+    /// The reason why it is there, such as the sharding that an operation needs.
+    pub cause: Option<String>,
 }
 
 /// The part of a [`LineProfile`] that one line has.
@@ -110,6 +147,27 @@ impl LineProfile {
         self
     }
 
+    /// Adds the memory over the step, as estimated by
+    /// [`Lowered::peak_memory`](crate::jit::Lowered::peak_memory), for [`report_html`].
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// use oxidax::roofline::{DeviceSpec, Roofline};
+    /// let square = jit(|x: Array| x.matmul(&x)).lower(Aval::new(DType::BF16, [2048, 2048]))?;
+    /// let v5e = DeviceSpec::named("v5e").expect("it is in the table");
+    /// let profile = Roofline::of(square.program()).line_profile("square", &v5e);
+    /// let profile = profile.with_memory(&square.peak_memory());
+    /// assert_eq!(profile.memory.expect("it was added").peak(), 2 * 2048 * 2048 * 2);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    ///
+    /// [`report_html`]: super::report_html
+    #[must_use]
+    pub fn with_memory(mut self, peak: &Peak) -> LineProfile {
+        self.memory = Some(StepMemory::of(peak));
+        self
+    }
+
     /// Returns the time of each line, most time first.
     pub fn lines(&self) -> Vec<LineTime> {
         let mut by_line: HashMap<Option<&SourceLine>, LineTime> = HashMap::new();
@@ -144,6 +202,7 @@ impl LineProfile {
 
     /// Returns the operations as a profile of one execution, for [`Profile::save`], one after the
     /// other. Each event has the lines, the scope, the work and the number of runs as arguments.
+    /// Saving it also writes these times, for [`report_html`](super::report_html).
     ///
     /// ```no_run
     /// use oxidax::prelude::*;
@@ -176,7 +235,7 @@ impl LineProfile {
             Some(device) => format!("{}, predicted for {device}", self.name),
             None => format!("{}, each operation measured alone", self.name),
         };
-        Profile::of_events(title, total, events)
+        Profile::of_events(title, total, events).with_lines(self.clone())
     }
 
     /// Returns the share of the fastest possible rate at which a line runs: the time that its work
@@ -213,6 +272,32 @@ impl ProfiledOperation {
             arguments.push(("not measured", reason.clone().into()));
         }
         arguments
+    }
+}
+
+/// Durations as seconds, so that files are readable.
+pub(super) mod seconds {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use std::time::Duration;
+
+    /// The longest time in a file: 30 years. Sums of times stay in range.
+    const LONGEST: f64 = 1e9;
+
+    pub(in crate::profile) fn serialize<S: Serializer>(
+        time: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(time.as_secs_f64())
+    }
+
+    pub(in crate::profile) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        let seconds = f64::deserialize(deserializer)?;
+        if !(0.0..=LONGEST).contains(&seconds) {
+            return Err(D::Error::custom(format!("{seconds} is not a time in seconds")));
+        }
+        Duration::try_from_secs_f64(seconds).map_err(D::Error::custom)
     }
 }
 

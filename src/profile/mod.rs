@@ -24,6 +24,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`report_html`] makes a page of a profile: timeline, flame graph, time by line, memory,
+//! collectives and roofline.
+//!
 //! Profiles do not contain the work inside a device yet. docs/profiling.md is the guide.
 //!
 //! [`memory`] lists the arrays in the memory of devices by the line that created them, and the
@@ -33,14 +36,17 @@ mod activity;
 mod annotation;
 mod folder;
 mod line_profile;
+mod line_profile_file;
 mod memory;
 mod memory_growth;
+pub(crate) mod page;
 mod perfetto;
 mod pprof;
 mod recorded;
 #[cfg(feature = "profile-server")]
 mod server;
 mod session;
+mod step_memory;
 mod summary;
 mod trace;
 mod xspace;
@@ -49,11 +55,13 @@ pub use crate::core::named_scope;
 pub use crate::core::spans::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
 pub use activity::{ActivityTracker, CurrentWork, ThreadActivity};
 pub use annotation::{StepTraceAnnotation, TraceAnnotation};
-pub use line_profile::{LineProfile, LineTime, ProfiledOperation};
+pub use line_profile::{LineProfile, LineTime, ProfiledCollective, ProfiledOperation};
 pub use memory::{LineMemory, MemoryProfile, memory};
 pub use memory_growth::{LineGrowth, MemoryGrowth};
+pub use page::report_html;
 pub use recorded::{Profile, ThreadEvents};
 #[cfg(feature = "profile-server")]
 pub use server::{ProfilerServer, capture, capture_all, start_server};
 pub use session::ProfileSession;
+pub use step_memory::{PeakArrays, StepMemory};
 pub use trace::{start_trace, stop_trace, trace};

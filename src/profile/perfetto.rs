@@ -13,64 +13,64 @@ use rustc_hash::FxHashMap;
 use std::io::{self, Write};
 
 messages! {
-    struct TracePacket {
-        timestamp: u64 = 8,
-        sequence_id: u32 = 10,
-        interned_data: Option<InternedData> = 12,
-        sequence_flags: u32 = 13,
-        ; data: Option<PacketData>
+    pub(super) struct TracePacket {
+        pub(super) timestamp: u64 = 8,
+        pub(super) sequence_id: u32 = 10,
+        pub(super) interned_data: Option<InternedData> = 12,
+        pub(super) sequence_flags: u32 = 13,
+        ; pub(super) data: Option<PacketData>
     }
 
-    oneof enum PacketData {
+    pub(super) oneof enum PacketData {
         ClockSnapshot(ClockSnapshot) = 6,
         TrackEvent(TrackEvent) = 11,
         TrackDescriptor(TrackDescriptor) = 60,
     }
 
-    struct ClockSnapshot {
-        clocks: Vec<Clock> = 1,
-        primary_trace_clock: i32 = 2,
+    pub(super) struct ClockSnapshot {
+        pub(super) clocks: Vec<Clock> = 1,
+        pub(super) primary_trace_clock: i32 = 2,
     }
 
-    struct Clock {
-        clock_id: u32 = 1,
-        timestamp: u64 = 2,
+    pub(super) struct Clock {
+        pub(super) clock_id: u32 = 1,
+        pub(super) timestamp: u64 = 2,
     }
 
-    struct TrackDescriptor {
-        uuid: u64 = 1,
-        process: Option<ProcessDescriptor> = 3,
-        thread: Option<ThreadDescriptor> = 4,
-        parent_uuid: u64 = 5,
+    pub(super) struct TrackDescriptor {
+        pub(super) uuid: u64 = 1,
+        pub(super) process: Option<ProcessDescriptor> = 3,
+        pub(super) thread: Option<ThreadDescriptor> = 4,
+        pub(super) parent_uuid: u64 = 5,
     }
 
-    struct ProcessDescriptor {
-        pid: i32 = 1,
-        process_name: String = 6,
+    pub(super) struct ProcessDescriptor {
+        pub(super) pid: i32 = 1,
+        pub(super) process_name: String = 6,
     }
 
-    struct ThreadDescriptor {
-        pid: i32 = 1,
-        tid: i32 = 2,
-        thread_name: String = 5,
+    pub(super) struct ThreadDescriptor {
+        pub(super) pid: i32 = 1,
+        pub(super) tid: i32 = 2,
+        pub(super) thread_name: String = 5,
     }
 
-    struct TrackEvent {
+    pub(super) struct TrackEvent {
         /// Repeated in the format; an event has one.
-        category_iid: u64 = 3,
-        debug_annotations: Vec<DebugAnnotation> = 4,
-        kind: i32 = 9,
-        name_iid: u64 = 10,
-        track_uuid: u64 = 11,
-        source_location_iid: u64 = 34,
+        pub(super) category_iid: u64 = 3,
+        pub(super) debug_annotations: Vec<DebugAnnotation> = 4,
+        pub(super) kind: i32 = 9,
+        pub(super) name_iid: u64 = 10,
+        pub(super) track_uuid: u64 = 11,
+        pub(super) source_location_iid: u64 = 34,
     }
 
-    struct DebugAnnotation {
-        name_iid: u64 = 1,
-        ; value: Option<AnnotationValue>
+    pub(super) struct DebugAnnotation {
+        pub(super) name_iid: u64 = 1,
+        ; pub(super) value: Option<AnnotationValue>
     }
 
-    oneof enum AnnotationValue {
+    pub(super) oneof enum AnnotationValue {
         Bool(bool) = 2,
         Uint(u64) = 3,
         Int(i64) = 4,
@@ -78,30 +78,32 @@ messages! {
         Text(String) = 6,
     }
 
-    struct InternedData {
-        event_categories: Vec<InternedName> = 1,
-        event_names: Vec<InternedName> = 2,
-        debug_annotation_names: Vec<InternedName> = 3,
-        source_locations: Vec<SourceLocation> = 4,
+    pub(super) struct InternedData {
+        pub(super) event_categories: Vec<InternedName> = 1,
+        pub(super) event_names: Vec<InternedName> = 2,
+        pub(super) debug_annotation_names: Vec<InternedName> = 3,
+        pub(super) source_locations: Vec<SourceLocation> = 4,
     }
 
-    struct InternedName {
-        iid: u64 = 1,
-        name: String = 2,
+    pub(super) struct InternedName {
+        pub(super) iid: u64 = 1,
+        pub(super) name: String = 2,
     }
 
-    struct SourceLocation {
-        iid: u64 = 1,
-        file_name: String = 2,
-        line_number: u32 = 4,
+    pub(super) struct SourceLocation {
+        pub(super) iid: u64 = 1,
+        pub(super) file_name: String = 2,
+        pub(super) line_number: u32 = 4,
     }
 }
 
+/// The name of the file.
+pub(super) const FILE: &str = "perfetto_trace.pb";
 /// `TrackEvent.Type`.
-const SLICE_BEGIN: i32 = 1;
-const SLICE_END: i32 = 2;
+pub(super) const SLICE_BEGIN: i32 = 1;
+pub(super) const SLICE_END: i32 = 2;
 /// `TracePacket.SequenceFlags`: numbers of names start again, and packets depend on them.
-const STATE_CLEARED: u32 = 1;
+pub(super) const STATE_CLEARED: u32 = 1;
 const NEEDS_STATE: u32 = 2;
 /// `BuiltinClock`: the time since 1970, and the default clock of packets.
 const REALTIME: u32 = 1;

@@ -1,6 +1,7 @@
 //! [`Profile`]: the events of a recording.
 
 use super::folder::RunFolder;
+use super::line_profile::LineProfile;
 use crate::core::spans::{EventKind, ProfileEvent, Recorded, RecordedThread};
 use crate::core::{Error, Loc};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ pub struct Profile {
     started: SystemTime,
     duration: Duration,
     threads: Vec<ThreadEvents>,
+    lines: Option<LineProfile>,
 }
 
 /// The events of one thread.
@@ -48,6 +50,7 @@ impl Profile {
             started: recorded.started,
             duration: Duration::from_nanos(recorded.duration_nanos),
             threads: threads.collect(),
+            lines: None,
         }
     }
 
@@ -58,7 +61,35 @@ impl Profile {
         events: Vec<ProfileEvent>,
     ) -> Profile {
         let thread = ThreadEvents { number: 1, name: Some(title), events };
-        Profile { started: SystemTime::now(), duration, threads: vec![thread] }
+        Profile { started: SystemTime::now(), duration, threads: vec![thread], lines: None }
+    }
+
+    /// Adds the time of a step by line. [`save`](Self::save) writes it beside the events, and
+    /// [`report_html`](super::report_html) shows both.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// use oxidax::profile::ProfileSession;
+    /// let step = jit(|w: Array, x: Array| &w - &(&x * 0.1)).name("step");
+    /// let (w, x) = (zeros([64]), ones([64]));
+    /// let session = ProfileSession::start()?;
+    /// let w = step.call(w, &x)?;
+    /// let profile = session.stop();
+    /// let lines = step.lower(&w, &x)?.compile()?.line_profile(&w, &x)?;
+    /// let dir = tempfile::tempdir()?;
+    /// let run = profile.with_lines(lines).save(dir.path())?;
+    /// assert!(run.join("line_profile.json").exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_lines(mut self, lines: LineProfile) -> Profile {
+        self.lines = Some(lines);
+        self
+    }
+
+    /// Returns the time by line that was added.
+    pub(super) fn lines(&self) -> Option<&LineProfile> {
+        self.lines.as_ref()
     }
 
     /// Returns the events of each thread.
@@ -86,7 +117,8 @@ impl Profile {
     /// | file | opened by |
     /// |---|---|
     /// | `HOST.xplane.pb` | XProf, also in TensorBoard: `xprof --logdir DIR` |
-    /// | `perfetto_trace.pb` | <https://ui.perfetto.dev> |
+    /// | `perfetto_trace.pb` | <https://ui.perfetto.dev>, and `oxidax profile report DIR` |
+    /// | `line_profile.json` | the same; written after [`with_lines`](Self::with_lines) |
     ///
     /// ```
     /// use oxidax::profile::{ProfileSession, TraceAnnotation};

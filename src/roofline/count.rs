@@ -20,6 +20,8 @@ pub struct OpCost {
     pub results: String,
     /// The source line.
     pub place: Option<SourceLine>,
+    /// The names of the [scopes](crate::core::named_scope) around it, joined by `/`.
+    pub scope: String,
     /// The number of runs on each device.
     pub times: u64,
     /// The number of devices inside `shard_map`. It is 1 outside, where types are global.

@@ -68,6 +68,7 @@ impl Counter<'_> {
             operands: list(&step.operands),
             results: list(&step.results),
             place: SourceLine::of(step.loc),
+            scope: step.loc.scope_path().to_owned(),
             times: scope.times,
             devices: scope.devices,
             flops: step.cost.flops.saturating_mul(runs),

@@ -4,7 +4,7 @@ use super::count::{Exchange, OpCost, Roofline};
 use super::network::{CommunicationTime, Network};
 use super::specs::DeviceSpec;
 use crate::core::SourceLine;
-use crate::profile::{LineProfile, ProfiledOperation};
+use crate::profile::{LineProfile, ProfiledCollective, ProfiledOperation};
 use serde::Serialize;
 use std::fmt;
 use std::time::Duration;
@@ -268,12 +268,27 @@ impl Roofline {
         let computed = self.operations.iter().map(|cost| ProfiledOperation {
             flops: cost.per_device.flops as f64,
             bytes: cost.per_device.fused_bytes as f64,
+            scope: cost.scope.clone(),
             ..entry(cost.name.to_owned(), &cost.place, cost.on(spec).seconds(), cost.times)
         });
-        let exchanged = self.exchanges.iter().map(|exchange| {
-            let name = format!("{} over {}", exchange.kind, exchange.axes.join(", "));
-            let seconds = timed(exchange, network).time.seconds();
-            entry(name, &exchange.place, seconds, exchange.times)
+        let collectives: Vec<ProfiledCollective> = self
+            .exchanges
+            .iter()
+            .map(|exchange| ProfiledCollective {
+                kind: exchange.kind.to_string(),
+                axes: exchange.axes.clone(),
+                size: exchange.size,
+                bytes: exchange.bytes,
+                runs: exchange.times,
+                time: Duration::try_from_secs_f64(timed(exchange, network).time.seconds())
+                    .unwrap_or_default(),
+                line: exchange.place.clone(),
+                cause: None,
+            })
+            .collect();
+        let exchanged = collectives.iter().map(|collective| {
+            let name = format!("{} over {}", collective.kind, collective.axes.join(", "));
+            entry(name, &collective.line, collective.time.as_secs_f64(), collective.runs)
         });
         let operations: Vec<ProfiledOperation> = computed.chain(exchanged).collect();
         let step = operations.iter().map(|operation| operation.time).sum();
@@ -282,6 +297,7 @@ impl Roofline {
             predicted_for: Some(spec.name.to_owned()),
             step,
             operations,
+            collectives,
             ..LineProfile::default()
         }
         .with_peaks(spec.peak.bf16, spec.hbm_bandwidth)

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::check::{DOCS, FORMAT, LINTS};
 use crate::step::{Action, AfterFailure, Report, Step};
-use crate::{advisories, features, gpu, licences, package, root, sizes, stores, tpu};
+use crate::{advisories, features, gpu, licences, package, profile_page, root, sizes, stores, tpu};
 
 /// Names the Python with JAX that `python-compat/ci.sh` installs.
 const WITH_JAX: &[(&str, &str)] = &[("OXIDAX_BENCH_PYTHON", "python-compat/.venv/bin/python")];
@@ -94,6 +94,8 @@ const STEPS: &[Step] = &[
         action: Action::Run(&["bash", "examples/research/ci.sh"], &[]),
     },
     Step { name: "exercises", action: Action::Run(&["bash", "examples/exercises/ci.sh"], &[]) },
+    // The profile that the exercises wrote.
+    Step { name: "profile page", action: Action::Call(profile_page::check) },
     Step { name: "advisories", action: Action::Call(|| advisories::check(None)) },
     Step { name: "sizes", action: Action::Call(sizes::print) },
 ];

@@ -16,6 +16,7 @@ mod gallery;
 mod gpu;
 mod licences;
 mod package;
+mod profile_page;
 mod sizes;
 mod step;
 mod stores;
@@ -80,6 +81,8 @@ enum Task {
     },
     /// The tests that compile for GPUs with the CUDA plugin, without one
     Gpu,
+    /// The page of the exercises' profile, in Chromium, which apt-get installs
+    ProfilePage,
     /// The tests of object stores, against servers that pip installs
     Stores,
     /// The tests that compile for TPUs with libtpu, without one
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
         Task::Features => features::check(),
         Task::Gallery { names } => gallery::run(&names),
         Task::Gpu => gpu::compile_only(),
+        Task::ProfilePage => profile_page::check(),
         Task::Stores => stores::check(),
         Task::Tpu => tpu::compile_only(),
         Task::Advisories { database } => advisories::check(database),

@@ -4,6 +4,7 @@
 //! `oxidax::doctor::main`.
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::Args;
@@ -23,6 +24,9 @@ pub(crate) struct Doctor {
     /// Build without optimizations
     #[arg(long)]
     dev: bool,
+    /// Write the report as a page that any browser opens, to this file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "doctor.html")]
+    html: Option<PathBuf>,
     /// Its arguments: --topology v5e:4x4 --mesh data=4,model=4 --batch 32 … (--help lists all)
     #[arg(last = true, value_name = "WORDS")]
     words: Vec<String>,
@@ -44,6 +48,9 @@ impl Doctor {
         }
         arguments.push("--".to_string());
         arguments.extend(self.words.iter().cloned());
+        if let Some(file) = &self.html {
+            arguments.extend(["--html".to_string(), file.display().to_string()]);
+        }
         arguments
     }
 }
@@ -79,6 +86,12 @@ mod tests {
         assert_eq!(
             arguments(&["--dev", "-p", "mine", "--", "--topology", "v5e:2x2"]),
             "run --quiet --package mine --example doctor -- --topology v5e:2x2"
+        );
+        let page = "run --quiet --release --example doctor -- --batch 8 --html";
+        assert_eq!(arguments(&["--html", "--", "--batch", "8"]), format!("{page} doctor.html"));
+        assert_eq!(
+            arguments(&["--html", "a.html", "--", "--batch", "8"]),
+            format!("{page} a.html")
         );
         assert_eq!(arguments(&["--bin", "plan"]), "run --quiet --release --bin plan --");
     }

@@ -1,5 +1,5 @@
 //! The `oxidax` command: writes projects, manages plugins and compiled programs, examines training
-//! steps, replays failed ones, and explains errors.
+//! steps, makes pages of profiles, replays failed steps, and explains errors.
 //!
 //! It is a separate crate, so that its dependencies never reach users of the library.
 
@@ -23,7 +23,7 @@ use clap::{Parser, Subcommand};
     name = "oxidax",
     version,
     about = "Writes projects, manages PJRT plugins and compiled programs, examines training steps, \
-             replays failures"
+             makes pages of profiles, replays failures"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -44,13 +44,13 @@ enum Command {
         #[command(subcommand)]
         action: plugin::Action,
     },
-    /// Profile programs that run
+    /// Report whether a training step of this crate fits on absent devices, its time, and advice
+    Doctor(doctor::Doctor),
+    /// Profile programs that run, and show profiles
     Profile {
         #[command(subcommand)]
         action: profile::Action,
     },
-    /// Report whether a training step of this crate fits on absent devices, its time, and advice
-    Doctor(doctor::Doctor),
     /// Find the first operation that went wrong in a recorded failure
     Replay(replay::Replay),
     /// Print the manual page of an error: `oxidax explain shape`
@@ -62,8 +62,8 @@ fn main() -> ExitCode {
         Command::New(new) => new::run(&new).map(|()| ExitCode::SUCCESS),
         Command::Cache { action } => cache::run(action).map(|()| ExitCode::SUCCESS),
         Command::Plugin { action } => plugin::run(action).map(|()| ExitCode::SUCCESS),
-        Command::Profile { action } => profile::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Doctor(doctor) => doctor::run(&doctor),
+        Command::Profile { action } => profile::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Replay(replay) => replay::run(&replay),
         Command::Explain(explain) => explain::run(&explain).map(|()| ExitCode::SUCCESS),
     };

@@ -26,8 +26,8 @@ const FOLDERS: &[(&str, &[&str])] = &[
     // Records failing calls of `jit`, and runs them again (docs/decisions/0047).
     ("replay", &["core", "passes", "primitives", "control_flow", "runtime", "debug"]),
     // Profiles: the recorder is in `core`, where every folder reaches it, and the list of live
-    // arrays in `runtime` (docs/decisions/0048).
-    ("profile", &["core", "runtime"]),
+    // arrays in `runtime` (docs/decisions/0048). The memory over a step comes from `passes` (0050).
+    ("profile", &["core", "passes", "runtime"]),
     (
         "jit",
         &[

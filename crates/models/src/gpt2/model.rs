@@ -5,6 +5,7 @@
 use super::Gpt2Config;
 use oxidax::core::{RuleError, throw_operands};
 use oxidax::prelude::*;
+use oxidax::profile::named_scope;
 use oxidax::random::Key;
 
 /// A GPT-2: a causal transformer over tokens, with learned positions and a head that is the token
@@ -127,11 +128,13 @@ impl Gpt2 {
         let [_, t] = tokens.dims();
         self.expect_positions(t);
         let [embedding_key, layers_key] = split_key(key);
-        let x = self.wte.forward(tokens) + self.wpe.weight.index(i![..t as isize]);
-        let x = self.drop.forward(&x, embedding_key);
+        let x = named_scope("embed", || {
+            let x = self.wte.forward(tokens) + self.wpe.weight.index(i![..t as isize]);
+            self.drop.forward(&x, embedding_key)
+        });
         let keys = self.h.split_key(layers_key);
         let (x, _) = self.h.scan(x, &keys, |x, block, key| (block.forward(&x, key), ()));
-        self.wte.attend(&self.ln_f.forward(&x))
+        named_scope("head", || self.wte.attend(&self.ln_f.forward(&x)))
     }
 
     /// Returns an empty cache for `b` texts of up to `length` tokens.
@@ -218,8 +221,9 @@ impl Gpt2Block {
 
     fn forward(&self, x: &Array, key: Option<Key>) -> Array {
         let [attn_key, mlp_key] = split_key(key);
-        let x = x + self.attn.forward(&self.ln_1.forward(x), attn_key);
-        &x + self.mlp.forward(&self.ln_2.forward(&x), mlp_key)
+        let attn = || x + self.attn.forward(&self.ln_1.forward(x), attn_key);
+        let x = named_scope("attn", attn);
+        named_scope("mlp", || &x + self.mlp.forward(&self.ln_2.forward(&x), mlp_key))
     }
 
     fn decode(&self, x: &Array, past: (Array, Array), start: &Array) -> (Array, (Array, Array)) {

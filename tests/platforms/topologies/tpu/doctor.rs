@@ -61,6 +61,17 @@ fn step_on_one_chip() {
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
     assert_eq!(json["fits"], true);
     assert_eq!(json["memory"][0]["kind"], "parameters");
+    let page = report.to_html();
+    for expected in [
+        "predicted for TPU v5 lite</span>",
+        "<dt>Step, at best</dt>",
+        "<td>parameters</td><td class=\"number\" data-v=\"262144\">256 KiB</td>",
+        "The operations of one execution, one after the other.",
+        "The program has no collectives.",
+        "Arrays in memory at the peak",
+    ] {
+        assert!(page.contains(expected), "{expected}");
+    }
 }
 
 #[test]
@@ -72,6 +83,7 @@ fn step_on_a_mesh() {
     assert_eq!((report.devices, report.mesh.as_deref()), (4, Some("Mesh(data=4)")));
     assert!(report.collectives.as_ref().unwrap().contains("all-reduce"), "{report}");
     assert!(!report.prediction.as_ref().unwrap().exchanges.is_empty(), "{report}");
+    assert!(report.to_html().contains("<td>all-reduce</td><td>data</td>"));
     let replicated = report.advice.iter().find(|advice| advice.topic == Topic::Replicated);
     assert!(replicated.unwrap().message.contains("are replicated on 4 devices"), "{report}");
 }
