@@ -69,6 +69,9 @@ pub fn examine_with<A: Args, O: Tree>(
         None => costs.on(&spec),
     });
     let predicted = spec.map(|spec| match &placed {
+        Some(_) if compiled.is_ok() => {
+            costs.line_profile_explained(lowered.name(), &spec, &movements)
+        }
         Some(mesh) => {
             costs.line_profile_over(lowered.name(), &spec, &Network::of_mesh(&spec, mesh))
         }

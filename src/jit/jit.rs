@@ -306,8 +306,8 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         })
     }
 
-    /// Traces the function and decides the placement of its arguments and results. `loc` is the line
-    /// that profiles show, if it is not that of the call.
+    /// Traces the function and decides the placement of its arguments and results. `loc` is the
+    /// line that profiles show, if it is not that of the call.
     fn trace(&self, arguments: A::Refs<'_>, loc: Loc) -> Result<Traced<O>, Error> {
         let view = Arguments::<A>(arguments);
         let counts = A::leaf_counts(arguments);

@@ -1,6 +1,7 @@
 //! [`Prediction`]: an estimate of the time of a program on a device, and its bottleneck.
 
 use super::count::{Exchange, OpCost, Roofline};
+use super::explanation::TimedCollective;
 use super::network::{CommunicationTime, Network};
 use super::specs::DeviceSpec;
 use crate::core::SourceLine;
@@ -257,11 +258,54 @@ impl Roofline {
         spec: &DeviceSpec,
         network: &Network,
     ) -> LineProfile {
+        let collective = |exchange: &Exchange| ProfiledCollective {
+            kind: exchange.kind.to_string(),
+            axes: exchange.axes.clone(),
+            size: exchange.size,
+            bytes: exchange.bytes,
+            runs: exchange.times,
+            time: duration(timed(exchange, network).time.seconds()),
+            line: exchange.place.clone(),
+            cause: None,
+        };
+        self.profile_with(name, spec, self.exchanges.iter().map(collective).collect())
+    }
+
+    /// Predicts the time of each line with the collectives of the compiled program, whose lines and
+    /// causes [`Compiled::explain_on`](crate::jit::Compiled::explain_on) has found.
+    pub fn line_profile_explained(
+        &self,
+        name: &str,
+        spec: &DeviceSpec,
+        collectives: &[TimedCollective],
+    ) -> LineProfile {
+        let collectives = collectives.iter().map(|timed| {
+            let found = &timed.collective;
+            ProfiledCollective {
+                kind: found.kind.to_string(),
+                axes: found.axes.clone(),
+                size: found.group_size,
+                bytes: found.bytes,
+                runs: found.runs.unwrap_or(1),
+                time: duration(timed.seconds),
+                line: found.place.clone(),
+                cause: found.cause.clone(),
+            }
+        });
+        self.profile_with(name, spec, collectives.collect())
+    }
+
+    fn profile_with(
+        &self,
+        name: &str,
+        spec: &DeviceSpec,
+        collectives: Vec<ProfiledCollective>,
+    ) -> LineProfile {
         let entry =
             |name: String, place: &Option<SourceLine>, seconds: f64, runs: u64| ProfiledOperation {
                 name,
                 lines: place.iter().map(|line| (line.clone(), 1.0)).collect(),
-                time: Duration::try_from_secs_f64(seconds).unwrap_or_default(),
+                time: duration(seconds),
                 runs: Some(runs as f64),
                 ..ProfiledOperation::default()
             };
@@ -271,21 +315,6 @@ impl Roofline {
             scope: cost.scope.clone(),
             ..entry(cost.name.to_owned(), &cost.place, cost.on(spec).seconds(), cost.times)
         });
-        let collectives: Vec<ProfiledCollective> = self
-            .exchanges
-            .iter()
-            .map(|exchange| ProfiledCollective {
-                kind: exchange.kind.to_string(),
-                axes: exchange.axes.clone(),
-                size: exchange.size,
-                bytes: exchange.bytes,
-                runs: exchange.times,
-                time: Duration::try_from_secs_f64(timed(exchange, network).time.seconds())
-                    .unwrap_or_default(),
-                line: exchange.place.clone(),
-                cause: None,
-            })
-            .collect();
         let exchanged = collectives.iter().map(|collective| {
             let name = format!("{} over {}", collective.kind, collective.axes.join(", "));
             entry(name, &collective.line, collective.time.as_secs_f64(), collective.runs)
@@ -302,6 +331,11 @@ impl Roofline {
         }
         .with_peaks(spec.peak.bf16, spec.hbm_bandwidth)
     }
+}
+
+/// Returns the duration of a number of seconds; zero if it is not one.
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 impl Prediction {

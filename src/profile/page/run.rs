@@ -117,6 +117,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn events_of_several_processes_are_one_timeline() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut trace = Vec::new();
+        perfetto::write(&crate::profile::recorded::example(), &mut trace).expect("a trace");
+        for process in ["host-a_9012", "host-b_9012"] {
+            let name = format!("{process}.{}", perfetto::FILE);
+            fs::write(dir.path().join(name), &trace).expect("a file");
+        }
+        let run = Run::open(dir.path()).expect("a profile");
+        let all = run.trace.expect("events").expect("they can be read");
+        let one = HostTrace::read(&trace).expect("a trace");
+        assert_eq!((all.events, all.end), (2 * one.events, one.end));
+        let titles: Vec<&str> = all.tracks.iter().map(|track| track.title.as_str()).collect();
+        assert!(titles.contains(&"host-a_9012: main") && titles.contains(&"host-b_9012: main"));
+        let name = |trace: &HostTrace, track: usize| {
+            trace.names.text(trace.tracks[track].slices[0].name).to_owned()
+        };
+        assert_eq!(name(&all, one.tracks.len()), name(&one, 0));
+    }
+
+    #[test]
     fn newest_profile_is_opened() {
         let dir = tempfile::tempdir().expect("a folder");
         assert!(Run::open(dir.path()).err().is_some_and(|error| error.contains("no profile")));

@@ -3,7 +3,8 @@
 use super::exclusive;
 use oxidax::prelude::*;
 use oxidax::profile::{
-    ProfileSession, ProfilerServer, TraceAnnotation, capture, capture_all, start_server,
+    ProfileSession, ProfilerServer, TraceAnnotation, capture, capture_all, report_html,
+    start_server,
 };
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -48,6 +49,8 @@ fn capture_writes_a_profile_of_what_runs() -> Result<(), Error> {
             assert!(contains(&path, text), "{} lacks {text}", path.display());
         }
     }
+    let page = report_html(dir.path())?;
+    assert!(page.contains("captured work"), "the page lacks the work");
     Ok(())
 }
 
