@@ -93,6 +93,8 @@ pub struct ProfiledCollective {
     pub time: Duration,
     /// The line.
     pub line: Option<SourceLine>,
+    /// The names of the [scopes](crate::core::named_scope) around it, joined by `/`.
+    pub scope: String,
     /// The reason why it is there, such as the sharding that an operation needs.
     pub cause: Option<String>,
 }

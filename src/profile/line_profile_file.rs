@@ -122,6 +122,7 @@ pub(super) mod tests {
                 runs: 3,
                 time: Duration::from_micros(700),
                 line: Some(line(30)),
+                scope: "head".into(),
                 cause: Some("gradients of replicated weights".into()),
             }],
             memory: Some(StepMemory {

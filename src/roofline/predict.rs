@@ -266,6 +266,7 @@ impl Roofline {
             runs: exchange.times,
             time: duration(timed(exchange, network).time.seconds()),
             line: exchange.place.clone(),
+            scope: String::new(),
             cause: None,
         };
         self.profile_with(name, spec, self.exchanges.iter().map(collective).collect())
@@ -289,6 +290,7 @@ impl Roofline {
                 runs: found.runs.unwrap_or(1),
                 time: duration(timed.seconds),
                 line: found.place.clone(),
+                scope: found.scope.clone(),
                 cause: found.cause.clone(),
             }
         });
@@ -317,7 +319,9 @@ impl Roofline {
         });
         let exchanged = collectives.iter().map(|collective| {
             let name = format!("{} over {}", collective.kind, collective.axes.join(", "));
-            entry(name, &collective.line, collective.time.as_secs_f64(), collective.runs)
+            let (line, time) = (&collective.line, collective.time.as_secs_f64());
+            let scope = collective.scope.clone();
+            ProfiledOperation { scope, ..entry(name, line, time, collective.runs) }
         });
         let operations: Vec<ProfiledOperation> = computed.chain(exchanged).collect();
         let step = operations.iter().map(|operation| operation.time).sum();
