@@ -10,23 +10,18 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 
+from profile_files import of_perfetto, of_trace_viewer
 from xprof.convert import _pywrap_profiler_plugin as profiler
-from xprof.convert import raw_to_tool_data
 
-# Long enough for some steps of the small model.
-MILLISECONDS = 1000
+# Long enough for some steps of the small model on a busy machine.
+MILLISECONDS = 2000
 
 
 def check(is_true, message):
     if not is_true:
         sys.exit(f"profile_capture: {message}")
-
-
-def names(path):
-    """Returns the names in XProf's trace viewer."""
-    data, _ = raw_to_tool_data.xspace_to_tool_data([str(path)], "trace_viewer", {})
-    return data if isinstance(data, str) else data.decode()
 
 
 def started(program):
@@ -43,11 +38,21 @@ def started(program):
 def capture(address, oxidax, folder):
     """Returns the profiles of XProf's client and of ours."""
     profiler.trace(address, f"{folder}/xprof", "", True, MILLISECONDS, 1, {})
-    command = [oxidax, "profile", "capture", address, "--seconds", "1", "--dir", f"{folder}/ours"]
+    command = [oxidax, "profile", "capture", address, "--seconds", "2", "--dir", f"{folder}/ours"]
     print(subprocess.run(command, check=True, capture_output=True, text=True).stdout, end="")
-    report = profiler.monitor(address, 200, 1, True)
+    report = profiler.monitor(address, MILLISECONDS, 1, True)
     check("dispatch train_step" in report and "UTC" in report, f"monitor: {report}")
     return [next(pathlib.Path(folder, run).rglob("*.xplane.pb")) for run in ("xprof", "ours")]
+
+
+def check_events(name, events):
+    """Checks that the training is there: its steps, its calls and their lines."""
+    lines = {event[3]: event[4] for event in events}
+    steps = [event for event in lines if event.startswith("train ")]
+    check(len(steps) >= 3, f"{name}: {len(steps)} steps")
+    for event in ("call train_step", "dispatch train_step", *steps):
+        source = lines.get(event)
+        check(source and "run.rs:" in source, f"{name}: {event} has the line {source}")
 
 
 def main():
@@ -57,14 +62,17 @@ def main():
         command += ["--log-every", "1", "--profile-port", "0", "--out", folder]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
             try:
-                paths = capture(started(program), target / "oxidax", folder)
+                address = started(program)
+                # Reads on, so that the program never waits to write.
+                threading.Thread(target=program.stdout.read, daemon=True).start()
+                paths = capture(address, target / "oxidax", folder)
             finally:
                 program.kill()
-        for path in paths:
-            viewer = names(path)
-            for text in ("train_step", "train ", "run.rs"):
-                check(text in viewer, f"{path.name}: the trace viewer does not show {text!r}")
-            print(f"{path.name}: captured, {path.stat().st_size} bytes")
+        perfetto = paths[1].with_name(paths[1].name.replace("xplane.pb", "perfetto_trace.pb"))
+        for path, events in [*((path, of_trace_viewer(path)) for path in paths),
+                             (perfetto, of_perfetto(perfetto))]:
+            check_events(path.name, events)
+            print(f"{path.name}: captured, {len(events)} events")
 
 
 main()
