@@ -48,12 +48,12 @@ pub(super) fn html(profile: Option<&LineProfile>) -> String {
     let time: f64 = sorted.iter().map(|it| it.time.as_secs_f64()).sum();
     let step = profile.map_or(0.0, |profile| profile.step.as_secs_f64());
     let with_cause = sorted.iter().any(|collective| collective.cause.is_some());
-    let mut headings =
-        vec!["collective", "mesh axes", "devices", "runs", "bytes", "share", "time", "line"];
-    headings.extend(with_cause.then_some("cause"));
+    let line = if with_cause { "line and cause" } else { "line" };
+    let headings =
+        vec!["collective", "mesh axes", "devices", "runs", "bytes", "share", "time", line];
     let rows = sorted.iter().take(ROWS).map(|collective| {
         let (all, time) = (all_bytes(collective), collective.time.as_secs_f64());
-        let mut cells = vec![
+        vec![
             Cell::Text(collective.kind.clone()),
             match collective.axes.is_empty() {
                 true => Cell::Empty,
@@ -64,12 +64,8 @@ pub(super) fn html(profile: Option<&LineProfile>) -> String {
             Cell::Number(bytes(all), all as f64),
             Cell::Share(all as f64 / total.max(1) as f64),
             Cell::Number(seconds(time), time),
-            Cell::Line(collective.line.clone()),
-        ];
-        if with_cause {
-            cells.push(collective.cause.clone().map_or(Cell::Empty, Cell::Text));
-        }
-        cells
+            Cell::Explained(collective.line.clone(), collective.cause.clone()),
+        ]
     });
     let rows = rows.collect();
     let mut out = format!(
@@ -107,5 +103,11 @@ mod tests {
         let text = html(Some(&profile));
         assert!(text.find("24.0 MiB") < text.find("15.0 MiB"), "{text}");
         assert!(text.contains("39.0 MiB on each device"), "{text}");
+        profile.collectives[0].cause = Some("`w` <is> split".into());
+        let text = html(Some(&profile));
+        assert!(
+            text.contains("<div class=\"note\"><code>w</code> &lt;is&gt; split</div>"),
+            "{text}"
+        );
     }
 }

@@ -136,6 +136,8 @@ pub(crate) enum Cell {
     Text(String),
     /// A source line.
     Line(Option<SourceLine>),
+    /// A source line, and the reason for what is there, with names in backticks.
+    Explained(Option<SourceLine>, Option<String>),
     /// Another name of a program.
     Code(String),
     /// A number: its text, and the value by which rows are sorted.
@@ -182,12 +184,32 @@ impl Table {
     }
 }
 
+/// Escapes a text, and marks its names in backticks as code.
+fn with_code(text: &str) -> String {
+    let mut out = String::new();
+    for (index, part) in text.split('`').enumerate() {
+        match index % 2 {
+            0 => out.push_str(&escape(part)),
+            _ => out.push_str(&format!("<code>{}</code>", escape(part))),
+        }
+    }
+    out
+}
+
 impl Cell {
     fn html(&self, is_number: bool) -> String {
         match self {
             Cell::Text(text) => format!("<td>{}</td>", escape(text)),
             Cell::Line(Some(line)) => Cell::Code(short_path(&line.to_string())).html(is_number),
             Cell::Line(None) => Cell::Empty.html(is_number),
+            Cell::Explained(line, None) => Cell::Line(line.clone()).html(is_number),
+            Cell::Explained(line, Some(reason)) => {
+                let line = line.as_ref().map_or_else(
+                    || "no line".to_owned(),
+                    |line| format!("<code>{}</code>", escape(&short_path(&line.to_string()))),
+                );
+                format!("<td>{line}<div class=\"note\">{}</div></td>", with_code(reason))
+            }
             Cell::Code(text) => format!("<td><code>{}</code></td>", escape(text)),
             Cell::Number(text, value) => {
                 format!("<td class=\"number\" data-v=\"{value}\">{}</td>", escape(text))

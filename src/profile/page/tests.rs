@@ -41,7 +41,7 @@ fn page_has_the_figures_of_the_profile() {
         "title=\"src/model.rs:12: 7.00 ms, 70.0 %\"",
         "peak 6.00 MiB",
         "<code>f32[512,512]</code></td><td>dot_general</td>",
-        "<td>gradients of replicated weights</td>",
+        "<div class=\"note\">gradients of replicated weights</div>",
         "12.0 MiB on each device in 700 µs, 7.0 % of the step",
         "arithmetic 2.00 TFLOP/s",
         "memory 30.0 GB/s",

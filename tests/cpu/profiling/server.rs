@@ -10,14 +10,18 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Longer than a busy machine keeps a thread waiting.
+const RECORDED: Duration = Duration::from_secs(1);
+
 /// Works until `capture` on another thread has its profile.
 fn capture_while_working(
     work: &'static str,
     capture: impl FnOnce() -> Result<PathBuf, Error> + Send + 'static,
 ) -> Result<PathBuf, Error> {
-    let capture = std::thread::spawn(capture);
     let step = jit(|w: Array| &w * 0.9).name("captured_step");
-    let mut w = ones([3]);
+    // Compiled before, so that calls begin while the profile is recorded.
+    let mut w = step.call(ones([3]))?;
+    let capture = std::thread::spawn(capture);
     while !capture.is_finished() {
         let _work = TraceAnnotation::new(work);
         w = step.call(w)?;
@@ -38,9 +42,7 @@ fn capture_writes_a_profile_of_what_runs() -> Result<(), Error> {
     assert!(server.address().ip().is_loopback());
     let dir = tempfile::tempdir().expect("a folder");
     let (folder, address) = (dir.path().to_owned(), server.address().to_string());
-    let run = capture_while_working("captured work", move || {
-        capture(&address, Duration::from_millis(100), folder)
-    })?;
+    let run = capture_while_working("captured work", move || capture(&address, RECORDED, folder))?;
     assert!(run.starts_with(dir.path().join("plugins/profile")));
     let port = server.address().port();
     for file in ["xplane.pb", "perfetto_trace.pb"] {
@@ -62,9 +64,7 @@ fn profiles_of_processes_that_answer_are_kept() -> Result<(), Error> {
     drop(gone);
     let dir = tempfile::tempdir().expect("a folder");
     let (folder, asked) = (dir.path().to_owned(), addresses.clone());
-    let error = capture_while_working("kept work", move || {
-        capture_all(&asked, Duration::from_millis(50), folder)
-    });
+    let error = capture_while_working("kept work", move || capture_all(&asked, RECORDED, folder));
     let error = error.unwrap_err().to_string();
     assert!(error.contains(&addresses[1]) && error.contains("refused"), "{error}");
     let runs: Vec<_> = std::fs::read_dir(dir.path().join("plugins/profile"))
