@@ -8,30 +8,14 @@ use std::time::Duration;
 /// Prefix of user-defined keys, which separates them from those of plugins.
 const USER: &str = "user/";
 
-/// Prefix of the keys of oxidax.
-const OWN: &str = "oxidax/";
-
 fn place(key: &str) -> Vec<u8> {
     [USER, key].concat().into_bytes()
 }
 
-/// Stores bytes of oxidax under a key, as [`put`].
-pub(crate) fn publish(key: &str, value: &[u8]) -> Result<(), Error> {
-    let doing = format!("publish `{}`", shown(key));
-    let session = session(&doing)?;
-    let place = [OWN, key].concat().into_bytes();
-    let put = session.link.put(&place, value.to_vec().into(), session.timeout);
-    put.map_err(|failure| failure.error(doing))
-}
-
-/// Returns the bytes of [`publish`], or `None` if there are none now.
-pub(crate) fn published(key: &str) -> Result<Option<Vec<u8>>, Error> {
-    try_get_at([OWN, key].concat().into_bytes(), format!("published `{}`", shown(key)))
-}
-
 /// Stores bytes under a key for all processes, replacing an older value.
 ///
-/// A key can have 64 KiB, and all values together
+/// Keys that begin with `oxidax/` are those of the library, such as the reports of a
+/// [`Watchdog`](crate::train::Watchdog). A key can have 64 KiB, and all values together
 /// [`ClusterConfig::store_limit`](super::ClusterConfig::store_limit).
 ///
 /// # Errors
@@ -94,11 +78,8 @@ pub fn get_with(key: &str, options: GetOptions) -> Result<Vec<u8>, Error> {
 /// As [`put`].
 #[doc(alias = "key_value_try_get")]
 pub fn try_get(key: &str) -> Result<Option<Vec<u8>>, Error> {
-    try_get_at(place(key), format!("try_get `{}`", shown(key)))
-}
-
-fn try_get_at(place: Vec<u8>, doing: String) -> Result<Option<Vec<u8>>, Error> {
-    match session(&doing)?.link.get(&place, Duration::ZERO) {
+    let doing = format!("try_get `{}`", shown(key));
+    match session(&doing)?.link.get(&place(key), Duration::ZERO) {
         Ok(value) => Ok(Some(value)),
         Err(failure) if failure.is_not_found() => Ok(None),
         Err(failure) => Err(failure.error(doing)),

@@ -68,8 +68,6 @@ pub use gather::{assert_equal, broadcast_one_to_all, process_allgather, sync_glo
 #[cfg(feature = "distributed")]
 pub use keys::{GetOptions, delete, get, get_with, list, put, try_get};
 #[cfg(feature = "distributed")]
-pub(crate) use keys::{publish, published};
-#[cfg(feature = "distributed")]
 pub use preemption::reached_preemption_sync_point;
 #[cfg(feature = "distributed")]
 pub use reduce::{ProcessReduction, process_allreduce};

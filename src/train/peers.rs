@@ -144,7 +144,7 @@ mod joined {
             };
             // A lost coordinator is the error of another call, and this thread goes on watching.
             if let Ok(text) = serde_json::to_vec::<Entry>(&(now(), own)) {
-                drop(distributed::publish(&key(self.own), &text));
+                drop(distributed::put(&key(self.own), &text));
             }
         }
 
@@ -155,7 +155,7 @@ mod joined {
         }
 
         fn read_one(&self, process: usize) -> ProcessProgress {
-            let written = distributed::published(&key(process)).ok().flatten();
+            let written = distributed::try_get(&key(process)).ok().flatten();
             let entry = written.and_then(|text| serde_json::from_slice::<Entry>(&text).ok());
             let unnamed = || format!("process {process}");
             let name = self.names.get(process).cloned().unwrap_or_else(unnamed);
@@ -170,7 +170,7 @@ mod joined {
     }
 
     fn key(process: usize) -> String {
-        format!("watchdog/{process}")
+        format!("oxidax/watchdog/{process}")
     }
 }
 
