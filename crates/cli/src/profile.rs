@@ -4,10 +4,9 @@ use std::error::Error;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Subcommand;
-use oxidax::profile::{capture_all, report_html};
+use oxidax::profile::report_html;
 
 /// Actions on profiles.
 #[derive(Debug, Subcommand)]
@@ -16,6 +15,7 @@ pub(crate) enum Action {
     ///
     /// The programs have called `profile::start_server`. The profiles are written to one folder,
     /// for XProf, TensorBoard and Perfetto.
+    #[cfg(feature = "capture")]
     Capture {
         /// The address of each process, `HOST:PORT`
         #[arg(required = true)]
@@ -39,16 +39,18 @@ pub(crate) enum Action {
 
 pub(crate) fn run(action: &Action) -> Result<(), Box<dyn Error>> {
     match action {
+        #[cfg(feature = "capture")]
         Action::Capture { addresses, seconds, dir } => capture(addresses, *seconds, dir),
         Action::Report { dir, out } => report(dir, out.as_deref()),
     }
 }
 
 /// Writes the profiles and prints their folder.
+#[cfg(feature = "capture")]
 fn capture(addresses: &[String], seconds: f64, dir: &Path) -> Result<(), Box<dyn Error>> {
-    let duration = Duration::try_from_secs_f64(seconds)
+    let duration = std::time::Duration::try_from_secs_f64(seconds)
         .map_err(|error| format!("--seconds {seconds}: {error}"))?;
-    let folder = capture_all(addresses, duration, dir)?;
+    let folder = oxidax::profile::capture_all(addresses, duration, dir)?;
     writeln!(io::stdout(), "wrote {}", folder.display())?;
     writeln!(io::stdout(), "open it with: xprof --logdir {}", dir.display())?;
     writeln!(io::stdout(), "or as a page: oxidax profile report {}", dir.display())?;
