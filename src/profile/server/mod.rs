@@ -34,8 +34,8 @@ pub struct ProfilerServer {
 /// Starts to serve profiles of this process on a port of this host. Port 0 takes a free one.
 ///
 /// XProf's "Capture profile" button and [`capture`] name `localhost:9012`. A profile of some
-/// seconds is recorded when one is asked for, and sent to who asked; the server writes no file.
-/// Without a request it costs nothing.
+/// seconds is recorded for each request and sent to the client; the server writes no file. Between
+/// requests its thread waits.
 ///
 /// It listens at `127.0.0.1` only, since gRPC here is not encrypted and asks for no password. To
 /// reach it from another host, forward the port (`ssh -L 9012:localhost:9012 HOST`), or call
@@ -72,7 +72,7 @@ pub fn start_server(port: u16) -> Result<ProfilerServer, Error> {
 
 impl ProfilerServer {
     /// Starts to serve at an address of this host, such as `"0.0.0.0:9012"` for all of its
-    /// networks. Whoever reaches the address can read file names and lines of the program.
+    /// networks. Every host that reaches the address can read file names and lines of the program.
     ///
     /// # Errors
     /// As [`start_server`], and if the address is not one of this host.
