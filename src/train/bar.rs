@@ -43,13 +43,16 @@ impl Bar {
         self.draw_at.is_none()
     }
 
-    /// Advances by one step, and draws the bar with `message` if it is time to.
-    pub(super) fn advance(&mut self, message: &str) {
+    /// Advances by one step. Returns true if it is time to [`show`](Bar::show) the bar.
+    pub(super) fn advance(&mut self) -> bool {
         self.position += 1;
-        if self.draw_at.is_some_and(|at| Instant::now() >= at) {
-            self.draw_at = Some(Instant::now() + DRAW_EVERY);
-            self.draw(message, "");
-        }
+        self.draw_at.is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// Draws the bar with `message`.
+    pub(super) fn show(&mut self, message: &str) {
+        self.draw_at = Some(Instant::now() + DRAW_EVERY);
+        self.draw(message, "");
     }
 
     /// Draws the bar for the last time and leaves it on the terminal.

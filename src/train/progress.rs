@@ -122,7 +122,11 @@ impl ProgressBar {
             self.newest = Some(oldest.read()?);
             self.waiting.pop_front();
         }
-        self.bar.advance(&self.message());
+        // Most steps are shorter than the time between two drawings.
+        if self.bar.advance() {
+            let message = self.message();
+            self.bar.show(&message);
+        }
         if self.bar.is_hidden() && Instant::now() >= self.line_due {
             self.line_due = Instant::now() + LINE_EVERY;
             self.line();
