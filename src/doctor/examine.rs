@@ -55,10 +55,10 @@ pub fn examine_with<A: Args, O: Tree>(
         (Ok(planned), Some(_)) => Some(planned.report().collectives()?),
         _ => None,
     };
-    let movements = match (&compiled, &spec) {
-        (Ok(planned), Some(spec)) => planned.explain_on(spec)?.collectives,
-        (Ok(planned), None) => planned.explain()?.collectives,
-        (Err(_), _) => Vec::new(),
+    let movements = match (&compiled, &spec, &collectives) {
+        (Ok(planned), Some(spec), Some(found)) => planned.explain_found(found, spec)?.collectives,
+        (Ok(planned), None, Some(_)) => planned.explain()?.collectives,
+        _ => Vec::new(),
     };
     let peak = passes::peak(lowered.program());
     let memory = memory_uses(&arguments, &kinds, analysis.as_ref(), &peak, devices);

@@ -140,6 +140,17 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     /// # Errors
     /// As [`explain`](Self::explain).
     pub fn explain_on(&self, spec: &DeviceSpec) -> Result<Explanation, Error> {
+        let is_partitioned = self.mesh().is_some_and(|mesh| mesh.devices().len() > 1);
+        let found = is_partitioned.then(|| self.report().collectives()).transpose()?;
+        self.explain_found(&found.unwrap_or_default(), spec)
+    }
+
+    /// Explains the collectives of [`report`](Self::report), as [`explain_on`](Self::explain_on).
+    pub(crate) fn explain_found(
+        &self,
+        found: &Collectives,
+        spec: &DeviceSpec,
+    ) -> Result<Explanation, Error> {
         let mut explanation = Explanation {
             function: self.name().to_string(),
             mesh: None,
@@ -154,9 +165,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         explanation.mesh = Some(mesh.to_string());
         let placed = self.topology().map(|topology| topology.mesh_of(mesh)).transpose()?;
         let placed = placed.as_ref().unwrap_or(mesh);
-        let found = self.report().collectives()?;
-        let explained = self.explain_each(&found);
-        explanation.collectives = timed(explained, &found, placed, spec);
+        explanation.collectives = timed(self.explain_each(found), found, placed, spec);
         Ok(explanation)
     }
 }
