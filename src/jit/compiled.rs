@@ -16,9 +16,7 @@ use crate::runtime::{
     Collectives, CompilerOptions, CompilerReport, OperationTime, SerializedProgram, Topology,
     TopologyExecutable, is_nan_checked, is_recording, is_tracked, locate_nan,
 };
-use crate::tree::{
-    Args, Arguments, Passing, Signature, Tree, TreeDef, for_each_arity, leaves_of, rooted,
-};
+use crate::tree::{Args, Arguments, Passing, Signature, Tree, for_each_arity, leaves_of};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
@@ -271,9 +269,8 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         };
         let mut inputs = leaves_of(arguments);
         inputs.extend(self.captures.iter().cloned());
-        let structure = TreeDef::of(arguments);
-        let paths: Vec<String> = structure.paths().iter().map(|path| rooted(path)).collect();
-        let call = RecordedCall { name: self.name(), program, inputs: &inputs, paths: &paths };
+        let paths = &self.names.arguments;
+        let call = RecordedCall { name: self.name(), program, inputs: &inputs, paths };
         record_failure(&call, cause, error)
     }
 

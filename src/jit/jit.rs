@@ -26,7 +26,7 @@ use crate::runtime::{
 use crate::transforms::staging::{self, trace_function_at, trace_rules};
 use crate::tree::{
     Args, Arguments, Function, Passing, Signature, Transformed, Tree, TreeDef, for_each_arity,
-    leaves_of, rebuild, rooted,
+    leaves_of, rebuild,
 };
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -315,8 +315,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let shardings = self.argument_shardings(&counts)?;
         let trace = || self.trace_program(arguments, &shardings, loc);
         let staged = catch(|| trace::with_numbers_as_operands(false, trace))?;
-        let paths: Vec<String> =
-            TreeDef::of(&view).paths().iter().map(|path| rooted(path)).collect();
+        let paths = TreeDef::of(&view).rooted_paths();
         let program = passes::dce(&staged.program);
         let plan = self.plan(shardings, &leaves, &paths, &program, &staged)?;
         let program = with_outputs_in_memories(program, &plan.outputs);
@@ -586,8 +585,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let staged = catch(|| self.trace_program(arguments, &shardings, Loc::UNKNOWN))?;
         let mut operands = leaves_of(&Arguments::<A>(arguments));
         operands.extend(staged.captures);
-        let paths = TreeDef::of(&Arguments::<A>(arguments)).paths().to_vec();
-        let paths: Vec<String> = paths.iter().map(|path| rooted(path)).collect();
+        let paths = TreeDef::of(&Arguments::<A>(arguments)).rooted_paths();
         with_argument_paths(&operands, &paths, || {
             locate_nan(&staged.program, &operands, &leaves_of(result))
         })

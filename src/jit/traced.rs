@@ -7,7 +7,7 @@ use crate::core::{Array, Aval, Error, Program};
 use crate::passes::{LowerOptions, Plan, StableHloModule};
 use crate::replay::RecordedCall;
 use crate::runtime::{CompilerOptions, CompilerReport, Executable};
-use crate::tree::{Signature, Tree, TreeDef, rebuild, rooted};
+use crate::tree::{Signature, Tree, TreeDef, rebuild};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl<O: Tree> Traced<O> {
 
     /// Returns the shardings of the function, with the names of its arguments and results.
     pub(super) fn names(&self) -> CallNames {
-        let results = TreeDef::of(&self.template).paths().iter().map(|path| rooted(path)).collect();
+        let results = TreeDef::of(&self.template).rooted_paths();
         CallNames { plan: self.plan.clone(), arguments: self.paths.clone(), results }
     }
 

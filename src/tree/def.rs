@@ -143,6 +143,11 @@ impl TreeDef {
         &self.paths
     }
 
+    /// Returns the paths of the leaves as errors print them, from the root `$`.
+    pub(crate) fn rooted_paths(&self) -> Vec<String> {
+        self.paths.iter().map(|path| rooted(path)).collect()
+    }
+
     /// Returns the number of leaves of each element of a tuple or list. Other trees have one
     /// element.
     pub(crate) fn parts(&self) -> Vec<usize> {
