@@ -11,9 +11,10 @@ use crate::core::nan_check::with_argument_paths;
 use crate::core::spans::{EventKind, Span};
 use crate::core::{Array, Error, Loc, Mesh, Program, TracerError, TreeError, trace};
 use crate::passes::{self, Peak};
+use crate::profile::StepMemory;
 use crate::replay::{Cause, RecordedCall, record_failure};
 use crate::runtime::{
-    Collectives, CompilerOptions, CompilerReport, OperationTime, SerializedProgram, Topology,
+    Collectives, CompilerOptions, CompilerReport, Executable, SerializedProgram, Topology,
     TopologyExecutable, is_nan_checked, is_recording, is_tracked, locate_nan,
 };
 use crate::tree::{Args, Arguments, Passing, Signature, Tree, for_each_arity, leaves_of};
@@ -185,7 +186,19 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     /// see [`program`](Self::program). The compiler's own total is that of
     /// [`report`](Self::report).
     pub fn peak_memory(&self) -> Option<Peak> {
-        self.program.as_ref().map(passes::peak)
+        let program = self.program.as_ref()?;
+        Some(passes::peak(program).with_paths(&self.names.arguments))
+    }
+
+    /// Returns the memory of one device over a call, by the compiled program; `None` for a topology.
+    pub(super) fn device_memory(&self) -> Result<Option<StepMemory>, Error> {
+        match &self.target {
+            CompiledTarget::Loaded(specialization) => {
+                let memory = specialization.executable.device_memory()?;
+                Ok(Some(StepMemory::of_device(memory, &self.names.arguments)))
+            }
+            CompiledTarget::Topology(..) => Ok(None),
+        }
     }
 
     /// Returns the program after the compiler's optimizations, as text; see
@@ -197,10 +210,10 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         self.report().as_text()
     }
 
-    /// Measures each operation of the program alone.
-    pub(super) fn operation_times(&self) -> Result<Vec<OperationTime>, Error> {
+    /// Returns the executable on devices of this process.
+    pub(super) fn local_executable(&self) -> Result<&Executable, Error> {
         match &self.target {
-            CompiledTarget::Loaded(specialization) => specialization.executable.operation_times(),
+            CompiledTarget::Loaded(specialization) => Ok(&specialization.executable),
             CompiledTarget::Topology(..) => Err(self.refuse_topology()),
         }
     }

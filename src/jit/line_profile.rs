@@ -1,10 +1,15 @@
 //! [`Compiled::line_profile`]: the time of a compiled function by source line.
 
 use super::compiled::Compiled;
+use super::explained::ExplainedCollective;
 use crate::core::{Eqn, Error, Program, SourceLine};
-use crate::profile::{LineProfile, ProfiledOperation};
+use crate::profile::{
+    ArgumentValue, LineProfile, Profile, ProfileSession, ProfiledCollective, ProfiledOperation,
+    StepMemory,
+};
 use crate::runtime::OperationTime;
 use crate::tree::{Args, Tree, for_each_arity, leaves_of};
+use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -13,6 +18,9 @@ const STEPS: (usize, usize) = (5, 50);
 
 /// Time for the executions.
 const STEP_EFFORT: Duration = Duration::from_secs(1);
+
+/// Executions that the profiler of a plugin records.
+const RECORDED: usize = 10;
 
 /// The sizes of a matrix product, independent of the order of its operands.
 type ProductKey = (u64, [u64; 2], u64);
@@ -87,20 +95,34 @@ fn scaled(operations: &[OperationTime], step: f64) -> (Vec<f64>, f64) {
 }
 
 impl<A: Args, O: Tree> Compiled<A, O> {
-    /// Measures the step with `call`, and each operation alone.
+    /// Measures the step with `call`, and its operations: by the profiler of the plugin, or each
+    /// alone.
     fn measure_lines(
         &self,
         mut call: impl FnMut() -> Result<O, Error>,
     ) -> Result<LineProfile, Error> {
-        let mut operations = self.operation_times()?;
-        if let Some(program) = self.program() {
-            restore_lines(&mut operations, program);
-        }
+        let executable = self.local_executable()?;
         let mut once = || -> Result<Duration, Error> {
             let start = Instant::now();
             leaves_of(&call()?).iter().try_for_each(|leaf| leaf.block_until_ready().map(drop))?;
             Ok(start.elapsed())
         };
+        let mut recorded_on = None;
+        let mut operations = if executable.has_profiler() {
+            once()?;
+            let session = ProfileSession::start()?;
+            for _ in 0..RECORDED {
+                once()?;
+            }
+            let profile = session.stop();
+            recorded_on = Some(recorded_devices(&profile));
+            executable.recorded_operation_times(&recorded_operations(&profile), RECORDED)?
+        } else {
+            executable.operation_times()?
+        };
+        if let Some(program) = self.program() {
+            restore_lines(&mut operations, program);
+        }
         once()?;
         let start = Instant::now();
         let mut steps = Vec::new();
@@ -125,31 +147,92 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         let name = self.name().to_owned();
         let operations = each.collect();
         let apart = Duration::try_from_secs_f64(apart).unwrap_or_default();
-        let profile = LineProfile { name, step, apart, operations, ..LineProfile::default() };
-        Ok(match self.peak_memory() {
-            Some(peak) => profile.with_memory(&peak),
-            None => profile,
-        })
+        let mut profile =
+            LineProfile { name, step, apart, operations, recorded_on, ..LineProfile::default() };
+        if self.mesh().is_some() {
+            add_collectives(&mut profile, self.collectives()?);
+            profile.memory = self.device_memory()?;
+        } else {
+            profile.memory = self.peak_memory().map(|peak| StepMemory::of(&peak));
+        }
+        Ok(profile)
     }
+}
+
+/// Adds the collectives among the operations of a profile, with their causes. Their lines are those
+/// of the operations that need them.
+fn add_collectives(profile: &mut LineProfile, explained: Vec<ExplainedCollective>) {
+    for found in explained {
+        let mut operations = profile.operations.iter_mut();
+        let Some(operation) = operations.find(|other| other.name == found.name) else { continue };
+        if let Some(place) = &found.place {
+            operation.lines = vec![(place.clone(), 1.0)];
+        }
+        profile.collectives.push(ProfiledCollective {
+            kind: found.kind.to_string(),
+            axes: found.axes,
+            size: found.group_size,
+            bytes: found.bytes,
+            runs: found.runs.unwrap_or(1),
+            time: operation.time,
+            line: found.place,
+            scope: found.scope,
+            cause: found.cause,
+        });
+    }
+}
+
+/// Returns the devices of a profile, in words.
+fn recorded_devices(profile: &Profile) -> String {
+    let mut devices: Vec<&str> =
+        profile.devices().iter().map(|events| events.device.as_str()).collect();
+    devices.dedup();
+    match &devices[..] {
+        [] => "no device".to_owned(),
+        [device] => (*device).to_owned(),
+        [first, others @ ..] => format!("{first} and {} more", others.len()),
+    }
+}
+
+/// Returns the runs and the time of each operation of a profile, on all devices together, by the
+/// compiler's name.
+fn recorded_operations(profile: &Profile) -> FxHashMap<String, (u64, Duration)> {
+    let mut operations: FxHashMap<String, (u64, Duration)> = FxHashMap::default();
+    let lines = profile.devices().iter().filter(|device| device.has_operations());
+    for event in lines.flat_map(|device| &device.events) {
+        let name = match event.argument("hlo_op") {
+            Some(ArgumentValue::Text(name)) => name.as_str(),
+            _ => event.name.as_str(),
+        };
+        // A TPU's name can be the whole instruction: `%fusion.3 = f32[8] fusion(…)`.
+        let name = name.split(" = ").next().unwrap_or(name).trim_start_matches('%');
+        let (runs, time) = operations.entry(name.to_owned()).or_default();
+        *runs += 1;
+        *time += event.duration();
+    }
+    operations
 }
 
 /// Defines `Compiled::line_profile`.
 macro_rules! line_profile {
     ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
         impl<$($name: Tree,)* O: Tree> Compiled<($($name,)*), O> {
-            /// Measures the time of one call by source line. For programs on one device of the CPU
-            /// plugin, which does not have a profiler.
+            /// Measures the time of one call by source line.
             ///
-            /// Calls the function at least six times, with arguments that are never donated. Then
-            /// it compiles each operation of the optimized program apart, such as a fusion or a
-            /// product, measures it on other arguments of the same types, and scales the times so
-            /// that they add up to that of a call. Equal operations are measured once. An
-            /// operation that calls the host, or is in a loop whose number of steps is not known,
-            /// is not measured: it gets what the others leave. docs/profiling.md says how far this
-            /// is from the truth.
+            /// Calls the function at least six times, with arguments that are never donated. On a
+            /// TPU or GPU, the profiler of the plugin records ten of the calls. The CPU plugin has
+            /// none: there, each operation of the optimized program is compiled apart, such as a
+            /// fusion, a product or a collective, and measured on other arguments of the same
+            /// types; of a program on several devices, on all of them at once. The times are
+            /// scaled so that they add up to that of a call. Equal operations are measured once.
+            /// An operation that calls the host, or is in a loop whose number of steps is not
+            /// known, is not measured: it gets what the others leave. docs/profiling.md says how
+            /// far this is from the truth.
             ///
             /// # Errors
-            /// As those of a call; `Plugin` for a program on several devices, or another platform.
+            /// As those of a call; `Plugin` if the program runs on devices of several processes,
+            /// or if the profiler of its platform recorded none of its operations; `Op` (value) if
+            /// a profile is being recorded on such a platform.
             ///
             /// ```
             /// use oxidax::prelude::*;

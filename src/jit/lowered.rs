@@ -99,8 +99,8 @@ impl<A: Args, O: Tree> Lowered<A, O> {
         passes::cost(self.program())
     }
 
-    /// Estimates the peak memory of all devices together, and the values that are alive at it.
-    /// Prints as a table by source line; see [`passes::peak`].
+    /// Estimates the peak memory of all devices together, and the values that are alive at it, with
+    /// the paths of arguments. Prints as a table by source line; see [`passes::peak`].
     ///
     /// ```
     /// use oxidax::prelude::*;
@@ -112,7 +112,7 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn peak_memory(&self) -> Peak {
-        passes::peak(self.program())
+        passes::peak(self.program()).with_paths(self.traced.paths())
     }
 
     /// Returns the mesh that the function runs on; `None` for one device.

@@ -87,6 +87,11 @@ impl<O: Tree> Traced<O> {
     }
 
     /// Returns the shardings of the function, with the names of its arguments and results.
+    /// Returns the paths of the arguments.
+    pub(super) fn paths(&self) -> &[String] {
+        &self.paths
+    }
+
     pub(super) fn names(&self) -> CallNames {
         let results = TreeDef::of(&self.template).rooted_paths();
         CallNames { plan: self.plan.clone(), arguments: self.paths.clone(), results }

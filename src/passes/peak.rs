@@ -12,6 +12,11 @@ pub struct Live {
     pub produced_by: Option<&'static str>,
     /// The source location of that operation.
     pub loc: Loc,
+    /// The path of the leaf, such as `$[0].layers[3].w`, for an argument of a
+    /// [`Lowered`](crate::jit::Lowered) or [`Compiled`](crate::jit::Compiled) function.
+    pub path: Option<String>,
+    /// The index among the inputs of the program.
+    input: Option<usize>,
 }
 
 /// The peak memory of a program. Returned by [`peak`].
@@ -46,6 +51,16 @@ pub struct Peak {
 pub fn peak(program: &Program) -> Peak {
     let arguments = program.inputs().iter().map(|&var| (var, None));
     peak_from(program, arguments.collect())
+}
+
+impl Peak {
+    /// Adds the paths of the program's inputs.
+    pub(crate) fn with_paths(mut self, paths: &[String]) -> Peak {
+        for live in &mut self.values {
+            live.path = live.input.and_then(|input| paths.get(input)).cloned();
+        }
+        self
+    }
 }
 
 /// A variable with the equation that defines it, `None` for an argument.
@@ -89,6 +104,8 @@ fn peak_from<'a>(program: &'a Program, mut live: Vec<Definition<'a>>) -> Peak {
             aval: program.aval(var).clone(),
             produced_by: eqn.map(|eqn| eqn.primitive.name()),
             loc: eqn.map_or(Loc::UNKNOWN, |eqn| eqn.loc),
+            path: None,
+            input: program.inputs().iter().position(|&input| eqn.is_none() && input == var),
         })
         .chain(held_peak.values)
         .collect();

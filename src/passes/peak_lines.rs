@@ -54,7 +54,10 @@ impl fmt::Display for PeakLine {
         let values = self.values.iter();
         let values = values.map(|live| match live.produced_by {
             Some(primitive) => format!("{} of {primitive}", live.aval),
-            None => live.aval.to_string(),
+            None => match &live.path {
+                Some(path) => format!("{} {path}", live.aval),
+                None => live.aval.to_string(),
+            },
         });
         write!(f, "{:>10}  ", units::size(self.bytes))?;
         match self.loc.get() {

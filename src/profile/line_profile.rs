@@ -27,11 +27,14 @@ pub struct LineProfile {
     pub name: String,
     /// The device that the times are predicted for; `None` if they were measured.
     pub predicted_for: Option<String>,
+    /// The devices whose profiler recorded the times of operations; `None` if they were measured
+    /// one by one, or predicted.
+    pub recorded_on: Option<String>,
     /// The time of one execution: the median of several, or the sum of the predicted times.
     #[serde(with = "seconds")]
     pub step: Duration,
-    /// The sum of the times of the operations, each measured alone. Their times in `operations` are
-    /// scaled so that they add up to `step`.
+    /// The sum of the times of the operations, each measured alone or recorded. Their times in
+    /// `operations` are scaled so that they add up to `step`.
     #[serde(with = "seconds")]
     pub apart: Duration,
     /// The operations of the compiled program, in its order.
@@ -42,8 +45,8 @@ pub struct LineProfile {
     /// The fastest that the device reads and writes memory, in bytes per second; 0 if it is not
     /// known.
     pub peak_bandwidth: f64,
-    /// The collectives of the program, which are also among `operations`. Only predictions have
-    /// them.
+    /// The collectives of the program, which are also among `operations`. Predictions have them, and
+    /// measured programs on several devices.
     pub collectives: Vec<ProfiledCollective>,
     /// The memory over the step.
     pub memory: Option<StepMemory>,
@@ -233,9 +236,10 @@ impl LineProfile {
             events.push(event(EventKind::Operation, name, start, time, arguments));
             start += time;
         }
-        let title = match &self.predicted_for {
-            Some(device) => format!("{}, predicted for {device}", self.name),
-            None => format!("{}, each operation measured alone", self.name),
+        let title = match (&self.predicted_for, &self.recorded_on) {
+            (Some(device), _) => format!("{}, predicted for {device}", self.name),
+            (None, Some(devices)) => format!("{}, recorded on {devices}", self.name),
+            (None, None) => format!("{}, each operation measured alone", self.name),
         };
         Profile::of_events(title, total, events).with_lines(self.clone())
     }
@@ -316,12 +320,11 @@ impl fmt::Display for LineProfile {
     /// Writes the lines with the most time.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
-        let origin = match &self.predicted_for {
-            Some(device) => format!("predicted for {device}, from counted work"),
-            None => {
-                let ratio = per_second(self.apart.as_secs_f64(), self.step);
-                format!("operations measured apart take {ratio:.2} of it")
-            }
+        let ratio = per_second(self.apart.as_secs_f64(), self.step);
+        let origin = match (&self.predicted_for, &self.recorded_on) {
+            (Some(device), _) => format!("predicted for {device}, from counted work"),
+            (None, Some(devices)) => format!("operations on {devices} take {ratio:.2} of it"),
+            (None, None) => format!("operations measured apart take {ratio:.2} of it"),
         };
         writeln!(
             f,

@@ -100,10 +100,13 @@ pub(super) mod tests {
             bytes,
             produced_by: produced_by.map(str::to_owned),
             line: at,
+            // Arguments.
+            paths: if produced_by.is_none() { vec!["$[0].w".into()] } else { Vec::new() },
         };
         LineProfile {
             name: "train_step".into(),
             predicted_for: None,
+            recorded_on: None,
             step: Duration::from_millis(10),
             apart: Duration::from_millis(9),
             operations: vec![
@@ -131,6 +134,7 @@ pub(super) mod tests {
                     array("f32[512,512]", 4, 4 << 20, Some("dot_general"), Some(line(12))),
                     array("f32[512,1024]", 1, 2 << 20, None, None),
                 ],
+                of_one_device: false,
             }),
         }
     }

@@ -27,7 +27,8 @@
 //! [`report_html`] makes a page of a profile: timeline, flame graph, time by line, memory,
 //! collectives and roofline.
 //!
-//! Profiles do not contain the work inside a device yet. docs/profiling.md is the guide.
+//! The plugins of TPUs and GPUs add the work of their devices; that of CPUs has no profiler.
+//! docs/profiling.md is the guide.
 //!
 //! [`memory`] lists the arrays in the memory of devices by the line that created them, and the
 //! difference of two such lists is what a loop leaks.
@@ -41,6 +42,7 @@ mod memory;
 mod memory_growth;
 pub(crate) mod page;
 mod perfetto;
+mod plugin_space;
 mod pprof;
 mod recorded;
 #[cfg(feature = "profile-server")]
@@ -49,6 +51,7 @@ mod session;
 mod step_memory;
 mod summary;
 mod trace;
+mod xplane;
 mod xspace;
 
 pub use crate::core::named_scope;
@@ -59,7 +62,7 @@ pub use line_profile::{LineProfile, LineTime, ProfiledCollective, ProfiledOperat
 pub use memory::{LineMemory, MemoryProfile, memory};
 pub use memory_growth::{LineGrowth, MemoryGrowth};
 pub use page::report_html;
-pub use recorded::{Profile, ThreadEvents};
+pub use recorded::{DeviceEvents, Profile, ThreadEvents};
 #[cfg(feature = "profile-server")]
 pub use server::{ProfilerServer, capture, capture_all, start_server};
 pub use session::ProfileSession;

@@ -5,7 +5,7 @@
 //! `track_event` the files of the messages. Each thread is a sequence of packets: names are sent
 //! once, and events refer to them by numbers.
 
-use super::recorded::{Profile, ThreadEvents};
+use super::recorded::Profile;
 use crate::core::Loc;
 use crate::core::spans::{ArgumentValue, EventKind, EventName, ProfileEvent};
 use oxidax_proto::{Field, messages};
@@ -126,7 +126,15 @@ pub(super) fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     for data in [PacketData::ClockSnapshot(snapshot), PacketData::TrackDescriptor(process)] {
         put(&TracePacket { sequence_id: 1, data: Some(data), ..TracePacket::default() }, out)?;
     }
-    profile.threads().iter().try_for_each(|thread| Sequence::new(thread, pid).write(thread, out))
+    for thread in profile.threads() {
+        let title = thread.title();
+        Sequence::new(thread.number, pid).write(title, &thread.events, out)?;
+    }
+    let threads = profile.threads().iter().map(|thread| thread.number).max().unwrap_or(0);
+    for (number, device) in (threads + 1..).zip(profile.devices()) {
+        Sequence::new(number, pid).write(device.title(), &device.events, out)?;
+    }
+    Ok(())
 }
 
 fn put(packet: &TracePacket, out: &mut impl Write) -> io::Result<()> {
@@ -142,7 +150,7 @@ fn process_name() -> String {
     name.map_or_else(|| "oxidax".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The packets of one thread, and the numbers of the names that they have sent.
+/// The packets of one thread or line of a device, and the numbers of the names that they have sent.
 struct Sequence<'p> {
     id: u32,
     track: u64,
@@ -163,12 +171,12 @@ fn intern<K: std::hash::Hash + Eq>(map: &mut FxHashMap<K, u64>, key: K) -> (u64,
 }
 
 impl<'p> Sequence<'p> {
-    fn new(thread: &ThreadEvents, pid: i32) -> Sequence<'p> {
+    fn new(number: u64, pid: i32) -> Sequence<'p> {
         Sequence {
-            id: u32::try_from(thread.number).unwrap_or(u32::MAX).saturating_add(1),
-            track: PROCESS_TRACK + thread.number,
+            id: u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1),
+            track: PROCESS_TRACK + number,
             pid,
-            tid: i32::try_from(thread.number).unwrap_or(i32::MAX),
+            tid: i32::try_from(number).unwrap_or(i32::MAX),
             started: false,
             categories: FxHashMap::default(),
             names: FxHashMap::default(),
@@ -177,9 +185,13 @@ impl<'p> Sequence<'p> {
         }
     }
 
-    fn write(mut self, thread: &'p ThreadEvents, out: &mut impl Write) -> io::Result<()> {
-        let descriptor =
-            ThreadDescriptor { pid: self.pid, tid: self.tid, thread_name: thread.title() };
+    fn write(
+        mut self,
+        thread_name: String,
+        events: &'p [ProfileEvent],
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let descriptor = ThreadDescriptor { pid: self.pid, tid: self.tid, thread_name };
         let track = TrackDescriptor {
             uuid: self.track,
             parent_uuid: PROCESS_TRACK,
@@ -189,7 +201,7 @@ impl<'p> Sequence<'p> {
         put(&self.packet(0, PacketData::TrackDescriptor(track), InternedData::default()), out)?;
         // The ends of the slices that are open, outermost first.
         let mut open: Vec<u64> = Vec::new();
-        for event in &thread.events {
+        for event in events {
             self.end_before(event.start_nanos, &mut open, out)?;
             // Slices of a track nest. A guard that outlives the one around it is cut there.
             let end = open.last().map_or(event.end_nanos(), |&end| end.min(event.end_nanos()));
@@ -374,5 +386,24 @@ mod tests {
             "1 end on 3".to_owned(),
         ];
         assert_eq!(replay(&bytes), expected);
+    }
+
+    #[test]
+    fn lines_of_devices_follow_the_threads() {
+        let profile = example();
+        let space = crate::profile::plugin_space::example(profile.started_unix_nanos());
+        let recording = crate::runtime::PluginRecording { plugin: "libtpu.so", space };
+        let mut bytes = Vec::new();
+        write(&profile.with_plugins(vec![recording]), &mut bytes).expect("writing to a vector");
+        let lines = replay(&bytes);
+        let device = lines.iter().position(|line| line == "track 4: TPU:0 XLA Ops");
+        let expected = [
+            "2000 operation: while.2 on 4",
+            "3000 operation: fusion.1 on 4  source Some(Text(\"src/main.rs:3\")), flops \
+             Some(Double(256.0)), op_name Some(Text(\"f/encoder/tanh\"))",
+            "3500 end on 4",
+            "5000 end on 4",
+        ];
+        assert_eq!(lines[device.expect("a track") + 1..], expected);
     }
 }

@@ -2,8 +2,10 @@
 
 use super::folder::RunFolder;
 use super::line_profile::LineProfile;
+use super::plugin_space::PluginSpace;
 use crate::core::spans::{EventKind, ProfileEvent, Recorded, RecordedThread};
 use crate::core::{Error, Loc};
+use crate::runtime::PluginRecording;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,6 +18,8 @@ pub struct Profile {
     started: SystemTime,
     duration: Duration,
     threads: Vec<ThreadEvents>,
+    plugins: Vec<PluginSpace>,
+    devices: Vec<DeviceEvents>,
     lines: Option<LineProfile>,
 }
 
@@ -30,6 +34,36 @@ pub struct ThreadEvents {
     pub name: Option<String>,
     /// The events in order of their starts, outer before inner.
     pub events: Vec<ProfileEvent>,
+    /// The thread's number in the operating system.
+    pub(super) system_id: Option<i64>,
+}
+
+/// The events of one line of a device, such as its operations, as the profiler of the plugin
+/// recorded them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DeviceEvents {
+    /// The device, such as `TPU:0`.
+    pub device: String,
+    /// The plugin's name of the line, such as `XLA Ops`.
+    pub line: String,
+    /// The events in order of their starts, outer before inner. Operations of compiled programs
+    /// have arguments: `source` is the line of the program, `hlo_op` or the event's name is the
+    /// compiler's name.
+    pub events: Vec<ProfileEvent>,
+}
+
+impl DeviceEvents {
+    /// Returns the names of device and line.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.device, self.line)
+    }
+
+    /// Returns true for a line of operations, and not of whole programs or steps: `XLA Ops` of a
+    /// TPU, or a stream of a GPU.
+    pub(crate) fn has_operations(&self) -> bool {
+        self.line == "XLA Ops" || self.line.starts_with("Stream")
+    }
 }
 
 impl ThreadEvents {
@@ -42,16 +76,36 @@ impl ThreadEvents {
 impl Profile {
     pub(super) fn new(recorded: Recorded) -> Profile {
         let threads = recorded.threads.into_iter().map(|thread| {
-            let RecordedThread { number, name, mut events } = thread;
+            let RecordedThread { number, system_id, name, mut events } = thread;
             inherit_lines(&mut events);
-            ThreadEvents { number, name, events }
+            ThreadEvents { number, name, events, system_id }
         });
         Profile {
             started: recorded.started,
             duration: Duration::from_nanos(recorded.duration_nanos),
             threads: threads.collect(),
+            plugins: Vec::new(),
+            devices: Vec::new(),
             lines: None,
         }
+    }
+
+    /// Adds what the profilers of plugins recorded at the same time.
+    pub(super) fn with_plugins(mut self, recordings: Vec<PluginRecording>) -> Profile {
+        let started = self.started_unix_nanos();
+        for PluginRecording { plugin, space } in recordings {
+            match PluginSpace::decode(&space, started) {
+                Ok(space) => {
+                    self.devices.extend(space.device_events(started));
+                    self.plugins.push(space);
+                }
+                Err(error) => {
+                    let target = "the profile has no events of this plugin's devices";
+                    tracing::warn!(target: "oxidax::profile", plugin, %error, "{target}");
+                }
+            }
+        }
+        self
     }
 
     /// Returns a profile with one thread, whose events have been put together.
@@ -60,8 +114,10 @@ impl Profile {
         duration: Duration,
         events: Vec<ProfileEvent>,
     ) -> Profile {
-        let thread = ThreadEvents { number: 1, name: Some(title), events };
-        Profile { started: SystemTime::now(), duration, threads: vec![thread], lines: None }
+        let thread = RecordedThread { number: 1, system_id: None, name: Some(title), events };
+        let duration_nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let started = SystemTime::now();
+        Profile::new(Recorded { started, duration_nanos, threads: vec![thread] })
     }
 
     /// Adds the time of a step by line. [`save`](Self::save) writes it beside the events, and
@@ -95,6 +151,18 @@ impl Profile {
     /// Returns the events of each thread.
     pub fn threads(&self) -> &[ThreadEvents] {
         &self.threads
+    }
+
+    /// Returns what the profilers of plugins recorded of devices. It is empty on a CPU, whose
+    /// plugin has none; [`Compiled::line_profile`](crate::jit::Compiled::line_profile) measures
+    /// operations there.
+    pub fn devices(&self) -> &[DeviceEvents] {
+        &self.devices
+    }
+
+    /// Returns what the profilers of plugins recorded.
+    pub(super) fn plugins(&self) -> &[PluginSpace] {
+        &self.plugins
     }
 
     /// Returns the events of all threads, thread by thread, each in order of their starts.
@@ -167,6 +235,14 @@ fn inherit_lines(events: &mut [ProfileEvent]) {
     }
 }
 
+#[cfg(test)]
+impl Profile {
+    /// Sets the number that a thread has in the operating system.
+    pub(super) fn set_system_id(&mut self, thread: usize, id: i64) {
+        self.threads[thread].system_id = Some(id);
+    }
+}
+
 /// Returns a profile of two threads, for the tests of the file formats.
 #[cfg(test)]
 pub(super) fn example() -> Profile {
@@ -192,6 +268,7 @@ pub(super) fn example() -> Profile {
     let other = vec![event(EventKind::DataWait, "", Loc::UNKNOWN, 0, 1)];
     let thread = |number, name: Option<&str>, events| RecordedThread {
         number,
+        system_id: None,
         name: name.map(str::to_owned),
         events,
     };

@@ -3,11 +3,13 @@
 use super::recorded::Profile;
 use crate::core::spans::{AlreadyRecording, Recording};
 use crate::core::{Error, Loc, OpErrorKind, trace};
+use crate::runtime::{start_plugin_profilers, stop_plugin_profilers};
 
 /// A profile that is being recorded in memory, until [`stop`](ProfileSession::stop).
 ///
-/// Events of all threads are recorded, also of threads that end before. One profile is recorded at
-/// a time. Dropping the session discards it.
+/// Events of all threads are recorded, also of threads that end before. Plugins with a profiler, as
+/// those of TPUs and GPUs, record their devices at the same time. One profile is recorded at a time.
+/// Dropping the session discards it.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -22,7 +24,7 @@ use crate::core::{Error, Loc, OpErrorKind, trace};
 /// ```
 #[derive(Debug)]
 #[must_use = "dropping a session discards the profile"]
-pub struct ProfileSession(Recording);
+pub struct ProfileSession(Option<Recording>);
 
 impl ProfileSession {
     /// Starts to record.
@@ -34,7 +36,7 @@ impl ProfileSession {
         ProfileSession::start_for("ProfileSession::start")
     }
 
-    /// Starts to record for the function `name`.
+    /// Starts to record for the function `name`. Also starts the profilers of plugins.
     #[track_caller]
     pub(super) fn start_for(name: &str) -> Result<ProfileSession, Error> {
         let loc = Loc::caller();
@@ -42,13 +44,25 @@ impl ProfileSession {
             let message = format!("a profile that {running} started is being recorded");
             error(name, OpErrorKind::Value, message, loc, "stop it first, or drop its session")
         };
-        Recording::start(loc).map(ProfileSession).map_err(refused)
+        let recording = Recording::start(loc).map_err(refused)?;
+        start_plugin_profilers();
+        Ok(ProfileSession(Some(recording)))
     }
 
     /// Stops recording and returns the profile. Work that is under way, such as a batch that a
     /// thread prefetches, ends in it now and has the argument `unfinished`.
-    pub fn stop(self) -> Profile {
-        Profile::new(self.0.stop())
+    pub fn stop(mut self) -> Profile {
+        let recording = self.0.take().expect("it is taken here only");
+        let profile = Profile::new(recording.stop());
+        profile.with_plugins(stop_plugin_profilers())
+    }
+}
+
+impl Drop for ProfileSession {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            drop(stop_plugin_profilers());
+        }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::core::SourceLine;
 use crate::passes::{Live, Peak};
+use crate::runtime::{DeviceMemory, SourceLocation};
 use serde::{Deserialize, Serialize};
 
-/// The memory of a program over one execution, over all devices together. Estimated by
-/// [`passes::peak`](crate::passes::peak()).
+/// The memory of a program over one execution.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -14,6 +14,9 @@ pub struct StepMemory {
     pub timeline: Vec<u64>,
     /// The arrays in memory at the peak, largest first.
     pub at_peak: Vec<PeakArrays>,
+    /// True for the memory of one device, by the operations of the compiled program. False for that
+    /// of all devices together, as estimated by [`passes::peak`](crate::passes::peak()).
+    pub of_one_device: bool,
 }
 
 /// Arrays of one type that one line produces, in memory at the peak.
@@ -31,32 +34,57 @@ pub struct PeakArrays {
     pub produced_by: Option<String>,
     /// The line of that operation.
     pub line: Option<SourceLine>,
+    /// The paths of the leaves, for arguments.
+    pub paths: Vec<String>,
 }
 
 impl StepMemory {
-    pub(super) fn of(peak: &Peak) -> StepMemory {
-        let mut at_peak: Vec<PeakArrays> = Vec::new();
-        let mut groups = rustc_hash::FxHashMap::default();
-        for live in &peak.values {
-            let found = PeakArrays::of(live);
-            let key = (found.array_type.clone(), live.produced_by, found.line.clone());
-            let index = *groups.entry(key).or_insert(at_peak.len());
-            match at_peak.get_mut(index) {
-                Some(group) => {
-                    group.count += 1;
-                    group.bytes = group.bytes.saturating_add(found.bytes);
-                }
-                None => at_peak.push(found),
+    pub(crate) fn of(peak: &Peak) -> StepMemory {
+        let at_peak = grouped(peak.values.iter().map(PeakArrays::of));
+        StepMemory { timeline: peak.timeline.clone(), at_peak, of_one_device: false }
+    }
+
+    /// Returns the memory of one device. `paths` are those of the arguments.
+    pub(crate) fn of_device(memory: DeviceMemory, paths: &[String]) -> StepMemory {
+        let arrays = memory.at_peak.into_iter().map(|array| {
+            let path = array.parameter.and_then(|number| paths.get(number));
+            let source = |at: SourceLocation| SourceLine { file: at.file, line: at.line };
+            PeakArrays {
+                array_type: array.array_type,
+                count: 1,
+                bytes: array.bytes,
+                produced_by: array.produced_by,
+                line: array.source.map(source),
+                paths: path.cloned().into_iter().collect(),
             }
-        }
-        at_peak.sort_by_key(|group| std::cmp::Reverse(group.bytes));
-        StepMemory { timeline: peak.timeline.clone(), at_peak }
+        });
+        StepMemory { at_peak: grouped(arrays), timeline: memory.timeline, of_one_device: true }
     }
 
     /// Returns the largest number of bytes in memory.
     pub fn peak(&self) -> u64 {
         self.timeline.iter().copied().max().unwrap_or_default()
     }
+}
+
+/// Joins arrays of one type, operation and line. The group with most bytes is first.
+fn grouped(arrays: impl Iterator<Item = PeakArrays>) -> Vec<PeakArrays> {
+    let mut groups: Vec<PeakArrays> = Vec::new();
+    let mut indices = rustc_hash::FxHashMap::default();
+    for found in arrays {
+        let key = (found.array_type.clone(), found.produced_by.clone(), found.line.clone());
+        let index = *indices.entry(key).or_insert(groups.len());
+        match groups.get_mut(index) {
+            Some(group) => {
+                group.count += 1;
+                group.bytes = group.bytes.saturating_add(found.bytes);
+                group.paths.extend(found.paths);
+            }
+            None => groups.push(found),
+        }
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.bytes));
+    groups
 }
 
 impl PeakArrays {
@@ -67,6 +95,7 @@ impl PeakArrays {
             bytes: live.aval.bytes() as u64,
             produced_by: live.produced_by.map(str::to_owned),
             line: SourceLine::of(live.loc),
+            paths: live.path.clone().into_iter().collect(),
         }
     }
 }

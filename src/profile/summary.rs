@@ -2,9 +2,10 @@
 
 use super::recorded::Profile;
 use crate::core::Loc;
-use crate::core::spans::{EventKind, EventName};
+use crate::core::spans::{ArgumentValue, EventKind, EventName, ProfileEvent};
 use rustc_hash::FxHashMap;
 use std::fmt;
+use std::hash::Hash;
 
 /// Number of rows of the table.
 const ROWS: usize = 30;
@@ -21,33 +22,62 @@ struct Row {
 
 type Key<'p> = (EventKind, &'p EventName, Loc);
 
-fn rows(profile: &Profile) -> Vec<(Key<'_>, Row)> {
-    let mut rows: FxHashMap<Key<'_>, Row> = FxHashMap::default();
-    for thread in profile.threads() {
-        // The events around the current one: end and key, outermost first.
-        let mut open: Vec<(u64, Key<'_>)> = Vec::new();
-        for event in &thread.events {
-            while open.pop_if(|(end, _)| *end <= event.start_nanos).is_some() {}
-            if let Some((end, outer)) = open.last() {
-                let inside = event.end_nanos().min(*end).saturating_sub(event.start_nanos);
-                let outer = rows.entry(*outer).or_default();
-                outer.own_nanos = outer.own_nanos.saturating_sub(inside);
-            }
-            let key = (event.kind, &event.name, event.loc);
-            let row = rows.entry(key).or_default();
-            row.count += 1;
-            row.nanos += event.duration_nanos;
-            row.own_nanos += event.duration_nanos;
-            row.bytes += event.count("bytes").unwrap_or(0);
-            open.push((event.end_nanos(), key));
+/// Adds the events of a thread to the rows of their keys.
+fn add<'p, K: Copy + Eq + Hash>(
+    events: &'p [ProfileEvent],
+    key: impl Fn(&'p ProfileEvent) -> K,
+    rows: &mut FxHashMap<K, Row>,
+) {
+    // The events around the current one: end and key, outermost first.
+    let mut open: Vec<(u64, K)> = Vec::new();
+    for event in events {
+        while open.pop_if(|(end, _)| *end <= event.start_nanos).is_some() {}
+        if let Some((end, outer)) = open.last() {
+            let inside = event.end_nanos().min(*end).saturating_sub(event.start_nanos);
+            let outer = rows.entry(*outer).or_default();
+            outer.own_nanos = outer.own_nanos.saturating_sub(inside);
         }
+        let key = key(event);
+        let row = rows.entry(key).or_default();
+        row.count += 1;
+        row.nanos += event.duration_nanos;
+        row.own_nanos += event.duration_nanos;
+        row.bytes += event.count("bytes").unwrap_or(0);
+        open.push((event.end_nanos(), key));
     }
-    let mut rows: Vec<_> = rows.into_iter().collect();
+}
+
+/// Returns the rows with most own time first, in the order of their texts where it is equal.
+fn sorted<K, T: Ord>(rows: FxHashMap<K, Row>, text: impl Fn(&K) -> T) -> Vec<(K, Row)> {
+    let mut rows: Vec<(K, Row)> = rows.into_iter().collect();
     rows.sort_by(|(a_key, a), (b_key, b)| {
-        let key = |(kind, name, loc): &Key<'_>| (*kind, name.to_string(), loc.to_string());
-        b.own_nanos.cmp(&a.own_nanos).then_with(|| key(a_key).cmp(&key(b_key)))
+        b.own_nanos.cmp(&a.own_nanos).then_with(|| text(a_key).cmp(&text(b_key)))
     });
     rows
+}
+
+fn rows(profile: &Profile) -> Vec<(Key<'_>, Row)> {
+    let mut rows = FxHashMap::default();
+    for thread in profile.threads() {
+        add(&thread.events, |event| (event.kind, &event.name, event.loc), &mut rows);
+    }
+    sorted(rows, |(kind, name, loc)| (*kind, name.to_string(), loc.to_string()))
+}
+
+fn source(event: &ProfileEvent) -> &str {
+    match event.argument("source") {
+        Some(ArgumentValue::Text(source)) => source.as_str(),
+        _ => "",
+    }
+}
+
+/// Returns the rows of operations of devices, by name and line.
+fn device_rows(profile: &Profile) -> Vec<((&str, &str), Row)> {
+    let mut rows = FxHashMap::default();
+    for device in profile.devices().iter().filter(|device| device.has_operations()) {
+        add(&device.events, |event| (event.name.as_str(), source(event)), &mut rows);
+    }
+    sorted(rows, |(name, source)| (name.to_string(), source.to_string()))
 }
 
 impl fmt::Display for Profile {
@@ -73,6 +103,19 @@ impl fmt::Display for Profile {
             }
             if let Some(location) = loc.get() {
                 write!(f, "  {}:{}", location.file(), location.line())?;
+            }
+        }
+        if rows.len() > ROWS {
+            write!(f, "\n… and {} more", rows.len() - ROWS)?;
+        }
+        let rows = device_rows(self);
+        if !rows.is_empty() {
+            write!(f, "\n{:>10} {:>8}  operation of a device", "own ms", "count")?;
+        }
+        for ((name, source), row) in rows.iter().take(ROWS) {
+            write!(f, "\n{:10.3} {:8}  {name}", milliseconds(row.own_nanos), row.count)?;
+            if !source.is_empty() {
+                write!(f, "  {source}")?;
             }
         }
         if rows.len() > ROWS {

@@ -9,7 +9,7 @@ use super::memory_report::{REMEDIES, explain, means_out_of_memory};
 use super::registered_plugins::{self, PluginOptions, RegisteredPlugin};
 use crate::core::host_function::take_failure;
 use crate::core::{DeviceId, Error, Loc, PlatformId};
-use oxidax_pjrt::{Client, Code, NamedValue, PjrtDevice, Plugin};
+use oxidax_pjrt::{Client, Code, NamedValue, PjrtDevice};
 use oxidax_plugin::{Config, Origin, Platform, PluginFile, Request, Stderr, devices, find_usable};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -289,7 +289,7 @@ fn create(
     // Reports an invalid variable now instead of when the first program is stored.
     super::disk_cache::disk_settings()?;
     let variables = CompilerVariables::from_env();
-    let plugin = Plugin::load(&located.path);
+    let plugin = super::plugin_profilers::load_plugin(&located.path);
     let plugin = plugin.map_err(|error| load_error(located, builtin, config, &error))?;
     let defaults = match builtin {
         Some(Platform::Cpu) => vec![{

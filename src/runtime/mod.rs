@@ -34,6 +34,7 @@ mod memory_report;
 mod memory_stats;
 mod operation_times;
 mod placement;
+mod plugin_profilers;
 mod processes;
 mod recompiles;
 mod recording;
@@ -90,10 +91,12 @@ pub use memory_stats::MemoryStats;
 pub(crate) use memory_stats::memory_stats;
 pub(crate) use operation_times::OperationTime;
 pub use oxidax_cache::Settings;
+pub(crate) use oxidax_pjrt::DeviceMemory;
 pub use oxidax_pjrt::{EffortLevel, Fusion, OptionValue, SourceLocation};
 pub(crate) use placement::{
     committed_placement, device_by_id, devices, devices_of, placement_of, platform,
 };
+pub(crate) use plugin_profilers::{PluginRecording, start_plugin_profilers, stop_plugin_profilers};
 #[cfg(feature = "distributed")]
 pub(crate) use processes::{Exchange, Joined, is_too_late, join};
 pub use processes::{process_count, process_index};

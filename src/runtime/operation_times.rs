@@ -4,8 +4,8 @@ use super::client::runtime_error;
 use super::executable::Executable;
 use crate::core::{Error, Placement, SourceLine};
 use oxidax_pjrt::{
-    ArrayType, Client, CompileOptions, ElementType, ExecuteOptions, LoadedExecutable, Operation,
-    PjrtBuffer, PjrtDevice, PjrtProgram, SourceLocation,
+    ArrayType, Client, CompileOptions, DeviceMemory, ElementType, ExecuteOptions, LoadedExecutable,
+    Operation, PjrtBuffer, PjrtDevice, PjrtProgram, SourceLocation,
 };
 use rustc_hash::FxHashMap;
 use std::time::{Duration, Instant};
@@ -57,39 +57,46 @@ impl OperationTime {
     }
 }
 
-/// Compiles and runs single operations.
+/// Compiles and runs single operations, on all devices of the program at once.
 struct Bench<'a> {
     client: &'a Client,
-    device: PjrtDevice,
+    devices: Vec<PjrtDevice>,
     options: CompileOptions,
-    /// The arguments, by type.
-    buffers: FxHashMap<ArrayType, PjrtBuffer>,
+    /// The arguments on each device, by type.
+    buffers: FxHashMap<ArrayType, Vec<PjrtBuffer>>,
     /// The seconds of a program that computes next to nothing.
     overhead: f64,
 }
 
 impl Executable {
     /// Measures each operation of the program alone, on arrays of one half. Operations that are
-    /// equal are measured once.
+    /// equal are measured once. Those of a program on several devices run on all of them at once,
+    /// as in the program.
     ///
     /// # Errors
-    /// `Plugin` unless the program runs on one device of the CPU plugin; `Runtime` if the plugin
-    /// does not return the optimized program.
+    /// `Plugin` unless the program runs on devices of the CPU plugin of this process; `Runtime` if
+    /// the plugin does not return the optimized program.
     pub(crate) fn operation_times(&self) -> Result<Vec<OperationTime>, Error> {
         let client = self.loaded.client();
-        let Placement::Device(id) = &self.outputs.target else {
-            return Err(self.unmeasurable("runs on several devices"));
-        };
         if !client.is_cpu() {
-            return Err(self.unmeasurable("does not run on a CPU"));
+            return Err(self.unmeasurable("it does not run on a CPU"));
         }
         let failed = |error| runtime_error(format!("measuring {}", self.name), &error);
+        let devices = match &self.outputs.target {
+            Placement::Device(id) => vec![client.device(id.0).map_err(failed)?],
+            Placement::Mesh(sharding) => {
+                let devices = self.loaded.devices();
+                if devices.len() < sharding.mesh().devices().len() {
+                    return Err(self.unmeasurable("it runs on devices of several processes"));
+                }
+                devices
+            }
+        };
         let found = self.loaded.executable().operations().map_err(failed)?;
-        let device = client.device(id.0).map_err(failed)?;
         let mut options = self.options.clone().with_override(NO_PASSES, true);
         options.overrides.remove(super::late_copies::PRESET);
         let buffers = FxHashMap::default();
-        let mut bench = Bench { client, device, options, buffers, overhead: 0.0 };
+        let mut bench = Bench { client, devices, options, buffers, overhead: 0.0 };
         bench.measure_overhead().map_err(failed)?;
         let mut seconds: Vec<Result<f64, String>> = Vec::with_capacity(found.programs.len());
         for program in &found.programs {
@@ -106,11 +113,61 @@ impl Executable {
         Ok(each.collect())
     }
 
+    /// Returns the operations of the program with the times that a profiler recorded in a number of
+    /// executions: by the operation's name, the runs on all devices and their time.
+    ///
+    /// # Errors
+    /// `Plugin` if none was recorded; `Runtime` if the plugin does not return the optimized program.
+    pub(crate) fn recorded_operation_times(
+        &self,
+        recorded: &FxHashMap<String, (u64, Duration)>,
+        executions: usize,
+    ) -> Result<Vec<OperationTime>, Error> {
+        let failed = |error| runtime_error(format!("profiling {}", self.name), &error);
+        let found = self.loaded.executable().operations().map_err(failed)?;
+        let count = executions as f64 * self.loaded.devices().len().max(1) as f64;
+        let mut known = 0;
+        let each = found.operations.into_iter().map(|mut operation| {
+            let Some((runs, time)) = recorded.get(&operation.name) else {
+                let reason = "the profiler did not record it";
+                return OperationTime::of(operation, Err(reason.to_owned()));
+            };
+            known += 1;
+            operation.runs = Some(*runs as f64 / count);
+            OperationTime::of(operation, Ok(time.as_secs_f64() / (*runs).max(1) as f64))
+        });
+        let operations: Vec<OperationTime> = each.collect();
+        if known == 0 && !operations.is_empty() {
+            return Err(Error::Plugin(format!(
+                "the profiler recorded no operation of `{}`: of {} events, none has the name of one \
+                 of its {} operations\n  help: record a profile with `profile::trace`, and look at \
+                 the device's lines in XProf",
+                self.name,
+                recorded.len(),
+                operations.len()
+            )));
+        }
+        Ok(operations)
+    }
+
+    /// Returns true if the plugin records the times of operations.
+    pub(crate) fn has_profiler(&self) -> bool {
+        super::plugin_profilers::has_profiler(self.loaded.client().plugin())
+    }
+
+    /// Returns the memory of one device over an execution.
+    ///
+    /// # Errors
+    /// `Runtime` if the plugin does not return the optimized program.
+    pub(crate) fn device_memory(&self) -> Result<DeviceMemory, Error> {
+        let failed = |error| runtime_error(format!("analysing {}", self.name), &error);
+        self.loaded.executable().device_memory().map_err(failed)
+    }
+
     fn unmeasurable(&self, reason: &str) -> Error {
         Error::Plugin(format!(
-            "the operations of `{}` cannot be measured one by one: it {reason}\n  help: compile it \
-             for one device of the CPU plugin, or record a profile of the host with \
-             `profile::trace`",
+            "the operations of `{}` cannot be measured one by one: {reason}\n  help: compile it for \
+             the CPU devices of one process, or record a profile of the host with `profile::trace`",
             self.name
         ))
     }
@@ -149,18 +206,26 @@ impl Bench<'_> {
             if !self.buffers.contains_key(parameter) {
                 let bytes = contents(parameter);
                 let (element, dims) = (parameter.element_type(), parameter.dims());
-                let buffer = self.client.buffer_from_host(&bytes, element, dims, &self.device)?;
-                self.buffers.insert(parameter.clone(), buffer);
+                let copy = |device| self.client.buffer_from_host(&bytes, element, dims, device);
+                let buffers: oxidax_pjrt::Result<_> = self.devices.iter().map(copy).collect();
+                self.buffers.insert(parameter.clone(), buffers?);
             }
         }
-        let arguments: Vec<&PjrtBuffer> =
-            parameters.iter().map(|parameter| &self.buffers[parameter]).collect();
-        let keep: Vec<i64> = (0..arguments.len() as i64).collect();
+        let on = |device: usize| -> Vec<&PjrtBuffer> {
+            parameters.iter().map(|parameter| &self.buffers[parameter][device]).collect()
+        };
+        let arguments: Vec<Vec<&PjrtBuffer>> = (0..self.devices.len()).map(on).collect();
+        let keep: Vec<i64> = (0..parameters.len() as i64).collect();
         let options = ExecuteOptions { non_donatable: &keep, ..Default::default() };
         let once = || -> oxidax_pjrt::Result<f64> {
             let start = Instant::now();
-            let results = executable.execute(&arguments, &options)?;
-            results.iter().try_for_each(|result| result.wait())?;
+            if let [arguments] = &arguments[..] {
+                let results = executable.execute(arguments, &options)?;
+                results.iter().try_for_each(|result| result.wait())?;
+            } else {
+                let launched = executable.execute_sharded(&arguments, &options)?;
+                launched.events.iter().try_for_each(|event| event.wait())?;
+            }
             Ok(start.elapsed().as_secs_f64())
         };
         once()?;

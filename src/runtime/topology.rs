@@ -51,7 +51,8 @@ fn plugin_of(platform: Platform) -> Result<(Plugin, PathBuf), Error> {
     let request = Request { platform: Some(platform), path: None };
     let file = find_or_install(&request, &config, &mut Stderr::new());
     let file = file.map_err(|error| plugin_error(&error))?.path;
-    let plugin = Plugin::load(&file).map_err(|error| plugin_error(&error))?;
+    let plugin =
+        super::plugin_profilers::load_plugin(&file).map_err(|error| plugin_error(&error))?;
     Ok((plugin, file))
 }
 

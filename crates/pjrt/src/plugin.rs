@@ -109,6 +109,19 @@ impl Plugin {
         Ok(plugin)
     }
 
+    /// Returns the plugins that this process has loaded, in order of their paths.
+    ///
+    /// ```
+    /// # use oxidax_pjrt::Plugin;
+    /// assert!(Plugin::loaded().is_empty());
+    /// ```
+    pub fn loaded() -> Vec<Self> {
+        let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plugins: Vec<Self> = loaded.iter().flatten().map(|(_, plugin)| *plugin).collect();
+        plugins.sort_by_key(|plugin| plugin.path());
+        plugins
+    }
+
     fn open(path: &Path) -> Result<Self> {
         quiet_banners();
         // SAFETY: the caller of `load` trusts the file; its initializers run here.

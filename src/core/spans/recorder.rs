@@ -35,6 +35,7 @@ static THREADS: Mutex<Vec<Arc<ThreadBuffer>>> = Mutex::new(Vec::new());
 struct ThreadBuffer {
     /// Counts the threads that have recorded events, from 1.
     number: u64,
+    system_id: Option<i64>,
     name: Option<String>,
     events: Mutex<Events>,
 }
@@ -87,11 +88,19 @@ fn register() -> Arc<ThreadBuffer> {
     static THREADS_SO_FAR: AtomicU64 = AtomicU64::new(0);
     let buffer = Arc::new(ThreadBuffer {
         number: THREADS_SO_FAR.fetch_add(1, Ordering::Relaxed) + 1,
+        system_id: system_id(),
         name: std::thread::current().name().map(str::to_owned),
         events: Mutex::new(Events { recording: 0, events: Vec::new() }),
     });
     lock(&THREADS).push(buffer.clone());
     buffer
+}
+
+/// Returns the number of this thread in the operating system, where Linux tells it.
+fn system_id() -> Option<i64> {
+    // The link is to `PROCESS/task/THREAD`.
+    let link = std::fs::read_link("/proc/thread-self").ok()?;
+    link.file_name()?.to_str()?.parse().ok()
 }
 
 /// An event whose work is under way on this thread.
@@ -169,6 +178,8 @@ pub(crate) struct Recorded {
 /// The events of one thread, in order of their starts.
 pub(crate) struct RecordedThread {
     pub(crate) number: u64,
+    /// The thread's number in the operating system.
+    pub(crate) system_id: Option<i64>,
     pub(crate) name: Option<String>,
     pub(crate) events: Vec<ProfileEvent>,
 }
@@ -208,7 +219,8 @@ impl Recording {
             let recording = std::mem::replace(&mut thread.recording, 0);
             if recording == self.number && !events.is_empty() {
                 let name = buffer.name.clone();
-                threads.push(RecordedThread { number: buffer.number, name, events });
+                let (number, system_id) = (buffer.number, buffer.system_id);
+                threads.push(RecordedThread { number, system_id, name, events });
             }
             // A thread that has ended does not hold its buffer.
             Arc::strong_count(buffer) > 1

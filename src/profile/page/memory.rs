@@ -2,7 +2,7 @@
 
 use super::chart::{Chart, round_steps};
 use super::html::{Cell, Table, bytes, count, missing};
-use crate::profile::{LineProfile, StepMemory};
+use crate::profile::{LineProfile, PeakArrays, StepMemory};
 
 /// The largest number of points of the chart.
 const POINTS: usize = 600;
@@ -19,18 +19,21 @@ pub(super) fn html(profile: Option<&LineProfile>) -> String {
              and <code>oxidax doctor</code> do so.",
         );
     };
-    let mut out = format!(
-        "<p>An estimate from the traced program, of all devices together. The compiler reuses \
-         memory and reorders operations; its own total is in the compiler's report.</p>{}",
-        chart(memory)
-    );
+    let origin = if memory.of_one_device {
+        "Of one device, by the operations of the compiled program. The compiler reuses memory in \
+         more ways; its own total is in the compiler's report."
+    } else {
+        "An estimate from the traced program, of all devices together. The compiler reuses memory \
+         and reorders operations; its own total is in the compiler's report."
+    };
+    let mut out = format!("<p>{origin}</p>{}", chart(memory));
     let rows = memory.at_peak.iter().take(ROWS).map(|arrays| {
         vec![
             Cell::Number(bytes(arrays.bytes), arrays.bytes as f64),
             Cell::Share(arrays.bytes as f64 / memory.peak() as f64),
             Cell::Number(count(arrays.count), arrays.count as f64),
             Cell::Code(arrays.array_type.clone()),
-            Cell::Text(arrays.produced_by.clone().unwrap_or_else(|| "argument".to_owned())),
+            Cell::Text(producer(arrays)),
             Cell::Line(arrays.line.clone()),
         ]
     });
@@ -49,6 +52,16 @@ pub(super) fn html(profile: Option<&LineProfile>) -> String {
         ));
     }
     out
+}
+
+/// Returns the operation that produces arrays, or which arguments they are.
+fn producer(arrays: &PeakArrays) -> String {
+    match (&arrays.produced_by, &arrays.paths[..]) {
+        (Some(operation), _) => operation.clone(),
+        (None, []) => "argument".to_owned(),
+        (None, [path]) => format!("argument {path}"),
+        (None, [first, others @ ..]) => format!("argument {first}, and {} more", others.len()),
+    }
 }
 
 /// Returns the largest bytes of each of at most [`POINTS`] ranges of operations of equal length.
@@ -115,7 +128,7 @@ mod tests {
         let found = points(&timeline);
         assert!(found.len() <= POINTS);
         assert_eq!(found.iter().filter(|&&bytes| bytes == 9).count(), 1);
-        let memory = StepMemory { timeline, at_peak: Vec::new() };
+        let memory = StepMemory { timeline, ..StepMemory::default() };
         assert!(chart(&memory).contains("at operation 77\u{202f}777 of 100\u{202f}000"));
     }
 }

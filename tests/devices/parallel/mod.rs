@@ -5,6 +5,7 @@ mod checkpoints;
 mod explicit;
 mod grouped;
 mod launches;
+mod line_profiles;
 mod loop_kernels;
 mod mapped;
 mod memory_kinds;

@@ -6,6 +6,7 @@
 mod tpu {
     mod doctor;
     mod meshes;
+    mod profiles;
     mod roofline;
     mod spread;
 

@@ -9,7 +9,18 @@ messages! {
         pub(crate) name: String = 1,
         pub(crate) computations: Vec<Computation> = 3,
         pub(crate) entry_computation_id: i64 = 6,
+        pub(crate) input_output_alias: Option<InputOutputAlias> = 8,
         pub(crate) stack_frame_index: Option<StackFrameIndex> = 17,
+    }
+
+    /// `HloInputOutputAliasProto`.
+    pub(crate) struct InputOutputAlias {
+        pub(crate) entries: Vec<InputOutputAliasEntry> = 1,
+    }
+
+    /// `HloInputOutputAliasProto.AliasEntryProto`.
+    pub(crate) struct InputOutputAliasEntry {
+        pub(crate) parameter_number: i64 = 2,
     }
 
     /// `HloComputationProto`.

@@ -269,19 +269,12 @@ impl<'a> Encoded<'a> {
     }
 }
 
-/// Returns an error for an instruction with effects or of several devices.
+/// Returns an error for an instruction with effects.
 fn refuse(instruction: &Instruction) -> Result<(), Refusal> {
     let opcode = instruction.opcode.as_str();
-    let exchanges = opcode.starts_with("all-")
-        || opcode.starts_with("collective-")
-        || opcode.starts_with("reduce-scatter")
-        || opcode.starts_with("ragged-all-to-all");
     let transfers = opcode.starts_with("send")
         || opcode.starts_with("recv")
         || matches!(opcode, "infeed" | "outfeed");
-    if exchanges {
-        return Err(Refusal("it exchanges data with other devices"));
-    }
     let calls_host = opcode == "custom-call"
         && (instruction.has_side_effect || is_registered(&instruction.custom_call_target));
     if transfers || calls_host {

@@ -6,6 +6,7 @@
 
 mod build;
 mod lines;
+mod memory;
 mod work;
 
 use crate::error::{Error, Result};
@@ -17,6 +18,7 @@ use crate::program::PjrtProgram;
 use crate::types::ArrayType;
 use build::{Encoded, Refusal};
 use lines::{FoundLines, Lines};
+pub use memory::{DeviceMemory, LiveArray};
 use oxidax_proto::{DecodeError, Message};
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Work of instructions: floating-point operations and bytes.
 
 use crate::hlo_text::proto::{Computation, Instruction, Shape};
-use crate::types::ElementType;
+use crate::types::{ArrayType, ElementType};
 
 /// `xla.PrimitiveType.TUPLE`.
 pub(super) const TUPLE: i32 = 13;
@@ -45,12 +45,20 @@ pub(super) fn elements(shape: &Shape) -> f64 {
     }
 }
 
-fn shape_bytes(shape: &Shape) -> f64 {
+/// Returns the bytes of a shape, of a tuple's arrays together.
+pub(super) fn shape_bytes(shape: &Shape) -> f64 {
     if shape.element_type == TUPLE {
         return shape.tuple_shapes.iter().map(shape_bytes).sum();
     }
     let element = u32::try_from(shape.element_type).ok().and_then(ElementType::from_primitive);
     elements(shape) * element.map_or(0, ElementType::bits) as f64 / 8.0
+}
+
+/// Returns the type of an array, such as `f32[64,512]`.
+pub(super) fn array_type(shape: &Shape) -> String {
+    let element = u32::try_from(shape.element_type).ok().and_then(ElementType::from_primitive);
+    let array = element.and_then(|element| ArrayType::new(element, &shape.dimensions).ok());
+    array.map_or_else(|| "unknown".to_owned(), |array| array.to_string())
 }
 
 /// Returns the instruction with this id.

@@ -6,6 +6,8 @@ use oxidax_pjrt::{
 };
 use oxidax_plugin::{Config, Platform, Silent, find};
 
+use crate::profiler;
+
 fn cuda() -> Plugin {
     let config = Config::from_env().expect("the environment makes sense");
     let found = find(Platform::Cuda, &config, &mut Silent).expect("the cache is in order");
@@ -144,4 +146,11 @@ fn known_options_are_accepted_without_a_gpu() {
     assert!(error.contains("No visible GPU devices"), "{error}");
     let error = client(&[NamedValue::new("allocator", "nonsense")]);
     assert!(error.contains("'bfc', 'cuda_async'"), "{error}");
+}
+
+#[test]
+#[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
+fn profiler_starts_and_stops_without_a_gpu() {
+    let space = profiler::record(cuda(), || ());
+    assert!(profiler::contains(&space, "/host:metadata"), "{space:?}");
 }

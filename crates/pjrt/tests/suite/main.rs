@@ -7,6 +7,7 @@ mod execution;
 mod gpu;
 mod loading;
 mod plugins;
+mod profiler;
 mod refusals;
 mod saved;
 mod sharded;

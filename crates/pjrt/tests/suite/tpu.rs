@@ -9,6 +9,8 @@ use oxidax_pjrt::{
 };
 use oxidax_plugin::{Config, Platform, Silent, find};
 
+use crate::profiler;
+
 fn libtpu() -> Plugin {
     let config = Config::from_env().expect("the environment makes sense");
     let found = find(Platform::Tpu, &config, &mut Silent).expect("the cache is in order");
@@ -193,5 +195,22 @@ fn every_generation_has_topologies() {
     ] {
         let topology = TopologyDescription::named(libtpu(), name, &[]).expect(name);
         assert_eq!(topology.devices().expect("known").len(), devices, "{name}");
+    }
+}
+
+#[test]
+#[ignore = "needs libtpu: `cargo xtask tpu` runs it"]
+fn profiler_records_the_compiler() {
+    let topology = TopologyDescription::named(libtpu(), "v5e:2x2", &[]).expect("known");
+    let text = "func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+        %0 = stablehlo.add %x, %x : tensor<4xf32>
+        return %0 : tensor<4xf32> }";
+    let program = PjrtProgram::mlir(text).expect("accepted");
+    let space = profiler::record(libtpu(), || {
+        topology.compile(&program, &CompileOptions::default()).expect("compiled");
+    });
+    // The planes of the host's threads and of the optimized programs, and a pass.
+    for text in ["/host:CPU", "/host:metadata", "Hlo Proto", "RunInvariantCheckers"] {
+        assert!(profiler::contains(&space, text), "no {text}");
     }
 }
