@@ -3,7 +3,9 @@
 use super::common_cause::{common_cause, unique};
 use crate::core::{Collective, Error, Loc, Mesh, OpError, OpErrorKind, Program, SourceLine, units};
 use crate::passes::{self, Movement, Plan};
-use crate::runtime::{Collectives, CompiledCollective, CompilerReport, ExchangedAxes, NamedLine};
+use crate::runtime::{
+    Collectives, CompiledCollective, CompilerReport, ExchangedAxes, NamedLine, over_axes,
+};
 use serde::Serialize;
 use std::fmt;
 
@@ -55,18 +57,6 @@ impl ExplainedCollective {
         }
     }
 
-    /// Returns the axes with their sizes, as text: `over "model" (2 devices)`.
-    fn over(&self) -> String {
-        let devices = format!("{} devices", self.group_size);
-        match self.axes.as_slice() {
-            [] => format!("among {devices}"),
-            axes => {
-                let axes: Vec<String> = axes.iter().map(|axis| format!("`{axis}`")).collect();
-                format!("over {} ({devices})", axes.join(", "))
-            }
-        }
-    }
-
     /// Returns the kind, size and axes: ``all-reduce of 1.0 KiB over `model` (2 devices)``.
     pub(crate) fn summary(&self) -> String {
         let runs = match self.runs {
@@ -74,7 +64,8 @@ impl ExplainedCollective {
             Some(runs) => format!(", {runs} times"),
             None => ", an unknown number of times".to_string(),
         };
-        format!("{} of {} {}{runs}", self.kind, units::size(self.bytes), self.over())
+        let over = over_axes(&self.axes, self.group_size);
+        format!("{} of {} {over}{runs}", self.kind, units::size(self.bytes))
     }
 }
 

@@ -2,8 +2,12 @@
 
 use crate::core::Loc;
 use crate::core::spans::{EventKind, EventName, Tracking};
+use crate::runtime::unfinished_launches;
 use std::fmt;
 use std::time::Duration;
+
+/// Number of collectives of a program that are printed.
+const LISTED: usize = 12;
 
 /// Tracks the work that threads are doing, until it is dropped: what a
 /// [profile](super::ProfileSession) records, but only while it is under way. Takes little memory
@@ -45,10 +49,54 @@ pub struct CurrentWork {
     pub elapsed: Duration,
 }
 
+/// A program on several devices that some of them have not finished. Prints as a paragraph.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct UnfinishedProgram {
+    /// The name of the function.
+    pub name: String,
+    /// The line that called it, if it is known.
+    pub loc: Loc,
+    /// The time since it was launched.
+    pub elapsed: Duration,
+    /// The number of devices of this process that have not finished.
+    pub unfinished: usize,
+    /// The number of devices of this process that run it.
+    pub devices: usize,
+    /// Its collectives, in the compiler's order. A device that has not finished may wait in any of
+    /// them: plugins do not tell in which.
+    pub collectives: Vec<String>,
+}
+
 impl ActivityTracker {
     /// Starts to track work that begins from now on.
     pub fn start() -> ActivityTracker {
         ActivityTracker(Tracking::start())
+    }
+
+    /// Returns the programs on several devices that were launched since the tracker has started and
+    /// have not finished, the first one first. Decodes the optimized programs, which can take a
+    /// second for a large model.
+    ///
+    /// ```
+    /// use oxidax::profile::ActivityTracker;
+    /// let tracker = ActivityTracker::start();
+    /// assert!(tracker.unfinished_programs().is_empty());
+    /// ```
+    pub fn unfinished_programs(&self) -> Vec<UnfinishedProgram> {
+        let each = unfinished_launches().into_iter().map(|launch| {
+            let (unfinished, devices) = launch.devices();
+            let found = launch.report.collectives().unwrap_or_default();
+            UnfinishedProgram {
+                name: launch.report.name().to_owned(),
+                loc: launch.loc,
+                elapsed: launch.elapsed(),
+                unfinished,
+                devices,
+                collectives: found.each().iter().map(|one| one.describe(&launch.mesh)).collect(),
+            }
+        });
+        each.collect()
     }
 
     /// Returns the threads that are doing work now.
@@ -77,6 +125,29 @@ impl fmt::Display for CurrentWork {
         match self.loc.get() {
             Some(at) => write!(f, " at {}:{}", at.file(), at.line()),
             None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for UnfinishedProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, unfinished, devices, .. } = self;
+        write!(f, "{unfinished} of {devices} devices have not finished `{name}`")?;
+        write!(f, ", launched {:.1} s ago", self.elapsed.as_secs_f64())?;
+        if let Some(at) = self.loc.get() {
+            write!(f, " at {}:{}", at.file(), at.line())?;
+        }
+        match &self.collectives[..] {
+            [] => Ok(()),
+            [only] => write!(f, "; its collective is\n    {only}"),
+            several => {
+                write!(f, "; its collectives are")?;
+                several.iter().take(LISTED).try_for_each(|one| write!(f, "\n    {one}"))?;
+                match several.len().checked_sub(LISTED) {
+                    Some(more @ 1..) => write!(f, "\n    … and {more} more"),
+                    _ => Ok(()),
+                }
+            }
         }
     }
 }

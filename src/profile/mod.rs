@@ -56,7 +56,7 @@ mod xspace;
 
 pub use crate::core::named_scope;
 pub use crate::core::spans::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
-pub use activity::{ActivityTracker, CurrentWork, ThreadActivity};
+pub use activity::{ActivityTracker, CurrentWork, ThreadActivity, UnfinishedProgram};
 pub use annotation::{StepTraceAnnotation, TraceAnnotation};
 pub use line_profile::{LineProfile, LineTime, ProfiledCollective, ProfiledOperation};
 pub use memory::{LineMemory, MemoryProfile, memory};

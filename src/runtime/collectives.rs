@@ -1,6 +1,6 @@
 //! Collectives of a compiled program.
 
-use crate::core::{Collective, Mesh, SourceLine};
+use crate::core::{Collective, Mesh, SourceLine, units};
 use oxidax_pjrt::{Instruction, Neighbour, Origins, SourceOperation};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -102,7 +102,35 @@ pub(crate) struct ExchangedAxes {
     pub(crate) size: usize,
 }
 
+/// Returns the axes and the number of devices, as text: ``over `model` (2 devices)``.
+pub(crate) fn over_axes(axes: &[String], size: usize) -> String {
+    let devices = format!("{size} devices");
+    match axes {
+        [] => format!("among {devices}"),
+        axes => {
+            let axes: Vec<String> = axes.iter().map(|axis| format!("`{axis}`")).collect();
+            format!("over {} ({devices})", axes.join(", "))
+        }
+    }
+}
+
 impl CompiledCollective {
+    /// Returns the kind, size, axes, operation and line, as text.
+    pub(crate) fn describe(&self, mesh: &Mesh) -> String {
+        let ExchangedAxes { axes, follows, size } = self.exchanged_axes(mesh);
+        let axes = axes.iter().filter(|_| follows);
+        let axes: Vec<String> = axes.map(|&axis| mesh.axes()[axis].0.to_string()).collect();
+        let over = over_axes(&axes, size);
+        let mut text = format!("{} of {} {over}", self.kind, units::size(self.bytes as u64));
+        if let Some(operation) = &self.operation {
+            text += &format!(" for `{operation}`");
+        }
+        if let Some(place) = &self.place {
+            text += &format!(" at {place}");
+        }
+        text
+    }
+
     /// Returns the axes of a mesh along which it exchanges data.
     pub(crate) fn exchanged_axes(&self, mesh: &Mesh) -> ExchangedAxes {
         let n = mesh.devices().len();

@@ -9,11 +9,12 @@ use super::scratch::{NonDonatable, Scratch};
 use super::sharded_buffer::{Launch, ShardedBuffer};
 use super::stalls::Produced;
 use super::transfer::transfer_buffer;
+use super::unfinished;
 use crate::core::host_function::{refuse_inside, take_contained_failure};
 use crate::core::spans::{EventKind, Span};
 use crate::core::{Array, Aval, Buffer, Error, NamedSharding, Placement, Program};
 use crate::passes::Plan;
-use oxidax_pjrt::{CompileOptions, ExecuteOptions, HostTransfer, LoadedExecutable, SpreadResults};
+use oxidax_pjrt::{CompileOptions, ExecuteOptions, HostTransfer, LoadedExecutable, UniqueBuffer};
 use std::sync::Arc;
 
 /// A compiled program, loaded on the devices it runs on.
@@ -207,18 +208,26 @@ impl Executable {
     ) -> oxidax_pjrt::Result<Vec<Array>> {
         let argument = |ordinal: usize, index: usize| pjrt_buffer(&arguments[index], ordinal);
         let launched = self.loaded.execute_spread(arguments.len(), argument, options)?;
-        if self.waits {
-            launched.events.iter().try_for_each(|done| done.wait())?;
-        } else if self.has_unordered_effects {
-            effects::record(&self.name, launched.events.clone(), &self.host_functions);
+        let launch = Arc::new(Launch::new(launched.events, Produced::by_launch_of(self.program)));
+        if let Some(mesh) = self.outputs.target.mesh() {
+            unfinished::note(&launch, mesh, || self.report());
         }
-        Ok(self.assemble(launched, shardings))
+        if self.waits {
+            launch.events().iter().try_for_each(|done| done.wait())?;
+        } else if self.has_unordered_effects {
+            effects::record(&self.name, launch.events().to_vec(), &self.host_functions);
+        }
+        Ok(self.assemble(&launch, launched.results, shardings))
     }
 
     /// Combines the shards that each device returned into arrays.
-    fn assemble(&self, launched: SpreadResults, shardings: &[NamedSharding]) -> Vec<Array> {
-        let launch = Arc::new(Launch::new(launched.events, Produced::by_launch_of(self.program)));
-        let mut by_device: Vec<_> = launched.results.into_iter().map(Vec::into_iter).collect();
+    fn assemble(
+        &self,
+        launch: &Arc<Launch>,
+        results: Vec<Vec<UniqueBuffer>>,
+        shardings: &[NamedSharding],
+    ) -> Vec<Array> {
+        let mut by_device: Vec<_> = results.into_iter().map(Vec::into_iter).collect();
         let mut arrays = Vec::with_capacity(self.results.len());
         for (aval, sharding) in self.results.iter().zip(shardings) {
             let buffers = by_device.iter_mut().filter_map(Iterator::next).collect();

@@ -49,13 +49,14 @@ mod stalls;
 mod topology;
 mod topology_executable;
 mod transfer;
+mod unfinished;
 
 pub(crate) use client::{
     configured_platform, cpu_malloc, register_plugin, requested_cpu_devices, set_cpu_devices,
     set_cpu_malloc, set_cuda_options, set_default_platform,
 };
 pub use collectives::{Collectives, CompiledCollective};
-pub(crate) use collectives::{ExchangedAxes, NamedLine};
+pub(crate) use collectives::{ExchangedAxes, NamedLine, over_axes};
 pub(crate) use compile_scope::CompileScope;
 pub use compile_scope::{
     disable_loop_kernels, disable_most_optimizations, disable_outlining, disable_rewrites,
@@ -121,3 +122,4 @@ pub(crate) use transfer::{
     array_from_shards, array_on_devices, host_local, memory_kinds, put_host_local,
     put_process_local, transfer, with_default_sharding,
 };
+pub(crate) use unfinished::unfinished_launches;

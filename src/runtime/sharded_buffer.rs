@@ -43,6 +43,22 @@ impl Launch {
         Launch { events, done: AtomicBool::new(false), produced }
     }
 
+    /// Returns an event for each device of this process, which completes when the device has
+    /// finished.
+    pub(super) fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// Returns the number of devices of this process that have not finished.
+    pub(super) fn unfinished_devices(&self) -> usize {
+        if self.done.load(Ordering::Acquire) {
+            return 0;
+        }
+        // A device whose state the plugin does not tell counts as finished.
+        let unfinished = |event: &&Event| event.is_ready().is_ok_and(|is_ready| !is_ready);
+        self.events.iter().filter(unfinished).count()
+    }
+
     /// Waits until all devices have finished. Returns true if all succeeded; the buffers report
     /// errors themselves.
     fn wait(&self) -> bool {

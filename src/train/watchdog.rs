@@ -1,7 +1,7 @@
 //! A watchdog that reports what a training loop does while its steps do not end.
 
 use super::peers::{Late, Peers, ProcessProgress};
-use crate::profile::{ActivityTracker, ThreadActivity};
+use crate::profile::{ActivityTracker, ThreadActivity, UnfinishedProgram};
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -45,10 +45,11 @@ const RECENT: usize = 64;
 /// ```
 ///
 /// While it runs, the work of threads is tracked ([`ActivityTracker`]), which costs a step as much
-/// as a running profile. Operations that wait inside a device, such as a collective, are seen from
-/// the host only. But in a program of several processes (`distributed`), their watchdogs tell each
-/// other every five seconds what they do, and a report names the processes that are in an earlier
-/// step or silent: those that a collective waits for.
+/// as a running profile. What waits inside a device is seen from the host only: the report names
+/// the programs that devices have not finished, and the collectives of each, with their lines. In a
+/// program of several processes (`distributed`), their watchdogs tell each other every five seconds
+/// what they do, and a report names the processes that are in an earlier step or silent: those that
+/// a collective waits for.
 #[derive(Debug)]
 #[must_use = "dropping the watchdog ends it"]
 pub struct Watchdog {
@@ -85,6 +86,8 @@ pub struct Stall {
     pub usual: Option<Duration>,
     /// The work of all threads.
     pub threads: Vec<ThreadActivity>,
+    /// The programs on several devices that have not finished, with their collectives.
+    pub programs: Vec<UnfinishedProgram>,
     /// The last reports of the other processes of the program.
     pub processes: Vec<ProcessProgress>,
     /// The time between two reports of a process.
@@ -229,6 +232,7 @@ fn watch(shared: &Shared, tracker: &ActivityTracker, options: WatchdogOptions) {
                     elapsed,
                     usual,
                     threads: tracker.threads(),
+                    programs: tracker.unfinished_programs(),
                     processes: reports.read(),
                     report_every: reports.every,
                 };
@@ -350,6 +354,9 @@ impl fmt::Display for Stall {
         }
         for thread in &self.threads {
             write!(f, "\n  {thread}")?;
+        }
+        for program in &self.programs {
+            write!(f, "\n  {program}")?;
         }
         if self.processes.is_empty() {
             return Ok(());

@@ -69,6 +69,20 @@ pub(super) fn pop(Pushed(position): Pushed) {
     });
 }
 
+/// Returns true while the work of threads is tracked.
+pub(crate) fn is_tracked_work() -> bool {
+    TRACKERS.load(Ordering::Relaxed) != 0
+}
+
+/// Returns the line of the innermost work under way on this thread whose line is known.
+pub(crate) fn innermost_loc() -> Loc {
+    let found = WORK.try_with(|work| {
+        let open = lock(&work.get()?.open);
+        open.iter().rev().map(|open| open.loc).find(|loc| *loc != Loc::UNKNOWN)
+    });
+    found.ok().flatten().unwrap_or(Loc::UNKNOWN)
+}
+
 /// Tracks the work of all threads until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Tracking(());

@@ -9,7 +9,7 @@ mod event;
 mod recorder;
 mod span;
 
-pub(crate) use activity::Tracking;
+pub(crate) use activity::{Tracking, innermost_loc, is_tracked_work};
 pub(crate) use event::Details;
 pub use event::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
 pub(crate) use recorder::{AlreadyRecording, Recorded, RecordedThread, Recording};

@@ -17,6 +17,7 @@ mod ragged;
 mod replay;
 mod serialized;
 mod spmd_axis;
+mod stalls;
 
 use oxidax::prelude::*;
 
