@@ -21,6 +21,7 @@ pub use array::{Array, ArrayData, Backend, Buffer, HostArray, NestedElements};
 pub(crate) use array::{Kind, backend, capture, elements};
 pub(crate) use cache::{Cache, Slot};
 pub(crate) use error::Derivation;
+pub(crate) use error::loc::path as transform_path;
 pub use error::{
     CompileLimit, DistributedErrorKind, Error, Loc, OpError, OpErrorKind, Recompilation,
     RecompilationCause, RuleError, RuleResult, SealedError, SourceLine, TracerError, TreeError,

@@ -115,13 +115,18 @@ pub(crate) fn over_axes(axes: &[String], size: usize) -> String {
 }
 
 impl CompiledCollective {
-    /// Returns the kind, size, axes, operation and line, as text.
-    pub(crate) fn describe(&self, mesh: &Mesh) -> String {
+    /// Returns the kind, size and axes, as text.
+    pub(crate) fn summary(&self, mesh: &Mesh) -> String {
         let ExchangedAxes { axes, follows, size } = self.exchanged_axes(mesh);
         let axes = axes.iter().filter(|_| follows);
         let axes: Vec<String> = axes.map(|&axis| mesh.axes()[axis].0.to_string()).collect();
         let over = over_axes(&axes, size);
-        let mut text = format!("{} of {} {over}", self.kind, units::size(self.bytes as u64));
+        format!("{} of {} {over}", self.kind, units::size(self.bytes as u64))
+    }
+
+    /// Returns the kind, size, axes, operation and line, as text.
+    pub(crate) fn describe(&self, mesh: &Mesh) -> String {
+        let mut text = self.summary(mesh);
         if let Some(operation) = &self.operation {
             text += &format!(" for `{operation}`");
         }

@@ -3,6 +3,7 @@
 use super::compile_scope::CompileScope;
 use super::default_device::default_device;
 use super::device_buffer::concrete;
+use super::eager_collectives;
 use super::executable::Executable;
 use super::live_arrays::is_tracked;
 use super::memory_report::HeldValues;
@@ -208,6 +209,9 @@ impl Backend for Evaluator {
                 Executable::compile(program, "staged", &plan)
             },
         )?;
+        if program.refuses_collectives() {
+            eager_collectives::check_program(executable.value(), program)?;
+        }
         let evaluate = || execute(executable.value(), arguments.iter(), || program.avals_in());
         let outputs = if is_tracked() {
             let loc = program.eqns().last().map_or(Loc::UNKNOWN, |eqn| eqn.loc);
@@ -254,6 +258,9 @@ impl Evaluator {
             let plan = key.placements.plan(primitive.name(), &program)?;
             Executable::compile(&program, primitive.name(), &plan)
         })?;
+        if loc.refuses_collectives() {
+            eager_collectives::check_operation(operation.value(), loc)?;
+        }
         let avals = || operands.iter().map(|operand| operand.aval().clone()).collect();
         let outputs = execute(operation.value(), operands.iter().copied(), avals);
         outputs.map_err(|error| {

@@ -20,6 +20,7 @@ mod default_device;
 mod device_buffer;
 mod digested_file;
 mod disk_cache;
+mod eager_collectives;
 mod effects;
 mod evaluator;
 mod executable;

@@ -21,8 +21,9 @@ use super::throw::throw;
 /// does not. [`Jit::no_collectives`](crate::jit::Jit::no_collectives) covers a whole function, with
 /// its arguments and results.
 ///
-/// On one device, and for operations outside of `jit`, it does nothing. Arguments that a call has
-/// to transfer first are counted by [`JitStats::transferred`](crate::jit::JitStats::transferred).
+/// On one device it does nothing. Outside of `jit`, an operation or a derivative in `f` whose
+/// program exchanges data is an error before it runs. Arguments that a call has to transfer first
+/// are counted by [`JitStats::transferred`](crate::jit::JitStats::transferred).
 ///
 /// ```
 /// # oxidax::parallel::set_cpu_devices(8)?;

@@ -127,3 +127,27 @@ fn serialized_functions_are_explained() {
     let [of_compiled, of_loaded] = [&compiled, &loaded].map(|it| it.collectives().unwrap());
     assert_eq!((of_loaded.len(), of_loaded[0].place.clone()), (1, of_compiled[0].place.clone()));
 }
+
+#[test]
+fn operations_outside_of_jit_are_errors_too() {
+    let x = device_put(&ones([16, 4]), rows()).unwrap();
+    // Each device has whole rows.
+    assert_eq!(no_collectives(|| x.sum_axes([1])).shape().dims(), [16]);
+    let refused = |f: &dyn Fn() -> Array, bytes: u32, line: u32| {
+        let error = oxidax::catch(|| no_collectives(f)).unwrap_err();
+        assert_eq!(error.code(), "collective");
+        let text = error.to_string();
+        let moved = format!("all-reduce of {bytes} B over `data` (8 devices) inside");
+        assert!(text.contains(&moved), "{text}");
+        assert!(text.contains(&format!("{}:{line}", file!())), "{text}");
+    };
+    refused(&|| x.sum_axes([0]), 16, line!());
+    // The derivative of a sum over the batch.
+    let w = ones([4]);
+    let (loss, line) = (|w: &Array| tanh(x.matmul(w)).sum(), line!());
+    let slope = || grad(|w: &Array| loss(w))(&w);
+    refused(&slope, 20, line);
+    // Nothing was cached that refuses.
+    assert_eq!(x.sum_axes([0]).to_vec::<f32>().unwrap(), [16.0; 4]);
+    assert_eq!(slope().shape().dims(), [4]);
+}
