@@ -3,6 +3,7 @@
 
 use super::mesh_of;
 use oxidax::jit::{Compiled, ExplainedCollective, Lowered};
+use oxidax::parallel::reshard;
 use oxidax::prelude::*;
 use oxidax::tree::Args;
 
@@ -151,6 +152,45 @@ fn loops_and_mapped_shards() {
                 there";
     assert_eq!(first(&compiled, line), text);
     assert!(compiled.collectives().unwrap()[0].is_written);
+}
+
+/// Over explicit axes, the types of arrays have shardings. What moves is written, or sums up.
+#[test]
+fn explicit_axes() {
+    let mesh = mesh().explicit();
+    let over = |spec: PartitionSpec| mesh.sharding(spec).unwrap();
+    let array = |shape: &[usize], spec: PartitionSpec| {
+        let ones = ones(shape.to_vec());
+        device_put(&ones, over(spec)).unwrap()
+    };
+    let (x, w) = (array(&[16, 16], p!["data"]), array(&[16, 8], p![]));
+    let rows = array(&[16, 8], p!["model"]);
+    let columns = over(p![None, "data"]);
+    let (f, line) = (|x: Array| reshard(&x, &columns), line!());
+    let text = "all-to-all of 256 B over `data` (4 devices), because `$[0]` is p![\"data\"] and \
+                `reshard` asks for p![None, \"data\"]";
+    assert_eq!(first(&compiled(jit(f).lower(&x)), line), text);
+    let (f, line) = (|x: Array| x.sum_axes(0), line!());
+    let text = "all-reduce of 64 B over `data` (4 devices), because `reduce_sum` combines axis 0 \
+                of `$[0]`, which is split over `data`";
+    assert_eq!(first(&compiled(jit(f).lower(&x)), line), text);
+    let (f, line) = (|x: Array, w: Array| grad(|w: &Array| tanh(x.matmul(w)).sum())(&w), line!());
+    let text = "all-reduce of 512 B over `data` (4 devices), because `dot_general` combines axis 0 \
+                of the result of `mul` and axis 0 of `$[0]`, which are split over `data`";
+    assert_eq!(first(&compiled(jit(f).lower(&x, &w)), line), text);
+    let (blocks, summed) = (array(&[16, 16], p!["data", "model"]), over(p!["data"]));
+    let options = MatmulOptions { out_sharding: Some(&summed), ..MatmulOptions::default() };
+    let (f, line) = (|x: Array, w: Array| matmul_with(&x, &w, options), line!());
+    let text = "all-reduce of 128 B over `model` (2 devices), because `dot_general` combines axis \
+                1 of `$[0]` and axis 0 of `$[1]`, which are split over `model`";
+    assert_eq!(first(&compiled(jit(f).lower(&blocks, &rows)), line), text);
+    // Without it, the operation is an error while it is traced.
+    let (f, line) = (|x: Array, w: Array| x.matmul(&w), line!());
+    let error = jit(f).lower(&blocks, &rows).unwrap_err();
+    assert_eq!(error.code(), "sharding");
+    let text = error.to_string();
+    assert!(text.contains(&format!("{}:{line}", file!())), "{text}");
+    assert!(text.contains("lhs axis 1 and rhs axis 0, which are contracted"), "{text}");
 }
 
 #[test]
