@@ -190,7 +190,8 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         Some(passes::peak(program).with_paths(&self.names.arguments))
     }
 
-    /// Returns the memory of one device over a call, by the compiled program; `None` for a topology.
+    /// Returns the memory of one device over a call, by the compiled program.
+    /// `None` for a topology.
     pub(super) fn device_memory(&self) -> Result<Option<StepMemory>, Error> {
         match &self.target {
             CompiledTarget::Loaded(specialization) => {

@@ -45,8 +45,8 @@ pub struct LineProfile {
     /// The fastest that the device reads and writes memory, in bytes per second; 0 if it is not
     /// known.
     pub peak_bandwidth: f64,
-    /// The collectives of the program, which are also among `operations`. Predictions have them, and
-    /// measured programs on several devices.
+    /// The collectives of the program, which are also among `operations`. Predictions have them,
+    /// and measured programs on several devices.
     pub collectives: Vec<ProfiledCollective>,
     /// The memory over the step.
     pub memory: Option<StepMemory>,

@@ -1,4 +1,4 @@
-//! [`PluginSpace`]: what the profiler of a plugin recorded, of devices and of its own threads.
+//! [`PluginSpace`]: what the profiler of a plugin recorded, of devices and of the plugin's threads.
 
 use super::recorded::DeviceEvents;
 use super::xplane::{

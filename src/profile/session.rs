@@ -8,8 +8,8 @@ use crate::runtime::{start_plugin_profilers, stop_plugin_profilers};
 /// A profile that is being recorded in memory, until [`stop`](ProfileSession::stop).
 ///
 /// Events of all threads are recorded, also of threads that end before. Plugins with a profiler, as
-/// those of TPUs and GPUs, record their devices at the same time. One profile is recorded at a time.
-/// Dropping the session discards it.
+/// those of TPUs and GPUs, record their devices at the same time. One profile is recorded at a
+/// time. Dropping the session discards it.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -44,7 +44,7 @@ impl ProfileSession {
             let message = format!("a profile that {running} started is being recorded");
             error(name, OpErrorKind::Value, message, loc, "stop it first, or drop its session")
         };
-        let recording = Recording::start(loc).map_err(refused)?;
+        let recording = Recording::start(loc, system_id).map_err(refused)?;
         start_plugin_profilers();
         Ok(ProfileSession(Some(recording)))
     }
@@ -64,6 +64,13 @@ impl Drop for ProfileSession {
             drop(stop_plugin_profilers());
         }
     }
+}
+
+/// Returns the number of this thread in the operating system, where Linux tells it.
+fn system_id() -> Option<i64> {
+    // The link is to `PROCESS/task/THREAD`.
+    let link = std::fs::read_link("/proc/thread-self").ok()?;
+    link.file_name()?.to_str()?.parse().ok()
 }
 
 /// Returns an error of a function of this module.

@@ -347,14 +347,10 @@ mod tests {
             let entry = plane.event_metadata.iter().find(|entry| entry.key == id);
             entry.map_or("", |entry| entry.value.name.as_str())
         };
-        let lines: Vec<(i64, &str, Vec<(&str, i64)>)> = plane
-            .lines
-            .iter()
-            .map(|line| {
-                let events = line.events.iter().map(|e| (name(e.metadata_id), e.offset_ps));
-                (line.id, line.name.as_str(), events.collect())
-            })
-            .collect();
+        let lines = plane.lines.iter().map(|line| {
+            let events = line.events.iter().map(|e| (name(e.metadata_id), e.offset_ps));
+            (line.id, line.name.as_str(), events.collect::<Vec<_>>())
+        });
         let main = vec![
             ("train", 0),
             ("dispatch f", 1_000_000),
@@ -367,7 +363,7 @@ mod tests {
             (2, "thread 2", vec![("IteratorGetNext", 0)]),
             (3, "compiler/4712", vec![("TpuExecute", 5_000)]),
         ];
-        assert_eq!(lines, expected);
+        assert_eq!(lines.collect::<Vec<_>>(), expected);
         let [stat] = &plane.lines[0].events[2].stats[..] else { panic!("one stat") };
         let Some(StatValue::Reference(text)) = stat.value else { panic!("{stat:?}") };
         assert_eq!((stats[&stat.metadata_id], stats[&(text as i64)]), ("module", "main.5"));

@@ -117,7 +117,8 @@ impl Executable {
     /// executions: by the operation's name, the runs on all devices and their time.
     ///
     /// # Errors
-    /// `Plugin` if none was recorded; `Runtime` if the plugin does not return the optimized program.
+    /// `Plugin` if none was recorded; `Runtime` if the plugin does not return the optimized
+    /// program.
     pub(crate) fn recorded_operation_times(
         &self,
         recorded: &FxHashMap<String, (u64, Duration)>,

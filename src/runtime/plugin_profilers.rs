@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The type of the extension in the C header.
 const PROFILER: u32 = 1;
 
-/// What the profiler of a plugin recorded.
+/// The recording of a plugin's profiler.
 pub(crate) struct PluginRecording {
     /// The plugin's file name.
     pub(crate) plugin: &'static str,

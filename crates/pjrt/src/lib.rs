@@ -82,7 +82,7 @@ pub use host_transfer::{HostTransfer, TransferChannel};
 pub use key_value::KeyValueStore;
 pub use memory::Memory;
 pub use named_value::{NamedValue, PjrtValue};
-pub use operations::{DeviceMemory, LiveArray, Operation, OperationProgram, Operations};
+pub use operations::{DeviceMemory, HeldArray, Operation, OperationProgram, Operations};
 pub use plugin::{ApiVersion, Plugin};
 pub use profiler::{Profiler, ProfilerOptions};
 pub use program::{Format, PjrtProgram};

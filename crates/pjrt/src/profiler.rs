@@ -10,7 +10,7 @@ use crate::api;
 use crate::error::{Code, Error, PluginName, Result};
 use crate::plugin::Plugin;
 
-/// What a [`Profiler`] records.
+/// The amount of detail that a [`Profiler`] records.
 ///
 /// The defaults are those of JAX: events of devices, and important ones of the plugin's own work on
 /// the host.
@@ -169,7 +169,7 @@ impl Drop for Profiler {
     }
 }
 
-/// Returns the message in `data`. Some plugins append a zero byte, which is no field.
+/// Returns the message in `data`. Some plugins append a zero byte, which does not belong to it.
 fn message(data: &[u8]) -> Result<&[u8]> {
     let error = match raw_fields(data) {
         Ok(_) => return Ok(data),

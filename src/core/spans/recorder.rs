@@ -29,6 +29,9 @@ struct Recordings {
 
 static RECORDINGS: Mutex<Recordings> = Mutex::new(Recordings { running: None, count: 0 });
 
+/// Returns the number of the calling thread in the operating system. Set by the first recording.
+static SYSTEM_ID: OnceLock<fn() -> Option<i64>> = OnceLock::new();
+
 /// The buffers of all threads that have recorded events, in order of their first one.
 static THREADS: Mutex<Vec<Arc<ThreadBuffer>>> = Mutex::new(Vec::new());
 
@@ -88,19 +91,12 @@ fn register() -> Arc<ThreadBuffer> {
     static THREADS_SO_FAR: AtomicU64 = AtomicU64::new(0);
     let buffer = Arc::new(ThreadBuffer {
         number: THREADS_SO_FAR.fetch_add(1, Ordering::Relaxed) + 1,
-        system_id: system_id(),
+        system_id: SYSTEM_ID.get().and_then(|of_this_thread| of_this_thread()),
         name: std::thread::current().name().map(str::to_owned),
         events: Mutex::new(Events { recording: 0, events: Vec::new() }),
     });
     lock(&THREADS).push(buffer.clone());
     buffer
-}
-
-/// Returns the number of this thread in the operating system, where Linux tells it.
-fn system_id() -> Option<i64> {
-    // The link is to `PROCESS/task/THREAD`.
-    let link = std::fs::read_link("/proc/thread-self").ok()?;
-    link.file_name()?.to_str()?.parse().ok()
 }
 
 /// An event whose work is under way on this thread.
@@ -185,8 +181,13 @@ pub(crate) struct RecordedThread {
 }
 
 impl Recording {
-    /// Starts to record the events of all threads. Only one recording runs at a time.
-    pub(crate) fn start(loc: Loc) -> Result<Recording, AlreadyRecording> {
+    /// Starts to record the events of all threads. Only one recording runs at a time. `system_id`
+    /// returns the number of the calling thread in the operating system.
+    pub(crate) fn start(
+        loc: Loc,
+        system_id: fn() -> Option<i64>,
+    ) -> Result<Recording, AlreadyRecording> {
+        SYSTEM_ID.get_or_init(|| system_id);
         let mut recordings = lock(&RECORDINGS);
         if let Some(loc) = recordings.running {
             return Err(AlreadyRecording(loc));

@@ -29,8 +29,8 @@ fn collectives_and_products_of_a_mesh_are_measured() {
         let gradient = grad(|w: &Array| tanh(product(&x, w)).sum())(&w);
         &w - &(gradient * 1e-3)
     });
-    let w = device_put(&(counting(&[256, 512]) * 1e-6), &over(p![None, "model"])).unwrap();
-    let x = device_put(&(counting(&[128, 256]) * 1e-6), &over(p!["data"])).unwrap();
+    let w = device_put(&(counting(&[256, 512]) * 1e-6), over(p![None, "model"])).unwrap();
+    let x = device_put(&(counting(&[128, 256]) * 1e-6), over(p!["data"])).unwrap();
     let compiled = step.lower(&w, &x).unwrap().compile().unwrap();
     let profile = compiled.line_profile(&w, &x).unwrap();
     assert!(profile.attributed() > 0.95, "{profile}");

@@ -21,13 +21,13 @@ pub struct DeviceMemory {
     /// loop occur once. Before them, the bytes of the arguments.
     pub timeline: Vec<u64>,
     /// The arrays in memory at the peak, largest first.
-    pub at_peak: Vec<LiveArray>,
+    pub at_peak: Vec<HeldArray>,
 }
 
 /// An array in memory at the peak.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LiveArray {
+pub struct HeldArray {
     /// The type on one device, such as `f32[64,512]`.
     pub array_type: String,
     /// Its bytes.
@@ -46,8 +46,8 @@ impl Executable {
     ///
     /// An array is in memory from the operation that produces it to the last that reads it, and a
     /// result takes the place of an operand of its size that is not read again. Arguments stay
-    /// unless the program can take them as donated. The temporary memory of single operations, such as packed operands
-    /// of a product, is not known.
+    /// unless the program can take them as donated. The temporary memory of single operations, such
+    /// as packed operands of a product, is not known.
     ///
     /// # Errors
     /// Those of [`operations`](Self::operations).
@@ -243,7 +243,7 @@ impl<'a> Simulation<'a> {
             let name = instruction.metadata.as_ref().map(|metadata| metadata.op_name.as_str());
             let name = name.filter(|name| !name.is_empty()).unwrap_or(&instruction.opcode);
             for shape in instruction.shape.iter().flat_map(leaves) {
-                at_peak.push(LiveArray {
+                at_peak.push(HeldArray {
                     array_type: work::array_type(shape),
                     bytes: work::shape_bytes(shape) as u64,
                     parameter: parameter.filter(|_| is_argument),
@@ -296,7 +296,7 @@ mod tests {
         let module =
             Module { computations: vec![main], entry_computation_id: 1, ..Default::default() };
         let memory = simulated(&module, &module.computations[0], donated);
-        let name = |array: LiveArray| array.produced_by.unwrap_or_else(|| "argument".into());
+        let name = |array: HeldArray| array.produced_by.unwrap_or_else(|| "argument".into());
         let timeline = memory.timeline.iter().map(|bytes| bytes / 1024).collect();
         (timeline, memory.at_peak.into_iter().map(name).collect())
     }

@@ -18,7 +18,7 @@ use crate::program::PjrtProgram;
 use crate::types::ArrayType;
 use build::{Encoded, Refusal};
 use lines::{FoundLines, Lines};
-pub use memory::{DeviceMemory, LiveArray};
+pub use memory::{DeviceMemory, HeldArray};
 use oxidax_proto::{DecodeError, Message};
 use std::collections::HashMap;
 
