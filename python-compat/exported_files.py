@@ -1,0 +1,124 @@
+"""Writes functions that `jax.export` serializes, with their signatures as JSON, for the tests of
+`crates/jax-export`.
+
+Usage: python exported_files.py DIR
+
+Writes NAME.VERSION.bin and NAME.VERSION.json for each function, VERSION being that of the installed
+JAX: the tests have files of several. It runs on eight CPU devices. Functions that the version cannot
+export are left out.
+"""
+
+import json
+import os
+import pathlib
+import sys
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+f32 = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float32)
+
+
+def trees():
+    def f(pair, *, options):
+        (a, b), c = pair
+        return {"sum": a + b, "rest": [c, None, (options["scale"] * a,)]}
+
+    args = (((f32(3), f32(3)), f32(2, 2)),)
+    return export.export(jax.jit(f))(*args, options={"scale": f32(3), "unused": f32()})
+
+
+def dtypes():
+    names = "bool_ int8 int16 int32 uint8 uint16 uint32 float16 bfloat16 float32 complex64 int4 " \
+            "uint4 float8_e4m3fn float8_e5m2 float8_e4m3b11fnuz float8_e4m3fnuz float8_e5m2fnuz"
+    args = [jax.ShapeDtypeStruct((2,), getattr(jnp, name)) for name in names.split()]
+    return export.export(jax.jit(lambda *args: args))(*args)
+
+
+def symbolic():
+    b, n = export.symbolic_shape("b, n")
+    args = jax.ShapeDtypeStruct((b, n), jnp.float32), jax.ShapeDtypeStruct((n, 4), jnp.float32)
+
+    def f(x, w):
+        y = x @ w
+        return y.reshape(-1), jnp.concatenate([x, x[:, 1:]], axis=1)
+
+    return export.export(jax.jit(f))(*args)
+
+
+def sharded():
+    mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("data", "model"))
+    rows = NamedSharding(mesh, PartitionSpec("data"))
+    blocks = NamedSharding(mesh, PartitionSpec(("data", "model"), None))
+    f = jax.jit(lambda x, w: x @ w, in_shardings=(rows, None), out_shardings=blocks)
+    return export.export(f)(f32(16, 4), f32(4, 8))
+
+
+def gradient():
+    return export.export(jax.jit(lambda w, x: jnp.tanh(x @ w).sum()))(f32(4, 2), f32(3, 4))
+
+
+def platforms():
+    f = jax.jit(lambda x: jnp.sin(x))
+    return export.export(f, platforms=["cpu", "tpu", "cuda"])(f32(5))
+
+
+def keys():
+    key = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
+    return export.export(jax.jit(lambda key: jax.random.uniform(key, (2,))))(key)
+
+
+def custom_call():
+    result = type(jnp.linalg.eigh(jnp.eye(2)))
+    export.register_namedtuple_serialization(result, serialized_name="EighResult")
+    return export.export(jax.jit(jnp.linalg.eigh))(f32(4, 4))
+
+
+FUNCTIONS = [trees, dtypes, symbolic, sharded, gradient, platforms, keys, custom_call]
+VJP_ORDERS = {"gradient": 2}
+
+
+def paths(tree):
+    leaves = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
+    return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(leaves)[0]]
+
+
+def signature(exported):
+    return {
+        "name": exported.fun_name,
+        "input_paths": paths(exported.in_tree),
+        "inputs": [aval.str_short(short_dtypes=False) for aval in exported.in_avals],
+        "output_paths": paths(exported.out_tree),
+        "outputs": [aval.str_short(short_dtypes=False) for aval in exported.out_avals],
+        "devices": exported.nr_devices,
+        "platforms": list(exported.platforms),
+        "used_inputs": list(exported.module_kept_var_idx),
+        "calling_convention": exported.calling_convention_version,
+        "module_bytes": len(exported.mlir_module_serialized),
+    }
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for function in FUNCTIONS:
+        name = f"{function.__name__}.{jax.__version__}"
+        try:
+            exported = function()
+            order = VJP_ORDERS.get(function.__name__, 0)
+            data = exported.serialize(vjp_order=order)
+        except Exception as error:
+            print(f"{name}: not exported: {str(error).splitlines()[0]}")
+            continue
+        folder.joinpath(f"{name}.bin").write_bytes(data)
+        text = json.dumps(signature(exported), indent=1)
+        folder.joinpath(f"{name}.json").write_text(text + "\n")
+        print(f"{name}: {len(data)} bytes")
+
+
+main()
