@@ -39,6 +39,7 @@ mod line_profile;
 mod line_profile_file;
 mod memory;
 mod memory_growth;
+mod operations;
 pub(crate) mod page;
 mod perfetto;
 mod pprof;
@@ -46,6 +47,7 @@ mod recorded;
 #[cfg(feature = "profile-server")]
 mod server;
 mod session;
+mod step_lines;
 mod step_memory;
 mod summary;
 mod trace;
@@ -63,5 +65,6 @@ pub use recorded::{Profile, ThreadEvents};
 #[cfg(feature = "profile-server")]
 pub use server::{ProfilerServer, capture, capture_all, start_server};
 pub use session::ProfileSession;
+pub use step_lines::{StepLineTime, StepLines};
 pub use step_memory::{PeakArrays, StepMemory};
 pub use trace::{start_trace, stop_trace, trace};

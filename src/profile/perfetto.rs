@@ -126,7 +126,9 @@ pub(super) fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     for data in [PacketData::ClockSnapshot(snapshot), PacketData::TrackDescriptor(process)] {
         put(&TracePacket { sequence_id: 1, data: Some(data), ..TracePacket::default() }, out)?;
     }
-    profile.threads().iter().try_for_each(|thread| Sequence::new(thread, pid).write(thread, out))
+    let operations = profile.operations_track();
+    let mut tracks = profile.threads().iter().chain(&operations);
+    tracks.try_for_each(|thread| Sequence::new(thread, pid).write(thread, out))
 }
 
 fn put(packet: &TracePacket, out: &mut impl Write) -> io::Result<()> {

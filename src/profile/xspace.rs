@@ -88,10 +88,11 @@ pub(super) fn write(profile: &Profile, host: &str, out: &mut impl Write) -> io::
     // Messages of a million events would take several times the memory of the file. So lines are
     // encoded one event at a time, and appended to the plane: the fields of a message may be
     // encoded one after another.
+    let operations = profile.operations_track();
     let mut metadata = Metadata::default();
     let header = XPlane { id: 1, name: HOST_PLANE.to_owned(), ..XPlane::default() };
     let mut plane = header.encode_to_vec();
-    for thread in profile.threads() {
+    for thread in profile.threads().iter().chain(&operations) {
         encoded_line(profile, thread, &mut metadata).put(3, &mut plane);
     }
     metadata.into_plane().put_fields(&mut plane);
