@@ -13,6 +13,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
+mod profile;
 mod run;
 mod spread;
 #[cfg(test)]
@@ -93,6 +94,13 @@ struct Train {
     /// a free one.
     #[arg(long)]
     profile_port: Option<u16>,
+    /// Record some steps after the first ones, measure the time of the step by line, and write both
+    /// to this folder for XProf, Perfetto and `oxidax profile report`.
+    #[arg(long, conflicts_with_all = ["mesh", "profile_port"])]
+    profile: Option<PathBuf>,
+    /// With `--profile`, number of recorded steps.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    profile_steps: u32,
     /// Write the loss of every step to this file, one per line.
     #[arg(long)]
     losses: Option<PathBuf>,

@@ -1,12 +1,13 @@
 //! The training loop: metrics, checkpoints, and continuing an interrupted run.
 
 use super::Train;
+use super::profile::StepProfiler;
 use super::text::Corpus;
 use super::train::{self, Batch};
 use anyhow::ensure;
 use checkpoint::{Folder, Snapshot};
 use oxidax::prelude::*;
-use oxidax::profile::{StepTraceAnnotation, start_server};
+use oxidax::profile::{StepTraceAnnotation, TraceAnnotation, start_server};
 use oxidax::train::{Interrupt, Metrics};
 use oxidax_models::gpt2::Gpt2;
 use std::time::Instant;
@@ -53,23 +54,30 @@ pub fn train(options: &Train, model: Gpt2, corpus: &Corpus) -> anyhow::Result<Gp
     let due = |done: u32, every: u32| done.is_multiple_of(every.max(1));
     let (schedule, first) = (recipe.schedule(), done + 1);
     let (mut clock, mut logged, mut stopped) = (Instant::now(), done, false);
+    let mut profiler = StepProfiler::new(options, done, steps);
     while done < steps && !stopped {
-        let _step = StepTraceAnnotation::new("train", done.into());
-        let Some(batch_of_step) = batches.next() else { break };
-        let key = random::fold_in(random::key(i64::from(*seed)), i64::from(done) + 1);
-        let key = (options.dropout > 0.0).then_some(key);
+        let is_profiled = profiler.begin(done)?;
+        let mark = StepTraceAnnotation::new("train", done.into());
+        let next = TraceAnnotation::new("next batch").scope(|| batches.next().transpose())?;
+        let Some(inputs) = next else { break };
+        let key = TraceAnnotation::new("dropout key").scope(|| {
+            let key = || random::fold_in(random::key(i64::from(*seed)), i64::from(done) + 1);
+            (options.dropout > 0.0).then(key)
+        });
         let loss;
-        (run.model, run.optimizer, loss) =
-            step.call(run.model, run.optimizer, batch_of_step?, key)?; // moved: donated
+        // Donates model and optimizer, which are moved.
+        (run.model, run.optimizer, loss) = step.call(run.model, run.optimizer, &inputs, &key)?;
         metrics.scalar(done.into(), "loss", &loss)?;
         done += 1;
         stopped = interrupt.requested();
         let is_last = done == steps || stopped;
-        if done == first || due(done, *log_every) || is_last {
-            let loss = loss.item::<f32>()?; // waits for the step
+        let is_logged = done == first || due(done, *log_every) || is_last;
+        if is_logged || is_profiled {
+            let read = TraceAnnotation::new("read loss"); // waits for the step
+            let loss = read.scope(|| loss.item::<f32>())?;
             if done == first {
                 println!("compiled  {:.2} s", step.stats().compile_time.as_secs_f64());
-            } else {
+            } else if is_logged {
                 let rate = schedule.value(&full([], done as i32 - 1)).item::<f32>()?;
                 let seconds = clock.elapsed().as_secs_f64() / f64::from(done - logged);
                 let (ms, tokens) = (1e3 * seconds, (batch * block) as f64 / seconds);
@@ -77,10 +85,12 @@ pub fn train(options: &Train, model: Gpt2, corpus: &Corpus) -> anyhow::Result<Gp
                     "step {done:>6}  loss {loss:.4}  rate {rate:.1e}  {ms:.2} ms/step  {tokens:.0} tokens/s"
                 );
             }
-            (clock, logged) = (Instant::now(), done);
+            if is_logged {
+                (clock, logged) = (Instant::now(), done);
+            }
         }
         if due(done, *eval_every) && !is_last {
-            let loss = held_out(&run.model, 20)?;
+            let loss = TraceAnnotation::new("evaluate").scope(|| held_out(&run.model, 20))?;
             metrics.scalar(u64::from(done) - 1, "held_out", loss)?;
             println!("step {done:>6}  held out {loss:.4}");
             (clock, logged) = (Instant::now(), done);
@@ -88,6 +98,15 @@ pub fn train(options: &Train, model: Gpt2, corpus: &Corpus) -> anyhow::Result<Gp
         if let Some(folder) = folder.as_mut().filter(|_| is_last || due(done, *save_every)) {
             folder.save(Snapshot::new(done.into(), &run).position(batches.position()))?;
             metrics.flush()?;
+        }
+        drop(mark);
+        let lines = || {
+            let Run { model, optimizer } = &run;
+            let compiled = step.lower(model, optimizer, &inputs, &key)?.compile()?;
+            compiled.line_profile(model, optimizer, &inputs, &key)
+        };
+        if profiler.end(done, stopped, lines)? {
+            (clock, logged) = (Instant::now(), done);
         }
     }
     if stopped {

@@ -38,7 +38,11 @@ impl RunFolder {
         self.write_file(&format!("{host}.xplane.pb"), |out| xspace::write(profile, &host, out))?;
         self.write_file(perfetto::FILE, |out| perfetto::write(profile, out))?;
         if let Some(lines) = profile.lines() {
-            self.write_file(line_profile_file::NAME, |out| line_profile_file::write(lines, out))?;
+            let steps = lines.predicted_for.is_none().then(|| profile.step_lines());
+            let steps = steps.filter(|steps| steps.steps > 0);
+            self.write_file(line_profile_file::NAME, |out| {
+                line_profile_file::write(lines, steps.as_ref(), out)
+            })?;
         }
         Ok(self.path)
     }

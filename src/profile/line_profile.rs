@@ -1,9 +1,7 @@
 //! [`LineProfile`]: the time of a compiled program by source line.
 
-use super::recorded::Profile;
 use super::step_memory::StepMemory;
-use crate::core::spans::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
-use crate::core::{Loc, SourceLine};
+use crate::core::SourceLine;
 use crate::passes::Peak;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -205,45 +203,6 @@ impl LineProfile {
         if self.step.is_zero() { 0.0 } else { known.as_secs_f64() / self.step.as_secs_f64() }
     }
 
-    /// Returns the operations as a profile of one execution, for [`Profile::save`], one after the
-    /// other. Each event has the lines, the scope, the work and the number of runs as arguments.
-    /// Saving it also writes these times, for [`report_html`](super::report_html).
-    ///
-    /// ```no_run
-    /// use oxidax::prelude::*;
-    /// let w = ones([512, 512]);
-    /// let square = jit(|w: Array| w.matmul(&w)).lower(&w)?.compile()?;
-    /// square.line_profile(&w)?.to_profile().save("profiles")?;
-    /// # Ok::<(), oxidax::Error>(())
-    /// ```
-    pub fn to_profile(&self) -> Profile {
-        let event = |kind, name: String, start: Duration, time: Duration, arguments| ProfileEvent {
-            kind,
-            name: EventName::from(name),
-            loc: Loc::UNKNOWN,
-            start_nanos: nanos(start),
-            duration_nanos: nanos(time),
-            arguments,
-        };
-        let step = vec![("step_num", ArgumentValue::Count(0))];
-        let mut start = Duration::ZERO;
-        let total = self.operations.iter().map(|operation| operation.time).sum();
-        let mut events =
-            vec![event(EventKind::Step, format!("train {}", self.name), start, total, step)];
-        for operation in &self.operations {
-            let time = operation.time;
-            let (name, arguments) = (operation.name.clone(), operation.arguments());
-            events.push(event(EventKind::Operation, name, start, time, arguments));
-            start += time;
-        }
-        let title = match (&self.predicted_for, &self.recorded_on) {
-            (Some(device), _) => format!("{}, predicted for {device}", self.name),
-            (None, Some(devices)) => format!("{}, recorded on {devices}", self.name),
-            (None, None) => format!("{}, each operation measured alone", self.name),
-        };
-        Profile::of_events(title, total, events).with_lines(self.clone())
-    }
-
     /// Returns the share of the fastest possible rate at which a line runs: the time that its work
     /// needs at the peak rates, over its time. `None` without peak rates.
     pub fn of_roofline(&self, line: &LineTime) -> Option<f64> {
@@ -252,32 +211,6 @@ impl LineProfile {
         }
         let least = (line.flops / self.peak_flops).max(line.bytes / self.peak_bandwidth);
         Some(least / line.time.as_secs_f64())
-    }
-}
-
-impl ProfiledOperation {
-    fn arguments(&self) -> Vec<EventArgument> {
-        let mut arguments: Vec<EventArgument> = Vec::new();
-        if !self.lines.is_empty() {
-            let line = |(line, share): &(SourceLine, f64)| match self.lines.len() {
-                1 => line.to_string(),
-                _ => format!("{line} ({:.0} %)", 100.0 * share),
-            };
-            let lines: Vec<String> = self.lines.iter().map(line).collect();
-            arguments.push(("source", lines.join(", ").into()));
-        }
-        if !self.scope.is_empty() {
-            arguments.push(("scope", self.scope.clone().into()));
-        }
-        arguments.push(("flops", self.flops.into()));
-        arguments.push(("bytes accessed", self.bytes.into()));
-        if let Some(runs) = self.runs {
-            arguments.push(("runs", runs.into()));
-        }
-        if let Some(reason) = &self.not_measured {
-            arguments.push(("not measured", reason.clone().into()));
-        }
-        arguments
     }
 }
 
@@ -305,10 +238,6 @@ pub(super) mod seconds {
         }
         Duration::try_from_secs_f64(seconds).map_err(D::Error::custom)
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Writes a rate in billions per second.
@@ -374,6 +303,7 @@ impl fmt::Display for LineProfile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::spans::ProfileEvent;
     use expect_test::expect;
 
     fn operation(lines: &[(u32, f64)], milliseconds: f64, flops: f64) -> ProfiledOperation {

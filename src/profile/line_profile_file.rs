@@ -1,10 +1,11 @@
 //! `line_profile.json`: a [`LineProfile`] in the folder of a profile.
 //!
-//! The file is one JSON object with the fields `format`, `version` and `profile`. Times are in
-//! seconds, rates in operations or bytes per second. A reader ignores unknown fields, and missing
-//! ones are empty, so that fields can be added without a new version.
+//! The file is one JSON object with the fields `format`, `version`, `profile` and, beside recorded
+//! steps, `steps`. Times are in seconds, rates in operations or bytes per second. A reader ignores
+//! unknown fields, and missing ones are empty, so that fields can be added without a new version.
 
 use super::line_profile::LineProfile;
+use super::step_lines::StepLines;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
@@ -18,6 +19,8 @@ struct Written<'p> {
     format: &'static str,
     version: u32,
     profile: &'p LineProfile,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<&'p StepLines>,
 }
 
 /// The fields that every version has.
@@ -32,8 +35,13 @@ struct Body {
     profile: LineProfile,
 }
 
-pub(super) fn write(profile: &LineProfile, out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer(out, &Written { format: FORMAT, version: VERSION, profile })
+/// Writes a file. `steps` is the time of the recorded steps, if there are any.
+pub(super) fn write(
+    profile: &LineProfile,
+    steps: Option<&StepLines>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    serde_json::to_writer(out, &Written { format: FORMAT, version: VERSION, profile, steps })
         .map_err(io::Error::from)
 }
 
@@ -143,14 +151,14 @@ pub(super) mod tests {
     fn files_are_read_back() {
         let profile = example();
         let mut bytes = Vec::new();
-        write(&profile, &mut bytes).expect("writing to a vector");
+        write(&profile, Some(&StepLines::default()), &mut bytes).expect("writing to a vector");
         assert_eq!(read(&bytes), Ok(profile));
     }
 
     #[test]
     fn damaged_files_are_errors() {
         let mut bytes = Vec::new();
-        write(&example(), &mut bytes).expect("writing to a vector");
+        write(&example(), None, &mut bytes).expect("writing to a vector");
         for end in 0..bytes.len() {
             assert!(read(&bytes[..end]).is_err(), "{end}");
         }

@@ -40,6 +40,7 @@ mod line_profile;
 mod line_profile_file;
 mod memory;
 mod memory_growth;
+mod operations;
 pub(crate) mod page;
 mod perfetto;
 mod plugin_space;
@@ -48,6 +49,7 @@ mod recorded;
 #[cfg(feature = "profile-server")]
 mod server;
 mod session;
+mod step_lines;
 mod step_memory;
 mod summary;
 mod trace;
@@ -66,5 +68,6 @@ pub use recorded::{DeviceEvents, Profile, ThreadEvents};
 #[cfg(feature = "profile-server")]
 pub use server::{ProfilerServer, capture, capture_all, start_server};
 pub use session::ProfileSession;
+pub use step_lines::{StepLineTime, StepLines};
 pub use step_memory::{PeakArrays, StepMemory};
 pub use trace::{start_trace, stop_trace, trace};

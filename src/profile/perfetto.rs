@@ -126,12 +126,13 @@ pub(super) fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     for data in [PacketData::ClockSnapshot(snapshot), PacketData::TrackDescriptor(process)] {
         put(&TracePacket { sequence_id: 1, data: Some(data), ..TracePacket::default() }, out)?;
     }
-    for thread in profile.threads() {
-        let title = thread.title();
-        Sequence::new(thread.number, pid).write(title, &thread.events, out)?;
+    let operations = profile.operations_track();
+    let mut last = 0;
+    for thread in profile.threads().iter().chain(&operations) {
+        last = last.max(thread.number);
+        Sequence::new(thread.number, pid).write(thread.title(), &thread.events, out)?;
     }
-    let threads = profile.threads().iter().map(|thread| thread.number).max().unwrap_or(0);
-    for (number, device) in (threads + 1..).zip(profile.devices()) {
+    for (number, device) in (last + 1..).zip(profile.devices()) {
         Sequence::new(number, pid).write(device.title(), &device.events, out)?;
     }
     Ok(())

@@ -27,18 +27,20 @@ pub(super) fn write(profile: &Profile, host: &str, out: &mut impl Write) -> io::
     // Messages of a million events would take several times the memory of the file. So lines are
     // encoded one event at a time, and appended to the plane: the fields of a message may be
     // encoded one after another.
+    let operations = profile.operations_track();
     let mut metadata = Metadata::default();
     let mut joined: Vec<Joined<'_>> = profile.plugins().iter().filter_map(Joined::of).collect();
     let header = XPlane { id: 1, name: HOST_PLANE.to_owned(), ..XPlane::default() };
     let mut plane = header.encode_to_vec();
-    for thread in profile.threads() {
+    let mut last = 0;
+    for thread in profile.threads().iter().chain(&operations) {
+        last = last.max(thread.number);
         encoded_line(profile, thread, &mut metadata, &mut joined).put(3, &mut plane);
     }
-    let mut id = profile.threads().iter().map(|thread| thread.number).max().unwrap_or(0);
     for joined in &mut joined {
         for line in std::mem::take(&mut joined.lines) {
-            id += 1;
-            let header = XLine { id: signed(id), events: Vec::new(), ..line.clone() };
+            last += 1;
+            let header = XLine { id: signed(last), events: Vec::new(), ..line.clone() };
             let mut encoded = header.encode_to_vec();
             for event in &line.events {
                 joined.event(event, event.offset_ps, &mut metadata).put(4, &mut encoded);

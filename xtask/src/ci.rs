@@ -126,7 +126,7 @@ const WITH_PYTHON: &[Step] = &[
             &[],
         ),
     },
-    // The profile that the exercises wrote, and one of the gpt2 example while it trains.
+    // The profile that the exercises wrote, a traced gpt2 example, and a capture while it trains.
     Step {
         name: "profiles",
         action: Action::Run(

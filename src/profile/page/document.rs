@@ -214,10 +214,13 @@ fn line_tiles(profile: &LineProfile) -> Vec<Tile> {
 
 /// The figures of a host's work.
 fn host_tiles(trace: &HostTrace) -> Vec<Tile> {
+    let (events, threads) = trace
+        .host_tracks()
+        .fold((0, 0), |(events, threads), track| (events + track.slices.len() as u64, threads + 1));
     let note = format!(
         "{} on {}",
-        counted(trace.events, "event", "events"),
-        counted(trace.tracks.len() as u64, "thread", "threads")
+        counted(events + trace.too_deep, "event", "events"),
+        counted(threads, "thread", "threads")
     );
     let mut tiles = vec![tile("Recorded", nanoseconds(trace.end), note)];
     let total = |kind: &str| -> u64 {

@@ -171,7 +171,7 @@ fn by_line(lines: &LineProfile) -> Node {
 /// The work of the host by the work that contains it.
 fn by_host_work(trace: &HostTrace) -> Node {
     let mut tree = Node::default();
-    for track in &trace.tracks {
+    for track in trace.host_tracks() {
         let mut open: Vec<(&str, u64, u64)> = Vec::new();
         let mut close_to = |depth: usize, open: &mut Vec<(&str, u64, u64)>| {
             while open.len() > depth {

@@ -184,7 +184,7 @@ struct Work {
 pub(super) fn work_html(trace: &HostTrace) -> String {
     let mut rows: FxHashMap<(u32, u32), Work> = FxHashMap::default();
     let mut all_own = 0_u64;
-    for track in &trace.tracks {
+    for track in trace.host_tracks() {
         let mut open: Vec<&Slice> = Vec::new();
         for slice in &track.slices {
             open.truncate(usize::from(slice.depth));

@@ -232,6 +232,13 @@ impl HostTrace {
         all.filter(move |slice| Some(slice.kind) == number)
     }
 
+    /// Returns the tracks of threads: those of operations are not work of the host.
+    pub(super) fn host_tracks(&self) -> impl Iterator<Item = &Track> {
+        let operation = self.kinds.numbers.get("operation").copied();
+        let is_operation = move |slice: &Slice| Some(slice.kind) == operation;
+        self.tracks.iter().filter(move |track| !track.slices.iter().all(is_operation))
+    }
+
     /// Returns true if it has the operations of a step instead of the work of a host.
     pub(super) fn is_of_operations(&self) -> bool {
         self.of_kind("operation").next().is_some()
