@@ -244,7 +244,7 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     fn profile(events: Vec<ProfileEvent>) -> Profile {
-        let thread = RecordedThread { number: 1, name: None, events };
+        let thread = RecordedThread { number: 1, system_id: None, name: None, events };
         let (started, duration_nanos) = (UNIX_EPOCH, 100_000);
         Profile::new(Recorded { started, duration_nanos, threads: vec![thread] })
     }

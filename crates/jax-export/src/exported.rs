@@ -1,11 +1,11 @@
 //! [`Exported`]: a function that `jax.export` has serialized.
 
-use crate::array_type::{ArrayType, ElementType};
+use crate::abstract_value::{AbstractValue, JaxDType};
 use crate::dimension::Dimension;
 use crate::error::{Error, Result};
 use crate::flatbuffer::{Buffer, Table};
 use crate::sharding::{MeshShape, Sharding};
-use crate::tree::TreeDef;
+use crate::tree::PyTreeDef;
 use std::collections::BTreeSet;
 
 /// The versions of the format that this crate reads: from December 2023, when the first one that
@@ -25,13 +25,13 @@ pub struct Exported {
     pub name: String,
     /// The structure of the arguments: a tuple of the positional ones, and a dictionary of those
     /// with keywords.
-    pub input_tree: TreeDef,
+    pub input_tree: PyTreeDef,
     /// The types of the arguments' leaves.
-    pub inputs: Vec<ArrayType>,
+    pub inputs: Vec<AbstractValue>,
     /// The structure of the result.
-    pub output_tree: TreeDef,
+    pub output_tree: PyTreeDef,
     /// The types of the result's leaves.
-    pub outputs: Vec<ArrayType>,
+    pub outputs: Vec<AbstractValue>,
     /// The number of devices that the function runs on.
     pub devices: u32,
     /// The shardings of the arguments' leaves; `None` if unspecified.
@@ -131,8 +131,8 @@ impl Exported {
                 "it has version {version} of the format, and versions {first} to {last} are known"
             ));
         }
-        let tree = |number, what| -> Result<TreeDef> {
-            TreeDef::read(table.table(number)?.ok_or_else(|| missing(what))?)
+        let tree = |number, what| -> Result<PyTreeDef> {
+            PyTreeDef::read(table.table(number)?.ok_or_else(|| missing(what))?)
         };
         let (input_tree, output_tree) = (
             tree(field::INPUT_TREE, "tree of arguments")?,
@@ -222,7 +222,7 @@ fn disabled_checks(table: Table<'_>) -> Result<Vec<DisabledCheck>> {
 
 /// Types and shardings that several leaves have.
 struct Shared {
-    arrays: Vec<(ArrayType, usize)>,
+    arrays: Vec<(AbstractValue, usize)>,
     meshes: Vec<(MeshShape, usize)>,
     shardings: Vec<(Sharding, usize)>,
 }
@@ -230,7 +230,7 @@ struct Shared {
 impl Shared {
     fn of(table: Table<'_>) -> Result<Shared> {
         let arrays = table.tables(field::UNIQUE_TYPES)?.into_iter();
-        let arrays = arrays.map(|array| table.costed(|| ArrayType::read(array)));
+        let arrays = arrays.map(|array| table.costed(|| AbstractValue::read(array)));
         let arrays = arrays.collect::<Result<_>>()?;
         let meshes = table.tables(field::UNIQUE_MESHES)?.into_iter();
         let meshes = meshes.map(|mesh| table.costed(|| MeshShape::read(mesh)));
@@ -242,10 +242,10 @@ impl Shared {
     }
 
     /// Returns the types of leaves, of new files by their indices.
-    fn arrays(&self, table: Table<'_>, indices: usize, whole: usize) -> Result<Vec<ArrayType>> {
+    fn arrays(&self, table: Table<'_>, indices: usize, whole: usize) -> Result<Vec<AbstractValue>> {
         let found = table.u32s(indices)?;
         if found.is_empty() {
-            return table.tables(whole)?.into_iter().map(ArrayType::read).collect();
+            return table.tables(whole)?.into_iter().map(AbstractValue::read).collect();
         }
         let each = found.into_iter().map(|index| {
             let array = self.arrays.get(index as usize);
@@ -281,13 +281,14 @@ impl Exported {
     /// Returns true if the arguments are all of types that a module without dimension variables
     /// takes.
     pub fn is_static(&self) -> bool {
-        let is_known = |array: &ArrayType| array.shape.iter().all(|size| size.known().is_some());
+        let is_known =
+            |array: &AbstractValue| array.shape.iter().all(|size| size.known().is_some());
         self.inputs.iter().chain(&self.outputs).all(is_known)
     }
 
     /// Returns true if a leaf is an array of keys of random numbers.
     pub fn has_keys(&self) -> bool {
         let mut leaves = self.inputs.iter().chain(&self.outputs);
-        leaves.any(|leaf| matches!(leaf.element, ElementType::Key(_)))
+        leaves.any(|leaf| matches!(leaf.dtype, JaxDType::Key(_)))
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Buffer<'a> {
     left: Cell<usize>,
 }
 
-/// How often the bytes of a buffer may be read on average.
+/// The largest number of times that a byte of a buffer may be read on average.
 const SHARING: usize = 4;
 
 /// A table: fields that may be absent.

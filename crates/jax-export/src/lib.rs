@@ -16,7 +16,7 @@
 //! Source of the format: `jax/_src/export/serialization.py` and `serialization_generated.py` of JAX
 //! 0.10.2, versions 2 to 11 of it.
 
-mod array_type;
+mod abstract_value;
 mod dimension;
 mod error;
 mod exported;
@@ -24,9 +24,9 @@ mod flatbuffer;
 mod sharding;
 mod tree;
 
-pub use array_type::{ArrayType, ElementType, KeyAlgorithm, MemorySpace};
+pub use abstract_value::{AbstractValue, JaxDType, KeyAlgorithm, MemorySpace};
 pub use dimension::{Dimension, Expression};
 pub use error::{Error, Result};
 pub use exported::{DisabledCheck, Exported};
-pub use sharding::{AbstractDevice, AxisType, MeshAxis, MeshShape, Sharding};
-pub use tree::TreeDef;
+pub use sharding::{AbstractDevice, MeshAxis, MeshAxisType, MeshShape, Sharding};
+pub use tree::PyTreeDef;

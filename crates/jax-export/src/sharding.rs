@@ -43,13 +43,13 @@ pub struct MeshAxis {
     pub name: String,
     /// The number of devices along it.
     pub size: u32,
-    /// Who decides how arrays are split along it.
-    pub kind: AxisType,
+    /// The place that decides how arrays are split along it.
+    pub kind: MeshAxisType,
 }
 
-/// Who decides how arrays are split along an axis.
+/// The place that decides how arrays are split along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AxisType {
+pub enum MeshAxisType {
     /// The compiler.
     Auto,
     /// The types of arrays.
@@ -82,9 +82,9 @@ impl MeshShape {
         let mut axes = Vec::with_capacity(sizes.len());
         for ((size, name), kind) in sizes.into_iter().zip(names).zip(kinds) {
             let kind = match kind {
-                1 => AxisType::Auto,
-                2 => AxisType::Explicit,
-                3 => AxisType::Manual,
+                1 => MeshAxisType::Auto,
+                2 => MeshAxisType::Explicit,
+                3 => MeshAxisType::Manual,
                 other => return fail(format!("the type {other} of a mesh's axis is not known")),
             };
             axes.push(MeshAxis { name, size, kind });

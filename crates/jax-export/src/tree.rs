@@ -1,4 +1,4 @@
-//! [`TreeDef`]: the structure of arguments or results.
+//! [`PyTreeDef`]: the structure of arguments or results.
 
 use crate::error::{Error, Result};
 use crate::flatbuffer::Table;
@@ -6,26 +6,26 @@ use crate::flatbuffer::Table;
 /// The structure of nested Python containers, as JAX's `PyTreeDef`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum TreeDef {
+pub enum PyTreeDef {
     /// An array.
     Leaf,
     /// `None`, without leaves.
     None,
     /// A tuple.
-    Tuple(Vec<TreeDef>),
+    Tuple(Vec<PyTreeDef>),
     /// A list.
-    List(Vec<TreeDef>),
+    List(Vec<PyTreeDef>),
     /// A dictionary, in the order of its keys.
-    Dict(Vec<(String, TreeDef)>),
+    Dict(Vec<(String, PyTreeDef)>),
     /// A type that the program registered with `register_pytree_node_serialization`, or a named
     /// tuple.
     Custom {
         /// The name under which it was registered.
         name: String,
-        /// What its registration has serialized besides the children.
+        /// The bytes that its registration has serialized besides the children.
         data: Vec<u8>,
         /// The children.
-        children: Vec<TreeDef>,
+        children: Vec<PyTreeDef>,
     },
 }
 
@@ -41,33 +41,33 @@ mod field {
     pub(super) const CUSTOM_DATA: usize = 4;
 }
 
-impl TreeDef {
-    pub(crate) fn read(table: Table<'_>) -> Result<TreeDef> {
-        TreeDef::read_at(table, MAX_DEPTH)
+impl PyTreeDef {
+    pub(crate) fn read(table: Table<'_>) -> Result<PyTreeDef> {
+        PyTreeDef::read_at(table, MAX_DEPTH)
     }
 
-    fn read_at(table: Table<'_>, depth: usize) -> Result<TreeDef> {
+    fn read_at(table: Table<'_>, depth: usize) -> Result<PyTreeDef> {
         let fail = |message: String| Err(Error::at(table.at(), message));
         let Some(depth) = depth.checked_sub(1) else {
             return fail(format!("a tree is nested deeper than {MAX_DEPTH}"));
         };
         let children = table.tables(field::CHILDREN)?.into_iter();
-        let children = children.map(|child| TreeDef::read_at(child, depth));
-        let children: Vec<TreeDef> = children.collect::<Result<_>>()?;
+        let children = children.map(|child| PyTreeDef::read_at(child, depth));
+        let children: Vec<PyTreeDef> = children.collect::<Result<_>>()?;
         Ok(match table.u8(field::KIND)? {
-            0 => TreeDef::Leaf,
-            1 => TreeDef::None,
-            2 => TreeDef::Tuple(children),
-            3 => TreeDef::List(children),
+            0 => PyTreeDef::Leaf,
+            1 => PyTreeDef::None,
+            2 => PyTreeDef::Tuple(children),
+            3 => PyTreeDef::List(children),
             4 => {
                 let names = table.texts(field::NAMES)?;
                 if names.len() != children.len() {
                     let (names, children) = (names.len(), children.len());
                     return fail(format!("a dictionary has {names} keys and {children} values"));
                 }
-                TreeDef::Dict(names.into_iter().zip(children).collect())
+                PyTreeDef::Dict(names.into_iter().zip(children).collect())
             }
-            5 => TreeDef::Custom {
+            5 => PyTreeDef::Custom {
                 name: table.text(field::CUSTOM_NAME)?.unwrap_or_default(),
                 data: table.bytes(field::CUSTOM_DATA)?.unwrap_or_default().to_vec(),
                 children,
@@ -79,8 +79,9 @@ impl TreeDef {
     /// Returns the paths of the leaves, in order: `[0]['layers'][1]`, as JAX writes them.
     ///
     /// ```
-    /// use oxidax_jax_export::TreeDef;
-    /// let pair = TreeDef::Tuple(vec![TreeDef::Leaf, TreeDef::Dict(vec![("w".into(), TreeDef::Leaf)])]);
+    /// use oxidax_jax_export::PyTreeDef;
+    /// let weights = PyTreeDef::Dict(vec![("w".into(), PyTreeDef::Leaf)]);
+    /// let pair = PyTreeDef::Tuple(vec![PyTreeDef::Leaf, weights]);
     /// assert_eq!(pair.paths(), ["[0]", "[1]['w']"]);
     /// ```
     pub fn paths(&self) -> Vec<String> {
@@ -92,34 +93,34 @@ impl TreeDef {
     /// Returns the number of leaves.
     pub fn leaves(&self) -> usize {
         match self {
-            TreeDef::Leaf => 1,
-            TreeDef::None => 0,
-            TreeDef::Tuple(children)
-            | TreeDef::List(children)
-            | TreeDef::Custom { children, .. } => children.iter().map(TreeDef::leaves).sum(),
-            TreeDef::Dict(children) => children.iter().map(|(_, child)| child.leaves()).sum(),
+            PyTreeDef::Leaf => 1,
+            PyTreeDef::None => 0,
+            PyTreeDef::Tuple(children)
+            | PyTreeDef::List(children)
+            | PyTreeDef::Custom { children, .. } => children.iter().map(PyTreeDef::leaves).sum(),
+            PyTreeDef::Dict(children) => children.iter().map(|(_, child)| child.leaves()).sum(),
         }
     }
 
     fn add_paths(&self, path: &mut String, paths: &mut Vec<String>) {
-        let mut below = |entry: &str, child: &TreeDef| {
+        let mut below = |entry: &str, child: &PyTreeDef| {
             let length = path.len();
             path.push_str(entry);
             child.add_paths(path, paths);
             path.truncate(length);
         };
         match self {
-            TreeDef::Leaf => paths.push(path.clone()),
-            TreeDef::None => {}
-            TreeDef::Tuple(children) | TreeDef::List(children) => {
+            PyTreeDef::Leaf => paths.push(path.clone()),
+            PyTreeDef::None => {}
+            PyTreeDef::Tuple(children) | PyTreeDef::List(children) => {
                 for (index, child) in children.iter().enumerate() {
                     below(&format!("[{index}]"), child);
                 }
             }
-            TreeDef::Dict(children) => {
+            PyTreeDef::Dict(children) => {
                 children.iter().for_each(|(key, child)| below(&format!("['{key}']"), child));
             }
-            TreeDef::Custom { children, .. } => {
+            PyTreeDef::Custom { children, .. } => {
                 for (index, child) in children.iter().enumerate() {
                     below(&format!("[<flat index {index}>]"), child);
                 }

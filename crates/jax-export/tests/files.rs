@@ -2,7 +2,9 @@
 //! `python-compat/exported_files.py`.
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 
-use oxidax_jax_export::{ArrayType, AxisType, DisabledCheck, Exported, Sharding, TreeDef};
+use oxidax_jax_export::{
+    AbstractValue, DisabledCheck, Exported, MeshAxisType, PyTreeDef, Sharding,
+};
 use serde::Deserialize;
 use std::fs;
 use std::path::PathBuf;
@@ -86,9 +88,9 @@ fn shardings_are_named_from_2026_on() {
         let Some(Sharding::Named { mesh, spec, .. }) = &exported.input_shardings[0] else {
             panic!("{:?}", exported.input_shardings)
         };
-        let axes: Vec<(&str, u32, AxisType)> =
+        let axes: Vec<(&str, u32, MeshAxisType)> =
             mesh.axes.iter().map(|axis| (axis.name.as_str(), axis.size, axis.kind)).collect();
-        assert_eq!(axes, [("data", 4, AxisType::Auto), ("model", 2, AxisType::Auto)]);
+        assert_eq!(axes, [("data", 4, MeshAxisType::Auto), ("model", 2, MeshAxisType::Auto)]);
         assert_eq!(spec, &[vec!["data".to_owned()]]);
         assert_eq!(exported.input_shardings[1], None);
         let Some(Sharding::Named { spec, .. }) = &exported.output_shardings[0] else {
@@ -106,8 +108,9 @@ fn shardings_are_named_from_2026_on() {
 fn derivatives_are_functions_of_arguments_and_cotangents() {
     let exported = read("gradient", "0.10.2");
     let vjp = exported.vjp.unwrap();
-    let types =
-        |types: &[ArrayType]| -> Vec<String> { types.iter().map(ToString::to_string).collect() };
+    let types = |types: &[AbstractValue]| -> Vec<String> {
+        types.iter().map(ToString::to_string).collect()
+    };
     assert_eq!(types(&vjp.inputs), ["float32[4,2]", "float32[3,4]", "float32[]"]);
     assert_eq!(types(&vjp.outputs), ["float32[4,2]", "float32[3,4]"]);
     let second = vjp.vjp.unwrap();
@@ -117,7 +120,7 @@ fn derivatives_are_functions_of_arguments_and_cotangents() {
 
 #[test]
 fn registered_types_and_dimension_variables_are_named() {
-    let TreeDef::Custom { name, children, .. } = read("custom_call", "0.10.2").output_tree else {
+    let PyTreeDef::Custom { name, children, .. } = read("custom_call", "0.10.2").output_tree else {
         panic!("a named tuple")
     };
     assert_eq!((name.as_str(), children.len()), ("EighResult", 2));

@@ -1,4 +1,4 @@
-//! [`ArrayType`]: dtype, shape and memory of an argument or result.
+//! [`AbstractValue`]: dtype, shape and memory of an argument or result.
 
 use crate::dimension::Dimension;
 use crate::error::{Error, Result};
@@ -8,9 +8,9 @@ use std::fmt;
 /// The type of a leaf.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct ArrayType {
+pub struct AbstractValue {
     /// The type of the elements.
-    pub element: ElementType,
+    pub dtype: JaxDType,
     /// The size of each axis.
     pub shape: Vec<Dimension>,
     /// The memory in which it is.
@@ -33,7 +33,7 @@ pub enum MemorySpace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are those of NumPy and of `ml_dtypes`")]
 #[non_exhaustive]
-pub enum ElementType {
+pub enum JaxDType {
     Bool,
     Int4,
     Int8,
@@ -78,8 +78,8 @@ pub enum KeyAlgorithm {
 }
 
 /// The types by their numbers in the file.
-const ELEMENTS: [ElementType; 30] = {
-    use ElementType as E;
+const ELEMENTS: [JaxDType; 30] = {
+    use JaxDType as E;
     use KeyAlgorithm as K;
     [
         E::Bool,
@@ -115,40 +115,40 @@ const ELEMENTS: [ElementType; 30] = {
     ]
 };
 
-impl ElementType {
+impl JaxDType {
     /// Returns NumPy's name.
     pub fn name(self) -> &'static str {
         match self {
-            ElementType::Bool => "bool",
-            ElementType::Int4 => "int4",
-            ElementType::Int8 => "int8",
-            ElementType::Int16 => "int16",
-            ElementType::Int32 => "int32",
-            ElementType::Int64 => "int64",
-            ElementType::Uint4 => "uint4",
-            ElementType::Uint8 => "uint8",
-            ElementType::Uint16 => "uint16",
-            ElementType::Uint32 => "uint32",
-            ElementType::Uint64 => "uint64",
-            ElementType::Float16 => "float16",
-            ElementType::Float32 => "float32",
-            ElementType::Float64 => "float64",
-            ElementType::Bfloat16 => "bfloat16",
-            ElementType::Complex64 => "complex64",
-            ElementType::Complex128 => "complex128",
-            ElementType::Float8E4m3b11fnuz => "float8_e4m3b11fnuz",
-            ElementType::Float8E4m3fn => "float8_e4m3fn",
-            ElementType::Float8E4m3fnuz => "float8_e4m3fnuz",
-            ElementType::Float8E5m2 => "float8_e5m2",
-            ElementType::Float8E5m2fnuz => "float8_e5m2fnuz",
-            ElementType::Float8E4m3 => "float8_e4m3",
-            ElementType::Float8E3m4 => "float8_e3m4",
-            ElementType::Float8E8m0fnu => "float8_e8m0fnu",
-            ElementType::Float4E2m1fn => "float4_e2m1fn",
-            ElementType::Float0 => "float0",
-            ElementType::Key(KeyAlgorithm::Threefry) => "key<fry>",
-            ElementType::Key(KeyAlgorithm::Rbg) => "key<rbg>",
-            ElementType::Key(KeyAlgorithm::UnsafeRbg) => "key<urbg>",
+            JaxDType::Bool => "bool",
+            JaxDType::Int4 => "int4",
+            JaxDType::Int8 => "int8",
+            JaxDType::Int16 => "int16",
+            JaxDType::Int32 => "int32",
+            JaxDType::Int64 => "int64",
+            JaxDType::Uint4 => "uint4",
+            JaxDType::Uint8 => "uint8",
+            JaxDType::Uint16 => "uint16",
+            JaxDType::Uint32 => "uint32",
+            JaxDType::Uint64 => "uint64",
+            JaxDType::Float16 => "float16",
+            JaxDType::Float32 => "float32",
+            JaxDType::Float64 => "float64",
+            JaxDType::Bfloat16 => "bfloat16",
+            JaxDType::Complex64 => "complex64",
+            JaxDType::Complex128 => "complex128",
+            JaxDType::Float8E4m3b11fnuz => "float8_e4m3b11fnuz",
+            JaxDType::Float8E4m3fn => "float8_e4m3fn",
+            JaxDType::Float8E4m3fnuz => "float8_e4m3fnuz",
+            JaxDType::Float8E5m2 => "float8_e5m2",
+            JaxDType::Float8E5m2fnuz => "float8_e5m2fnuz",
+            JaxDType::Float8E4m3 => "float8_e4m3",
+            JaxDType::Float8E3m4 => "float8_e3m4",
+            JaxDType::Float8E8m0fnu => "float8_e8m0fnu",
+            JaxDType::Float4E2m1fn => "float4_e2m1fn",
+            JaxDType::Float0 => "float0",
+            JaxDType::Key(KeyAlgorithm::Threefry) => "key<fry>",
+            JaxDType::Key(KeyAlgorithm::Rbg) => "key<rbg>",
+            JaxDType::Key(KeyAlgorithm::UnsafeRbg) => "key<urbg>",
         }
     }
 }
@@ -163,14 +163,14 @@ impl Dimension {
     }
 }
 
-impl ArrayType {
-    pub(crate) fn read(table: Table<'_>) -> Result<ArrayType> {
+impl AbstractValue {
+    pub(crate) fn read(table: Table<'_>) -> Result<AbstractValue> {
         let fail = |message: String| Err(Error::at(table.at(), message));
         if table.u8(0)? != 0 {
             return fail("it takes or returns a token".to_owned());
         }
         let number = table.u8(2)?;
-        let Some(element) = ELEMENTS.get(usize::from(number)) else {
+        let Some(dtype) = ELEMENTS.get(usize::from(number)) else {
             return fail(format!("the dtype {number} is not known"));
         };
         let shape = table.texts(1)?;
@@ -181,14 +181,14 @@ impl ArrayType {
             3 => MemorySpace::Any,
             other => return fail(format!("the memory space {other} is not known")),
         };
-        Ok(ArrayType { element: *element, shape: shape.collect::<Result<_>>()?, memory })
+        Ok(AbstractValue { dtype: *dtype, shape: shape.collect::<Result<_>>()?, memory })
     }
 }
 
-impl fmt::Display for ArrayType {
+impl fmt::Display for AbstractValue {
     /// Writes JAX's notation: `float32[b,128]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[", self.element.name())?;
+        write!(f, "{}[", self.dtype.name())?;
         for (axis, size) in self.shape.iter().enumerate() {
             if axis > 0 {
                 f.write_str(",")?;
