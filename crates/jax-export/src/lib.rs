@@ -16,6 +16,8 @@
 //! Source of the format: `jax/_src/export/serialization.py` and `serialization_generated.py` of JAX
 //! 0.10.2, versions 2 to 11 of it.
 
+#![forbid(unsafe_code)]
+
 mod abstract_value;
 mod dimension;
 mod error;
