@@ -1,8 +1,9 @@
 #!/bin/sh
 # Opens a profile with XProf and Perfetto, traces a GPT-2, and captures a profile of a program that
-# runs: `./profiles.sh DIR TARGET` runs profile_files.py on DIR, and profile_gpt2.py and
-# profile_capture.py on the binaries in TARGET. Creates `.venv-profiles` if it is missing or was
-# made from another requirements-profiles.txt, with the package of npm that `pprof/read.mjs` needs.
+# runs: `./profiles.sh DIR TARGET` runs profile_files.py on DIR, profile_gpt2.py and
+# profile_capture.py on the binaries in TARGET, and profile_tpu.py on the profile that the tests
+# with libtpu have left. Creates `.venv-profiles` if it is missing or was made from another
+# requirements-profiles.txt, with the package of npm that `pprof/read.mjs` needs.
 # Requires CPython 3.11 on Linux x86-64: the interpreter in the variable PYTHON, else `python3.11`
 # or `python3`.
 set -eu
@@ -27,4 +28,5 @@ fi
 unset LD_PRELOAD
 .venv-profiles/bin/python profile_files.py "$folder"
 .venv-profiles/bin/python profile_gpt2.py "$target"
+.venv-profiles/bin/python profile_tpu.py "$target/../tmp/tpu-profile"
 exec .venv-profiles/bin/python profile_capture.py "$target"
