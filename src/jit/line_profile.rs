@@ -252,3 +252,47 @@ macro_rules! line_profile {
 }
 
 for_each_arity!(0..=8 line_profile []);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    mod on_cpu {
+        use super::*;
+        use crate::prelude::*;
+
+        /// The operations of a program of the CPU plugin, with times as from a profiler.
+        #[test]
+        fn recorded_times_are_those_of_operations_with_the_same_name() -> Result<(), Error> {
+            let f = jit(|x: Array| fori_loop(0, 4, |_, x: Array| x.matmul(&x), x.sort(0)));
+            let compiled = f.lower(Aval::new(DType::F32, [256, 256]))?.compile()?;
+            let executable = compiled.local_executable()?;
+            let measured = executable.operation_times()?;
+            let product = measured.iter().find(|operation| operation.product.is_some());
+            let product = &product.expect("a product").name;
+            // Ten executions of four runs, each of two kernels of a microsecond.
+            let mut recorded = FxHashMap::default();
+            recorded.insert(product.clone(), (80, Duration::from_micros(80)));
+            let operations = executable.recorded_operation_times(&recorded, 10)?;
+            let found = operations.iter().find(|operation| operation.name == *product);
+            let found = found.expect("the product");
+            assert_eq!(found.runs, Some(4.0));
+            let seconds = found.seconds.as_ref().expect("it was recorded");
+            assert!((seconds - 2e-6).abs() < 1e-12, "{seconds}");
+            let others = operations.iter().filter(|operation| operation.name != *product);
+            assert!(others.into_iter().all(|operation| operation.seconds.is_err()));
+            let error = executable.recorded_operation_times(&FxHashMap::default(), 10).unwrap_err();
+            assert!(error.to_string().contains("recorded no operation of `"), "{error}");
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn names_of_recorded_operations_are_the_compilers() {
+        let profile = crate::profile::recorded_example();
+        let found = recorded_operations(&profile);
+        assert_eq!(found["fusion.1"], (1, Duration::from_nanos(500)));
+        assert_eq!(found["while.2"], (1, Duration::from_nanos(3000)));
+        assert_eq!(recorded_devices(&profile), "TPU:0");
+    }
+}

@@ -64,6 +64,8 @@ pub use line_profile::{LineProfile, LineTime, ProfiledCollective, ProfiledOperat
 pub use memory::{LineMemory, MemoryProfile, memory};
 pub use memory_growth::{LineGrowth, MemoryGrowth};
 pub use page::report_html;
+#[cfg(test)]
+pub(crate) use plugin_space::recorded_example;
 pub use recorded::{DeviceEvents, Profile, ThreadEvents};
 #[cfg(feature = "profile-server")]
 pub use server::{ProfilerServer, capture, capture_all, start_server};

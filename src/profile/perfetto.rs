@@ -399,7 +399,7 @@ mod tests {
         let lines = replay(&bytes);
         let device = lines.iter().position(|line| line == "track 4: TPU:0 XLA Ops");
         let expected = [
-            "2000 operation: while.2 on 4",
+            "2000 operation: %while.2 = (s32[]) while(…) on 4",
             "3000 operation: fusion.1 on 4  source Some(Text(\"src/main.rs:3\")), flops \
              Some(Double(256.0)), op_name Some(Text(\"f/encoder/tanh\"))",
             "3500 end on 4",

@@ -201,7 +201,7 @@ pub(super) fn example(started: u64) -> Vec<u8> {
                     stat(3, StatValue::Text("f/encoder/tanh".to_owned())),
                 ],
             ),
-            metadata(2, "while.2", "", vec![]),
+            metadata(2, "%while.2 = (s32[]) while(…)", "", vec![]),
         ],
         stat_metadata: stat_metadata(&["source", "flops", "tf_op", "occupancy", "src/main.rs:3"]),
         ..XPlane::default()
@@ -234,6 +234,14 @@ pub(super) fn example(started: u64) -> Vec<u8> {
     XSpace { planes: vec![programs, device, host], hostnames: Vec::new() }.encode_to_vec()
 }
 
+/// Returns a profile with the events of [`example`].
+#[cfg(test)]
+pub(crate) fn recorded_example() -> super::Profile {
+    let profile = super::recorded::example();
+    let space = example(profile.started_unix_nanos());
+    profile.with_plugins(vec![crate::runtime::PluginRecording { plugin: "libtpu.so", space }])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,7 +260,7 @@ mod tests {
             (event.name.as_str(), event.start_nanos, event.duration_nanos, arguments)
         });
         let expected = [
-            ("while.2", 2_000, 3_000, String::new()),
+            ("%while.2 = (s32[]) while(…)", 2_000, 3_000, String::new()),
             (
                 "fusion.1",
                 3_000,

@@ -371,7 +371,7 @@ mod tests {
         assert_eq!((stats[&stat.metadata_id], stats[&(text as i64)]), ("module", "main.5"));
         // The operations of the device are in the table and in the trace for Perfetto too.
         let table = profile.to_string();
-        assert!(table.contains("0.003        1  while.2"), "{table}");
+        assert!(table.contains("0.003        1  %while.2 = "), "{table}");
         assert!(table.contains("0.001        1  fusion.1  src/main.rs:3"), "{table}");
     }
 }

@@ -134,8 +134,11 @@ impl Executable {
                 return OperationTime::of(operation, Err(reason.to_owned()));
             };
             known += 1;
-            operation.runs = Some(*runs as f64 / count);
-            OperationTime::of(operation, Ok(time.as_secs_f64() / (*runs).max(1) as f64))
+            // A GPU can run an operation as several kernels, each with an event.
+            let times = operation.runs.filter(|runs| *runs > 0.0);
+            let times = times.unwrap_or(*runs as f64 / count);
+            operation.runs = Some(times);
+            OperationTime::of(operation, Ok(time.as_secs_f64() / count / times))
         });
         let operations: Vec<OperationTime> = each.collect();
         if known == 0 && !operations.is_empty() {

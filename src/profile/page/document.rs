@@ -202,7 +202,8 @@ fn line_tiles(profile: &LineProfile) -> Vec<Tile> {
         format!("of the step, on {}", counted(lines.len() as u64, "line", "lines")),
     ));
     if let Some(memory) = profile.memory.as_ref().filter(|memory| memory.peak() > 0) {
-        tiles.push(tile("Peak memory", bytes(memory.peak()), "estimate, all devices".to_owned()));
+        let scope = if memory.of_one_device { "of one device" } else { "estimate, all devices" };
+        tiles.push(tile("Peak memory", bytes(memory.peak()), scope.to_owned()));
     }
     if !profile.collectives.is_empty() && step > 0.0 {
         let time: f64 = profile.collectives.iter().map(|it| it.time.as_secs_f64()).sum();
