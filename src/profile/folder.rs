@@ -2,6 +2,7 @@
 
 use super::recorded::Profile;
 use super::session::error;
+use super::shared_run::SharedRun;
 use super::{line_profile_file, perfetto, xspace};
 use crate::core::{Error, Loc, OpErrorKind};
 use std::fs::{self, File};
@@ -15,6 +16,8 @@ const SAME_SECOND: usize = 1000;
 /// A new folder `DIR/plugins/profile/TIME`, in which XProf and TensorBoard look for profiles.
 pub(super) struct RunFolder {
     path: PathBuf,
+    /// The announcement to the other processes of a program of several.
+    shared: Option<SharedRun>,
     /// The function that creates it, and the line that called it.
     name: &'static str,
     loc: Loc,
@@ -27,13 +30,46 @@ impl RunFolder {
         let loc = Loc::caller();
         let runs = dir.join("plugins").join("profile");
         match create_in(&runs) {
-            Ok(path) => Ok(RunFolder { path, name, loc }),
+            Ok(path) => Ok(RunFolder { path, shared: None, name, loc }),
             Err(error) => Err(refused(name, &runs, &error, loc)),
         }
     }
 
+    /// Creates the folder of a profile whose recording starts now. In a program of several
+    /// processes, those that record at the same time below the same `dir` write to one folder.
+    #[track_caller]
+    pub(super) fn create_shared(name: &'static str, dir: &Path) -> Result<RunFolder, Error> {
+        let mut folder = RunFolder::create(name, dir)?;
+        let run = folder.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        folder.shared = SharedRun::announce(dir, &run);
+        Ok(folder)
+    }
+
+    /// Goes to the folder that the other processes write to. Returns the beginning of the names of
+    /// this process's files; `None` if it has the folder for itself.
+    fn join_others(&mut self) -> Result<Option<String>, Error> {
+        let Some(shared) = self.shared.take() else { return Ok(None) };
+        let run = self.path.with_file_name(shared.end());
+        if run != self.path {
+            // An empty folder that stays does no harm.
+            drop(fs::remove_dir(&self.path));
+            fs::create_dir_all(&run).map_err(|error| refused(self.name, &run, &error, self.loc))?;
+            self.path = run;
+        }
+        Ok(Some(SharedRun::file_prefix(&host())))
+    }
+
     /// Writes the files of a profile, and returns the folder.
-    pub(super) fn write(self, profile: &Profile) -> Result<PathBuf, Error> {
+    pub(super) fn write(mut self, profile: &Profile) -> Result<PathBuf, Error> {
+        if let Some(process) = self.join_others()? {
+            let host = process.trim_end_matches('.');
+            self.write_file(&format!("{process}xplane.pb"), |out| {
+                xspace::write(profile, host, out)
+            })?;
+            let file = format!("{process}{}", perfetto::FILE);
+            self.write_file(&file, |out| perfetto::write(profile, out))?;
+            return Ok(self.path);
+        }
         let host = host();
         self.write_file(&format!("{host}.xplane.pb"), |out| xspace::write(profile, &host, out))?;
         self.write_file(perfetto::FILE, |out| perfetto::write(profile, out))?;

@@ -49,6 +49,11 @@ mod recorded;
 #[cfg(feature = "profile-server")]
 mod server;
 mod session;
+#[cfg(feature = "distributed")]
+mod shared_run;
+#[cfg(not(feature = "distributed"))]
+#[path = "shared_run_alone.rs"]
+mod shared_run;
 mod step_lines;
 mod step_memory;
 mod summary;

@@ -17,7 +17,7 @@ impl Tracing {
     fn start(name: &'static str, dir: &Path) -> Result<Tracing, Error> {
         // First the session: a refused start leaves no folder.
         let session = ProfileSession::start_for(name)?;
-        Ok(Tracing { session, folder: RunFolder::create(name, dir)? })
+        Ok(Tracing { session, folder: RunFolder::create_shared(name, dir)? })
     }
 
     fn stop(self) -> Result<PathBuf, Error> {
@@ -42,7 +42,8 @@ static STARTED: Mutex<Option<Tracing>> = Mutex::new(None);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// If `f` panics or throws, the profile is written all the same.
+/// If `f` panics or throws, the profile is written all the same. In a program of several processes,
+/// profiles that overlap in time are written to one folder.
 ///
 /// # Errors
 /// `Op` (value) if a profile is being recorded already; `Op` (runtime) if the folder cannot be

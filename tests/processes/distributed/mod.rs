@@ -7,6 +7,7 @@ mod meeting;
 mod on_cpu;
 mod parts;
 mod preemption;
+mod profiles;
 mod refusals;
 mod scene;
 mod stalls;

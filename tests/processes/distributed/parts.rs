@@ -43,6 +43,7 @@ fn play() {
         "reductions" => crate::distributed::on_cpu::reductions(),
         "preempted together" => crate::distributed::preemption::together(),
         "preempted apart" => crate::distributed::preemption::apart(),
+        "record profiles" => crate::distributed::profiles::record(),
         "stall" => crate::distributed::stalls::wait_for_one(),
         "too late" => crate::distributed::on_cpu::too_late(),
         part => panic!("nobody plays `{part}`"),

@@ -25,9 +25,13 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("debug", &["core", "primitives"]),
     // Records failing calls of `jit`, and runs them again (docs/decisions/0047).
     ("replay", &["core", "passes", "primitives", "control_flow", "runtime", "debug"]),
+    ("ops", &["core", "tree", "primitives", "control_flow"]),
+    // Joining processes needs the runtime's key-value store.
+    ("distributed", &["core", "tree", "ops", "runtime"]),
     // Profiles: the recorder is in `core`, where every folder reaches it, and the list of live
     // arrays in `runtime` (docs/decisions/0048). The memory over a step comes from `passes` (0050).
-    ("profile", &["core", "passes", "runtime"]),
+    // Processes agree on a folder through the store of `distributed`.
+    ("profile", &["core", "passes", "runtime", "distributed"]),
     (
         "jit",
         &[
@@ -48,11 +52,8 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("monitoring", &["core"]),
     // Settings of the process that belong to several folders.
     ("config", &["core", "runtime", "parallel", "jit"]),
-    ("ops", &["core", "tree", "primitives", "control_flow"]),
     // A sampler is staged as one program even at the top level.
     ("random", &["core", "tree", "primitives", "transforms", "control_flow", "ops"]),
-    // Joining processes needs the runtime's key-value store.
-    ("distributed", &["core", "tree", "ops", "runtime"]),
     // Counts operations of programs; compiled collectives and measurements come from `jit`.
     ("roofline", &["core", "tree", "passes", "primitives", "profile", "jit"]),
     // Compiles for topologies through `jit`.
