@@ -254,7 +254,11 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         let executed = if is_tracked() { Loc::caller().scope(execute) } else { execute() };
         let executed = if is_recording() { executed.and_then(finished) } else { executed };
         let result = executed.map_err(|failure| match failure.is_out_of_memory() {
-            true => failure.with_values(specialization, self.program.as_ref()),
+            true => {
+                let program = self.program.as_ref();
+                let values = program.map(|program| (program, &self.names.arguments[..]));
+                failure.with_values(specialization, values)
+            }
             false => failure,
         });
         let result = result.map_err(|Failure { error, consumed }| {

@@ -442,7 +442,10 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let result = executed.map_err(|failure| match failure.is_out_of_memory() {
             // The program is not kept: it is traced again for its values and their lines.
             true => match catch(|| self.trace(arguments, Loc::UNKNOWN)) {
-                Ok(Ok(traced)) => failure.with_values(specialization, Some(&traced.program)),
+                Ok(Ok(traced)) => {
+                    let values = (&traced.program, traced.paths());
+                    failure.with_values(specialization, Some(values))
+                }
                 _ => failure.with_values(specialization, None),
             },
             false => failure,

@@ -81,17 +81,17 @@ impl Failure {
     }
 
     /// Adds the largest values to the error of a program that exhausted the memory: those of
-    /// `program`, or without it the arguments and results.
+    /// `program`, whose arguments have these paths, or without it the arguments and results.
     #[cold]
     pub(super) fn with_values<O: Tree>(
         self,
         failed: &Specialization<O>,
-        program: Option<&Program>,
+        program: Option<(&Program, &[String])>,
     ) -> Failure {
         let results: Vec<Aval> =
             leaves_of(&failed.template).iter().map(|leaf| leaf.aval().clone()).collect();
         let values = match program {
-            Some(program) => HeldValues::Program(program),
+            Some((program, paths)) => HeldValues::Program(program, paths),
             None => HeldValues::Avals { arguments: &failed.avals, results: &results },
         };
         let error = failed.executable.with_memory_report(self.error, values);

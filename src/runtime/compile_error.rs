@@ -45,7 +45,7 @@ fn too_large_message(
         units::size(available),
         units::size(over)
     )];
-    lines.extend(largest_values(program, devices));
+    lines.extend(largest_values(program, &[], devices));
     lines.push(format!("  help: {REMEDIES}"));
     lines.join("\n")
 }

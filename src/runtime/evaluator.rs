@@ -273,7 +273,7 @@ impl Evaluator {
 /// Adds the largest values of `program` to an error of exhausted memory.
 fn with_values(error: Error, executable: &Executable, program: &Program) -> Error {
     match error.is_out_of_memory() {
-        true => executable.with_memory_report(error, HeldValues::Program(program)),
+        true => executable.with_memory_report(error, HeldValues::Program(program, &[])),
         false => error,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::executable::Executable;
 use crate::core::{Aval, Error, Loc, Program, units};
-use crate::passes;
+use crate::passes::{self, Live};
 
 /// Number of the largest values that are listed.
 const LISTED: usize = 8;
@@ -18,8 +18,8 @@ const PRODUCT_FAILED: &str = "YNNPACK operation failed";
 
 /// The values that a failed program holds.
 pub(crate) enum HeldValues<'a> {
-    /// All values of this program.
-    Program(&'a Program),
+    /// All values of this program, with the paths of its arguments as far as they are known.
+    Program(&'a Program, &'a [String]),
     /// Arguments and results of a program that is not kept.
     Avals {
         /// The types of the arguments.
@@ -60,52 +60,75 @@ impl Executable {
         let devices = self.inputs().first().and_then(|placement| placement.mesh());
         let devices = devices.map_or(1, |mesh| mesh.devices().len());
         lines.extend(match values {
-            HeldValues::Program(program) => largest_values(program, devices),
+            HeldValues::Program(program, paths) => largest_values(program, paths, devices),
             HeldValues::Avals { arguments, results } => {
-                let arguments = arguments.iter().map(|aval| (1, aval.clone(), "argument"));
-                let results = results.iter().map(|aval| (1, aval.clone(), "result"));
-                let groups = arguments.chain(results);
-                listed(groups.map(|(n, aval, kind)| (n, aval, kind, Loc::UNKNOWN)), devices)
+                let value = |aval: &Aval, producer| Value {
+                    aval: aval.clone(),
+                    producer,
+                    loc: Loc::UNKNOWN,
+                    path: None,
+                };
+                let arguments = arguments.iter().map(|aval| value(aval, "argument"));
+                let results = results.iter().map(|aval| value(aval, "result"));
+                listed(arguments.chain(results), devices)
             }
         });
         Error::Runtime { doing, code, message: lines.join("\n"), loc, help }
     }
 }
 
-/// Lists the values in memory at the peak of a program, the largest first.
-pub(super) fn largest_values(program: &Program, devices: usize) -> Vec<String> {
-    let values = passes::peak(program).values.into_iter();
-    listed(
-        values.map(|live| (1, live.aval, live.produced_by.unwrap_or("argument"), live.loc)),
-        devices,
-    )
+/// Lists the values in memory at the peak of a program, the largest first. `paths` are those of its
+/// arguments.
+pub(super) fn largest_values(program: &Program, paths: &[String], devices: usize) -> Vec<String> {
+    let values = passes::peak(program).with_paths(paths).values.into_iter();
+    let values = values.map(|Live { aval, produced_by, loc, path, .. }| Value {
+        aval,
+        producer: produced_by.unwrap_or("argument"),
+        loc,
+        path,
+    });
+    listed(values, devices)
 }
 
-/// A number of equal values: type, producer, line.
-type Group = (usize, Aval, &'static str, Loc);
+/// A value in memory.
+struct Value {
+    aval: Aval,
+    /// The primitive that produces it, or `argument` or `result`.
+    producer: &'static str,
+    loc: Loc,
+    /// The path of an argument.
+    path: Option<String>,
+}
 
-/// Lists groups of values, equal ones together, the largest total first.
-fn listed(values: impl Iterator<Item = Group>, devices: usize) -> Vec<String> {
-    let mut groups: Vec<Group> = Vec::new();
-    for (n, aval, producer, loc) in values {
-        let equal = groups.iter_mut().find(|(_, other, other_producer, other_loc)| {
-            *other == aval && *other_producer == producer && *other_loc == loc
-        });
-        match equal {
-            Some((count, ..)) => *count += n,
-            None => groups.push((n, aval, producer, loc)),
+/// Lists values, those of one type, producer and line together, the largest total first. Of several
+/// arguments the first path is shown.
+fn listed(values: impl Iterator<Item = Value>, devices: usize) -> Vec<String> {
+    let mut groups: Vec<(usize, Value)> = Vec::new();
+    for value in values {
+        let is_equal = |(_, other): &&mut (usize, Value)| {
+            (&other.aval, other.producer, other.loc) == (&value.aval, value.producer, value.loc)
+        };
+        match groups.iter_mut().find(is_equal) {
+            Some((count, _)) => *count += 1,
+            None => groups.push((1, value)),
         }
     }
-    let total = |(count, aval, ..): &Group| (*count as u64).saturating_mul(aval.bytes() as u64);
+    let total =
+        |(count, value): &(usize, Value)| (*count as u64).saturating_mul(value.aval.bytes() as u64);
     groups.sort_by_key(|group| std::cmp::Reverse(total(group)));
     let all = if devices > 1 { ", of all devices together" } else { "" };
     let mut lines = vec![format!("  at its peak the program holds{all}:")];
     for group in groups.iter().take(LISTED) {
-        let (count, aval, producer, loc) = group;
+        let (count, Value { aval, producer, loc, path }) = group;
         let location = loc.get().map(|location| format!("  at {location}")).unwrap_or_default();
         let times = if *count > 1 { format!("{count} × ") } else { String::new() };
+        let path = match (path, count) {
+            (None, _) => String::new(),
+            (Some(path), 1) => format!(" {path}"),
+            (Some(path), count) => format!(" {path}, and {} more", count - 1),
+        };
         let bytes = units::size(total(group));
-        lines.push(format!("    {bytes:>10}  {times}{aval}  {producer}{location}"));
+        lines.push(format!("    {bytes:>10}  {times}{aval}  {producer}{path}{location}"));
     }
     if let Some(others @ [_, ..]) = groups.get(LISTED..) {
         let bytes = others.iter().map(total).fold(0, u64::saturating_add);

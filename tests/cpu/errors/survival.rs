@@ -243,8 +243,8 @@ mod on_cpu {
               at its peak the program holds:
                 2048.00 GiB  64 × f32[131072,65536]  broadcast_in_dim  at tests/cpu/errors/survival.rs:230:33
                        8 B  f32[2]  add  at tests/cpu/errors/survival.rs:231:26
-                       4 B  f32[1]  argument
-                       4 B  f32[]  argument
+                       4 B  f32[1]  argument $[0].bias
+                       4 B  f32[]  argument $[1]
               PJRT status: RESOURCE_EXHAUSTED
                --> tests/cpu/errors/survival.rs:239:27
               help: the device is out of memory: use a smaller batch, `bf16`, or `remat` around each layer, which recomputes what the derivative needs; shard parameters and optimizer state over more devices; pass arguments by value that are not needed afterwards
