@@ -146,9 +146,6 @@ mod on_cpu {
                 random_gamma_grad: it contains a loop whose number of steps is not known
                 random_gamma_grad: it is in a loop whose number of steps is not known
                 regularized_incomplete_beta: it contains a loop whose number of steps is not known
-                reshard: it runs on several devices
-                shard_map: it runs on several devices
-                sharding_constraint: it runs on several devices
                 svd: it contains a loop whose number of steps is not known
                 while_loop: it contains a loop whose number of steps is not known"#]]
             .assert_eq(&refused.into_iter().collect::<Vec<_>>().join("\n"));
