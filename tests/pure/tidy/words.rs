@@ -49,6 +49,7 @@ fn crates_without_unsafe_code_forbid_it() {
         "crates/cache/src/lib.rs",
         "crates/proto/src/lib.rs",
         "crates/jax-export/src/lib.rs",
+        "crates/vhlo/src/lib.rs",
         "crates/storage/src/lib.rs",
         "crates/plugin/src/lib.rs",
         "crates/models/src/lib.rs",

@@ -1,0 +1,30 @@
+//! Reads [portable artifacts](https://openxla.org/stablehlo/compatibility) of StableHLO: modules in
+//! MLIR's bytecode, of the versioned dialect VHLO.
+//!
+//! ```
+//! # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/dots.bc");
+//! let artifact = oxidax_vhlo::PortableArtifact::read(&std::fs::read(file)?)?;
+//! assert_eq!(artifact.producer(), "StableHLO_v1.15.0");
+//! assert!(artifact.to_text()?.contains("stablehlo.dot_general"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! It reads the operations, types and attributes of VHLO that JAX 0.4.31 to 0.10.2 exports, and
+//! those of Shardy around them. Positions in source files and the sharding rules of custom calls
+//! are left out. Not yet: quantized types, buffers, asynchronous operations, and groups of replicas
+//! that name a mesh.
+//!
+//! Any bytes can be read: damaged ones are an [`Error`] with the position.
+
+#![forbid(unsafe_code)]
+
+mod attribute_names;
+mod cursor;
+mod entries;
+mod error;
+mod module;
+mod shardy;
+mod text;
+
+pub use error::{Error, Result};
+pub use module::PortableArtifact;

@@ -1,0 +1,209 @@
+//! Types, and the values of attributes.
+
+use super::{Writer, key_text, quoted, write_to};
+use crate::entries::{Attribute, AttributeId, Type, TypeId};
+use crate::error::Result;
+
+impl Writer<'_> {
+    pub(super) fn symbol(&self, id: AttributeId) -> Result<String> {
+        let name = self.string(id)?;
+        self.spend(name.len())?;
+        Ok(format!("@{}", quoted(&format!("{}{name}", self.prefix))))
+    }
+
+    /// Returns the numbers of a list, a number or a flag.
+    pub(super) fn numbers(&self, id: AttributeId) -> Result<Vec<i64>> {
+        match self.attribute(id)? {
+            Attribute::Integer(_, number) => Ok(vec![*number]),
+            Attribute::Tensor(ty, data) => {
+                let Type::Tensor(shape, element, _) = self.ty(*ty)? else {
+                    return self.fail("a list of numbers is not an array");
+                };
+                let count = self.count(shape)?;
+                self.spend(data.len().max(count.min(self.module.bytes)))?;
+                let numbers: Vec<i64> = match self.ty(*element)? {
+                    Type::Element("i1") => flags(data, count).into_iter().map(i64::from).collect(),
+                    Type::Element("i64") => {
+                        data.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
+                    }
+                    other => return self.fail(format!("a list of numbers is of {other:?}")),
+                };
+                match (numbers.len(), count) {
+                    (found, count) if found == count => Ok(numbers),
+                    (1, count) if count <= self.module.bytes => Ok(vec![numbers[0]; count]),
+                    (found, count) => {
+                        self.fail(format!("a list of {count} numbers has {found} of them"))
+                    }
+                }
+            }
+            other => self.fail(format!("{other:?} is not a list of numbers")),
+        }
+    }
+
+    fn count(&self, shape: &[Option<u64>]) -> Result<usize> {
+        let count = shape.iter().try_fold(1_u64, |count, size| count.checked_mul((*size)?));
+        match count.and_then(|count| usize::try_from(count).ok()) {
+            Some(count) => Ok(count),
+            None => self.fail("an array of constants has no known size"),
+        }
+    }
+
+    pub(super) fn type_text(&self, id: TypeId, depth: usize) -> Result<String> {
+        let text = self.unchecked_type_text(id, depth)?;
+        self.spend(text.len())?;
+        Ok(text)
+    }
+
+    fn unchecked_type_text(&self, id: TypeId, depth: usize) -> Result<String> {
+        let Some(depth) = depth.checked_sub(1) else {
+            return self.fail("a type is nested too deep");
+        };
+        let all = |types: &[TypeId]| -> Result<String> {
+            let types = types.iter().map(|ty| self.type_text(*ty, depth));
+            Ok(types.collect::<Result<Vec<String>>>()?.join(", "))
+        };
+        Ok(match self.ty(id)? {
+            Type::Element(name) => (*name).to_owned(),
+            Type::Complex(element) => format!("complex<{}>", self.type_text(*element, depth)?),
+            Type::Token => "!stablehlo.token".to_owned(),
+            Type::None => "none".to_owned(),
+            Type::Tuple(elements) => format!("tuple<{}>", all(elements)?),
+            Type::Function(inputs, results) => {
+                format!("({}) -> ({})", all(inputs)?, all(results)?)
+            }
+            Type::Tensor(shape, element, encoding) => {
+                let mut text = "tensor<".to_owned();
+                for size in shape {
+                    match size {
+                        Some(size) => text += &format!("{size}x"),
+                        None => text += "?x",
+                    }
+                }
+                text += &self.type_text(*element, depth)?;
+                if let Some(encoding) = encoding {
+                    text += &format!(", {}", self.value_text(*encoding, depth)?);
+                }
+                text + ">"
+            }
+        })
+    }
+
+    pub(super) fn value_text(&self, id: AttributeId, depth: usize) -> Result<String> {
+        let text = self.unchecked_value_text(id, depth)?;
+        self.spend(text.len())?;
+        Ok(text)
+    }
+
+    fn unchecked_value_text(&self, id: AttributeId, depth: usize) -> Result<String> {
+        let Some(depth) = depth.checked_sub(1) else {
+            return self.fail("an attribute is nested too deep");
+        };
+        Ok(match self.attribute(id)? {
+            Attribute::Array(elements) => {
+                let elements = elements.iter().map(|id| self.value_text(*id, depth));
+                format!("[{}]", elements.collect::<Result<Vec<String>>>()?.join(", "))
+            }
+            Attribute::Boolean(flag) => flag.to_string(),
+            Attribute::Enum("result_accuracy_mode", case) => {
+                format!("#stablehlo.result_accuracy_mode<{case}>")
+            }
+            Attribute::Enum(name, case) => format!("#stablehlo<{name} {case}>"),
+            Attribute::Dictionary(entries) => {
+                let entries = entries.iter().map(|&(name, value)| {
+                    let name = self.string(name)?;
+                    self.spend(name.len())?;
+                    Ok((name, value))
+                });
+                self.dictionary(&entries.collect::<Result<Vec<_>>>()?, depth)?
+            }
+            Attribute::Float(ty, bits) => {
+                let width = self.ty(*ty)?.bits().unwrap_or(64).div_ceil(4) as usize;
+                format!("0x{bits:0width$X} : {}", self.type_text(*ty, depth)?)
+            }
+            Attribute::Integer(ty, number) => {
+                format!("{number} : {}", self.type_text(*ty, depth)?)
+            }
+            Attribute::OutputOperandAlias(output, operand, indices) => format!(
+                "#stablehlo.output_operand_alias<output_tuple_indices = {output:?}, operand_index \
+                 = {operand}, operand_tuple_indices = {indices:?}>"
+            ),
+            Attribute::String(text) => quoted(text),
+            Attribute::Symbol(name) => self.symbol(*name)?,
+            Attribute::Tensor(ty, data) => self.dense(*ty, data, depth)?,
+            Attribute::Type(ty) => self.type_text(*ty, depth)?,
+            Attribute::TypeExtensions(bounds) => {
+                let bounds = bounds.iter().map(|bound| match u64::try_from(*bound) {
+                    Ok(bound) => bound.to_string(),
+                    Err(_) => "?".to_owned(),
+                });
+                format!("#stablehlo.bounds<{}>", bounds.collect::<Vec<_>>().join(", "))
+            }
+            Attribute::ResultAccuracy { atol, rtol, ulps, mode } => format!(
+                "#stablehlo.result_accuracy<atol = {atol:?}, rtol = {rtol:?}, ulps = {ulps}, mode \
+                 = {}>",
+                self.value_text(*mode, depth)?
+            ),
+            Attribute::Shardy(attribute) => self.shardy_text(attribute)?,
+            Attribute::Unit => "unit".to_owned(),
+            other => return self.fail(format!("{other:?} has no text")),
+        })
+    }
+
+    /// Returns a dictionary, without attributes of other dialects.
+    pub(super) fn dictionary(
+        &self,
+        entries: &[(&str, AttributeId)],
+        depth: usize,
+    ) -> Result<String> {
+        let mut each = Vec::new();
+        for (name, value) in entries {
+            if !matches!(self.attribute(*value)?, Attribute::Foreign) {
+                each.push(format!("{} = {}", key_text(name), self.value_text(*value, depth)?));
+            }
+        }
+        Ok(format!("{{{}}}", each.join(", ")))
+    }
+
+    /// Returns an array of constants. Numbers are written as their bytes.
+    fn dense(&self, ty: TypeId, data: &[u8], depth: usize) -> Result<String> {
+        let text = self.type_text(ty, depth)?;
+        let Type::Tensor(shape, element, _) = self.ty(ty)? else {
+            return self.fail("a constant is not an array");
+        };
+        let count = self.count(shape)?;
+        if count == 0 {
+            return Ok(format!("dense<> : {text}"));
+        }
+        if matches!(self.ty(*element)?, Type::Element("i1")) {
+            let flags = flags(data, count);
+            let values = match flags.first() {
+                Some(first) if flags.iter().all(|flag| flag == first) => first.to_string(),
+                Some(_) if flags.len() == count => nested(shape, &flags),
+                _ => return self.fail(format!("{} flags for {text}", flags.len())),
+            };
+            return Ok(format!("dense<{values}> : {text}"));
+        }
+        let mut bytes = String::with_capacity(2 * data.len() + 2);
+        for byte in data {
+            write_to(&mut bytes, format_args!("{byte:02X}"));
+        }
+        Ok(format!("dense<\"0x{bytes}\"> : {text}"))
+    }
+}
+
+/// Returns flags that are packed into bits, or one in each byte. One byte can stand for all.
+fn flags(data: &[u8], count: usize) -> Vec<bool> {
+    if data.len() == count.div_ceil(8) && data.len() != count {
+        let bit = |index: usize| data[index / 8] >> (index % 8) & 1 != 0;
+        return (0..count).map(bit).collect();
+    }
+    data.iter().map(|byte| *byte != 0).collect()
+}
+
+/// Writes flags as nested lists.
+fn nested(shape: &[Option<u64>], flags: &[bool]) -> String {
+    let [size, inner @ ..] = shape else { return flags[0].to_string() };
+    let size = size.and_then(|size| usize::try_from(size).ok()).unwrap_or(1).max(1);
+    let parts = flags.chunks(flags.len() / size).map(|part| nested(inner, part));
+    format!("[{}]", parts.collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,36 @@
+module @"jit_f" attributes {jax.uses_shape_polymorphism = -1 : i1, mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @"main"(%0: tensor<?x?xf32> {mhlo.layout_mode = "default"}, %1: tensor<?x4xf32> {mhlo.layout_mode = "default"}) -> (tensor<?xf32> {jax.result_info = "[0]", mhlo.layout_mode = "default"}, tensor<?x?xf32> {jax.result_info = "[1]", mhlo.layout_mode = "default"}) {
+    %2 = "stablehlo.get_dimension_size"(%0) {dimension = 0 : i64} : (tensor<?x?xf32>) -> (tensor<i32>)
+    %3 = "stablehlo.get_dimension_size"(%0) {dimension = 1 : i64} : (tensor<?x?xf32>) -> (tensor<i32>)
+    %4 = "stablehlo.get_dimension_size"(%1) {dimension = 0 : i64} : (tensor<?x4xf32>) -> (tensor<i32>)
+    %5 = "stablehlo.constant"() {value = dense<"0x01000000"> : tensor<i32>} : () -> (tensor<i32>)
+    %6 = "stablehlo.compare"(%2, %5) {compare_type = #stablehlo<comparison_type SIGNED>, comparison_direction = #stablehlo<comparison_direction GE>} : (tensor<i32>, tensor<i32>) -> (tensor<i1>)
+    "stablehlo.custom_call"(%6, %2) {api_version = 2 : i32, call_target_name = "shape_assertion", error_message = "Input shapes do not match the polymorphic shapes specification. Expected value >= 1 for dimension variable 'b'. Using the following polymorphic shapes specifications: args[0].shape = (b, n),args[1].shape = (n, 4). Obtained dimension variables: 'b' = {0} from specification 'b' for dimension args[0].shape[0] (= {0}), . Please see https://jax.readthedocs.io/en/latest/export/shape_poly.html#shape-assertion-errors for more details.", has_side_effect = true} : (tensor<i1>, tensor<i32>) -> ()
+    %7 = "stablehlo.constant"() {value = dense<"0x01000000"> : tensor<i32>} : () -> (tensor<i32>)
+    %8 = "stablehlo.compare"(%3, %7) {compare_type = #stablehlo<comparison_type SIGNED>, comparison_direction = #stablehlo<comparison_direction GE>} : (tensor<i32>, tensor<i32>) -> (tensor<i1>)
+    "stablehlo.custom_call"(%8, %2, %3) {api_version = 2 : i32, call_target_name = "shape_assertion", error_message = "Input shapes do not match the polymorphic shapes specification. Expected value >= 1 for dimension variable 'n'. Using the following polymorphic shapes specifications: args[0].shape = (b, n),args[1].shape = (n, 4). Obtained dimension variables: 'b' = {0} from specification 'b' for dimension args[0].shape[0] (= {0}), 'n' = {1} from specification 'n' for dimension args[0].shape[1] (= {1}), . Please see https://jax.readthedocs.io/en/latest/export/shape_poly.html#shape-assertion-errors for more details.", has_side_effect = true} : (tensor<i1>, tensor<i32>, tensor<i32>) -> ()
+    %9 = "stablehlo.compare"(%4, %3) {compare_type = #stablehlo<comparison_type SIGNED>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<i32>, tensor<i32>) -> (tensor<i1>)
+    "stablehlo.custom_call"(%9, %4, %3, %2) {api_version = 2 : i32, call_target_name = "shape_assertion", error_message = "Input shapes do not match the polymorphic shapes specification. Found inconsistency between dimension size args[1].shape[0] (= {0}) and the specification 'n' (= {1}). Using the following polymorphic shapes specifications: args[0].shape = (b, n),args[1].shape = (n, 4). Obtained dimension variables: 'b' = {2} from specification 'b' for dimension args[0].shape[0] (= {2}), 'n' = {1} from specification 'n' for dimension args[0].shape[1] (= {1}), . Please see https://jax.readthedocs.io/en/latest/export/shape_poly.html#shape-assertion-errors for more details.", has_side_effect = true} : (tensor<i1>, tensor<i32>, tensor<i32>, tensor<i32>) -> ()
+    %10, %11 = "func.call"(%2, %3, %0, %1) {callee = @"_wrapped_jax_export_main"} : (tensor<i32>, tensor<i32>, tensor<?x?xf32>, tensor<?x4xf32>) -> (tensor<?xf32>, tensor<?x?xf32>)
+    "func.return"(%10, %11) : (tensor<?xf32>, tensor<?x?xf32>) -> ()
+  }
+  func.func private @"_wrapped_jax_export_main"(%12: tensor<i32> {jax.global_constant = "b", mhlo.layout_mode = "default"}, %13: tensor<i32> {jax.global_constant = "n", mhlo.layout_mode = "default"}, %14: tensor<?x?xf32> {mhlo.layout_mode = "default"}, %15: tensor<?x4xf32> {mhlo.layout_mode = "default"}) -> (tensor<?xf32> {jax.result_info = "[0]", mhlo.layout_mode = "default"}, tensor<?x?xf32> {jax.result_info = "[1]", mhlo.layout_mode = "default"}) {
+    %16 = "stablehlo.dot_general"(%14, %15) {dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>} : (tensor<?x?xf32>, tensor<?x4xf32>) -> (tensor<?x4xf32>)
+    %17 = "stablehlo.convert"(%12) : (tensor<i32>) -> (tensor<i32>)
+    %18 = "stablehlo.constant"() {value = dense<"0x04000000"> : tensor<i32>} : () -> (tensor<i32>)
+    %19 = "stablehlo.multiply"(%17, %18) : (tensor<i32>, tensor<i32>) -> (tensor<i32>)
+    %20 = "stablehlo.reshape"(%19) : (tensor<i32>) -> (tensor<1xi32>)
+    %21 = "stablehlo.dynamic_reshape"(%16, %20) : (tensor<?x4xf32>, tensor<1xi32>) -> (tensor<?xf32>)
+    %22 = "stablehlo.constant"() {value = dense<"0x01000000"> : tensor<i32>} : () -> (tensor<i32>)
+    %23 = "stablehlo.broadcast_in_dim"(%22) {broadcast_dimensions = array<i64>} : (tensor<i32>) -> (tensor<1xi32>)
+    %24 = "stablehlo.convert"(%13) : (tensor<i32>) -> (tensor<i32>)
+    %25 = "stablehlo.constant"() {value = dense<"0xFFFFFFFF"> : tensor<i32>} : () -> (tensor<i32>)
+    %26 = "stablehlo.add"(%24, %25) : (tensor<i32>, tensor<i32>) -> (tensor<i32>)
+    %27 = "stablehlo.reshape"(%12) : (tensor<i32>) -> (tensor<1xi32>)
+    %28 = "stablehlo.reshape"(%26) : (tensor<i32>) -> (tensor<1xi32>)
+    %29 = "stablehlo.concatenate"(%27, %28) {dimension = 0 : i64} : (tensor<1xi32>, tensor<1xi32>) -> (tensor<2xi32>)
+    %30 = "stablehlo.dynamic_gather"(%14, %23, %29) {indices_are_sorted = true, dimension_numbers = #stablehlo.gather<offset_dims = [0, 1], start_index_map = [1], index_vector_dim = 0>} : (tensor<?x?xf32>, tensor<1xi32>, tensor<2xi32>) -> (tensor<?x?xf32>)
+    %31 = "stablehlo.concatenate"(%14, %30) {dimension = 1 : i64} : (tensor<?x?xf32>, tensor<?x?xf32>) -> (tensor<?x?xf32>)
+    "func.return"(%21, %31) : (tensor<?xf32>, tensor<?x?xf32>) -> ()
+  }
+}

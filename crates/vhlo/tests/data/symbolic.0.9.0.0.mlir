@@ -1,0 +1,35 @@
+module @"jit_f" attributes {jax.uses_shape_polymorphism = -1 : i1, mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @"main"(%0: tensor<?x?xf32>, %1: tensor<?x4xf32>) -> (tensor<?xf32> {jax.result_info = "result[0]"}, tensor<?x?xf32> {jax.result_info = "result[1]"}) {
+    %2 = "stablehlo.constant"() {value = dense<"0x01000000"> : tensor<i32>} : () -> (tensor<i32>)
+    %3 = "stablehlo.get_dimension_size"(%0) {dimension = 0 : i64} : (tensor<?x?xf32>) -> (tensor<i32>)
+    %4 = "stablehlo.get_dimension_size"(%0) {dimension = 1 : i64} : (tensor<?x?xf32>) -> (tensor<i32>)
+    %5 = "stablehlo.get_dimension_size"(%1) {dimension = 0 : i64} : (tensor<?x4xf32>) -> (tensor<i32>)
+    %6 = "stablehlo.compare"(%3, %2) {compare_type = #stablehlo<comparison_type SIGNED>, comparison_direction = #stablehlo<comparison_direction GE>} : (tensor<i32>, tensor<i32>) -> (tensor<i1>)
+    "stablehlo.custom_call"(%6, %3) {api_version = 2 : i32, call_target_name = "shape_assertion", has_side_effect = true, error_message = "Input shapes do not match the polymorphic shapes specification. Expected value >= 1 for dimension variable 'b'. Using the following polymorphic shapes specifications: args[0].shape = (b, n),args[1].shape = (n, 4). Obtained dimension variables: 'b' = {0} from specification 'b' for dimension args[0].shape[0] (= {0}), . Please see https://docs.jax.dev/en/latest/export/shape_poly.html#shape-assertion-errors for more details."} : (tensor<i1>, tensor<i32>) -> ()
+    %7 = "stablehlo.compare"(%4, %2) {compare_type = #stablehlo<comparison_type SIGNED>, comparison_direction = #stablehlo<comparison_direction GE>} : (tensor<i32>, tensor<i32>) -> (tensor<i1>)
+    "stablehlo.custom_call"(%7, %3, %4) {api_version = 2 : i32, call_target_name = "shape_assertion", has_side_effect = true, error_message = "Input shapes do not match the polymorphic shapes specification. Expected value >= 1 for dimension variable 'n'. Using the following polymorphic shapes specifications: args[0].shape = (b, n),args[1].shape = (n, 4). Obtained dimension variables: 'b' = {0} from specification 'b' for dimension args[0].shape[0] (= {0}), 'n' = {1} from specification 'n' for dimension args[0].shape[1] (= {1}), . Please see https://docs.jax.dev/en/latest/export/shape_poly.html#shape-assertion-errors for more details."} : (tensor<i1>, tensor<i32>, tensor<i32>) -> ()
+    %8 = "stablehlo.compare"(%5, %4) {compare_type = #stablehlo<comparison_type SIGNED>, comparison_direction = #stablehlo<comparison_direction EQ>} : (tensor<i32>, tensor<i32>) -> (tensor<i1>)
+    "stablehlo.custom_call"(%8, %5, %4, %3) {api_version = 2 : i32, call_target_name = "shape_assertion", has_side_effect = true, error_message = "Input shapes do not match the polymorphic shapes specification. Found inconsistency between dimension size args[1].shape[0] (= {0}) and the specification 'n' (= {1}). Using the following polymorphic shapes specifications: args[0].shape = (b, n),args[1].shape = (n, 4). Obtained dimension variables: 'b' = {2} from specification 'b' for dimension args[0].shape[0] (= {2}), 'n' = {1} from specification 'n' for dimension args[0].shape[1] (= {1}), . Please see https://docs.jax.dev/en/latest/export/shape_poly.html#shape-assertion-errors for more details."} : (tensor<i1>, tensor<i32>, tensor<i32>, tensor<i32>) -> ()
+    %9, %10 = "func.call"(%3, %4, %0, %1) {callee = @"_wrapped_jax_export_main"} : (tensor<i32>, tensor<i32>, tensor<?x?xf32>, tensor<?x4xf32>) -> (tensor<?xf32>, tensor<?x?xf32>)
+    "func.return"(%9, %10) : (tensor<?xf32>, tensor<?x?xf32>) -> ()
+  }
+  func.func private @"_wrapped_jax_export_main"(%11: tensor<i32> {jax.global_constant = "b"}, %12: tensor<i32> {jax.global_constant = "n"}, %13: tensor<?x?xf32>, %14: tensor<?x4xf32>) -> (tensor<?xf32> {jax.result_info = "result[0]"}, tensor<?x?xf32> {jax.result_info = "result[1]"}) {
+    %15 = "stablehlo.constant"() {value = dense<"0xFFFFFFFF"> : tensor<i32>} : () -> (tensor<i32>)
+    %16 = "stablehlo.constant"() {value = dense<"0x01000000"> : tensor<i32>} : () -> (tensor<i32>)
+    %17 = "stablehlo.constant"() {value = dense<"0x04000000"> : tensor<i32>} : () -> (tensor<i32>)
+    %18 = "stablehlo.dot_general"(%13, %14) {dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>} : (tensor<?x?xf32>, tensor<?x4xf32>) -> (tensor<?x4xf32>)
+    %19 = "stablehlo.convert"(%11) : (tensor<i32>) -> (tensor<i32>)
+    %20 = "stablehlo.multiply"(%19, %17) : (tensor<i32>, tensor<i32>) -> (tensor<i32>)
+    %21 = "stablehlo.reshape"(%20) : (tensor<i32>) -> (tensor<1xi32>)
+    %22 = "stablehlo.dynamic_reshape"(%18, %21) : (tensor<?x4xf32>, tensor<1xi32>) -> (tensor<?xf32>)
+    %23 = "stablehlo.broadcast_in_dim"(%16) {broadcast_dimensions = array<i64>} : (tensor<i32>) -> (tensor<1xi32>)
+    %24 = "stablehlo.convert"(%12) : (tensor<i32>) -> (tensor<i32>)
+    %25 = "stablehlo.add"(%24, %15) : (tensor<i32>, tensor<i32>) -> (tensor<i32>)
+    %26 = "stablehlo.reshape"(%11) : (tensor<i32>) -> (tensor<1xi32>)
+    %27 = "stablehlo.reshape"(%25) : (tensor<i32>) -> (tensor<1xi32>)
+    %28 = "stablehlo.concatenate"(%26, %27) {dimension = 0 : i64} : (tensor<1xi32>, tensor<1xi32>) -> (tensor<2xi32>)
+    %29 = "stablehlo.dynamic_gather"(%13, %23, %28) {indices_are_sorted = true, dimension_numbers = #stablehlo.gather<offset_dims = [0, 1], start_index_map = [1], index_vector_dim = 0>} : (tensor<?x?xf32>, tensor<1xi32>, tensor<2xi32>) -> (tensor<?x?xf32>)
+    %30 = "stablehlo.concatenate"(%13, %29) {dimension = 1 : i64} : (tensor<?x?xf32>, tensor<?x?xf32>) -> (tensor<?x?xf32>)
+    "func.return"(%22, %30) : (tensor<?xf32>, tensor<?x?xf32>) -> ()
+  }
+}
