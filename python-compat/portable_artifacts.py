@@ -26,6 +26,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+# The folders of this machine do not go into the artifacts.
+jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
+
 RULE = r", sdy\.sharding_rule = #sdy\.op_sharding_rule<[^\n]*?custom>"
 FUNCTIONS = {}
 
@@ -215,7 +218,29 @@ def platforms(x):
     return lax.platform_dependent(x, cpu=jnp.sin, tpu=jnp.cos)
 
 
+# What JAX does not export.
+QUANTIZED = """
+func.func @main(%x: tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>) {
+  %0 = stablehlo.uniform_quantize %x
+    : (tensor<4x2xf32>) -> tensor<4x2x!quant.uniform<i8<-127:127>:f32, 0.25:3>>
+  %1 = stablehlo.uniform_dequantize %0
+    : (tensor<4x2x!quant.uniform<i8<-127:127>:f32, 0.25:3>>) -> tensor<4x2xf32>
+  %2 = stablehlo.uniform_quantize %x
+    : (tensor<4x2xf32>) -> tensor<4x2x!quant.uniform<u8:f32:1, {0.1:128, 2.0:0}>>
+  %3 = stablehlo.uniform_dequantize %2
+    : (tensor<4x2x!quant.uniform<u8:f32:1, {0.1:128, 2.0:0}>>) -> tensor<4x2xf32>
+  return %1, %3 : tensor<4x2xf32>, tensor<4x2xf32>
+}
+func.func private @declared(tensor<f32>, memref<3x?xf32>) -> tensor<f32>
+func.func @annotated() attributes {stablehlo.attr = {number = 1 : i32}} {
+  return
+}
+"""
+
+
 def write(folder):
+    quantized = stablehlo.serialize_portable_artifact_str(QUANTIZED, "1.15.0")
+    (folder / "quantized.bc").write_bytes(quantized)
     for name, (function, arguments, options) in FUNCTIONS.items():
         types = [jax.ShapeDtypeStruct(export.symbolic_shape(a), jnp.float32) if isinstance(a, str)
                  else jax.ShapeDtypeStruct(a[1:], getattr(jnp, a[0])) for a in arguments]

@@ -22,6 +22,12 @@ pub(crate) enum Type {
     /// An array: the size of each axis, `None` if it is not known, the element type, and an
     /// attribute with the largest sizes of unknown axes.
     Tensor(Vec<Option<u64>>, TypeId, Option<AttributeId>),
+    /// A buffer in memory: sizes and the element type.
+    Buffer(Vec<Option<u64>>, TypeId),
+    /// The results of an asynchronous operation.
+    Future(Vec<TypeId>),
+    /// Integers that stand for numbers.
+    Quantized(Quantized),
     /// A token, which orders side effects.
     Token,
     /// A tuple.
@@ -30,6 +36,42 @@ pub(crate) enum Type {
     Function(Vec<TypeId>, Vec<TypeId>),
     /// No type.
     None,
+}
+
+/// The type of integers that stand for numbers: (integer - zero point) · scale.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Quantized {
+    pub(crate) is_signed: bool,
+    /// The types of the integers and of the numbers.
+    pub(crate) types: [TypeId; 2],
+    /// The smallest and the largest integer.
+    pub(crate) range: [i64; 2],
+    /// The axis along which scales differ.
+    pub(crate) axis: Option<u64>,
+    /// The bits of each scale, an `f64`, and its zero point. There is one without an axis.
+    pub(crate) scales: Vec<(u64, i64)>,
+}
+
+impl Quantized {
+    fn read(cursor: &mut Cursor<'_>, has_axis: bool) -> Result<Quantized> {
+        let is_signed = cursor.number()? & 1 != 0;
+        let types = [cursor.index()?, cursor.index()?];
+        let scale = |cursor: &mut Cursor<'_>| number_of_bits(cursor, 64);
+        if !has_axis {
+            let scales = vec![(scale(cursor)?, cursor.signed()?)];
+            let range = [cursor.signed()?, cursor.signed()?];
+            return Ok(Quantized { is_signed, types, range, axis: None, scales });
+        }
+        let axis = Some(cursor.number()?);
+        let range = [cursor.signed()?, cursor.signed()?];
+        let (scales, zeros) = (cursor.list(scale)?, cursor.list(Cursor::signed)?);
+        if scales.len() != zeros.len() {
+            let (scales, zeros) = (scales.len(), zeros.len());
+            return cursor.fail(format!("a type has {scales} scales and {zeros} zero points"));
+        }
+        let scales = scales.into_iter().zip(zeros).collect();
+        Ok(Quantized { is_signed, types, range, axis, scales })
+    }
 }
 
 /// An attribute.
@@ -69,6 +111,16 @@ pub(crate) enum Attribute {
     Tensor(TypeId, Vec<u8>),
     /// A type.
     Type(TypeId),
+    /// A mesh, and the attributes of the axes along which devices form a group.
+    MeshGroups(AttributeId, AttributeId),
+    /// A mesh: a list of its axes, and an array of device numbers.
+    Mesh(AttributeId, Option<AttributeId>),
+    /// An axis of a mesh: its name and size.
+    MeshAxis(AttributeId, i64),
+    /// An axis by its name, and the part of it.
+    AxisRef(AttributeId, Option<AttributeId>),
+    /// A part of an axis: the product of the sizes before it, and its size.
+    SubAxis(i64, i64),
     /// The largest sizes of axes; negative for axes without one.
     TypeExtensions(Vec<i64>),
     /// A position in a source file.
@@ -131,7 +183,9 @@ impl Type {
             38 => Type::Element("f6E2M3FN"),
             39 => Type::Element("f6E3M2FN"),
             40 => Type::Element("f8E8M0FNU"),
-            24 | 30 => return Err(Error::at(at, "quantized types are not supported")),
+            code @ (24 | 30) => Type::Quantized(Quantized::read(cursor, code == 30)?),
+            41 => Type::Buffer(dims(cursor)?, cursor.index()?),
+            42 => Type::Future(cursor.list(Cursor::index)?),
             code => return Err(Error::at(at, format!("the type {code} of VHLO is not known"))),
         })
     }
@@ -247,6 +301,17 @@ impl Attribute {
                     ulps: cursor.signed()?,
                     mode: cursor.index()?,
                 }
+            }
+            21 => Attribute::SubAxis(cursor.signed()?, cursor.signed()?),
+            22 => {
+                let (name, has_part) = (cursor.index()?, cursor.number()? != 0);
+                Attribute::AxisRef(name, has_part.then(|| cursor.index()).transpose()?)
+            }
+            23 => Attribute::MeshGroups(cursor.index()?, cursor.index()?),
+            24 => Attribute::MeshAxis(cursor.index()?, cursor.signed()?),
+            25 => {
+                let (axes, (devices, has_devices)) = (cursor.index()?, cursor.number_and_flag()?);
+                Attribute::Mesh(axes, has_devices.then_some(devices))
             }
             code => {
                 return Err(Error::at(at, format!("the attribute {code} of VHLO is not known")));

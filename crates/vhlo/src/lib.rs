@@ -9,10 +9,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! It reads the operations, types and attributes of VHLO that JAX 0.4.31 to 0.10.2 exports, and
-//! those of Shardy around them. Positions in source files and the sharding rules of custom calls
-//! are left out. Not yet: quantized types, buffers, asynchronous operations, and groups of replicas
-//! that name a mesh.
+//! It reads all operations, types and attributes of VHLO 0.9 to 1.20, and those of Shardy that
+//! `jax.export` writes. Positions in source files and the sharding rules of custom calls are left
+//! out.
 //!
 //! Any bytes can be read: damaged ones are an [`Error`] with the position.
 

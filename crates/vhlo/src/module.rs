@@ -81,8 +81,7 @@ impl PortableArtifact {
     /// it.
     ///
     /// # Errors
-    /// The bytes are damaged; or are of another format or of a later version; or have quantized
-    /// types.
+    /// The bytes are damaged, or of another format, or of a later version of StableHLO than 1.20.
     ///
     /// ```
     /// let error = oxidax_vhlo::PortableArtifact::read(b"module {}").unwrap_err();
@@ -318,6 +317,12 @@ mod part {
     pub(super) const PROPERTIES: u8 = 64;
 }
 
+/// Returns the names of the properties of an operation of VHLO.
+fn properties_of(name: &str) -> Option<&'static [&'static str]> {
+    let found = ATTRIBUTES.binary_search_by_key(&name, |(operation, _)| operation);
+    found.map(|index| ATTRIBUTES[index].1).ok()
+}
+
 impl Tables<'_> {
     fn operation(
         &self,
@@ -336,6 +341,9 @@ impl Tables<'_> {
         let has = |part: u8| parts & part != 0;
         // The position in a source file.
         cursor.index()?;
+        if name.strip_prefix("vhlo.").is_some_and(|name| properties_of(name).is_none()) {
+            return cursor.fail(format!("`{name}` is not known: StableHLO up to 1.20 is"));
+        }
         let mut operation = Operation { name: name.clone(), ..Operation::default() };
         if has(part::ATTRIBUTES) {
             operation.dictionary = Some(cursor.index()?);
@@ -464,10 +472,7 @@ impl Tables<'_> {
             return Ok(());
         }
         let names = match dialect {
-            "vhlo" => {
-                let found = ATTRIBUTES.binary_search_by_key(&name, |(operation, _)| operation);
-                found.map(|index| ATTRIBUTES[index].1).ok()
-            }
+            "vhlo" => properties_of(name),
             "sdy" => SHARDY.iter().find(|(operation, _)| *operation == name).map(|found| found.1),
             _ => None,
         };

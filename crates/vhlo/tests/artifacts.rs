@@ -23,7 +23,7 @@ fn files(folder: &str, extension: &str) -> Vec<(String, Vec<u8>)> {
 /// Returns all artifacts, with their names.
 fn artifacts() -> Vec<(String, Vec<u8>)> {
     let mut artifacts = files("tests/data", "bc");
-    assert_eq!(artifacts.len(), 22);
+    assert_eq!(artifacts.len(), 23);
     for (name, bytes) in files("../jax-export/tests/data", "bin") {
         // A function, and its derivatives.
         let mut next = Some(Box::new(Exported::read(&bytes).unwrap()));
@@ -39,7 +39,7 @@ fn artifacts() -> Vec<(String, Vec<u8>)> {
 #[test]
 fn text_is_that_of_stablehlo() {
     let artifacts = artifacts();
-    assert_eq!(artifacts.len(), 22 + 56);
+    assert_eq!(artifacts.len(), 23 + 56);
     for (name, bytes) in artifacts {
         let text = PortableArtifact::read(&bytes).and_then(|artifact| artifact.to_text());
         let text = text.unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -59,6 +59,16 @@ fn functions_alone_are_private_and_have_the_prefix() {
         assert!(text.contains("@\"a.main\""), "{name}");
         assert!(!text.contains("<@mesh") && !text.contains("callee = @\"_"), "{name}: {text}");
     }
+}
+
+#[test]
+fn operations_of_later_versions_are_refused() {
+    let (_, mut bytes) = files("tests/data", "bc").into_iter().find(|f| f.0 == "dots").unwrap();
+    let name = b"slice_v1";
+    let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+    bytes[at + name.len() - 1] = b'9';
+    let error = PortableArtifact::read(&bytes).unwrap_err();
+    assert_eq!(error.message, "`vhlo.slice_v9` is not known: StableHLO up to 1.20 is");
 }
 
 /// A stream of pseudorandom numbers: xorshift.

@@ -209,13 +209,18 @@ impl<'m> Writer<'m> {
         let [body] = &function.regions[..] else {
             return self.fail(format!("`{name}` has {} bodies", function.regions.len()));
         };
-        if body.arguments.len() != inputs.len() {
+        // A function without operations is declared only.
+        let is_declaration = body.operations.is_empty() && body.arguments.is_empty();
+        if !is_declaration && body.arguments.len() != inputs.len() {
             let (found, stated) = (body.arguments.len(), inputs.len());
             return self.fail(format!("`{name}` has {found} arguments, and a type with {stated}"));
         }
-        let arguments = inputs.iter().zip(&body.arguments).enumerate();
-        let arguments = arguments.map(|(index, (ty, (value, _)))| {
-            Ok(format!("%{value}: {}", annotated(*ty, of_inputs.get(index))?))
+        let arguments = inputs.iter().enumerate().map(|(index, ty)| {
+            let text = annotated(*ty, of_inputs.get(index))?;
+            Ok(match body.arguments.get(index) {
+                Some((value, _)) => format!("%{value}: {text}"),
+                None => text,
+            })
         });
         let arguments = arguments.collect::<Result<Vec<String>>>()?.join(", ");
         let results = results.iter().enumerate();
@@ -235,8 +240,20 @@ impl<'m> Writer<'m> {
         let name = quoted(&format!("{}{name}", self.prefix));
         write_to(
             &mut self.out,
-            format_args!("  func.func {visibility}@{name}({arguments}) -> ({results}) {{\n"),
+            format_args!("  func.func {visibility}@{name}({arguments}) -> ({results})"),
         );
+        let known = ["sym_name", "sym_visibility", "function_type", "arg_attrs", "res_attrs"];
+        let others: Vec<_> =
+            attributes.iter().filter(|(name, _)| !known.contains(name)).copied().collect();
+        let others = self.dictionary(&others, MAX_DEPTH)?;
+        if others != "{}" {
+            write_to(&mut self.out, format_args!(" attributes {others}"));
+        }
+        if is_declaration {
+            self.out.push('\n');
+            return Ok(());
+        }
+        self.out.push_str(" {\n");
         self.operations(body, "func.return", 2)?;
         self.out.push_str("  }\n");
         Ok(())

@@ -1,7 +1,7 @@
 //! Types, and the values of attributes.
 
 use super::{Writer, key_text, quoted, write_to};
-use crate::entries::{Attribute, AttributeId, Type, TypeId};
+use crate::entries::{Attribute, AttributeId, Quantized, Type, TypeId};
 use crate::error::Result;
 
 impl Writer<'_> {
@@ -71,20 +71,38 @@ impl Writer<'_> {
             Type::Function(inputs, results) => {
                 format!("({}) -> ({})", all(inputs)?, all(results)?)
             }
+            Type::Future(results) => format!("!stablehlo.future<{}>", all(results)?),
+            Type::Quantized(ty) => self.quantized_text(ty, depth)?,
+            Type::Buffer(shape, element) => {
+                format!("memref<{}{}>", sizes_text(shape), self.type_text(*element, depth)?)
+            }
             Type::Tensor(shape, element, encoding) => {
-                let mut text = "tensor<".to_owned();
-                for size in shape {
-                    match size {
-                        Some(size) => text += &format!("{size}x"),
-                        None => text += "?x",
-                    }
-                }
+                let mut text = format!("tensor<{}", sizes_text(shape));
                 text += &self.type_text(*element, depth)?;
                 if let Some(encoding) = encoding {
                     text += &format!(", {}", self.value_text(*encoding, depth)?);
                 }
                 text + ">"
             }
+        })
+    }
+
+    fn quantized_text(&self, ty: &Quantized, depth: usize) -> Result<String> {
+        self.spend(ty.scales.len())?;
+        let [integer, number] = ty.types;
+        let (integer, number) = (self.type_text(integer, depth)?, self.type_text(number, depth)?);
+        let sign = if ty.is_signed { "i" } else { "u" };
+        let bits = integer.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let ([first, last], scales) = (ty.range, &ty.scales);
+        let scales = scales.iter().map(|&(scale, zero)| {
+            let scale = float_text(f64::from_bits(scale));
+            format!("{scale}:{zero}")
+        });
+        let scales = scales.collect::<Vec<_>>().join(", ");
+        let integer = format!("{sign}{bits}<{first}:{last}>");
+        Ok(match ty.axis {
+            Some(axis) => format!("!quant.uniform<{integer}:{number}:{axis}, {{{scales}}}>"),
+            None => format!("!quant.uniform<{integer}:{number}, {scales}>"),
         })
     }
 
@@ -139,10 +157,46 @@ impl Writer<'_> {
                 format!("#stablehlo.bounds<{}>", bounds.collect::<Vec<_>>().join(", "))
             }
             Attribute::ResultAccuracy { atol, rtol, ulps, mode } => format!(
-                "#stablehlo.result_accuracy<atol = {atol:?}, rtol = {rtol:?}, ulps = {ulps}, mode \
-                 = {}>",
+                "#stablehlo.result_accuracy<atol = {}, rtol = {}, ulps = {ulps}, mode = {}>",
+                float_text(*atol),
+                float_text(*rtol),
                 self.value_text(*mode, depth)?
             ),
+            Attribute::MeshGroups(mesh, axes) => {
+                let mesh = match self.attribute(*mesh)? {
+                    Attribute::String(_) => self.symbol(*mesh)?,
+                    _ => self.value_text(*mesh, depth)?,
+                };
+                let axes = self.value_text(*axes, depth)?;
+                format!("#stablehlo.replica_group_mesh_axes<mesh = {mesh}, axes = {axes}>")
+            }
+            Attribute::Mesh(axes, devices) => {
+                let axes = self.array(*axes)?.iter().map(|axis| match self.attribute(*axis)? {
+                    Attribute::MeshAxis(name, size) => {
+                        Ok(format!("<name = {}, size = {size}>", self.value_text(*name, depth)?))
+                    }
+                    other => self.fail(format!("{other:?} is not an axis of a mesh")),
+                });
+                let axes = axes.collect::<Result<Vec<String>>>()?.join(", ");
+                let devices = match devices {
+                    Some(devices) => {
+                        format!(", device_ids={}", self.value_text(*devices, depth)?)
+                    }
+                    None => String::new(),
+                };
+                format!("#stablehlo.mesh<axes=[{axes}]{devices}>")
+            }
+            Attribute::AxisRef(name, part) => {
+                let name = self.value_text(*name, depth)?;
+                let part = match part.map(|part| self.attribute(part)).transpose()? {
+                    None => String::new(),
+                    Some(Attribute::SubAxis(before, size)) => {
+                        format!(", sub_axis_info = ({before}){size}")
+                    }
+                    Some(other) => return self.fail(format!("{other:?} is not a part of an axis")),
+                };
+                format!("#stablehlo.axis_ref<name = {name}{part}>")
+            }
             Attribute::Shardy(attribute) => self.shardy_text(attribute)?,
             Attribute::Unit => "unit".to_owned(),
             other => return self.fail(format!("{other:?} has no text")),
@@ -189,6 +243,21 @@ impl Writer<'_> {
         }
         Ok(format!("dense<\"0x{bytes}\"> : {text}"))
     }
+}
+
+/// Returns a number as MLIR writes it, with a point.
+fn float_text(number: f64) -> String {
+    let text = format!("{number:e}");
+    if text.contains('.') { text } else { text.replacen('e', ".0e", 1) }
+}
+
+/// Returns the sizes of axes, each with an `x` after it.
+fn sizes_text(shape: &[Option<u64>]) -> String {
+    let each = shape.iter().map(|size| match size {
+        Some(size) => format!("{size}x"),
+        None => "?x".to_owned(),
+    });
+    each.collect()
 }
 
 /// Returns flags that are packed into bits, or one in each byte. One byte can stand for all.
