@@ -218,7 +218,7 @@ def platforms(x):
     return lax.platform_dependent(x, cpu=jnp.sin, tpu=jnp.cos)
 
 
-# What JAX does not export.
+# A module with types that JAX does not export.
 QUANTIZED = """
 func.func @main(%x: tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>) {
   %0 = stablehlo.uniform_quantize %x

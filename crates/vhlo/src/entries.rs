@@ -48,7 +48,7 @@ pub(crate) struct Quantized {
     pub(crate) range: [i64; 2],
     /// The axis along which scales differ.
     pub(crate) axis: Option<u64>,
-    /// The bits of each scale, an `f64`, and its zero point. There is one without an axis.
+    /// The bits of each scale, an `f64`, and its zero point. Types without an axis have one.
     pub(crate) scales: Vec<(u64, i64)>,
 }
 
