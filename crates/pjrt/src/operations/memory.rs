@@ -86,8 +86,9 @@ struct Storage {
     /// The instructions in whose memory a value is. Empty for constants, and for the parameters of
     /// a called computation, which are values of its caller.
     owners: Vec<Vec<usize>>,
-    /// The last instruction that reads the memory of an owner; `None` for results.
-    last_read: Vec<Option<usize>>,
+    /// The owners whose memory each instruction is the last to read. Those that nothing reads end
+    /// with themselves, and results with none.
+    ending: Vec<Vec<usize>>,
 }
 
 impl Storage {
@@ -96,6 +97,7 @@ impl Storage {
         let index_of: HashMap<i64, usize> =
             instructions.iter().enumerate().map(|(index, other)| (other.id, index)).collect();
         let mut owners: Vec<Vec<usize>> = Vec::with_capacity(instructions.len());
+        // The last instruction that reads each owner; `None` for results.
         let mut last_read: Vec<Option<usize>> = (0..instructions.len()).map(Some).collect();
         for (index, instruction) in instructions.iter().enumerate() {
             // Operands come first in a schedule; those of a damaged module are left out.
@@ -122,7 +124,13 @@ impl Storage {
         }
         let root = index_of.get(&computation.root_id).map_or(&[][..], |&root| &owners[root][..]);
         root.iter().for_each(|&owner| last_read[owner] = None);
-        Storage { owners, last_read }
+        let mut ending = vec![Vec::new(); instructions.len()];
+        for (owner, last) in last_read.into_iter().enumerate() {
+            if let (true, Some(last)) = (owners[owner] == [owner], last) {
+                ending[last].push(owner);
+            }
+        }
+        Storage { owners, ending }
     }
 
     fn owns(&self, index: usize) -> bool {
@@ -178,15 +186,8 @@ impl<'a> Simulation<'a> {
                     called.filter_map(|&id| self.lines.computation(id)).collect();
                 called.into_iter().for_each(|inner| self.run(inner, None, depth + 1));
             }
-            let read = instruction.operand_ids.iter();
-            let read = read.filter_map(|id| instructions.iter().position(|other| other.id == *id));
-            let mut ended: Vec<usize> = read
-                .flat_map(|operand| storage.owners[operand].iter().copied())
-                .chain(storage.owns(index).then_some(index))
-                .filter(|&owner| storage.last_read[owner] == Some(index) && may_end(owner))
-                .collect();
-            ended.sort_unstable();
-            ended.dedup();
+            let ended = storage.ending[index].iter().copied();
+            let mut ended: Vec<usize> = ended.filter(|&owner| may_end(owner)).collect();
             if storage.owns(index) {
                 let size = bytes_of(instruction);
                 let lends =
