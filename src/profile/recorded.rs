@@ -3,11 +3,11 @@
 use super::folder::RunFolder;
 use super::line_profile::LineProfile;
 use super::plugin_space::PluginSpace;
-use crate::core::spans::{EventKind, ProfileEvent, Recorded, RecordedThread};
+use crate::core::spans::{EventKind, ProfileEvent, Recorded, RecordedThread, unix_nanos};
 use crate::core::{Error, Loc};
 use crate::runtime::PluginRecording;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// The events that a [`ProfileSession`](super::ProfileSession) recorded.
 ///
@@ -207,8 +207,7 @@ impl Profile {
 
     /// Returns the nanoseconds from 1970 to the start of the recording.
     pub(super) fn started_unix_nanos(&self) -> u64 {
-        let since = self.started.duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+        unix_nanos(self.started)
     }
 }
 
@@ -273,7 +272,7 @@ pub(super) fn example() -> Profile {
         events,
     };
     Profile::new(Recorded {
-        started: UNIX_EPOCH + Duration::from_millis(1500),
+        started: std::time::UNIX_EPOCH + Duration::from_millis(1500),
         duration_nanos: 10_000,
         threads: vec![thread(1, Some("main"), main), thread(2, None, other)],
     })

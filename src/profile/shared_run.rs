@@ -5,10 +5,11 @@
 //! ends, it reads what the others have announced, and all whose profiles overlap write to the
 //! folder of the one that started first. No process waits for another one.
 
+use crate::core::spans::unix_nanos;
 use crate::distributed::{self, process_count, process_index};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// A profile that a process records or has recorded. Times are nanoseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,8 +28,7 @@ struct Announced {
 pub(super) struct SharedRun(Announced);
 
 fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+    unix_nanos(SystemTime::now())
 }
 
 fn key(process: usize) -> String {

@@ -108,8 +108,9 @@ mod alone {
 #[cfg(feature = "distributed")]
 mod joined {
     use super::ProcessProgress;
+    use crate::core::spans::unix_nanos;
     use crate::distributed::{self, process_count, process_index};
-    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+    use std::time::{Duration, SystemTime};
 
     /// Access to the coordinator's store.
     pub(in crate::train) struct Peers {
@@ -121,8 +122,7 @@ mod joined {
     type Entry = (u64, ProcessProgress);
 
     fn now() -> u64 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+        unix_nanos(SystemTime::now())
     }
 
     impl Peers {

@@ -12,5 +12,5 @@ mod span;
 pub(crate) use activity::{Tracking, innermost_loc, is_tracked_work};
 pub(crate) use event::Details;
 pub use event::{ArgumentValue, EventArgument, EventKind, EventName, ProfileEvent};
-pub(crate) use recorder::{AlreadyRecording, Recorded, RecordedThread, Recording};
+pub(crate) use recorder::{AlreadyRecording, Recorded, RecordedThread, Recording, unix_nanos};
 pub(crate) use span::Span;

@@ -9,7 +9,7 @@ use crate::core::error::Loc;
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The number of the recording that runs, or 0.
 static RUNNING: AtomicU64 = AtomicU64::new(0);
@@ -79,6 +79,12 @@ fn now() -> u64 {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     let since: Duration = ORIGIN.get_or_init(Instant::now).elapsed();
     since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos())
+}
+
+/// Returns the nanoseconds from 1970 to a time.
+pub(crate) fn unix_nanos(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Runs `f` on the buffer of this thread. Does nothing while the thread is ending.
