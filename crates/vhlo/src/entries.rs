@@ -252,8 +252,8 @@ fn case(
 }
 
 impl Attribute {
-    /// Reads an attribute of the dialect `vhlo`. `type_of` and `strings` look up what is in the
-    /// module before.
+    /// Reads an attribute of the dialect `vhlo`. `types` and `strings` are those of the
+    /// module.
     pub(crate) fn read_vhlo(
         cursor: &mut Cursor<'_>,
         types: &[Type],

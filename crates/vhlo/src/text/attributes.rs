@@ -11,15 +11,9 @@ impl Writer<'_> {
         let mut attributes = Attributes::new();
         let mut joined = Joined::of(name);
         let all = self.all_attributes(operation)?;
-        for &(key, ref id) in &all {
-            let value = self.attribute(*id)?;
-            if joined.add(
-                key,
-                value,
-                |id| self.numbers(id),
-                |id| self.value_text(id, MAX_DEPTH),
-                *id,
-            )? {
+        for &(key, id) in &all {
+            let value = self.attribute(id)?;
+            if joined.add(self, key, value, id)? {
                 continue;
             }
             let is_empty_list = matches!(value, Attribute::Array(list) if list.is_empty())
@@ -66,9 +60,9 @@ impl Writer<'_> {
                     format!("[{}]", names.collect::<Result<Vec<String>>>()?.join(", "))
                 }
                 ("sdy.mesh", "sym_name", _) => {
-                    quoted(&format!("{}{}", self.prefix, self.string(*id)?))
+                    quoted(&format!("{}{}", self.prefix, self.string(id)?))
                 }
-                ("call", "callee", _) | ("composite", "decomposition", _) => self.symbol(*id)?,
+                ("call", "callee", _) | ("composite", "decomposition", _) => self.symbol(id)?,
                 (_, "use_global_device_ids" | "has_dynamic_root", Attribute::Boolean(flag)) => {
                     if !flag {
                         continue;
@@ -83,9 +77,9 @@ impl Writer<'_> {
                     }
                     continue;
                 }
-                _ if self.is_default(name, key, *id)? => continue,
+                _ if self.is_default(name, key, id)? => continue,
                 (name, key, Attribute::Tensor(..)) if is_number_list(name, key) => {
-                    let numbers = self.numbers(*id)?;
+                    let numbers = self.numbers(id)?;
                     let (ty, numbers): (_, Vec<String>) = match key {
                         "window_reversal" => {
                             ("i1", numbers.iter().map(|n| (*n != 0).to_string()).collect())
@@ -97,7 +91,7 @@ impl Writer<'_> {
                         false => format!("array<{ty}: {}>", numbers.join(", ")),
                     }
                 }
-                _ => self.value_text(*id, MAX_DEPTH)?,
+                _ => self.value_text(id, MAX_DEPTH)?,
             };
             attributes.push((key_text(key), text));
         }
@@ -252,10 +246,9 @@ impl Joined {
     /// Adds a part. Returns false for an attribute that stands alone.
     fn add(
         &mut self,
+        writer: &Writer<'_>,
         name: &str,
         value: &Attribute,
-        numbers: impl Fn(AttributeId) -> Result<Vec<i64>>,
-        text: impl Fn(AttributeId) -> Result<String>,
         id: AttributeId,
     ) -> Result<bool> {
         let Some((_, kind, names)) = self.to else { return Ok(false) };
@@ -265,7 +258,7 @@ impl Joined {
                 ("channel_handle", _) => "type",
                 _ => name,
             };
-            let numbers = numbers(id)?;
+            let numbers = writer.numbers(id)?;
             self.parts[index] = match value {
                 Attribute::Integer(..) => format!("{key} = {}", numbers[0]),
                 // Lists without elements are left out, except in convolutions.
@@ -277,7 +270,7 @@ impl Joined {
         let Some(index) = ALGORITHM.iter().position(|other| *other == name) else {
             return Ok(false);
         };
-        let text = text(id)?;
+        let text = writer.value_text(id, MAX_DEPTH)?;
         if text != "none" && !self.algorithm.is_empty() {
             // Numbers are written without their type.
             let text = text.split(" : ").next().unwrap_or(&text);
