@@ -50,6 +50,7 @@ mod tangents;
 mod threefry_bits;
 mod top_k;
 mod trig;
+mod undifferentiable;
 mod window;
 
 pub use crate::core::Precision;
@@ -112,6 +113,9 @@ pub use threefry_bits::ThreefryBits;
 pub(crate) use threefry_bits::threefry_bits;
 pub use top_k::*;
 pub use trig::*;
+pub use undifferentiable::Undifferentiable;
+#[cfg(feature = "import")]
+pub(crate) use undifferentiable::undifferentiable;
 pub use window::*;
 
 use crate::core::RegistryEntry;
@@ -289,6 +293,8 @@ pub const PRIMITIVES: &[RegistryEntry] = &[
     RegistryEntry::of::<Sin>(),
     RegistryEntry::of::<Sinh>(),
     RegistryEntry::of::<Tan>(),
+    // undifferentiable
+    RegistryEntry::of::<Undifferentiable>(),
     // window
     RegistryEntry::of::<ReduceWindowMax>(),
     RegistryEntry::of::<ReduceWindowMin>(),

@@ -1,5 +1,6 @@
 //! Tests on eight CPU devices, which are set once for the whole process.
 #![allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 
+mod imported;
 mod parallel;
 mod planted;

@@ -23,7 +23,11 @@ mod entries;
 mod error;
 mod module;
 mod shardy;
+mod sharding;
 mod text;
+mod view;
 
 pub use error::{Error, Result};
 pub use module::PortableArtifact;
+pub use sharding::{ArraySharding, ShardingAxis};
+pub use view::{AttributeValue, ValueType, VhloBlock, VhloFunction, VhloOperation};

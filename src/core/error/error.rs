@@ -306,6 +306,17 @@ pub enum Error {
         /// The remedy.
         help: Option<String>,
     },
+    #[doc = include_str!("pages/exchange.md")]
+    Exchange {
+        /// The file, the function or the operation.
+        place: String,
+        /// The problem.
+        message: String,
+        /// The location of the call.
+        loc: Loc,
+        /// The remedy.
+        help: Option<String>,
+    },
     #[doc = include_str!("pages/distributed.md")]
     Distributed {
         /// The kind of the error.
@@ -366,6 +377,7 @@ impl Error {
             Error::Io { .. } => "io",
             Error::Checkpoint { .. } => "checkpoint",
             Error::Data { .. } => "data",
+            Error::Exchange { .. } => "exchange",
             Error::Distributed { .. } => "distributed",
         }
     }
@@ -382,6 +394,7 @@ impl Error {
             }
             Error::Compile { loc, .. }
             | Error::TooLarge { loc, .. }
+            | Error::Exchange { loc, .. }
             | Error::Runtime { loc, .. } => *loc = loc.or(caller),
             _ => {}
         }
@@ -520,6 +533,10 @@ impl fmt::Display for Error {
                     write!(f, "{place}: ")?;
                 }
                 f.write_str(message)?;
+                trailer(f, *loc, &[], help.as_deref())
+            }
+            Error::Exchange { place, message, loc, help } => {
+                write!(f, "error[exchange]: {place}: {message}")?;
                 trailer(f, *loc, &[], help.as_deref())
             }
             Error::Distributed { doing, message, help, .. } => {

@@ -8,6 +8,8 @@ mod attributes;
 mod shardy;
 mod values;
 
+pub(crate) use values::flags;
+
 use crate::entries::{Attribute, AttributeId, Type, TypeId};
 use crate::error::{Error, Result};
 use crate::module::{Block, Operation, PortableArtifact, ValueId};
@@ -373,7 +375,7 @@ fn collect_types(operation: &Operation, types: &mut Vec<TypeId>) {
 }
 
 /// Returns the name of an operation without `_v2`.
-fn without_version(name: &str) -> &str {
+pub(crate) fn without_version(name: &str) -> &str {
     match name.rsplit_once("_v") {
         Some((base, version)) if version.bytes().all(|byte| byte.is_ascii_digit()) => base,
         _ => name,

@@ -261,7 +261,7 @@ fn sizes_text(shape: &[Option<u64>]) -> String {
 }
 
 /// Returns flags that are packed into bits, or one in each byte. One byte can stand for all.
-fn flags(data: &[u8], count: usize) -> Vec<bool> {
+pub(crate) fn flags(data: &[u8], count: usize) -> Vec<bool> {
     if data.len() == count.div_ceil(8) && data.len() != count {
         let bit = |index: usize| data[index / 8] >> (index % 8) & 1 != 0;
         return (0..count).map(bit).collect();

@@ -1,0 +1,221 @@
+//! The correspondence of a caller's leaves to those of an exported function.
+
+use super::PyTree;
+use super::exported::is_signature;
+use crate::core::{Array, AxisSpec, DType, Mesh, NamedSharding, PartitionSpec};
+use crate::tree::{Tree, leaf_keys, leaves_of, rebuild};
+use oxidax_jax_export::{JaxDType, PyTreeDef};
+
+/// A leaf of the arguments, with its path in Python.
+pub(super) struct Argument {
+    pub(super) path: String,
+    pub(super) array: Array,
+}
+
+/// Leaves by the keys on the way to them.
+type Keyed<T> = Vec<(Vec<String>, T)>;
+
+/// Returns the paths of arguments: `[0]['w']`, and `['scale']` for a keyword.
+pub(super) fn paths(tree: &PyTreeDef) -> Vec<String> {
+    tree.paths()
+        .into_iter()
+        .map(|path| match is_signature(tree) {
+            true => path.get(3..).unwrap_or_default().to_owned(),
+            false => path,
+        })
+        .collect()
+}
+
+/// Adds the keys of each leaf, and the structure of the nodes on the way: true where the names of
+/// children count, and not their order alone.
+fn add_keys(tree: &PyTreeDef, key: &mut Vec<(String, bool)>, keys: &mut Vec<Vec<(String, bool)>>) {
+    let mut below = |name: String, is_named: bool, child: &PyTreeDef, key: &mut Vec<_>| {
+        key.push((name, is_named));
+        add_keys(child, key, keys);
+        key.pop();
+    };
+    match tree {
+        PyTreeDef::Leaf => keys.push(key.clone()),
+        PyTreeDef::Dict(entries) => {
+            entries.iter().for_each(|(name, child)| below(name.clone(), true, child, key));
+        }
+        PyTreeDef::Tuple(children) | PyTreeDef::List(children) => {
+            children.iter().enumerate().for_each(|(i, child)| below(i.to_string(), true, child, key));
+        }
+        PyTreeDef::Custom { children, .. } => {
+            let children = children.iter().enumerate();
+            children.for_each(|(i, child)| below(i.to_string(), false, child, key));
+        }
+        _ => {}
+    }
+}
+
+fn keys_of(tree: &PyTreeDef) -> Vec<Vec<(String, bool)>> {
+    let mut keys = Vec::new();
+    add_keys(tree, &mut Vec::new(), &mut keys);
+    keys
+}
+
+/// Returns the caller's leaves in the order of the exported arguments.
+pub(super) fn matched(
+    tree: &PyTreeDef,
+    positional: &impl Tree,
+    keywords: &PyTree,
+) -> Result<Vec<Argument>, String> {
+    let keyed = |tree: &dyn Fn() -> (Vec<Vec<String>>, Vec<Array>)| -> Keyed<Array> {
+        let (keys, leaves) = tree();
+        keys.into_iter().zip(leaves).collect()
+    };
+    let mut given = keyed(&|| (leaf_keys(positional), leaves_of(positional)));
+    given.extend(keyed(&|| (leaf_keys(keywords), leaves_of(keywords))));
+    let mut wanted = keys_of(tree);
+    if is_signature(tree) {
+        wanted.iter_mut().for_each(|key| drop(key.remove(0)));
+    }
+    let paths = paths(tree);
+    let order = matching(&wanted, &given, &paths)?;
+    let taken = order.into_iter().zip(paths);
+    Ok(taken.map(|(at, path)| Argument { path, array: given[at].1.clone() }).collect())
+}
+
+/// Returns, for each wanted leaf, the place of the given leaf with its keys.
+fn matching<T>(
+    wanted: &[Vec<(String, bool)>],
+    given: &Keyed<T>,
+    paths: &[String],
+) -> Result<Vec<usize>, String> {
+    let names = |keys: &[Vec<String>]| -> Vec<usize> { (0..keys.len()).collect() };
+    let keys: Vec<Vec<String>> = given.iter().map(|(key, _)| key.clone()).collect();
+    let all: Vec<usize> = names(&keys);
+    let mut order = vec![None; wanted.len()];
+    assign(wanted, &keys, (&(0..wanted.len()).collect::<Vec<_>>(), &all), 0, &mut order);
+    let used: Vec<usize> = order.iter().flatten().copied().collect();
+    let missing: Vec<&str> = order
+        .iter()
+        .zip(paths)
+        .filter(|(at, _)| at.is_none())
+        .map(|(_, path)| path.as_str())
+        .collect();
+    let surplus: Vec<String> =
+        all.iter().filter(|at| !used.contains(at)).map(|at| keys[*at].join(".")).collect();
+    if missing.is_empty() && surplus.is_empty() {
+        return Ok(order.into_iter().flatten().collect());
+    }
+    let list = |what: &str, names: Vec<&str>| match names.len() {
+        0 => None,
+        _ => Some(format!("{what}: {}", names.join(", "))),
+    };
+    let parts = [
+        list("missing leaves", missing),
+        list("surplus leaves", surplus.iter().map(String::as_str).collect()),
+    ];
+    Err(parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
+}
+
+/// Assigns the leaves below a node, by the names of its children or, if they have no names in
+/// Python, by their order.
+fn assign(
+    wanted: &[Vec<(String, bool)>],
+    given: &[Vec<String>],
+    (of_wanted, of_given): (&[usize], &[usize]),
+    depth: usize,
+    order: &mut [Option<usize>],
+) {
+    if let ([w], [g]) = (of_wanted, of_given)
+        && wanted[*w].len() == depth
+        && given[*g].len() == depth
+    {
+        order[*w] = Some(*g);
+        return;
+    }
+    let mut children: Vec<(&str, bool, Vec<usize>)> = Vec::new();
+    for &w in of_wanted {
+        let Some((name, is_named)) = wanted[w].get(depth) else { continue };
+        match children.iter_mut().find(|(other, ..)| other == name) {
+            Some((.., leaves)) => leaves.push(w),
+            None => children.push((name, *is_named, vec![w])),
+        }
+    }
+    let mut named: Vec<(&str, Vec<usize>)> = Vec::new();
+    for &g in of_given {
+        let Some(name) = given[g].get(depth) else { continue };
+        match named.iter_mut().find(|(other, _)| other == name) {
+            Some((_, leaves)) => leaves.push(g),
+            None => named.push((name, vec![g])),
+        }
+    }
+    for (position, (name, is_named, leaves)) in children.iter().enumerate() {
+        let found = match is_named {
+            true => named.iter().find(|(other, _)| other == name),
+            false => named.get(position),
+        };
+        if let Some((_, below)) = found {
+            assign(wanted, given, (leaves, below), depth + 1, order);
+        }
+    }
+}
+
+/// Returns the results of a function in the structure of an example.
+pub(super) fn rebuilt<O: Tree>(
+    tree: &PyTreeDef,
+    leaves: Vec<Array>,
+    example: &O,
+) -> Result<O, String> {
+    let given: Keyed<()> = leaf_keys(example).into_iter().map(|key| (key, ())).collect();
+    let order = matching(&keys_of(tree), &given, &tree.paths())?;
+    let mut placed: Vec<Option<Array>> = vec![None; given.len()];
+    for (at, leaf) in order.into_iter().zip(leaves) {
+        placed[at] = Some(leaf);
+    }
+    Ok(rebuild(example, placed.into_iter().flatten().collect()))
+}
+
+/// Returns the dtype of arrays.
+pub(super) fn dtype_of(dtype: JaxDType) -> Option<DType> {
+    DType::all().find(|ours| numpy_name(*ours) == dtype.name())
+}
+
+/// Returns the name of a dtype in NumPy and `ml_dtypes`.
+fn numpy_name(dtype: DType) -> &'static str {
+    use DType::{
+        BF16, Bool, C64, C128, F4E2M1FN, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ,
+        F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, F32, F64, I2, I4, I8, I16, I32, I64, U2, U4, U8, U16,
+        U32, U64,
+    };
+    match dtype {
+        Bool => "bool",
+        I2 => "int2",
+        I4 => "int4",
+        I8 => "int8",
+        I16 => "int16",
+        I32 => "int32",
+        I64 => "int64",
+        U2 => "uint2",
+        U4 => "uint4",
+        U8 => "uint8",
+        U16 => "uint16",
+        U32 => "uint32",
+        U64 => "uint64",
+        F4E2M1FN => "float4_e2m1fn",
+        F8E3M4 => "float8_e3m4",
+        F8E4M3 => "float8_e4m3",
+        F8E4M3B11FNUZ => "float8_e4m3b11fnuz",
+        F8E4M3FN => "float8_e4m3fn",
+        F8E4M3FNUZ => "float8_e4m3fnuz",
+        F8E5M2 => "float8_e5m2",
+        F8E5M2FNUZ => "float8_e5m2fnuz",
+        F8E8M0FNU => "float8_e8m0fnu",
+        BF16 => "bfloat16",
+        F16 => "float16",
+        F32 => "float32",
+        F64 => "float64",
+        C64 => "complex64",
+        C128 => "complex128",
+    }
+}
+
+/// Returns a sharding over a mesh; `None` if the mesh has other axes.
+pub(super) fn sharding(mesh: &Mesh, spec: &[Vec<String>]) -> Option<NamedSharding> {
+    let spec = spec.iter().map(|names| AxisSpec::Axes(names.clone())).collect();
+    NamedSharding::checked(mesh, PartitionSpec(spec)).ok()
+}

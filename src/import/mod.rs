@@ -1,0 +1,10 @@
+//! Functions of other frameworks: what `jax.export` has serialized, and modules of StableHLO.
+
+mod arguments;
+mod exported;
+mod pytree;
+mod translate;
+mod variables;
+
+pub use exported::ImportedFunction;
+pub use pytree::PyTree;

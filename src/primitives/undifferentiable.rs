@@ -1,0 +1,72 @@
+//! The identity whose derivative is an error.
+
+use super::rules::arity;
+use crate::core::{
+    Array, Aval, DType, Exemplar, JvpResult, LowerCtx, RuleError, RuleResult, Sample, Tangent,
+    bind1,
+};
+use crate::primitives::elementwise::{CostRule, Derivative, Elementwise, Lowering, TypeRule};
+use crate::stablehlo::Value;
+use serde::{Deserialize, Serialize};
+
+/// Returns its operand, which derivatives refuse: an argument of a function whose derivative is not
+/// known.
+///
+/// | | |
+/// |-|-|
+/// | operand    | `x: any[…]` |
+/// | result     | `x` |
+/// | lowering   | none: the value itself |
+/// | derivative | an error |
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Undifferentiable {
+    /// The function.
+    pub function: String,
+    /// The remedy, for the error.
+    pub help: String,
+}
+
+impl Undifferentiable {
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
+        let [x] = arity(operands)?;
+        Ok(vec![x.clone()])
+    }
+    fn jvp(&self, _: &[Array], _: &[Tangent]) -> JvpResult {
+        let message = format!("`{}` has no derivative", self.function);
+        Err(RuleError::unsupported(message).help(self.help.clone()))
+    }
+    fn lower(
+        &self,
+        _: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
+        Ok(operands.to_vec())
+    }
+}
+
+impl Elementwise for Undifferentiable {
+    const NAME: &'static str = "undifferentiable";
+    const TYPE: TypeRule<Undifferentiable> = TypeRule::Custom(Undifferentiable::abstract_eval);
+    const DERIVATIVE: Derivative<Undifferentiable> = Derivative::Custom(Undifferentiable::jvp);
+    const LOWERING: Lowering<Undifferentiable> = Lowering::Custom(Undifferentiable::lower);
+    const COST: CostRule<Undifferentiable> = CostRule::Movement;
+    fn exemplars() -> Vec<Exemplar> {
+        let exemplar = |sample| {
+            let (function, help) = ("predict".to_owned(), "export its derivative".to_owned());
+            Exemplar::new(Undifferentiable { function, help }, [sample])
+        };
+        vec![
+            // By design it has no derivative.
+            exemplar(Sample::uniform(DType::F32, [2, 3], -1.0, 1.0)).without_derivative(),
+            exemplar(Sample::uniform(DType::I32, [0], 0.0, 1.0)).without_derivative(),
+        ]
+    }
+}
+
+/// Returns `x`, which derivatives refuse. See [`Undifferentiable`] for its rules.
+#[cfg(feature = "import")]
+#[track_caller]
+pub(crate) fn undifferentiable(x: &Array, function: &str, help: &str) -> Array {
+    bind1(Undifferentiable { function: function.to_owned(), help: help.to_owned() }, [x])
+}
