@@ -73,7 +73,21 @@ pub(super) fn matched(
         wanted.iter_mut().for_each(|key| drop(key.remove(0)));
     }
     let paths = paths(tree);
-    let order = matching(&wanted, &given, &paths)?;
+    let order = matching(&wanted, &given, &paths).or_else(|problem| {
+        // The only argument may be passed without a tuple around it.
+        let PyTreeDef::Tuple(parts) = tree else { return Err(problem) };
+        match parts.first() {
+            Some(PyTreeDef::Tuple(arguments)) if arguments.len() == 1 => {
+                let below = given.iter().map(|(key, leaf)| {
+                    let key = std::iter::once("0".to_owned()).chain(key.iter().cloned());
+                    (key.collect(), leaf.clone())
+                });
+                let below: Keyed<Array> = below.collect();
+                matching(&wanted, &below, &paths).map_err(|_| problem)
+            }
+            _ => Err(problem),
+        }
+    })?;
     let taken = order.into_iter().zip(paths);
     Ok(taken.map(|(at, path)| Argument { path, array: given[at].1.clone() }).collect())
 }

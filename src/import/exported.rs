@@ -168,8 +168,9 @@ impl ImportedFunction {
         Some(Self::of(vjp, self.mesh.clone(), self.derivative_of_operations))
     }
 
-    /// Calls the function with positional arguments, one tuple of trees. Keyword arguments are
-    /// passed with [`call_with`](Self::call_with).
+    /// Calls the function with positional arguments: one tree for a function of one argument, a
+    /// tuple of trees for others. Keyword arguments are passed with
+    /// [`call_with`](Self::call_with).
     ///
     /// # Errors
     /// `Exchange` with the paths of missing and surplus leaves, and of leaves of other types; or
@@ -244,8 +245,9 @@ impl ImportedFunction {
         positional: &impl Tree,
         keywords: &PyTree,
     ) -> Result<Vec<Array>, Error> {
+        let loc = Loc::caller();
         let leaves = arguments::matched(&self.loaded.exported.input_tree, positional, keywords)
-            .map_err(|message| self.error(message).at(Loc::caller()))?;
+            .map_err(|message| self.error(message).at(loc))?;
         self.run(leaves)
     }
 
@@ -292,7 +294,13 @@ fn default_mesh(loaded: &Loaded) -> Result<Mesh, Error> {
         axes.iter().try_fold(1_usize, |n, (_, size)| n.checked_mul(*size)) == Some(count)
     };
     let axes = named.into_iter().chain(stated).find(fits);
-    let axes = axes.unwrap_or_else(|| vec![("devices".to_owned(), count)]);
+    // Before version 0.7 the files do not name axes. Shardings are over prime factors of the number
+    // of devices.
+    let factors = || {
+        let factors = runtime::prime_factors(count).into_iter().enumerate();
+        factors.map(|(index, factor)| (format!("axis{index}"), factor)).collect()
+    };
+    let axes = axes.unwrap_or_else(factors);
     Mesh::new(&devices[..count], axes)
 }
 

@@ -2,9 +2,11 @@
 
 mod arguments;
 mod exported;
+mod module;
 mod pytree;
 mod translate;
 mod variables;
 
 pub use exported::ImportedFunction;
+pub use module::{ImportedModule, ModuleFormat, module};
 pub use pytree::PyTree;

@@ -1,6 +1,6 @@
 //! The custom call, and the transfers, through which programs call host functions.
 
-use super::device_buffer::element_type;
+use super::device_buffer::dtype_of;
 use super::first_device::{BEGIN_LIMIT, FIRST_DEVICE};
 use crate::core::host_function::{as_callback, contain_failure, find, store_failure};
 use crate::core::{
@@ -204,6 +204,6 @@ fn serve(frame: &mut CallFrame<'_>, id: Option<u64>) -> Result<(), Error> {
 
 /// Returns the type of an operand; `None` for a token.
 fn aval_of((element, dims): (ElementType, &[i64])) -> Option<Aval> {
-    let dtype = DType::all().find(|dtype| element_type(*dtype) == element)?;
+    let dtype = dtype_of(element)?;
     Some(Aval::new(dtype, dims.iter().map(|&dim| dim as usize).collect::<Vec<_>>()))
 }

@@ -141,6 +141,11 @@ pub(super) fn array_type(aval: &Aval) -> oxidax_pjrt::Result<ArrayType> {
     ArrayType::new(element_type(aval.dtype), &dims)
 }
 
+/// Converts PJRT's element type to a dtype; `None` for one that arrays do not have.
+pub(super) fn dtype_of(element: ElementType) -> Option<DType> {
+    DType::all().find(|dtype| element_type(*dtype) == element)
+}
+
 /// Converts a dtype to PJRT's element type.
 pub(super) fn element_type(dtype: DType) -> ElementType {
     match dtype {

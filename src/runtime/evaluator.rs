@@ -279,7 +279,7 @@ fn with_values(error: Error, executable: &Executable, program: &Program) -> Erro
 }
 
 /// Executes a program whose arguments are not donated.
-fn execute<'a>(
+pub(super) fn execute<'a>(
     executable: &Executable,
     arguments: impl Iterator<Item = &'a Array>,
     avals: impl FnOnce() -> Vec<Aval>,

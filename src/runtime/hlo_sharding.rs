@@ -28,6 +28,12 @@ pub(super) fn from_hlo_sharding(
     }
 }
 
+/// Converts the text of an HLO sharding. As [`from_hlo_sharding`]; also `None` for another form.
+#[cfg(feature = "import")]
+pub(crate) fn sharding_of_text(mesh: &Mesh, text: &str, rank: usize) -> Option<NamedSharding> {
+    from_hlo_sharding(mesh, &HloSharding::parse(text)?, rank)
+}
+
 /// Returns, for each axis of the array, the index of the tile that each device of the mesh has.
 fn tile_indices(tiles: &[i64], devices: &[i64], rank: usize) -> Vec<Vec<usize>> {
     let mut indices = vec![vec![0; devices.len()]; rank];
@@ -91,7 +97,7 @@ fn factored_mesh(mesh: &Mesh) -> Option<Mesh> {
     Mesh::new(mesh.devices(), axes).ok()
 }
 
-fn prime_factors(mut n: usize) -> Vec<usize> {
+pub(crate) fn prime_factors(mut n: usize) -> Vec<usize> {
     let mut factors = Vec::new();
     let mut prime = 2;
     while n > 1 {

@@ -25,6 +25,8 @@ mod effects;
 mod evaluator;
 mod executable;
 mod first_device;
+#[cfg(feature = "import")]
+mod foreign_module;
 mod hlo_sharding;
 mod host_blocks;
 mod host_copy;
@@ -52,6 +54,10 @@ mod topology_executable;
 mod transfer;
 mod unfinished;
 
+#[cfg(feature = "import")]
+pub(crate) use foreign_module::ModuleCode;
+#[cfg(feature = "import")]
+pub(crate) use hlo_sharding::{prime_factors, sharding_of_text};
 pub(crate) use client::{
     configured_platform, cpu_malloc, register_plugin, requested_cpu_devices, set_cpu_devices,
     set_cpu_malloc, set_cuda_options, set_default_platform,

@@ -9,6 +9,8 @@ mod debugging;
 mod dispatch;
 mod errors;
 mod idioms;
+mod importing;
+mod importing_damaged;
 mod ops;
 mod parity;
 mod planted;

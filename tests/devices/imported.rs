@@ -104,7 +104,11 @@ fn check(recorded: &Recorded, case: &Value) -> Result<(), String> {
             return Err(problem);
         }
         if call["cotangents"].is_array() {
-            let cotangents = recorded.arrays(&call["cotangents"]);
+            // JAX's cotangents of integers have no contents; ours are zeros.
+            let cotangents = recorded.arrays(&call["cotangents"]).into_iter().zip(&results);
+            let cotangents: Vec<Array> = cotangents
+                .map(|(ct, y)| if y.dtype().is_inexact() { ct } else { zeros_like(y) })
+                .collect();
             let expected = recorded.arrays(&call["gradients"]);
             let gradients = oxidax::catch(|| {
                 let run = |x: &Vec<Array>| {

@@ -10,11 +10,13 @@ use anyhow::{Context as _, Result, ensure};
 use crate::root;
 
 /// The crates that are published.
-const PUBLISHED: [&str; 10] = [
+const PUBLISHED: [&str; 12] = [
     "oxidax-macros",
     "oxidax-pjrt-sys",
     "oxidax-cache",
     "oxidax-proto",
+    "oxidax-jax-export",
+    "oxidax-vhlo",
     "oxidax-storage",
     "oxidax-plugin",
     "oxidax-pjrt",

@@ -33,6 +33,87 @@ pub enum HloSharding {
     Manual,
 }
 
+impl HloSharding {
+    /// Parses the text of a sharding in HLO and in `mhlo.sharding`: `{replicated}`,
+    /// `{devices=[4,1,2]<=[8] last_tile_dim_replicate}`. Returns `None` for another form.
+    ///
+    /// ```
+    /// use oxidax_pjrt::HloSharding;
+    /// let sharding = HloSharding::parse("{devices=[2,2]<=[2,2]T(1,0)}");
+    /// let (tiles, devices) = (vec![2, 2], vec![0, 2, 1, 3]);
+    /// assert_eq!(sharding, Some(HloSharding::Tiled { tiles, devices, replicated: false }));
+    /// assert_eq!(HloSharding::parse("{something}"), None);
+    /// ```
+    pub fn parse(text: &str) -> Option<HloSharding> {
+        let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+        match inner {
+            "replicated" => return Some(HloSharding::Replicated),
+            "manual" => return Some(HloSharding::Manual),
+            _ => {}
+        }
+        if let Some(device) = inner.strip_prefix("maximal device=") {
+            return Some(HloSharding::Maximal { device: device.parse().ok()? });
+        }
+        let numbers = |list: &str| -> Option<Vec<i64>> {
+            list.split(',').map(|number| number.trim().parse().ok()).collect()
+        };
+        let (tiles, rest) = inner.strip_prefix("devices=[")?.split_once(']')?;
+        let tiles = numbers(tiles)?;
+        let (order, suffix) = match rest.split_once(' ') {
+            Some((order, suffix)) => (order, suffix.trim()),
+            None => (rest, ""),
+        };
+        let replicated = match suffix {
+            "" => false,
+            "last_tile_dim_replicate" | "last_tile_dims={replicated}" => true,
+            _ => return None,
+        };
+        let count = tiles.iter().try_fold(1_i64, |n, tile| n.checked_mul(*tile))?;
+        let devices = match order.strip_prefix("<=[") {
+            Some(order) => {
+                let (sizes, transposition) = order.split_once(']')?;
+                let sizes = numbers(sizes)?;
+                let axes = match transposition.strip_prefix("T(") {
+                    Some(axes) => numbers(axes.strip_suffix(')')?)?,
+                    None => (0..sizes.len() as i64).collect(),
+                };
+                transposed_numbers(&sizes, &axes)?
+            }
+            None => numbers(order)?,
+        };
+        let fits = devices.len() as i64 == count;
+        fits.then_some(HloSharding::Tiled { tiles, devices, replicated })
+    }
+}
+
+/// Returns the numbers from 0 on, in an array of these sizes whose axes are exchanged.
+fn transposed_numbers(sizes: &[i64], axes: &[i64]) -> Option<Vec<i64>> {
+    let count = sizes.iter().try_fold(1_i64, |n, size| n.checked_mul(*size))?;
+    if !(1..=1 << 20).contains(&count) || axes.len() != sizes.len() {
+        return None;
+    }
+    let mut strides = vec![1; sizes.len()];
+    for axis in (1..sizes.len()).rev() {
+        strides[axis - 1] = strides[axis] * sizes[axis];
+    }
+    let order: Vec<(i64, i64)> = axes
+        .iter()
+        .map(|axis| {
+            let axis = usize::try_from(*axis).ok()?;
+            Some((*sizes.get(axis)?, *strides.get(axis)?))
+        })
+        .collect::<Option<_>>()?;
+    let number = |index: i64| {
+        let (mut rest, mut number) = (index, 0);
+        for (size, stride) in order.iter().rev() {
+            number += rest % size * stride;
+            rest /= size;
+        }
+        number
+    };
+    Some((0..count).map(number).collect())
+}
+
 impl Executable {
     /// Returns the shardings of the parameters; `None` if the program does not state them.
     ///

@@ -9,14 +9,14 @@ use crate::primitives::{bitwise_not, convert_element_type, optimization_barrier}
 fn refilled(template: &[Traced], arrays: Vec<Array>) -> Vec<Traced> {
     let mut arrays = arrays.into_iter();
     let mut refill = |value: &Traced| match value {
-        Traced::Token | Traced::Tuple(_) => value.clone(),
+        Traced::Sharded(..) | Traced::Token | Traced::Tuple(_) => value.clone(),
         _ => arrays.next().map_or(Traced::Token, Traced::Array),
     };
     template.iter().map(&mut refill).collect()
 }
 
 fn is_array(value: &Traced) -> bool {
-    !matches!(value, Traced::Token | Traced::Tuple(_))
+    !matches!(value, Traced::Sharded(..) | Traced::Token | Traced::Tuple(_))
 }
 
 impl<'m> Translator<'m> {

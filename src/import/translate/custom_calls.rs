@@ -45,15 +45,14 @@ impl<'m> Translator<'m> {
         }
         match target {
             "shape_assertion" => self.shape_assertion(operands),
-            "Sharding" | "xla.sdy.FuncResultSharding" | "annotate_device_placement" => {
-                Ok(operands.values.clone())
-            }
-            "xla.sdy.ShardingGroup" | "LayoutConstraint" => Ok(operands.values.clone()),
+            "Sharding" => self.hlo_constraint(operands),
+            "SPMDFullToShardShape" | "SPMDShardToFullShape" => self.shards(operands, target),
+            "xla.sdy.FuncResultSharding"
+            | "xla.sdy.ShardingGroup"
+            | "LayoutConstraint"
+            | "annotate_device_placement" => Ok(operands.values.clone()),
             "cu_threefry2x32_ffi" | "hip_threefry2x32_ffi" | "cu_threefry2x32" => {
                 self.threefry(operands)
-            }
-            "SPMDFullToShardShape" | "SPMDShardToFullShape" => {
-                Err(self.refused_call(target, "regions on shards are supported from JAX 0.7 on", ""))
             }
             _ => {
                 let platform = &self.target.platform;

@@ -1,13 +1,14 @@
 //! Elementwise operations.
 
-use super::{Operands, Translated, Translator};
+use super::{Operands, lapack, Translated, Translator};
 use crate::core::{Array, bind1};
 use crate::primitives::{
     Abs, Add, And, Atan2, BitcastConvertType, Cbrt, Ceil, Clamp, Compare, ComparisonDirection,
-    Complex, ConvertElementType, Cos, CountLeadingZeros, Div, Exp, Expm1, Floor, Imag, IsFinite,
+    Complex, ConvertElementType, Cos, CountLeadingZeros, Div, Exp, Expm1, FftType, Floor, Imag, IsFinite,
     Log, Log1p, Logistic, Max, Min, Mul, Neg, Not, Or, PopulationCount, Pow, Real, ReducePrecision,
     Rem, Round, RoundingMethod, Rsqrt, Select, ShiftLeft, ShiftRightArithmetic, ShiftRightLogical,
-    Sign, Sin, Sqrt, Sub, Tan, Tanh, Xor, broadcast_to, real,
+    Sign, Sin, Sqrt, Sub, Tan, Tanh, TransposeA, TriangularSolve, Xor, broadcast_to, cholesky, fft,
+    real, triangular_solve,
 };
 
 impl<'m> Translator<'m> {
@@ -51,6 +52,40 @@ impl<'m> Translator<'m> {
                 let bits = |name| self.number(operands, name).map(|bits| bits as u32);
                 let (exponent_bits, mantissa_bits) = (bits("exponent_bits")?, bits("mantissa_bits")?);
                 bind1(ReducePrecision { exponent_bits, mantissa_bits }, [&x])
+            }
+            "fft" => {
+                let [x] = self.exactly(operands)?;
+                let fft_type = match operands.operation.text("fft_type") {
+                    Some("FFT") => FftType::Fft,
+                    Some("IFFT") => FftType::Ifft,
+                    Some("RFFT") => FftType::Rfft,
+                    Some("IRFFT") => FftType::Irfft,
+                    _ => return Err(self.unsupported(operands.operation, "its kind is not known")),
+                };
+                fft(&x, fft_type, &self.sizes(operands, "fft_length")?)
+            }
+            "cholesky" => {
+                let [x] = self.exactly(operands)?;
+                match operands.operation.flag("lower") {
+                    true => cholesky(&x),
+                    false => lapack::adjoint(&cholesky(&lapack::adjoint(&x))),
+                }
+            }
+            "triangular_solve" => {
+                let [a, b] = self.exactly(operands)?;
+                let transpose_a = match operands.operation.text("transpose_a") {
+                    Some("TRANSPOSE") => TransposeA::Transpose,
+                    Some("ADJOINT") => TransposeA::Adjoint,
+                    _ => TransposeA::NoTranspose,
+                };
+                let flag = |name| operands.operation.flag(name);
+                let how = TriangularSolve {
+                    left_side: flag("left_side"),
+                    lower: flag("lower"),
+                    transpose_a,
+                    unit_diagonal: flag("unit_diagonal"),
+                };
+                triangular_solve(&a, &b, how)
             }
             _ => return Ok(None),
         }))

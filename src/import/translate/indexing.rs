@@ -5,7 +5,7 @@ use crate::core::{Array, DType, bind, bind1};
 use crate::primitives::{
     Combiner, DynamicSlice, DynamicUpdateSlice, Gather, GatherDimensionNumbers, GatherScatterMode,
     RandomAlgorithm, Scatter, ScatterDimensionNumbers, convert_element_type, expand_dims, moveaxis,
-    rng_bit_generator, squeeze,
+    rng_bit_generator,
 };
 
 impl<'m> Translator<'m> {
@@ -168,10 +168,5 @@ impl<'m> Translator<'m> {
             rng_bit_generator(&state, sizes, unsigned.unwrap_or(dtype), algorithm);
         let bits = convert_element_type(&bits, dtype);
         Ok(vec![Traced::Array(state), Traced::Array(bits)])
-    }
-
-    /// Removes axes of size 1.
-    pub(super) fn without_axis(x: &Array, axis: usize) -> Array {
-        squeeze(x, &[axis as isize])
     }
 }

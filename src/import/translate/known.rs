@@ -40,11 +40,6 @@ impl KnownIntegers {
             self.elements.iter().map(|element| fill_of(scalar(*element), &one)).collect();
         Ok(reshape(&concatenate(&each, 0), self.shape.clone()))
     }
-
-    /// Returns the elements as sizes; `None` if one is negative.
-    pub(super) fn sizes(&self) -> Option<Vec<usize>> {
-        self.elements.iter().map(|element| usize::try_from(*element).ok()).collect()
-    }
 }
 
 /// Returns a number as the dtype stores it.

@@ -44,7 +44,7 @@ fn transposed(x: &Array) -> Array {
     transpose(x, &axes)
 }
 
-fn adjoint(x: &Array) -> Array {
+pub(super) fn adjoint(x: &Array) -> Array {
     conj(transposed(x))
 }
 
@@ -200,7 +200,7 @@ impl<'m> Translator<'m> {
             false => ge(&column, &row),
         };
         let keep = broadcast_to(&keep, a.shape().clone());
-        let (w, v) = eigh(&select(&keep, a, &adjoint(a)));
+        let (v, w) = eigh(&select(&keep, a, &adjoint(a)));
         let mut results = vec![v, w, self.successes(call, 2).ok()?];
         for index in 3..call.operands.operation.results().len() {
             results.push(self.unused(call, index).ok()?);

@@ -8,6 +8,7 @@ mod collectives;
 mod control;
 mod custom_calls;
 mod elementwise;
+mod hlo_shardings;
 mod indexing;
 mod known;
 mod lapack;
@@ -58,6 +59,8 @@ pub(super) struct Translator<'m> {
     calls: Cell<usize>,
     /// The mesh axes over which the innermost region runs on shards: all axes, then those.
     manual: RefCell<Vec<ManualRegion>>,
+    /// The texts of the shardings that constrain values, by the numbers of those.
+    constraints: RefCell<FxHashMap<usize, &'m str>>,
 }
 
 /// A region that each device runs on its shards.
@@ -110,6 +113,7 @@ impl<'m> Translator<'m> {
             operations: Cell::new(MAX_OPERATIONS),
             calls: Cell::new(MAX_CALLS),
             manual: RefCell::default(),
+            constraints: RefCell::default(),
         }
     }
 
@@ -170,7 +174,7 @@ impl<'m> Translator<'m> {
             if matches!(operation.name(), "return" | "sdy.return") {
                 return Ok(values);
             }
-            let results = self.operation(Operands { operation, values }, &scope)?;
+            let results = self.operation(Operands { operation, values }, block, &scope)?;
             if results.len() != operation.results().len() {
                 return Err(self.unsupported(operation, "its number of results is another"));
             }
@@ -208,7 +212,12 @@ impl<'m> Translator<'m> {
         self.error(format!("the operation `{}`: {message}", operation.name()))
     }
 
-    fn operation(&self, operands: Operands<'m>, scope: &Scope<'_>) -> Translated<Vec<Traced>> {
+    fn operation(
+        &self,
+        operands: Operands<'m>,
+        block: VhloBlock<'m>,
+        scope: &Scope<'_>,
+    ) -> Translated<Vec<Traced>> {
         if let Some(known) = self.known(&operands)? {
             return Ok(vec![Traced::Known(known)]);
         }
@@ -244,7 +253,10 @@ impl<'m> Translator<'m> {
             "call" => {
                 let missing = || self.unsupported(operands.operation, "it names no function");
                 let name = operands.operation.text("callee").ok_or_else(missing)?;
-                self.call(name, operands.values)
+                match operands.values.iter().any(|x| matches!(x, Traced::Sharded(..))) {
+                    true => self.call_on_shards(name, &operands, block),
+                    false => self.call(name, operands.values),
+                }
             }
             "while" => self.while_loop(&operands, scope),
             "if" | "case" => self.branches(&operands, scope),

@@ -16,6 +16,9 @@ pub(in crate::import) enum Traced {
     Filled(Array, Scalar),
     /// Integers that are known while the module is translated.
     Known(KnownIntegers),
+    /// A whole array whose shards a function is called with, or has returned, and the text of its
+    /// sharding.
+    Sharded(Array, String),
     /// A token.
     Token,
     /// A tuple.
@@ -30,13 +33,14 @@ impl Traced {
                 Some((array.dtype(), array.shape().clone()))
             }
             Traced::Known(known) => Some((known.dtype, known.shape.clone())),
-            Traced::Token | Traced::Tuple(_) => None,
+            Traced::Sharded(..) | Traced::Token | Traced::Tuple(_) => None,
         }
     }
 
     pub(in crate::import) fn kind(&self) -> &'static str {
         match self {
             Traced::Array(_) | Traced::Filled(..) | Traced::Known(_) => "an array",
+            Traced::Sharded(..) => "an array in shards",
             Traced::Token => "a token",
             Traced::Tuple(_) => "a tuple",
         }

@@ -48,6 +48,21 @@ const FOLDERS: &[(&str, &[&str])] = &[
             "replay",
         ],
     ),
+    // Translates operations of other frameworks to primitives, for calls under `jit`.
+    (
+        "import",
+        &[
+            "core",
+            "tree",
+            "primitives",
+            "transforms",
+            "control_flow",
+            "runtime",
+            "parallel",
+            "ops",
+            "jit",
+        ],
+    ),
     // Listeners of events, which every folder records: their list is in `core`.
     ("monitoring", &["core"]),
     // Settings of the process that belong to several folders.
