@@ -151,6 +151,17 @@ impl ImportedFunction {
         typed(arguments::paths(&self.loaded.exported.input_tree), &self.loaded.exported.inputs)
     }
 
+    /// Returns the types of the arguments' leaves; `None` for one with dimension variables.
+    pub fn input_types(&self) -> Vec<Option<Aval>> {
+        let types = self.loaded.exported.inputs.iter().map(|input| {
+            let (dtype, inner) = stored(input.dtype)?;
+            let sizes = input.shape.iter().map(|size| usize::try_from(size.known()?).ok());
+            let sizes = sizes.chain(inner.iter().map(|size| Some(*size)));
+            Some(Aval::new(dtype, sizes.collect::<Option<Vec<usize>>>()?))
+        });
+        types.collect()
+    }
+
     /// Returns the paths of the results' leaves in Python, and their types.
     pub fn outputs(&self) -> Vec<(String, String)> {
         typed(self.loaded.exported.output_tree.paths(), &self.loaded.exported.outputs)

@@ -40,7 +40,6 @@
 
 mod interpreter;
 mod lines;
-mod npy;
 mod range;
 mod record;
 mod recording;

@@ -1,6 +1,5 @@
 //! Reproducers: a StableHLO module and its inputs in a folder.
 
-use super::npy;
 use super::range::Range;
 use super::recording::{Input, Recording};
 use super::report::Replay;
@@ -151,7 +150,7 @@ fn write_module(
     let mut entries = Vec::with_capacity(inputs.len());
     for (index, (path, elements)) in inputs.iter().enumerate() {
         let file = format!("inputs/{index:03}.npy");
-        write(folder.join(&file), &npy::to_bytes(elements))?;
+        write(folder.join(&file), &elements.to_npy())?;
         entries.push(InputEntry {
             file,
             path: (*path).to_string(),
@@ -220,7 +219,7 @@ pub fn run_reproducer(folder: impl AsRef<Path>) -> Result<Vec<Array>, Error> {
         let bytes = read(file)?;
         let array = aval
             .aval()
-            .zip(npy::elements(&bytes))
+            .zip(HostArray::npy_elements(&bytes))
             .and_then(|(aval, elements)| HostArray::from_bytes(elements.to_vec(), aval).ok());
         inputs.push(array.ok_or_else(|| {
             let TypeEntry { dtype, shape } = aval;

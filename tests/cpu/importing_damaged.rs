@@ -80,7 +80,8 @@ fn translate(count: usize) {
             continue;
         }
         let leaves = types_of(&function, &file, name);
-        let mut random = Random(name.bytes().fold(88172645463325252, |h, b| h * 31 + u64::from(b)));
+        let seed = |h: u64, b: u8| h.wrapping_mul(31).wrapping_add(u64::from(b));
+        let mut random = Random(name.bytes().fold(88_172_645_463_325_252, seed));
         for number in 0..count {
             let bytes = damaged(&bytes, &mut random);
             let run = || {

@@ -1,5 +1,5 @@
 //! The `oxidax` command: writes projects, manages plugins and compiled programs, examines training
-//! steps, makes pages of profiles, replays failed steps, and explains errors.
+//! steps, makes pages of profiles, replays failed steps, runs functions of JAX, and explains errors.
 //!
 //! It is a separate crate, so that its dependencies never reach users of the library.
 
@@ -12,6 +12,7 @@ mod new;
 mod plugin;
 mod profile;
 mod replay;
+mod run;
 
 use std::process::ExitCode;
 
@@ -23,7 +24,7 @@ use clap::{Parser, Subcommand};
     name = "oxidax",
     version,
     about = "Writes projects, manages PJRT plugins and compiled programs, examines training steps, \
-             makes pages of profiles, replays failures"
+             makes pages of profiles, replays failures, runs functions of JAX"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -53,6 +54,8 @@ enum Command {
     },
     /// Find the first operation that went wrong in a recorded failure
     Replay(replay::Replay),
+    /// Run a function of `jax.export`, or a module of StableHLO or HLO
+    Run(run::Run),
     /// Print the manual page of an error: `oxidax explain shape`
     Explain(explain::Explain),
 }
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Profile { action } => profile::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Replay(replay) => replay::run(&replay),
+        Command::Run(run) => run::run(&run).map(|()| ExitCode::SUCCESS),
         Command::Explain(explain) => explain::run(&explain).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

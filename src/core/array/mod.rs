@@ -7,6 +7,7 @@ mod display;
 pub(crate) mod elements;
 pub(crate) mod host_array;
 mod host_slices;
+mod npy;
 mod refused_operators;
 
 pub(crate) use array::Kind;

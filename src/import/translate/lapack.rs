@@ -30,6 +30,11 @@ impl Call<'_, '_> {
     fn array(&self, from_end: usize) -> Option<&Array> {
         self.arrays.get(self.arrays.len().checked_sub(from_end)?)
     }
+
+    /// Returns the matrices at a place from the end.
+    fn matrices(&self, from_end: usize) -> Option<&Array> {
+        self.array(from_end).filter(|x| x.rank() >= 2)
+    }
 }
 
 fn arrays(each: impl IntoIterator<Item = Array>) -> Vec<Traced> {
@@ -122,7 +127,7 @@ impl<'m> Translator<'m> {
     }
 
     fn potrf(&self, call: &Call<'_, 'm>) -> Translated<Option<Vec<Traced>>> {
-        let Some(a) = call.array(1) else { return Ok(None) };
+        let Some(a) = call.matrices(1) else { return Ok(None) };
         let factor = match self.is_lower(call, 0) {
             true => cholesky(a),
             false => adjoint(&cholesky(&adjoint(a))),
@@ -131,7 +136,7 @@ impl<'m> Translator<'m> {
     }
 
     fn getrf(&self, call: &Call<'_, 'm>) -> Option<Vec<Traced>> {
-        let (packed, pivots, _) = lu(call.array(1)?);
+        let (packed, pivots, _) = lu(call.matrices(1)?);
         // LAPACK counts from 1.
         let pivots = convert_element_type(&pivots, DType::I32);
         let one = convert_element_type(&crate::primitives::ones_like(&pivots), DType::I32);
@@ -140,7 +145,7 @@ impl<'m> Translator<'m> {
     }
 
     fn geqrf(&self, call: &Call<'_, 'm>) -> Translated<Option<Vec<Traced>>> {
-        let Some(a) = call.array(1) else { return Ok(None) };
+        let Some(a) = call.matrices(1) else { return Ok(None) };
         let (packed, taus) = for_each_matrix(&[a], reflectors);
         let mut results = vec![packed, taus];
         for index in 2..call.operands.operation.results().len() {
@@ -153,7 +158,10 @@ impl<'m> Translator<'m> {
     }
 
     fn orgqr(&self, call: &Call<'_, 'm>) -> Translated<Option<Vec<Traced>>> {
-        let (Some(a), Some(taus)) = (call.array(2), call.array(1)) else { return Ok(None) };
+        let (Some(a), Some(taus)) = (call.matrices(2), call.array(1)) else { return Ok(None) };
+        if taus.rank() + 1 != a.rank() {
+            return Ok(None);
+        }
         let (q, _) = for_each_matrix(&[a, taus], |arrays| {
             let q = product_of_reflectors(arrays);
             (q.clone(), q)
@@ -169,7 +177,7 @@ impl<'m> Translator<'m> {
     }
 
     fn gesdd(&self, call: &Call<'_, 'm>) -> Translated<Option<Vec<Traced>>> {
-        let Some(a) = call.array(1) else { return Ok(None) };
+        let Some(a) = call.matrices(1) else { return Ok(None) };
         let full_matrices = match self.letter(call.parameters, "mode") {
             Some(letter) => letter == 'A',
             // The flags are: both bases are wanted, they are full.
@@ -191,7 +199,7 @@ impl<'m> Translator<'m> {
     }
 
     fn syevd(&self, call: &Call<'_, 'm>) -> Option<Vec<Traced>> {
-        let a = call.array(1)?;
+        let a = call.matrices(1)?;
         // `eigh` reads the whole matrix, LAPACK a triangle of it.
         let [m, n] = [a.shape()[a.rank() - 2], a.shape()[a.rank() - 1]];
         let [row, column] = [0, 1].map(|axis| broadcasted_iota(DType::I32, [m, n], axis));
@@ -209,7 +217,7 @@ impl<'m> Translator<'m> {
     }
 
     fn geev(&self, call: &Call<'_, 'm>) -> Translated<Option<Vec<Traced>>> {
-        let Some(a) = call.array(1) else { return Ok(None) };
+        let Some(a) = call.matrices(1) else { return Ok(None) };
         let is_new = call.numbers.is_empty();
         let code = |name, position: usize| match self.letter(call.parameters, name) {
             Some(letter) => letter == 'V',
@@ -248,10 +256,7 @@ impl<'m> Translator<'m> {
     }
 
     fn trsm(&self, call: &Call<'_, 'm>) -> Option<Vec<Traced>> {
-        let (a, b) = match call.parameters.is_empty() {
-            true => (call.array(2)?, call.array(1)?),
-            false => (call.array(2)?, call.array(1)?),
-        };
+        let (a, b) = (call.matrices(2)?, call.matrices(1)?);
         let flag = |name: &str, letter: char, position: usize, code: i128| {
             match self.letter(call.parameters, name) {
                 Some(found) => found == letter,

@@ -1,6 +1,7 @@
 //! Arrays as `.npy` files.
 
-use crate::core::{DType, HostArray};
+use crate::core::array::host_array::HostArray;
+use crate::core::types::dtype::DType;
 
 /// The first bytes of a file of version 1.0.
 const MAGIC: &[u8; 8] = b"\x93NUMPY\x01\x00";
@@ -19,8 +20,30 @@ fn description(dtype: DType) -> String {
     }
 }
 
-/// Writes an array.
-pub(super) fn to_bytes(array: &HostArray) -> Vec<u8> {
+impl HostArray {
+    /// Returns the array as a `.npy` file of NumPy. Types that NumPy does not have are raw bytes, as
+    /// `ml_dtypes` writes them.
+    ///
+    /// ```
+    /// use oxidax::core::HostArray;
+    /// let bytes = HostArray::from_slice(&[1.0f32, 2.0], [2])?.to_npy();
+    /// assert!(bytes.starts_with(b"\x93NUMPY"));
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn to_npy(&self) -> Vec<u8> {
+        to_bytes(self)
+    }
+
+    /// Returns the elements of a file that [`to_npy`](Self::to_npy) wrote.
+    pub(crate) fn npy_elements(bytes: &[u8]) -> Option<&[u8]> {
+        let rest = bytes.strip_prefix(MAGIC)?;
+        let (length, rest) = rest.split_first_chunk::<2>()?;
+        let (_, elements) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
+        Some(elements)
+    }
+}
+
+fn to_bytes(array: &HostArray) -> Vec<u8> {
     let sizes: String = array.shape().iter().map(|size| format!("{size}, ")).collect();
     let sizes = if array.shape().rank() > 1 { sizes.trim_end_matches(", ") } else { sizes.trim() };
     let mut header = format!(
@@ -38,14 +61,6 @@ pub(super) fn to_bytes(array: &HostArray) -> Vec<u8> {
     bytes
 }
 
-/// Returns the elements of a file that [`to_bytes`] wrote.
-pub(super) fn elements(bytes: &[u8]) -> Option<&[u8]> {
-    let rest = bytes.strip_prefix(MAGIC)?;
-    let (length, rest) = rest.split_first_chunk::<2>()?;
-    let (_, elements) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
-    Some(elements)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,9 +72,9 @@ mod tests {
             let array = HostArray::from_slice(&vec![1.5f32; size], shape).expect("it fits");
             let bytes = to_bytes(&array);
             assert_eq!((bytes.len() - 4 * size) % 64, 0);
-            assert_eq!(elements(&bytes), Some(array.as_bytes()));
+            assert_eq!(HostArray::npy_elements(&bytes), Some(array.as_bytes()));
         }
-        assert_eq!(elements(b"\x93NUMPY\x01\x00\xff\xff"), None);
+        assert_eq!(HostArray::npy_elements(b"\x93NUMPY\x01\x00\xff\xff"), None);
     }
 
     #[test]
