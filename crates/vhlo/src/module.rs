@@ -298,7 +298,7 @@ impl Values {
 }
 
 /// The attributes of operations of Shardy, in the order of their properties.
-const SHARDY: [(&str, &[&str]); 5] = [
+pub(crate) const SHARDY: [(&str, &[&str]); 5] = [
     ("manual_computation", &["in_shardings", "manual_axes", "out_shardings"]),
     ("mesh", &["mesh", "sym_name"]),
     ("reshard", &["sharding"]),
@@ -318,7 +318,7 @@ mod part {
 }
 
 /// Returns the names of the properties of an operation of VHLO.
-fn properties_of(name: &str) -> Option<&'static [&'static str]> {
+pub(crate) fn properties_of(name: &str) -> Option<&'static [&'static str]> {
     let found = ATTRIBUTES.binary_search_by_key(&name, |(operation, _)| operation);
     found.map(|index| ATTRIBUTES[index].1).ok()
 }
