@@ -206,3 +206,23 @@ fn deep_and_huge_texts_are_refused() {
     let regions = "\"stablehlo.case\"() ({ ".repeat(100_000);
     PortableArtifact::parse(&format!("module {{ func.func @f() {{ {regions}")).unwrap_err();
 }
+
+#[test]
+fn operations_of_chlo_have_builtin_types() {
+    let text = r#"module @"f" {
+  func.func public @"main"(%0: tensor<3x4xf32>) -> (tensor<3x2xf32>, tensor<3x2xi32>) {
+    %1 = "chlo.erf"(%0) : (tensor<3x4xf32>) -> (tensor<3x4xf32>)
+    %2, %3 = "chlo.top_k"(%1) {k = 2 : i64} : (tensor<3x4xf32>) -> (tensor<3x2xf32>, tensor<3x2xi32>)
+    "func.return"(%2, %3) : (tensor<3x2xf32>, tensor<3x2xi32>) -> ()
+  }
+}
+"#;
+    let artifact = PortableArtifact::parse(text).unwrap();
+    assert_eq!(artifact.producer(), "StableHLO_v1.11.0");
+    let bytes = artifact.to_bytes().unwrap();
+    let copy = PortableArtifact::read(&bytes).unwrap();
+    assert_eq!(numbered(&copy.to_text().unwrap()), numbered(text));
+    if let Some(folder) = std::env::var_os("OXIDAX_WRITTEN_ARTIFACTS") {
+        fs::write(PathBuf::from(folder).join("chlo.bc"), bytes).unwrap();
+    }
+}

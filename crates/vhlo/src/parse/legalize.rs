@@ -8,7 +8,7 @@ use super::literal::Literal;
 use super::records::joined_parts;
 use super::scanner::Parsed;
 use crate::entries::{Attribute, AttributeId};
-use crate::module::{Operation, SHARDY, properties_of};
+use crate::module::{Operation, properties_of, properties_of_other};
 use crate::version::VhloVersion;
 
 /// Operations that later versions of StableHLO have changed or added, with that version.
@@ -176,17 +176,18 @@ impl Parser<'_> {
         }
     }
 
-    /// Sets the name and the attributes of an operation of Shardy.
-    pub(super) fn finish_shardy(
+    /// Sets the name and the attributes of an operation of Shardy or CHLO.
+    pub(super) fn finish_other(
         &mut self,
         at: usize,
         name: String,
         attributes: Entries,
         operation: &mut Operation,
     ) -> Parsed<()> {
-        let found = SHARDY.iter().find(|(known, _)| name.strip_prefix("sdy.") == Some(known));
-        let names = found.map_or(&[][..], |(_, names)| *names);
+        let names = properties_of_other(&name).unwrap_or_default();
         let mut attributes = attributes;
+        // From this version on, artifacts may have operations of other dialects.
+        self.need(VhloVersion::new(1, 11, 0), || format!("`{name}`"));
         for property in names {
             let Some(index) = attributes.iter().position(|(key, _)| key == property) else {
                 return self.scanner.fail_at(at, format!("`{name}` needs `{property}`"));

@@ -3,18 +3,8 @@
 use super::scanner::Parsed;
 use super::{MAX_DEPTH, Parser};
 use crate::entries::TypeId;
-use crate::module::{Block, Operation, ValueId};
+use crate::module::{Block, Operation, ValueId, properties_of_other};
 use std::ops::Range;
-
-/// The operations of Shardy.
-const SHARDY_OPERATIONS: [&str; 6] = [
-    "sdy.manual_computation",
-    "sdy.mesh",
-    "sdy.reshard",
-    "sdy.return",
-    "sdy.sharding_constraint",
-    "sdy.sharding_group",
-];
 
 impl<'t> Parser<'t> {
     /// Defines values of these types with a name.
@@ -134,8 +124,8 @@ impl<'t> Parser<'t> {
             self.values.push(*ty);
         }
         let mut operation = Operation { operands, results, regions, ..Operation::default() };
-        if SHARDY_OPERATIONS.contains(&name.as_str()) {
-            self.finish_shardy(at, name, attributes, &mut operation)?;
+        if name == "sdy.return" || properties_of_other(&name).is_some() {
+            self.finish_other(at, name, attributes, &mut operation)?;
         } else {
             self.legalize(at, &name, attributes, &mut operation)?;
         }

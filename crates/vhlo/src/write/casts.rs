@@ -1,4 +1,4 @@
-//! Casts between VHLO's types and the builtin ones, which operations of Shardy have.
+//! Casts between VHLO's types and the builtin ones, which operations of other dialects have.
 
 use crate::entries::TypeId;
 use crate::module::{Block, Operation, ValueId};
@@ -21,8 +21,8 @@ pub(super) struct Casts {
 }
 
 /// Returns true for the operations whose operands, results and arguments have builtin types.
-pub(super) fn is_shardy(operation: &Operation) -> bool {
-    operation.name.starts_with("sdy.")
+pub(super) fn is_foreign(operation: &Operation) -> bool {
+    operation.name.starts_with("sdy.") || operation.name.starts_with("chlo.")
 }
 
 impl Casts {
@@ -63,14 +63,14 @@ impl Casts {
             dictionary: operation.dictionary,
             results: operation.results.clone(),
             operands,
-            regions: regions.map(|block| self.block(block, is_shardy(operation))).collect(),
+            regions: regions.map(|block| self.block(block, is_foreign(operation))).collect(),
         }
     }
 
-    fn block(&mut self, block: &Block, is_of_shardy: bool) -> Block {
+    fn block(&mut self, block: &Block, has_builtin_types: bool) -> Block {
         let mut operations = Vec::with_capacity(block.operations.len());
         self.types.extend(block.arguments.iter().copied());
-        if is_of_shardy {
+        if has_builtin_types {
             for (argument, _) in &block.arguments {
                 self.builtin.insert(*argument);
                 operations.push(self.cast(*argument, false).0);
@@ -84,19 +84,19 @@ impl Casts {
                 self.sources.extend(results.zip(operands));
                 continue;
             }
-            let is_shardy = is_shardy(operation);
+            let is_foreign = is_foreign(operation);
             for operand in &mut operands {
-                if is_shardy && !self.builtin.contains(operand) {
+                if is_foreign && !self.builtin.contains(operand) {
                     let (cast, result) = self.cast(*operand, true);
                     operations.push(cast);
                     *operand = result;
-                } else if !is_shardy && let Some(cast) = self.of_vhlo.get(operand) {
+                } else if !is_foreign && let Some(cast) = self.of_vhlo.get(operand) {
                     *operand = *cast;
                 }
             }
             let written = self.operation(operation, operands);
             operations.push(written);
-            if is_shardy {
+            if is_foreign {
                 for (result, _) in &operation.results {
                     self.builtin.insert(*result);
                     operations.push(self.cast(*result, false).0);

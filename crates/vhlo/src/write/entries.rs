@@ -11,12 +11,14 @@ use std::collections::HashMap;
 /// Nesting at which types and attributes are refused.
 const MAX_DEPTH: usize = 128;
 
-/// The dialect that encodes a type or an attribute.
+/// The dialect of an operation, or that which encodes a type or an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Dialect {
     Builtin,
     Vhlo,
     Shardy,
+    /// It encodes none of those that are written.
+    Chlo,
 }
 
 /// Encoded types or attributes, in the order of their numbers.
@@ -202,7 +204,10 @@ impl<'m> Tables<'m> {
                         let sign = if name.starts_with('u') { 2 } else { 0 };
                         to.number(u64::from(bits) << 2 | sign);
                     }
-                    _ => return self.fail(format!("shardings of `{name}` are not written")),
+                    _ => {
+                        return self
+                            .fail(format!("`{name}` is not written beside Shardy and CHLO"));
+                    }
                 },
             },
             Type::Complex(element) => {
@@ -217,7 +222,7 @@ impl<'m> Tables<'m> {
                 to.index(element);
             }
             Type::None => to.number(12),
-            other => return self.fail(format!("shardings of {other:?} are not written")),
+            other => return self.fail(format!("{other:?} is not written beside Shardy and CHLO")),
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ mod entries;
 use crate::entries::AttributeId;
 use crate::error::Result;
 use crate::module::{Block, Operation, PortableArtifact, ValueId, properties_of};
-use casts::{Casts, is_shardy};
+use casts::{Casts, is_foreign};
 use encoder::Encoder;
 use entries::{Dialect, Table, Tables};
 use std::collections::{HashMap, HashSet};
@@ -147,7 +147,7 @@ impl Writer<'_> {
             return Ok(());
         }
         let is_isolated = matches!(&operation.name[..], "builtin.module" | "vhlo.func_v1")
-            || is_shardy(operation);
+            || is_foreign(operation);
         to.number_and_flag(operation.regions.len(), is_isolated);
         if !is_isolated {
             return operation.regions.iter().try_for_each(|block| self.region(block, outer, to));
@@ -207,6 +207,7 @@ impl Writer<'_> {
             Some(("builtin", base)) => (Dialect::Builtin, base),
             Some(("vhlo", base)) => (Dialect::Vhlo, base),
             Some(("sdy", base)) => (Dialect::Shardy, base),
+            Some(("chlo", base)) => (Dialect::Chlo, base),
             _ => return self.tables.fail(format!("`{name}` is not an operation of StableHLO")),
         };
         let base = self.tables.string(base);
@@ -252,8 +253,12 @@ impl Writer<'_> {
     /// Puts the sections together.
     fn finish(mut self, producer: &str, operations: &Encoder) -> Vec<u8> {
         let mut dialects = Encoder::default();
-        let names =
-            [(Dialect::Builtin, "builtin"), (Dialect::Vhlo, "vhlo"), (Dialect::Shardy, "sdy")];
+        let names = [
+            (Dialect::Builtin, "builtin"),
+            (Dialect::Vhlo, "vhlo"),
+            (Dialect::Shardy, "sdy"),
+            (Dialect::Chlo, "chlo"),
+        ];
         let attributes = self.tables.attributes.entries.iter().map(|(dialect, _)| *dialect);
         let of_operations = self.operations.iter().map(|(dialect, _)| *dialect);
         let used: HashSet<Dialect> = attributes.chain(of_operations).collect();
