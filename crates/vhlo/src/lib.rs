@@ -24,6 +24,7 @@
 mod attribute_names;
 mod cases;
 mod cursor;
+mod custom_calls;
 mod entries;
 mod error;
 mod module;
