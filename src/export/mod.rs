@@ -20,11 +20,14 @@
 //! source positions of operations.
 
 mod check;
+mod expand;
 #[allow(clippy::module_inception, reason = "the type `Export` is in `export.rs`")]
 mod export;
 mod flat;
 mod module;
 mod pytree;
+#[cfg(test)]
+mod tests;
 mod types;
 
 pub use export::Export;

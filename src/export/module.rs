@@ -4,6 +4,7 @@
 //! if there are several, and the arguments that have contents; it holds the captured arrays as
 //! constants, and returns the results.
 
+use super::expand::expand;
 use super::flat::{FlatFunction, LeafType, ResultLeaf, Source};
 use crate::core::{Array, DType, Error, LowerCtx};
 use crate::passes::{StableHloModule, lower_function};
@@ -41,6 +42,7 @@ impl FlatFunction {
                 [&self.name, FUNCTION],
                 platform,
                 &self.plan,
+                expand,
                 |ctx, inputs, outputs| {
                     let callees = [FUNCTION.to_owned()];
                     self.write_main(ctx, has_index, &captures, &callees, inputs, outputs);

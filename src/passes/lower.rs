@@ -175,8 +175,8 @@ pub(crate) fn lower_with_plan(
     })
 }
 
-/// Lowers a program as the private function `function`, without rewrites for a compiler, in a module
-/// whose main function `main` writes. It gets the attributes of the program's inputs and outputs.
+/// Lowers a program as the private function `function`, with a rewrite that does not depend on a
+/// compiler, in a module whose main function `main` writes. It gets the attributes of the program's inputs and outputs.
 ///
 /// # Errors
 /// [`Error::Op`] if a primitive refuses the platform.
@@ -186,10 +186,12 @@ pub(crate) fn lower_function(
     [name, function]: [&str; 2],
     platform: &str,
     plan: &Plan,
+    rewrite: fn(&Program) -> std::borrow::Cow<'_, Program>,
     main: impl FnOnce(&mut LowerCtx<'_>, &[String], &[String]),
 ) -> Result<StableHloModule, Error> {
     let mut ctx = LowerCtx::new(LoweringTarget::from(platform).with_rewrites(false));
     ctx.set_partition(plan.mesh());
+    ctx.set_rewrite(rewrite);
     ctx.set_program(program);
     let (arguments, results) = attributes(plan, &mut ctx, program);
     let attribute = |texts: &[String], index: usize| texts.get(index).cloned().unwrap_or_default();

@@ -57,6 +57,8 @@ impl Frame {
             (Some(leaf), _) => Nesting::Leaf(leaf),
             (None, Container::List) => Nesting::List(values(children)),
             (None, Container::Map) => Nesting::Map(children),
+            // A struct may state the number of its fields.
+            (None, Container::Tuple) if has_names => Nesting::Map(children),
             (None, Container::Tuple) => Nesting::Tuple(values(children)),
             (None, Container::Unknown) if children.is_empty() => Nesting::Nothing,
             (None, Container::Unknown) if has_names => Nesting::Map(children),
