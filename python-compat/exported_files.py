@@ -2,8 +2,12 @@
 `crates/jax-export`.
 
 Usage: python exported_files.py DIR
+       python exported_files.py DIR WRITTEN
 
-Writes NAME.VERSION.bin and NAME.VERSION.json for each function, VERSION being that of the installed
+The second form reads each file of the installed version in DIR, and the file of the same name in
+WRITTEN, which the ignored test `write_functions` of `crates/jax-export` writes to the folder that
+the variable OXIDAX_WRITTEN_FUNCTIONS names: both must be the same function. The first form writes
+NAME.VERSION.bin and NAME.VERSION.json for each function, VERSION being that of the installed
 JAX. It runs on eight CPU devices, and leaves out functions that the version cannot export. The
 tests have files of JAX 0.4.31, 0.4.38, 0.6.2, 0.8.1, 0.9.0 and 0.10.2, each written in a virtual
 environment with `jax`, `jaxlib` of the same version, `flatbuffers` and `absl-py`.
@@ -108,6 +112,31 @@ def signature(exported):
     }
 
 
+def fields(exported):
+    """Returns all that JAX has read, derivatives included."""
+    if exported is None:
+        return None
+    names = [name for name in exported.__dataclass_fields__ if name != "_get_vjp"]
+    values = {name: getattr(exported, name) for name in names}
+    # Shardings of the compiler, and dimension variables of two files, compare by their text.
+    for name in ["in_shardings_hlo", "out_shardings_hlo", "in_avals", "out_avals"]:
+        values[name] = [str(value) for value in values[name]]
+    return values, fields(exported.vjp() if exported.has_vjp() else None)
+
+
+def compare(folder, written):
+    count = 0
+    if hasattr(export, "register_namedtuple_serialization"):
+        custom_call()
+    for path in sorted(folder.glob(f"*.{jax.__version__}.bin")):
+        theirs, ours = [export.deserialize(bytearray(file.read_bytes()))
+                        for file in [path, written / path.name]]
+        assert fields(theirs) == fields(ours), path.name
+        count += 1
+    assert count, f"there are no files of JAX {jax.__version__}"
+    print(f"JAX {jax.__version__}: {count} functions are equal")
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
@@ -126,4 +155,7 @@ def main():
         print(f"{name}: {len(data)} bytes")
 
 
-main()
+if len(sys.argv) == 3:
+    compare(*map(pathlib.Path, sys.argv[1:]))
+else:
+    main()

@@ -2,12 +2,15 @@
 
 Usage: python portable_artifacts.py write DIR
        python portable_artifacts.py check DIR EXPORTED
+       python portable_artifacts.py written DIR WRITTEN
 
 `write` exports functions to NAME.bc. `check` compares each NAME.mlir of DIR with the module that
 StableHLO's own reader returns for NAME.bc, or for the files of EXPORTED (those of
 `exported_files.py`): both must print as the same text, except for sharding rules of custom calls,
-which `crates/vhlo` leaves out. Both need jax 0.10.2, jaxlib of the same version, flatbuffers and
-absl-py in a virtual environment.
+which `crates/vhlo` leaves out. `written` compares each NAME.mlir with the module that StableHLO's reader
+returns for WRITTEN/NAME.bc, which the ignored test `write_artifacts` of `crates/vhlo` writes to the
+folder that the variable OXIDAX_WRITTEN_ARTIFACTS names. All need jax 0.10.2, jaxlib of the same
+version, flatbuffers and absl-py in a virtual environment.
 """
 
 import os
@@ -260,6 +263,10 @@ def check(folder, exported_folder):
             if not exported.has_vjp():
                 break
             exported, order = exported.vjp(), order + 1
+    compare(folder, artifacts)
+
+
+def compare(folder, artifacts):
     assert {path.stem for path in folder.glob("*.mlir")} == set(artifacts)
     for name, artifact in sorted(artifacts.items()):
         with mlir.make_ir_context() as context:
@@ -277,5 +284,8 @@ match sys.argv[1:]:
         write(pathlib.Path(folder))
     case ["check", folder, exported]:
         check(pathlib.Path(folder), pathlib.Path(exported))
+    case ["written", folder, written]:
+        paths = pathlib.Path(written).glob("*.bc")
+        compare(pathlib.Path(folder), {path.stem: path.read_bytes() for path in paths})
     case _:
         sys.exit(__doc__)

@@ -119,6 +119,8 @@ pub mod debug;
 pub mod distributed;
 #[cfg(feature = "doctor")]
 pub mod doctor;
+#[cfg(feature = "export")]
+pub mod export;
 #[cfg(feature = "import")]
 pub mod import;
 pub mod jit;

@@ -135,6 +135,8 @@ mod on_cpu {
     mod saving_and_resuming {}
     #[doc = include_str!("src/debugging.md")]
     mod debugging {}
+    #[doc = include_str!("src/exporting-to-jax.md")]
+    mod exporting_to_jax {}
     #[doc = include_str!("src/performance.md")]
     mod performance {}
     #[doc = include_str!("src/devices-and-sharding.md")]

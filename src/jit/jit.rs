@@ -25,8 +25,8 @@ use crate::runtime::{
 };
 use crate::transforms::staging::{self, trace_function_at, trace_rules};
 use crate::tree::{
-    Args, Arguments, Function, Passing, Signature, Transformed, Tree, TreeDef, for_each_arity,
-    leaves_of, rebuild,
+    Args, Arguments, Function, Passing, Transformed, Tree, TreeDef, for_each_arity, leaves_of,
+    rebuild,
 };
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -272,7 +272,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     #[track_caller]
     pub(super) fn lower_arguments(&self, arguments: &A) -> Result<Lowered<A, O>, Error> {
         let traced = self.trace(arguments.refs(), Loc::caller())?;
-        Ok(Lowered::new(traced, Signature::of(&Arguments::<A>(arguments.refs()))))
+        Ok(Lowered::new(traced, &Arguments::<A>(arguments.refs())))
     }
 
     /// Returns the requested sharding of each leaf of the arguments, which have `counts` leaves.

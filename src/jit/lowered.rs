@@ -5,7 +5,9 @@ use super::traced::Traced;
 use crate::core::{Aval, Cost, Error, LoopReport, Mesh, NamedSharding, Program, RepeatedPart};
 use crate::passes::{self, LowerOptions, Peak, StableHloModule};
 use crate::runtime::{CompilerOptions, Topology, target_of};
-use crate::tree::{Args, Signature, Tree};
+use crate::tree::{Args, Arguments, Signature, Tree};
+#[cfg(feature = "export")]
+use crate::{core::Array, passes::Plan, tree::Nesting};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -13,12 +15,41 @@ use std::marker::PhantomData;
 pub struct Lowered<A, O> {
     traced: Traced<O>,
     signature: Signature,
+    /// The containers of the arguments.
+    #[cfg(feature = "export")]
+    containers: Nesting,
     arguments: PhantomData<fn(A)>,
 }
 
+/// A lowered function, as an export takes it.
+#[cfg(feature = "export")]
+pub(crate) struct LoweredFunction<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) program: &'a Program,
+    /// The arrays that the function captured; the last inputs of the program.
+    pub(crate) captures: &'a [Array],
+    pub(crate) plan: &'a Plan,
+    pub(crate) arguments: Nesting,
+    pub(crate) results: Nesting,
+}
+
 impl<A: Args, O: Tree> Lowered<A, O> {
-    pub(super) fn new(traced: Traced<O>, signature: Signature) -> Lowered<A, O> {
-        Lowered { traced, signature, arguments: PhantomData }
+    pub(super) fn new(traced: Traced<O>, arguments: &Arguments<'_, A>) -> Lowered<A, O> {
+        Lowered {
+            traced,
+            signature: Signature::of(arguments),
+            #[cfg(feature = "export")]
+            containers: Nesting::of(arguments),
+            arguments: PhantomData,
+        }
+    }
+
+    /// Returns the parts of the function that an export takes.
+    #[cfg(feature = "export")]
+    pub(crate) fn function(&self) -> LoweredFunction<'_> {
+        let Traced { name, program, captures, plan, template, .. } = &self.traced;
+        let (arguments, results) = (self.containers.clone(), Nesting::of(template));
+        LoweredFunction { name, program, captures, plan, arguments, results }
     }
 
     /// Returns the traced program.

@@ -50,6 +50,8 @@ pub use compiled::Compiled;
 pub use error::CallError;
 pub use explained::ExplainedCollective;
 pub use jit::{Jit, jit};
+#[cfg(feature = "export")]
+pub(crate) use lowered::LoweredFunction;
 pub use lowered::{Argument, Lowered};
 pub use pmap::{PMap, pmap};
 pub use ready::{block_until_ready, copy_to_host_async};

@@ -175,6 +175,47 @@ pub(crate) fn lower_with_plan(
     })
 }
 
+/// Lowers a program as the private function `function`, with a rewrite that does not depend on a
+/// compiler, in a module whose main function `main` writes. It gets the attributes of the program's inputs and outputs.
+///
+/// # Errors
+/// [`Error::Op`] if a primitive refuses the platform.
+#[cfg(feature = "export")]
+pub(crate) fn lower_function(
+    program: &Program,
+    [name, function]: [&str; 2],
+    platform: &str,
+    plan: &Plan,
+    rewrite: fn(&Program) -> std::borrow::Cow<'_, Program>,
+    main: impl FnOnce(&mut LowerCtx<'_>, &[String], &[String]),
+) -> Result<StableHloModule, Error> {
+    let mut ctx = LowerCtx::new(LoweringTarget::from(platform).with_rewrites(false));
+    ctx.set_partition(plan.mesh());
+    ctx.set_rewrite(rewrite);
+    ctx.set_program(program);
+    let (arguments, results) = attributes(plan, &mut ctx, program);
+    let attribute = |texts: &[String], index: usize| texts.get(index).cloned().unwrap_or_default();
+    let written = ctx.function_with(
+        program,
+        function,
+        |index| attribute(&arguments, index),
+        |index| attribute(&results, index),
+    );
+    if let Err(error) = written {
+        return Err(lowering_error(error, name, platform, ctx.refused_at()));
+    }
+    main(&mut ctx, &arguments, &results);
+    let facts = ctx.facts();
+    Ok(StableHloModule {
+        text: ctx.finish(name),
+        donatable: false,
+        calls_host: !facts.host_functions.is_empty(),
+        transfers_to_host: !facts.host_transfers.is_empty(),
+        communicates: facts.communicates,
+        facts,
+    })
+}
+
 /// Converts the error of a `lower` rule.
 fn lowering_error(error: RuleError, name: &str, platform: &str, loc: Loc) -> Error {
     Error::Op(Box::new(OpError {

@@ -27,6 +27,8 @@ pub(crate) use eval::{
     with_bind, with_evaluation,
 };
 pub(crate) use find_movements::movements;
+#[cfg(feature = "export")]
+pub(crate) use lower::lower_function;
 pub(crate) use lower::lower_with_plan;
 pub use lower::{LowerOptions, StableHloModule, lower, lower_with};
 pub(crate) use movement::Movement;

@@ -92,7 +92,7 @@ fn flatten_items<'a, T: Tree>(
     items: impl ExactSizeIterator<Item = &'a T>,
     visitor: &mut dyn Visitor,
 ) {
-    visitor.tag(Tag::Len(items.len()));
+    visitor.list(items.len());
     for (index, item) in items.enumerate() {
         visitor.enter(PathKey::Index(index));
         item.flatten(visitor);
@@ -126,7 +126,7 @@ fn flatten_entries<'a, K: MapKey, V: Tree>(
     entries: impl ExactSizeIterator<Item = (&'a K, &'a V)>,
     visitor: &mut dyn Visitor,
 ) {
-    visitor.tag(Tag::Len(entries.len()));
+    visitor.map(entries.len());
     for (key, value) in entries {
         visitor.tag(Tag::Static(key));
         visitor.enter(PathKey::Entry(key));

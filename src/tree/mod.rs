@@ -13,6 +13,8 @@ mod containers;
 mod def;
 mod function;
 mod function_name;
+#[cfg(feature = "export")]
+mod nesting;
 mod number_arguments;
 mod packed_tree;
 mod pattern;
@@ -38,6 +40,8 @@ pub use def::{StaticKey, TreeDef};
 pub use function::{ByReference, ByValue, FnArgs, Function, Mixed, Transformed, TransformedFn};
 pub(crate) use function::{applied_as_function, of_first, shared_arguments, transformed};
 pub(crate) use function_name::short_name;
+#[cfg(feature = "export")]
+pub(crate) use nesting::Nesting;
 pub use number_arguments::ScalarNumber;
 pub use oxidax_macros::{Tree, TreeOps, TreeRef};
 pub use packed_tree::PackedTree;
@@ -135,6 +139,14 @@ pub trait Visitor {
     fn leaf(&mut self, leaf: &Array);
     /// Visits a fact about the structure at this node.
     fn tag(&mut self, tag: Tag<'_>);
+    /// Visits the number of children of a list. By default it is a fact like that of a tuple.
+    fn list(&mut self, len: usize) {
+        self.tag(Tag::Len(len));
+    }
+    /// Visits the number of entries of a map. By default it is a fact like that of a tuple.
+    fn map(&mut self, len: usize) {
+        self.tag(Tag::Len(len));
+    }
     /// Visits a static child, which has no leaves. By default its value is a fact about this node.
     fn static_field(&mut self, _key: PathKey<'_>, value: Tag<'_>) {
         self.tag(value);

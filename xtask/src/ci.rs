@@ -126,6 +126,14 @@ const WITH_PYTHON: &[Step] = &[
             &[],
         ),
     },
+    // Functions that oxidax exports, called in JAX, with their gradients.
+    Step {
+        name: "exported functions",
+        action: Action::Run(
+            &["sh", "python-compat/exports.sh", "target/exported", "target/debug"],
+            &[],
+        ),
+    },
     // The profile that the exercises wrote, a traced gpt2 example, and a capture while it trains.
     Step {
         name: "profiles",

@@ -78,7 +78,7 @@ pub enum KeyAlgorithm {
 }
 
 /// The types by their numbers in the file.
-const ELEMENTS: [JaxDType; 30] = {
+pub(crate) const ELEMENTS: [JaxDType; 30] = {
     use JaxDType as E;
     use KeyAlgorithm as K;
     [

@@ -74,33 +74,33 @@ pub enum DisabledCheck {
 }
 
 /// Fields of `Exported` in `jax/_src/export/serialization.fbs`.
-mod field {
-    pub(super) const VERSION: usize = 0;
-    pub(super) const NAME: usize = 1;
-    pub(super) const INPUT_TREE: usize = 2;
-    pub(super) const INPUTS: usize = 3;
-    pub(super) const OUTPUT_TREE: usize = 4;
-    pub(super) const OUTPUTS: usize = 5;
-    pub(super) const DEVICES_SHORT: usize = 6;
-    pub(super) const INPUT_SHARDINGS: usize = 7;
-    pub(super) const OUTPUT_SHARDINGS: usize = 8;
-    pub(super) const PLATFORMS: usize = 9;
-    pub(super) const ORDERED_EFFECTS: usize = 10;
-    pub(super) const UNORDERED_EFFECTS: usize = 11;
-    pub(super) const DISABLED_CHECKS: usize = 12;
-    pub(super) const MODULE: usize = 13;
-    pub(super) const CALLING_CONVENTION: usize = 14;
-    pub(super) const USED_INPUTS: usize = 15;
-    pub(super) const USES_GLOBAL_CONSTANTS: usize = 16;
-    pub(super) const VJP: usize = 17;
-    pub(super) const DEVICES: usize = 18;
-    pub(super) const UNIQUE_TYPES: usize = 19;
-    pub(super) const UNIQUE_MESHES: usize = 20;
-    pub(super) const UNIQUE_SHARDINGS: usize = 21;
-    pub(super) const INPUT_TYPE_INDICES: usize = 22;
-    pub(super) const OUTPUT_TYPE_INDICES: usize = 23;
-    pub(super) const INPUT_SHARDING_INDICES: usize = 24;
-    pub(super) const OUTPUT_SHARDING_INDICES: usize = 25;
+pub(crate) mod field {
+    pub(crate) const VERSION: usize = 0;
+    pub(crate) const NAME: usize = 1;
+    pub(crate) const INPUT_TREE: usize = 2;
+    pub(crate) const INPUTS: usize = 3;
+    pub(crate) const OUTPUT_TREE: usize = 4;
+    pub(crate) const OUTPUTS: usize = 5;
+    pub(crate) const DEVICES_SHORT: usize = 6;
+    pub(crate) const INPUT_SHARDINGS: usize = 7;
+    pub(crate) const OUTPUT_SHARDINGS: usize = 8;
+    pub(crate) const PLATFORMS: usize = 9;
+    pub(crate) const ORDERED_EFFECTS: usize = 10;
+    pub(crate) const UNORDERED_EFFECTS: usize = 11;
+    pub(crate) const DISABLED_CHECKS: usize = 12;
+    pub(crate) const MODULE: usize = 13;
+    pub(crate) const CALLING_CONVENTION: usize = 14;
+    pub(crate) const USED_INPUTS: usize = 15;
+    pub(crate) const USES_GLOBAL_CONSTANTS: usize = 16;
+    pub(crate) const VJP: usize = 17;
+    pub(crate) const DEVICES: usize = 18;
+    pub(crate) const UNIQUE_TYPES: usize = 19;
+    pub(crate) const UNIQUE_MESHES: usize = 20;
+    pub(crate) const UNIQUE_SHARDINGS: usize = 21;
+    pub(crate) const INPUT_TYPE_INDICES: usize = 22;
+    pub(crate) const OUTPUT_TYPE_INDICES: usize = 23;
+    pub(crate) const INPUT_SHARDING_INDICES: usize = 24;
+    pub(crate) const OUTPUT_SHARDING_INDICES: usize = 25;
 }
 
 impl Exported {

@@ -1,6 +1,6 @@
-//! Reads functions that [`jax.export`](https://docs.jax.dev/en/latest/export/export.html) has
-//! serialized: their signature, shardings, platforms, effects and derivatives, and the module to
-//! compile.
+//! Reads and writes functions as [`jax.export`](https://docs.jax.dev/en/latest/export/export.html)
+//! serializes them: their signature, shardings, platforms, effects and derivatives, and the module
+//! to compile.
 //!
 //! ```no_run
 //! let bytes = std::fs::read("predict.jax_export")?;
@@ -19,10 +19,13 @@
 #![forbid(unsafe_code)]
 
 mod abstract_value;
+mod constructors;
 mod dimension;
 mod error;
 mod exported;
 mod flatbuffer;
+mod flatbuffer_writer;
+mod serialize;
 mod sharding;
 mod tree;
 

@@ -197,3 +197,24 @@ fn shared_parts_do_not_multiply() {
     let error = Exported::read(&bytes).unwrap_err();
     assert_eq!(error.message, "its parts are shared too often");
 }
+
+#[test]
+fn written_functions_are_those_that_were_read() {
+    for (name, bytes, _) in files() {
+        let exported = Exported::read(&bytes).unwrap();
+        let written = exported.to_bytes().unwrap();
+        assert_eq!(Exported::read(&written).unwrap(), exported, "{name}");
+    }
+}
+
+/// Writes the functions to the folder `OXIDAX_WRITTEN_FUNCTIONS`, for
+/// `python-compat/exported_files.py`, in which JAX reads and calls them.
+#[test]
+#[ignore = "writes files for a script"]
+fn write_functions() {
+    let folder = std::env::var_os("OXIDAX_WRITTEN_FUNCTIONS").map(PathBuf::from).unwrap();
+    for (name, bytes, _) in files() {
+        let written = Exported::read(&bytes).unwrap().to_bytes().unwrap();
+        fs::write(folder.join(format!("{name}.bin")), written).unwrap();
+    }
+}

@@ -13,7 +13,7 @@ pub(crate) type TypeId = usize;
 pub(crate) type AttributeId = usize;
 
 /// A type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Type {
     /// A type of elements or an index, by its name in StableHLO's text: `f32`, `ui8`, `i1`.
     Element(&'static str),
@@ -39,7 +39,7 @@ pub(crate) enum Type {
 }
 
 /// The type of integers that stand for numbers: (integer - zero point) · scale.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Quantized {
     pub(crate) is_signed: bool,
     /// The types of the integers and of the numbers.
@@ -215,6 +215,7 @@ impl Type {
             4 => Type::Element("f16"),
             5 => Type::Element("f32"),
             6 => Type::Element("f64"),
+            9 => Type::Complex(cursor.index()?),
             // The type of builtin strings.
             12 => Type::None,
             13 => Type::Tensor(dims(cursor)?, cursor.index()?, None),

@@ -306,6 +306,40 @@ const SHARDY: [(&str, &[&str]); 5] = [
     ("sharding_group", &["group_id"]),
 ];
 
+/// The operations of CHLO that oxidax writes, with their attributes. Compilers expand them.
+pub(crate) const CHLO: [(&str, &[&str]); 19] = [
+    ("acos", &[]),
+    ("acosh", &[]),
+    ("asin", &[]),
+    ("asinh", &[]),
+    ("atan", &[]),
+    ("atanh", &[]),
+    ("bessel_i1e", &[]),
+    ("cosh", &[]),
+    ("digamma", &[]),
+    ("erf", &[]),
+    ("erf_inv", &[]),
+    ("erfc", &[]),
+    ("lgamma", &[]),
+    ("next_after", &[]),
+    ("polygamma", &[]),
+    ("sinh", &[]),
+    ("tan", &[]),
+    ("top_k", &["k"]),
+    ("zeta", &[]),
+];
+
+/// Returns the names of the properties of an operation of Shardy or CHLO; `None` if it has none.
+pub(crate) fn properties_of_other(name: &str) -> Option<&'static [&'static str]> {
+    let (dialect, name) = name.split_once('.')?;
+    let known = match dialect {
+        "sdy" => &SHARDY[..],
+        "chlo" => &CHLO,
+        _ => return None,
+    };
+    known.iter().find(|(operation, _)| *operation == name).map(|found| found.1)
+}
+
 /// Bits of the byte that tells which parts an operation has.
 mod part {
     pub(super) const ATTRIBUTES: u8 = 1;
@@ -318,7 +352,7 @@ mod part {
 }
 
 /// Returns the names of the properties of an operation of VHLO.
-fn properties_of(name: &str) -> Option<&'static [&'static str]> {
+pub(crate) fn properties_of(name: &str) -> Option<&'static [&'static str]> {
     let found = ATTRIBUTES.binary_search_by_key(&name, |(operation, _)| operation);
     found.map(|index| ATTRIBUTES[index].1).ok()
 }
@@ -473,8 +507,7 @@ impl Tables<'_> {
         }
         let names = match dialect {
             "vhlo" => properties_of(name),
-            "sdy" => SHARDY.iter().find(|(operation, _)| *operation == name).map(|found| found.1),
-            _ => None,
+            _ => properties_of_other(&operation.name),
         };
         if let Some(names) = names {
             for name in names {

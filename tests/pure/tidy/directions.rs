@@ -71,6 +71,22 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("random", &["core", "tree", "primitives", "transforms", "control_flow", "ops"]),
     // Counts operations of programs; compiled collectives and measurements come from `jit`.
     ("roofline", &["core", "tree", "passes", "primitives", "profile", "jit"]),
+    // Lowers what `jit` has traced, and differentiates it (docs/guide/src/exporting-to-jax.md).
+    (
+        "export",
+        &[
+            "stablehlo",
+            "core",
+            "tree",
+            "passes",
+            "primitives",
+            "transforms",
+            "control_flow",
+            "parallel",
+            "ops",
+            "jit",
+        ],
+    ),
     // Compiles for topologies through `jit`.
     (
         "doctor",

@@ -295,6 +295,7 @@ impl<'m> Writer<'m> {
             | "sdy.return"
             | "sdy.sharding_constraint"
             | "sdy.sharding_group") => name,
+            name if name.starts_with("chlo.") => name,
             name => match name.strip_prefix("vhlo.") {
                 Some(name) => without_version(name),
                 None => return self.fail(format!("`{name}` is not an operation of StableHLO")),
@@ -316,7 +317,7 @@ impl<'m> Writer<'m> {
         let full = match name {
             "return" => end.to_owned(),
             "call" => "func.call".to_owned(),
-            name if name.starts_with("sdy.") => name.to_owned(),
+            name if name.contains('.') => name.to_owned(),
             name => format!("stablehlo.{name}"),
         };
         let operands = list(&mut operation.operands.iter().map(|value| self.source(*value)));

@@ -1,0 +1,308 @@
+//! Special functions in terms of operations that StableHLO keeps.
+//!
+//! oxidax lowers them to operations of CHLO, which StableHLO does not promise to keep and which JAX
+//! reads from files from version 0.10 on. Expansions cover real numbers; `bessel_i1e`, `polygamma`,
+//! `zeta` and complex numbers are operations of CHLO in files too.
+
+use crate::control_flow::Call;
+use crate::core::{Array, Aval, DType, Eqn, Program};
+use crate::ops::take_along_axis;
+use crate::primitives::{
+    abs, argsort_descending, atan2, cos, div, eq, exp, expm1, floor, full_like, ge, gt, le, log,
+    log1p, lt, mul, neg, select, sign, sin, slice_in_dim, sqrt, square,
+};
+use crate::transforms::staging::trace_rules;
+use std::borrow::Cow;
+use std::f64::consts::{LN_2, PI};
+use std::sync::Arc;
+
+/// An elementwise function of floats of 32 or 64 bits.
+type Expansion = fn(&Array) -> Array;
+
+/// Returns the expansion of a primitive.
+fn elementwise(name: &str) -> Option<Expansion> {
+    Some(match name {
+        "acos" => |x| atan2(sqrt(1.0 - x), sqrt(1.0 + x)) * 2.0,
+        "acosh" => acosh,
+        "asin" => |x| atan2(x, sqrt((1.0 - x) * (1.0 + x)) + 1.0) * 2.0,
+        "asinh" => asinh,
+        "atanh" => |x| (log1p(x) - log1p(neg(x))) * 0.5,
+        "cosh" => |x| exp(x - LN_2) + exp(neg(x) - LN_2),
+        "digamma" => digamma,
+        "erf" => erf,
+        "erf_inv" => erf_inv,
+        "erfc" => erfc,
+        "lgamma" => lgamma,
+        "sinh" => sinh,
+        _ => return None,
+    })
+}
+
+/// Replaces equations that are lowered to CHLO by calls of their expansions.
+pub(super) fn expand(program: &Program) -> Cow<'_, Program> {
+    let expanded: Vec<Option<Program>> =
+        program.eqns().iter().map(|eqn| expansion(program, eqn)).collect();
+    if expanded.iter().all(Option::is_none) {
+        return Cow::Borrowed(program);
+    }
+    let eqns = program.eqns().iter().zip(expanded).map(|(eqn, body)| match body {
+        None => eqn.clone(),
+        Some(body) => {
+            let name = eqn.primitive.name().to_owned();
+            let call = Call { name, program: Arc::new(body) };
+            Eqn { primitive: Arc::new(call), ..eqn.clone() }
+        }
+    });
+    Cow::Owned(Program::new(program.avals(), program.inputs(), eqns.collect(), program.outputs()))
+}
+
+/// Returns the program that replaces an equation.
+fn expansion(program: &Program, eqn: &Eqn) -> Option<Program> {
+    let avals: Vec<Aval> = eqn.operands.iter().map(|var| program.aval(*var).clone()).collect();
+    let name = eqn.primitive.name();
+    if name == "top_k" {
+        let result = program.aval(*eqn.results.first()?);
+        let axis = (0..result.rank()).find(|axis| result.shape[*axis] != avals[0].shape[*axis]);
+        let axis = axis.unwrap_or_else(|| top_k_axis(eqn, result.rank()));
+        let k = result.shape[axis];
+        return Some(trace_rules(avals, |x| top_k(&x[0], k, axis)));
+    }
+    let function = elementwise(name).filter(|_| avals[0].dtype.is_float())?;
+    let dtype = avals[0].dtype;
+    Some(trace_rules(avals, |x| match dtype {
+        DType::F32 | DType::F64 => vec![function(&x[0])],
+        _ => vec![function(&x[0].astype(DType::F32)).astype(dtype)],
+    }))
+}
+
+/// Returns the axis of an equation that chooses all elements along it.
+fn top_k_axis(eqn: &Eqn, rank: usize) -> usize {
+    let any: &dyn std::any::Any = &*eqn.primitive;
+    any.downcast_ref::<crate::primitives::TopK>().map_or(rank - 1, |top_k| top_k.axis)
+}
+
+fn top_k(x: &Array, k: usize, axis: usize) -> Vec<Array> {
+    let positions = argsort_descending(x, axis as isize);
+    let positions = slice_in_dim(&positions, 0, k as isize, 1, axis as isize);
+    let positions = positions.astype(DType::I32);
+    vec![take_along_axis(x, &positions, axis as isize), positions]
+}
+
+/// Evaluates a polynomial whose first coefficient is that of the highest power.
+fn polynomial(x: &Array, coefficients: &[f64]) -> Array {
+    let (first, rest) = coefficients.split_first().expect("a polynomial has coefficients");
+    rest.iter().fold(full_like(x, *first), |sum, coefficient| sum * x + *coefficient)
+}
+
+fn acosh(x: &Array) -> Array {
+    let t = x - 1.0;
+    let near = log1p(&t + sqrt(&t * (x + 1.0)));
+    // The product overflows in f32.
+    select(&gt(x, 1e15), &(log(x) + LN_2), &near)
+}
+
+fn asinh(x: &Array) -> Array {
+    let size = abs(x);
+    let squares = square(&size);
+    let near = log1p(&size + &squares / (sqrt(&squares + 1.0) + 1.0));
+    sign(x) * select(&gt(&size, 1e15), &(log(&size) + LN_2), &near)
+}
+
+fn sinh(x: &Array) -> Array {
+    let size = abs(x);
+    let e = expm1(&size);
+    let near = (&e + &e / (&e + 1.0)) * 0.5;
+    // Half of the exponential is finite where the exponential is not.
+    let far = exp(&size - LN_2) - exp(neg(&size) - LN_2);
+    sign(x) * select(&lt(&size, 1.0), &near, &far)
+}
+
+/// The error function of numbers up to 0.46875.
+///
+/// Source: Cody, Rational Chebyshev approximations for the error function, Mathematics of
+/// Computation 23 (1969), with the coefficients of the paper's double precision.
+fn erf_near(x: &Array) -> Array {
+    const P: [f64; 5] = [
+        1.857_777_061_846_031_53e-1,
+        3.161_123_743_870_565_6,
+        1.138_641_541_510_501_56e2,
+        3.774_852_376_853_020_21e2,
+        3.209_377_589_138_469_47e3,
+    ];
+    const Q: [f64; 5] = [
+        1.0,
+        2.360_129_095_234_412_09e1,
+        2.440_246_379_344_441_73e2,
+        1.282_616_526_077_372_28e3,
+        2.844_236_833_439_170_62e3,
+    ];
+    let squares = square(x);
+    x * polynomial(&squares, &P) / polynomial(&squares, &Q)
+}
+
+/// The complement of the error function of numbers from 0.46875 on. Source: as [`erf_near`].
+fn erfc_far(x: &Array) -> Array {
+    const P: [f64; 9] = [
+        2.153_115_354_744_038_46e-8,
+        5.641_884_969_886_700_89e-1,
+        8.883_149_794_388_375_94,
+        6.611_919_063_714_162_95e1,
+        2.986_351_381_974_001_31e2,
+        8.819_522_212_417_690_90e2,
+        1.712_047_612_634_070_58e3,
+        2.051_078_377_826_071_47e3,
+        1.230_339_354_797_997_25e3,
+    ];
+    const Q: [f64; 9] = [
+        1.0,
+        1.574_492_611_070_983_47e1,
+        1.176_939_508_913_124_99e2,
+        5.371_811_018_620_098_58e2,
+        1.621_389_574_566_690_19e3,
+        3.290_799_235_733_459_63e3,
+        4.362_619_090_143_247_16e3,
+        3.439_367_674_143_721_64e3,
+        1.230_339_354_803_749_42e3,
+    ];
+    const TAIL_P: [f64; 6] = [
+        1.631_538_713_730_209_78e-2,
+        3.053_266_349_612_323_44e-1,
+        3.603_448_999_498_044_39e-1,
+        1.257_817_261_112_292_46e-1,
+        1.608_378_514_874_227_66e-2,
+        6.587_491_615_298_378_03e-4,
+    ];
+    const TAIL_Q: [f64; 6] = [
+        1.0,
+        2.568_520_192_289_822_42,
+        1.872_952_849_923_467_25,
+        5.279_051_029_514_284_12e-1,
+        6.051_834_131_244_131_91e-2,
+        2.335_204_976_268_691_85e-3,
+    ];
+    let middle = polynomial(x, &P) / polynomial(x, &Q);
+    let inverse = div(full_like(x, 1.0), square(x));
+    let rest = &inverse * polynomial(&inverse, &TAIL_P) / polynomial(&inverse, &TAIL_Q);
+    let tail = (1.0 / PI.sqrt() - rest) / x;
+    exp(neg(square(x))) * select(&le(x, 4.0), &middle, &tail)
+}
+
+fn erf(x: &Array) -> Array {
+    let size = abs(x);
+    let is_near = le(&size, 0.46875);
+    // Each branch gets numbers of its range, so that the other is finite.
+    let far = select(&is_near, &full_like(x, 1.0), &size);
+    let near = select(&is_near, x, &full_like(x, 0.0));
+    select(&is_near, &erf_near(&near), &(sign(x) * (1.0 - erfc_far(&far))))
+}
+
+fn erfc(x: &Array) -> Array {
+    let size = abs(x);
+    let is_near = le(&size, 0.46875);
+    let far = erfc_far(&select(&is_near, &full_like(x, 1.0), &size));
+    let far = select(&lt(x, 0.0), &(2.0 - &far), &far);
+    let near = 1.0 - erf_near(&select(&is_near, x, &full_like(x, 0.0)));
+    select(&is_near, &near, &far)
+}
+
+/// Source: Giles, Approximating the erfinv function, GPU Computing Gems (2012), in single
+/// precision; two steps of Newton's method for `f64`.
+fn erf_inv(x: &Array) -> Array {
+    const CENTRAL: [f64; 9] = [
+        2.810_226_36e-8,
+        3.432_739_39e-7,
+        -3.523_387_7e-6,
+        -4.391_506_54e-6,
+        2.185_808_7e-4,
+        -1.253_725_03e-3,
+        -4.177_681_64e-3,
+        2.466_407_27e-1,
+        1.501_409_41,
+    ];
+    const TAIL: [f64; 9] = [
+        -2.002_142_57e-4,
+        1.009_505_58e-4,
+        1.349_343_22e-3,
+        -3.673_428_44e-3,
+        5.739_507_73e-3,
+        -7.622_461_3e-3,
+        9.438_870_47e-3,
+        1.001_674_06,
+        2.832_976_82,
+    ];
+    let w = neg(log1p(neg(square(x))));
+    let central = polynomial(&(&w - 2.5), &CENTRAL);
+    let tail = polynomial(&(sqrt(&w) - 3.0), &TAIL);
+    let mut y = select(&lt(&w, 5.0), &central, &tail) * x;
+    if x.dtype() == DType::F64 {
+        for _ in 0..2 {
+            let slope = exp(neg(square(&y))) * (2.0 / PI.sqrt());
+            // Near 1, the complement has more digits.
+            let error = select(
+                &ge(abs(x), 0.5),
+                &(sign(x) * ((1.0 - abs(x)) - erfc(&abs(&y)))),
+                &(erf(&y) - x),
+            );
+            y = &y - error / slope;
+        }
+    }
+    select(&ge(abs(x), 1.0), &div(x, 1.0 - abs(x)), &y)
+}
+
+/// Coefficients of Lanczos' series for g = 7. Source: Godfrey, A note on the computation of the
+/// convergent Lanczos complex Gamma approximation (2001).
+const LANCZOS: [f64; 9] = [
+    0.999_999_999_999_809_93,
+    676.520_368_121_885_1,
+    -1_259.139_216_722_402_8,
+    771.323_428_777_653_1,
+    -176.615_029_162_140_6,
+    12.507_343_278_686_905,
+    -0.138_571_095_265_720_12,
+    9.984_369_578_019_572e-6,
+    1.505_632_735_149_311_6e-7,
+];
+
+/// Returns Lanczos' series at `z`, and its derivative.
+fn lanczos(z: &Array) -> (Array, Array) {
+    let (mut sum, mut slope) = (full_like(z, LANCZOS[0]), full_like(z, 0.0));
+    for (index, coefficient) in LANCZOS.iter().enumerate().skip(1) {
+        let shifted = z + index as f64;
+        let term = div(full_like(z, *coefficient), &shifted);
+        slope = slope - &term / &shifted;
+        sum = sum + term;
+    }
+    (sum, slope)
+}
+
+fn lgamma(x: &Array) -> Array {
+    let reflects = lt(x, 0.5);
+    let z = select(&reflects, &neg(x), &(x - 1.0));
+    let (sum, _) = lanczos(&z);
+    let t = &z + 7.5;
+    // The logarithm of t as that of 7.5 and a quotient keeps digits for small z.
+    let log_t = log1p(&z / 7.5) + 7.5_f64.ln();
+    let value = (&z + 0.5 - &t / &log_t) * &log_t + log(&sum) + (2.0 * PI).sqrt().ln();
+    let size = abs(x);
+    let fraction = &size - floor(&size);
+    let fraction = select(&gt(&fraction, 0.5), &(1.0 - &fraction), &fraction);
+    let reflected = PI.ln() - log(sin(fraction * PI)) - &value;
+    let value = select(&reflects, &reflected, &value);
+    select(&ge(&size, f64::INFINITY), &full_like(x, f64::INFINITY), &value)
+}
+
+fn digamma(x: &Array) -> Array {
+    let reflects = lt(x, 0.5);
+    let z = select(&reflects, &neg(x), &(x - 1.0));
+    let (sum, slope) = lanczos(&z);
+    let log_t = log1p(&z / 7.5) + 7.5_f64.ln();
+    let value = &log_t + slope / sum - div(full_like(x, 7.0), &z + 7.5);
+    // The cotangent has the period 1.
+    let fraction = x + floor(abs(x) + 0.5);
+    let angle = mul(&fraction, PI);
+    let reflected = &value - cos(&angle) * PI / sin(&angle);
+    let is_pole = eq(x, floor(x));
+    let value = select(&reflects, &reflected, &value);
+    let at_pole = select(&le(x, 0.0), &is_pole, &full_like(&is_pole, false));
+    select(&at_pole, &full_like(x, f64::NAN), &value)
+}
