@@ -80,7 +80,7 @@ fn number(bytes: &[u8], dtype: WeightDType) -> f64 {
         BF16 => bf16::from_le_bytes(array(bytes)).to_f64(),
         F32 => f64::from(f32::from_le_bytes(array(bytes))),
         F64 => f64::from_le_bytes(array(bytes)),
-        F4E2M1FN => small_float(first << 4, 2, 1, Specials::None, 1) ,
+        F4E2M1FN => small_float(first << 4, 2, 1, Specials::None, 1),
         F8E4M3FN => small_float(first, 4, 3, Specials::LargestIsNan, 7),
         F8E4M3FNUZ => small_float(first, 4, 3, Specials::NegativeZeroIsNan, 8),
         F8E5M2 => small_float(first, 5, 2, Specials::Ieee, 15),
@@ -101,7 +101,13 @@ enum Specials {
 }
 
 /// Returns the value of a float whose sign is the highest bit of the byte.
-fn small_float(byte: u8, exponent_bits: u32, mantissa_bits: u32, specials: Specials, bias: i32) -> f64 {
+fn small_float(
+    byte: u8,
+    exponent_bits: u32,
+    mantissa_bits: u32,
+    specials: Specials,
+    bias: i32,
+) -> f64 {
     let bits = (byte & 0x7f) >> (7 - exponent_bits - mantissa_bits);
     let (exponent, mantissa) = (bits >> mantissa_bits, bits & ((1 << mantissa_bits) - 1));
     let is_highest = u32::from(exponent) == (1 << exponent_bits) - 1;

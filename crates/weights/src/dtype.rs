@@ -101,10 +101,7 @@ impl WeightDType {
 
     /// Returns true for real floats, quantized ones included.
     pub fn is_float(self) -> bool {
-        !matches!(
-            self,
-            Bool | I4 | I8 | I16 | I32 | I64 | U4 | U8 | U16 | U32 | U64 | C64 | C128
-        )
+        !matches!(self, Bool | I4 | I8 | I16 | I32 | I64 | U4 | U8 | U16 | U32 | U64 | C64 | C128)
     }
 
     /// Returns the number of bytes of a tensor, or `None` if it has more than 2⁶³ bytes, or the last
@@ -114,9 +111,9 @@ impl WeightDType {
         if shape.contains(&0) {
             return Some(0);
         }
-        let elements = shape.iter().try_fold(1u64, |product, &size| {
-            product.checked_mul(u64::try_from(size).ok()?)
-        })?;
+        let elements = shape
+            .iter()
+            .try_fold(1u64, |product, &size| product.checked_mul(u64::try_from(size).ok()?))?;
         let bytes = match self {
             Ggml(kind) => {
                 let (block, bytes) = (kind.block_len() as u64, kind.block_bytes() as u64);

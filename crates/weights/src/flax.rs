@@ -74,7 +74,7 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, count: u64) -> Result<String> {
-        let text = String::from_utf8(self.cursor.take(count)?);
+        let text = String::from_utf8(self.cursor.read_bytes(count)?);
         text.map_err(|_| Error::new("text is not UTF-8"))
     }
 
@@ -86,7 +86,9 @@ impl Reader<'_> {
         let marker = self.marker()?;
         Ok(match marker {
             Marker::Null => Value::Nil,
-            Marker::True | Marker::False => Value::Scalar(MetadataValue::Bool(marker == Marker::True)),
+            Marker::True | Marker::False => {
+                Value::Scalar(MetadataValue::Bool(marker == Marker::True))
+            }
             Marker::F32 => {
                 let value = f32::from_be_bytes(self.cursor.array()?);
                 Value::Scalar(MetadataValue::Float(value.into()))
@@ -340,9 +342,8 @@ fn in_order(value: Value) -> Result<Vec<Value>> {
         Value::Map(mut pairs) => {
             let key = |name: &str| name.parse::<u64>().ok();
             pairs.sort_by_key(|(name, _)| key(name));
-            let is_counted = |(index, (name, _)): (usize, &(String, Value))| {
-                key(name) == Some(index as u64)
-            };
+            let is_counted =
+                |(index, (name, _)): (usize, &(String, Value))| key(name) == Some(index as u64);
             match pairs.iter().enumerate().all(is_counted) {
                 true => Ok(pairs.into_iter().map(|pair| pair.1).collect()),
                 false => Err(Error::new("the parts of an array are not numbered from 0")),

@@ -42,7 +42,8 @@ pub(crate) fn tensor(member: &Member) -> Result<StoredTensor> {
         return Err(Error::new(format!("npy: a header of {length} bytes, at most {MAX_HEADER}")));
     }
     let text = member.read(start, length)?;
-    let text = std::str::from_utf8(&text).map_err(|_| Error::new("npy: the header is not UTF-8"))?;
+    let text =
+        std::str::from_utf8(&text).map_err(|_| Error::new("npy: the header is not UTF-8"))?;
     let Header { dtype, order, is_fortran, shape } =
         parse(text).map_err(|message| Error::new(format!("npy, byte {start}: {message}")))?;
     let start = start + length;
@@ -124,7 +125,9 @@ pub(crate) fn element(descr: &str) -> Result<(WeightDType, ByteOrder), String> {
         "V2" => WeightDType::BF16,
         _ => {
             let name = shortened(descr);
-            return Err(format!("the dtype `{name}` is not supported; save numbers of a float type"));
+            return Err(format!(
+                "the dtype `{name}` is not supported; save numbers of a float type"
+            ));
         }
     };
     Ok((dtype, order))

@@ -180,7 +180,7 @@ impl Machine<'_> {
     }
 
     fn text(&mut self, count: u64) -> Result<String> {
-        String::from_utf8(self.cursor.take(count)?).map_err(|_| wrong("text is not UTF-8"))
+        String::from_utf8(self.cursor.read_bytes(count)?).map_err(|_| wrong("text is not UTF-8"))
     }
 
     /// Reads up to the end of the line.
@@ -324,7 +324,7 @@ impl Machine<'_> {
             }
             0x8a | 0x8b => {
                 let count = if opcode == 0x8a { self.u8()? } else { self.u32()? };
-                let bytes = self.cursor.take(count)?;
+                let bytes = self.cursor.read_bytes(count)?;
                 self.push(long(&bytes).ok_or_else(|| wrong("an integer of over 16 bytes"))?)?;
             }
             b'F' => {
@@ -347,7 +347,7 @@ impl Machine<'_> {
             }
             b'T' | b'U' => {
                 let count = if opcode == b'U' { self.u8()? } else { self.u32()? };
-                let bytes = self.cursor.take(count)?;
+                let bytes = self.cursor.read_bytes(count)?;
                 self.push_string(bytes)?;
             }
             b'B' | b'C' | 0x8e | 0x96 => {
@@ -356,7 +356,7 @@ impl Machine<'_> {
                     b'B' => self.u32()?,
                     _ => self.u64()?,
                 };
-                let bytes = self.cursor.take(count)?;
+                let bytes = self.cursor.read_bytes(count)?;
                 self.push(Node::Bytes(bytes))?;
             }
             b'X' | 0x8c | 0x8d => {

@@ -63,7 +63,9 @@ fn element_widths(tree: &Pickle) -> BTreeMap<String, u64> {
     for node in &tree.nodes {
         let Node::Persistent(id) = node else { continue };
         let Some([_, class, key, ..]) = tree.items(*id) else { continue };
-        let (Some((_, class)), Some(key)) = (tree.global(*class), tree.text(*key)) else { continue };
+        let (Some((_, class)), Some(key)) = (tree.global(*class), tree.text(*key)) else {
+            continue;
+        };
         let width = match class {
             "ComplexDoubleStorage" => 16,
             "DoubleStorage" | "LongStorage" | "ComplexFloatStorage" => 8,

@@ -120,7 +120,7 @@ impl Cursor {
     }
 
     /// Reads exactly `count` bytes.
-    pub(crate) fn take(&mut self, count: u64) -> Result<Vec<u8>> {
+    pub(crate) fn read_bytes(&mut self, count: u64) -> Result<Vec<u8>> {
         let at = self.position;
         self.skip(count)?;
         if self.covers(at, count) {
@@ -161,7 +161,7 @@ impl Cursor {
 impl Read for Cursor {
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
         let count = (target.len() as u64).min(self.left()).min(BLOCK);
-        let bytes = self.take(count).map_err(io::Error::other)?;
+        let bytes = self.read_bytes(count).map_err(io::Error::other)?;
         target[..bytes.len()].copy_from_slice(&bytes);
         Ok(bytes.len())
     }
@@ -261,10 +261,10 @@ mod tests {
         let mut cursor = ByteSource::memory(bytes.clone()).cursor(0);
         let mut read = Vec::new();
         for count in [1, 65_534, 3, 100_000, 34_462] {
-            read.extend(cursor.take(count).unwrap());
+            read.extend(cursor.read_bytes(count).unwrap());
         }
         assert_eq!(read, bytes);
-        assert!(cursor.take(1).is_err());
+        assert!(cursor.read_bytes(1).is_err());
     }
 
     #[test]

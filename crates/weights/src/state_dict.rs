@@ -119,12 +119,8 @@ impl Walk<'_> {
                 self.visit(*data, path, depth + 1)
             }
             // `_rebuild_from_type_v2(function, type, arguments, state)`: a subclass of tensors.
-            (
-                Some(("torch._tensor", "_rebuild_from_type_v2")),
-                [function, _, arguments, ..],
-            ) => {
-                let call =
-                    Call { callable: *function, arguments: *arguments, state: None };
+            (Some(("torch._tensor", "_rebuild_from_type_v2")), [function, _, arguments, ..]) => {
+                let call = Call { callable: *function, arguments: *arguments, state: None };
                 match pickle.global(*function) {
                     Some(("torch._utils", _)) if depth < MAX_DEPTH => {
                         self.budget.visit()?;
@@ -140,9 +136,9 @@ impl Walk<'_> {
                 )),
                 _,
             ) => {
-                let tensor = self.tensor(name, arguments).map_err(|error| {
-                    error.within(&format!("tensor `{}`", shortened(path)))
-                })?;
+                let tensor = self
+                    .tensor(name, arguments)
+                    .map_err(|error| error.within(&format!("tensor `{}`", shortened(path))))?;
                 let name = self.budget.join("", if path.is_empty() { ROOT } else { path })?;
                 // A dictionary may set a key twice; the last value counts.
                 self.contents.tensors.insert(name, tensor);
@@ -220,8 +216,8 @@ impl Walk<'_> {
             _ => return Err(Error::new("its storage has no key")),
         };
         let storage = self.storages.storage(key);
-        let storage =
-            storage.ok_or_else(|| Error::new(format!("the storage `{}` is missing", shortened(key))))?;
+        let storage = storage
+            .ok_or_else(|| Error::new(format!("the storage `{}` is missing", shortened(key))))?;
         let offset = pickle.int(*offset).and_then(|offset| u64::try_from(offset).ok());
         let sizes: Option<Vec<usize>> = self.numbers(*sizes);
         let strides: Option<Vec<u64>> = self.numbers(*strides);

@@ -59,7 +59,13 @@ impl StoredTensor {
     /// # Errors
     /// If the file cannot be read or is damaged.
     pub fn read(&self) -> Result<Vec<u8>> {
-        let bytes = self.elements.read()?;
+        let mut bytes = self.elements.read()?;
+        match self.dtype {
+            // Files may leave the high half of a byte undefined.
+            WeightDType::I4 => bytes.iter_mut().for_each(|b| *b = ((*b << 4) as i8 >> 4) as u8),
+            WeightDType::U4 | WeightDType::F4E2M1FN => bytes.iter_mut().for_each(|b| *b &= 15),
+            _ => {}
+        }
         if self.dtype.byte_len(&self.shape) != Some(bytes.len() as u64) {
             return Err(Error::new(format!("{} bytes are not a {self}", bytes.len())));
         }

@@ -102,8 +102,8 @@ impl Weights {
     /// As [`open`](Weights::open).
     pub fn from_files(files: BTreeMap<String, Vec<u8>>) -> Result<Weights> {
         let location = "files in memory";
-        let (format, contents) = detect::read_folder(&ByteFolder::memory(files))
-            .map_err(|error| error.at(location))?;
+        let (format, contents) =
+            detect::read_folder(&ByteFolder::memory(files)).map_err(|error| error.at(location))?;
         Ok(Weights { location: location.into(), format, contents })
     }
 
@@ -118,11 +118,7 @@ impl Weights {
         for (name, tensor) in tensors {
             contents.insert(name.into(), tensor)?;
         }
-        Ok(Weights {
-            location: "tensors in memory".into(),
-            format: WeightFormat::Memory,
-            contents,
-        })
+        Ok(Weights { location: "tensors in memory".into(), format: WeightFormat::Memory, contents })
     }
 
     /// Returns weights with other tensors and the metadata of these.

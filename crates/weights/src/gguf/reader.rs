@@ -100,7 +100,7 @@ impl HeaderReader {
 
     fn text(&mut self) -> Result<String> {
         let length = self.u64()?;
-        let text = String::from_utf8(self.cursor.take(length)?);
+        let text = String::from_utf8(self.cursor.read_bytes(length)?);
         text.map_err(|_| Error::new("text is not UTF-8"))
     }
 

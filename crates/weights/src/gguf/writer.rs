@@ -88,11 +88,7 @@ impl Weights {
     }
 }
 
-fn write_tensor(
-    writer: &mut ObjectWriter,
-    tensor: &StoredTensor,
-    dtype: GgufDType,
-) -> Result<()> {
+fn write_tensor(writer: &mut ObjectWriter, tensor: &StoredTensor, dtype: GgufDType) -> Result<()> {
     let written = written_dtype(tensor, dtype)?;
     let bytes = tensor.read()?;
     let mut bytes = match written {
