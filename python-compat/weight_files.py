@@ -11,7 +11,7 @@ script, because recorded files do not change. CPython 3.11 on Linux x86-64:
     python3.11 -m venv B
     B/bin/pip install flax==0.12.8 jax==0.10.2 ml_dtypes==0.6.0 numpy==2.4.6 \
         orbax-checkpoint==0.12.8 tensorstore==0.1.86 safetensors==0.8.0
-    B/bin/python weight_files.py numpy flax orbax
+    B/bin/python weight_files.py numpy flax orbax zarr
 
     python3.11 -m venv C
     C/bin/pip install transformers==4.46.3 flax==0.10.2 jax==0.4.38 jaxlib==0.4.38 optax==0.2.4 \
@@ -264,6 +264,258 @@ def write_flax():
             array = array.view(np.uint16 if name == "bfloat16" else np.uint8)
         expected[f"dtypes.{name}"] = array.astype(np.int8) if name == "int4" else array
     save_expected("flax", expected)
+
+
+def pack(folder):
+    """Replaces a folder by one file: a tensor of bytes for each file, named by its path."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    arrays = {name: np.frombuffer(content, np.uint8) for name, content in names.items()}
+    save_file(arrays, folder.with_name(f"{folder.name}.files.safetensors"))
+    shutil.rmtree(folder)
+
+
+def orbax_tree(mesh=None):
+    """Returns a small tree; with a mesh, one array is sharded over it."""
+    import jax
+    import jax.numpy as jnp
+
+    numbers = np.arange(48, dtype=np.float32).reshape(8, 6)
+    sharded = jnp.asarray(numbers * 2)
+    if mesh is not None:
+        spec = jax.sharding.PartitionSpec("x", "y")
+        sharded = jax.device_put(sharded, jax.sharding.NamedSharding(mesh, spec))
+    return {
+        "params": {
+            "dense": {"kernel": jnp.asarray(numbers), "bias": jnp.zeros(6)},
+            "norm": {"scale": jnp.asarray([0.5, 1.5, -2.0], jnp.bfloat16)},
+        },
+        "large": jnp.asarray(np.random.default_rng(0).normal(size=(40, 16)), jnp.float32),
+        "sharded": sharded,
+        "mask": jnp.asarray([True, False, True]),
+        "counts": np.arange(5, dtype=np.int8),
+        "step": jnp.asarray(7, jnp.int32),
+    }
+
+
+def write_orbax():
+    """Writes checkpoints of the installed Orbax: OCDBT and zarr, in all variants it offers."""
+    import os
+
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    import jax
+    import orbax.checkpoint as ocp
+
+    version = ".".join(ocp.__version__.split(".")[:2])
+    mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 2), ("x", "y"))
+    tree = orbax_tree(mesh)
+    for name, options in [
+        ("ocdbt", dict(use_ocdbt=True)),
+        ("ocdbt_zarr3", dict(use_ocdbt=True, use_zarr3=True)),
+        ("zarr", dict(use_ocdbt=False)),
+        ("zarr3", dict(use_ocdbt=False, use_zarr3=True)),
+    ]:
+        folder = FOLDER / "orbax" / f"{name}_{version}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(exist_ok=True)
+        handler = ocp.PyTreeCheckpointHandler(**options)
+        with ocp.Checkpointer(handler) as checkpointer:
+            checkpointer.save(folder, tree)
+        # These name devices, times and folders of the machine.
+        for file in folder.rglob("*"):
+            if file.name in ("_sharding", "_CHECKPOINT_METADATA", "commit_success.txt"):
+                file.unlink()
+        pack(folder)
+    expected = {
+        "params.dense.kernel": np.asarray(tree["params"]["dense"]["kernel"]),
+        "params.dense.bias": np.zeros(6, np.float32),
+        "params.norm.scale": np.asarray(tree["params"]["norm"]["scale"]).view(np.uint16),
+        "large": np.asarray(tree["large"]),
+        "sharded": np.asarray(tree["sharded"]),
+        "mask": np.asarray(tree["mask"]),
+        "counts": tree["counts"],
+        "step": np.asarray(tree["step"]),
+    }
+    save_expected("orbax", expected)
+
+
+def write_zarr():
+    """Writes arrays with TensorStore: deep trees of keys, a numbered manifest, other codecs."""
+    import tensorstore as ts
+
+    numbers = np.arange(35, dtype=np.float32).reshape(5, 7)
+    expected = {}
+    for name, config in [
+        ("deep", {"max_decoded_node_bytes": 300, "max_inline_value_bytes": 20}),
+        ("numbered", {"manifest_kind": "numbered", "compression": None}),
+    ]:
+        folder = FOLDER / "orbax" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        store = {"driver": "ocdbt", "base": f"file://{folder}/", "config": config}
+        for index in range(6):
+            kvstore = store | {"path": f"layers.{index}.weight/"}
+            metadata = {
+                "shape": [5, 7],
+                "chunks": [2, 3],
+                "dtype": "<f4",
+                "compressor": {"id": "zstd"},
+            }
+            spec = {"driver": "zarr", "kvstore": kvstore, "metadata": metadata, "create": True}
+            ts.open(spec).result().write(numbers + index).result()
+            expected[f"layers.{index}.weight"] = numbers + index
+        pack(folder)
+    save_expected("orbax_deep", expected)
+
+    folder = FOLDER / "orbax" / "codecs"
+    shutil.rmtree(folder, ignore_errors=True)
+    expected = {}
+    small = {"shape": [5, 7], "chunks": [2, 3], "fill_value": 0}
+    for name, metadata in {
+        "none": {"dtype": "<f4", "compressor": None},
+        "zlib": {"dtype": "<i2", "compressor": {"id": "zlib", "level": 1}},
+        "gzip": {"dtype": "<f8", "compressor": {"id": "gzip"}},
+        "fortran": {"dtype": "<f4", "compressor": None, "order": "F"},
+        "big": {"dtype": ">f4", "compressor": None},
+        "slash": {"dtype": "<f4", "compressor": None, "dimension_separator": "/"},
+    }.items():
+        kvstore = {"driver": "file", "path": f"{folder}/{name}/"}
+        spec = {"driver": "zarr", "kvstore": kvstore, "metadata": small | metadata}
+        array = ts.open(spec, create=True).result()
+        array.write(numbers.astype(array.dtype.numpy_dtype)).result()
+        expected[name] = numbers.astype(array.dtype.numpy_dtype)
+    plain = {"name": "bytes", "configuration": {"endian": "little"}}
+    grid = {"name": "regular", "configuration": {"chunk_shape": [4, 6]}}
+    for name, codecs in {
+        "v3_big": [{"name": "bytes", "configuration": {"endian": "big"}}],
+        "v3_gzip": [plain, {"name": "gzip", "configuration": {"level": 1}}],
+        "v3_crc": [plain, {"name": "zstd"}, {"name": "crc32c"}],
+        "v3_transposed": [{"name": "transpose", "configuration": {"order": [1, 0]}}, plain],
+        "v3_sharded": [
+            {
+                "name": "sharding_indexed",
+                "configuration": {
+                    "chunk_shape": [2, 3],
+                    "codecs": [plain, {"name": "crc32c"}],
+                    "index_codecs": [plain, {"name": "crc32c"}],
+                    "index_location": "start",
+                },
+            }
+        ],
+    }.items():
+        kvstore = {"driver": "file", "path": f"{folder}/{name}/"}
+        metadata = {
+            "shape": [5, 7],
+            "data_type": "float32",
+            "chunk_grid": grid,
+            "codecs": codecs,
+        }
+        spec = {"driver": "zarr3", "kvstore": kvstore, "metadata": metadata}
+        array = ts.open(spec, create=True).result()
+        # Part of the chunks stays empty.
+        array[:4].write(numbers[:4]).result()
+        expected[name] = np.concatenate([numbers[:4], np.zeros((1, 7), np.float32)])
+    pack(folder)
+    save_expected("orbax_codecs", expected)
+
+
+def write_gpt2():
+    """Trains a tiny GPT-2 with `transformers`, and writes it in four layouts with its logits."""
+    import gguf
+    import torch
+    from safetensors.torch import save_file as save_torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    config = GPT2Config(**GPT2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+    config.bos_token_id = config.eos_token_id = None
+    model = GPT2LMHeadModel(config)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(20):
+        texts = torch.randint(0, GPT2["vocab_size"], (4, 12))
+        texts[:, 1::2] = texts[:, ::2]
+        loss = model(texts, labels=texts).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval()
+    folder = FOLDER / "gpt2"
+    folder.mkdir(exist_ok=True)
+    with torch.no_grad():
+        logits = model(torch.tensor(TOKENS)).logits
+    save_torch({"logits": logits}, folder / "logits.safetensors")
+    config.architectures = ["GPT2LMHeadModel"]
+    (folder / "config.json").write_text(json.dumps(config.to_dict(), indent=1, default=str) + "\n")
+    state = model.state_dict()
+    bare = {name.removeprefix("transformer."): leaf for name, leaf in state.items()}
+    del bare["lm_head.weight"]
+    # Published files have names without the prefix, and masks.
+    for layer in range(GPT2["n_layer"]):
+        size = GPT2["n_positions"]
+        bare[f"h.{layer}.attn.bias"] = torch.ones(1, 1, size, size).tril()
+    save_torch(bare, folder / "model.safetensors")
+    # `lm_head.weight` shares its storage with `transformer.wte.weight`.
+    torch.save(state, folder / "pytorch_model.bin")
+    names = sorted(state)
+    index = {}
+    for part, names in enumerate([names[: len(names) // 2], names[len(names) // 2 :]], 1):
+        name = f"pytorch_model-0000{part}-of-00002.bin"
+        torch.save({key: state[key].clone() for key in names}, folder / name)
+        index |= {key: name for key in names}
+    index = {"metadata": {"total_size": 0}, "weight_map": index}
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index, indent=1) + "\n")
+
+    # The names and transposed matrices of llama.cpp's `convert_hf_to_gguf.py`.
+    arch = gguf.MODEL_ARCH.GPT2
+    names = gguf.get_tensor_name_map(arch, GPT2["n_layer"])
+    writer = gguf.GGUFWriter(folder / "gpt2.gguf", gguf.MODEL_ARCH_NAMES[arch])
+    writer.add_block_count(GPT2["n_layer"])
+    writer.add_context_length(GPT2["n_positions"])
+    writer.add_embedding_length(GPT2["n_embd"])
+    writer.add_feed_forward_length(4 * GPT2["n_embd"])
+    writer.add_head_count(GPT2["n_head"])
+    writer.add_layer_norm_eps(config.layer_norm_epsilon)
+    for name, leaf in state.items():
+        if name == "lm_head.weight":
+            continue
+        array = leaf.numpy()
+        if name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight")):
+            array = np.ascontiguousarray(array.T)
+        name = names.get_name(name.removeprefix("transformer."), (".weight", ".bias"))
+        writer.add_tensor(name, array)
+    finish(writer)
+
+
+def write_flax_gpt2():
+    """Trains a tiny Flax GPT-2 of `transformers` 4, and writes it with its logits."""
+    import jax
+    import jax.numpy as jnp
+    import optax
+    from transformers import FlaxGPT2LMHeadModel, GPT2Config
+
+    config = GPT2Config(**GPT2, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+    model = FlaxGPT2LMHeadModel(config, seed=1)
+    params = model.params
+    adam = optax.adam(1e-2)
+    state = adam.init(params)
+
+    def loss(params, texts):
+        logits = model(texts, params=params).logits[:, :-1]
+        return optax.softmax_cross_entropy_with_integer_labels(logits, texts[:, 1:]).mean()
+
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        texts = random.integers(0, GPT2["vocab_size"], (4, 12))
+        texts[:, 1::2] = texts[:, ::2]
+        gradient = jax.grad(loss)(params, jnp.asarray(texts))
+        updates, state = adam.update(gradient, state)
+        params = optax.apply_updates(params, updates)
+    folder = FOLDER / "gpt2_flax"
+    model.params = params
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    logits = np.asarray(model(jnp.asarray(TOKENS)).logits)
+    save_file({"logits": logits}, folder / "logits.safetensors")
 
 
 def main():

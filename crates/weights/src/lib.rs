@@ -25,10 +25,14 @@
 #![warn(unreachable_pub)]
 
 mod archive;
+#[cfg(feature = "arrays")]
+mod arrays;
 mod convert;
+mod derived;
 mod detect;
 mod dtype;
 mod error;
+mod fit;
 mod flax;
 mod gguf;
 mod metadata;
@@ -36,9 +40,12 @@ mod names;
 mod npy;
 mod npz;
 mod orbax;
+mod pattern;
 mod pickle;
 mod pytorch;
 mod pytorch_legacy;
+mod rules;
+mod rules_text;
 mod safetensors;
 mod safetensors_writer;
 mod shards;
@@ -48,10 +55,14 @@ mod strided;
 mod tensor;
 mod weights;
 
+#[cfg(feature = "arrays")]
+pub use arrays::expected_tensors;
 pub use detect::WeightFormat;
 pub use dtype::WeightDType;
 pub use error::{Error, Result};
+pub use fit::ExpectedTensor;
 pub use gguf::{GgmlType, GgufDType};
 pub use metadata::MetadataValue;
+pub use rules::Rules;
 pub use tensor::StoredTensor;
 pub use weights::Weights;

@@ -120,7 +120,7 @@ fn tq1_0(block: &[u8], values: &mut [f32]) {
     let d = scale(block, 52);
     let digit = |byte: u8, power: u8| {
         let shifted = byte.wrapping_mul(power);
-        d * (f32::from((u16::from(shifted) * 3 >> 8) as u8) - 1.0)
+        d * (f32::from(((u16::from(shifted) * 3) >> 8) as u8) - 1.0)
     };
     let groups = [(&block[..32], 5), (&block[32..48], 5), (&block[48..52], 4)];
     let mut values = values.iter_mut();

@@ -5,7 +5,7 @@
 
 use super::mutation::{Random, mutate};
 use super::recorded::bytes;
-use oxidax_weights::{Result, Weights};
+use oxidax_weights::{Result, WeightFormat, Weights};
 use std::ops::Range;
 
 /// Returns the seeds of this run.
@@ -27,6 +27,9 @@ fn peak() -> u64 {
 /// in threads, whose allocator reserves 64 MiB each.
 const MAX_GROWTH: u64 = 1 << 30;
 
+/// Largest tensor that the tests read.
+const MAX_READ: u64 = 16 << 20;
+
 /// Opens weights of `size` stored bytes and reads every tensor. Returns true if they were opened.
 pub fn exercise(opened: Result<Weights>, size: usize) -> bool {
     let Ok(weights) = opened.inspect_err(|error| assert!(!error.message().is_empty())) else {
@@ -34,9 +37,15 @@ pub fn exercise(opened: Result<Weights>, size: usize) -> bool {
     };
     for (name, tensor) in weights.tensors() {
         assert!(name.len() <= 1 << 16);
+        // Arrays of zarr without chunks are zeros of any size up to a bound.
+        if tensor.dtype().byte_len(tensor.shape()).is_none_or(|bytes| bytes > MAX_READ) {
+            continue;
+        }
         if let Ok(bytes) = tensor.read() {
-            // Deflate shrinks zeros to a thousandth, and views may repeat a storage.
-            assert!(bytes.len() <= 1100 * size + (4 << 20), "{name}: {}", bytes.len());
+            if weights.format() != WeightFormat::Orbax {
+                // Deflate shrinks zeros to a thousandth, and views may repeat a storage.
+                assert!(bytes.len() <= 1100 * size + (4 << 20), "{name}: {}", bytes.len());
+            }
             let _floats = tensor.read_f32();
         }
     }
@@ -118,4 +127,5 @@ fn mutated_indices() {
         opened += u64::from(exercise(Weights::from_files(copies.into_iter().collect()), size));
     }
     assert!(opened > 0);
+    println!("{} inputs, {opened} opened", seeds().count());
 }
