@@ -1,5 +1,6 @@
 //! The `oxidax` command: writes projects, manages plugins and compiled programs, examines training
-//! steps, makes pages of profiles, replays failed steps, and explains errors.
+//! steps, makes pages of profiles, replays failed steps, maps and converts weights, and explains
+//! errors.
 //!
 //! It is a separate crate, so that its dependencies never reach users of the library.
 
@@ -12,6 +13,7 @@ mod new;
 mod plugin;
 mod profile;
 mod replay;
+mod weights;
 
 use std::process::ExitCode;
 
@@ -23,7 +25,7 @@ use clap::{Parser, Subcommand};
     name = "oxidax",
     version,
     about = "Writes projects, manages PJRT plugins and compiled programs, examines training steps, \
-             makes pages of profiles, replays failures"
+             makes pages of profiles, replays failures, converts weights"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -53,6 +55,11 @@ enum Command {
     },
     /// Find the first operation that went wrong in a recorded failure
     Replay(replay::Replay),
+    /// List, map and convert weights of PyTorch, GGUF, safetensors, NumPy, Flax and Orbax
+    Weights {
+        #[command(subcommand)]
+        action: weights::Action,
+    },
     /// Print the manual page of an error: `oxidax explain shape`
     Explain(explain::Explain),
 }
@@ -65,6 +72,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Profile { action } => profile::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Replay(replay) => replay::run(&replay),
+        Command::Weights { action } => weights::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Explain(explain) => explain::run(&explain).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

@@ -17,7 +17,7 @@ fn every_dtype_and_arrays_in_chunks_are_read() {
 fn lengths_beyond_the_file_are_refused() {
     let error = Weights::from_bytes(vec![0xdf, 0xff, 0xff, 0xff, 0xff]).unwrap_err();
     assert_eq!(error.message(), "msgpack, byte 5: 8589934590 values, but 0 bytes are left");
-    let deep = [vec![0x81, 0xa1, b'a'].repeat(200), vec![0xc0]].concat();
+    let deep = [&[0x81, 0xa1, b'a'].repeat(200)[..], &[0xc0]].concat();
     let error = Weights::from_bytes(deep).unwrap_err();
     assert!(error.message().ends_with("more than 128 levels of nesting"), "{error}");
 }

@@ -65,7 +65,7 @@ pub fn fuzz(files: &[Vec<u8>]) {
     let growth = peak() - before;
     assert!(growth <= MAX_GROWTH, "the process grew by {growth} bytes");
     assert!(opened > 0, "no mutated file could be opened, so nothing behind headers was tested");
-    println!("{} inputs, {opened} opened", seeds().count());
+    eprintln!("{} inputs, {opened} opened", seeds().count());
 }
 
 #[test]
@@ -127,5 +127,5 @@ fn mutated_indices() {
         opened += u64::from(exercise(Weights::from_files(copies.into_iter().collect()), size));
     }
     assert!(opened > 0);
-    println!("{} inputs, {opened} opened", seeds().count());
+    eprintln!("{} inputs, {opened} opened", seeds().count());
 }

@@ -116,7 +116,7 @@ fn fuzz(folders: &[Files]) {
         opened += u64::from(exercise(weights, size));
     }
     assert!(opened > 0);
-    println!("{} inputs, {opened} opened", seeds().count());
+    eprintln!("{} inputs, {opened} opened", seeds().count());
 }
 
 #[test]
