@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::root;
 
 /// The crates that are published.
-const PUBLISHED: [&str; 10] = [
+const PUBLISHED: [&str; 11] = [
     "oxidax-macros",
     "oxidax-pjrt-sys",
     "oxidax-cache",
@@ -19,6 +19,7 @@ const PUBLISHED: [&str; 10] = [
     "oxidax-plugin",
     "oxidax-pjrt",
     "oxidax",
+    "oxidax-weights",
     "oxidax-models",
     "oxidax-cli",
 ];
