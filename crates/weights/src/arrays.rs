@@ -51,8 +51,8 @@ fn refused(location: &str, message: impl Into<String>) -> Error {
 
 impl Weights {
     /// Loads the tensors into a tree like `template`. Names are leaf paths, such as
-    /// `h.layers[3].ln_1.scale`; [rules](crate::Rules) make them. A leaf is sharded like that of the
-    /// template, whose elements are not used.
+    /// `h.layers[3].ln_1.scale`; [rules](crate::Rules) make them. A leaf is sharded like that of
+    /// the template, whose elements are not used.
     ///
     /// # Errors
     /// `Checkpoint` listing all missing, surplus and misshaped leaves, or naming a damaged tensor.

@@ -104,8 +104,8 @@ impl WeightDType {
         !matches!(self, Bool | I4 | I8 | I16 | I32 | I64 | U4 | U8 | U16 | U32 | U64 | C64 | C128)
     }
 
-    /// Returns the number of bytes of a tensor, or `None` if it has more than 2⁶³ bytes, or the last
-    /// axis does not consist of whole blocks.
+    /// Returns the number of bytes of a tensor, or `None` if it has more than 2⁶³ bytes, or the
+    /// last axis does not consist of whole blocks.
     pub fn byte_len(self, shape: &[usize]) -> Option<u64> {
         // Zero first: a product that overflows is empty if one axis is.
         if shape.contains(&0) {

@@ -5,7 +5,7 @@
 use crate::archive::Member;
 use crate::dtype::WeightDType;
 use crate::error::{Error, Result, shortened};
-use crate::metadata::MetadataValue;
+use crate::metadata::WeightMetadata;
 use crate::names::{Budget, MAX_DEPTH};
 use crate::source::{ByteSource, Cursor, reserved};
 use crate::strided::MAX_AXES;
@@ -42,7 +42,7 @@ pub(crate) fn read(source: &ByteSource) -> Result<Contents> {
 /// A value of the file, without the elements of arrays.
 enum Value {
     Nil,
-    Scalar(MetadataValue),
+    Scalar(WeightMetadata),
     Bytes,
     List(Vec<Value>),
     Map(Vec<(String, Value)>),
@@ -87,19 +87,19 @@ impl Reader<'_> {
         Ok(match marker {
             Marker::Null => Value::Nil,
             Marker::True | Marker::False => {
-                Value::Scalar(MetadataValue::Bool(marker == Marker::True))
+                Value::Scalar(WeightMetadata::Bool(marker == Marker::True))
             }
             Marker::F32 => {
                 let value = f32::from_be_bytes(self.cursor.array()?);
-                Value::Scalar(MetadataValue::Float(value.into()))
+                Value::Scalar(WeightMetadata::Float(value.into()))
             }
             Marker::F64 => {
-                Value::Scalar(MetadataValue::Float(f64::from_be_bytes(self.cursor.array()?)))
+                Value::Scalar(WeightMetadata::Float(f64::from_be_bytes(self.cursor.array()?)))
             }
-            Marker::FixStr(count) => Value::Scalar(MetadataValue::Text(self.text(count.into())?)),
+            Marker::FixStr(count) => Value::Scalar(WeightMetadata::Text(self.text(count.into())?)),
             Marker::Str8 | Marker::Str16 | Marker::Str32 => {
                 let count = self.length(marker)?;
-                Value::Scalar(MetadataValue::Text(self.text(count)?))
+                Value::Scalar(WeightMetadata::Text(self.text(count)?))
             }
             Marker::Bin8 | Marker::Bin16 | Marker::Bin32 => {
                 let count = self.length(marker)?;
@@ -141,8 +141,8 @@ impl Reader<'_> {
         }
     }
 
-    fn integer(&mut self, marker: Marker) -> Result<MetadataValue> {
-        Ok(MetadataValue::Int(match marker {
+    fn integer(&mut self, marker: Marker) -> Result<WeightMetadata> {
+        Ok(WeightMetadata::Int(match marker {
             Marker::FixPos(value) => value.into(),
             Marker::FixNeg(value) => value.into(),
             Marker::U8 => self.u8()? as i64,
@@ -152,7 +152,7 @@ impl Reader<'_> {
                 let value = u64::from_be_bytes(self.cursor.array()?);
                 match i64::try_from(value) {
                     Ok(value) => value,
-                    Err(_) => return Ok(MetadataValue::Unsigned(value)),
+                    Err(_) => return Ok(WeightMetadata::Unsigned(value)),
                 }
             }
             Marker::I8 => i8::from_be_bytes(self.cursor.array()?).into(),
@@ -178,8 +178,8 @@ impl Reader<'_> {
         let mut pairs = Vec::new();
         for _ in 0..count {
             let name = match self.value(depth + 1)? {
-                Value::Scalar(MetadataValue::Text(text)) => text,
-                Value::Scalar(MetadataValue::Int(value)) => value.to_string(),
+                Value::Scalar(WeightMetadata::Text(text)) => text,
+                Value::Scalar(WeightMetadata::Int(value)) => value.to_string(),
                 _ => return Err(Error::new("a key is neither text nor an integer")),
             };
             pairs.push((name, self.value(depth + 1)?));
@@ -239,7 +239,7 @@ impl Reader<'_> {
             shape.push(size.as_usize().ok_or_else(|| Error::new("an axis size is negative"))?);
         }
         let dtype = match self.value(MAX_DEPTH)? {
-            Value::Scalar(MetadataValue::Text(name)) => {
+            Value::Scalar(WeightMetadata::Text(name)) => {
                 let named = dtype_of(&name);
                 let name = shortened(&name);
                 named.ok_or_else(|| Error::new(format!("the dtype `{name}` is not supported")))?

@@ -62,7 +62,7 @@ pub use dtype::WeightDType;
 pub use error::{Error, Result};
 pub use fit::ExpectedTensor;
 pub use gguf::{GgmlType, GgufDType};
-pub use metadata::MetadataValue;
+pub use metadata::WeightMetadata;
 pub use rules::Rules;
 pub use tensor::StoredTensor;
 pub use weights::Weights;

@@ -1,11 +1,11 @@
-//! [`MetadataValue`]: values beside the tensors of a file.
+//! [`WeightMetadata`]: values beside the tensors of a file.
 
 use std::fmt;
 
 /// A value of a file's metadata.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum MetadataValue {
+pub enum WeightMetadata {
     /// A truth value.
     Bool(bool),
     /// An integer.
@@ -17,15 +17,15 @@ pub enum MetadataValue {
     /// Text.
     Text(String),
     /// A list.
-    List(Vec<MetadataValue>),
+    List(Vec<WeightMetadata>),
 }
 
-impl MetadataValue {
+impl WeightMetadata {
     /// Returns an integer that is not negative.
     pub fn as_usize(&self) -> Option<usize> {
         match *self {
-            MetadataValue::Int(value) => usize::try_from(value).ok(),
-            MetadataValue::Unsigned(value) => usize::try_from(value).ok(),
+            WeightMetadata::Int(value) => usize::try_from(value).ok(),
+            WeightMetadata::Unsigned(value) => usize::try_from(value).ok(),
             _ => None,
         }
     }
@@ -33,9 +33,9 @@ impl MetadataValue {
     /// Returns a number.
     pub fn as_f64(&self) -> Option<f64> {
         match *self {
-            MetadataValue::Float(value) => Some(value),
-            MetadataValue::Int(value) => Some(value as f64),
-            MetadataValue::Unsigned(value) => Some(value as f64),
+            WeightMetadata::Float(value) => Some(value),
+            WeightMetadata::Int(value) => Some(value as f64),
+            WeightMetadata::Unsigned(value) => Some(value as f64),
             _ => None,
         }
     }
@@ -43,21 +43,21 @@ impl MetadataValue {
     /// Returns text.
     pub fn as_str(&self) -> Option<&str> {
         match self {
-            MetadataValue::Text(text) => Some(text),
+            WeightMetadata::Text(text) => Some(text),
             _ => None,
         }
     }
 }
 
-impl fmt::Display for MetadataValue {
+impl fmt::Display for WeightMetadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            MetadataValue::Bool(value) => value.fmt(f),
-            MetadataValue::Int(value) => value.fmt(f),
-            MetadataValue::Unsigned(value) => value.fmt(f),
-            MetadataValue::Float(value) => value.fmt(f),
-            MetadataValue::Text(text) => write!(f, "{text:?}"),
-            MetadataValue::List(values) => {
+            WeightMetadata::Bool(value) => value.fmt(f),
+            WeightMetadata::Int(value) => value.fmt(f),
+            WeightMetadata::Unsigned(value) => value.fmt(f),
+            WeightMetadata::Float(value) => value.fmt(f),
+            WeightMetadata::Text(text) => write!(f, "{text:?}"),
+            WeightMetadata::List(values) => {
                 const SHOWN: usize = 4;
                 f.write_str("[")?;
                 for (index, value) in values.iter().take(SHOWN).enumerate() {
@@ -74,20 +74,20 @@ impl fmt::Display for MetadataValue {
     }
 }
 
-impl From<&str> for MetadataValue {
-    fn from(text: &str) -> MetadataValue {
-        MetadataValue::Text(text.to_owned())
+impl From<&str> for WeightMetadata {
+    fn from(text: &str) -> WeightMetadata {
+        WeightMetadata::Text(text.to_owned())
     }
 }
 
-impl From<i64> for MetadataValue {
-    fn from(value: i64) -> MetadataValue {
-        MetadataValue::Int(value)
+impl From<i64> for WeightMetadata {
+    fn from(value: i64) -> WeightMetadata {
+        WeightMetadata::Int(value)
     }
 }
 
-impl From<f64> for MetadataValue {
-    fn from(value: f64) -> MetadataValue {
-        MetadataValue::Float(value)
+impl From<f64> for WeightMetadata {
+    fn from(value: f64) -> WeightMetadata {
+        WeightMetadata::Float(value)
     }
 }

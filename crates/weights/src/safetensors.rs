@@ -5,7 +5,7 @@
 use crate::convert::is_convertible;
 use crate::dtype::WeightDType;
 use crate::error::{Error, Result, shortened};
-use crate::metadata::MetadataValue;
+use crate::metadata::WeightMetadata;
 use crate::source::ByteSource;
 use crate::tensor::{ByteOrder, FileRange, ReadElements, StoredTensor};
 use crate::weights::Contents;
@@ -88,7 +88,7 @@ pub(crate) fn read(source: &ByteSource) -> Result<Contents> {
         return Err(damaged(start, &format!("{left} bytes of elements, the header states {end}")));
     }
     let metadata = header.metadata.into_iter();
-    contents.metadata = metadata.map(|(key, text)| (key, MetadataValue::Text(text))).collect();
+    contents.metadata = metadata.map(|(key, text)| (key, WeightMetadata::Text(text))).collect();
     Ok(contents)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::convert::{convert, is_convertible};
 use crate::error::Result;
-use crate::metadata::MetadataValue;
+use crate::metadata::WeightMetadata;
 use crate::safetensors::{METADATA, name_of, written_dtype};
 use crate::weights::Weights;
 use crate::{WeightDType, error::Error};
@@ -45,7 +45,7 @@ impl Weights {
             .metadata()
             .iter()
             .filter_map(|(key, value)| match value {
-                MetadataValue::Text(text) => Some((key.as_str(), text.as_str())),
+                WeightMetadata::Text(text) => Some((key.as_str(), text.as_str())),
                 _ => None,
             })
             .collect();

@@ -3,7 +3,7 @@
 use crate::archive::Member;
 use crate::dtype::WeightDType;
 use crate::error::{Error, Result, shortened};
-use crate::metadata::MetadataValue;
+use crate::metadata::WeightMetadata;
 use crate::names::{Budget, MAX_DEPTH};
 use crate::pickle::{Call, Node, NodeId, Pickle};
 use crate::strided::{MAX_AXES, view};
@@ -70,17 +70,17 @@ impl Walk<'_> {
             }
             Node::Call(call) => self.visit_call(call, path, depth)?,
             Node::None => {}
-            Node::Bool(value) => self.note(path, MetadataValue::Bool(*value))?,
+            Node::Bool(value) => self.note(path, WeightMetadata::Bool(*value))?,
             Node::Int(value) => {
-                let value = i64::try_from(*value).ok().map(MetadataValue::Int);
+                let value = i64::try_from(*value).ok().map(WeightMetadata::Int);
                 if let Some(value) = value {
                     self.note(path, value)?;
                 }
             }
-            Node::Float(value) => self.note(path, MetadataValue::Float(*value))?,
+            Node::Float(value) => self.note(path, WeightMetadata::Float(*value))?,
             Node::Text(text) => {
                 let text = self.budget.join("", &shortened(text))?;
-                self.note(path, MetadataValue::Text(text))?;
+                self.note(path, WeightMetadata::Text(text))?;
             }
             Node::Bytes(_) => self.skip(path, "bytes")?,
             Node::Global(..) => self.skip(path, &self.name(id))?,
@@ -89,7 +89,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn note(&mut self, path: &str, value: MetadataValue) -> Result<()> {
+    fn note(&mut self, path: &str, value: WeightMetadata) -> Result<()> {
         let path = self.budget.join("", path)?;
         self.contents.metadata.insert(path, value);
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::detect::{self, WeightFormat};
 use crate::error::{Error, Result, shortened};
-use crate::metadata::MetadataValue;
+use crate::metadata::WeightMetadata;
 use crate::source::{ByteFolder, ByteSource};
 use crate::tensor::StoredTensor;
 use oxidax_storage::Storage;
@@ -37,7 +37,7 @@ pub struct Weights {
 #[derive(Clone, Default)]
 pub(crate) struct Contents {
     pub(crate) tensors: BTreeMap<String, StoredTensor>,
-    pub(crate) metadata: BTreeMap<String, MetadataValue>,
+    pub(crate) metadata: BTreeMap<String, WeightMetadata>,
     /// Stored values that are not tensors, with the reason.
     pub(crate) skipped: Vec<String>,
 }
@@ -148,13 +148,13 @@ impl Weights {
     }
 
     /// Returns the values beside the tensors: the metadata of GGUF and safetensors.
-    pub fn metadata(&self) -> &BTreeMap<String, MetadataValue> {
+    pub fn metadata(&self) -> &BTreeMap<String, WeightMetadata> {
         &self.contents.metadata
     }
 
     /// Sets a value of the metadata, for writing.
     #[must_use]
-    pub fn with_metadata(mut self, key: &str, value: impl Into<MetadataValue>) -> Weights {
+    pub fn with_metadata(mut self, key: &str, value: impl Into<WeightMetadata>) -> Weights {
         self.contents.metadata.insert(key.to_owned(), value.into());
         self
     }

@@ -3,7 +3,7 @@
 use super::GgmlType;
 use crate::dtype::WeightDType;
 use crate::error::{Error, Result, shortened};
-use crate::metadata::MetadataValue;
+use crate::metadata::WeightMetadata;
 use crate::source::{ByteFolder, ByteSource, Cursor};
 use crate::tensor::{ByteOrder, FileRange, ReadElements, StoredTensor};
 use crate::weights::Contents;
@@ -29,10 +29,10 @@ pub(crate) fn read(
     siblings: Option<&ByteFolder>,
 ) -> Result<Contents> {
     let mut contents = read_one(source)?;
-    let count = contents.metadata.get("split.count").and_then(MetadataValue::as_usize);
+    let count = contents.metadata.get("split.count").and_then(WeightMetadata::as_usize);
     let count = count.unwrap_or(1);
     let is_first = |contents: &Contents| {
-        let number = contents.metadata.get("split.no").and_then(MetadataValue::as_usize);
+        let number = contents.metadata.get("split.no").and_then(WeightMetadata::as_usize);
         number.unwrap_or(0) == 0
     };
     if count <= 1 {
@@ -142,11 +142,11 @@ impl HeaderReader {
         Ok(contents)
     }
 
-    fn value(&mut self, kind: u32, depth: usize) -> Result<MetadataValue> {
+    fn value(&mut self, kind: u32, depth: usize) -> Result<WeightMetadata> {
         if depth > MAX_DEPTH {
             return Err(Error::new(format!("more than {MAX_DEPTH} levels of lists")));
         }
-        let int = |value: i64| MetadataValue::Int(value);
+        let int = |value: i64| WeightMetadata::Int(value);
         Ok(match kind {
             0 => int(u8::from_le_bytes(self.array()?).into()),
             1 => int(i8::from_le_bytes(self.array()?).into()),
@@ -154,13 +154,13 @@ impl HeaderReader {
             3 => int(i16::from_le_bytes(self.array()?).into()),
             4 => int(self.u32()?.into()),
             5 => int(i32::from_le_bytes(self.array()?).into()),
-            6 => MetadataValue::Float(f32::from_le_bytes(self.array()?).into()),
+            6 => WeightMetadata::Float(f32::from_le_bytes(self.array()?).into()),
             7 => match self.array::<1>()? {
-                [0] => MetadataValue::Bool(false),
-                [1] => MetadataValue::Bool(true),
+                [0] => WeightMetadata::Bool(false),
+                [1] => WeightMetadata::Bool(true),
                 [other] => return Err(Error::new(format!("{other} is not a truth value"))),
             },
-            8 => MetadataValue::Text(self.text()?),
+            8 => WeightMetadata::Text(self.text()?),
             9 => {
                 let (kind, count) = (self.u32()?, self.u64()?);
                 let left = self.cursor.left();
@@ -172,14 +172,14 @@ impl HeaderReader {
                 for _ in 0..count {
                     values.push(self.value(kind, depth + 1)?);
                 }
-                MetadataValue::List(values)
+                WeightMetadata::List(values)
             }
             10 => {
                 let value = self.u64()?;
-                i64::try_from(value).map_or(MetadataValue::Unsigned(value), MetadataValue::Int)
+                i64::try_from(value).map_or(WeightMetadata::Unsigned(value), WeightMetadata::Int)
             }
             11 => int(i64::from_le_bytes(self.array()?)),
-            12 => MetadataValue::Float(f64::from_le_bytes(self.array()?)),
+            12 => WeightMetadata::Float(f64::from_le_bytes(self.array()?)),
             other => return Err(Error::new(format!("the metadata type {other} is unknown"))),
         })
     }

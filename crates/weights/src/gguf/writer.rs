@@ -5,7 +5,7 @@ use super::{GgmlType, quantize};
 use crate::convert::{convert, to_f32};
 use crate::dtype::WeightDType;
 use crate::error::{Error, Result};
-use crate::metadata::MetadataValue;
+use crate::metadata::WeightMetadata;
 use crate::tensor::StoredTensor;
 use crate::weights::Weights;
 use oxidax_storage::{ObjectWriter, Storage};
@@ -143,35 +143,35 @@ fn put_text(bytes: &mut Vec<u8>, text: &str) {
 }
 
 /// Returns the number of a metadata type: `u32` and `f32` if they hold the value exactly.
-fn kind_of(value: &MetadataValue) -> u32 {
+fn kind_of(value: &WeightMetadata) -> u32 {
     match value {
-        MetadataValue::Bool(_) => 7,
-        MetadataValue::Int(value) if u32::try_from(*value).is_ok() => 4,
-        MetadataValue::Int(value) if i32::try_from(*value).is_ok() => 5,
-        MetadataValue::Int(_) => 11,
-        MetadataValue::Unsigned(_) => 10,
+        WeightMetadata::Bool(_) => 7,
+        WeightMetadata::Int(value) if u32::try_from(*value).is_ok() => 4,
+        WeightMetadata::Int(value) if i32::try_from(*value).is_ok() => 5,
+        WeightMetadata::Int(_) => 11,
+        WeightMetadata::Unsigned(_) => 10,
         // Hyperparameters are single precision in every known program.
-        MetadataValue::Float(_) => 6,
-        MetadataValue::Text(_) => 8,
-        MetadataValue::List(_) => 9,
+        WeightMetadata::Float(_) => 6,
+        WeightMetadata::Text(_) => 8,
+        WeightMetadata::List(_) => 9,
     }
 }
 
-fn put_value(bytes: &mut Vec<u8>, kind: u32, value: &MetadataValue) -> Result<()> {
+fn put_value(bytes: &mut Vec<u8>, kind: u32, value: &WeightMetadata) -> Result<()> {
     match (kind, value) {
-        (_, MetadataValue::Bool(value)) => bytes.push(u8::from(*value)),
-        (4, MetadataValue::Int(value)) => bytes.extend((*value as u32).to_le_bytes()),
-        (5, MetadataValue::Int(value)) => bytes.extend((*value as i32).to_le_bytes()),
-        (_, MetadataValue::Int(value)) => bytes.extend(value.to_le_bytes()),
-        (_, MetadataValue::Unsigned(value)) => bytes.extend(value.to_le_bytes()),
-        (_, MetadataValue::Float(value)) => bytes.extend((*value as f32).to_le_bytes()),
-        (_, MetadataValue::Text(text)) => put_text(bytes, text),
-        (_, MetadataValue::List(values)) => {
+        (_, WeightMetadata::Bool(value)) => bytes.push(u8::from(*value)),
+        (4, WeightMetadata::Int(value)) => bytes.extend((*value as u32).to_le_bytes()),
+        (5, WeightMetadata::Int(value)) => bytes.extend((*value as i32).to_le_bytes()),
+        (_, WeightMetadata::Int(value)) => bytes.extend(value.to_le_bytes()),
+        (_, WeightMetadata::Unsigned(value)) => bytes.extend(value.to_le_bytes()),
+        (_, WeightMetadata::Float(value)) => bytes.extend((*value as f32).to_le_bytes()),
+        (_, WeightMetadata::Text(text)) => put_text(bytes, text),
+        (_, WeightMetadata::List(values)) => {
             let kinds = values.iter().map(kind_of);
             // Integers of different signs and widths share the widest type.
             let kind = match kinds.clone().all(|kind| Some(kind) == kinds.clone().next()) {
                 true => kinds.clone().next().unwrap_or(4),
-                false if values.iter().all(|value| matches!(value, MetadataValue::Int(_))) => 11,
+                false if values.iter().all(|value| matches!(value, WeightMetadata::Int(_))) => 11,
                 false => return Err(Error::new("a list of metadata mixes types")),
             };
             bytes.extend(kind.to_le_bytes());

@@ -1,15 +1,15 @@
 //! Files of `flax.serialization`.
 
 use super::recorded::{compare, expected, open};
-use oxidax_weights::{MetadataValue, WeightFormat, Weights};
+use oxidax_weights::{WeightFormat, WeightMetadata, Weights};
 
 #[test]
 fn every_dtype_and_arrays_in_chunks_are_read() {
     let weights = open("flax.msgpack");
     assert_eq!(weights.format(), WeightFormat::Flax);
     compare(&weights, &expected("flax"));
-    assert_eq!(weights.metadata()["step"], MetadataValue::Int(7));
-    assert_eq!(weights.metadata()["rate"], MetadataValue::Float(0.25));
+    assert_eq!(weights.metadata()["step"], WeightMetadata::Int(7));
+    assert_eq!(weights.metadata()["rate"], WeightMetadata::Float(0.25));
     assert_eq!(weights.skipped(), ["`complex` is bytes"]);
 }
 

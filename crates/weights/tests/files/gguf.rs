@@ -2,7 +2,7 @@
 
 use super::recorded::{bytes, compare, expected, open};
 use oxidax_weights::{
-    GgmlType, GgufDType, MetadataValue, StoredTensor, WeightDType, WeightFormat, Weights,
+    GgmlType, GgufDType, StoredTensor, WeightDType, WeightFormat, WeightMetadata, Weights,
 };
 
 #[test]
@@ -37,12 +37,12 @@ fn both_byte_orders_and_all_metadata_are_read() {
             ("a.i32", -70000),
             ("a.i64", -(1 << 40)),
         ] {
-            assert_eq!(value(key), MetadataValue::Int(number), "{name} {key}");
+            assert_eq!(value(key), WeightMetadata::Int(number), "{name} {key}");
         }
-        assert_eq!(value("a.u64"), MetadataValue::Unsigned(u64::MAX));
-        assert_eq!(value("a.f32"), MetadataValue::Float(0.5));
-        assert_eq!(value("a.f64"), MetadataValue::Float(0.1));
-        assert_eq!(value("a.bool"), MetadataValue::Bool(true));
+        assert_eq!(value("a.u64"), WeightMetadata::Unsigned(u64::MAX));
+        assert_eq!(value("a.f32"), WeightMetadata::Float(0.5));
+        assert_eq!(value("a.f64"), WeightMetadata::Float(0.1));
+        assert_eq!(value("a.bool"), WeightMetadata::Bool(true));
         assert_eq!(value("a.string").as_str(), Some("naïve"));
         assert_eq!(value("a.array").to_string(), r#"["x", "y", "z"]"#);
         let floats = |weights: &Weights| weights.get("q8_0").unwrap().read_f32().unwrap();

@@ -1,7 +1,7 @@
 //! Files of `torch.save`.
 
 use super::recorded::{bytes, compare, expected, open};
-use oxidax_weights::{MetadataValue, WeightFormat, Weights};
+use oxidax_weights::{WeightFormat, WeightMetadata, Weights};
 
 #[test]
 fn every_dtype_is_read() {
@@ -17,8 +17,8 @@ fn views_of_storages_are_gathered() {
         let weights = open(name);
         compare(&weights, &expected("torch_views"));
         let metadata = weights.metadata();
-        assert_eq!(metadata["epoch"], MetadataValue::Int(12), "{name}");
-        assert_eq!(metadata["optimizer.param_groups.0.lr"], MetadataValue::Float(0.5));
+        assert_eq!(metadata["epoch"], WeightMetadata::Int(12), "{name}");
+        assert_eq!(metadata["optimizer.param_groups.0.lr"], WeightMetadata::Float(0.5));
         assert_eq!(metadata["name"].as_str(), Some("run"));
         // Objects of other classes are named and not made.
         assert_eq!(weights.skipped(), ["`path` is an object of pathlib.PosixPath"]);
