@@ -74,15 +74,22 @@ pub(super) fn q5_k(block: &[u8], values: &mut [f32]) {
 }
 
 pub(super) fn q6_k(block: &[u8], values: &mut [f32]) {
-    let (low, high, scales) = (&block[..128], &block[128..192], &block[192..208]);
-    let d = scale(block, 208);
     for (index, value) in values.iter_mut().enumerate() {
-        let (half, within) = (index / 128, index % 128);
-        let four = low[half * 64 + within % 64] >> (within / 64 * 4) & 15;
-        let two = high[half * 32 + within % 32] >> (within / 32 * 2) & 3;
-        let scale = d * f32::from(scales[index / 16] as i8);
-        *value = scale * (f32::from(four | two << 4) - 32.0);
+        *value = q6_k_scale(block, index / 16) * f32::from(q6_k_integer(block, index));
     }
+}
+
+/// Returns the integer of an element: four bits in the first 128 bytes, two in the next 64.
+pub(super) fn q6_k_integer(block: &[u8], index: usize) -> i8 {
+    let (half, within) = (index / 128, index % 128);
+    let four = block[half * 64 + within % 64] >> (within / 64 * 4) & 15;
+    let two = block[128 + half * 32 + within % 32] >> (within / 32 * 2) & 3;
+    (four | two << 4) as i8 - 32
+}
+
+/// Returns the scale of a part of 16 elements.
+pub(super) fn q6_k_scale(block: &[u8], part: usize) -> f32 {
+    scale(block, 208) * f32::from(block[192 + part] as i8)
 }
 
 /// A scale in single precision, the elements, and their sums, which products with other blocks use.

@@ -8,12 +8,14 @@ mod blocks;
 mod grids;
 mod i_blocks;
 mod k_blocks;
+mod parts;
 mod quantize;
 mod reader;
 mod writer;
 
 pub use block_type::GgmlType;
 pub(crate) use blocks::dequantize;
+pub use parts::QuantizedBlocks;
 pub(crate) use quantize::quantize;
 pub(crate) use reader::read;
 pub use writer::GgufDType;

@@ -24,6 +24,36 @@ fn every_block_type_is_dequantized_exactly() {
 }
 
 #[test]
+fn integers_and_scales_give_the_dequantized_values() {
+    let weights = open("gguf_types.gguf");
+    let mut read = Vec::new();
+    for (name, tensor) in weights.tensors() {
+        let Ok(parts) = tensor.read_quantized() else { continue };
+        let value = |(index, &integer): (usize, &i8)| {
+            let part = index / parts.block;
+            let minimum = parts.minimums.as_ref().map_or(0.0, |minimums| minimums[part]);
+            parts.scales[part] * f32::from(integer) + minimum
+        };
+        let found: Vec<f32> = parts.integers.iter().enumerate().map(value).collect();
+        assert_eq!(found, tensor.read_f32().unwrap(), "{name}");
+        read.push(name.as_str());
+    }
+    assert_eq!(read, ["q4_0", "q4_1", "q5_0", "q5_1", "q6_k", "q8_0", "q8_1"]);
+    let error = weights.get("iq4_nl").unwrap().read_quantized().unwrap_err();
+    assert!(error.message().starts_with("iq4_nl[2,64] has no integers of 8 bits"), "{error}");
+}
+
+#[test]
+fn one_bit_is_the_sign_of_the_scale() {
+    let mut block = half::f16::from_f32(0.25).to_le_bytes().to_vec();
+    block.extend([0b0000_0101; 16]);
+    let dtype = WeightDType::Ggml(GgmlType::Q1_0);
+    let values = StoredTensor::from_bytes(dtype, &[128], block).unwrap().read_f32().unwrap();
+    assert_eq!(values[..4], [0.25, -0.25, 0.25, -0.25]);
+    assert_eq!(values.iter().filter(|&&x| x > 0.0).count(), 32);
+}
+
+#[test]
 fn both_byte_orders_and_all_metadata_are_read() {
     for name in ["gguf_little.gguf", "gguf_big.gguf"] {
         let weights = open(name);
