@@ -150,6 +150,13 @@ impl Walk<'_> {
 
     /// Visits an object of a class. Modules have their state dict's names.
     fn visit_object(&mut self, call: &Call, path: &str, depth: usize) -> Result<()> {
+        // TorchScript's modules have their tensors and submodules as attributes.
+        let class = self.pickle.global(call.callable);
+        if let (Some((module, _)), Some(state)) = (class, call.state)
+            && module.starts_with("__torch__")
+        {
+            return self.visit(state, path, depth + 1);
+        }
         let parts = ["_parameters", "_buffers", "_modules"];
         let part = |name: &&str| call.state.and_then(|state| self.pickle.get(state, name));
         let dictionaries: Vec<NodeId> = parts.iter().filter_map(part).collect();

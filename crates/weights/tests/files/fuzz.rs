@@ -70,7 +70,7 @@ pub fn fuzz(files: &[Vec<u8>]) {
 
 #[test]
 fn mutated_pytorch_files() {
-    fuzz(&["torch_views.pt", "torch_dtypes.pt", "torch_module.pt"].map(bytes));
+    fuzz(&["torch_views.pt", "torch_dtypes.pt", "torch_module.pt", "torch_script.pt"].map(bytes));
 }
 
 #[test]

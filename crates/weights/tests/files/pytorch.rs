@@ -33,6 +33,13 @@ fn modules_have_the_names_of_their_state_dict() {
 }
 
 #[test]
+fn torch_script_modules_have_the_names_of_their_state_dict() {
+    let weights = open("torch_script.pt");
+    compare(&weights, &expected("torch_module"));
+    assert_eq!(weights.metadata()["training"], WeightMetadata::Bool(true));
+}
+
+#[test]
 fn a_file_with_one_tensor_calls_it_tensor() {
     let weights = open("torch_tensor.pt");
     assert_eq!(weights.get("tensor").unwrap().to_string(), "f32[4,6]");
