@@ -26,7 +26,12 @@ impl Budget {
 
     /// Counts a value.
     pub(crate) fn visit(&mut self) -> Result<()> {
-        let left = self.values.checked_sub(1);
+        self.visit_many(1)
+    }
+
+    /// Counts values that are searched.
+    pub(crate) fn visit_many(&mut self, count: usize) -> Result<()> {
+        let left = self.values.checked_sub(count as u64);
         self.values = left.ok_or_else(|| Error::new("its parts are shared too often"))?;
         Ok(())
     }

@@ -148,6 +148,14 @@ impl Walk<'_> {
         }
     }
 
+    /// Counts the pairs of a dictionary that is searched.
+    fn count(&mut self, id: Option<NodeId>) -> Result<()> {
+        match id.map(|id| self.pickle.node(id)) {
+            Some(Node::Dict(pairs)) => self.budget.visit_many(pairs.len()),
+            _ => Ok(()),
+        }
+    }
+
     /// Visits an object of a class. Modules have their state dict's names.
     fn visit_object(&mut self, call: &Call, path: &str, depth: usize) -> Result<()> {
         // TorchScript's modules have their tensors and submodules as attributes.
@@ -157,6 +165,8 @@ impl Walk<'_> {
         {
             return self.visit(state, path, depth + 1);
         }
+        // Objects may share one large dictionary.
+        self.count(call.state)?;
         let parts = ["_parameters", "_buffers", "_modules"];
         let part = |name: &&str| call.state.and_then(|state| self.pickle.get(state, name));
         let dictionaries: Vec<NodeId> = parts.iter().filter_map(part).collect();
@@ -171,7 +181,7 @@ impl Walk<'_> {
     }
 
     /// Returns the tensor that a call describes.
-    fn tensor(&self, function: &str, arguments: &[NodeId]) -> Result<StoredTensor> {
+    fn tensor(&mut self, function: &str, arguments: &[NodeId]) -> Result<StoredTensor> {
         let pickle = self.pickle;
         let [storage, offset, sizes, strides, ..] = arguments else {
             return Err(Error::new("a tensor without storage, offset, sizes and strides"));
@@ -205,6 +215,7 @@ impl Walk<'_> {
         })?;
         // The arguments behind the hooks mark lazily conjugated and negated tensors.
         let marks = arguments.get(if function == "_rebuild_tensor_v3" { 7 } else { 6 });
+        self.count(marks.copied())?;
         if let Some(Node::Dict(pairs)) = marks.map(|&id| pickle.node(id)) {
             let is_set = |pair: &&(NodeId, NodeId)| pickle.int(pair.1) == Some(1);
             if let Some((mark, _)) = pairs.iter().find(is_set) {

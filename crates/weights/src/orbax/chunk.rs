@@ -149,6 +149,8 @@ impl Shards {
             }
         };
         let mut place = vec![0; grid.len()];
+        // Chunks do not overlap, so together they are not longer than the shard.
+        let mut left = bytes.len();
         for entry in index.chunks_exact(ENTRY) {
             let (offset, size) = (number(&entry[..8]), number(&entry[8..]));
             if (offset, size) != (u64::MAX, u64::MAX) {
@@ -159,6 +161,9 @@ impl Shards {
                         let message = format!("{size} bytes from byte {offset} of a shard");
                         Error::new(message)
                     })?;
+                left = left
+                    .checked_sub(part.len())
+                    .ok_or_else(|| Error::new("the chunks of a shard overlap"))?;
                 let chunk = self.codecs.decode(part.to_vec(), dtype, &self.chunk)?;
                 copy_chunk(&mut result, shape, &chunk, &self.chunk, &place, dtype);
             }

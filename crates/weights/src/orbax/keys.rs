@@ -24,19 +24,24 @@ pub(super) enum Value {
 pub(super) struct Keys {
     folder: ByteFolder,
     values: BTreeMap<String, Value>,
+    /// Bytes of all files. Values of a database may share them.
+    total: u64,
 }
 
 impl Keys {
     /// Returns the files of a folder.
     pub(super) fn of_folder(folder: &ByteFolder) -> Result<Keys> {
-        let files = folder.list()?.into_iter();
+        let files = folder.list()?;
+        let total = files.iter().map(|file| file.1).sum();
         let value = |(name, size): (String, u64)| (name.clone(), Value::File { name, size });
-        Ok(Keys { folder: folder.clone(), values: files.map(value).collect() })
+        let values = files.into_iter().map(value).collect();
+        Ok(Keys { folder: folder.clone(), values, total })
     }
 
     /// Returns the keys of a database whose manifest is in a folder inside `folder`.
     pub(super) fn of_database(folder: &ByteFolder, part: &str) -> Result<Keys> {
-        Ok(Keys { folder: folder.clone(), values: manifest::read(folder, part)? })
+        let total = folder.list()?.iter().map(|file| file.1).sum();
+        Ok(Keys { folder: folder.clone(), values: manifest::read(folder, part)?, total })
     }
 
     /// Keeps the keys that begin with a prefix, without it.
@@ -44,7 +49,12 @@ impl Keys {
         let values = self.values.into_iter();
         let values =
             values.filter_map(|(key, value)| Some((key.strip_prefix(prefix)?.into(), value)));
-        Keys { folder: self.folder, values: values.collect() }
+        Keys { folder: self.folder, values: values.collect(), total: self.total }
+    }
+
+    /// Returns the bytes of all files.
+    pub(super) fn total(&self) -> u64 {
+        self.total
     }
 
     /// Returns true if there are arrays below a prefix, at its first level.

@@ -30,7 +30,8 @@ impl ReadElements for ZarrArray {
     fn read(&self) -> Result<Vec<u8>> {
         let size = self.dtype.byte_len(&self.shape).unwrap_or(u64::MAX);
         let chunks = self.chunks()?;
-        let stored: u64 = chunks.iter().map(|(_, value)| value.size()).sum();
+        let stored = chunks.iter().map(|(_, value)| value.size());
+        let stored = stored.fold(0, u64::saturating_add).min(self.keys.total());
         if size > stored.saturating_mul(MAX_RATIO).saturating_add(FREE_BYTES) {
             return Err(Error::new(format!(
                 "{}{:?} in {} chunks of {stored} bytes: chunks are missing",
