@@ -71,6 +71,9 @@ enum Task {
         /// The seed of the first one; the clock chooses without it
         #[arg(long)]
         first: Option<u64>,
+        /// Read mutated files of weights instead, this number for each format
+        #[arg(long)]
+        weights: bool,
     },
     /// Check that the library and the models compile without features and with each alone
     Features,
@@ -120,7 +123,8 @@ fn main() -> ExitCode {
         Task::Budgets { benchmarks, from, quick } => {
             budgets::run(&budgets::Options { benchmarks, from, quick })
         }
-        Task::Fuzz { count, first } => fuzz::run(count, first),
+        Task::Fuzz { count, first, weights: false } => fuzz::run(count, first),
+        Task::Fuzz { count, first, weights: true } => fuzz::run_weights(count, first),
         Task::Features => features::check(),
         Task::Gallery { names } => gallery::run(&names),
         Task::Gpu => gpu::compile_only(),

@@ -11,6 +11,7 @@ use crate::root;
 
 /// The crates that are published.
 const PUBLISHED: [&str; 12] = [
+const PUBLISHED: [&str; 11] = [
     "oxidax-macros",
     "oxidax-pjrt-sys",
     "oxidax-cache",
@@ -21,6 +22,7 @@ const PUBLISHED: [&str; 12] = [
     "oxidax-plugin",
     "oxidax-pjrt",
     "oxidax",
+    "oxidax-weights",
     "oxidax-models",
     "oxidax-cli",
 ];

@@ -1,5 +1,7 @@
 //! The `oxidax` command: writes projects, manages plugins and compiled programs, examines training
 //! steps, makes pages of profiles, replays failed steps, runs functions of JAX, and explains errors.
+//! steps, makes pages of profiles, replays failed steps, maps and converts weights, and explains
+//! errors.
 //!
 //! It is a separate crate, so that its dependencies never reach users of the library.
 
@@ -13,6 +15,7 @@ mod plugin;
 mod profile;
 mod replay;
 mod run;
+mod weights;
 
 use std::process::ExitCode;
 
@@ -25,6 +28,7 @@ use clap::{Parser, Subcommand};
     version,
     about = "Writes projects, manages PJRT plugins and compiled programs, examines training steps, \
              makes pages of profiles, replays failures, runs functions of JAX"
+             makes pages of profiles, replays failures, converts weights"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -56,6 +60,11 @@ enum Command {
     Replay(replay::Replay),
     /// Run a function of `jax.export`, or a module of StableHLO or HLO
     Run(run::Run),
+    /// List, map and convert weights of PyTorch, GGUF, safetensors, NumPy, Flax and Orbax
+    Weights {
+        #[command(subcommand)]
+        action: weights::Action,
+    },
     /// Print the manual page of an error: `oxidax explain shape`
     Explain(explain::Explain),
 }
@@ -69,6 +78,7 @@ fn main() -> ExitCode {
         Command::Profile { action } => profile::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Replay(replay) => replay::run(&replay),
         Command::Run(run) => run::run(&run).map(|()| ExitCode::SUCCESS),
+        Command::Weights { action } => weights::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Explain(explain) => explain::run(&explain).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

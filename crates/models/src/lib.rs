@@ -48,3 +48,8 @@ pub mod resnet;
 #[cfg(all(doctest, feature = "gpt2"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The code of the page on weights compiles.
+#[cfg(all(doctest, feature = "gpt2"))]
+#[doc = include_str!("../../../docs/weights.md")]
+struct WeightsPage;

@@ -51,6 +51,7 @@ fn crates_without_unsafe_code_forbid_it() {
         "crates/jax-export/src/lib.rs",
         "crates/vhlo/src/lib.rs",
         "crates/storage/src/lib.rs",
+        "crates/weights/src/lib.rs",
         "crates/plugin/src/lib.rs",
         "crates/models/src/lib.rs",
         "crates/cli/src/main.rs",

@@ -10,6 +10,7 @@ mod transformers;
 mod start;
 
 mod folders;
+mod formats;
 mod generation;
 mod layers;
 mod recorded;
