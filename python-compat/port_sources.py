@@ -29,8 +29,8 @@ def names_of(target):
     if isinstance(target, ast.Name):
         return [target.id]
     if isinstance(target, (ast.Tuple, ast.List)):
-        return [part.id if isinstance(part, ast.Name) else None for part in target.elts]
-    return []
+        return [name for part in target.elts for name in names_of(part)]
+    return [None]
 
 
 class Module(ast.NodeVisitor):
@@ -71,6 +71,7 @@ class Module(ast.NodeVisitor):
             text = self.lines[line - 1].strip() if line <= len(self.lines) else ""
             return line, text, []
         text = " ".join(part.strip() for part in self.lines[node.lineno - 1 : node.end_lineno])
+        text = text.replace("( ", "(").replace("[ ", "[")
         names = []
         if isinstance(node, ast.Assign):
             names = names_of(node.targets[0])

@@ -19,5 +19,22 @@ pub fn rustfmt(source: &str) -> Option<String> {
     let output = child.wait_with_output().ok()?;
     let written = writer.join().unwrap_or(false);
     let formatted = String::from_utf8(output.stdout).ok()?;
-    (written && output.status.success() && !formatted.is_empty()).then_some(formatted)
+    let done = written && output.status.success() && !formatted.is_empty();
+    done.then(|| shorten_comments(&formatted))
+}
+
+/// Shortens comments, which `rustfmt` keeps, to 100 columns.
+fn shorten_comments(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    for line in source.lines() {
+        if line.trim_start().starts_with("// ") && line.chars().count() > 100 {
+            out.extend(line.chars().take(99));
+            out.truncate(out.trim_end().len());
+            out.push('…');
+        } else {
+            out.push_str(line);
+        }
+        out.push('\n');
+    }
+    out
 }

@@ -13,6 +13,7 @@ mod error;
 mod file;
 mod fold;
 mod format;
+mod index_patterns;
 mod ir;
 mod library;
 mod load;

@@ -243,6 +243,11 @@ pub(crate) fn named(
             let square = first.is_some_and(|aval| aval.shape.len() == 2);
             square.then(|| found("solve", json!({}), ins.to_vec()))?
         }
+        "searchsorted" if has("lt_to") && !has("le_to") && ins.len() == 2 => {
+            let sorted = first.is_some_and(|aval| aval.shape.len() == 1);
+            let plain = sorted && out.dtype == Dtype::Int(32);
+            plain.then(|| found(name, json!({}), ins.to_vec()))?
+        }
         "inv" if has("lu") && ins.len() == 1 => found(name, json!({}), ins.to_vec()),
         _ if first.is_some_and(|aval| aval.dtype == Dtype::Key && aval.shape.is_empty()) => {
             random(loader, name, &prims, jaxpr, ins, out)

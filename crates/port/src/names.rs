@@ -12,12 +12,12 @@ const KEYWORDS: &[&str] = &[
 
 /// Names of the prelude that a variable must not hide, because generated code calls them.
 const CALLED: &[&str] = &[
-    "abs", "add", "array", "axes", "catch", "clamp", "clip", "concatenate", "cond", "conj", "conv",
+    "abs", "add", "axes", "catch", "clamp", "clip", "concatenate", "cond", "conj", "conv",
     "div", "dot", "einsum", "eq", "exp", "eye", "fft", "full", "gather", "ge", "grad", "gt", "iota",
     "jit", "le", "linalg", "log", "lt", "map", "maximum", "minimum", "mul", "ne", "nn", "ones",
     "pow", "random", "rem", "reshape", "scalar", "scan", "scatter", "select", "slice", "sort",
     "split_sizes", "sqrt", "stack", "sub", "switch", "tree", "tril", "triu", "vmap", "where_",
-    "while_loop", "zeros", "full_like", "top_k", "lu", "svd", "qr", "eigh", "p", "i", "round",
+    "while_loop", "zeros", "full_like", "top_k", "lu", "svd", "qr", "eigh", "round",
     "sign", "cumsum", "standardize", "take_along_axis", "logaddexp", "logsumexp", "stop_gradient",
     "square", "transpose", "squeeze", "rev", "fori_loop", "jvp", "vjp", "debug", "data", "optim",
     "train", "checkpoint", "integer_pow", "select_n",

@@ -11,6 +11,7 @@ use crate::ir::{Atom, Aval, Body, Eqn, Var};
 
 /// Replaces the patterns in a body.
 pub(crate) fn recognise(body: &mut Body, avals: &mut Vec<Aval>) {
+    share(body);
     body.remove_unused(avals.len());
     // A pattern may be part of a larger one: mean and variance of layer normalization.
     for _ in 0..8 {
@@ -34,12 +35,56 @@ pub(crate) fn recognise(body: &mut Body, avals: &mut Vec<Aval>) {
     }
 }
 
-type Replacement = (&'static str, Value, Vec<Atom>);
+/// Computes equal expressions once.
+fn share(body: &mut Body) {
+    let mut known: HashMap<String, Vec<Var>> = HashMap::new();
+    let mut same: HashMap<Var, Var> = HashMap::new();
+    for eqn in &mut body.eqns {
+        rename(eqn, &same);
+        if !eqn.bodies.is_empty() {
+            continue;
+        }
+        let key = format!("{} {:?} {:?}", eqn.prim, eqn.params, eqn.ins);
+        match known.get(&key) {
+            Some(outs) if outs.len() == eqn.outs.len() => {
+                same.extend(eqn.outs.iter().copied().zip(outs.iter().copied()));
+            }
+            _ => {
+                known.insert(key, eqn.outs.clone());
+            }
+        }
+    }
+    for atom in &mut body.outs {
+        replace(atom, &same);
+    }
+}
+
+fn replace(atom: &mut Atom, same: &HashMap<Var, Var>) {
+    if let Some(&var) = atom.var().and_then(|var| same.get(&var)) {
+        *atom = Atom::Var(var);
+    }
+}
+
+fn rename(eqn: &mut Eqn, same: &HashMap<Var, Var>) {
+    for atom in &mut eqn.ins {
+        replace(atom, same);
+    }
+    for body in &mut eqn.bodies {
+        for eqn in &mut body.eqns {
+            rename(eqn, same);
+        }
+        for atom in &mut body.outs {
+            replace(atom, same);
+        }
+    }
+}
+
+pub(crate) type Replacement = (&'static str, Value, Vec<Atom>);
 
 /// The equations of a body by the variable that they define, and the numbers of uses.
-struct View<'b> {
+pub(crate) struct View<'b> {
     body: &'b Body,
-    avals: &'b [Aval],
+    pub(crate) avals: &'b [Aval],
     defs: HashMap<Var, usize>,
     uses: HashMap<Var, usize>,
 }
@@ -59,28 +104,28 @@ impl<'b> View<'b> {
         View { body, avals, defs, uses }
     }
 
-    fn def(&self, atom: Atom) -> Option<&'b Eqn> {
+    pub(crate) fn def(&self, atom: Atom) -> Option<&'b Eqn> {
         self.body.eqns.get(*self.defs.get(&atom.var()?)?)
     }
 
     /// The definition of an operand, if it is this primitive.
-    fn is(&self, atom: Atom, prim: &str) -> Option<&'b Eqn> {
+    pub(crate) fn is(&self, atom: Atom, prim: &str) -> Option<&'b Eqn> {
         self.def(atom).filter(|eqn| eqn.prim == prim)
     }
 
-    fn shape(&self, atom: Atom) -> &[usize] {
+    pub(crate) fn shape(&self, atom: Atom) -> &[usize] {
         match atom {
             Atom::Var(var) => &self.avals[var].shape,
             Atom::Lit(_) => &[],
         }
     }
 
-    fn single_use(&self, atom: Atom) -> bool {
+    pub(crate) fn single_use(&self, atom: Atom) -> bool {
         atom.var().is_some_and(|var| self.uses.get(&var) == Some(&1))
     }
 
     /// Both operands, in both orders.
-    fn orders(eqn: &Eqn) -> Vec<(Atom, Atom)> {
+    pub(crate) fn orders(eqn: &Eqn) -> Vec<(Atom, Atom)> {
         match eqn.ins[..] {
             [a, b] => vec![(a, b), (b, a)],
             _ => Vec::new(),
@@ -101,6 +146,11 @@ impl<'b> View<'b> {
             "transpose" => self.attention(eqn),
             "lib.mean" => self.squared_error(eqn).or_else(|| self.variance(eqn)),
             "neg" => self.cross_entropy(eqn),
+            "gather" => self.gather(eqn),
+            "squeeze" => self.index(eqn),
+            "random_wrap" => self.key_of_several(eqn),
+            "convert_element_type" => self.eye(eqn),
+            prim if prim.starts_with("scatter") => self.scatter(eqn),
             _ => None,
         }
     }
@@ -401,6 +451,9 @@ impl<'b> View<'b> {
             return None;
         }
         let shape = self.shape(query);
+        if shape.len() != 4 || self.shape(key).len() != 4 {
+            return None;
+        }
         let usual = (1.0 / (shape[3] as f64).sqrt() - scale).abs() < 1e-7;
         let scale = if usual { Value::Null } else { json!(scale) };
         let causal = mask.is_some_and(|mask| self.is_causal(mask, shape[1], self.shape(key)[1]));

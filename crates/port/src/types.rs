@@ -139,7 +139,10 @@ impl Types {
                 if *ty == Ty::Static {
                     continue;
                 }
-                out.push_str(&format!("    /// `{key}`\n    pub {name}: {},\n", self.text(ty)));
+                if name != key {
+                    out.push_str(&format!("    /// `{key}`\n"));
+                }
+                out.push_str(&format!("    pub {name}: {},\n", self.text(ty)));
             }
             out.push_str("}\n\n");
         }

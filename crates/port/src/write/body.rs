@@ -63,6 +63,8 @@ impl Writer<'_> {
             let leaving = |var: &Var| used_elsewhere.get(var) == Some(&true);
             let outs: Vec<Var> =
                 eqns.iter().flat_map(|eqn| eqn.outs.iter().copied()).filter(leaving).collect();
+            let names: Vec<Option<String>> =
+                names.into_iter().filter(|name| name.as_deref() != Some("_")).collect();
             if names.len() == outs.len() {
                 for (name, var) in names.into_iter().zip(outs) {
                     scope.python_names.extend(name.map(|name| (var, name)));
@@ -82,7 +84,7 @@ impl Writer<'_> {
         scope.last_line = line;
         let text = format!("{}:{}: {}", entry.file, entry.line, entry.text);
         let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let short: String = text.chars().take(85).collect();
+        let short: String = text.chars().take(240).collect();
         let dots = if short.len() < text.len() { "…" } else { "" };
         scope.out.push_str(&format!("// {}{dots}\n", short.trim_end()));
     }
@@ -117,7 +119,7 @@ impl Writer<'_> {
                 }
                 let var = eqn.outs[0];
                 let value = Value::Broadcast { operand: *operand, dims, shape };
-                scope.values.insert(var, value);
+                scope.set_unnamed(var, value, &eqn.ins);
                 let named = scope.python_names.contains_key(&var);
                 let used = scope.uses.get(&var).copied().unwrap_or(0);
                 if used > 1 && (named || used > 3) && !self.only_elementwise(scope, body, var) {
@@ -174,7 +176,7 @@ impl Writer<'_> {
             None => !scope.python_names.contains_key(&var),
         };
         if single && same_line && text.text.chars().count() <= INLINE && !text.text.contains('\n') {
-            scope.values.insert(var, Value::Inline(text));
+            scope.set_unnamed(var, Value::Inline(text), &eqn.ins);
             return;
         }
         self.bind(scope, eqn, var, text);

@@ -520,7 +520,8 @@ impl Writer<'_> {
             let single = scope.uses.get(&var) == Some(&1);
             let unnamed = !scope.python_names.contains_key(&var);
             if single && unnamed && text.chars().count() <= 64 {
-                scope.values.insert(var, super::scope::Value::Inline(Text::atom(text)));
+                let value = super::scope::Value::Inline(Text::atom(text));
+                scope.set_unnamed(var, value, &eqn.ins);
                 return Ok(());
             }
         }

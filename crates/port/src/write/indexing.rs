@@ -1,5 +1,7 @@
 //! Gathers, scatters, dynamic slices, windows and random numbers.
 
+use serde_json::Value;
+
 use crate::error::Obstacle;
 use crate::ir::{Atom, Aval, Dtype, Eqn, sizes};
 
@@ -23,8 +25,58 @@ pub(crate) fn write(
             let axis = eqn.size("axis").unwrap_or(0);
             let ids = scope.reference(eqn.ins[1], avals);
             let receiver = scope.receiver(first, avals);
-            let before = ".., ".repeat(axis);
-            Ok(Text::atom(format!("{receiver}.index(i![{before}{ids}])")))
+            Ok(Text::atom(match eqn.flag("fill") {
+                true => format!("{receiver}.take({ids}, {axis})"),
+                false => format!("{receiver}.index(i![{}{ids}])", ".., ".repeat(axis)),
+            }))
+        }
+        "lib.index" => {
+            let items = eqn.params.get("items").and_then(Value::as_array);
+            let mut parts = Vec::new();
+            for item in items.into_iter().flatten() {
+                let number = |name: &str| item.get(name).and_then(Value::as_u64);
+                parts.push(match (number("at"), number("operand"), number("from"), number("to")) {
+                    (Some(at), ..) => at.to_string(),
+                    (_, Some(operand), ..) => {
+                        let operand = usize::try_from(operand).unwrap_or(usize::MAX);
+                        let atom = eqn.ins.get(operand).copied();
+                        scope.reference(atom.unwrap_or(first), avals)
+                    }
+                    (_, _, Some(from), Some(to)) if from == 0 => format!("..{to}"),
+                    (_, _, Some(from), Some(to)) => format!("{from}..{to}"),
+                    (_, _, Some(from), None) if from > 0 => format!("{from}.."),
+                    _ => "..".into(),
+                });
+            }
+            while parts.len() > 1 && parts.last().is_some_and(|part| part == "..") {
+                parts.pop();
+            }
+            let receiver = scope.receiver(first, avals);
+            Ok(Text::atom(format!("{receiver}.index(i![{}])", parts.join(", "))))
+        }
+        "lib.segment_sum" => {
+            let segments = eqn.size("segments").unwrap_or(0);
+            let ids = scope.reference(eqn.ins[1], avals);
+            Ok(Text::atom(format!("segment_sum({}, {ids}, {segments})", reference())))
+        }
+        "lib.at" => {
+            let method = eqn.text("method").unwrap_or("set");
+            let ids = scope.reference(eqn.ins[1], avals);
+            let updates = scope.like(eqn.ins[2], avals);
+            let receiver = scope.receiver(first, avals);
+            Ok(Text::atom(format!("{receiver}.at(i![{ids}]).{method}({updates})")))
+        }
+        "lib.eye" => {
+            let size = eqn.size("size").unwrap_or(0);
+            Ok(Text::atom(match out.dtype {
+                Dtype::F32 => format!("eye({size})"),
+                dtype => format!("eye(([{size}, {size}], {}))", dtype.rust()),
+            }))
+        }
+        "lib.searchsorted" => {
+            let values = scope.like(eqn.ins[1], avals);
+            let receiver = scope.receiver(first, avals);
+            Ok(Text::atom(format!("{receiver}.searchsorted({values})")))
         }
         "lib.take_along_axis" => {
             let axis = axis_text(eqn.size("axis").unwrap_or(0), shape_of(first, avals).len());

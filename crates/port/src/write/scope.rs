@@ -44,6 +44,8 @@ pub(crate) struct Scope {
     /// The current equation, and the last equation that uses each variable.
     pub(crate) position: usize,
     last_use: HashMap<Var, usize>,
+    /// Named values that a value without a name mentions.
+    deps: HashMap<Var, Vec<Var>>,
     pub(crate) uses: HashMap<Var, usize>,
     /// The equation with the single use, by variable.
     pub(crate) user: HashMap<Var, usize>,
@@ -59,6 +61,7 @@ impl Scope {
             aggregates: self.aggregates.clone(),
             names: self.names.clone(),
             last_line: self.last_line,
+            deps: self.deps.clone(),
             ..Scope::default()
         };
         scope.count(body);
@@ -83,20 +86,33 @@ impl Scope {
             self.last_use.insert(var, usize::MAX);
             *self.uses.entry(var).or_insert(0) += 1;
         }
-        // An expression may be written where its value is used.
-        for eqn in body.eqns.iter().rev() {
-            for out in &eqn.outs {
-                let single = self.uses.get(out) == Some(&1);
-                if !single && eqn.prim != "broadcast_in_dim" {
-                    continue;
-                }
-                let Some(&last) = self.last_use.get(out) else { continue };
-                for var in eqn.ins.iter().filter_map(|atom| atom.var()) {
-                    let entry = self.last_use.entry(var).or_insert(last);
-                    *entry = (*entry).max(last);
-                }
+        // A body may mention values that are written where they are used.
+        for (var, last) in self.last_use.clone() {
+            for dep in self.deps.get(&var).into_iter().flatten() {
+                let entry = self.last_use.entry(*dep).or_insert(last);
+                *entry = (*entry).max(last);
             }
         }
+    }
+
+    /// Stores a value without a name: what it mentions is used where it is.
+    pub(crate) fn set_unnamed(&mut self, var: Var, value: Value, ins: &[Atom]) {
+        let mut deps = Vec::new();
+        for atom in ins {
+            let Some(operand) = atom.var() else { continue };
+            match self.place(*atom) {
+                Some(_) => deps.push(operand),
+                None => deps.extend(self.deps.get(&operand).into_iter().flatten().copied()),
+            }
+        }
+        if let Some(&last) = self.last_use.get(&var) {
+            for &dep in &deps {
+                let entry = self.last_use.entry(dep).or_insert(last);
+                *entry = (*entry).max(last);
+            }
+        }
+        self.deps.insert(var, deps);
+        self.values.insert(var, value);
     }
 
     /// Keeps what the result's expressions mention from being moved by its other parts.

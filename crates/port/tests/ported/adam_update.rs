@@ -5,29 +5,22 @@ use oxidax::prelude::*;
 /// A dict with the keys `b`, `w`.
 #[derive(Clone, Debug, Tree)]
 pub struct Hidden {
-    /// `b`
     pub b: Array,
-    /// `w`
     pub w: Array,
 }
 
 /// A dict with the keys `hidden`, `out`.
 #[derive(Clone, Debug, Tree)]
 pub struct Mu {
-    /// `hidden`
     pub hidden: Hidden,
-    /// `out`
     pub out: Hidden,
 }
 
 /// `AdamState` of the Python program.
 #[derive(Clone, Debug, Tree)]
 pub struct AdamState {
-    /// `step`
     pub step: Array,
-    /// `mu`
     pub mu: Mu,
-    /// `nu`
     pub nu: Mu,
 }
 
@@ -35,12 +28,12 @@ pub struct AdamState {
 pub fn adam_update(state: &AdamState, grads: &Mu, params: &Mu) -> (AdamState, Mu) {
     // port_models.py:222: step = state.step + 1
     let step = &state.step + 1;
-    // port_models.py:223: mu = jax.tree_util.tree_map(lambda m, g: b1 * m + (1 - b1) * g, s…
+    // port_models.py:223: mu = jax.tree_util.tree_map(lambda m, g: b1 * m + (1 - b1) * g, state.mu…
     let mu = 0.9 * &state.mu.hidden.b + 0.1 * &grads.hidden.b;
     let mu2 = 0.9 * &state.mu.hidden.w + 0.1 * &grads.hidden.w;
     let mu3 = 0.9 * &state.mu.out.b + 0.1 * &grads.out.b;
     let mu4 = 0.9 * &state.mu.out.w + 0.1 * &grads.out.w;
-    // port_models.py:224: nu = jax.tree_util.tree_map(lambda v, g: b2 * v + (1 - b2) * g **…
+    // port_models.py:224: nu = jax.tree_util.tree_map(lambda v, g: b2 * v + (1 - b2) * g ** 2, sta…
     let nu = 0.999 * &state.nu.hidden.b + 0.001 * grads.hidden.b.powi(2);
     let nu2 = 0.999 * &state.nu.hidden.w + 0.001 * grads.hidden.w.powi(2);
     let nu3 = 0.999 * &state.nu.out.b + 0.001 * grads.out.b.powi(2);

@@ -7,9 +7,9 @@ pub fn attention(x: &Array, w_qkv: &Array, w_out: &Array) -> Array {
     // port_models.py:247: qkv = (x @ w_qkv).reshape(b, t, 3, 2, c // 2)
     let qkv = x.matmul(w_qkv).reshape([2, 5, 3, 2, 4]);
     // port_models.py:248: q, k, v = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
-    let q = qkv.index(i![.., .., ..1]).squeeze_axes([2]);
-    let k = qkv.index(i![.., .., 1..2]).squeeze_axes([2]);
-    let v = qkv.index(i![.., .., 2..]).squeeze_axes([2]);
+    let q = qkv.index(i![.., .., 0]);
+    let k = qkv.index(i![.., .., 1]);
+    let v = qkv.index(i![.., .., 2]);
     // port_models.py:253: mixed = jnp.einsum("bhqk,bkhd->bqhd", weights, v)
     let mixed = dot_product_attention(&q, &k, &v);
     // port_models.py:254: return mixed.reshape(b, t, c) @ w_out

@@ -5,7 +5,7 @@ use oxidax::prelude::*;
 
 /// The operations of `jax.nn.dot_product_attention`.
 pub fn attention_implementation(query: &Array, key: &Array, value: &Array) -> Array {
-    // port_functions.py:53: return jax.nn.dot_product_attention.oxidax_original(query, key,…
+    // port_functions.py:53: return jax.nn.dot_product_attention.oxidax_original(query, key, value)
     let product = einsum("abcde,afce->acbdf", (query.reshape([2, 5, 2, 1, 4]), key));
     let product = &product * 0.5;
     let value2 = product.max_axes(-1).transpose_axes([3, 0, 1, 2]).expand_dims(-1).stop_gradient();

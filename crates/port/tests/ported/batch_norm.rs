@@ -5,13 +5,9 @@ use oxidax::prelude::*;
 /// `NormState` of the Python program.
 #[derive(Clone, Debug, Tree)]
 pub struct NormState {
-    /// `scale`
     pub scale: Array,
-    /// `bias`
     pub bias: Array,
-    /// `mean`
     pub mean: Array,
-    /// `var`
     pub var: Array,
 }
 
@@ -22,7 +18,7 @@ pub fn batch_norm(state: &NormState, x: &Array) -> (Array, NormState) {
     let var = x.var_axes(0);
     // port_models.py:315: y = (x - mean) * lax.rsqrt(var + 1e-5) * state.scale + state.bias
     let y = (x - &mean) * (&var + 1e-5).rsqrt() * &state.scale + &state.bias;
-    // port_models.py:316: moved = state._replace(mean=momentum * state.mean + (1 - momentum…
+    // port_models.py:316: moved = state._replace(mean=momentum * state.mean + (1 - momentum) * mea…
     let moved = 0.9 * &state.mean + 0.1 * &mean;
     let moved2 = 0.9 * &state.var + 0.1 * &var;
     (

@@ -5,14 +5,14 @@ use oxidax::prelude::*;
 
 /// `jax.nn.dot_product_attention` with a causal mask.
 pub fn causal_attention(query: &Array, key: &Array, value: &Array) -> Array {
-    // port_functions.py:48: return jax.nn.dot_product_attention(query, key, value, is_causa…
-    let value2 = dot_product_attention_with(
+    // port_functions.py:48: return jax.nn.dot_product_attention(query, key, value, is_causal=True)
+    let value = dot_product_attention_with(
         query,
         key,
         value,
         &AttentionOptions { is_causal: true, ..Default::default() },
     );
-    value2
+    value
 }
 
 #[cfg(test)]

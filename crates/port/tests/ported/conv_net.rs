@@ -6,24 +6,20 @@ use oxidax::primitives::{ConvDimensionNumbers, ConvGeneralDilated, Window};
 /// A dict with the keys `b`, `w`.
 #[derive(Clone, Debug, Tree)]
 pub struct Conv {
-    /// `b`
     pub b: Array,
-    /// `w`
     pub w: Array,
 }
 
 /// A dict with the keys `conv`, `head`.
 #[derive(Clone, Debug, Tree)]
 pub struct Params {
-    /// `conv`
     pub conv: Conv,
-    /// `head`
     pub head: Conv,
 }
 
 /// A convolution, max pooling, and a linear layer.
 pub fn conv_net(params: &Params, images: &Array) -> Array {
-    // port_models.py:152: x = lax.conv_general_dilated(images, params["conv"]["w"], (1, 1),…
+    // port_models.py:152: x = lax.conv_general_dilated(images, params["conv"]["w"], (1, 1), "SAME"…
     let x = conv_general_dilated(
         images,
         &params.conv.w,
@@ -35,10 +31,10 @@ pub fn conv_net(params: &Params, images: &Array) -> Array {
         },
     );
     // port_models.py:154: x = jax.nn.relu(x + params["conv"]["b"])
-    let x2 = (&x + &params.conv.b).relu();
-    // port_models.py:155: x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2,…
-    let x3 = reduce_window_max(
-        &x2,
+    let x = (&x + &params.conv.b).relu();
+    // port_models.py:155: x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1),…
+    let x = reduce_window_max(
+        &x,
         &Window {
             dimensions: vec![1, 2, 2, 1],
             strides: vec![1, 2, 2, 1],
@@ -48,15 +44,15 @@ pub fn conv_net(params: &Params, images: &Array) -> Array {
         },
     );
     // port_models.py:156: x = x.reshape(x.shape[0], -1)
-    let x4 = x3.reshape([2, 64]);
+    let x = x.reshape([2, 64]);
     // port_models.py:157: return jax.nn.log_softmax(linear(params["head"], x))
-    linear(&params.head, &x4).log_softmax(-1)
+    linear(&params.head, &x).log_softmax(-1)
 }
 
 /// `linear` of the Python program.
-fn linear(p_: &Conv, x: &Array) -> Array {
+fn linear(p: &Conv, x: &Array) -> Array {
     // port_models.py:18: return x @ p["w"] + p["b"]
-    x.matmul(&p_.w) + &p_.b
+    x.matmul(&p.w) + &p.b
 }
 
 #[cfg(test)]

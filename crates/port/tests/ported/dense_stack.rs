@@ -5,9 +5,7 @@ use oxidax::prelude::*;
 /// `Dense` of the Python program.
 #[derive(Clone, Debug, Tree)]
 pub struct Dense {
-    /// `kernel`
     pub kernel: Array,
-    /// `bias`
     pub bias: Array,
 }
 
@@ -16,13 +14,13 @@ pub fn dense_stack(layers: &Vec<Dense>, x: &Array) -> Array {
     // port_models.py:284: return jnp.dot(x, self.kernel) + self.bias
     let sum = x.matmul(&layers[0].kernel) + &layers[0].bias;
     // port_models.py:299: x = jnp.tanh(layer(x))
-    let x2 = sum.tanh();
+    let x = sum.tanh();
     // port_models.py:284: return jnp.dot(x, self.kernel) + self.bias
-    let sum2 = x2.matmul(&layers[1].kernel) + &layers[1].bias;
+    let sum = x.matmul(&layers[1].kernel) + &layers[1].bias;
     // port_models.py:299: x = jnp.tanh(layer(x))
-    let x3 = sum2.tanh();
+    let x = sum.tanh();
     // port_models.py:284: return jnp.dot(x, self.kernel) + self.bias
-    x3.matmul(&layers[2].kernel) + &layers[2].bias
+    x.matmul(&layers[2].kernel) + &layers[2].bias
 }
 
 #[cfg(test)]

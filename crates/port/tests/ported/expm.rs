@@ -11,54 +11,16 @@ pub fn expm(a: &Array) -> Array {
     let largest = maximum(0.0, a.abs().sum_axes(0).max());
     let largest2 = maximum(0.0, ((&largest / 3.9257247).log() / full([], 2.0).log()).floor());
     let ratio = a / pow(2.0, &largest2);
-    let mask = ge(constant.index(i![1..]).reshape(()), constant.index(i![..1]).reshape(()));
-    let ((_, state_1), _) = scan(
-        |(state_0, state_1): (Array, Array), (): ()| {
-            let ratio = oxidax::core::bind1(
-                oxidax::primitives::Div,
-                [&(&state_1 - &state_0), &full(([], DType::U32), 2)],
-            );
-            let sum = &state_0 + &ratio;
-            let shaped = dynamic_slice(&constant, (&sum,), [1]).reshape(());
-            let selected =
-                where_(largest.isnan(), f64::NAN, where_(eq(&largest, 0.0), 0.0, &largest));
-            let selected2 =
-                where_(shaped.isnan(), f64::NAN, where_(eq(&shaped, 0.0), 0.0, &shaped));
-            let value = lt(&selected, &selected2);
-            ((where_(&value, &state_0, &sum), where_(&value, &sum, &state_1)), ())
-        },
-        (full(([], DType::U32), 0), full(([], DType::U32), 2)),
-        2usize,
+    let selected = where_(
+        ge(constant.index(i![1]), constant.index(i![0])),
+        constant.searchsorted(&largest),
+        2 - constant.flip(0).searchsorted(&largest),
     );
-    let value = constant.flip(0);
-    let ((_, state_1_2), _) = scan(
-        |(state_0, state_1): (Array, Array), (): ()| {
-            let ratio = oxidax::core::bind1(
-                oxidax::primitives::Div,
-                [&(&state_1 - &state_0), &full(([], DType::U32), 2)],
-            );
-            let sum = &state_0 + &ratio;
-            let shaped = dynamic_slice(&value, (&sum,), [1]).reshape(());
-            let selected =
-                where_(largest.isnan(), f64::NAN, where_(eq(&largest, 0.0), 0.0, &largest));
-            let selected2 =
-                where_(shaped.isnan(), f64::NAN, where_(eq(&shaped, 0.0), 0.0, &shaped));
-            let value = lt(&selected, &selected2);
-            ((where_(&value, &state_0, &sum), where_(&value, &sum, &state_1)), ())
-        },
-        (full(([], DType::U32), 0), full(([], DType::U32), 2)),
-        2usize,
-    );
-    let selected = where_(&mask, state_1.astype(DType::I32), 2 - state_1_2.astype(DType::I32));
     let (value, value2) = switch(
         clamp(0, &selected, 2),
         (
             |_: ()| {
-                let mask = eq(
-                    broadcasted_iota(DType::I32, [3, 3], 0),
-                    broadcasted_iota(DType::I32, [3, 3], 1),
-                );
-                let converted = mask.astype(DType::F32);
+                let value = eye(3);
                 let product = einsum_with(
                     "ab,bc->ac",
                     (&ratio, &ratio),
@@ -66,17 +28,13 @@ pub fn expm(a: &Array) -> Array {
                 );
                 let product2 = einsum_with(
                     "ab,bc->ac",
-                    (&ratio, 1.0 * &product + 60.0 * &converted),
+                    (&ratio, 1.0 * &product + 60.0 * &value),
                     MatmulOptions { precision: Precision::Highest, ..Default::default() },
                 );
-                (product2, 12.0 * &product + 120.0 * &converted)
+                (product2, 12.0 * &product + 120.0 * &value)
             },
             |_: ()| {
-                let mask = eq(
-                    broadcasted_iota(DType::I32, [3, 3], 0),
-                    broadcasted_iota(DType::I32, [3, 3], 1),
-                );
-                let converted = mask.astype(DType::F32);
+                let value = eye(3);
                 let product = einsum_with(
                     "ab,bc->ac",
                     (&ratio, &ratio),
@@ -89,17 +47,13 @@ pub fn expm(a: &Array) -> Array {
                 );
                 let product3 = einsum_with(
                     "ab,bc->ac",
-                    (&ratio, 1.0 * &product2 + 420.0 * &product + 15120.0 * &converted),
+                    (&ratio, 1.0 * &product2 + 420.0 * &product + 15120.0 * &value),
                     MatmulOptions { precision: Precision::Highest, ..Default::default() },
                 );
-                (product3, 30.0 * &product2 + 3360.0 * &product + 30240.0 * &converted)
+                (product3, 30.0 * &product2 + 3360.0 * &product + 30240.0 * &value)
             },
             |_: ()| {
-                let mask = eq(
-                    broadcasted_iota(DType::I32, [3, 3], 0),
-                    broadcasted_iota(DType::I32, [3, 3], 1),
-                );
-                let converted = mask.astype(DType::F32);
+                let value = eye(3);
                 let product = einsum_with(
                     "ab,bc->ac",
                     (&ratio, &ratio),
@@ -115,20 +69,18 @@ pub fn expm(a: &Array) -> Array {
                     (&product2, &product),
                     MatmulOptions { precision: Precision::Highest, ..Default::default() },
                 );
-                let sum = 1.0 * &product3
-                    + 1512.0 * &product2
-                    + 277200.0 * &product
-                    + 8648640.0 * &converted;
+                let sum =
+                    1.0 * &product3 + 1512.0 * &product2 + 277200.0 * &product + 8648640.0 * &value;
                 let product4 = einsum_with(
                     "ab,bc->ac",
                     (&ratio, &sum),
                     MatmulOptions { precision: Precision::Highest, ..Default::default() },
                 );
-                let sum2 = 56.0 * &product3
+                let sum = 56.0 * &product3
                     + 25200.0 * &product2
                     + 1995840.0 * &product
-                    + 1.729728e7 * &converted;
-                (product4, sum2)
+                    + 1.729728e7 * &value;
+                (product4, sum)
             },
         ),
         (),
@@ -140,9 +92,9 @@ pub fn expm(a: &Array) -> Array {
         |_: ()| full([3, 3], f64::NAN),
         |_: ()| {
             let (c, _) = scan(
-                |c: Array, i_: Array| {
+                |c: Array, i: Array| {
                     let value = cond(
-                        lt(&i_, &largest2),
+                        lt(&i, &largest2),
                         |_: ()| {
                             let product = einsum_with(
                                 "ab,bc->ac",

@@ -6,17 +6,17 @@ use oxidax::primitives::{FftType, PaddingDim};
 
 /// Convolution by `jnp.fft`.
 pub fn fft_convolve(x: &Array, y: &Array) -> Array {
-    // port_functions.py:86: return jnp.fft.irfft(jnp.fft.rfft(x, n) * jnp.fft.rfft(y, n), n…
+    // port_functions.py:86: return jnp.fft.irfft(jnp.fft.rfft(x, n) * jnp.fft.rfft(y, n), n)
     let value =
         fft(&lax_pad(x, 0.0, &[PaddingDim { low: 0, high: 4, interior: 0 }]), FftType::Rfft, &[12]);
     let value2 =
         fft(&lax_pad(y, 0.0, &[PaddingDim { low: 0, high: 7, interior: 0 }]), FftType::Rfft, &[12]);
-    let value3 = lax_pad(
+    let value = lax_pad(
         &(&value * &value2),
         full([], 0).astype(DType::C64),
         &[PaddingDim { low: 0, high: 0, interior: 0 }],
     );
-    fft(&value3, FftType::Irfft, &[12])
+    fft(&value, FftType::Irfft, &[12])
 }
 
 #[cfg(test)]

@@ -5,70 +5,58 @@ use oxidax::prelude::*;
 /// A dict with the keys `b`, `w`.
 #[derive(Clone, Debug, Tree)]
 pub struct Proj {
-    /// `b`
     pub b: Array,
-    /// `w`
     pub w: Array,
 }
 
 /// A dict with the keys `proj`, `qkv`.
 #[derive(Clone, Debug, Tree)]
 pub struct Attn {
-    /// `proj`
     pub proj: Proj,
-    /// `qkv`
     pub qkv: Proj,
 }
 
 /// A dict with the keys `bias`, `scale`.
 #[derive(Clone, Debug, Tree)]
 pub struct Ln {
-    /// `bias`
     pub bias: Array,
-    /// `scale`
     pub scale: Array,
 }
 
 /// A dict with the keys `fc`, `proj`.
 #[derive(Clone, Debug, Tree)]
 pub struct Mlp {
-    /// `fc`
     pub fc: Proj,
-    /// `proj`
     pub proj: Proj,
 }
 
 /// A dict with the keys `attn`, `ln_1`, `ln_2`, `mlp`.
 #[derive(Clone, Debug, Tree)]
 pub struct Params {
-    /// `attn`
     pub attn: Attn,
-    /// `ln_1`
     pub ln_1: Ln,
-    /// `ln_2`
     pub ln_2: Ln,
-    /// `mlp`
     pub mlp: Mlp,
 }
 
 /// One transformer block of GPT-2, with weights in nested dicts.
 pub fn gpt2_block(params: &Params, x: &Array) -> Array {
-    // port_models.py:82: x = x + self_attention(params["attn"], layer_norm(params["ln_1"],…
+    // port_models.py:82: x = x + self_attention(params["attn"], layer_norm(params["ln_1"], x), n_h…
     let x = x + self_attention(&params.attn, &layer_norm(&params.ln_1, x));
     // port_models.py:83: h = layer_norm(params["ln_2"], x)
     let h = layer_norm(&params.ln_2, &x);
     // port_models.py:84: h = jax.nn.gelu(linear(params["mlp"]["fc"], h))
-    let h2 = linear(&params.mlp.fc, &h).gelu();
+    let h = linear(&params.mlp.fc, &h).gelu();
     // port_models.py:85: return x + linear(params["mlp"]["proj"], h)
-    &x + linear(&params.mlp.proj, &h2)
+    &x + linear(&params.mlp.proj, &h)
 }
 
 /// Normalizes the last axis.
-fn layer_norm(p_: &Ln, x: &Array) -> Array {
-    // port_models.py:64: return (x - mean) / jnp.sqrt(variance + eps) * p["scale"] + p["bia…
+fn layer_norm(p: &Ln, x: &Array) -> Array {
+    // port_models.py:64: return (x - mean) / jnp.sqrt(variance + eps) * p["scale"] + p["bias"]
     let value = nn::LayerNorm {
-        scale: Some(p_.scale.clone()),
-        bias: Some(p_.bias.clone()),
+        scale: Some(p.scale.clone()),
+        bias: Some(p.bias.clone()),
         epsilon: 1e-5.into(),
     }
     .forward(x);
@@ -76,28 +64,28 @@ fn layer_norm(p_: &Ln, x: &Array) -> Array {
 }
 
 /// `linear` of the Python program.
-fn linear(p_: &Proj, x: &Array) -> Array {
+fn linear(p: &Proj, x: &Array) -> Array {
     // port_models.py:18: return x @ p["w"] + p["b"]
-    x.matmul(&p_.w) + &p_.b
+    x.matmul(&p.w) + &p.b
 }
 
 /// Causal self-attention with `n_head` heads.
-fn self_attention(p_: &Attn, x: &Array) -> Array {
+fn self_attention(p: &Attn, x: &Array) -> Array {
     // port_models.py:70: q, k, v = jnp.split(linear(p["qkv"], x), 3, axis=-1)
-    let [q, k, v] = split(&linear(&p_.qkv, x), 3, -1).try_into().expect("3 parts");
-    // port_models.py:71: q, k, v = (y.reshape(b, t, n_head, c // n_head) for y in (q, k, v)…
-    let q2 = q.reshape([2, 6, 2, 4]);
-    let k2 = k.reshape([2, 6, 2, 4]);
-    let v2 = v.reshape([2, 6, 2, 4]);
+    let [q, k, v] = split(&linear(&p.qkv, x), 3, -1).try_into().expect("3 parts");
+    // port_models.py:71: q, k, v = (y.reshape(b, t, n_head, c // n_head) for y in (q, k, v))
+    let q = q.reshape([2, 6, 2, 4]);
+    let k = k.reshape([2, 6, 2, 4]);
+    let v = v.reshape([2, 6, 2, 4]);
     // port_models.py:76: out = jnp.einsum("bhqk,bkhd->bqhd", weights, v)
     let out = dot_product_attention_with(
-        &q2,
-        &k2,
-        &v2,
+        &q,
+        &k,
+        &v,
         &AttentionOptions { is_causal: true, ..Default::default() },
     );
     // port_models.py:77: return linear(p["proj"], out.reshape(b, t, c))
-    linear(&p_.proj, &out.reshape([2, 6, 8]))
+    linear(&p.proj, &out.reshape([2, 6, 8]))
 }
 
 #[cfg(test)]

@@ -6,49 +6,44 @@ use oxidax::prelude::*;
 /// `Model` of the Python program.
 #[derive(Clone, Debug, Tree)]
 pub struct Model {
-    /// `transition`
     pub transition: Array,
-    /// `observation`
     pub observation: Array,
-    /// `process_noise`
     pub process_noise: Array,
-    /// `sensor_noise`
     pub sensor_noise: Array,
 }
 
 /// Returns the filtered means and the log likelihood of observations.
 pub fn kalman_filter(model: &Model, observations: &Array) -> (Array, Array) {
-    // port_models.py:140: _, (means, lls) = lax.scan(step, (jnp.zeros(n), jnp.eye(n)), obse…
-    let mask = eq(broadcasted_iota(DType::I32, [2, 2], 0), broadcasted_iota(DType::I32, [2, 2], 1));
-    let (_, (value, value2)) = scan(
+    // port_models.py:140: _, (means, lls) = lax.scan(step, (jnp.zeros(n), jnp.eye(n)), observation…
+    let (_, (means, lls)) = scan(
         |(mean, cov): (Array, Array), z: Array| {
             // port_models.py:128: mean = model.transition @ mean
             let mean = model.transition.matmul(&mean);
-            // port_models.py:129: cov = model.transition @ cov @ model.transition.T + model.process…
+            // port_models.py:129: cov = model.transition @ cov @ model.transition.T + model.proces…
             let cov =
                 model.transition.matmul(&cov).matmul(&model.transition.t()) + &model.process_noise;
             // port_models.py:130: innovation = z - model.observation @ mean
             let innovation = &z - model.observation.matmul(&mean);
-            // port_models.py:131: s = model.observation @ cov @ model.observation.T + model.sensor_…
-            let s =
-                model.observation.matmul(&cov).matmul(&model.observation.t()) + &model.sensor_noise;
+            // port_models.py:131: s = model.observation @ cov @ model.observation.T + model.sensor…
+            let s = model.observation.matmul(&cov);
+            let s2 = s.matmul(&model.observation.t()) + &model.sensor_noise;
             // port_models.py:132: gain = jnp.linalg.solve(s, model.observation @ cov).T
-            let gain = linalg::solve(&s, &model.observation.matmul(&cov)).t();
+            let gain = linalg::solve(&s2, &s).t();
             // port_models.py:133: mean = mean + gain @ innovation
             let mean = &mean + gain.matmul(&innovation);
             // port_models.py:134: cov = cov - gain @ s @ gain.T
-            let cov2 = &cov - gain.matmul(&s).matmul(&gain.t());
+            let cov = &cov - gain.matmul(&s2).matmul(&gain.t());
             // port_models.py:135: _, logdet = jnp.linalg.slogdet(2 * jnp.pi * s)
-            let logarithm = (std::f64::consts::TAU * &s).reshape(()).abs().log();
-            // port_models.py:136: ll = -0.5 * (innovation @ jnp.linalg.solve(s, innovation) + logde…
-            let ll = -0.5 * (innovation.dot(&linalg::solve(&s, &innovation)) + &logarithm);
-            ((mean.clone(), cov2), (mean, ll))
+            let logdet = (std::f64::consts::TAU * &s2).reshape(()).abs().log();
+            // port_models.py:136: ll = -0.5 * (innovation @ jnp.linalg.solve(s, innovation) + logd…
+            let ll = -0.5 * (innovation.dot(&linalg::solve(&s2, &innovation)) + &logdet);
+            ((mean.clone(), cov), (mean, ll))
         },
-        (zeros([2]), mask.astype(DType::F32)),
+        (zeros([2]), eye(2)),
         observations,
     );
     // port_models.py:141: return means, jnp.sum(lls)
-    (value, value2.sum())
+    (means, lls.sum())
 }
 
 #[cfg(test)]

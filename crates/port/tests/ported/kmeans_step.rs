@@ -1,45 +1,17 @@
 //! `kmeans_step` of `port_models.py:192`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
-use oxidax::primitives::{Combiner, GatherScatterMode, ScatterDimensionNumbers};
 
 /// Moves each center to the mean of the points that are nearest to it.
 pub fn kmeans_step(centers: &Array, points: &Array) -> (Array, Array) {
-    // port_models.py:194: distances = jnp.sum((points[:, None, :] - centers[None, :, :]) **…
+    // port_models.py:194: distances = jnp.sum((points[:, None, :] - centers[None, :, :]) ** 2, axi…
     let distances = (points.expand_dims(1) - centers).powi(2).sum_axes(-1);
     // port_models.py:195: nearest = jnp.argmin(distances, axis=1)
     let nearest = distances.argmin_axis(-1);
-    // port_models.py:196: sums = jax.ops.segment_sum(points, nearest, num_segments=centers.…
-    let sums = scatter(
-        &zeros([3, 2]),
-        &nearest.expand_dims(-1),
-        points,
-        Combiner::Add,
-        &ScatterDimensionNumbers {
-            update_window_dims: vec![1],
-            inserted_window_dims: vec![0],
-            scatter_dims_to_operand_dims: vec![0],
-            operand_batching_dims: vec![],
-            scatter_indices_batching_dims: vec![],
-        },
-        GatherScatterMode::FillOrDrop,
-    );
+    // port_models.py:196: sums = jax.ops.segment_sum(points, nearest, num_segments=centers.shape[0…
+    let sums = segment_sum(points, &nearest, 3);
     // port_models.py:197: counts = jnp.bincount(nearest, length=centers.shape[0])
-    let value = maximum(&nearest, 0);
-    let counts = scatter(
-        &zeros(([3], DType::I32)),
-        &where_(lt(&value, 0), &value + 3, &value).expand_dims(-1),
-        &ones(([12], DType::I32)),
-        Combiner::Add,
-        &ScatterDimensionNumbers {
-            update_window_dims: vec![],
-            inserted_window_dims: vec![0],
-            scatter_dims_to_operand_dims: vec![0],
-            operand_batching_dims: vec![],
-            scatter_indices_batching_dims: vec![],
-        },
-        GatherScatterMode::FillOrDrop,
-    );
+    let counts = segment_sum(&ones(([12], DType::I32)), &maximum(&nearest, 0), 3);
     // port_models.py:198: moved = sums / jnp.maximum(counts, 1)[:, None]
     let moved = &sums / maximum(&counts, 1).expand_dims(-1).astype(DType::F32);
     // port_models.py:199: return jnp.where(counts[:, None] > 0, moved, centers), nearest

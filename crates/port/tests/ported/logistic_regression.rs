@@ -6,7 +6,7 @@ use oxidax::prelude::*;
 /// Fits a logistic regression by ten steps of gradient descent.
 pub fn logistic_regression(w: &Array, x: &Array, y: &Array) -> (Array, Array) {
     // port_models.py:241: return lax.scan(step, w, None, length=10)
-    let (w2, value) = scan(
+    let (w, value) = scan(
         |w: Array, (): ()| {
             // port_models.py:238: value, gradient = jax.value_and_grad(loss)(w)
             let (value, gradient) = value_and_grad(|w: &Array| {
@@ -22,7 +22,7 @@ pub fn logistic_regression(w: &Array, x: &Array, y: &Array) -> (Array, Array) {
         w,
         10usize,
     );
-    (w2, value)
+    (w, value)
 }
 
 #[cfg(test)]

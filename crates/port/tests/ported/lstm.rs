@@ -5,11 +5,8 @@ use oxidax::prelude::*;
 /// A dict with the keys `b`, `wh`, `wx`.
 #[derive(Clone, Debug, Tree)]
 pub struct Params {
-    /// `b`
     pub b: Array,
-    /// `wh`
     pub wh: Array,
-    /// `wx`
     pub wx: Array,
 }
 
@@ -23,9 +20,9 @@ pub fn lstm(params: &Params, xs: &Array) -> ((Array, Array), Array) {
             // port_models.py:98: gates = x @ params["wx"] + h @ params["wh"] + params["b"]
             let gates = x.matmul(&params.wx) + h.matmul(&params.wh) + &params.b;
             // port_models.py:99: i, f, g, o = jnp.split(gates, 4, axis=-1)
-            let [i_, f, g, o] = split(&gates, 4, -1).try_into().expect("4 parts");
+            let [i, f, g, o] = split(&gates, 4, -1).try_into().expect("4 parts");
             // port_models.py:100: c = jax.nn.sigmoid(f + 1.0) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-            let c = (&f + 1.0).sigmoid() * &c + i_.sigmoid() * g.tanh();
+            let c = (&f + 1.0).sigmoid() * &c + i.sigmoid() * g.tanh();
             // port_models.py:101: h = jax.nn.sigmoid(o) * jnp.tanh(c)
             let h = o.sigmoid() * c.tanh();
             ((h.clone(), c), h)

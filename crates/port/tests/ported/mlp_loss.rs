@@ -1,23 +1,18 @@
 //! `mlp_loss` of `port_models.py:34`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
-use oxidax::primitives::{GatherDimensionNumbers, GatherScatterMode};
 
 /// A dict with the keys `b`, `w`.
 #[derive(Clone, Debug, Tree)]
 pub struct Hidden {
-    /// `b`
     pub b: Array,
-    /// `w`
     pub w: Array,
 }
 
 /// A dict with the keys `hidden`, `out`.
 #[derive(Clone, Debug, Tree)]
 pub struct Params {
-    /// `hidden`
     pub hidden: Hidden,
-    /// `out`
     pub out: Hidden,
 }
 
@@ -25,7 +20,7 @@ pub struct Params {
 pub fn mlp_loss(params: &Params, x: &Array, labels: &Array) -> Array {
     // port_models.py:36: logits = mlp(params, x)
     let logits = mlp(params, x);
-    // port_models.py:37: decay = sum(jnp.sum(w ** 2) for w in jax.tree_util.tree_leaves(par…
+    // port_models.py:37: decay = sum(jnp.sum(w ** 2) for w in jax.tree_util.tree_leaves(params))
     let sum = 0.0 + params.hidden.b.powi(2).sum() + params.hidden.w.powi(2).sum();
     let decay = &sum + params.out.b.powi(2).sum() + params.out.w.powi(2).sum();
     // port_models.py:38: return cross_entropy(logits, labels) + 1e-3 * decay
@@ -33,9 +28,9 @@ pub fn mlp_loss(params: &Params, x: &Array, labels: &Array) -> Array {
 }
 
 /// `linear` of the Python program.
-fn linear(p_: &Hidden, x: &Array) -> Array {
+fn linear(p: &Hidden, x: &Array) -> Array {
     // port_models.py:18: return x @ p["w"] + p["b"]
-    x.matmul(&p_.w) + &p_.b
+    x.matmul(&p.w) + &p.b
 }
 
 /// Returns the logits of a network with one hidden layer.
@@ -48,26 +43,9 @@ fn mlp(params: &Params, x: &Array) -> Array {
 
 /// Returns the mean cross entropy of integer labels.
 fn cross_entropy(logits: &Array, labels: &Array) -> Array {
-    // port_models.py:29: log_probs = jax.nn.log_softmax(logits, axis=-1)
-    let log_probs = logits.log_softmax(-1);
-    // port_models.py:30: picked = jnp.take_along_axis(log_probs, labels[:, None], axis=-1)
-    let selected =
-        where_(lt(labels.expand_dims(-1), 0), labels.expand_dims(-1) + 3, labels.expand_dims(-1));
-    let picked = gather(
-        &log_probs,
-        &selected.reshape([8, 1, 1]),
-        &GatherDimensionNumbers {
-            offset_dims: vec![],
-            collapsed_slice_dims: vec![1],
-            start_index_map: vec![1],
-            operand_batching_dims: vec![0],
-            start_indices_batching_dims: vec![0],
-        },
-        &[1, 1],
-        GatherScatterMode::FillOrDrop,
-    );
     // port_models.py:31: return -jnp.mean(picked)
-    -picked.mean()
+    let value = nn::softmax_cross_entropy_with_integer_labels(logits, labels).mean();
+    value
 }
 
 #[cfg(test)]

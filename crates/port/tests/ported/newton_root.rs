@@ -4,8 +4,8 @@ use oxidax::prelude::*;
 
 /// The square root by Newton's method.
 pub fn newton_root(a: &Array) -> (Array, Array) {
-    // port_models.py:171: root, _, steps = lax.while_loop(cond, body, (a, jnp.zeros_like(a)…
-    let (x, _, n) = while_loop(
+    // port_models.py:171: root, _, steps = lax.while_loop(cond, body, (a, jnp.zeros_like(a), 0))
+    let (root, _, steps) = while_loop(
         |(x, previous, n): (Array, Array, Array)| {
             // port_models.py:165: return (jnp.abs(x - previous) > 1e-6) & (n < 50)
             gt((&x - &previous).abs(), 1e-6) & lt(&n, 50)
@@ -16,7 +16,7 @@ pub fn newton_root(a: &Array) -> (Array, Array) {
         },
         (a, full([], 0.0), full([], 0)),
     );
-    (x, n)
+    (root, steps)
 }
 
 #[cfg(test)]

@@ -6,18 +6,14 @@ use oxidax::prelude::*;
 /// A dict with the keys `b`, `w`.
 #[derive(Clone, Debug, Tree)]
 pub struct Hidden {
-    /// `b`
     pub b: Array,
-    /// `w`
     pub w: Array,
 }
 
 /// A dict with the keys `hidden`, `out`.
 #[derive(Clone, Debug, Tree)]
 pub struct Params {
-    /// `hidden`
     pub hidden: Hidden,
-    /// `out`
     pub out: Hidden,
 }
 
@@ -27,7 +23,7 @@ pub fn per_example_norms(params: &Params, xs: &Array, labels: &Array) -> Array {
     let value = vmap(|x: &Array, label: &Array| {
         // port_models.py:330: grads = jax.grad(example_loss)(params, x, label)
         let grads = grad(|params: &Params| example_loss(params, x, label))(params);
-        // port_models.py:331: return jnp.sqrt(sum(jnp.sum(g ** 2) for g in jax.tree_util.tree_l…
+        // port_models.py:331: return jnp.sqrt(sum(jnp.sum(g ** 2) for g in jax.tree_util.tree_leav…
         let sum = 0.0 + grads.hidden.b.powi(2).sum() + grads.hidden.w.powi(2).sum();
         let root = (&sum + grads.out.b.powi(2).sum() + grads.out.w.powi(2).sum()).sqrt();
         root
@@ -37,9 +33,9 @@ pub fn per_example_norms(params: &Params, xs: &Array, labels: &Array) -> Array {
 }
 
 /// `linear` of the Python program.
-fn linear(p_: &Hidden, x: &Array) -> Array {
+fn linear(p: &Hidden, x: &Array) -> Array {
     // port_models.py:18: return x @ p["w"] + p["b"]
-    x.matmul(&p_.w) + &p_.b
+    x.matmul(&p.w) + &p.b
 }
 
 /// Returns the logits of a network with one hidden layer.
@@ -53,12 +49,7 @@ fn mlp(params: &Params, x: &Array) -> Array {
 /// The loss of one example.
 fn example_loss(params: &Params, x: &Array, label: &Array) -> Array {
     // port_models.py:323: return -jax.nn.log_softmax(mlp(params, x))[label]
-    let part = dynamic_slice(
-        &mlp(params, x).log_softmax(0),
-        (where_(lt(label, 0), label + 3, label),),
-        [1],
-    );
-    -part.reshape(())
+    -mlp(params, x).log_softmax(0).index(i![label])
 }
 
 #[cfg(test)]

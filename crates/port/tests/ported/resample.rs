@@ -5,18 +5,18 @@ use oxidax::primitives::{GatherDimensionNumbers, GatherScatterMode};
 
 /// `jax.scipy.ndimage.map_coordinates`, bilinear.
 pub fn resample(image: &Array, coordinates: &Array) -> Array {
-    // port_functions.py:91: return jsp.ndimage.map_coordinates(image, [coordinates[0], coor…
-    let shaped = coordinates.index(i![..1]).squeeze_axes([0]);
-    let shaped2 = coordinates.index(i![1..]).squeeze_axes([0]);
-    let value = shaped.floor();
-    let difference = &shaped - &value;
+    // port_functions.py:91: return jsp.ndimage.map_coordinates(image, [coordinates[0], coordinates…
+    let value = coordinates.index(i![0]);
+    let value2 = coordinates.index(i![1]);
+    let value3 = value.floor();
+    let difference = &value - &value3;
     let difference2 = 1.0 - &difference;
-    let converted = value.astype(DType::I32);
+    let converted = value3.astype(DType::I32);
     let sum = &converted + 1;
     let mask = ge(&converted, 0) & lt(&converted, 5);
     let mask2 = ge(&sum, 0) & lt(&sum, 5);
-    let value = shaped2.floor();
-    let difference3 = &shaped2 - &value;
+    let value = value2.floor();
+    let difference3 = &value2 - &value;
     let difference4 = 1.0 - &difference3;
     let converted2 = value.astype(DType::I32);
     let sum2 = &converted2 + 1;
@@ -42,7 +42,7 @@ pub fn resample(image: &Array, coordinates: &Array) -> Array {
         &[1, 1],
         GatherScatterMode::PromiseInBounds,
     );
-    let joined2 = concatenate(
+    let joined = concatenate(
         (
             where_(lt(&converted, 0), &converted + 5, &converted).expand_dims(-1),
             where_(lt(&sum2, 0), &sum2 + 6, &sum2).expand_dims(-1),
@@ -51,7 +51,7 @@ pub fn resample(image: &Array, coordinates: &Array) -> Array {
     );
     let part2 = gather(
         image,
-        &joined2,
+        &joined,
         &GatherDimensionNumbers {
             offset_dims: vec![],
             collapsed_slice_dims: vec![0, 1],
@@ -63,16 +63,16 @@ pub fn resample(image: &Array, coordinates: &Array) -> Array {
         GatherScatterMode::PromiseInBounds,
     );
     let product = &difference2 * &difference3 * where_(&mask & &mask4, &part2, 0.0);
-    let joined3 = concatenate(
+    let joined = concatenate(
         (
             where_(lt(&sum, 0), &sum + 5, &sum).expand_dims(-1),
             where_(lt(&converted2, 0), &converted2 + 6, &converted2).expand_dims(-1),
         ),
         -1,
     );
-    let part3 = gather(
+    let part2 = gather(
         image,
-        &joined3,
+        &joined,
         &GatherDimensionNumbers {
             offset_dims: vec![],
             collapsed_slice_dims: vec![0, 1],
@@ -83,17 +83,17 @@ pub fn resample(image: &Array, coordinates: &Array) -> Array {
         &[1, 1],
         GatherScatterMode::PromiseInBounds,
     );
-    let product2 = &difference * &difference4 * where_(&mask2 & &mask3, &part3, 0.0);
-    let joined4 = concatenate(
+    let product2 = &difference * &difference4 * where_(&mask2 & &mask3, &part2, 0.0);
+    let joined = concatenate(
         (
             where_(lt(&sum, 0), &sum + 5, &sum).expand_dims(-1),
             where_(lt(&sum2, 0), &sum2 + 6, &sum2).expand_dims(-1),
         ),
         -1,
     );
-    let part4 = gather(
+    let part2 = gather(
         image,
-        &joined4,
+        &joined,
         &GatherDimensionNumbers {
             offset_dims: vec![],
             collapsed_slice_dims: vec![0, 1],
@@ -104,9 +104,9 @@ pub fn resample(image: &Array, coordinates: &Array) -> Array {
         &[1, 1],
         GatherScatterMode::PromiseInBounds,
     );
-    let product3 = &difference * &difference3 * where_(&mask2 & &mask4, &part4, 0.0);
-    let sum3 = &difference2 * &difference4 * where_(&mask & &mask3, &part, 0.0) + &product;
-    &sum3 + &product2 + &product3
+    let product3 = &difference * &difference3 * where_(&mask2 & &mask4, &part2, 0.0);
+    let sum = &difference2 * &difference4 * where_(&mask & &mask3, &part, 0.0) + &product;
+    &sum + &product2 + &product3
 }
 
 #[cfg(test)]

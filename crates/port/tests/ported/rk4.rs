@@ -12,13 +12,14 @@ pub fn rk4(y0: &Array, dt: &Array) -> Array {
             // port_models.py:183: k1 = van_der_pol(y)
             let k1 = van_der_pol(&y);
             // port_models.py:184: k2 = van_der_pol(y + dt / 2 * k1)
-            let k2 = van_der_pol(&(&y + dt / 2.0 * &k1));
+            let k2 = dt / 2.0;
+            let k2_2 = van_der_pol(&(&y + &k2 * &k1));
             // port_models.py:185: k3 = van_der_pol(y + dt / 2 * k2)
-            let k3 = van_der_pol(&(&y + dt / 2.0 * &k2));
+            let k3 = van_der_pol(&(&y + &k2 * &k2_2));
             // port_models.py:186: k4 = van_der_pol(y + dt * k3)
             let k4 = van_der_pol(&(&y + dt * &k3));
             // port_models.py:187: return y + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-            &y + dt / 6.0 * (&k1 + 2.0 * &k2 + 2.0 * &k3 + &k4)
+            &y + dt / 6.0 * (&k1 + 2.0 * &k2_2 + 2.0 * &k3 + &k4)
         },
         y0,
     );
@@ -28,12 +29,10 @@ pub fn rk4(y0: &Array, dt: &Array) -> Array {
 /// `van_der_pol` of the Python program.
 fn van_der_pol(y: &Array) -> Array {
     // port_models.py:176: return jnp.array([y[1], (1 - y[0] ** 2) * y[1] - y[0]])
-    let product = (1.0 - y.index(i![..1]).reshape(()).powi(2)) * y.index(i![1..]).reshape(());
+    let value = y.index(i![1]);
+    let value2 = y.index(i![0]);
     let joined = concatenate(
-        (
-            y.index(i![1..]).reshape(()).expand_dims(-1),
-            (&product - y.index(i![..1]).reshape(())).expand_dims(-1),
-        ),
+        (value.expand_dims(-1), ((1.0 - value2.powi(2)) * &value - &value2).expand_dims(-1)),
         0,
     );
     joined

@@ -5,18 +5,13 @@ use oxidax::prelude::*;
 /// `jax.random.categorical`, `normal` and `randint` with keys from one split.
 pub fn sample(key: &Array, logits: &Array) -> (Array, Array, Array) {
     // port_functions.py:76: for_tokens, for_noise, for_integers = jax.random.split(key, 3)
-    let value = random::split(random::Key::from_data(key.clone()), 3).data().clone();
-    let for_tokens = value.index(i![..1]).squeeze_axes([0]);
-    let for_noise = value.index(i![1..2]).squeeze_axes([0]);
-    let for_integers = value.index(i![2..]).squeeze_axes([0]);
+    let keys = random::split(random::Key::from_data(key.clone()), 3);
     // port_functions.py:77: tokens = jax.random.categorical(for_tokens, logits, axis=-1)
-    let sample = random::gumbel(random::Key::from_data(for_tokens.clone()), [4, 6]);
-    let tokens = (&sample + logits).argmax_axis(-1);
+    let tokens = (random::gumbel(keys.get(0), [4, 6]) + logits).argmax_axis(-1);
     // port_functions.py:78: noise = 0.1 * jax.random.normal(for_noise, logits.shape)
-    let sample2 = random::normal(random::Key::from_data(for_noise.clone()), [4, 6]);
-    let noise = 0.1 * &sample2;
+    let noise = 0.1 * random::normal(keys.get(1), [4, 6]);
     // port_functions.py:79: integers = jax.random.randint(for_integers, (4,), 0, 10)
-    let integers = random::randint(random::Key::from_data(for_integers.clone()), [4], 0..10);
+    let integers = random::randint(keys.get(2), [4], 0..10);
     // port_functions.py:80: return tokens, logits + noise, integers
     (tokens, logits + &noise, integers)
 }

@@ -10,7 +10,7 @@ pub fn top_scores(scores: &Array, k_values: &Array) -> (Array, Array, Array, Arr
     let ordered = scores.sort(-1);
     // port_functions.py:98: total = jnp.cumsum(ordered, axis=-1)
     let total = cumsum(&ordered, -1);
-    // port_functions.py:99: return values, indices, total, jnp.argmax(scores, axis=-1) + k_…
+    // port_functions.py:99: return values, indices, total, jnp.argmax(scores, axis=-1) + k_values
     (values, indices, total, scores.argmax_axis(-1) + k_values)
 }
 

@@ -4,7 +4,7 @@ use oxidax::prelude::*;
 
 /// The best path of a hidden Markov model in log space, and its score.
 pub fn viterbi(start: &Array, transitions: &Array, emissions: &Array) -> (Array, Array) {
-    // port_models.py:265: last, pointers = lax.scan(forward, start + emissions[0], emission…
+    // port_models.py:265: last, pointers = lax.scan(forward, start + emissions[0], emissions[1:])
     let (last, pointers) = scan(
         |score: Array, emission: Array| {
             // port_models.py:261: candidates = score[:, None] + transitions
@@ -14,17 +14,16 @@ pub fn viterbi(start: &Array, transitions: &Array, emissions: &Array) -> (Array,
             // port_models.py:263: return jnp.max(candidates, axis=0) + emission, best
             (candidates.max_axes(0) + &emission, best)
         },
-        start + emissions.index(i![..1]).squeeze_axes([0]),
+        start + emissions.index(i![0]),
         emissions.index(i![1..]),
     );
     // port_models.py:271: final = jnp.argmax(last)
     let final_ = last.argmax_axis(0);
     // port_models.py:272: _, path = lax.scan(backward, final, pointers, reverse=True)
-    let (_, pointer) = scan_with(
+    let (_, path) = scan_with(
         |state: Array, pointer: Array| {
             // port_models.py:268: previous = pointer[state]
-            let part = dynamic_slice(&pointer, (where_(lt(&state, 0), &state + 3, &state),), [1]);
-            let previous = part.reshape(());
+            let previous = pointer.index(i![&state]);
             (previous.clone(), previous)
         },
         &final_,
@@ -32,7 +31,7 @@ pub fn viterbi(start: &Array, transitions: &Array, emissions: &Array) -> (Array,
         ScanOptions::default().reverse(true),
     );
     // port_models.py:273: return jnp.concatenate([path, final[None]]), jnp.max(last)
-    (concatenate((&pointer, final_.expand_dims(-1)), 0), last.max())
+    (concatenate((&path, final_.expand_dims(-1)), 0), last.max())
 }
 
 #[cfg(test)]
