@@ -174,11 +174,6 @@ pub(crate) struct Eqn {
 }
 
 impl Eqn {
-    /// A list of integers among the parameters.
-    pub(crate) fn integers(&self, name: &str) -> Option<Vec<i64>> {
-        integers(self.params.get(name)?)
-    }
-
     /// A list of sizes or axes among the parameters.
     pub(crate) fn sizes(&self, name: &str) -> Option<Vec<usize>> {
         sizes(self.params.get(name)?)
@@ -198,10 +193,6 @@ impl Eqn {
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.params.get(name)?.as_str()
-    }
-
-    pub(crate) fn dtype(&self, name: &str) -> Option<Dtype> {
-        Dtype::parse(self.params.get(name)?.get("dtype")?.as_str()?)
     }
 }
 

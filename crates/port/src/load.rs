@@ -90,7 +90,7 @@ impl<'f> Loader<'f> {
         let mut builder = Builder::default();
         let outs = self.eqns(jaxpr, env, &mut builder, line)?;
         let mut body = Body { ins, names, eqns: builder.eqns, outs };
-        patterns::recognise(&mut body, &mut self.avals);
+        patterns::recognise(&mut body, &self.avals);
         Ok(body)
     }
 
@@ -266,6 +266,7 @@ impl<'f> Loader<'f> {
             }
         }
         if held.is_empty() {
+            check_operands(&entry.prim, ins.len(), avals.len())?;
             return Ok(self.push(&entry.prim, plain, ins, avals, builder, line));
         }
         let mut eqn = Eqn {
@@ -360,12 +361,11 @@ impl<'f> Loader<'f> {
                 };
                 return Ok(self.add(eqn, avals, builder));
             }
-        } else if jaxpr.library || jaxpr.function.is_empty() {
-            if let Some(found) = library::named(self, name, &jaxpr, &ins, &avals) {
+        } else if (jaxpr.library || jaxpr.function.is_empty())
+            && let Some(found) = library::named(self, name, &jaxpr, &ins, &avals) {
                 let library::Found { prim, params, ins } = found;
                 return Ok(self.push(&prim, params, ins, avals, builder, line));
             }
-        }
         let outer = if jaxpr.library || traced.is_some() { line } else { None };
         self.inline(&jaxpr, ins, builder, outer.or(line.filter(|_| jaxpr.library)))
     }
@@ -410,6 +410,25 @@ impl<'f> Loader<'f> {
     }
 }
 
+/// Checks the number of operands, so that equations can be read without further checks.
+fn check_operands(prim: &str, operands: usize, results: usize) -> Result<(), PortError> {
+    let least = match prim {
+        "iota" | "create_token" | "rng_uniform" | "empty" | "after_all" => 0,
+        "add" | "add_any" | "sub" | "mul" | "div" | "max" | "min" | "pow" | "rem" | "eq" | "ne"
+        | "lt" | "le" | "gt" | "ge" | "lt_to" | "le_to" | "eq_to" | "and" | "or" | "xor"
+        | "atan2" | "nextafter" | "dot_general" | "pad" | "gather" | "random_fold_in"
+        | "dynamic_slice" | "conv_general_dilated" | "triangular_solve" => 2,
+        "select_n" | "clamp" | "dynamic_update_slice" => 3,
+        prim if prim.starts_with("scatter") => 3,
+        _ => 1,
+    };
+    if operands < least || results == 0 {
+        let problem = format!("{operands} operands and {results} results, {least} expected");
+        return Err(PortError::file(format!("an equation {prim}"), problem));
+    }
+    Ok(())
+}
+
 fn split(ins: &[Atom], count: usize) -> Result<(&[Atom], &[Atom]), PortError> {
     ins.split_at_checked(count).ok_or_else(|| {
         PortError::file("an equation", format!("{} operands, {count} captured", ins.len()))
@@ -443,15 +462,14 @@ fn argument_name(jaxpr: &Jaxpr, index: usize) -> Option<String> {
     if base.is_empty() || base == "dynamic" {
         return None;
     }
-    if let Some(number) = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        if let Ok(number) = number.parse::<usize>() {
+    if let Some(number) = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))
+        && let Ok(number) = number.parse::<usize>() {
             let names = jaxpr.unpacked.get(base);
             let name = names.and_then(|names| names.get(number)?.clone());
             return Some(name.unwrap_or_else(|| format!("{base}_{number}")));
         }
-    }
-    let parts = rest.split(|c: char| !c.is_alphanumeric() && c != '_');
-    let last = parts.filter(|part| !part.is_empty()).next_back();
+    let mut parts = rest.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let last = parts.rfind(|part| !part.is_empty());
     Some(match last {
         None => base.to_string(),
         Some(part) if part.starts_with(|c: char| c.is_ascii_digit()) => format!("{base}_{part}"),

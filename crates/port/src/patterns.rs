@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::ir::{Atom, Aval, Body, Eqn, Var};
 
 /// Replaces the patterns in a body.
-pub(crate) fn recognise(body: &mut Body, avals: &mut Vec<Aval>) {
+pub(crate) fn recognise(body: &mut Body, avals: &[Aval]) {
     share(body);
     body.remove_unused(avals.len());
     // A pattern may be part of a larger one: mean and variance of layer normalization.
@@ -291,12 +291,11 @@ impl<'b> View<'b> {
                 let Some(var) = self.is(variance, "lib.var") else { continue };
                 let axes = var.sizes("axes")?;
                 let plain = var.flag("keepdims") && var.params.get("ddof")?.as_f64() == Some(0.0);
-                if let (true, Some((x, _))) = (plain, self.centred(centred, &axes)) {
-                    if x == var.ins[0] {
+                if let (true, Some((x, _))) = (plain, self.centred(centred, &axes))
+                    && x == var.ins[0] {
                         let params = json!({ "axes": axes, "epsilon": shortest(epsilon) });
                         return Some(("lib.standardize", params, vec![x]));
                     }
-                }
             }
         }
         None

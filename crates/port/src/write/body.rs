@@ -187,7 +187,7 @@ impl Writer<'_> {
         self.comment(scope, eqn.line);
         let base = scope.python_names.get(&var).cloned().unwrap_or_else(|| noun(&eqn.prim).into());
         let name = scope.claim(&base, &[var]);
-        scope.out.push_str(&format!("let {name} = {};\n", text.text));
+        scope.push_let(&name, &text.text);
         scope.set_place(var, name, false);
         scope.owned.insert(var);
     }
@@ -210,7 +210,7 @@ impl Writer<'_> {
         }
         let names = names.join(", ");
         match text {
-            Several::Tuple(text) => scope.out.push_str(&format!("let ({names}) = {text};\n")),
+            Several::Tuple(text) => scope.push_let(&format!("({names})"), text),
             Several::List(text) => scope.out.push_str(&format!(
                 "let [{names}] = {text}.try_into().expect(\"{} parts\");\n",
                 eqn.outs.len()

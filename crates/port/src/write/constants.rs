@@ -24,12 +24,11 @@ impl Writer<'_> {
             values.iter().map(|value| Number::parse(value).map(|n| n.of(dtype))).collect();
         let numbers = numbers.ok_or_else(|| Obstacle::new("a constant holds no numbers"))?;
         if dtype != Dtype::Key {
-            if let Some((&first, rest)) = numbers.split_first() {
-                if rest.iter().all(|&other| other == first) {
+            if let Some((&first, rest)) = numbers.split_first()
+                && rest.iter().all(|&other| other == first) {
                     let literal = Literal { value: first, dtype, weak: false };
                     return Ok(filled(&literal, &entry.shape));
                 }
-            }
             let counts = |(index, number): (usize, &Number)| *number == Number::Int(index as i128);
             let rising = numbers.iter().enumerate().all(counts);
             if rising && entry.shape.len() == 1 && dtype == Dtype::Int(32) {

@@ -42,7 +42,7 @@ impl Writer<'_> {
         let mut names = Vec::new();
         for index in range {
             let var = body.ins[index];
-            if inner.uses.get(&var).is_none() {
+            if !inner.uses.contains_key(&var) {
                 names.push("_".to_string());
                 continue;
             }
@@ -69,8 +69,9 @@ impl Writer<'_> {
             self.comment_of(inner, body, atom);
         }
         let tail = tail(self, inner);
-        let out = std::mem::take(&mut inner.out);
-        Ok(if out.is_empty() { tail } else { format!("{{\n{out}{tail}\n}}") })
+        let is_expression = inner.out.is_empty();
+        let text = inner.finish(tail);
+        Ok(if is_expression { text } else { format!("{{\n{text}\n}}") })
     }
 
     /// The comment of the line that computes a result in the tail of a body.
@@ -140,7 +141,7 @@ impl Writer<'_> {
             [one] => one.clone(),
             parts => format!("({})", parts.join(", ")),
         };
-        scope.out.push_str(&format!("let {pattern} = {text};\n"));
+        scope.push_let(&pattern, text);
     }
 
     fn scan(&mut self, scope: &mut Scope, eqn: &Eqn) -> Written {
@@ -415,7 +416,7 @@ impl Writer<'_> {
             (_, _, [one]) => one.clone(),
             (_, _, patterns) => format!("({})", patterns.join(", ")),
         };
-        scope.out.push_str(&format!("let {pattern} = {call};\n"));
+        scope.push_let(&pattern, &call);
         Ok(())
     }
 
@@ -563,7 +564,7 @@ impl Writer<'_> {
                 self.result_pattern(scope, tree, ty, &eqn.outs.clone(), &name)
             }
         };
-        scope.out.push_str(&format!("let {pattern} = {text};\n"));
+        scope.push_let(&pattern, text);
     }
 
     /// A pattern for a part of a result, with its parts in scope.

@@ -42,7 +42,7 @@ pub(crate) fn write(
                         let atom = eqn.ins.get(operand).copied();
                         scope.reference(atom.unwrap_or(first), avals)
                     }
-                    (_, _, Some(from), Some(to)) if from == 0 => format!("..{to}"),
+                    (_, _, Some(0), Some(to)) => format!("..{to}"),
                     (_, _, Some(from), Some(to)) => format!("{from}..{to}"),
                     (_, _, Some(from), None) if from > 0 => format!("{from}.."),
                     _ => "..".into(),

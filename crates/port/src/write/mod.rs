@@ -97,13 +97,15 @@ impl Writer<'_> {
             .iter()
             .map(|function| {
                 let doc = documentation(&function.doc, &function.python);
-                format!("{doc}fn {}{}\n", function.name, function.text)
+                let allowed = allowances(&function.text);
+                format!("{doc}{allowed}fn {}{}\n", function.name, function.text)
             })
             .collect();
         let doc = documentation(&self.file.doc, &self.file.name);
         let uses = self.imports(&format!("{functions}{top}"));
         out.push_str(&format!("\n{uses}\n{}", self.types.definitions()));
-        out.push_str(&format!("{doc}pub fn {top_name}{top}\n{functions}{test}"));
+        let allowed = allowances(top);
+        out.push_str(&format!("{doc}{allowed}pub fn {top_name}{top}\n{functions}{test}"));
         out
     }
 
@@ -202,8 +204,8 @@ impl Writer<'_> {
             Ty::Unit | Ty::Static => String::new(),
             ty => format!(" -> {}", self.types.text(ty)),
         };
-        let out = &scope.out;
-        Ok(format!("({}){returns} {{\n{out}{tail}\n}}\n", parameters.join(", ")))
+        let text = scope.finish(tail);
+        Ok(format!("({}){returns} {{\n{text}\n}}\n", parameters.join(", ")))
     }
 
     /// The type of a tree with these variables as leaves.
@@ -393,6 +395,19 @@ impl Writer<'_> {
             _ => "()".into(),
         }
     }
+}
+
+/// Lints of Clippy that the signature of a ported function breaks.
+fn allowances(text: &str) -> String {
+    let signature = text.split_once('{').map_or(text, |(signature, _)| signature);
+    let mut out = String::new();
+    if signature.contains(": &Vec<") {
+        out.push_str("#[allow(clippy::ptr_arg, reason = \"transforms take trees\")]\n");
+    }
+    if signature.matches(": &").count() > 7 {
+        out.push_str("#[allow(clippy::too_many_arguments, reason = \"as in Python\")]\n");
+    }
+    out
 }
 
 fn documentation(doc: &str, python: &str) -> String {

@@ -41,6 +41,8 @@ pub(crate) struct Scope {
     pinned: HashSet<Var>,
     pub(crate) out: String,
     pub(crate) last_line: Option<usize>,
+    /// The last statement: where it begins, and its pattern.
+    last_let: Option<(usize, String)>,
     /// The current equation, and the last equation that uses each variable.
     pub(crate) position: usize,
     last_use: HashMap<Var, usize>,
@@ -93,6 +95,28 @@ impl Scope {
                 *entry = (*entry).max(last);
             }
         }
+    }
+
+    /// Writes `let pattern = text;`.
+    pub(crate) fn push_let(&mut self, pattern: &str, text: &str) {
+        self.last_let = Some((self.out.len(), pattern.to_string()));
+        self.out.push_str(&format!("let {pattern} = {text};\n"));
+    }
+
+    /// The statements and the result, without a name for the result alone.
+    pub(crate) fn finish(&mut self, tail: String) -> String {
+        let mut out = std::mem::take(&mut self.out);
+        if let Some((start, pattern)) = self.last_let.take() {
+            let prefix = format!("let {pattern} = ");
+            let statement = out.get(start..).and_then(|rest| rest.strip_prefix(&prefix));
+            let text = statement.and_then(|rest| rest.strip_suffix(";\n"));
+            if let (true, Some(text)) = (pattern == tail, text) {
+                let text = text.to_string();
+                out.truncate(start);
+                return out + &text;
+            }
+        }
+        out + &tail
     }
 
     /// Stores a value without a name: what it mentions is used where it is.

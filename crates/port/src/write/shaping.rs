@@ -91,8 +91,7 @@ pub(crate) fn without_broadcasts(scope: &Scope, avals: &[Aval], eqn: &Eqn) -> Ve
     let mut ins = eqn.ins.clone();
     let Some(out) = eqn.outs.first().and_then(|&var| avals.get(var)) else { return ins };
     for index in 0..ins.len() {
-        loop {
-            let Some(var) = ins[index].var() else { break };
+        while let Some(var) = ins[index].var() {
             let Some(Value::Broadcast { operand, dims, shape }) = scope.values.get(&var) else {
                 break;
             };

@@ -6,13 +6,12 @@ use oxidax::prelude::*;
 /// `jax.nn.dot_product_attention` with a causal mask.
 pub fn causal_attention(query: &Array, key: &Array, value: &Array) -> Array {
     // port_functions.py:48: return jax.nn.dot_product_attention(query, key, value, is_causal=True)
-    let value = dot_product_attention_with(
+    dot_product_attention_with(
         query,
         key,
         value,
         &AttentionOptions { is_causal: true, ..Default::default() },
-    );
-    value
+    )
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use oxidax::primitives::{ConvDimensionNumbers, ConvGeneralDilated};
 /// `jax.lax.conv_general_dilated` with strides and channels last.
 pub fn conv_2d(x: &Array, kernel: &Array) -> Array {
     // port_functions.py:58: return jax.lax.conv_general_dilated(x, kernel, window_strides=(2, 2),…
-    let convolved = conv_general_dilated(
+    conv_general_dilated(
         x,
         kernel,
         ConvGeneralDilated {
@@ -15,8 +15,7 @@ pub fn conv_2d(x: &Array, kernel: &Array) -> Array {
             dimension_numbers: ConvDimensionNumbers::of("NHWC", "HWIO", "NHWC"),
             ..Default::default()
         },
-    );
-    convolved
+    )
 }
 
 #[cfg(test)]

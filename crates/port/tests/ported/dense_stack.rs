@@ -10,6 +10,7 @@ pub struct Dense {
 }
 
 /// Layers with tanh between them.
+#[allow(clippy::ptr_arg, reason = "transforms take trees")]
 pub fn dense_stack(layers: &Vec<Dense>, x: &Array) -> Array {
     // port_models.py:284: return jnp.dot(x, self.kernel) + self.bias
     let sum = x.matmul(&layers[0].kernel) + &layers[0].bias;

@@ -87,7 +87,7 @@ pub fn expm(a: &Array) -> Array {
     );
     let sum = &value + &value2;
     let sum2 = -&value + &value2;
-    let value = cond(
+    cond(
         gt(&largest2, 16.0),
         |_: ()| full([3, 3], f64::NAN),
         |_: ()| {
@@ -96,15 +96,14 @@ pub fn expm(a: &Array) -> Array {
                     let value = cond(
                         lt(&i, &largest2),
                         |_: ()| {
-                            let product = einsum_with(
+                            einsum_with(
                                 "ab,bc->ac",
                                 (&c, &c),
                                 MatmulOptions {
                                     precision: Precision::Highest,
                                     ..Default::default()
                                 },
-                            );
-                            product
+                            )
                         },
                         |_: ()| c.clone(),
                         (),
@@ -117,8 +116,7 @@ pub fn expm(a: &Array) -> Array {
             c
         },
         (),
-    );
-    value
+    )
 }
 
 #[cfg(test)]

@@ -54,13 +54,8 @@ pub fn gpt2_block(params: &Params, x: &Array) -> Array {
 /// Normalizes the last axis.
 fn layer_norm(p: &Ln, x: &Array) -> Array {
     // port_models.py:64: return (x - mean) / jnp.sqrt(variance + eps) * p["scale"] + p["bias"]
-    let value = nn::LayerNorm {
-        scale: Some(p.scale.clone()),
-        bias: Some(p.bias.clone()),
-        epsilon: 1e-5.into(),
-    }
-    .forward(x);
-    value
+    nn::LayerNorm { scale: Some(p.scale.clone()), bias: Some(p.bias.clone()), epsilon: 1e-5.into() }
+        .forward(x)
 }
 
 /// `linear` of the Python program.

@@ -6,23 +6,21 @@ use oxidax::prelude::*;
 /// Fits a logistic regression by ten steps of gradient descent.
 pub fn logistic_regression(w: &Array, x: &Array, y: &Array) -> (Array, Array) {
     // port_models.py:241: return lax.scan(step, w, None, length=10)
-    let (w, value) = scan(
+    scan(
         |w: Array, (): ()| {
             // port_models.py:238: value, gradient = jax.value_and_grad(loss)(w)
             let (value, gradient) = value_and_grad(|w: &Array| {
                 // port_models.py:234: logits = x @ w
                 let logits = x.matmul(w);
                 // port_models.py:235: return jnp.mean(jnp.logaddexp(0.0, logits) - y * logits)
-                let mean = (logaddexp(0.0, &logits) - y.astype(DType::F32) * &logits).mean();
-                mean
+                (logaddexp(0.0, &logits) - y.astype(DType::F32) * &logits).mean()
             })(&w);
             // port_models.py:239: return w - 0.5 * gradient, value
             (&w - 0.5 * &gradient, value)
         },
         w,
         10usize,
-    );
-    (w, value)
+    )
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub fn lstm(params: &Params, xs: &Array) -> ((Array, Array), Array) {
     // port_models.py:104: zeros = jnp.zeros((xs.shape[1], params["wh"].shape[0]))
     let zeros_ = zeros([2, 4]);
     // port_models.py:105: return lax.scan(step, (zeros, zeros), xs)
-    let ((h, c), x) = scan(
+    scan(
         |(h, c): (Array, Array), x: Array| {
             // port_models.py:98: gates = x @ params["wx"] + h @ params["wh"] + params["b"]
             let gates = x.matmul(&params.wx) + h.matmul(&params.wh) + &params.b;
@@ -29,8 +29,7 @@ pub fn lstm(params: &Params, xs: &Array) -> ((Array, Array), Array) {
         },
         (&zeros_, &zeros_),
         xs,
-    );
-    ((h, c), x)
+    )
 }
 
 #[cfg(test)]

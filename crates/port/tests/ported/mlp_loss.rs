@@ -44,8 +44,7 @@ fn mlp(params: &Params, x: &Array) -> Array {
 /// Returns the mean cross entropy of integer labels.
 fn cross_entropy(logits: &Array, labels: &Array) -> Array {
     // port_models.py:31: return -jnp.mean(picked)
-    let value = nn::softmax_cross_entropy_with_integer_labels(logits, labels).mean();
-    value
+    nn::softmax_cross_entropy_with_integer_labels(logits, labels).mean()
 }
 
 #[cfg(test)]

@@ -20,16 +20,14 @@ pub struct Params {
 /// The norm of each example's gradient.
 pub fn per_example_norms(params: &Params, xs: &Array, labels: &Array) -> Array {
     // port_models.py:333: return jax.vmap(norm)(xs, labels)
-    let value = vmap(|x: &Array, label: &Array| {
+    vmap(|x: &Array, label: &Array| {
         // port_models.py:330: grads = jax.grad(example_loss)(params, x, label)
         let grads = grad(|params: &Params| example_loss(params, x, label))(params);
         // port_models.py:331: return jnp.sqrt(sum(jnp.sum(g ** 2) for g in jax.tree_util.tree_leav…
         let sum = 0.0 + grads.hidden.b.powi(2).sum() + grads.hidden.w.powi(2).sum();
-        let root = (&sum + grads.out.b.powi(2).sum() + grads.out.w.powi(2).sum()).sqrt();
-        root
+        (&sum + grads.out.b.powi(2).sum() + grads.out.w.powi(2).sum()).sqrt()
     })
-    .apply(xs, labels);
-    value
+    .apply(xs, labels)
 }
 
 /// `linear` of the Python program.

@@ -38,9 +38,8 @@ pub fn quartiles(x: &Array) -> Array {
         &[3, 1],
         GatherScatterMode::PromiseInBounds,
     );
-    let sum = &part * broadcast_in_dim(&(1.0 - &difference), [3, 3], &[0])
-        + &part2 * broadcast_in_dim(&difference, [3, 3], &[0]);
-    sum
+    &part * broadcast_in_dim(&(1.0 - &difference), [3, 3], &[0])
+        + &part2 * broadcast_in_dim(&difference, [3, 3], &[0])
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use oxidax::prelude::*;
 /// Integrates the Van der Pol oscillator with the classical Runge-Kutta method.
 pub fn rk4(y0: &Array, dt: &Array) -> Array {
     // port_models.py:189: return lax.fori_loop(0, 20, step, y0)
-    let y = fori_loop(
+    fori_loop(
         0,
         20,
         |_: Array, y: Array| {
@@ -22,8 +22,7 @@ pub fn rk4(y0: &Array, dt: &Array) -> Array {
             &y + dt / 6.0 * (&k1 + 2.0 * &k2_2 + 2.0 * &k3 + &k4)
         },
         y0,
-    );
-    y
+    )
 }
 
 /// `van_der_pol` of the Python program.
@@ -31,11 +30,10 @@ fn van_der_pol(y: &Array) -> Array {
     // port_models.py:176: return jnp.array([y[1], (1 - y[0] ** 2) * y[1] - y[0]])
     let value = y.index(i![1]);
     let value2 = y.index(i![0]);
-    let joined = concatenate(
+    concatenate(
         (value.expand_dims(-1), ((1.0 - value2.powi(2)) * &value - &value2).expand_dims(-1)),
         0,
-    );
-    joined
+    )
 }
 
 #[cfg(test)]
