@@ -24,6 +24,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import port_calls
 import port_json
+import port_sources
 
 FORMAT, VERSION = "oxidax-port", 1
 
@@ -111,7 +112,7 @@ def trace(function, args, name=None, root=None, modules=(), interception=None):
         "calls": calls, "body": body,
     }
     if code is not None and os.path.exists(code.co_filename):
-        file = os.path.relpath(code.co_filename, encoder.lines.root).replace(os.sep, "/")
+        file = port_sources.shown(code.co_filename, encoder.lines.root)
         contents["source"] = {"file": file, "line": code.co_firstlineno}
     contents["vars"] = encoder.vars
     contents["lines"] = encoder.lines.table

@@ -63,9 +63,10 @@ class LeafNumbers:
     def leaf(self, value):
         if not is_array(value):
             # A function has no form in Rust: the call is traced with it.
-            text = getattr(value, "__name__", None) or repr(value)
-            entry = {"static": text[:60]}
-            if isinstance(value, (bool, int, float, str)):
+            plain = isinstance(value, (bool, int, float, str))
+            name = getattr(value, "__name__", None) or type(value).__name__
+            entry = {"static": repr(value)[:60] if plain else name}
+            if plain:
                 entry["value"] = value if isinstance(value, (bool, str)) else port_json.number(value)
             return entry
         self.next += 1
@@ -127,15 +128,13 @@ class Interception:
             split = Split((list(bound.args), dict(bound.kwargs)))
             if not any(isinstance(leaf, jax.core.Tracer) for leaf in split.dynamic):
                 return function(*args, **kwargs)
-            if library:
-                bound.apply_defaults()
-                split = Split((list(bound.args), dict(bound.kwargs)))
             numbers, number = LeafNumbers(), len(self.calls)
             # Leaves are numbered in the order in which JAX flattens: keywords are sorted.
-            positional = list(bound.arguments.items())
-            names = [name for name, _ in positional]
             keywords = sorted(bound.kwargs)
-            order = [name for name in names if name not in keywords] + keywords
+            if library:
+                # Described, and not passed: some defaults are markers.
+                bound.apply_defaults()
+            order = [name for name in bound.arguments if name not in keywords] + keywords
             entry = {"name": function.__name__, "library": library,
                      "params": [[name, numbers.tree(bound.arguments[name])] for name in order
                                 if name in bound.arguments]}
@@ -169,6 +168,8 @@ class Interception:
         @functools.wraps(transform)
         def wrapper(function, argnums=0, has_aux=False, **options):
             plain = transform(function, argnums=argnums, has_aux=has_aux, **options)
+            if not called_by_user():
+                return plain
 
             @functools.wraps(function)
             def derivative(*args, **kwargs):
@@ -201,12 +202,14 @@ class Interception:
         @functools.wraps(transform)
         def wrapper(function, in_axes=0, out_axes=0, **options):
             plain = transform(function, in_axes=in_axes, out_axes=out_axes, **options)
+            if not called_by_user():
+                return plain
 
             @functools.wraps(function)
             def mapped(*args, **kwargs):
                 tuple_axes = in_axes if isinstance(in_axes, (tuple, list)) else [in_axes] * len(args)
-                simple = all(axis is None or isinstance(axis, int) for axis in tuple_axes)
-                usual = simple and isinstance(out_axes, int) and not any(options.values())
+                simple = all(axis is None or axis == 0 for axis in tuple_axes)
+                usual = simple and out_axes == 0 and not any(options.values())
                 if self.level != 0 or not usual or kwargs or len(tuple_axes) != len(args):
                     return plain(*args, **kwargs)
                 one = [arg if axis is None else
@@ -243,6 +246,11 @@ class Interception:
                     for leaf in split.dynamic]
         closed = jax.make_jaxpr(traced)(*examples)
         return closed.jaxpr, list(closed.consts), split, results["tree"]
+
+
+def called_by_user():
+    """Whether the caller of a transform is the user's code, not JAX's."""
+    return port_sources.is_users(sys._getframe(2).f_code.co_filename)
 
 
 def slice_of(leaf, axis):

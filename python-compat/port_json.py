@@ -182,9 +182,9 @@ class Encoder:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = dataclasses.fields(value)
             return {field.name: self.param(getattr(value, field.name)) for field in fields}
-        # Enums of the compiler, such as FftType in older versions, end in their name.
-        text = str(value)
-        return text.rsplit(".", 1)[-1] if text.count(".") == 1 else {"opaque": type(value).__name__}
+        # Enums of the compiler, such as FftType in older versions, are not Python's.
+        name = getattr(value, "name", None)
+        return name if isinstance(name, str) else {"opaque": type(value).__name__}
 
 
 def tree(value, leaf):

@@ -24,6 +24,15 @@ def is_users(path):
     return not installed and path not in OWN and os.path.exists(path)
 
 
+def shown(path, root):
+    """A path for people: below the root, or below the folder of installed packages."""
+    for folder in ("site-packages", "dist-packages"):
+        if folder + os.sep in path:
+            return path.split(folder + os.sep)[-1].replace(os.sep, "/")
+    relative = os.path.relpath(path, root).replace(os.sep, "/")
+    return os.path.basename(path) if relative.startswith("..") else relative
+
+
 def names_of(target):
     """The names that an assignment binds, or None where it binds something else."""
     if isinstance(target, ast.Name):
@@ -116,7 +125,7 @@ class Lines:
         # Blocks below a line are not part of it.
         key = (path, first)
         if key not in self.index:
-            file = os.path.relpath(path, self.root).replace(os.sep, "/")
+            file = shown(path, self.root)
             self.index[key] = len(self.table)
             function = function.rsplit(".", 1)[-1]
             self.table.append({"file": file, "line": first, "text": text[:400],

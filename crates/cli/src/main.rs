@@ -10,6 +10,7 @@ mod doctor;
 mod explain;
 mod new;
 mod plugin;
+mod port;
 mod profile;
 mod replay;
 
@@ -23,7 +24,7 @@ use clap::{Parser, Subcommand};
     name = "oxidax",
     version,
     about = "Writes projects, manages PJRT plugins and compiled programs, examines training steps, \
-             makes pages of profiles, replays failures"
+             makes pages of profiles, replays failures, ports JAX functions"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -53,6 +54,8 @@ enum Command {
     },
     /// Find the first operation that went wrong in a recorded failure
     Replay(replay::Replay),
+    /// Turn a traced JAX function into a Rust program with a test
+    Port(port::Port),
     /// Print the manual page of an error: `oxidax explain shape`
     Explain(explain::Explain),
 }
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Profile { action } => profile::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Replay(replay) => replay::run(&replay),
+        Command::Port(port) => port::run(&port).map(|()| ExitCode::SUCCESS),
         Command::Explain(explain) => explain::run(&explain).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

@@ -175,6 +175,11 @@ impl File {
         for entry in self.vars.iter().chain(&self.outputs) {
             check_shape(&entry.shape)?;
         }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        if !self.tensors.chars().all(plain) || self.tensors.starts_with('.') {
+            let problem = format!("`tensors` is {:?}, not the name of a file", self.tensors);
+            return Err(PortError::file("the file", problem));
+        }
         for (index, entry) in self.consts.iter().enumerate() {
             let elements = check_shape(&entry.shape)?;
             let place = format!("constant {index}");

@@ -59,7 +59,14 @@ impl View<'_> {
     fn numbers<const N: usize>(&self, eqn: &Eqn, names: [&str; N]) -> Option<[Vec<usize>; N]> {
         let numbers = eqn.params.get("dimension_numbers")?;
         let lists: Option<Vec<Vec<usize>>> =
-            names.iter().map(|name| crate::ir::sizes(numbers.get(*name)?)).collect();
+            names
+                .iter()
+                .map(|name| match numbers.get(*name) {
+                    Some(axes) => crate::ir::sizes(axes),
+                    // Versions before 0.4.32 have no batching axes.
+                    None => name.contains("batching").then(Vec::new),
+                })
+                .collect();
         lists?.try_into().ok()
     }
 

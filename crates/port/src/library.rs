@@ -50,7 +50,12 @@ impl Options<'_> {
     }
 
     fn is_none(&self, name: &str) -> bool {
-        matches!(self.get(name), None | Some(TreeNode::None(_)))
+        match self.get(name) {
+            None | Some(TreeNode::None(_)) => true,
+            // The default of a parameter that older versions of JAX have removed.
+            Some(TreeNode::Static { text, value: None }) => text == "Unspecified",
+            Some(_) => false,
+        }
     }
 
     fn is_false(&self, name: &str) -> bool {

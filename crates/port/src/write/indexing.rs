@@ -190,6 +190,8 @@ fn numbers(eqn: &Eqn, names: &[&str]) -> Result<String, Obstacle> {
     let mut fields = Vec::new();
     for name in names {
         let axes = numbers.and_then(|numbers| numbers.get(*name)).and_then(sizes);
+        // Versions before 0.4.32 have none.
+        let axes = axes.or_else(|| name.contains("batching").then(Vec::new));
         let axes = axes.ok_or_else(|| Obstacle::new(format!("`{name}` is missing")))?;
         fields.push(format!("{name}: vec!{}", list(&axes)));
     }

@@ -1,6 +1,5 @@
-//! `expm` of
-//! `../../../../tmp/jv/0.10.2/lib/python3.11/site-packages/jax/_src/scipy/linalg.py:1371`,
-//! traced with JAX 0.10.2 and written by `oxidax port`.
+//! `expm` of `jax/_src/scipy/linalg.py:1371`, traced with JAX 0.10.2 and written by `oxidax
+//! port`.
 
 use oxidax::prelude::*;
 

@@ -1,6 +1,5 @@
-//! `gelu` of
-//! `../../../../tmp/jv/0.10.2/lib/python3.11/site-packages/jax/_src/nn/functions.py:437`,
-//! traced with JAX 0.10.2 and written by `oxidax port`.
+//! `gelu` of `jax/_src/nn/functions.py:437`, traced with JAX 0.10.2 and written by `oxidax
+//! port`.
 
 use oxidax::prelude::*;
 

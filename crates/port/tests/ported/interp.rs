@@ -1,6 +1,5 @@
-//! `interp` of
-//! `../../../../tmp/jv/0.10.2/lib/python3.11/site-packages/jax/_src/numpy/lax_numpy.py:2652`,
-//! traced with JAX 0.10.2 and written by `oxidax port`.
+//! `interp` of `jax/_src/numpy/lax_numpy.py:2652`, traced with JAX 0.10.2 and written by
+//! `oxidax port`.
 
 use oxidax::prelude::*;
 

@@ -1,6 +1,5 @@
-//! `logsumexp` of
-//! `../../../../tmp/jv/0.10.2/lib/python3.11/site-packages/jax/_src/ops/special.py:46`, traced
-//! with JAX 0.10.2 and written by `oxidax port`.
+//! `logsumexp` of `jax/_src/ops/special.py:46`, traced with JAX 0.10.2 and written by `oxidax
+//! port`.
 
 use oxidax::prelude::*;
 

@@ -1,6 +1,5 @@
-//! `norm_logpdf` of
-//! `../../../../tmp/jv/0.10.2/lib/python3.11/site-packages/jax/_src/scipy/stats/norm.py:25`,
-//! traced with JAX 0.10.2 and written by `oxidax port`.
+//! `norm_logpdf` of `jax/_src/scipy/stats/norm.py:25`, traced with JAX 0.10.2 and written by
+//! `oxidax port`.
 
 use oxidax::prelude::*;
 

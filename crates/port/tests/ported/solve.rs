@@ -1,6 +1,5 @@
-//! `solve` of
-//! `../../../../tmp/jv/0.10.2/lib/python3.11/site-packages/jax/_src/numpy/linalg.py:1379`,
-//! traced with JAX 0.10.2 and written by `oxidax port`.
+//! `solve` of `jax/_src/numpy/linalg.py:1379`, traced with JAX 0.10.2 and written by `oxidax
+//! port`.
 
 use oxidax::prelude::*;
 
