@@ -18,7 +18,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+import numpy as np  # for expressions of --args
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -73,6 +73,8 @@ def trace(function, args, name=None, root=None, modules=(), interception=None):
     """
     interception = interception or port_calls.Interception()
     function = original(function)
+    # Random numbers of oxidax are those of JAX since 0.5, where this is the default.
+    jax.config.update("jax_threefry_partitionable", True)
     args = [jax.tree_util.tree_map(port_calls.as_array, arg, is_leaf=None) if not callable(arg)
             else arg for arg in args]
     split = port_calls.Split(list(args))
@@ -125,15 +127,9 @@ def trace(function, args, name=None, root=None, modules=(), interception=None):
         for index, leaf in enumerate(leaves):
             is_key = str(getattr(leaf, "dtype", "")).startswith("key<")
             tensors[f"{prefix}.{index}"] = jax.random.key_data(leaf) if is_key else leaf
-    contents["inputs"] = [types_of(leaf) for leaf in split.dynamic]
-    contents["outputs"] = [types_of(leaf) for leaf in outs]
+    contents["inputs"] = [port_json.type_of(leaf) for leaf in split.dynamic]
+    contents["outputs"] = [port_json.type_of(leaf) for leaf in outs]
     return contents, tensors
-
-
-def types_of(leaf):
-    """The dtype and shape of an array."""
-    leaf = leaf if hasattr(leaf, "dtype") else np.asarray(leaf)
-    return {"dtype": port_json.dtype_name(leaf.dtype), "shape": list(leaf.shape)}
 
 
 def write(contents, tensors, path):

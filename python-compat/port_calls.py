@@ -152,7 +152,12 @@ class Interception:
                     if library:
                         self.level = level
                 results["split"] = Split(out)
-                entry["result"] = LeafNumbers().tree(out)
+                if "result" not in entry:
+                    entry["result"] = LeafNumbers().tree(out)
+                    # Under a transform, such as `vmap`, the call is traced with other types.
+                    entry["inputs"] = [port_json.type_of(leaf) for leaf in dynamic]
+                    entry["outputs"] = [port_json.type_of(leaf) for leaf in
+                                        results["split"].dynamic]
                 return results["split"].dynamic
 
             traced.__name__ = traced.__qualname__ = f"{function.__name__}__port{number}"

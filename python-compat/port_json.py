@@ -187,6 +187,12 @@ class Encoder:
         return name if isinstance(name, str) else {"opaque": type(value).__name__}
 
 
+def type_of(leaf):
+    """The dtype and shape of an array."""
+    leaf = leaf if hasattr(leaf, "dtype") else np.asarray(leaf)
+    return {"dtype": dtype_name(leaf.dtype), "shape": [int(size) for size in leaf.shape]}
+
+
 def tree(value, leaf):
     """The structure of an argument. `leaf` maps a leaf to its entry."""
     if value is None:

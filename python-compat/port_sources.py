@@ -3,11 +3,13 @@
 import ast
 import functools
 import os
+import sysconfig
 
 import jax
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.dirname(os.path.abspath(jax.__file__))
+STANDARD = os.path.abspath(sysconfig.get_paths()["stdlib"])
 OWN = {os.path.join(HERE, name) for name in ("port.py", "port_calls.py", "port_sources.py")}
 OWN.add(os.path.join(HERE, "port_json.py"))
 
@@ -21,6 +23,7 @@ def is_users(path):
     """Whether a file is the user's: neither JAX, nor an installed package, nor this program."""
     path = os.path.abspath(path)
     installed = "site-packages" in path or "dist-packages" in path or path.startswith("<")
+    installed = installed or path.startswith(STANDARD + os.sep)
     return not installed and path not in OWN and os.path.exists(path)
 
 

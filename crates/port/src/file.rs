@@ -78,6 +78,10 @@ pub(crate) struct TracedCall {
     #[serde(default)]
     pub(crate) doc: String,
     pub(crate) result: TreeNode,
+    #[serde(default)]
+    pub(crate) inputs: Vec<TypeEntry>,
+    #[serde(default)]
+    pub(crate) outputs: Vec<TypeEntry>,
 }
 
 /// The structure of an argument or result.

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::file::{Jaxpr, TracedCall, TreeNode};
+use crate::file::{Jaxpr, TracedCall, TreeNode, TypeEntry};
 use crate::ir::{Atom, Aval, Dtype, integers, sizes};
 use crate::load::{Loader, parse_jaxpr};
 
@@ -88,6 +88,16 @@ pub(crate) fn traced(
     ins: &[Atom],
     avals: &[Aval],
 ) -> Option<Found> {
+    // A transform may have changed the call: `vmap` adds axes.
+    let same = |entry: &TypeEntry, aval: &Aval| {
+        Dtype::parse(&entry.dtype) == Some(aval.dtype) && entry.shape == aval.shape
+    };
+    let inputs: Vec<Aval> = ins.iter().map(|&atom| loader.aval(atom)).collect();
+    let unchanged = call.inputs.len() == inputs.len()
+        && call.outputs.len() == avals.len()
+        && call.inputs.iter().zip(&inputs).all(|(entry, aval)| same(entry, aval))
+        && call.outputs.iter().zip(avals).all(|(entry, aval)| same(entry, aval));
+    unchanged.then_some(())?;
     let options = Options(call);
     let first = loader.aval(*ins.first()?);
     let rank = first.shape.len();
@@ -235,8 +245,8 @@ pub(crate) fn named(
         }
         "relu" if only(&["max", "custom_jvp_call"]) => found(name, json!({}), ins.to_vec()),
         "silu" if only(&["logistic", "mul"]) => found(name, json!({}), ins.to_vec()),
-        "softplus" if has("log1p") && ins.len() == 1 => found(name, json!({}), ins.to_vec()),
-        "gelu" if ins.len() == 1 => {
+        "softplus" if has("log1p") && ins.len() == 1 && !has("transpose") => found(name, json!({}), ins.to_vec()),
+        "gelu" if ins.len() == 1 && !has("transpose") => {
             found(name, json!({ "approximate": has("tanh") }), ins.to_vec())
         }
         "logaddexp" if has("log1p") && ins.len() == 2 => found(name, json!({}), ins.to_vec()),
@@ -245,12 +255,15 @@ pub(crate) fn named(
             same.then(|| found(name, json!({}), ins.to_vec()))?
         }
         "solve" | "_solve" if has("lu") && ins.len() == 2 => {
+            let right = loader.aval(ins[1]).shape;
             let square = first.is_some_and(|aval| aval.shape.len() == 2);
-            square.then(|| found("solve", json!({}), ins.to_vec()))?
+            let plain = square && right.len() <= 2 && right == out.shape;
+            plain.then(|| found("solve", json!({}), ins.to_vec()))?
         }
         "searchsorted" if has("lt_to") && !has("le_to") && ins.len() == 2 => {
             let sorted = first.is_some_and(|aval| aval.shape.len() == 1);
-            let plain = sorted && out.dtype == Dtype::Int(32);
+            let values = loader.aval(ins[1]);
+            let plain = sorted && out.dtype == Dtype::Int(32) && values.shape == out.shape;
             plain.then(|| found(name, json!({}), ins.to_vec()))?
         }
         "inv" if has("lu") && ins.len() == 1 => found(name, json!({}), ins.to_vec()),

@@ -58,6 +58,8 @@ pub(crate) fn program(
         params: file.params.clone(),
         doc: file.doc.clone(),
         result: file.result.clone(),
+        inputs: Vec::new(),
+        outputs: Vec::new(),
     };
     // The traced function keeps its name; others that have it get a number.
     let top_name = names::unique(&names::snake(&file.name), &mut writer.names);
