@@ -12,6 +12,7 @@ mod doctor;
 mod explain;
 mod new;
 mod plugin;
+mod port;
 mod profile;
 mod replay;
 mod run;
@@ -29,6 +30,7 @@ use clap::{Parser, Subcommand};
     about = "Writes projects, manages PJRT plugins and compiled programs, examines training steps, \
              makes pages of profiles, replays failures, runs functions of JAX"
              makes pages of profiles, replays failures, converts weights"
+             makes pages of profiles, replays failures, ports JAX functions"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -65,6 +67,8 @@ enum Command {
         #[command(subcommand)]
         action: weights::Action,
     },
+    /// Turn a traced JAX function into a Rust program with a test
+    Port(port::Port),
     /// Print the manual page of an error: `oxidax explain shape`
     Explain(explain::Explain),
 }
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         Command::Replay(replay) => replay::run(&replay),
         Command::Run(run) => run::run(&run).map(|()| ExitCode::SUCCESS),
         Command::Weights { action } => weights::run(&action).map(|()| ExitCode::SUCCESS),
+        Command::Port(port) => port::run(&port).map(|()| ExitCode::SUCCESS),
         Command::Explain(explain) => explain::run(&explain).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

@@ -111,7 +111,7 @@ pub(crate) fn run(new: &New) -> Result<(), Box<dyn Error>> {
 }
 
 /// Quotes a path for a shell if it needs quotes.
-fn shell_word(path: &Path) -> String {
+pub(crate) fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+~".contains(c);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }

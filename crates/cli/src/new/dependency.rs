@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 
 /// The source of oxidax, which is not on a registry yet.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Dependency {
+pub(crate) enum Dependency {
     /// A clone: an absolute path.
     Clone(String),
     /// A git repository.
@@ -21,7 +21,7 @@ pub(super) enum Dependency {
 
 /// A commit of a git repository.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum GitReference {
+pub(crate) enum GitReference {
     /// The newest commit of the default branch.
     Newest,
     /// The newest commit of a branch.
@@ -34,7 +34,7 @@ pub(super) enum GitReference {
 
 impl Dependency {
     /// Refers to the clone at a path.
-    pub(super) fn clone_at(path: &Path) -> Result<Dependency, String> {
+    pub(crate) fn clone_at(path: &Path) -> Result<Dependency, String> {
         check_clone(path).map_err(|reason| {
             format!(
                 "`{}` is not a clone of oxidax: {reason}\n  \
@@ -45,7 +45,7 @@ impl Dependency {
     }
 
     /// Refers to the clone that contains the source of this command.
-    pub(super) fn own_clone() -> Result<Dependency, String> {
+    pub(crate) fn own_clone() -> Result<Dependency, String> {
         Dependency::built_in(Path::new(env!("CARGO_MANIFEST_DIR")))
     }
 

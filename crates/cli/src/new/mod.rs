@@ -3,7 +3,10 @@
 mod command;
 mod dependency;
 mod name;
-mod project;
+pub(crate) mod project;
 mod template;
 
-pub(crate) use command::{New, run};
+pub(crate) use command::{New, run, shell_word};
+pub(crate) use dependency::Dependency;
+pub(crate) use project::{GitRepository, Nesting};
+pub(crate) use template::{ProjectFile, manifest};

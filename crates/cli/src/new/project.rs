@@ -9,7 +9,7 @@ use super::template::ProjectFile;
 
 /// The relation of a project to the workspaces of cargo.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Nesting {
+pub(crate) enum Nesting {
     /// No folder above is a workspace.
     Alone,
     /// A folder above is a workspace.
@@ -18,7 +18,7 @@ pub(super) enum Nesting {
 
 /// The git repository of a project.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum GitRepository {
+pub(crate) enum GitRepository {
     /// Create one in the project's folder.
     Create,
     /// Create none.
@@ -27,14 +27,14 @@ pub(super) enum GitRepository {
 
 /// A project that was written.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(crate) struct Written {
     /// A remark on a missing git repository.
-    pub(super) note: Option<String>,
+    pub(crate) note: Option<String>,
 }
 
 impl Nesting {
     /// Looks for workspaces above a folder that need not exist.
-    pub(super) fn of(path: &Path) -> Nesting {
+    pub(crate) fn of(path: &Path) -> Nesting {
         let is_workspace = |folder: &Path| {
             let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
             let starts = ["[workspace]", "[workspace.", "workspace."];
@@ -49,7 +49,7 @@ impl Nesting {
 }
 
 /// Returns an error if a file, folder or link exists at the path.
-pub(super) fn check_absent(path: &Path) -> Result<(), String> {
+pub(crate) fn check_absent(path: &Path) -> Result<(), String> {
     if path.symlink_metadata().is_err() {
         return Ok(());
     }
@@ -72,7 +72,7 @@ pub(super) fn is_in_repository(path: &Path) -> bool {
 ///
 /// The files are written to a hidden folder beside it, which is renamed at the end. After an error
 /// neither it nor new parents remain.
-pub(super) fn write(
+pub(crate) fn write(
     path: &Path,
     files: &[ProjectFile],
     git: GitRepository,

@@ -30,10 +30,10 @@ pub(super) enum Template {
 
 /// A file of a project.
 #[derive(Debug)]
-pub(super) struct ProjectFile {
+pub(crate) struct ProjectFile {
     /// The path below the project's folder.
-    pub(super) path: &'static str,
-    pub(super) text: String,
+    pub(crate) path: &'static str,
+    pub(crate) text: String,
 }
 
 impl Template {
@@ -85,16 +85,25 @@ impl Template {
             let features = &["tokenizers"];
             dependencies.push(dependency.manifest_line("oxidax-models", "crates/models", features));
         }
-        let workspace = match nesting {
-            Nesting::Alone => String::new(),
-            Nesting::InWorkspace => format!("{OWN_WORKSPACE}\n"),
-        };
-        format!(
-            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
-             [dependencies]\n{}\n\n{workspace}{PROFILES}",
-            dependencies.join("\n")
-        )
+        manifest_text(&name.to_string(), &dependencies, nesting)
     }
+}
+
+/// Returns the manifest of a package that depends on oxidax alone.
+pub(crate) fn manifest(name: &str, dependency: &Dependency, nesting: Nesting) -> String {
+    manifest_text(name, &[dependency.manifest_line("oxidax", "", &[])], nesting)
+}
+
+fn manifest_text(name: &str, dependencies: &[String], nesting: Nesting) -> String {
+    let workspace = match nesting {
+        Nesting::Alone => String::new(),
+        Nesting::InWorkspace => format!("{OWN_WORKSPACE}\n"),
+    };
+    format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
+         [dependencies]\n{}\n\n{workspace}{PROFILES}",
+        dependencies.join("\n")
+    )
 }
 
 impl fmt::Display for Template {

@@ -1,0 +1,6 @@
+//! `oxidax port`: turns traced JAX functions into Rust.
+
+mod command;
+mod package;
+
+pub(crate) use command::{Port, run};

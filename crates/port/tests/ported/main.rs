@@ -1,0 +1,34 @@
+//! Functions that `oxidax port` has written, compared with JAX's results.
+
+mod adam_update;
+mod attention;
+mod attention_implementation;
+mod batch_norm;
+mod causal_attention;
+mod conv_2d;
+mod conv_net;
+mod cov;
+mod dense_stack;
+mod dropout;
+mod expm;
+mod fft_convolve;
+mod gelu;
+mod gpt2_block;
+mod interp;
+mod kalman_filter;
+mod kmeans_step;
+mod logistic_regression;
+mod logsumexp;
+mod lstm;
+mod mlp_loss;
+mod newton_root;
+mod norm_logpdf;
+mod per_example_norms;
+mod quartiles;
+mod resample;
+mod rk4;
+mod sample;
+mod solve;
+mod top_scores;
+mod train_step;
+mod viterbi;
