@@ -1,12 +1,12 @@
-"""JAX's side of `oxidax verify`: writes what the installed JAX computes, for the command to compare.
+"""JAX's side of `oxidax verify`: writes what the installed JAX computes, for the command to read.
 
 `verify` starts the command. `write_fixtures` and `write_function` are what the command starts.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
-import json
 import os
 import platform as host
 import shutil
@@ -19,7 +19,6 @@ from typing import Any
 
 from .programs import Program, stablehlo, write_program
 from .recorder_modules import recorder
-from .safetensors import save
 from .trees import as_array, flatten, replace_leaves
 
 # Tolerances for the results of whole functions, by dtype.
@@ -107,8 +106,9 @@ def write_function(
     """Writes what JAX computes for one call, and the programs that oxidax runs.
 
     `whole` is the program of the function. `steps` is the same program with the result of every
-    operation, by which the first operation that differs is found. `expected.safetensors` has what
-    JAX computes for both, and the returned report names the operations with their lines.
+    operation, by which the first operation that differs is found. The fixture `function` has what
+    JAX computes for both, in the cases `whole` and `steps`. The returned report, which is part of
+    the fixture, names the operations with their lines.
     """
     jax = importlib.import_module("jax")
     tree = list(arguments)
@@ -121,22 +121,20 @@ def write_function(
 
     program = Program.of(jax, on_leaves, leaves)
     name = getattr(function, "__name__", "function")
-    expected: dict[str, Any] = {}
+    suite = recorder("suite").Suite("function", f"{name}.", tolerance=FUNCTION_TOLERANCE)
     for part, values_of in (("whole", on_leaves), ("steps", program.every_value)):
         traced = _on_data(jax, values_of)
         results = jax.jit(traced)(*leaves)
         text = stablehlo(jax, traced, leaves)
         write_program(folder / part, f"{name}_{part}", text, leaves, results)
-        expected |= {f"{part}/{i}": as_array(value) for i, value in enumerate(results)}
-    save(folder / "expected.safetensors", expected)
+        suite.case(part, name, [], functools.partial(list, results))
     report = {
         "function": name,
-        "results": len([key for key in expected if key.startswith("whole/")]),
-        "steps": [{"op": step.op, "line": step.line} for step in program.steps],
         "line": _line(function),
-        "tolerance": FUNCTION_TOLERANCE,
+        "steps": [{"op": step.op, "line": step.line} for step in program.steps],
     }
-    (folder / "function.json").write_text(json.dumps(report))
+    suite.extra = report
+    suite.write(folder)
     return report
 
 

@@ -116,20 +116,28 @@ class Export(InFolder):
 
 
 class Programs(InFolder):
+    def results(self):
+        """Returns the arrays of the cases `whole` and `steps`, and the fixture's JSON."""
+        arrays = safetensors.load(self.folder / "function.safetensors")
+        index = json.loads((self.folder / "function.json").read_text())
+        cases = {case["name"]: [arrays[k] for k in case["outputs"]] for case in index["cases"]}
+        return cases, index
+
     def test_every_operation_has_a_value_and_a_line(self):
         report = verification.write_function(
             self.folder, programs.looped, [programs.key(), X], gradients=False
         )
-        expected = safetensors.load(self.folder / "expected.safetensors")
+        expected, index = self.results()
         ops = [step["op"] for step in report["steps"]]
-        self.assertEqual(sum(key.startswith("steps/") for key in expected), len(ops))
+        self.assertEqual(len(expected["steps"]), len(ops))
+        self.assertEqual(index["steps"], report["steps"])
         self.assertIn("scan", ops)
         self.assertIn("cond", ops)
         scan = report["steps"][ops.index("scan")]
         self.assertRegex(scan["line"], r"programs\.py:\d+")
         results = jax.tree.leaves(programs.looped(programs.key(), X))
         for number, result in enumerate(results):
-            np.testing.assert_allclose(expected[f"whole/{number}"], result, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(expected["whole"][number], result, rtol=1e-5, atol=1e-6)
         manifest = json.loads((self.folder / "whole/reproducer.json").read_text())
         self.assertEqual([entry["dtype"] for entry in manifest["inputs"]], ["u32", "f32"])
         self.assertIn("@main", (self.folder / "whole/module.mlir").read_text())
@@ -138,10 +146,11 @@ class Programs(InFolder):
         report = verification.write_function(
             self.folder, programs.loss, [{"w": np.ones((3, 2), "f")}, X], gradients=True
         )
-        self.assertEqual(report["results"], 3)
-        expected = safetensors.load(self.folder / "expected.safetensors")
+        self.assertEqual(report["function"], "loss")
+        expected = self.results()[0]["whole"]
+        self.assertEqual(len(expected), 3)
         gradient = jax.grad(programs.loss)({"w": np.ones((3, 2), "f")}, X)["w"]
-        np.testing.assert_allclose(expected["whole/1"], gradient, rtol=1e-5)
+        np.testing.assert_allclose(expected[1], gradient, rtol=1e-5)
 
     def test_suites_state_their_lines_and_failures(self):
         from oxidax_compat.recorder_modules import recorder

@@ -10,7 +10,6 @@ mod dispatch;
 mod errors;
 mod idioms;
 mod ops;
-mod parity;
 mod planted;
 mod primitives;
 mod profiling;

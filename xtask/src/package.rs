@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::root;
 
 /// The crates that are published.
-const PUBLISHED: [&str; 10] = [
+const PUBLISHED: [&str; 11] = [
     "oxidax-macros",
     "oxidax-pjrt-sys",
     "oxidax-cache",
@@ -20,6 +20,7 @@ const PUBLISHED: [&str; 10] = [
     "oxidax-pjrt",
     "oxidax",
     "oxidax-models",
+    "oxidax-parity",
     "oxidax-cli",
 ];
 

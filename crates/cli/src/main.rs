@@ -1,5 +1,6 @@
 //! The `oxidax` command: writes projects, manages plugins and compiled programs, examines training
-//! steps, makes pages of profiles, replays failed steps, and explains errors.
+//! steps, makes pages of profiles, replays failed steps, compares results with JAX's, and explains
+//! errors.
 //!
 //! It is a separate crate, so that its dependencies never reach users of the library.
 
@@ -12,6 +13,7 @@ mod new;
 mod plugin;
 mod profile;
 mod replay;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -23,7 +25,7 @@ use clap::{Parser, Subcommand};
     name = "oxidax",
     version,
     about = "Writes projects, manages PJRT plugins and compiled programs, examines training steps, \
-             makes pages of profiles, replays failures"
+             makes pages of profiles, replays failures, compares results with JAX's"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -53,6 +55,8 @@ enum Command {
     },
     /// Find the first operation that went wrong in a recorded failure
     Replay(replay::Replay),
+    /// Compare what JAX computes on this machine with what oxidax computes
+    Verify(verify::Verify),
     /// Print the manual page of an error: `oxidax explain shape`
     Explain(explain::Explain),
 }
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Profile { action } => profile::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Replay(replay) => replay::run(&replay),
+        Command::Verify(verify) => verify::run(&verify),
         Command::Explain(explain) => explain::run(&explain).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {
