@@ -173,7 +173,7 @@ impl Suite {
         &self.jax
     }
 
-    /// Returns the place of a case: the line of Python that computed it, or the line of the fixture,
+    /// Returns the place of a case: the line of Python that computed it, or that of the fixture,
     /// which has one line per case.
     pub(crate) fn line(&self, index: usize) -> String {
         match self.cases[index]["line"].as_str() {

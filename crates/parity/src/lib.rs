@@ -1,7 +1,7 @@
 //! Compares oxidax with results recorded from JAX (`python-compat/`), within each case's tolerance.
 //!
-//! [`Suite`] reads a fixture, and [`Suite::verify`] computes its cases. Each module has the calls of
-//! oxidax for the operations of one suite, and the tests that compare them with the fixtures of the
+//! [`Suite`] reads a fixture, and [`Suite::verify`] computes its cases. Each module has oxidax's
+//! calls for the operations of one suite, and the tests that compare them with the fixtures of the
 //! repository.
 
 #![forbid(unsafe_code)]
@@ -53,6 +53,8 @@ mod random;
 mod samplers;
 mod transforms;
 mod verify;
+#[cfg(test)]
+mod verify_tests;
 
 pub use fixtures::{FixtureError, Suite};
 pub use verify::{CaseOutcome, CaseReport, ResultDifference, SUITES};

@@ -102,7 +102,7 @@ pub(crate) enum Computation {
 }
 
 /// Returns the computation of a case, or `None` for a suite that is not in [`SUITES`].
-fn computation(suite: &str, op: &str, params: &Value) -> Option<Computation> {
+pub(crate) fn computation(suite: &str, op: &str, params: &Value) -> Option<Computation> {
     Some(match suite {
         "ops" => Computation::Joined(ops::apply),
         "lax" | "special" => Computation::Joined(lax::apply),

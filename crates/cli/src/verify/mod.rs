@@ -7,6 +7,7 @@ mod table;
 
 use std::error::Error;
 use std::io::{self, Write as _};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -43,8 +44,8 @@ pub(crate) struct Verify {
     #[arg(long, default_value = "cpu")]
     jax_platform: String,
     /// Compare one in this many cases of each suite
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    every: u32,
+    #[arg(long, default_value = "1", value_name = "N")]
+    every: NonZeroU32,
     /// Compare with the fixtures in this folder, without Python
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["python", "every", "args"])]
     fixtures: Option<PathBuf>,

@@ -12,3 +12,4 @@ mod profile;
 mod projects;
 mod replay;
 mod user;
+mod verify;
