@@ -27,6 +27,8 @@ _FORMAT_NAMES = {
     "i32": "I32", "i64": "I64", "u8": "U8", "u16": "U16", "u32": "U32", "u64": "U64",
     "bf16": "BF16", "f16": "F16", "f32": "F32", "f64": "F64", "c64": "C64",
 }  # fmt: skip
+# Two elements to a byte, the first in the low half; an odd number is stored as bytes.
+_PACKED = "f4_e2m1fn"
 _DTYPES_OF_FORMAT = {stored: short for short, stored in _FORMAT_NAMES.items()}
 
 Array = np.ndarray[Any, Any]
@@ -37,14 +39,17 @@ class DamagedFile(ValueError):
 
 
 def _stored(array: Array) -> tuple[str, Array, str | None]:
-    """Returns the format's dtype, the stored array, and the dtype's name if it is recorded."""
+    """Returns the format's dtype, the stored bytes, and the dtype's name if it is recorded."""
     name = short_name(array.dtype)
     array = np.ascontiguousarray(array) if array.ndim else np.array(array)
     if name == "c128":
         return "F64", array.reshape(array.shape + (1,)).view(np.float64), name
     if name in _FORMAT_NAMES:
         return _FORMAT_NAMES[name], array, None
-    if name in BITS_BELOW_A_BYTE and name != "f4_e2m1fn":
+    if name == _PACKED and array.size % 2 == 0:
+        bits = array.view(np.uint8).reshape(-1, 2)
+        return "F4", bits[:, 0] | (bits[:, 1] << 4), None
+    if name in BITS_BELOW_A_BYTE and name != _PACKED:
         is_signed = name.startswith("i")
         return ("I8", array.astype(np.int8), name) if is_signed else (
             "U8", array.astype(np.uint8), name)  # fmt: skip
@@ -74,7 +79,8 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
     for name in order:
         dtype, values = stored[name]
         span = [offset, offset + values.nbytes]
-        header[name] = {"dtype": dtype, "shape": list(values.shape), "data_offsets": span}
+        shape = arrays[name].shape if dtype == "F4" else values.shape
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": span}
         offset += values.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -144,6 +150,10 @@ def _array(data: Any, entry: Any, recorded: str | None) -> Array:
     begin, end = (int(offset) for offset in entry["data_offsets"])
     if not 0 <= begin <= end <= len(data) or min(shape, default=0) < 0:
         raise ValueError(f"bytes {begin} to {end} of {len(data)}, shape {shape}")
+    if stored == "F4":
+        halves = np.frombuffer(data[begin:end], np.uint8)
+        bits = np.stack([halves & 15, halves >> 4], axis=-1)
+        return bits.reshape(shape).view(dtype_of(_PACKED))
     if stored not in _DTYPES_OF_FORMAT:
         raise TypeError(f"the dtype {stored} is not read here")
     dtype = dtype_of(_DTYPES_OF_FORMAT[stored])
@@ -153,6 +163,6 @@ def _array(data: Any, entry: Any, recorded: str | None) -> Array:
         return array
     if recorded == "c128":
         return array.view(np.complex128)[..., 0]
-    if recorded in BITS_BELOW_A_BYTE and recorded != "f4_e2m1fn":
+    if recorded in BITS_BELOW_A_BYTE and recorded != _PACKED:
         return array.astype(dtype_of(recorded))
     return array.view(dtype_of(recorded))

@@ -28,11 +28,16 @@ class InFolder(unittest.TestCase):
 class Files(InFolder):
     def test_every_dtype_survives(self):
         values = np.array([[0, 1, 0], [1, 1, 0]])
-        names = [name for name in dtypes._NAMES if name != "f4_e2m1fn"]
-        tree = {name: values.astype(dtypes.dtype_of(name)) for name in names}
+        tree = {name: values.astype(dtypes.dtype_of(name)) for name in dtypes._NAMES}
+        tree["odd"] = values[0].astype(dtypes.dtype_of("f4_e2m1fn"))
         path = self.folder / "all.safetensors"
         checkpoints.save(path, tree)
         self.assert_equal_trees(checkpoints.load(path), tree)
+        header, recorded, _ = safetensors.read_header(path)
+        self.assertEqual(header["f4_e2m1fn"]["dtype"], "F4")
+        self.assertEqual(header["odd"]["dtype"], "U8")
+        as_bytes = ["i2", "i4", "u2", "u4", "f8_e3m4", "f8_e4m3", "f8_e4m3b11fnuz", "c128", "odd"]
+        self.assertEqual(sorted(recorded), sorted(as_bytes))
 
     def test_scalars_empty_arrays_and_complex_infinities(self):
         tree = {

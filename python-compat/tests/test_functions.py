@@ -194,6 +194,10 @@ class Arguments(InFolder):
         with self.assertRaisesRegex(ValueError, "module:name"):
             functions.find_function("gone")
 
+    def test_the_command_oxidax_must_be_installed(self):
+        with self.assertRaisesRegex(FileNotFoundError, "cargo install oxidax-cli"):
+            verification.verify("ops", command="oxidax-that-is-missing")
+
     def test_the_command_line(self):
         out = str(self.folder / "wide.jax_export")
         wide = ["tests.programs:wide", "--args", "f32[3]"]

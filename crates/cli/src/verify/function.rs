@@ -78,7 +78,15 @@ fn agree(name: &str, line: &str, how: &str) -> Result<ExitCode, Box<dyn Error>> 
 
 /// Runs a module with oxidax and compares its results with JAX's.
 fn compare(suite: &Suite, folder: &Path, case: &str) -> Result<CaseReport, Box<dyn Error>> {
-    let results = run_reproducer(folder.join(case))?;
+    let results = run_reproducer(folder.join(case)).map_err(|error| {
+        let error = error.to_string();
+        // jaxlib links LAPACK and others; a plugin does not have them.
+        let help = match error.contains("No FFI handler registered") {
+            true => "\n  help: the function calls a kernel of jaxlib, which oxidax does not have",
+            false => "",
+        };
+        format!("{error}{help}")
+    })?;
     Ok(suite.compare(case, &results).ok_or_else(|| format!("JAX wrote no case `{case}`"))?)
 }
 

@@ -16,8 +16,10 @@ fn verify(arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// Writes three cases of the fixture `special`, changed by `change`.
+/// Writes three cases of the fixture `special`, changed by `change`, to `folder/written`.
 fn write_fixture(folder: &Path, change: impl FnOnce(&mut Value)) {
+    let folder = folder.join("written");
+    fs::create_dir_all(&folder).unwrap();
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python-compat/fixtures/special");
     let text = fs::read(format!("{fixtures}.json")).unwrap();
     let mut index: Value = serde_json::from_slice(&text).unwrap();
@@ -41,7 +43,7 @@ fn write_python(folder: &Path, version: &str) -> PathBuf {
     let script = r#"#!/bin/sh
 if [ "$1" = -m ]; then
   test -f "${PYTHONPATH%%:*}/oxidax_compat/__main__.py" || exit 3
-  cp FOLDER/special.* "$4"
+  cp -r FOLDER/written/* "$4"
   cat <<'END'
 printed by a module
 REPORTS
@@ -56,6 +58,49 @@ fi
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
+}
+
+/// Writes what JAX would for `y = x * x + x` of `x = [1, 2]`: the module with the last result and
+/// the one with all, and the given results.
+fn write_function(folder: &Path, squares: [f32; 2], sums: [f32; 2]) {
+    let written = folder.join("written");
+    let body = "%0 = stablehlo.multiply %arg0, %arg0 : tensor<2xf32>\n\
+                %1 = stablehlo.add %0, %arg0 : tensor<2xf32>\n";
+    let array = json!({"dtype": "f32", "shape": [2]});
+    for (part, count, results) in [("whole", 1, "%1"), ("steps", 2, "%0, %1")] {
+        let part = written.join(part);
+        fs::create_dir_all(part.join("inputs")).unwrap();
+        let types = vec!["tensor<2xf32>"; count].join(", ");
+        let module = format!(
+            "module @m {{\nfunc.func public @main(%arg0: tensor<2xf32>) -> ({types}) {{\n{body}\
+             return {results} : {types}\n}}\n}}\n"
+        );
+        fs::write(part.join("module.mlir"), module).unwrap();
+        let input = json!({"file": "inputs/000.npy", "path": "[0]", "sharding": null,
+            "dtype": "f32", "shape": [2]});
+        let manifest = json!({"name": "m", "devices": 1, "mesh": null, "inputs": [input],
+            "results": vec![&array; count]});
+        fs::write(part.join("reproducer.json"), manifest.to_string()).unwrap();
+        let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
+        let mut npy = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+        npy.extend(format!("{header:<117}\n").as_bytes());
+        npy.extend([1f32, 2.0].iter().flat_map(|x| x.to_le_bytes()));
+        fs::write(part.join("inputs/000.npy"), npy).unwrap();
+    }
+    let case = |name: &str, outputs: &[&str]| {
+        json!({"name": name, "op": "f", "params": {}, "inputs": [], "outputs": outputs})
+    };
+    let index = json!({"suite": "function", "jax": "0.10.2", "encoded": {},
+        "tolerance": {"f32": {"rtol": 1e-5, "atol": 1e-6}}, "line": "model.py:1",
+        "steps": [{"op": "mul", "line": "model.py:2"}, {"op": "add", "line": "model.py:3"}],
+        "cases": [case("whole", &["sums"]), case("steps", &["squares", "sums"])]});
+    fs::write(written.join("function.json"), index.to_string()).unwrap();
+    let entry = |at: usize| json!({"dtype": "F32", "shape": [2], "data_offsets": [at, at + 8]});
+    let header = json!({"squares": entry(0), "sums": entry(8)}).to_string();
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.as_bytes());
+    file.extend([squares, sums].concat().iter().flat_map(|x| x.to_le_bytes()));
+    fs::write(written.join("function.safetensors"), file).unwrap();
 }
 
 fn folder() -> TempDir {
@@ -114,8 +159,9 @@ mod on_cpu {
             index["cases"][2]["line"] = json!("special_suite.py:12");
             index["cases"][0]["op"] = json!("no_such_operation");
         });
-        let fixtures = folder.path().to_str().unwrap();
-        let (code, stdout, stderr) = verify(&["special", "--fixtures", fixtures]);
+        let written = folder.path().join("written");
+        let (code, stdout, stderr) =
+            verify(&["special", "--fixtures", written.to_str().unwrap()]);
         assert_eq!(code, Some(1), "{stdout}{stderr}");
         for expected in [
             "special digamma_f32: lgamma  recorder/special_suite.py:12",
@@ -130,5 +176,30 @@ mod on_cpu {
         let row = stdout.lines().find(|line| line.starts_with("all ")).unwrap();
         let counts: Vec<&str> = row.split_whitespace().skip(1).collect();
         assert_eq!((counts[0], counts[3], counts[5]), ("3", "1", "1"), "{stdout}");
+    }
+
+    #[test]
+    fn the_first_operation_that_differs_is_named() {
+        let folder = folder();
+        let python = write_python(folder.path(), "0.10.2");
+        let arguments = ["model:f", "--args", "f32[2]", "--python", python.to_str().unwrap()];
+        write_function(folder.path(), [1.0, 4.0], [2.0, 6.0]);
+        let (code, stdout, stderr) = verify(&arguments);
+        assert_eq!(code, Some(0), "{stdout}{stderr}");
+        assert!(stdout.contains("model:f: equal bit for bit  model.py:1"), "{stdout}");
+
+        write_function(folder.path(), [1.0, 4.0], [2.0, 7.0]);
+        let (code, stdout, stderr) = verify(&arguments);
+        assert_eq!(code, Some(1), "{stdout}{stderr}");
+        for expected in [
+            "model:f: different  model.py:1",
+            "result 0 f32[2]: 1 of 2 differ, most at [1], by 1.4e-1: oxidax 6.0, JAX 7.0 (rtol 1e-5",
+            "the first operation that differs: 1 add  model.py:3",
+        ] {
+            assert!(stdout.contains(expected), "`{expected}` in {stdout}");
+        }
+        write_function(folder.path(), [1.0, 5.0], [2.0, 7.0]);
+        let (_, stdout, _) = verify(&arguments);
+        assert!(stdout.contains("that differs: 0 mul  model.py:2"), "{stdout}");
     }
 }
