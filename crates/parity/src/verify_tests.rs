@@ -38,7 +38,8 @@ fn fixtures_are_checked_when_they_are_opened() {
         "cotangents": ["y"], "vjp": ["x"]})
     };
     assert!(opened(|index| index["cases"][0]["grad"] = grad(0)).is_ok());
-    let changes: [(fn(&mut Value), &str); 7] = [
+    type Change = fn(&mut Value);
+    let changes: [(Change, &str); 7] = [
         (|index| index["cases"] = json!(3), "it has no cases"),
         (|index| index["cases"][0]["name"] = json!(null), "a case has no name"),
         (|index| index["cases"][0]["op"] = json!(1), "a has no op"),

@@ -87,9 +87,7 @@ fn write_function(folder: &Path, squares: [f32; 2], sums: [f32; 2]) {
         npy.extend([1f32, 2.0].iter().flat_map(|x| x.to_le_bytes()));
         fs::write(part.join("inputs/000.npy"), npy).unwrap();
     }
-    let case = |name: &str, outputs: &[&str]| {
-        json!({"name": name, "op": "f", "params": {}, "inputs": [], "outputs": outputs})
-    };
+    let case = |name: &str, outputs: &[&str]| json!({"name": name, "op": "f", "params": {}, "inputs": [], "outputs": outputs});
     let index = json!({"suite": "function", "jax": "0.10.2", "encoded": {},
         "tolerance": {"f32": {"rtol": 1e-5, "atol": 1e-6}}, "line": "model.py:1",
         "steps": [{"op": "mul", "line": "model.py:2"}, {"op": "add", "line": "model.py:3"}],
@@ -160,8 +158,7 @@ mod on_cpu {
             index["cases"][0]["op"] = json!("no_such_operation");
         });
         let written = folder.path().join("written");
-        let (code, stdout, stderr) =
-            verify(&["special", "--fixtures", written.to_str().unwrap()]);
+        let (code, stdout, stderr) = verify(&["special", "--fixtures", written.to_str().unwrap()]);
         assert_eq!(code, Some(1), "{stdout}{stderr}");
         for expected in [
             "special digamma_f32: lgamma  recorder/special_suite.py:12",
