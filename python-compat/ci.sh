@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests the package `oxidax_compat` with the pinned JAX, then recomputes a sample of the fixtures and
-# compares it with the committed files.
+# Tests the package `oxidax_compat` with the pinned JAX. Then recomputes a sample of the fixtures
+# and compares it with the committed files.
 # Creates `.venv` if it is missing or was made from another requirements.txt. Requires CPython 3.11:
 # the interpreter in the variable PYTHON, else `python3.11` or `python3`.
 set -eu

@@ -1,4 +1,4 @@
-//! Tests of `oxidax verify`, with a script in place of the user's Python.
+//! Tests of `oxidax verify`, with a script that answers as Python with JAX does.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
