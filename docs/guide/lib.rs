@@ -147,6 +147,8 @@ mod on_cpu {
     mod from_jax {}
     #[doc = include_str!("src/from-pytorch.md")]
     mod from_pytorch {}
+    #[doc = include_str!("src/from-pytorch-xla.md")]
+    mod from_pytorch_xla {}
     #[doc = include_str!("src/from-candle-and-burn.md")]
     mod from_candle_and_burn {}
     #[doc = include_str!("src/gallery.md")]

@@ -1,7 +1,7 @@
 """Functions with collectives over named axes.
 
 Each takes arrays, maps over their leading axes with `vmap` and axis names, and returns a list of
-arrays. `tests/cpu/parity/collective_functions.rs` contains the same functions in Rust.
+arrays. `crates/parity/src/collective_functions.rs` contains the same functions in Rust.
 """
 
 import jax

@@ -6,6 +6,7 @@ under a key that is named after the first case that uses them.
 
 import json
 import struct
+import sys
 import zlib
 from pathlib import Path
 
@@ -134,14 +135,29 @@ def _tuple(outputs):
     return tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
 
 
+def _line_of(compute) -> str:
+    """Returns the file and line of a case: of its function, or of the code that added it."""
+    code = getattr(compute, "__code__", None)
+    if code is not None and Path(code.co_filename).parent == Path(__file__).parent:
+        return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
 class Suite:
     """Cases with a common name. A `stride` above 1 selects one in `stride` cases by name."""
+
+    # Turned on by `oxidax verify`: cases have a field `line`, and a case whose computation fails
+    # is a line of `failures` instead of an error.
+    is_for_verify = False
 
     def __init__(self, name: str, about: str, *, stride: int = 1, tolerance: dict | None = None):
         self.name, self.about, self.stride = name, about, stride
         self.tolerance = TOLERANCE | (tolerance or {})
         self.cases, self.arrays, self.encoded, self.extra = [], {}, {}, {}
-        self._keys, self._names = {}, set()
+        self._keys, self._names, self.failures = {}, set(), {}
 
     def case(self, name, op, inputs, compute, params=None, tolerance=None, wrt=None, **more):
         """Adds a case.
@@ -155,11 +171,15 @@ class Suite:
         if seed(name) % self.stride:
             return
         inputs = [np.asarray(x) for x in inputs]
-        grad = None
-        if wrt is None:
-            outputs = _as_list(compute(*inputs))
-        else:
-            outputs, grad = _derivatives(name, compute, inputs, wrt)
+        if self.is_for_verify:
+            more = more | {"line": _line_of(compute)}
+        try:
+            outputs, grad = self._compute(name, inputs, compute, wrt)
+        except Exception as error:
+            if not self.is_for_verify:
+                raise
+            self.failures[name] = f"{type(error).__name__}: {error}".splitlines()[0]
+            return
         entry = {"name": name, "op": op, "params": params or {}}
         entry["inputs"] = [self._store(f"{name}/in{i}", x) for i, x in enumerate(inputs)]
         entry["outputs"] = [self._store(f"{name}/out{i}", x) for i, x in enumerate(outputs)]
@@ -173,6 +193,12 @@ class Suite:
             entry["tolerance"] = tolerance
         self.cases.append(entry | more)
 
+    def _compute(self, name, inputs, compute, wrt):
+        """Returns the outputs, and the derivatives if `wrt` is given."""
+        if wrt is None:
+            return _as_list(compute(*inputs)), None
+        return _derivatives(name, compute, inputs, wrt)
+
     def _store(self, key: str, array: np.ndarray) -> str:
         stored, encoded = _encode(array)
         content = (short(array.dtype), array.shape, stored.tobytes())
@@ -184,8 +210,8 @@ class Suite:
             self.encoded[key] = encoded
         return key
 
-    def write(self):
-        """Writes both files, and returns the size of the arrays' file.
+    def write(self, folder: Path = FIXTURES):
+        """Writes both files to a folder, and returns the size of the arrays' file.
 
         Equal results give equal files.
         """
@@ -204,9 +230,9 @@ class Suite:
             + head
             + b"".join(self.arrays[key].tobytes() for key in order)
         )
-        FIXTURES.mkdir(exist_ok=True)
-        (FIXTURES / f"{self.name}.safetensors").write_bytes(blob)
-        (FIXTURES / f"{self.name}.json").write_text(self._json())
+        folder.mkdir(exist_ok=True)
+        (folder / f"{self.name}.safetensors").write_bytes(blob)
+        (folder / f"{self.name}.json").write_text(self._json())
         return len(blob)
 
     def _json(self) -> str:

@@ -86,6 +86,8 @@ pub fn arrays(path: impl AsRef<Path>) -> Result<BTreeMap<String, Array>, Error> 
 ///     .load(&template)?;
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "VarBuilder")]
+#[doc(alias = "SafetensorsStore")]
 pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
     let (storage, path) = storage_of(path.as_ref())?;
     Ok(Reader::of(Contents::open(&storage, &path)?))

@@ -25,6 +25,7 @@ use std::sync::Arc;
 /// assert_eq!(of_two, [first[0], first[2]]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "DataLoader")]
 #[doc(alias = "RandomAccessDataSource")]
 #[doc(alias = "MapDataset")]
 pub trait Source: Send + Sync + Sized + 'static {

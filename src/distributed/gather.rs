@@ -136,6 +136,7 @@ pub fn broadcast_one_to_all<T: Tree>(tree: &T, source: usize) -> Result<T, Error
 /// sync_global_devices("epoch 3")?;
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "rendezvous")]
 pub fn sync_global_devices(name: &str) -> Result<(), Error> {
     let Some(session) = joined_session()? else { return Ok(()) };
     let mine = Contribution::of(&format!("sync_global_devices `{name}`"), Vec::new(), Vec::new());

@@ -76,6 +76,7 @@ impl ProcessReduction {
 /// assert_eq!(mean, 1.5);
 /// # Ok::<(), Error>(())
 /// ```
+#[doc(alias = "mesh_reduce")]
 #[track_caller]
 pub fn process_allreduce<T: Tree>(tree: &T, reduction: ProcessReduction) -> Result<T, Error> {
     let stacked = gather(tree, Tiling::Untiled, reduction.doing())?;

@@ -67,6 +67,7 @@ pub(super) struct Session {
 /// distributed::shutdown()?;
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "torch_xla.launch")]
 #[doc(alias = "jax.distributed.initialize")]
 pub fn initialize(config: ClusterConfig) -> Result<(), Error> {
     let doing = "initialize";

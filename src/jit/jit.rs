@@ -100,6 +100,8 @@ pub struct Jit<'f, A: Args, O> {
 /// assert_eq!(step.stats().compiles, 1);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "mark_step")]
+#[doc(alias = "torch.compile")]
 #[track_caller]
 pub fn jit<'f, A: Args, M: 'f, F>(f: F) -> A::Callable<Jit<'f, A, F::Output>>
 where

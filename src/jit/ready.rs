@@ -19,6 +19,7 @@ use crate::tree::{Tree, leaves_of};
 /// println!("{:?}", start.elapsed());
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "wait_device_ops")]
 #[doc(alias = "jax.block_until_ready")]
 #[track_caller]
 pub fn block_until_ready<T: Tree>(tree: &T) -> Result<(), Error> {

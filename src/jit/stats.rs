@@ -18,6 +18,7 @@ use std::time::Duration;
 /// assert!(stats.compile_seconds() > 0.0);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "metrics_report")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JitStats {
     /// Calls outside of a trace.

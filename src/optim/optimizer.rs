@@ -119,6 +119,8 @@ impl Optimizer {
     /// part of the traced program. The updates of integer and boolean leaves are zero.
     ///
     /// Throws `Tree`, naming the leaf, if `gradients` or `state` do not belong to `parameters`.
+    #[doc(alias = "optimizer_step")]
+    #[doc(alias = "backward_step")]
     #[track_caller]
     pub fn update<T: Tree>(&self, gradients: &T, state: &State, parameters: &T) -> (T, State) {
         let loc = Loc::caller();

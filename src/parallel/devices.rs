@@ -195,6 +195,7 @@ impl Device {
 /// `Plugin` if there is no usable plugin.
 ///
 /// [`ProcessConfig::default_device`]: crate::config::ProcessConfig::default_device
+#[doc(alias = "xla_device")]
 pub fn default_device() -> Result<Device, Error> {
     runtime::device_by_id(runtime::default_device()?)
 }

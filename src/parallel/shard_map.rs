@@ -50,6 +50,7 @@ pub struct ShardMapped<A, F> {
 /// assert_eq!(mean.apply(&x).item::<f32>()?, 1.0);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "xmp.spawn")]
 #[doc(alias = "xmap")]
 pub fn shard_map<A: Args, M, F: Function<A, M>>(
     f: F,

@@ -46,6 +46,7 @@ pub(super) struct Row {
 ///
 /// Dropping it writes what is available without waiting, and ignores errors. Call
 /// [`finish`](Metrics::finish) instead.
+#[doc(alias = "Learner")]
 #[doc(alias = "SummaryWriter")]
 #[derive(Default)]
 pub struct Metrics {

@@ -30,6 +30,8 @@ use crate::tree::{FnArgs, Function, TransformedFn, Tree, of_first, transformed};
 /// assert_eq!(curvature.to_vec::<f32>()?, [6.0, 12.0, 18.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "backward")]
+#[doc(alias = "autodiff")]
 #[track_caller]
 pub fn grad<'f, A: FnArgs, M: 'f, F: Function<A, M, Output = Array> + 'f>(
     f: F,

@@ -12,7 +12,6 @@ mod idioms;
 mod importing;
 mod importing_damaged;
 mod ops;
-mod parity;
 mod planted;
 mod primitives;
 mod profiling;

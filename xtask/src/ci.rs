@@ -142,6 +142,11 @@ const WITH_PYTHON: &[Step] = &[
             &[],
         ),
     },
+    // The installed JAX and the command `oxidax`.
+    Step {
+        name: "comparison with JAX",
+        action: Action::Run(&["bash", "python-compat/verify.sh", "target/debug"], &[]),
+    },
     // All benchmarks with budgets. Fails if a budget does not find its figures.
     Step {
         name: "smoke test: budgets",

@@ -24,6 +24,7 @@ const PUBLISHED: [&str; 11] = [
     "oxidax",
     "oxidax-weights",
     "oxidax-models",
+    "oxidax-parity",
     "oxidax-cli",
 ];
 

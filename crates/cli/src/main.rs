@@ -1,6 +1,7 @@
 //! The `oxidax` command: writes projects, manages plugins and compiled programs, examines training
 //! steps, makes pages of profiles, replays failed steps, runs functions of JAX, and explains errors.
 //! steps, makes pages of profiles, replays failed steps, maps and converts weights, and explains
+//! steps, makes pages of profiles, replays failed steps, compares results with JAX's, and explains
 //! errors.
 //!
 //! It is a separate crate, so that its dependencies never reach users of the library.
@@ -17,6 +18,7 @@ mod profile;
 mod replay;
 mod run;
 mod weights;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -31,6 +33,7 @@ use clap::{Parser, Subcommand};
              makes pages of profiles, replays failures, runs functions of JAX"
              makes pages of profiles, replays failures, converts weights"
              makes pages of profiles, replays failures, ports JAX functions"
+             makes pages of profiles, replays failures, compares results with JAX's"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -69,6 +72,8 @@ enum Command {
     },
     /// Turn a traced JAX function into a Rust program with a test
     Port(port::Port),
+    /// Compare what JAX computes on this machine with what oxidax computes
+    Verify(verify::Verify),
     /// Print the manual page of an error: `oxidax explain shape`
     Explain(explain::Explain),
 }
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
         Command::Run(run) => run::run(&run).map(|()| ExitCode::SUCCESS),
         Command::Weights { action } => weights::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Port(port) => port::run(&port).map(|()| ExitCode::SUCCESS),
+        Command::Verify(verify) => verify::run(&verify),
         Command::Explain(explain) => explain::run(&explain).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

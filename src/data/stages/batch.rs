@@ -46,6 +46,7 @@ where
     /// assert_eq!(batches[1].shape().dims(), [2, 2]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[doc(alias = "Batcher")]
     #[track_caller]
     pub fn batch(self, size: usize) -> Stream<T::Batch> {
         self.batch_with(size, BatchOptions::default())

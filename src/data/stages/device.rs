@@ -78,6 +78,8 @@ where
     /// }
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[doc(alias = "MpDeviceLoader")]
+    #[doc(alias = "ParallelLoader")]
     #[doc(alias = "prefetch_to_device")]
     #[track_caller]
     pub fn to_device(self, depth: impl Into<Parallelism>) -> Stream<T::Device> {
@@ -102,6 +104,7 @@ where
     /// }
     /// # Ok::<(), oxidax::Error>(())
     /// ```
+    #[doc(alias = "per_device_loader")]
     #[track_caller]
     pub fn to_device_with(
         self,

@@ -33,6 +33,7 @@ const LEAD: Duration = Duration::from_millis(250);
 /// # Errors
 /// `Op` (runtime) if the server does not answer, is recording another profile, or has no events;
 /// or if the folder cannot be written. `Op` (value) if `duration` is zero or over 600 s.
+#[doc(alias = "xp.trace")]
 #[track_caller]
 pub fn capture(
     address: impl AsRef<str>,

@@ -1,5 +1,5 @@
 //! Every primitive has exemplars for empty arrays, axes of size one and scalars. Results at NaN,
-//! infinities, -0 and the limits of integers are compared with JAX in `tests/cpu/parity` (the cases
+//! infinities, -0 and the limits of integers are compared with JAX in `crates/parity` (the cases
 //! whose names end in `_edges`).
 
 use oxidax::control_flow::HOLDERS;

@@ -1,4 +1,4 @@
-//! Layers: types, errors, and behaviour without recorded values. `tests/cpu/parity` compares values
+//! Layers: types, errors, and behaviour without recorded values. `crates/parity` compares values
 //! with Flax.
 
 use expect_test::{Expect, expect};

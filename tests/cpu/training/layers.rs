@@ -1,4 +1,4 @@
-//! Layers and losses: types and errors. `tests/cpu/parity` compares values with JAX.
+//! Layers and losses: types and errors. `crates/parity` compares values with JAX.
 
 use expect_test::{Expect, expect};
 use oxidax::prelude::*;

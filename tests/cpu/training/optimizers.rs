@@ -1,4 +1,4 @@
-//! Optimizers: state trees, errors, and leaves that are not trained. `tests/cpu/parity` compares
+//! Optimizers: state trees, errors, and leaves that are not trained. `crates/parity` compares
 //! values with Optax.
 
 use expect_test::{Expect, expect};

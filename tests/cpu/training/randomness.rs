@@ -1,4 +1,4 @@
-//! Keys and samplers: types, errors and locations. `tests/cpu/parity` compares values with JAX.
+//! Keys and samplers: types, errors and locations. `crates/parity` compares values with JAX.
 
 use expect_test::{Expect, expect};
 use oxidax::prelude::*;

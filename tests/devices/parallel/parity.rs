@@ -6,7 +6,7 @@
 mod beyond;
 mod collectives;
 mod composed;
-#[path = "../../cpu/parity/difference.rs"]
+#[path = "../../../crates/parity/src/difference.rs"]
 mod difference;
 mod gradients;
 mod models;

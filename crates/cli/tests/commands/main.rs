@@ -13,3 +13,4 @@ mod projects;
 mod replay;
 mod user;
 mod weights;
+mod verify;
