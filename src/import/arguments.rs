@@ -40,7 +40,10 @@ fn add_keys(tree: &PyTreeDef, key: &mut Vec<(String, bool)>, keys: &mut Vec<Vec<
             entries.iter().for_each(|(name, child)| below(name.clone(), true, child, key));
         }
         PyTreeDef::Tuple(children) | PyTreeDef::List(children) => {
-            children.iter().enumerate().for_each(|(i, child)| below(i.to_string(), true, child, key));
+            children
+                .iter()
+                .enumerate()
+                .for_each(|(i, child)| below(i.to_string(), true, child, key));
         }
         PyTreeDef::Custom { children, .. } => {
             let children = children.iter().enumerate();

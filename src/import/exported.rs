@@ -82,9 +82,12 @@ impl ImportedFunction {
         let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
         ImportedFunction::read(&bytes).map_err(|error| match error {
-            Error::Exchange { place, message, loc, help } => {
-                Error::Exchange { place: format!("{}: {place}", path.display()), message, loc, help }
-            }
+            Error::Exchange { place, message, loc, help } => Error::Exchange {
+                place: format!("{}: {place}", path.display()),
+                message,
+                loc,
+                help,
+            },
             other => other,
         })
     }
@@ -95,8 +98,8 @@ impl ImportedFunction {
     /// `Exchange` if they are damaged, or of a version of the format or of StableHLO that is not
     /// known.
     pub fn read(bytes: &[u8]) -> Result<ImportedFunction, Error> {
-        let exported = Exported::read(bytes)
-            .map_err(|error| refused("jax.export", error.to_string()))?;
+        let exported =
+            Exported::read(bytes).map_err(|error| refused("jax.export", error.to_string()))?;
         Ok(ImportedFunction::of(Loaded::new(exported)?, None, false))
     }
 
@@ -251,11 +254,7 @@ impl ImportedFunction {
     }
 
     #[track_caller]
-    fn call_leaves(
-        &self,
-        positional: &impl Tree,
-        keywords: &PyTree,
-    ) -> Result<Vec<Array>, Error> {
+    fn call_leaves(&self, positional: &impl Tree, keywords: &PyTree) -> Result<Vec<Array>, Error> {
         let loc = Loc::caller();
         let leaves = arguments::matched(&self.loaded.exported.input_tree, positional, keywords)
             .map_err(|message| self.error(message).at(loc))?;
@@ -343,9 +342,11 @@ fn checked(exported: &Exported, leaves: Vec<Argument>) -> Result<Vec<Array>, Str
             false => array,
         };
         let rank = expected.shape.len() + inner.len();
-        let known = expected.shape.iter().zip(array.shape().iter()).all(|(stated, size)| {
-            stated.known().is_none_or(|stated| stated == *size as u64)
-        });
+        let known = expected
+            .shape
+            .iter()
+            .zip(array.shape().iter())
+            .all(|(stated, size)| stated.known().is_none_or(|stated| stated == *size as u64));
         let fits = array.rank() == rank && array.shape()[expected.shape.len()..] == *inner && known;
         if !fits || array.dtype() != dtype {
             wrong.push(format!("{path} is {}, it was exported for {expected}", array.aval()));
@@ -441,9 +442,7 @@ fn translated(
     let platform = runtime::platform()?;
     let accepts = |wanted: &String| *wanted == platform || (wanted == "cuda" && platform == "gpu");
     let index = exported.platforms.iter().position(accepts);
-    let ignores = exported
-        .disabled_checks
-        .contains(&oxidax_jax_export::DisabledCheck::Platform);
+    let ignores = exported.disabled_checks.contains(&oxidax_jax_export::DisabledCheck::Platform);
     let Some(index) = index.or(ignores.then_some(0)) else {
         let stated = exported.platforms.join(", ");
         let message = format!("it was exported for {stated}, the platform is {platform}");
@@ -487,10 +486,8 @@ fn placed(loaded: &Loaded, mesh: Option<&Mesh>, used: usize, x: &Array) -> Array
     else {
         return x.clone();
     };
-    arguments::sharding(mesh, spec).map_or_else(
-        || x.clone(),
-        |sharding| crate::primitives::constrained(x, sharding),
-    )
+    arguments::sharding(mesh, spec)
+        .map_or_else(|| x.clone(), |sharding| crate::primitives::constrained(x, sharding))
 }
 
 impl fmt::Display for ImportedFunction {

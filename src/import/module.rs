@@ -97,10 +97,15 @@ impl ImportedModule {
             let help = "bytecode of other dialects than VHLO changes from version to version; \
                         write a portable artifact with \
                         `stablehlo.serialize_portable_artifact`, or text";
-            (ModuleFormat::PortableArtifact, Some(text.map_err(|e| refused(e.to_string(), Some(help)))?))
+            (
+                ModuleFormat::PortableArtifact,
+                Some(text.map_err(|e| refused(e.to_string(), Some(help)))?),
+            )
         } else {
             match std::str::from_utf8(bytes) {
-                Ok(text) if text.contains("func.func") || text.trim_start().starts_with("module") => {
+                Ok(text)
+                    if text.contains("func.func") || text.trim_start().starts_with("module") =>
+                {
                     (ModuleFormat::StableHloText, Some(text.to_owned()))
                 }
                 Ok(text) if text.trim_start().starts_with("HloModule") => {
@@ -179,9 +184,8 @@ impl ImportedModule {
 
 impl fmt::Debug for ImportedModule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let types = |avals: &[Aval]| {
-            avals.iter().map(Aval::to_string).collect::<Vec<_>>().join(", ")
-        };
+        let types =
+            |avals: &[Aval]| avals.iter().map(Aval::to_string).collect::<Vec<_>>().join(", ");
         let (inputs, outputs) = (types(&self.inputs), types(&self.outputs));
         write!(f, "{} ({}): ({inputs}) -> ({outputs})", self.name, self.format)
     }

@@ -89,9 +89,8 @@ impl PyTree {
             PyTreeDef::Tuple(children) => PyTree::Tuple(all(children)),
             PyTreeDef::List(children) => PyTree::List(all(children)),
             PyTreeDef::Dict(entries) => {
-                let entries = entries.iter().map(|(key, child)| {
-                    (key.clone(), PyTree::of(child, leaves))
-                });
+                let entries =
+                    entries.iter().map(|(key, child)| (key.clone(), PyTree::of(child, leaves)));
                 PyTree::Dict(entries.collect())
             }
             PyTreeDef::Custom { name, children, .. } => PyTree::Custom(name.clone(), all(children)),

@@ -25,7 +25,8 @@ pub(super) fn solve(dimensions: &[(String, &Dimension, usize)]) -> Result<Values
                 if let Some(value) = value_of(expression, variable, &values, *size) {
                     values.insert(variable.clone(), value);
                 } else {
-                    let message = format!("{place}: no size `{variable}` gives {dimension} = {size}");
+                    let message =
+                        format!("{place}: no size `{variable}` gives {dimension} = {size}");
                     return Err(message);
                 }
             }
@@ -39,10 +40,14 @@ pub(super) fn solve(dimensions: &[(String, &Dimension, usize)]) -> Result<Values
             Some(expected) if expected == *size as u64 => {}
             Some(expected) => {
                 let values = shown(&values);
-                return Err(format!("{place} has size {size}, and {dimension} is {expected}{values}"));
+                return Err(format!(
+                    "{place} has size {size}, and {dimension} is {expected}{values}"
+                ));
             }
             None => {
-                return Err(format!("{place}: the dimension {dimension} cannot be solved for {size}"));
+                return Err(format!(
+                    "{place}: the dimension {dimension} cannot be solved for {size}"
+                ));
             }
         }
     }
@@ -50,18 +55,14 @@ pub(super) fn solve(dimensions: &[(String, &Dimension, usize)]) -> Result<Values
 }
 
 fn shown(values: &Values) -> String {
-    let each: Vec<String> = values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let each: Vec<String> =
+        values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     if each.is_empty() { String::new() } else { format!(" for {}", each.join(", ")) }
 }
 
 /// Returns the value of a variable for which an expression, which is linear in it or grows with it,
 /// has a size.
-fn value_of(
-    expression: &Expression,
-    variable: &str,
-    values: &Values,
-    size: usize,
-) -> Option<u64> {
+fn value_of(expression: &Expression, variable: &str, values: &Values, size: usize) -> Option<u64> {
     let target = i64::try_from(size).ok()?;
     if let Expression::Variable(_) = expression {
         return u64::try_from(size).ok();
@@ -114,17 +115,15 @@ mod tests {
                 (place.to_string(), Dimension::Symbolic(dimension.clone()), *size)
             })
             .collect();
-        let dimensions: Vec<_> =
+        let dimensions =
             dimensions.iter().map(|(place, dimension, size)| (place.clone(), dimension, *size));
         solve(&dimensions.collect::<Vec<_>>())
     }
 
     #[test]
     fn variables_are_solved_from_sizes() {
-        let twice = Expression::Add(
-            Box::new(Expression::Multiply(number(2), variable("b"))),
-            number(3),
-        );
+        let twice =
+            Expression::Add(Box::new(Expression::Multiply(number(2), variable("b"))), number(3));
         let sum = Expression::Add(variable("b"), variable("n"));
         let values = of(&[("x[0]", sum, 12), ("x[1]", twice, 13)]).unwrap();
         assert_eq!(values, [("b".to_owned(), 5), ("n".to_owned(), 7)].into());

@@ -54,10 +54,6 @@ mod topology_executable;
 mod transfer;
 mod unfinished;
 
-#[cfg(feature = "import")]
-pub(crate) use foreign_module::ModuleCode;
-#[cfg(feature = "import")]
-pub(crate) use hlo_sharding::{prime_factors, sharding_of_text};
 pub(crate) use client::{
     configured_platform, cpu_malloc, register_plugin, requested_cpu_devices, set_cpu_devices,
     set_cpu_malloc, set_cuda_options, set_default_platform,
@@ -91,6 +87,10 @@ pub(crate) use evaluator::{
     set_eager_max_bytes,
 };
 pub(crate) use executable::Executable;
+#[cfg(feature = "import")]
+pub(crate) use foreign_module::ModuleCode;
+#[cfg(feature = "import")]
+pub(crate) use hlo_sharding::{prime_factors, sharding_of_text};
 pub use live_arrays::LiveArray;
 pub(crate) use live_arrays::{is_tracked, live_arrays, set_tracked};
 pub(crate) use lowering_target::target_of;

@@ -178,10 +178,7 @@ fn exported_derivatives_of_derivatives_are_used() {
 fn results_have_the_containers_of_python() {
     let tree = recorded("results/tree");
     let result = tree.call((ones([3, 4]), ones([3, 4]))).unwrap();
-    assert_eq!(
-        oxidax::tree::paths(&result),
-        ["one", "parts[0]", "parts[1][0]", "same", "sum"]
-    );
+    assert_eq!(oxidax::tree::paths(&result), ["one", "parts[0]", "parts[1][0]", "same", "sum"]);
     assert_eq!(result["sum"].array().unwrap().to_vec::<f32>().unwrap(), [2.0; 12]);
     #[derive(Tree)]
     struct Outcome {
@@ -212,10 +209,7 @@ fn modules_of_each_format_run_as_they_are() {
 }";
     let module = ImportedModule::read("pair", text.as_bytes()).unwrap();
     assert_eq!(module.format(), ModuleFormat::StableHloText);
-    assert_eq!(
-        format!("{module:?}"),
-        "pair (StableHLO text): (f32[3], i32[]) -> (f32[3], i32[])"
-    );
+    assert_eq!(format!("{module:?}"), "pair (StableHLO text): (f32[3], i32[]) -> (f32[3], i32[])");
     let a = Array::from_slice(&[1.0f32, 2.0, 3.0], [3]).unwrap();
     let b = Array::from_slice(&[4i32], []).unwrap();
     let results = module.call(&[a.clone(), b.clone()]).unwrap();
@@ -238,8 +232,7 @@ fn portable_artifacts_run_as_they_are() {
     let bytes = std::fs::read(folder.join("dots.bc")).unwrap();
     let module = ImportedModule::read("dots", &bytes).unwrap();
     assert_eq!(module.format(), ModuleFormat::PortableArtifact);
-    let inputs: Vec<Array> =
-        module.inputs().iter().map(|aval| full(aval.clone(), 1)).collect();
+    let inputs: Vec<Array> = module.inputs().iter().map(|aval| full(aval.clone(), 1)).collect();
     assert_eq!(module.call(&inputs).unwrap().len(), module.outputs().len());
 }
 

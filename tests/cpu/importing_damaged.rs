@@ -87,9 +87,7 @@ fn translate(count: usize) {
             let run = || {
                 let function = ImportedFunction::read(&bytes)?;
                 let call = |leaves: Vec<Array>| -> Vec<Array> {
-                    function
-                        .call_flat(leaves)
-                        .unwrap_or_else(|error| oxidax::core::throw(error))
+                    function.call_flat(leaves).unwrap_or_else(|error| oxidax::core::throw(error))
                 };
                 eval_shape(call, &leaves)
             };

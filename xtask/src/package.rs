@@ -10,8 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::root;
 
 /// The crates that are published.
-const PUBLISHED: [&str; 12] = [
-const PUBLISHED: [&str; 11] = [
+const PUBLISHED: [&str; 15] = [
     "oxidax-macros",
     "oxidax-pjrt-sys",
     "oxidax-cache",
@@ -25,6 +24,7 @@ const PUBLISHED: [&str; 11] = [
     "oxidax-weights",
     "oxidax-models",
     "oxidax-parity",
+    "oxidax-port",
     "oxidax-cli",
 ];
 

@@ -1,8 +1,6 @@
 //! The `oxidax` command: writes projects, manages plugins and compiled programs, examines training
-//! steps, makes pages of profiles, replays failed steps, runs functions of JAX, and explains errors.
-//! steps, makes pages of profiles, replays failed steps, maps and converts weights, and explains
-//! steps, makes pages of profiles, replays failed steps, compares results with JAX's, and explains
-//! errors.
+//! steps, makes pages of profiles, replays failed steps, runs, ports and compares functions of JAX,
+//! converts weights, and explains errors.
 //!
 //! It is a separate crate, so that its dependencies never reach users of the library.
 
@@ -17,8 +15,8 @@ mod port;
 mod profile;
 mod replay;
 mod run;
-mod weights;
 mod verify;
+mod weights;
 
 use std::process::ExitCode;
 
@@ -30,10 +28,8 @@ use clap::{Parser, Subcommand};
     name = "oxidax",
     version,
     about = "Writes projects, manages PJRT plugins and compiled programs, examines training steps, \
-             makes pages of profiles, replays failures, runs functions of JAX"
-             makes pages of profiles, replays failures, converts weights"
-             makes pages of profiles, replays failures, ports JAX functions"
-             makes pages of profiles, replays failures, compares results with JAX's"
+             makes pages of profiles, replays failures, runs, ports and compares functions of JAX, \
+             converts weights"
 )]
 struct Cli {
     #[command(subcommand)]

@@ -91,11 +91,7 @@ pub(crate) fn run(run: &Run) -> Result<(), Box<dyn Error>> {
 }
 
 /// Returns the array of an input.
-fn array_of(
-    input: &str,
-    stated: Option<Aval>,
-    index: usize,
-) -> Result<Array, Box<dyn Error>> {
+fn array_of(input: &str, stated: Option<Aval>, index: usize) -> Result<Array, Box<dyn Error>> {
     if input.ends_with(".npy") {
         let host: HostArray = data::npy(PathBuf::from(input))?;
         return Ok(Array::from_bytes(host.as_bytes(), host.dtype(), host.shape().clone())?);

@@ -187,7 +187,9 @@ impl PortableArtifact {
             }
             Attribute::Enum(_, case) => AttributeValue::Text(case),
             Attribute::String(text) => AttributeValue::Text(text),
-            Attribute::Symbol(_) => self.string(id).map_or(AttributeValue::Other, AttributeValue::Text),
+            Attribute::Symbol(_) => {
+                self.string(id).map_or(AttributeValue::Other, AttributeValue::Text)
+            }
             Attribute::Array(list) => {
                 take(list.len())?;
                 let list = list.iter().map(|id| self.value(*id, depth, elements));

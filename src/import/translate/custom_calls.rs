@@ -3,8 +3,8 @@
 use super::{Operands, Traced, Translated, Translator};
 use crate::core::{Array, Error, bind1};
 use crate::primitives::{
-    Acos, Acosh, Asin, Asinh, Atanh, BesselI1e, Cosh, Digamma, Erf, ErfInv, Erfc, Lgamma, Nextafter,
-    Polygamma, Sinh, Tan, Zeta, convert_element_type, neg, threefry2x32, top_k,
+    Acos, Acosh, Asin, Asinh, Atanh, BesselI1e, Cosh, Digamma, Erf, ErfInv, Erfc, Lgamma,
+    Nextafter, Polygamma, Sinh, Tan, Zeta, convert_element_type, neg, threefry2x32, top_k,
 };
 use oxidax_vhlo::AttributeValue;
 use std::collections::BTreeMap;

@@ -1,14 +1,14 @@
 //! Elementwise operations.
 
-use super::{Operands, lapack, Translated, Translator};
+use super::{Operands, Translated, Translator, lapack};
 use crate::core::{Array, bind1};
 use crate::primitives::{
     Abs, Add, And, Atan2, BitcastConvertType, Cbrt, Ceil, Clamp, Compare, ComparisonDirection,
-    Complex, ConvertElementType, Cos, CountLeadingZeros, Div, Exp, Expm1, FftType, Floor, Imag, IsFinite,
-    Log, Log1p, Logistic, Max, Min, Mul, Neg, Not, Or, PopulationCount, Pow, Real, ReducePrecision,
-    Rem, Round, RoundingMethod, Rsqrt, Select, ShiftLeft, ShiftRightArithmetic, ShiftRightLogical,
-    Sign, Sin, Sqrt, Sub, Tan, Tanh, TransposeA, TriangularSolve, Xor, broadcast_to, cholesky, fft,
-    real, triangular_solve,
+    Complex, ConvertElementType, Cos, CountLeadingZeros, Div, Exp, Expm1, FftType, Floor, Imag,
+    IsFinite, Log, Log1p, Logistic, Max, Min, Mul, Neg, Not, Or, PopulationCount, Pow, Real,
+    ReducePrecision, Rem, Round, RoundingMethod, Rsqrt, Select, ShiftLeft, ShiftRightArithmetic,
+    ShiftRightLogical, Sign, Sin, Sqrt, Sub, Tan, Tanh, TransposeA, TriangularSolve, Xor,
+    broadcast_to, cholesky, fft, real, triangular_solve,
 };
 
 impl<'m> Translator<'m> {
@@ -50,7 +50,8 @@ impl<'m> Translator<'m> {
             "reduce_precision" => {
                 let [x] = self.exactly(operands)?;
                 let bits = |name| self.number(operands, name).map(|bits| bits as u32);
-                let (exponent_bits, mantissa_bits) = (bits("exponent_bits")?, bits("mantissa_bits")?);
+                let (exponent_bits, mantissa_bits) =
+                    (bits("exponent_bits")?, bits("mantissa_bits")?);
                 bind1(ReducePrecision { exponent_bits, mantissa_bits }, [&x])
             }
             "fft" => {
@@ -97,7 +98,8 @@ impl<'m> Translator<'m> {
             Ok(Some(primitive(&x)))
         };
         let of = |primitive: fn(&Array) -> Array| apply(Box::new(primitive));
-        let round = |rounding_method| apply(Box::new(move |x| bind1(Round { rounding_method }, [x])));
+        let round =
+            |rounding_method| apply(Box::new(move |x| bind1(Round { rounding_method }, [x])));
         match name {
             // The absolute value of complex numbers is real.
             "abs" => of(|x| bind1(Abs, [x])),

@@ -56,9 +56,7 @@ impl<'m> Translator<'m> {
     fn sharding_before(&self, operands: &Operands<'m>) -> Translated<&'m str> {
         let id = operands.operation.operands().first().copied();
         let text = id.and_then(|id| self.constraints.borrow().get(&id).copied());
-        text.ok_or_else(|| {
-            self.unsupported(operands.operation, "there is no sharding before it")
-        })
+        text.ok_or_else(|| self.unsupported(operands.operation, "there is no sharding before it"))
     }
 
     /// Calls a function with the shards of arrays, on each device. The shardings of its results are

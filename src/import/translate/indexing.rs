@@ -164,8 +164,7 @@ impl<'m> Translator<'m> {
         })?;
         // The bits of signed and unsigned integers are the same.
         let unsigned = DType::all().find(|d| d.is_unsigned() && d.bits() == dtype.bits());
-        let (state, bits) =
-            rng_bit_generator(&state, sizes, unsigned.unwrap_or(dtype), algorithm);
+        let (state, bits) = rng_bit_generator(&state, sizes, unsigned.unwrap_or(dtype), algorithm);
         let bits = convert_element_type(&bits, dtype);
         Ok(vec![Traced::Array(state), Traced::Array(bits)])
     }

@@ -21,7 +21,11 @@ pub(in crate::import) struct KnownIntegers {
 impl KnownIntegers {
     /// Returns one number.
     pub(in crate::import) fn scalar(dtype: DType, value: i64) -> KnownIntegers {
-        KnownIntegers { dtype, shape: Shape::scalar(), elements: vec![wrapped(dtype, value.into())] }
+        KnownIntegers {
+            dtype,
+            shape: Shape::scalar(),
+            elements: vec![wrapped(dtype, value.into())],
+        }
     }
 
     /// Returns the array in the program.
@@ -110,9 +114,9 @@ impl<'m> Translator<'m> {
                         KnownIntegers { dtype, shape: Shape::from([elements.len()]), elements }
                     })
                 }
-                ("select", [mask, x, y]) => elementwise(&[mask, x, y], dtype, |e| {
-                    Some(if e[0] != 0 { e[1] } else { e[2] })
-                }),
+                ("select", [mask, x, y]) => {
+                    elementwise(&[mask, x, y], dtype, |e| Some(if e[0] != 0 { e[1] } else { e[2] }))
+                }
                 ("clamp", [low, x, high]) => {
                     elementwise(&[low, x, high], dtype, |e| Some(e[1].max(e[0]).min(e[2])))
                 }
@@ -197,7 +201,8 @@ fn elementwise(
     if operands.iter().any(|x| x.shape != *shape && x.elements.len() != 1) {
         return None;
     }
-    let at = |x: &KnownIntegers, index: usize| x.elements[if x.elements.len() == 1 { 0 } else { index }];
+    let at =
+        |x: &KnownIntegers, index: usize| x.elements[if x.elements.len() == 1 { 0 } else { index }];
     let each = (0..count).map(|index| {
         let elements: Vec<i128> = operands.iter().map(|x| at(x, index)).collect();
         f(&elements).map(|value| wrapped(dtype, value))

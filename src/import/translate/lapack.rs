@@ -11,8 +11,8 @@ use crate::core::{Array, DType, Shape};
 use crate::primitives::{
     Eig, SvdOptions, TransposeA, TriangularSolve, abs, broadcast_to, broadcasted_iota, cholesky,
     conj, convert_element_type, dynamic_index_in_dim, dynamic_update_slice_in_dim, eigh, eq, ge,
-    imag, lu, mul, real, reduce_sum, reshape, select, squeeze, sub, svd_with, transpose, triangular_solve,
-    zeros_of,
+    imag, lu, mul, real, reduce_sum, reshape, select, squeeze, sub, svd_with, transpose,
+    triangular_solve, zeros_of,
 };
 use crate::transforms::vmap;
 
@@ -224,8 +224,10 @@ impl<'m> Translator<'m> {
             None => call.numbers.get(position).is_some_and(|code| *code == i128::from(b'V')),
         };
         let count = call.numbers.len();
-        let (left, right) =
-            (code("compute_left", count.wrapping_sub(2)), code("compute_right", count.wrapping_sub(1)));
+        let (left, right) = (
+            code("compute_left", count.wrapping_sub(2)),
+            code("compute_right", count.wrapping_sub(1)),
+        );
         if left {
             let message = "left eigenvectors are not supported";
             return Err(self.unsupported(call.operands.operation, message));
@@ -257,11 +259,11 @@ impl<'m> Translator<'m> {
 
     fn trsm(&self, call: &Call<'_, 'm>) -> Option<Vec<Traced>> {
         let (a, b) = (call.matrices(2)?, call.matrices(1)?);
-        let flag = |name: &str, letter: char, position: usize, code: i128| {
-            match self.letter(call.parameters, name) {
-                Some(found) => found == letter,
-                None => call.numbers.get(position).is_some_and(|found| *found == code),
-            }
+        let flag = |name: &str, letter: char, position: usize, code: i128| match self
+            .letter(call.parameters, name)
+        {
+            Some(found) => found == letter,
+            None => call.numbers.get(position).is_some_and(|found| *found == code),
         };
         // The numbers are: left side, lower, transposition (0, 1, 2), unit diagonal, and sizes.
         let transpose_a = if flag("trans_x", 'C', 2, 2) {
@@ -316,7 +318,6 @@ fn with_column(a: &Array, x: &Array, j: &Array) -> Array {
     dynamic_update_slice_in_dim(a, &reshape(x, [x.size(), 1]), j, 1)
 }
 
-
 /// Factors a matrix into Householder reflectors `I - τ v vᴴ`, as `geqrf` does: `r` is above the
 /// diagonal, and the vectors, whose first element is 1, are below it.
 ///
@@ -366,7 +367,10 @@ fn reflectors(mut operands: Vec<Array>) -> (Array, Array) {
         let columns = broadcast_to(&broadcasted_iota(DType::I32, [n], 0), [m, n]);
         let later = crate::primitives::gt(&columns, &j);
         let a = select(&later, &moved, &a);
-        (with_column(&a, &stored, &j), dynamic_update_slice_in_dim(&taus, &reshape(&tau, [1]), &j, 0))
+        (
+            with_column(&a, &stored, &j),
+            dynamic_update_slice_in_dim(&taus, &reshape(&tau, [1]), &j, 0),
+        )
     };
     fori_loop(0, count as i64, step, (a, taus))
 }

@@ -288,8 +288,7 @@ impl<'m> Translator<'m> {
         let arrays = self.arrays(operands)?;
         let count = arrays.len();
         let message = || format!("it has {count} operands in place of {N}");
-        <[Array; N]>::try_from(arrays)
-            .map_err(|_| self.unsupported(operands.operation, &message()))
+        <[Array; N]>::try_from(arrays).map_err(|_| self.unsupported(operands.operation, &message()))
     }
 
     /// Returns a value as an array.

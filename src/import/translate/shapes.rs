@@ -152,11 +152,8 @@ impl<'m> Translator<'m> {
         }
         let mut limit_indices = x.shape().dims().to_vec();
         limit_indices[axis] = size;
-        let slice = Slice {
-            start_indices: vec![0; x.rank()],
-            limit_indices,
-            strides: vec![1; x.rank()],
-        };
+        let slice =
+            Slice { start_indices: vec![0; x.rank()], limit_indices, strides: vec![1; x.rank()] };
         Ok(bind1(slice, [&x]))
     }
 }

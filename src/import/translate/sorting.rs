@@ -64,14 +64,13 @@ impl<'m> Translator<'m> {
                 ("and", [Equal(a), Ordered(keys)] | [Ordered(keys), Equal(a)]) => {
                     EqualThen(*a, keys.clone())
                 }
-                ("or", [Ordered(first), EqualThen(a, rest)] | [EqualThen(a, rest), Ordered(first)])
-                    if matches!(first[..], [(own, _)] if own == *a) =>
-                {
+                (
+                    "or",
+                    [Ordered(first), EqualThen(a, rest)] | [EqualThen(a, rest), Ordered(first)],
+                ) if matches!(first[..], [(own, _)] if own == *a) => {
                     Ordered(first.iter().chain(rest).copied().collect())
                 }
-                ("select", [Equal(a), Ordered(rest), Ordered(first)])
-                    if matches!(first[..], [(own, _)] if own == *a) =>
-                {
+                ("select", [Equal(a), Ordered(rest), Ordered(first)]) if matches!(first[..], [(own, _)] if own == *a) => {
                     Ordered(first.iter().chain(rest).copied().collect())
                 }
                 _ => return Ok(None),
@@ -83,11 +82,7 @@ impl<'m> Translator<'m> {
         Ok(None)
     }
 
-    pub(super) fn sort(
-        &self,
-        operands: &Operands<'m>,
-        _: &Scope<'_>,
-    ) -> Translated<Vec<Traced>> {
+    pub(super) fn sort(&self, operands: &Operands<'m>, _: &Scope<'_>) -> Translated<Vec<Traced>> {
         let arrays = self.arrays(operands)?;
         let rank = arrays.first().map_or(0, Array::rank);
         let dimension = match self.vhlo(operands.operation.numbers("dimension"))?[..] {
@@ -117,7 +112,8 @@ impl<'m> Translator<'m> {
         let n_keys = sorted.len();
         sorted.extend(arrays.iter().map(|x| if all_descending { reversed(x) } else { x.clone() }));
         // A key that is an operand as it is need not be there twice.
-        let is_plain = |at: &usize| keys.iter().position(|key| key.0 == *at && (all_descending || !key.1));
+        let is_plain =
+            |at: &usize| keys.iter().position(|key| key.0 == *at && (all_descending || !key.1));
         let places: Vec<usize> =
             (0..arrays.len()).map(|at| is_plain(&at).unwrap_or(n_keys + at)).collect();
         let kept: Vec<usize> =

@@ -12,5 +12,5 @@ mod profile;
 mod projects;
 mod replay;
 mod user;
-mod weights;
 mod verify;
+mod weights;

@@ -179,9 +179,8 @@ impl Scope {
         let base = names::variable(base);
         let name = names::first_free(&base, |name| {
             let owners = self.names.get(name);
-            owners.is_none_or(|owners| {
-                owners.iter().all(|owner| !self.last_use.contains_key(owner))
-            })
+            owners
+                .is_none_or(|owners| owners.iter().all(|owner| !self.last_use.contains_key(owner)))
         });
         self.names.insert(name.clone(), vars.to_vec());
         name

@@ -91,7 +91,9 @@ pub(crate) fn float(value: f64, dtype: Dtype) -> String {
         }
     }
     let size = value.abs();
-    if size != 0.0 && !(1e-4..1e7).contains(&size) { format!("{value:e}") } else {
+    if size != 0.0 && !(1e-4..1e7).contains(&size) {
+        format!("{value:e}")
+    } else {
         format!("{value:?}")
     }
 }
