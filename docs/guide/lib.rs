@@ -135,8 +135,12 @@ mod on_cpu {
     mod saving_and_resuming {}
     #[doc = include_str!("src/debugging.md")]
     mod debugging {}
+    #[doc = include_str!("src/importing-from-jax.md")]
+    mod importing_from_jax {}
     #[doc = include_str!("src/exporting-to-jax.md")]
     mod exporting_to_jax {}
+    #[doc = include_str!("src/from-xla-rs.md")]
+    mod from_xla_rs {}
     #[doc = include_str!("src/performance.md")]
     mod performance {}
     #[doc = include_str!("src/devices-and-sharding.md")]

@@ -47,7 +47,7 @@ impl<'m> Translator<'m> {
             arrays.unwrap_or_else(|error| trace::throw(error))
         };
         let results: Vec<Array> = control_flow::while_loop(
-            |carry: Vec<Array>| run(condition, carry).swap_remove(0),
+            |carry: Vec<Array>| self.only_result(run(condition, carry)),
             |carry: Vec<Array>| run(body, carry),
             carry,
         );
