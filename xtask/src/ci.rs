@@ -96,7 +96,7 @@ const STEPS: &[Step] = &[
     Step { name: "exercises", action: Action::Run(&["bash", "examples/exercises/ci.sh"], &[]) },
     Step {
         name: "types of the xla-rs example",
-        action: Action::Run(&["bash", "examples/xla-rs/ci.sh"], &[]),
+        action: Action::Run(&["bash", "python-compat/xla-rs/ci.sh"], &[]),
     },
     // The profile that the exercises wrote.
     Step { name: "profile page", action: Action::Call(profile_page::check) },
