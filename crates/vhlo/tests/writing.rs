@@ -188,6 +188,19 @@ fn damaged_texts_are_errors_or_other_modules() {
 }
 
 #[test]
+fn one_element_stands_for_none() {
+    let constant = |value: &str| {
+        let text = format!(
+            "module {{\n  func.func @\"f\"() -> (tensor<0x3xf32>) {{\n    %0 = \"stablehlo.constant\"() \
+             {{value = dense<{value}> : tensor<0x3xf32>}} : () -> (tensor<0x3xf32>)\n    \
+             \"func.return\"(%0) : (tensor<0x3xf32>) -> ()\n  }}\n}}\n"
+        );
+        PortableArtifact::parse(&text).unwrap().to_bytes().unwrap()
+    };
+    assert_eq!(constant("0x3F800000"), constant(""));
+}
+
+#[test]
 fn deep_and_huge_texts_are_refused() {
     let value = |text: String| format!("module attributes {{a = {text}}} {{}}");
     let deep = |open: &str| value(open.repeat(100_000));
