@@ -213,6 +213,8 @@ pub(crate) struct Body {
     pub(crate) names: Vec<Option<String>>,
     pub(crate) eqns: Vec<Eqn>,
     pub(crate) outs: Vec<Atom>,
+    /// The Python lines in the order of their first equations, also of those that were replaced.
+    pub(crate) lines: Vec<usize>,
 }
 
 impl Body {

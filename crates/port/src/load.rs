@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::error::PortError;
 use crate::file::{AtomEntry, EqnEntry, File, Jaxpr, TypeEntry};
 use crate::fold;
-use crate::ir::{Atom, Aval, Body, Dtype, Eqn, Literal, Number, Var};
+use crate::ir::{Atom, Aval, Body, Dtype, Eqn, Literal, Number, Var, sizes};
 use crate::library;
 use crate::patterns;
 
@@ -89,7 +89,13 @@ impl<'f> Loader<'f> {
         let names = (0..rest.len()).map(|index| argument_name(jaxpr, index + skipped)).collect();
         let mut builder = Builder::default();
         let outs = self.eqns(jaxpr, env, &mut builder, line)?;
-        let mut body = Body { ins, names, eqns: builder.eqns, outs };
+        let mut lines: Vec<usize> = Vec::new();
+        for line in builder.eqns.iter().filter_map(|eqn| eqn.line) {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        let mut body = Body { ins, names, eqns: builder.eqns, outs, lines };
         patterns::recognise(&mut body, &self.avals);
         Ok(body)
     }
@@ -192,6 +198,17 @@ impl<'f> Loader<'f> {
         builder: &mut Builder,
         line: Option<usize>,
     ) -> Vec<Atom> {
+        if let ("broadcast_in_dim", Some(between)) = (prim, self.between(&params, &ins)) {
+            // First new axes of size 1, which operations repeat by themselves.
+            let rank = between.shape.len();
+            let mut first = params.clone();
+            first.insert("shape".into(), json!(between.shape));
+            let parts = self.push(prim, first, ins, vec![between], builder, line);
+            let mut params = params;
+            let all: Vec<usize> = (0..rank).collect();
+            params.insert("broadcast_dimensions".into(), json!(all));
+            return self.push(prim, params, parts, avals, builder, line);
+        }
         let eqn = Eqn {
             prim: prim.to_string(),
             params,
@@ -205,6 +222,24 @@ impl<'f> Loader<'f> {
             return vec![known];
         }
         self.add(eqn, avals, builder)
+    }
+
+    /// The type between two steps of a broadcast whose axes are not the last ones.
+    fn between(&self, params: &Map<String, Value>, ins: &[Atom]) -> Option<Aval> {
+        let shape = params.get("shape").and_then(sizes)?;
+        let dims = params.get("broadcast_dimensions").and_then(sizes)?;
+        let operand = self.aval(*ins.first()?);
+        let rank = shape.len();
+        let fits = dims.len() == operand.shape.len() && dims.iter().all(|&axis| axis < rank);
+        let trailing = dims.iter().copied().eq(rank.saturating_sub(dims.len())..rank);
+        if !fits || trailing || operand.shape.is_empty() {
+            return None;
+        }
+        let mut between = vec![1; rank];
+        for (&axis, &size) in dims.iter().zip(&operand.shape) {
+            between[axis] = size;
+        }
+        (between != shape).then_some(Aval { dtype: operand.dtype, shape: between })
     }
 
     fn add(&mut self, mut eqn: Eqn, avals: Vec<Aval>, builder: &mut Builder) -> Vec<Atom> {

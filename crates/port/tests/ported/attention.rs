@@ -10,6 +10,10 @@ pub fn attention(x: &Array, w_qkv: &Array, w_out: &Array) -> Array {
     let q = qkv.index(i![.., .., 0]);
     let k = qkv.index(i![.., .., 1]);
     let v = qkv.index(i![.., .., 2]);
+    // port_models.py:249: scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * (c // 2) ** -0.5
+    // port_models.py:250: scores = scores - jnp.max(scores, axis=-1, keepdims=True)
+    // port_models.py:251: weights = jnp.exp(scores)
+    // port_models.py:252: weights = weights / jnp.sum(weights, axis=-1, keepdims=True)
     // port_models.py:253: mixed = jnp.einsum("bhqk,bkhd->bqhd", weights, v)
     let mixed = dot_product_attention(&q, &k, &v);
     // port_models.py:254: return mixed.reshape(b, t, c) @ w_out

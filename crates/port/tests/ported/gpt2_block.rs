@@ -53,6 +53,8 @@ pub fn gpt2_block(params: &Params, x: &Array) -> Array {
 
 /// Normalizes the last axis.
 fn layer_norm(p: &Ln, x: &Array) -> Array {
+    // port_models.py:62: mean = jnp.mean(x, axis=-1, keepdims=True)
+    // port_models.py:63: variance = jnp.var(x, axis=-1, keepdims=True)
     // port_models.py:64: return (x - mean) / jnp.sqrt(variance + eps) * p["scale"] + p["bias"]
     nn::LayerNorm { scale: Some(p.scale.clone()), bias: Some(p.bias.clone()), epsilon: 1e-5.into() }
         .forward(x)
@@ -72,6 +74,10 @@ fn self_attention(p: &Attn, x: &Array) -> Array {
     let q = q.reshape([2, 6, 2, 4]);
     let k = k.reshape([2, 6, 2, 4]);
     let v = v.reshape([2, 6, 2, 4]);
+    // port_models.py:72: scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / jnp.sqrt(c // n_head)
+    // port_models.py:73: mask = jnp.tril(jnp.ones((t, t), dtype=bool))
+    // port_models.py:74: scores = jnp.where(mask, scores, -1e10)
+    // port_models.py:75: weights = jax.nn.softmax(scores, axis=-1)
     // port_models.py:76: out = jnp.einsum("bhqk,bkhd->bqhd", weights, v)
     let out = dot_product_attention_with(
         &q,

@@ -38,8 +38,7 @@ pub fn quartiles(x: &Array) -> Array {
         &[3, 1],
         GatherScatterMode::PromiseInBounds,
     );
-    &part * broadcast_in_dim(&(1.0 - &difference), [3, 3], &[0])
-        + &part2 * broadcast_in_dim(&difference, [3, 3], &[0])
+    &part * (1.0 - &difference).expand_dims(-1) + &part2 * difference.expand_dims(-1)
 }
 
 #[cfg(test)]
