@@ -10,4 +10,5 @@ if make_venv .venv requirements.txt; then
 fi
 .venv/bin/python names.py --check
 .venv/bin/python device_meshes.py --check
+.venv/bin/python port_functions.py --check
 exec .venv/bin/python record.py --check

@@ -13,8 +13,10 @@ pub enum PortError {
         problem: String,
     },
     /// A newer or older format.
-    #[error("the file has version {found}, this command reads version {expected}\n  help: use the \
-             `port.py` that belongs to this version of oxidax")]
+    #[error(
+        "the file has version {found}, this command reads version {expected}\n  help: use the \
+             `port.py` that belongs to this version of oxidax"
+    )]
     Version {
         /// The version of the file.
         found: u64,

@@ -13,7 +13,13 @@ pub(crate) fn simplify(
     let [out] = avals else { return None };
     let first = eqn.ins.first().copied();
     match eqn.prim.as_str() {
-        "copy" | "copy_p" | "device_put" | "pvary" | "sharding_constraint" | "name" | "reduce_precision_none" => {
+        "copy"
+        | "copy_p"
+        | "device_put"
+        | "pvary"
+        | "sharding_constraint"
+        | "name"
+        | "reduce_precision_none" => {
             return first;
         }
         "convert_element_type" | "reshape" | "broadcast_in_dim" | "squeeze" | "expand_dims" => {

@@ -29,8 +29,7 @@ impl View<'_> {
             "argmax" | "argmin" | "iota" => true,
             "clamp" | "max" | "lib.maximum" => {
                 eqn.ins.iter().any(|atom| atom.number().is_some_and(|low| low >= 0.0))
-                    && (eqn.prim != "clamp"
-                        || eqn.ins[0].number().is_some_and(|low| low >= 0.0))
+                    && (eqn.prim != "clamp" || eqn.ins[0].number().is_some_and(|low| low >= 0.0))
             }
             "lib.clip" => eqn.ins.get(1).and_then(|low| low.number()).is_some_and(|low| low >= 0.0),
             "convert_element_type" | "reshape" | "squeeze" | "broadcast_in_dim" => {
@@ -58,15 +57,14 @@ impl View<'_> {
 
     fn numbers<const N: usize>(&self, eqn: &Eqn, names: [&str; N]) -> Option<[Vec<usize>; N]> {
         let numbers = eqn.params.get("dimension_numbers")?;
-        let lists: Option<Vec<Vec<usize>>> =
-            names
-                .iter()
-                .map(|name| match numbers.get(*name) {
-                    Some(axes) => crate::ir::sizes(axes),
-                    // Versions before 0.4.32 have no batching axes.
-                    None => name.contains("batching").then(Vec::new),
-                })
-                .collect();
+        let lists: Option<Vec<Vec<usize>>> = names
+            .iter()
+            .map(|name| match numbers.get(*name) {
+                Some(axes) => crate::ir::sizes(axes),
+                // Versions before 0.4.32 have no batching axes.
+                None => name.contains("batching").then(Vec::new),
+            })
+            .collect();
         lists?.try_into().ok()
     }
 
@@ -111,9 +109,8 @@ impl View<'_> {
         let index_rank = self.shape(ids).len();
         let wanted: Vec<usize> =
             (0..axis).chain(axis + index_rank..rank - 1 + index_rank).collect();
-        let full = (0..rank).all(|other| {
-            sizes.get(other) == Some(if other == axis { &1 } else { &shape[other] })
-        });
+        let full = (0..rank)
+            .all(|other| sizes.get(other) == Some(if other == axis { &1 } else { &shape[other] }));
         if offset != wanted || !full {
             return None;
         }
@@ -133,9 +130,8 @@ impl View<'_> {
         let shape = self.shape(operand);
         let rank = self.shape(indices).len().checked_sub(1)?;
         let along_last = joined.size("dimension") == Some(rank) && joined.ins.len() == count;
-        let full = (0..shape.len()).all(|axis| {
-            sizes.get(axis) == Some(if axis < count { &1 } else { &shape[axis] })
-        });
+        let full = (0..shape.len())
+            .all(|axis| sizes.get(axis) == Some(if axis < count { &1 } else { &shape[axis] }));
         let after = offset.iter().copied().eq(rank..rank + shape.len() - count);
         if !along_last || !full || !after {
             return None;

@@ -159,7 +159,7 @@ impl Atom {
     }
 }
 
-/// An equation. `prim` is a primitive of JAX, `call` for a function of the user's, `constant`, or
+/// An equation. `prim` is a primitive of JAX, `call` for a user-defined function, `constant`, or
 /// `lib.` and a function of oxidax.
 #[derive(Clone, Debug)]
 pub(crate) struct Eqn {

@@ -210,8 +210,18 @@ pub(crate) fn named(
         }
         "_var" | "_std" => {
             let allowed = [
-                "reduce_sum", "broadcast_in_dim", "div", "sub", "square", "integer_pow", "mul",
-                "convert_element_type", "gt", "select_n", "sqrt", "reshape",
+                "reduce_sum",
+                "broadcast_in_dim",
+                "div",
+                "sub",
+                "square",
+                "integer_pow",
+                "mul",
+                "convert_element_type",
+                "gt",
+                "select_n",
+                "sqrt",
+                "reshape",
             ];
             let ok = only(&allowed) && has("sqrt") == (name == "_std");
             ok.then_some(())?;
@@ -245,7 +255,9 @@ pub(crate) fn named(
         }
         "relu" if only(&["max", "custom_jvp_call"]) => found(name, json!({}), ins.to_vec()),
         "silu" if only(&["logistic", "mul"]) => found(name, json!({}), ins.to_vec()),
-        "softplus" if has("log1p") && ins.len() == 1 && !has("transpose") => found(name, json!({}), ins.to_vec()),
+        "softplus" if has("log1p") && ins.len() == 1 && !has("transpose") => {
+            found(name, json!({}), ins.to_vec())
+        }
         "gelu" if ins.len() == 1 && !has("transpose") => {
             found(name, json!({ "approximate": has("tanh") }), ins.to_vec())
         }
@@ -274,12 +286,7 @@ pub(crate) fn named(
     }
 }
 
-fn named_pair(
-    loader: &Loader<'_>,
-    name: &str,
-    jaxpr: &Jaxpr,
-    ins: &[Atom],
-) -> Option<Found> {
+fn named_pair(loader: &Loader<'_>, name: &str, jaxpr: &Jaxpr, ins: &[Atom]) -> Option<Found> {
     let mut prims = Vec::new();
     primitives(jaxpr, &mut prims);
     let lu = prims.iter().any(|prim| prim == "lu");

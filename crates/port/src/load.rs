@@ -1,5 +1,5 @@
-//! From the file's jaxprs to the intermediate form: names are resolved, library code is recognised or
-//! inlined, and every variable gets a number of its own.
+//! From the file's jaxprs to the intermediate form: names are resolved, library code is recognised
+//! or inlined, and every variable gets its own number.
 
 use std::collections::HashMap;
 
@@ -263,8 +263,15 @@ impl<'f> Loader<'f> {
         let params = &entry.params;
         match entry.prim.as_str() {
             "jit" | "pjit" => return self.call(params, ins, avals, builder, line),
-            "custom_jvp_call" | "custom_vjp_call" | "closed_call" | "core_call" | "remat"
-            | "remat2" | "checkpoint" | "custom_vjp_call_jaxpr" | "custom_lin" => {
+            "custom_jvp_call"
+            | "custom_vjp_call"
+            | "closed_call"
+            | "core_call"
+            | "remat"
+            | "remat2"
+            | "checkpoint"
+            | "custom_vjp_call_jaxpr"
+            | "custom_lin" => {
                 let jaxpr = first_jaxpr(params, &["call_jaxpr", "fun_jaxpr", "jaxpr"])?;
                 let found = library::named(self, &jaxpr.function, &jaxpr, &ins, &avals);
                 if let (true, Some(found)) = (jaxpr.library, found) {
@@ -352,7 +359,7 @@ impl<'f> Loader<'f> {
         Ok(self.add(eqn, avals, builder))
     }
 
-    /// A call of a jitted function: a library function, a function of the user's, or inlined.
+    /// A call of a jitted function: a library function, a user-defined function, or inlined.
     fn call(
         &mut self,
         params: &Map<String, Value>,
@@ -397,10 +404,11 @@ impl<'f> Loader<'f> {
                 return Ok(self.add(eqn, avals, builder));
             }
         } else if (jaxpr.library || jaxpr.function.is_empty())
-            && let Some(found) = library::named(self, name, &jaxpr, &ins, &avals) {
-                let library::Found { prim, params, ins } = found;
-                return Ok(self.push(&prim, params, ins, avals, builder, line));
-            }
+            && let Some(found) = library::named(self, name, &jaxpr, &ins, &avals)
+        {
+            let library::Found { prim, params, ins } = found;
+            return Ok(self.push(&prim, params, ins, avals, builder, line));
+        }
         let outer = if jaxpr.library || traced.is_some() { line } else { None };
         self.inline(&jaxpr, ins, builder, outer.or(line.filter(|_| jaxpr.library)))
     }
@@ -433,7 +441,8 @@ impl<'f> Loader<'f> {
         let part = |name: &str| params.get("const_lengths").and_then(|value| value.get(name));
         let length = |name: &str| part(name).and_then(Value::as_u64).unwrap_or(0) as usize;
         let before = length("matvec").saturating_add(length("vecmat"));
-        let total = before.saturating_add(length("solve")).saturating_add(length("transpose_solve"));
+        let total =
+            before.saturating_add(length("solve")).saturating_add(length("transpose_solve"));
         let (_, rest) = split(&ins, before)?;
         let (consts, _) = split(rest, length("solve"))?;
         let (_, operands) = split(&ins, total)?;
@@ -449,10 +458,36 @@ impl<'f> Loader<'f> {
 fn check_operands(prim: &str, operands: usize, results: usize) -> Result<(), PortError> {
     let least = match prim {
         "iota" | "create_token" | "rng_uniform" | "empty" | "after_all" => 0,
-        "add" | "add_any" | "sub" | "mul" | "div" | "max" | "min" | "pow" | "rem" | "eq" | "ne"
-        | "lt" | "le" | "gt" | "ge" | "lt_to" | "le_to" | "eq_to" | "and" | "or" | "xor"
-        | "atan2" | "nextafter" | "dot_general" | "pad" | "gather" | "random_fold_in"
-        | "dynamic_slice" | "conv_general_dilated" | "triangular_solve" => 2,
+        "add"
+        | "add_any"
+        | "sub"
+        | "mul"
+        | "div"
+        | "max"
+        | "min"
+        | "pow"
+        | "rem"
+        | "eq"
+        | "ne"
+        | "lt"
+        | "le"
+        | "gt"
+        | "ge"
+        | "lt_to"
+        | "le_to"
+        | "eq_to"
+        | "and"
+        | "or"
+        | "xor"
+        | "atan2"
+        | "nextafter"
+        | "dot_general"
+        | "pad"
+        | "gather"
+        | "random_fold_in"
+        | "dynamic_slice"
+        | "conv_general_dilated"
+        | "triangular_solve" => 2,
         "select_n" | "clamp" | "dynamic_update_slice" => 3,
         prim if prim.starts_with("scatter") => 3,
         _ => 1,
@@ -480,9 +515,8 @@ fn first_jaxpr(params: &Map<String, Value>, names: &[&str]) -> Result<Jaxpr, Por
 }
 
 fn parse_dtype(name: &str) -> Result<Dtype, PortError> {
-    Dtype::parse(name).ok_or_else(|| {
-        PortError::file("a type", format!("the dtype {name} is not supported yet"))
-    })
+    Dtype::parse(name)
+        .ok_or_else(|| PortError::file("a type", format!("the dtype {name} is not supported yet")))
 }
 
 fn aval_of(entry: &TypeEntry) -> Result<Aval, PortError> {
@@ -498,11 +532,12 @@ fn argument_name(jaxpr: &Jaxpr, index: usize) -> Option<String> {
         return None;
     }
     if let Some(number) = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))
-        && let Ok(number) = number.parse::<usize>() {
-            let names = jaxpr.unpacked.get(base);
-            let name = names.and_then(|names| names.get(number)?.clone());
-            return Some(name.unwrap_or_else(|| format!("{base}_{number}")));
-        }
+        && let Ok(number) = number.parse::<usize>()
+    {
+        let names = jaxpr.unpacked.get(base);
+        let name = names.and_then(|names| names.get(number)?.clone());
+        return Some(name.unwrap_or_else(|| format!("{base}_{number}")));
+    }
     let mut parts = rest.split(|c: char| !c.is_alphanumeric() && c != '_');
     let last = parts.rfind(|part| !part.is_empty());
     Some(match last {

@@ -90,7 +90,13 @@ pub(crate) struct View<'b> {
 }
 
 const REDUCTIONS: &[&str] = &[
-    "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "lib.mean",
+    "reduce_sum",
+    "reduce_max",
+    "reduce_min",
+    "reduce_prod",
+    "reduce_and",
+    "reduce_or",
+    "lib.mean",
 ];
 
 impl<'b> View<'b> {
@@ -292,10 +298,11 @@ impl<'b> View<'b> {
                 let axes = var.sizes("axes")?;
                 let plain = var.flag("keepdims") && var.params.get("ddof")?.as_f64() == Some(0.0);
                 if let (true, Some((x, _))) = (plain, self.centred(centred, &axes))
-                    && x == var.ins[0] {
-                        let params = json!({ "axes": axes, "epsilon": shortest(epsilon) });
-                        return Some(("lib.standardize", params, vec![x]));
-                    }
+                    && x == var.ins[0]
+                {
+                    let params = json!({ "axes": axes, "epsilon": shortest(epsilon) });
+                    return Some(("lib.standardize", params, vec![x]));
+                }
             }
         }
         None
@@ -437,8 +444,9 @@ impl<'b> View<'b> {
         let (scores, scale) = match self.def(scores) {
             Some(scaled) if scaled.prim == "div" => (scaled.ins[0], 1.0 / scaled.ins[1].number()?),
             Some(scaled) if scaled.prim == "mul" => {
-                let (scores, factor) =
-                    Self::orders(scaled).into_iter().find(|(_, factor)| factor.number().is_some())?;
+                let (scores, factor) = Self::orders(scaled)
+                    .into_iter()
+                    .find(|(_, factor)| factor.number().is_some())?;
                 (scores, factor.number()?)
             }
             _ => (scores, 1.0),
@@ -495,4 +503,3 @@ pub(crate) fn shortest(value: f64) -> f64 {
         _ => value,
     }
 }
-

@@ -38,12 +38,7 @@ pub(crate) struct Types {
 
 impl Types {
     /// The type of a tree. `hint` names its struct, `is_key` tells keys from arrays.
-    pub(crate) fn of(
-        &mut self,
-        tree: &TreeNode,
-        hint: &str,
-        is_key: &dyn Fn(usize) -> bool,
-    ) -> Ty {
+    pub(crate) fn of(&mut self, tree: &TreeNode, hint: &str, is_key: &dyn Fn(usize) -> bool) -> Ty {
         match tree {
             TreeNode::Leaf(index) => {
                 if is_key(*index) {
@@ -60,8 +55,7 @@ impl Types {
             TreeNode::List(items) => {
                 let singular = hint.strip_suffix('s').filter(|hint| hint.len() > 1);
                 let hint = singular.unwrap_or(hint);
-                let types: Vec<Ty> =
-                    items.iter().map(|item| self.of(item, hint, is_key)).collect();
+                let types: Vec<Ty> = items.iter().map(|item| self.of(item, hint, is_key)).collect();
                 match types.split_first() {
                     Some((first, rest)) if rest.iter().all(|ty| ty == first) => {
                         Ty::Vec(Box::new(first.clone()), types.len())
@@ -82,8 +76,7 @@ impl Types {
         is_key: &dyn Fn(usize) -> bool,
     ) -> Ty {
         let keys: Vec<String> = fields.iter().map(|(key, _)| key.clone()).collect();
-        let types: Vec<Ty> =
-            fields.iter().map(|(key, item)| self.of(item, key, is_key)).collect();
+        let types: Vec<Ty> = fields.iter().map(|(key, item)| self.of(item, key, is_key)).collect();
         let same = |def: &StructDef| {
             def.class.as_deref() == class
                 && def.keys == keys

@@ -24,9 +24,24 @@ fn recorded(name: &str) -> Vec<u8> {
 
 /// Functions with loops, branches, derivatives, gathers and random numbers.
 const FUNCTIONS: &[&str] = &[
-    "gelu", "lstm", "attention", "sample", "viterbi", "kmeans_step", "logistic_regression",
-    "per_example_norms", "expm", "conv_net", "top_scores", "fft_convolve", "mlp_loss", "quartiles",
-    "newton_root", "rk4", "dense_stack", "batch_norm",
+    "gelu",
+    "lstm",
+    "attention",
+    "sample",
+    "viterbi",
+    "kmeans_step",
+    "logistic_regression",
+    "per_example_norms",
+    "expm",
+    "conv_net",
+    "top_scores",
+    "fft_convolve",
+    "mlp_loss",
+    "quartiles",
+    "newton_root",
+    "rk4",
+    "dense_stack",
+    "batch_norm",
 ];
 
 #[test]

@@ -53,8 +53,7 @@ pub(crate) fn run(arguments: &Port) -> Result<(), Box<dyn Error>> {
     }
     let mut options = Options::default();
     options.tolerance = arguments.tolerance;
-    let ported =
-        port(&bytes, &options).map_err(|error| format!("{}: {error}", path.display()))?;
+    let ported = port(&bytes, &options).map_err(|error| format!("{}: {error}", path.display()))?;
     let source = formatted(&ported);
     let Some(folder) = &arguments.output else {
         io::stdout().write_all(source.as_bytes())?;

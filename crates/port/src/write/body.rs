@@ -280,9 +280,7 @@ impl Writer<'_> {
                 "qr_with({reference}, QrOptions {{ full_matrices: {} }})",
                 eqn.flag("full_matrices")
             )),
-            "eigh" => {
-                Several::Pattern("($1$, $0$)".into(), format!("eigh({reference})"))
-            }
+            "eigh" => Several::Tuple(format!("eigh({reference})")),
             "svd" if eqn.outs.len() == 3 => Several::Pattern(
                 "($1$, $0$, $2$)".into(),
                 format!(

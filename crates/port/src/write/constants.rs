@@ -9,11 +9,7 @@ use super::shaping::filled;
 use super::text::{Text, list};
 
 impl Writer<'_> {
-    pub(crate) fn constant_text(
-        &self,
-        entry: &ConstEntry,
-        dtype: Dtype,
-    ) -> Result<Text, Obstacle> {
+    pub(crate) fn constant_text(&self, entry: &ConstEntry, dtype: Dtype) -> Result<Text, Obstacle> {
         let Some(values) = &entry.values else {
             return Err(Obstacle::new(format!(
                 "a constant of shape {:?} is not written as numbers yet: make it a parameter",
@@ -25,10 +21,11 @@ impl Writer<'_> {
         let numbers = numbers.ok_or_else(|| Obstacle::new("a constant holds no numbers"))?;
         if dtype != Dtype::Key {
             if let Some((&first, rest)) = numbers.split_first()
-                && rest.iter().all(|&other| other == first) {
-                    let literal = Literal { value: first, dtype, weak: false };
-                    return Ok(filled(&literal, &entry.shape));
-                }
+                && rest.iter().all(|&other| other == first)
+            {
+                let literal = Literal { value: first, dtype, weak: false };
+                return Ok(filled(&literal, &entry.shape));
+            }
             let counts = |(index, number): (usize, &Number)| *number == Number::Int(index as i128);
             let rising = numbers.iter().enumerate().all(counts);
             if rising && entry.shape.len() == 1 && dtype == Dtype::Int(32) {
@@ -48,7 +45,10 @@ impl Writer<'_> {
             Dtype::Uint(32) | Dtype::Key => "u32",
             Dtype::Uint(64) => "u64",
             dtype => {
-                return Err(Obstacle::new(format!("constants of {} are not written", dtype.rust())));
+                return Err(Obstacle::new(format!(
+                    "constants of {} are not written",
+                    dtype.rust()
+                )));
             }
         };
         let mut items = Vec::with_capacity(numbers.len());

@@ -5,9 +5,9 @@ use crate::file::TreeNode;
 use crate::ir::{Atom, Body, Eqn, Number, Var};
 use crate::types::Ty;
 
+use super::Writer;
 use super::scope::{Aggregate, Scope};
 use super::text::Text;
-use super::Writer;
 
 type Written = Result<(), PortError>;
 
@@ -38,7 +38,12 @@ impl Writer<'_> {
     }
 
     /// Claims names for the parameters of a closure, which owns them.
-    fn claim_owned(&self, inner: &mut Scope, body: &Body, range: std::ops::Range<usize>) -> Vec<String> {
+    fn claim_owned(
+        &self,
+        inner: &mut Scope,
+        body: &Body,
+        range: std::ops::Range<usize>,
+    ) -> Vec<String> {
         let mut names = Vec::new();
         for index in range {
             let var = body.ins[index];
@@ -197,7 +202,13 @@ impl Writer<'_> {
     }
 
     /// A scan that counts is a `fori_loop`.
-    fn fori_loop(&mut self, scope: &mut Scope, eqn: &Eqn, counter: Counter, length: usize) -> Written {
+    fn fori_loop(
+        &mut self,
+        scope: &mut Scope,
+        eqn: &Eqn,
+        counter: Counter,
+        length: usize,
+    ) -> Written {
         let Counter { index, first } = counter;
         let mut body = eqn.bodies[0].clone();
         let next: Vec<Atom> =
@@ -263,7 +274,8 @@ impl Writer<'_> {
         let index = scope.like(eqn.ins[0], &self.avals);
         let call = match closures.as_slice() {
             [no, yes] => {
-                let predicate = self.predicate(scope, eqn.ins[0]).unwrap_or(format!("ne({index}, 0)"));
+                let predicate =
+                    self.predicate(scope, eqn.ins[0]).unwrap_or(format!("ne({index}, 0)"));
                 format!("cond({predicate}, {yes}, {no}, ())")
             }
             closures => format!("switch({index}, ({}), ())", closures.join(", ")),
@@ -450,8 +462,7 @@ impl Writer<'_> {
         let described = self.described(eqn)?;
         let body = &eqn.bodies[0];
         let axes = eqn.params.get("in_axes").and_then(|value| value.as_array());
-        let axes: Vec<Option<i64>> =
-            axes.into_iter().flatten().map(|axis| axis.as_i64()).collect();
+        let axes: Vec<Option<i64>> = axes.into_iter().flatten().map(|axis| axis.as_i64()).collect();
         if body.ins.len() != eqn.ins.len() || axes.len() != described.trees.len() {
             return Err(self.unsupported(eqn, &Obstacle::new("its operands do not fit its body")));
         }
@@ -481,12 +492,13 @@ impl Writer<'_> {
         let text = self.closure(&mut inner, body, |writer, inner| {
             writer.owned_tree(inner, &ty, &result, &outs)
         })?;
-        let call = format!("vmap(|{}| {text}).apply({})", parameters.join(", "), operands.join(", "));
+        let call =
+            format!("vmap(|{}| {text}).apply({})", parameters.join(", "), operands.join(", "));
         self.bind_tree(scope, eqn, &result, &ty, &call);
         Ok(())
     }
 
-    /// A call of a function of the user's.
+    /// A call of a user-defined function.
     fn call(&mut self, scope: &mut Scope, eqn: &Eqn) -> Written {
         let Some(call) = eqn.call.and_then(|number| self.file.calls.get(number)) else {
             return Err(self.unsupported(eqn, &Obstacle::new("the call is not described")));
@@ -539,7 +551,8 @@ impl Writer<'_> {
             (TreeNode::Tuple(items), Ty::Tuple(types)) if !items.is_empty() => {
                 let mut parts = Vec::new();
                 let ranges = ranges(items);
-                for (index, ((item, ty), range)) in items.iter().zip(types).zip(ranges).enumerate() {
+                for (index, ((item, ty), range)) in items.iter().zip(types).zip(ranges).enumerate()
+                {
                     if *ty == Ty::Static {
                         continue;
                     }

@@ -109,11 +109,7 @@ const OPERATORS: &[(&str, &str, Precedence)] = &[
 ];
 
 /// Writes an elementwise equation.
-pub(crate) fn write(
-    scope: &Scope,
-    avals: &[Aval],
-    eqn: &Eqn,
-) -> Option<Result<Text, Obstacle>> {
+pub(crate) fn write(scope: &Scope, avals: &[Aval], eqn: &Eqn) -> Option<Result<Text, Obstacle>> {
     let out = avals.get(*eqn.outs.first()?)?;
     let prim = eqn.prim.as_str();
     if let Some((_, method)) = METHODS.iter().find(|(name, _)| *name == prim) {

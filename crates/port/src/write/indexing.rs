@@ -11,11 +11,7 @@ use super::shaping::{arrays, axis_text, shape_of};
 use super::text::{Text, list};
 
 /// Writes an equation that reads or writes parts of an array, or draws random numbers.
-pub(crate) fn write(
-    scope: &Scope,
-    avals: &[Aval],
-    eqn: &Eqn,
-) -> Option<Result<Text, Obstacle>> {
+pub(crate) fn write(scope: &Scope, avals: &[Aval], eqn: &Eqn) -> Option<Result<Text, Obstacle>> {
     let out = avals.get(*eqn.outs.first()?)?;
     let first = *eqn.ins.first()?;
     let reference = || scope.reference(first, avals);
@@ -95,15 +91,13 @@ pub(crate) fn write(
         }
         "reduce_window_max" | "reduce_window_min" | "reduce_window_sum" | "reduce_window"
         | "reduce_window_prod" => window(scope, avals, eqn),
-        "random_wrap" => {
-            Ok(Text::atom(format!("random::Key::from_data({})", {
-                let text = scope.text(first, avals);
-                match scope.place(first) {
-                    Some(_) => format!("{}.clone()", text.text),
-                    None => text.text,
-                }
-            })))
-        }
+        "random_wrap" => Ok(Text::atom(format!("random::Key::from_data({})", {
+            let text = scope.text(first, avals);
+            match scope.place(first) {
+                Some(_) => format!("{}.clone()", text.text),
+                None => text.text,
+            }
+        }))),
         "random_unwrap" => Ok(Text::atom(format!("{}.data().clone()", key(scope, avals, first)))),
         "random_split" => {
             let shape = eqn.sizes("shape").unwrap_or_default();
@@ -118,10 +112,9 @@ pub(crate) fn write(
             Ok(Text::atom(format!("random::fold_in({}, {data})", consumed(scope, avals, first))))
         }
         "random_seed" => match first {
-            Atom::Lit(_) => Ok(Text::atom(format!(
-                "random::key({})",
-                scope.text(first, avals).text
-            ))),
+            Atom::Lit(_) => {
+                Ok(Text::atom(format!("random::key({})", scope.text(first, avals).text)))
+            }
             Atom::Var(_) => Err(Obstacle::new("the seed is not a constant")),
         },
         "random_bits" => {

@@ -50,8 +50,7 @@ pub(crate) fn program(
     options: &Options,
 ) -> Result<String, PortError> {
     let names = HashSet::from_iter(["main", "tests"].map(str::to_string));
-    let mut writer =
-        Writer { file, avals, types: Types::default(), functions: Vec::new(), names };
+    let mut writer = Writer { file, avals, types: Types::default(), functions: Vec::new(), names };
     let top = TracedCall {
         name: file.name.clone(),
         library: false,
@@ -114,15 +113,23 @@ impl Writer<'_> {
     /// The names that are not in the prelude.
     fn imports(&self, text: &str) -> String {
         let primitives = [
-            "Combiner", "ConvDimensionNumbers", "ConvGeneralDilated", "FftType",
-            "GatherDimensionNumbers", "GatherScatterMode", "PaddingDim", "RandomAlgorithm",
-            "ScatterDimensionNumbers", "TransposeA", "TriangularSolve", "Window",
+            "Combiner",
+            "ConvDimensionNumbers",
+            "ConvGeneralDilated",
+            "FftType",
+            "GatherDimensionNumbers",
+            "GatherScatterMode",
+            "PaddingDim",
+            "RandomAlgorithm",
+            "ScatterDimensionNumbers",
+            "TransposeA",
+            "TriangularSolve",
+            "Window",
         ];
         let used: Vec<&str> = primitives
             .into_iter()
             .filter(|name| {
-                text.contains(&format!("{name} {{"))
-                    || text.contains(&format!("{name}::"))
+                text.contains(&format!("{name} {{")) || text.contains(&format!("{name}::"))
             })
             .collect();
         let mut out = String::from("use oxidax::prelude::*;\n");
@@ -388,10 +395,8 @@ impl Writer<'_> {
                 }
             }
             (Ty::Vec(ty, _), TreeNode::List(items)) => {
-                let parts: Vec<String> = items
-                    .iter()
-                    .map(|tree| self.built(scope, ty, tree, leaves, movable))
-                    .collect();
+                let parts: Vec<String> =
+                    items.iter().map(|tree| self.built(scope, ty, tree, leaves, movable)).collect();
                 format!("vec![{}]", parts.join(", "))
             }
             _ => "()".into(),

@@ -41,9 +41,11 @@ impl Writer<'_> {
             ),
             _ => format!("let found = {name}({});\n", operands.join(", ")),
         };
-        let complex = self.file.outputs.iter().any(|out| {
-            matches!(Dtype::parse(&out.dtype), Some(Dtype::C64 | Dtype::C128))
-        });
+        let complex = self
+            .file
+            .outputs
+            .iter()
+            .any(|out| matches!(Dtype::parse(&out.dtype), Some(Dtype::C64 | Dtype::C128)));
         let float = if complex { "DType::C128" } else { "DType::F64" };
         let tolerance = options.tolerance;
         format!(

@@ -10,11 +10,7 @@ use super::shaping::shape_of;
 use super::text::{Text, list};
 
 /// Writes a product, a convolution, or a decomposition with one result.
-pub(crate) fn write(
-    scope: &Scope,
-    avals: &[Aval],
-    eqn: &Eqn,
-) -> Option<Result<Text, Obstacle>> {
+pub(crate) fn write(scope: &Scope, avals: &[Aval], eqn: &Eqn) -> Option<Result<Text, Obstacle>> {
     let out = avals.get(*eqn.outs.first()?)?;
     let reference = |index: usize| {
         let atom = eqn.ins.get(index).copied().unwrap_or(Atom::Var(usize::MAX));
@@ -53,8 +49,9 @@ pub(crate) fn write(
                 ),
             }))
         }
-        "lib.solve" => {
-            Ok(Text::atom(format!("linalg::solve({}, {})", reference(0), reference(1))))
+        "lib.solve" => Ok(Text::atom(format!("linalg::solve({}, {})", reference(0), reference(1)))),
+        "svd" if eqn.outs.len() == 1 => {
+            Ok(Text::atom(format!("linalg::svdvals({})", reference(0))))
         }
         "lib.inv" => Ok(Text::atom(format!("linalg::inv({})", reference(0)))),
         "cholesky" => Ok(Text::atom(format!("cholesky({})", reference(0)))),
@@ -98,7 +95,8 @@ pub(crate) fn einsum_spec(
             None => letters.next()?,
         });
     }
-    let mut out: Vec<char> = lb.iter().map(|&axis| left.get(axis).copied()).collect::<Option<_>>()?;
+    let mut out: Vec<char> =
+        lb.iter().map(|&axis| left.get(axis).copied()).collect::<Option<_>>()?;
     out.extend((0..lhs).filter(|axis| !lb.contains(axis) && !lc.contains(axis)).map(|a| left[a]));
     out.extend((0..rhs).filter(|axis| !rb.contains(axis) && !rc.contains(axis)).map(|a| right[a]));
     if let Some(permutation) = permutation {
@@ -108,12 +106,7 @@ pub(crate) fn einsum_spec(
     Some(format!("{},{}->{}", text(left), text(right), text(out)))
 }
 
-fn dot_general(
-    scope: &Scope,
-    avals: &[Aval],
-    eqn: &Eqn,
-    out: &Aval,
-) -> Result<Text, Obstacle> {
+fn dot_general(scope: &Scope, avals: &[Aval], eqn: &Eqn, out: &Aval) -> Result<Text, Obstacle> {
     let [a, b] = eqn.ins[..] else { return Err(Obstacle::new("two operands expected")) };
     let Some([lc, rc, lb, rb]) = dot_numbers(eqn) else {
         return Err(Obstacle::new("its dimension numbers are missing"));
@@ -191,12 +184,15 @@ pub(crate) fn padding_text(value: Option<&Value>) -> Result<String, Obstacle> {
 fn convolution(scope: &Scope, avals: &[Aval], eqn: &Eqn) -> Result<Text, Obstacle> {
     let [lhs, rhs] = eqn.ins[..] else { return Err(Obstacle::new("two operands expected")) };
     let missing = |name: &str| Obstacle::new(format!("the parameter `{name}` is missing"));
-    let numbers = eqn.params.get("dimension_numbers").ok_or_else(|| missing("dimension_numbers"))?;
+    let numbers =
+        eqn.params.get("dimension_numbers").ok_or_else(|| missing("dimension_numbers"))?;
     let rank = shape_of(lhs, avals).len();
     let spec = |name: &str| {
         let axes = numbers.get(name).and_then(sizes).ok_or_else(|| missing(name))?;
         let fits = axes.len() == rank && axes.iter().all(|&axis| axis < rank);
-        if fits && rank >= 2 { Ok(axes) } else {
+        if fits && rank >= 2 {
+            Ok(axes)
+        } else {
             Err(Obstacle::new(format!("{name} {axes:?} for {rank} axes")))
         }
     };

@@ -31,17 +31,15 @@ fn axes_argument(axes: &[usize], rank: usize, keepdims: bool) -> String {
     if !keepdims {
         return plain;
     }
-    if axes.len() == rank { "Axes::all().keepdims()".into() } else {
+    if axes.len() == rank {
+        "Axes::all().keepdims()".into()
+    } else {
         format!("axes({plain}).keepdims()")
     }
 }
 
 /// Writes a reduction, a sort, or a function over axes.
-pub(crate) fn write(
-    scope: &Scope,
-    avals: &[Aval],
-    eqn: &Eqn,
-) -> Option<Result<Text, Obstacle>> {
+pub(crate) fn write(scope: &Scope, avals: &[Aval], eqn: &Eqn) -> Option<Result<Text, Obstacle>> {
     let out = avals.get(*eqn.outs.first()?)?;
     let first = *eqn.ins.first()?;
     let rank = shape_of(first, avals).len();
@@ -69,9 +67,8 @@ pub(crate) fn write(
     }
     let over = |axes: Option<Vec<usize>>| axes.ok_or_else(|| Obstacle::new("its axes are missing"));
     Some(match prim {
-        "reduce_xor" => over(axes).map(|axes| {
-            Text::atom(format!("reduce_xor({}, &{})", reference(), list(&axes)))
-        }),
+        "reduce_xor" => over(axes)
+            .map(|axes| Text::atom(format!("reduce_xor({}, &{})", reference(), list(&axes)))),
         "argmax" | "argmin" => over(axes).and_then(|axes| match axes.as_slice() {
             [axis] => {
                 let text = format!("{}.{prim}_axis({})", receiver(), axis_text(*axis, rank));

@@ -8,7 +8,7 @@ use crate::types::Ty;
 
 use super::text::{Text, number};
 
-/// How a variable is written.
+/// The text of a variable.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     /// A name or a field. `is_ref`: the name holds a reference.
@@ -182,9 +182,8 @@ impl Scope {
         let base = names::variable(base);
         let name = names::first_free(&base, |name| {
             let owners = self.names.get(name);
-            owners.is_none_or(|owners| {
-                owners.iter().all(|owner| !self.last_use.contains_key(owner))
-            })
+            owners
+                .is_none_or(|owners| owners.iter().all(|owner| !self.last_use.contains_key(owner)))
         });
         self.names.insert(name.clone(), vars.to_vec());
         name

@@ -118,11 +118,7 @@ pub(crate) fn axis_text(axis: usize, rank: usize) -> String {
 }
 
 /// Writes an equation about shapes.
-pub(crate) fn write(
-    scope: &Scope,
-    avals: &[Aval],
-    eqn: &Eqn,
-) -> Option<Result<Text, Obstacle>> {
+pub(crate) fn write(scope: &Scope, avals: &[Aval], eqn: &Eqn) -> Option<Result<Text, Obstacle>> {
     let out = avals.get(*eqn.outs.first()?)?;
     let first = || eqn.ins.first().copied().unwrap_or(Atom::Var(usize::MAX));
     let rank = shape_of(first(), avals).len();

@@ -3,7 +3,7 @@
 use crate::ir::{Dtype, Literal, Number};
 use crate::patterns::shortest;
 
-/// How tightly an expression binds.
+/// The precedence of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Precedence {
     /// A name, a call, a method call, a field.
@@ -91,7 +91,9 @@ pub(crate) fn float(value: f64, dtype: Dtype) -> String {
         }
     }
     let size = value.abs();
-    if size != 0.0 && !(1e-4..1e7).contains(&size) { format!("{value:e}") } else {
+    if size != 0.0 && !(1e-4..1e7).contains(&size) {
+        format!("{value:e}")
+    } else {
         format!("{value:?}")
     }
 }
