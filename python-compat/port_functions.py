@@ -84,6 +84,23 @@ def sample(key, logits):
     return tokens, logits + noise, integers
 
 
+def permuted(key, x):
+    """Permutations, choices and other samplers, with keys from `fold_in`."""
+    first, second = jax.random.fold_in(key, 1), jax.random.fold_in(key, 2)
+    order = jax.random.permutation(first, x)
+    chosen = jax.random.choice(second, x, (3,))
+    cut = jax.random.truncated_normal(first, -1.0, 2.0, (4,))
+    return order, chosen, cut, jax.random.exponential(second, (4,)), second
+
+
+TABLE = np.sin(np.arange(20)[:, None] / 100.0 ** (np.arange(16) / 16)).astype(np.float32)
+
+
+def with_positions(x):
+    """Adds a table of positions, which the function captures."""
+    return x + TABLE[: x.shape[1]] * jnp.sqrt(x.shape[-1] / 2)
+
+
 def fft_convolve(x, y):
     """Convolution by `jnp.fft`."""
     n = x.shape[0] + y.shape[0] - 1
@@ -162,6 +179,8 @@ FUNCTIONS = {
     "fft_convolve": (fft_convolve, lambda: [f32(8), f32(5)]),
     "dropout": (dropout, lambda: [jax.random.key(3), f32(4, 6)]),
     "sample": (sample, lambda: [jax.random.PRNGKey(7), f32(4, 6)]),
+    "permuted": (permuted, lambda: [jax.random.key(5), f32(6)]),
+    "with_positions": (with_positions, lambda: [f32(2, 20, 16)]),
     "top_scores": (top_scores, lambda: [f32(3, 6), uint(3, high=9)]),
     "spectral": (spectral, lambda: [positive_definite(3), f32(4, 3)]),
     "elementwise": (elementwise, lambda: [f32(5), np.abs(f32(5)) + 0.5, uint(5, high=50)]),

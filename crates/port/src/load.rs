@@ -188,6 +188,21 @@ impl<'f> Loader<'f> {
         Ok(outs[0])
     }
 
+    /// The error for an equation without results.
+    fn effect(&self, prim: &str, line: Option<usize>) -> PortError {
+        let line = line.and_then(|line| self.file.lines.get(line));
+        PortError::Unsupported {
+            primitive: prim.to_string(),
+            problem: "effects are not supported yet".into(),
+            line: match line {
+                Some(line) => format!("{}:{}: {}", line.file, line.line, line.text),
+                None => format!("{}:{}", self.file.module, self.file.name),
+            },
+            help: "remove the line, and add it to the Rust program: debug_print!, debug::callback"
+                .into(),
+        }
+    }
+
     /// Adds an equation, unless its results are known.
     pub(crate) fn push(
         &mut self,
@@ -308,7 +323,10 @@ impl<'f> Loader<'f> {
             }
         }
         if held.is_empty() {
-            check_operands(&entry.prim, ins.len(), avals.len())?;
+            if avals.is_empty() {
+                return Err(self.effect(&entry.prim, line));
+            }
+            check_operands(&entry.prim, ins.len())?;
             return Ok(self.push(&entry.prim, plain, ins, avals, builder, line));
         }
         let mut eqn = Eqn {
@@ -455,7 +473,7 @@ impl<'f> Loader<'f> {
 }
 
 /// Checks the number of operands, so that equations can be read without further checks.
-fn check_operands(prim: &str, operands: usize, results: usize) -> Result<(), PortError> {
+fn check_operands(prim: &str, operands: usize) -> Result<(), PortError> {
     let least = match prim {
         "iota" | "create_token" | "rng_uniform" | "empty" | "after_all" => 0,
         "add"
@@ -492,8 +510,8 @@ fn check_operands(prim: &str, operands: usize, results: usize) -> Result<(), Por
         prim if prim.starts_with("scatter") => 3,
         _ => 1,
     };
-    if operands < least || results == 0 {
-        let problem = format!("{operands} operands and {results} results, {least} expected");
+    if operands < least {
+        let problem = format!("{operands} operands, {least} expected");
         return Err(PortError::file(format!("an equation {prim}"), problem));
     }
     Ok(())

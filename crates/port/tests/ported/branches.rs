@@ -1,40 +1,40 @@
-//! `branches` of `port_functions.py:138`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `branches` of `port_functions.py:155`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
 /// `cond`, `switch`, and a loop whose end is an argument.
 pub fn branches(x: &Array, n: &Array) -> (Array, Array, Array) {
-    // port_functions.py:140: a = jax.lax.cond(x.sum() > 0, lambda x: x * 2.0, lambda x: -x, x)
+    // port_functions.py:157: a = jax.lax.cond(x.sum() > 0, lambda x: x * 2.0, lambda x: -x, x)
     let a = cond(
         gt(x.sum(), 0.0),
         |_: ()| {
-            // port_functions.py:140: a = jax.lax.cond(x.sum() > 0, lambda x: x * 2.0, lambda x: -x…
+            // port_functions.py:157: a = jax.lax.cond(x.sum() > 0, lambda x: x * 2.0, lambda x: -x…
             x * 2.0
         },
         |_: ()| {
-            // port_functions.py:140: a = jax.lax.cond(x.sum() > 0, lambda x: x * 2.0, lambda x: -x…
+            // port_functions.py:157: a = jax.lax.cond(x.sum() > 0, lambda x: x * 2.0, lambda x: -x…
             -x
         },
         (),
     );
-    // port_functions.py:141: b = jax.lax.switch(n, [jnp.sin, jnp.cos, lambda x: x ** 2], x)
+    // port_functions.py:158: b = jax.lax.switch(n, [jnp.sin, jnp.cos, lambda x: x ** 2], x)
     let b = switch(
         clamp(0, n, 2),
         (
             |_: ()| x.sin(),
             |_: ()| x.cos(),
             |_: ()| {
-                // port_functions.py:141: b = jax.lax.switch(n, [jnp.sin, jnp.cos, lambda x: x ** 2…
+                // port_functions.py:158: b = jax.lax.switch(n, [jnp.sin, jnp.cos, lambda x: x ** 2…
                 x.powi(2)
             },
         ),
         (),
     );
-    // port_functions.py:142: c = jax.lax.fori_loop(0, n, lambda i, y: y + i * x, x)
+    // port_functions.py:159: c = jax.lax.fori_loop(0, n, lambda i, y: y + i * x, x)
     let (_, _, c) = while_loop(
         |(loop_carry_0, loop_carry_1, _): (Array, Array, Array)| lt(&loop_carry_0, &loop_carry_1),
         |(i, x2, y): (Array, Array, Array)| {
-            // port_functions.py:142: c = jax.lax.fori_loop(0, n, lambda i, y: y + i * x, x)
+            // port_functions.py:159: c = jax.lax.fori_loop(0, n, lambda i, y: y + i * x, x)
             let c = &y + i.astype(DType::F32) * x;
             (&i + 1, x2, c)
         },

@@ -1,10 +1,10 @@
-//! `resample` of `port_functions.py:93`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `resample` of `port_functions.py:110`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
 /// `jax.scipy.ndimage.map_coordinates`, bilinear.
 pub fn resample(image: &Array, coordinates: &Array) -> Array {
-    // port_functions.py:95: return jsp.ndimage.map_coordinates(image, [coordinates[0], coordinates…
+    // port_functions.py:112: return jsp.ndimage.map_coordinates(image, [coordinates[0], coordinate…
     let value = coordinates.index(i![0]);
     let value2 = coordinates.index(i![1]);
     let value3 = value.floor();

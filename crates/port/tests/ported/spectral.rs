@@ -1,21 +1,21 @@
-//! `spectral` of `port_functions.py:106`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `spectral` of `port_functions.py:123`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 use oxidax::primitives::{TransposeA, TriangularSolve};
 
 /// Decompositions, put together again: vectors have no unique sign.
 pub fn spectral(a: &Array, b: &Array) -> (Array, Array, Array, Array, Array, Array, Array) {
-    // port_functions.py:108: w, v = jnp.linalg.eigh(a)
+    // port_functions.py:125: w, v = jnp.linalg.eigh(a)
     let ratio = (a + a.t()) / 2.0;
     let (value, value2) = eigh(&ratio);
-    // port_functions.py:109: u, s, vt = jnp.linalg.svd(b, full_matrices=False)
+    // port_functions.py:126: u, s, vt = jnp.linalg.svd(b, full_matrices=False)
     let (s, u, vt) = svd_with(b, SvdOptions { full_matrices: false });
-    // port_functions.py:110: q, r = jnp.linalg.qr(b)
+    // port_functions.py:127: q, r = jnp.linalg.qr(b)
     let (q, r) = qr_with(b, QrOptions { full_matrices: false });
-    // port_functions.py:111: l = jnp.linalg.cholesky(a)
+    // port_functions.py:128: l = jnp.linalg.cholesky(a)
     let mask = ge(broadcasted_iota(DType::I32, [3, 3], 0), broadcasted_iota(DType::I32, [3, 3], 1));
     let l = where_(&mask, cholesky(&ratio), 0.0);
-    // port_functions.py:112: x = jsp.linalg.solve_triangular(l, b.T, lower=True)
+    // port_functions.py:129: x = jsp.linalg.solve_triangular(l, b.T, lower=True)
     let x = triangular_solve(
         &l,
         &b.t(),
@@ -26,7 +26,7 @@ pub fn spectral(a: &Array, b: &Array) -> (Array, Array, Array, Array, Array, Arr
             unit_diagonal: false,
         },
     );
-    // port_functions.py:113: return w, (v * w) @ v.T, s, (u * s) @ vt, q @ r, l, x
+    // port_functions.py:130: return w, (v * w) @ v.T, s, (u * s) @ vt, q @ r, l, x
     (
         value2.clone(),
         (&value * &value2).matmul(&value.t()),

@@ -1,4 +1,4 @@
-//! `updates` of `port_functions.py:127`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `updates` of `port_functions.py:144`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 use oxidax::primitives::PaddingDim;
@@ -9,25 +9,25 @@ pub fn updates(x: &Array, i: &Array, row: &Array) -> (Array, Array, Array, Array
         Array::from_slice(&[0i32, 2], [2]).expect("as many numbers as the shape has elements");
     let constant2 =
         Array::from_slice(&[1i32, 0, 5], [3]).expect("as many numbers as the shape has elements");
-    // port_functions.py:129: a = x.at[i].set(row)
+    // port_functions.py:146: a = x.at[i].set(row)
     let a = where_(lt(i, 0), i + 4, i);
     let a2 = x.at(i![i]).set(row);
-    // port_functions.py:130: b = a.at[jnp.array([0, 2])].add(1.0)
+    // port_functions.py:147: b = a.at[jnp.array([0, 2])].add(1.0)
     let b = a2.at(i![&constant]).add(ones([2, 3]));
-    // port_functions.py:131: c = jax.lax.dynamic_update_slice(b, 2 * row[None], (i, 0))
+    // port_functions.py:148: c = jax.lax.dynamic_update_slice(b, 2 * row[None], (i, 0))
     let c = dynamic_update_slice(&b, &(2.0 * row.expand_dims(0)), (&a, full([], 0)));
-    // port_functions.py:132: d = jax.lax.dynamic_slice(c, (i, 1), (2, 2))
+    // port_functions.py:149: d = jax.lax.dynamic_slice(c, (i, 1), (2, 2))
     let d = dynamic_slice(&c, (&a, full([], 1)), [2, 2]);
-    // port_functions.py:133: e = jnp.flip(jnp.pad(d, ((1, 0), (0, 2))), axis=1)
+    // port_functions.py:150: e = jnp.flip(jnp.pad(d, ((1, 0), (0, 2))), axis=1)
     let value = lax_pad(
         &d,
         0.0,
         &[PaddingDim { low: 1, high: 0, interior: 0 }, PaddingDim { low: 0, high: 2, interior: 0 }],
     );
     let e = value.flip(-1);
-    // port_functions.py:134: order = jnp.argsort(x[:, 0])
+    // port_functions.py:151: order = jnp.argsort(x[:, 0])
     let (_, order) = sort_key_val(&x.index(i![.., 0]), &arange(4), 0);
-    // port_functions.py:135: return c, e, x[order], jnp.take(row, jnp.array([1, 0, 5])), jnp.roll(…
+    // port_functions.py:152: return c, e, x[order], jnp.take(row, jnp.array([1, 0, 5])), jnp.roll(…
     (
         c,
         e,
