@@ -149,6 +149,8 @@ mod on_cpu {
     mod tpu {}
     #[doc = include_str!("src/from-jax.md")]
     mod from_jax {}
+    #[doc = include_str!("src/porting-from-jax.md")]
+    mod porting_from_jax {}
     #[doc = include_str!("src/from-pytorch.md")]
     mod from_pytorch {}
     #[doc = include_str!("src/from-pytorch-xla.md")]
