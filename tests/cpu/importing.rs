@@ -274,7 +274,7 @@ fn computations_of_the_builder_of_xla_return_what_they_return_in_jaxlib() {
             let expected = array(format!("{name}.out{index}"));
             match result.dtype() {
                 DType::F32 => close(result, &expected),
-                _ => assert_eq!(result.to_vec::<i32>().unwrap(), expected.to_vec().unwrap()),
+                _ => assert_eq!(result.to_vec::<i32>().unwrap(), expected.to_vec::<i32>().unwrap()),
             }
         }
     }
