@@ -14,8 +14,8 @@
 //!
 //! Programs are lowered for the platform's name alone, without rewrites for one compiler. Special
 //! functions such as `erf`, `lgamma` and `top_k` are written as their expansions. `bessel_i1e`,
-//! `polygamma`, `zeta`, `nextafter`, and inverse functions of complex numbers, are operations of the
-//! dialect CHLO, which JAX reads from version 0.10 on.
+//! `polygamma`, `zeta`, `nextafter`, and inverse functions of complex numbers, are operations of
+//! the dialect CHLO, which JAX reads from version 0.10 on.
 //!
 //! Not yet: symbolic dimensions, typed keys, arrays in the host's memory, ordered effects, and
 //! source positions of operations.

@@ -46,9 +46,9 @@ fn structs_and_maps_are_dictionaries_in_the_order_of_their_keys() {
         [2]: bfloat16[3]"#]]
     .assert_eq(&outputs.join("\n"));
     let text = module(&exported).to_text().unwrap();
-    let main = text.lines().find(|line| line.contains("@\"main\"")).unwrap();
-    expect![[r#"  func.func public @"main"(%0: tensor<3xbf16>, %1: tensor<2x3xf32>, %2: tensor<1xi32>) -> (tensor<2x3xf32>, tensor<1xi32>, tensor<3xbf16>) {"#]]
-        .assert_eq(main);
+    let main = "@\"main\"(%0: tensor<3xbf16>, %1: tensor<2x3xf32>, %2: tensor<1xi32>) -> \
+                (tensor<2x3xf32>, tensor<1xi32>, tensor<3xbf16>) {";
+    assert!(text.contains(main), "{text}");
 }
 
 #[test]

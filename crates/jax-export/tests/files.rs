@@ -207,8 +207,8 @@ fn written_functions_are_those_that_were_read() {
     }
 }
 
-/// Writes the functions to `target/tmp/written-functions`, for `python-compat/exported_files.py`, in
-/// which JAX reads them.
+/// Writes the functions to `target/tmp/written-functions`. JAX reads them in
+/// `python-compat/exported_files.py`.
 #[test]
 #[ignore = "writes files for a script"]
 fn write_functions() {

@@ -191,8 +191,8 @@ fn damaged_texts_are_errors_or_other_modules() {
 fn one_element_stands_for_none() {
     let constant = |value: &str| {
         let text = format!(
-            "module {{\n  func.func @\"f\"() -> (tensor<0x3xf32>) {{\n    %0 = \"stablehlo.constant\"() \
-             {{value = dense<{value}> : tensor<0x3xf32>}} : () -> (tensor<0x3xf32>)\n    \
+            "module {{\n  func.func @\"f\"() -> (tensor<0x3xf32>) {{\n    \
+             %0 = \"stablehlo.constant\"() {{value = dense<{value}> : tensor<0x3xf32>}} : () -> (tensor<0x3xf32>)\n    \
              \"func.return\"(%0) : (tensor<0x3xf32>) -> ()\n  }}\n}}\n"
         );
         PortableArtifact::parse(&text).unwrap().to_bytes().unwrap()
