@@ -116,7 +116,7 @@ fn imported_functions_are_called_inside_of_transforms() {
     let inside = jit(|params: &Vec<Layer>, x: &Array| {
         predict.apply((params, x)).into_array().unwrap() * 2.0
     });
-    close(&inside.call(&params, &x.index(i![0])).unwrap(), &(one(0) * 2.0));
+    close(&inside.call(&params, x.index(i![0])).unwrap(), &(one(0) * 2.0));
     let mapped = vmap(|x: Array| predict.apply((&params, &x)).into_array().unwrap()).apply(&x);
     close(&mapped, &expected);
     let stepped = map(|x: Array| predict.apply((&params, &x)).into_array().unwrap(), &x);
