@@ -139,8 +139,6 @@ mod on_cpu {
     mod importing_from_jax {}
     #[doc = include_str!("src/exporting-to-jax.md")]
     mod exporting_to_jax {}
-    #[doc = include_str!("src/from-xla-rs.md")]
-    mod from_xla_rs {}
     #[doc = include_str!("src/performance.md")]
     mod performance {}
     #[doc = include_str!("src/devices-and-sharding.md")]
