@@ -1,7 +1,6 @@
 //! The correspondence of a caller's leaves to those of an exported function.
 
 use super::PyTree;
-use super::exported::is_signature;
 use crate::core::{Array, AxisSpec, DType, Mesh, NamedSharding, PartitionSpec};
 use crate::tree::{Tree, leaf_keys, leaves_of, rebuild};
 use oxidax_jax_export::{JaxDType, PyTreeDef};
@@ -229,6 +228,12 @@ fn numpy_name(dtype: DType) -> &'static str {
         C64 => "complex64",
         C128 => "complex128",
     }
+}
+
+/// Returns true for the structure of positional arguments and keyword arguments.
+fn is_signature(tree: &PyTreeDef) -> bool {
+    matches!(tree, PyTreeDef::Tuple(parts)
+        if matches!(&parts[..], [PyTreeDef::Tuple(_), PyTreeDef::Dict(_)]))
 }
 
 /// Returns a sharding over a mesh; `None` if the mesh has other axes.

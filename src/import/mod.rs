@@ -1,6 +1,7 @@
 //! Functions of other frameworks: what `jax.export` has serialized, and modules of StableHLO.
 
 mod arguments;
+mod evaluation;
 mod exported;
 mod module;
 mod pytree;

@@ -11,6 +11,7 @@ mod reductions;
 mod scope;
 mod shaping;
 mod text;
+mod transforms;
 
 use std::collections::HashSet;
 
