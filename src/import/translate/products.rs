@@ -20,7 +20,8 @@ impl<'m> Translator<'m> {
                 };
             }
         }
-        // An algorithm that computes in `f32` is the highest precision.
+        // An algorithm is one product, or several of parts of the operands. Of those with one
+        // product, whatever its type, the highest precision is at least as precise.
         if let Some(AttributeValue::Other | AttributeValue::Text(_)) =
             self.vhlo(operands.operation.attribute("accumulation_type"))?
         {
