@@ -42,6 +42,7 @@ pub mod ffi;
 mod gpus;
 mod groups;
 mod hlo;
+mod hlo_layouts;
 mod hlo_text;
 mod host;
 pub mod host_pool;

@@ -6,6 +6,7 @@ use oxidax_proto::Message;
 
 use crate::error::{Error, Result};
 use crate::hlo;
+use crate::hlo_layouts::with_layouts;
 use crate::mlir::{Scanner, Word};
 use crate::signature::ExecutableSignature;
 
@@ -54,7 +55,8 @@ impl PjrtProgram {
         Ok(Self { code: text.into_bytes(), format: Format::Mlir })
     }
 
-    /// Creates a program from a serialized `HloModuleProto`.
+    /// Creates a program from a serialized `HloModuleProto`. Arrays without a layout get the
+    /// row-major one: compilers end the process if there is none.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the bytes are not such a message.
@@ -64,6 +66,9 @@ impl PjrtProgram {
             Error::invalid("program", format!("these bytes are not an HloModuleProto: {error}"))
         })?;
         module.check()?;
+        let code = with_layouts(&code).map_err(|error| {
+            Error::invalid("program", format!("these bytes are not an HloModuleProto: {error}"))
+        })?;
         Ok(Self { code, format: Format::Hlo })
     }
 

@@ -165,7 +165,7 @@ impl View<'_> {
             for (axis, &size) in shape.iter().enumerate() {
                 let (start, limit) = (*starts.get(axis)?, *limits.get(axis)?);
                 items.push(match (squeezed.contains(&axis), limit == size) {
-                    (true, _) if limit == start + 1 => json!({ "at": start }),
+                    (true, _) if limit.checked_sub(1) == Some(start) => json!({ "at": start }),
                     (true, _) => return None,
                     (false, true) => json!({ "from": start }),
                     (false, false) => json!({ "from": start, "to": limit }),

@@ -76,7 +76,7 @@ impl Options<'_> {
             }
             _ => return None,
         };
-        let resolve = |axis: i64| if axis < 0 { axis + rank as i64 } else { axis };
+        let resolve = |axis: i64| if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
         Some(json!(axes.into_iter().map(resolve).collect::<Vec<_>>()))
     }
 }
@@ -243,7 +243,7 @@ pub(crate) fn named(
                     }
                 }
             }
-            let k = if name == "triu" { k + 1 } else { k };
+            let k = if name == "triu" { k.saturating_add(1) } else { k };
             only(&["iota", "add", "ge", "broadcast_in_dim", "select_n"]).then_some(())?;
             found(name, json!({ "k": k }), ins.to_vec())
         }

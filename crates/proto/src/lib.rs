@@ -34,4 +34,4 @@ mod wire;
 
 pub use field::{Field, Oneof};
 pub use message::Message;
-pub use wire::{DecodeError, RawField, WireValue, raw_fields};
+pub use wire::{DecodeError, RawField, WireValue, put_bytes, raw_fields};

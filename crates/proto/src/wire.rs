@@ -157,7 +157,14 @@ pub(crate) fn put_tag(number: u32, kind: u64, out: &mut Vec<u8>) {
     put_varint(u64::from(number) << 3 | kind, out);
 }
 
-pub(crate) fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
+/// Appends a field whose value is a string, bytes or an encoded message.
+///
+/// ```
+/// let mut message = Vec::new();
+/// oxidax_proto::put_bytes(1, b"a", &mut message);
+/// assert_eq!(message, [0x0a, 1, b'a']);
+/// ```
+pub fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     put_tag(number, 2, out);
     put_varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);

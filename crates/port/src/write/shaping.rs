@@ -25,7 +25,9 @@ pub(crate) fn broadcast(
     if keeps {
         let receiver = scope.receiver(operand, avals);
         return Text::atom(match inserted.as_slice() {
-            [axis] if axis + 1 == shape.len() => format!("{receiver}.expand_dims(-1)"),
+            [axis] if axis.checked_add(1) == Some(shape.len()) => {
+                format!("{receiver}.expand_dims(-1)")
+            }
             [axis] => format!("{receiver}.expand_dims({axis})"),
             _ => format!("{receiver}.reshape({})", list(shape)),
         });
@@ -114,7 +116,7 @@ pub(crate) fn without_broadcasts(scope: &Scope, avals: &[Aval], eqn: &Eqn) -> Ve
 
 /// An axis, from the end if it is the last of several.
 pub(crate) fn axis_text(axis: usize, rank: usize) -> String {
-    if rank > 1 && axis + 1 == rank { "-1".into() } else { axis.to_string() }
+    if rank > 1 && axis == rank - 1 { "-1".into() } else { axis.to_string() }
 }
 
 /// Writes an equation about shapes.
