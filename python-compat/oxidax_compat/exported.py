@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .trees import flatten, like, map_leaves, plain
+from .trees import complete, flatten, like, map_leaves, plain
 
 # Read by oxidax: `crates/jax-export` in its repository.
 PLATFORMS = ("cpu", "tpu", "cuda", "rocm")
@@ -97,6 +97,9 @@ class Loaded:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Computes the function with the installed JAX.
 
+        Parts of a tree without arrays, such as static fields of oxidax, may be absent: a checkpoint
+        does not have them.
+
         Raises `TypeError` if structure, shapes or dtypes are others than the file's.
         """
         jax, _ = _jax()
@@ -158,8 +161,9 @@ class Loaded:
     def _arguments(self, jax: Any, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
         """Returns the arguments as plain trees of JAX arrays with the dtypes of the file."""
         trees = (tuple(plain(argument) for argument in args), plain(kwargs))
-        leaves, structure = jax.tree.flatten(trees)
         expected = self.exported.in_avals
+        numbered = jax.tree.unflatten(self.exported.in_tree, range(len(expected)))
+        leaves, structure = jax.tree.flatten(complete(numbered, trees))
         if structure != self.exported.in_tree or len(leaves) != len(expected):
             raise TypeError(
                 f"{self.exported.fun_name} takes {self.exported.in_tree}, and was called with "

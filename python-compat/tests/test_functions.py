@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from oxidax_compat import Recording, export, exported, functions, load, record, safetensors
-from oxidax_compat import verification
+from oxidax_compat import Recording, checkpoints, export, exported, functions, load, record
+from oxidax_compat import safetensors, verification
 from oxidax_compat.__main__ import main
 
 from . import programs
@@ -89,6 +89,22 @@ class Export(InFolder):
         export(programs.loss, weights, X, path=path)
         with self.assertRaisesRegex(ValueError, "exported without derivatives"):
             load(path).grad(weights, X)
+
+    def test_parts_without_arrays_may_be_absent(self):
+        weights = {"drop": {"rate": None}, "layers": [{"w": np.ones((3, 2), "f"), "act": None}]}
+        path = self.folder / "loss.jax_export"
+        product = lambda weights, x: (x @ weights["layers"][0]["w"]).sum()
+        export(product, weights, X, path=path, gradients=1)
+        loaded, stored = load(path), self.folder / "weights.safetensors"
+        self.assertEqual(checkpoints.save(stored, weights), ["layers[0].w"])
+        without = checkpoints.load(stored)
+        self.assertEqual(loaded(without, X), loaded(weights, X))
+        gradient = loaded.grad(without, X)
+        self.assertEqual(gradient["drop"], {"rate": None})
+        np.testing.assert_allclose(gradient["layers"][0]["w"][:, 0], X.sum(0), atol=1e-6)
+        for other in [{}, {"layers": []}, without | {"drop": {"rate": 1.0}}, without | {"v": X}]:
+            with self.assertRaisesRegex(TypeError, "and was called with"):
+                loaded(other, X)
 
     def test_wide_types_need_no_setting(self):
         path = self.folder / "wide.jax_export"
