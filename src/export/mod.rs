@@ -13,8 +13,9 @@
 //! | random key | `uint32[2]`, for `jax.random.wrap_key_data` |
 //!
 //! Programs are lowered for the platform's name alone, without rewrites for one compiler. Special
-//! functions such as `erf` and `top_k` are operations of the dialect CHLO, which JAX expands from
-//! version 0.6 on.
+//! functions of real numbers, such as `erf`, and `top_k` are expanded. Those of complex numbers,
+//! `bessel_i1e`, `polygamma` and `zeta` are operations of the dialect CHLO, which JAX reads from
+//! files from version 0.10 on.
 //!
 //! Not yet: symbolic dimensions, typed keys, arrays in the host's memory, ordered effects, and
 //! source positions of operations.
