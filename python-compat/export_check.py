@@ -6,8 +6,8 @@ DIR is what `cargo run -p exports -- DIR` writes: for each function a file for
 `jax.export.deserialize`, its arguments, the results that oxidax computes and, for functions with
 derivatives, the gradients for the squares of the results as cotangents. Integers and flags must be
 equal; the largest difference of other results is compared with the largest number of each, and the
-tolerance is 1e-6 in float32 unless the function states another. The script fails if a function is missing, cannot be
-read, or differs. Needs jax, jaxlib and flatbuffers.
+tolerance is 1e-6 in float32 unless the function states another. The script fails if a function is
+missing, cannot be read, or differs. Needs jax, jaxlib and flatbuffers.
 """
 
 import json
