@@ -1,5 +1,6 @@
 //! Fine-tunes a GPT-2 of Hugging Face and one of Flax, and exports their loss to JAX for
-//! `python-compat/finetune_check.py`, which evaluates it there and compares.
+//! `python-compat/finetune_check.py`, which evaluates it there and compares. The program also reads
+//! the exported function again, and compares loss and gradient.
 //!
 //! `cargo run -p exports --bin finetune -- target/finetuned`, then
 //! `python-compat/.venv/bin/python python-compat/finetune_check.py target/finetuned`
@@ -7,6 +8,7 @@
 #![allow(clippy::print_stdout, reason = "this is a program for the command line")]
 
 use anyhow::{Context, Result, ensure};
+use oxidax::import::ImportedFunction;
 use oxidax::prelude::*;
 use oxidax_models::gpt2::{Gpt2, Gpt2Config};
 use oxidax_weights::{Rules, Weights};
@@ -123,6 +125,36 @@ impl Source {
         Ok(model)
     }
 
+    /// Reads the exported function again, and compares its loss and gradient.
+    fn import(
+        &self,
+        path: &Path,
+        model: &Gpt2,
+        tokens: &Array,
+        (loss, gradient): (f32, &Gpt2),
+    ) -> Result<()> {
+        let imported = ImportedFunction::load(path)?;
+        let tokens = tokens.clone();
+        let imported = move |model: &Gpt2| {
+            let result = imported.apply((model.clone(), tokens.clone()));
+            result.into_array().expect("the loss is an array")
+        };
+        let (found, slopes) = jit(value_and_grad(imported)).call(model)?;
+        let found: f32 = found.item()?;
+        ensure!((found / loss - 1.0).abs() < 1e-6, "{}: imported {found}, not {loss}", self.name);
+        for ((path, ours), expected) in
+            tree::paths(gradient).iter().zip(tree::leaves(&slopes)).zip(tree::leaves(gradient))
+        {
+            let difference: f32 = (abs(&(ours - &expected)).max() / abs(&expected).max()).item()?;
+            ensure!(
+                difference < 1e-5,
+                "{}: {path}: the gradients differ by {difference}",
+                self.name
+            );
+        }
+        Ok(())
+    }
+
     fn run(&self, fixtures: &Path, text: &Text, out: &Path) -> Result<()> {
         let folder = fixtures.join(self.folder);
         let config = Gpt2Config::load(&folder)?;
@@ -154,6 +186,7 @@ impl Source {
         lowered.export().vjp_order(1).save(file(".gradient.jax_export"))?;
         // What the script compares with.
         let gradient = jit(grad(loss)).call(&model, &held_out)?;
+        self.import(&file(".gradient.jax_export"), &model, &held_out, (end, &gradient))?;
         checkpoint::save(file(".gradient.safetensors"), &gradient)?;
         checkpoint::save(file(".tokens.safetensors"), &held_out)?;
         let notes = json!({
