@@ -12,4 +12,5 @@ fi
 JAX_PLATFORMS=cpu .venv/bin/python -m unittest discover -t . -s tests
 .venv/bin/python names.py --check
 .venv/bin/python device_meshes.py --check
+.venv/bin/python port_functions.py --check
 exec .venv/bin/python record.py --check

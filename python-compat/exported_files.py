@@ -5,8 +5,8 @@ Usage: python exported_files.py DIR
        python exported_files.py DIR WRITTEN
 
 The second form reads each file of the installed version in DIR, and the file of the same name in
-WRITTEN, which the ignored test `write_functions` of `crates/jax-export` writes to the folder that
-the variable OXIDAX_WRITTEN_FUNCTIONS names: both must be the same function. The first form writes
+WRITTEN, which the ignored test `write_functions` of `crates/jax-export` writes to
+target/tmp/written-functions: both must be the same function. The first form writes
 NAME.VERSION.bin and NAME.VERSION.json for each function, VERSION being that of the installed
 JAX. It runs on eight CPU devices, and leaves out functions that the version cannot export. The
 tests have files of JAX 0.4.31, 0.4.38, 0.6.2, 0.8.1, 0.9.0 and 0.10.2, each written in a virtual

@@ -120,7 +120,7 @@ def trace(function, args, name=None, root=None, modules=(), interception=None):
     contents["lines"] = encoder.lines.table
     contents["consts"] = encoder.consts
     tensors = dict(encoder.tensors)
-    # What was traced with interception cannot be compiled, and JAX has kept it.
+    # JAX keeps traces, and those with intercepted calls cannot be compiled.
     jax.clear_caches()
     outs = jax.tree_util.tree_leaves(jax.jit(lambda *dynamic: flat(*dynamic))(*split.dynamic))
     for prefix, leaves in (("in", split.dynamic), ("out", outs)):
@@ -146,7 +146,8 @@ def examples(text, module):
     """Example arguments: `module:function`, or an expression over jax, jnp, np and the module."""
     scope = {"jax": jax, "jnp": jnp, "np": np, **vars(module)}
     head, _, name = text.rpartition(":")
-    if head and name.isidentifier() and (head.endswith(".py") or head.replace(".", "").isidentifier()):
+    is_module = head.endswith(".py") or head.replace(".", "").isidentifier()
+    if head and name.isidentifier() and is_module:
         found, _ = lookup(text)
         args = found() if callable(found) else found
     else:

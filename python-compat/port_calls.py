@@ -1,7 +1,7 @@
 """Keeps calls of functions, `grad`, `value_and_grad` and `vmap` visible in a jaxpr.
 
 `jax.make_jaxpr` inlines plain Python functions, and replaces derivatives by their operations. While
-`Interception` is active, functions of the user's modules and some functions of JAX are traced as
+`Interception` is active, functions of user modules and some functions of JAX are traced as
 calls whose arguments and results have their trees, and derivatives and maps as one equation.
 """
 
@@ -34,7 +34,7 @@ LEVELS = ("calls, derivatives and maps", "calls of functions", "nothing")
 
 
 def is_array(leaf):
-    """Whether a leaf of an argument is traced."""
+    """Tells arrays, which are traced, from other leaves of arguments."""
     return isinstance(leaf, (jax.Array, np.ndarray, np.generic, jax.core.Tracer))
 
 
@@ -67,7 +67,8 @@ class LeafNumbers:
             name = getattr(value, "__name__", None) or type(value).__name__
             entry = {"static": repr(value)[:60] if plain else name}
             if plain:
-                entry["value"] = value if isinstance(value, (bool, str)) else port_json.number(value)
+                is_number = not isinstance(value, (bool, str))
+                entry["value"] = port_json.number(value) if is_number else value
             return entry
         self.next += 1
         return {"leaf": self.next - 1}
@@ -212,7 +213,8 @@ class Interception:
 
             @functools.wraps(function)
             def mapped(*args, **kwargs):
-                tuple_axes = in_axes if isinstance(in_axes, (tuple, list)) else [in_axes] * len(args)
+                is_list = isinstance(in_axes, (tuple, list))
+                tuple_axes = in_axes if is_list else [in_axes] * len(args)
                 simple = all(axis is None or axis == 0 for axis in tuple_axes)
                 usual = simple and out_axes == 0 and not any(options.values())
                 if self.level != 0 or not usual or kwargs or len(tuple_axes) != len(args):
@@ -254,7 +256,7 @@ class Interception:
 
 
 def called_by_user():
-    """Whether the caller of a transform is the user's code, not JAX's."""
+    """Tells user code from JAX's as the caller of a transform."""
     return port_sources.is_users(sys._getframe(2).f_code.co_filename)
 
 
@@ -307,7 +309,8 @@ def plain_structure(plain, args, interception):
     finally:
         interception.level = level
         del interception.calls[count:]
-    avals = [jax.core.ShapedArray(leaf.shape, leaf.dtype) for leaf in jax.tree_util.tree_leaves(out)]
+    leaves = jax.tree_util.tree_leaves(out)
+    avals = [jax.core.ShapedArray(leaf.shape, leaf.dtype) for leaf in leaves]
     holders = [types.SimpleNamespace(aval=aval) for aval in avals]
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(out), holders)
 

@@ -48,13 +48,14 @@ def train_step(params, velocity, x, labels):
 
 def block_params(normal):
     """Weights of one GPT-2 block of 8 features."""
-    vector = lambda: 1.0 + 0.1 * normal(8)
-    return {"ln_1": {"scale": vector(), "bias": normal(8)},
-            "attn": {"qkv": {"w": normal(8, 24), "b": normal(24)},
-                     "proj": {"w": normal(8, 8), "b": normal(8)}},
-            "ln_2": {"scale": vector(), "bias": normal(8)},
-            "mlp": {"fc": {"w": normal(8, 32), "b": normal(32)},
-                    "proj": {"w": normal(32, 8), "b": normal(8)}}}
+    vector = lambda: 1.0 + 0.5 * small(8)
+    small = lambda *shape: 0.2 * normal(*shape)
+    return {"ln_1": {"scale": vector(), "bias": small(8)},
+            "attn": {"qkv": {"w": small(8, 24), "b": small(24)},
+                     "proj": {"w": small(8, 8), "b": small(8)}},
+            "ln_2": {"scale": vector(), "bias": small(8)},
+            "mlp": {"fc": {"w": small(8, 32), "b": small(32)},
+                    "proj": {"w": small(32, 8), "b": small(8)}}}
 
 
 def layer_norm(p, x, eps=1e-5):

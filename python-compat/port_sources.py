@@ -15,12 +15,12 @@ OWN.add(os.path.join(HERE, "port_json.py"))
 
 
 def is_library(path):
-    """Whether a file belongs to JAX."""
+    """Tells files of JAX from others."""
     return os.path.abspath(path).startswith(LIBRARY + os.sep)
 
 
 def is_users(path):
-    """Whether a file is the user's: neither JAX, nor an installed package, nor this program."""
+    """Tells user files from JAX, installed packages, and this program."""
     path = os.path.abspath(path)
     installed = "site-packages" in path or "dist-packages" in path or path.startswith("<")
     installed = installed or path.startswith(STANDARD + os.sep)
@@ -116,7 +116,7 @@ class Lines:
         self.table = []
 
     def of(self, eqn):
-        """The index of the innermost line of the user's that made an equation, or None."""
+        """The index of the innermost user line that made an equation, or None."""
         traceback = eqn.source_info.traceback
         for frame in traceback.frames if traceback is not None else ():
             if is_users(frame.file_name):

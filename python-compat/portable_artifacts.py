@@ -7,10 +7,10 @@ Usage: python portable_artifacts.py write DIR
 `write` exports functions to NAME.bc. `check` compares each NAME.mlir of DIR with the module that
 StableHLO's own reader returns for NAME.bc, or for the files of EXPORTED (those of
 `exported_files.py`): both must print as the same text, except for sharding rules of custom calls,
-which `crates/vhlo` leaves out. `written` compares each NAME.mlir with the module that StableHLO's reader
-returns for WRITTEN/NAME.bc, which the ignored test `write_artifacts` of `crates/vhlo` writes to the
-folder that the variable OXIDAX_WRITTEN_ARTIFACTS names. All need jax 0.10.2, jaxlib of the same
-version, flatbuffers and absl-py in a virtual environment.
+which `crates/vhlo` leaves out. `written` compares each NAME.mlir with the module that StableHLO's
+reader returns for WRITTEN/NAME.bc, which the ignored test `write_artifacts` of `crates/vhlo` writes
+to target/tmp/written-artifacts. All need jax 0.10.2, jaxlib of the same version, flatbuffers and
+absl-py in a virtual environment.
 """
 
 import os

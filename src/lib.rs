@@ -197,6 +197,9 @@ mod pages {
     struct Profiling;
     #[doc = include_str!("../docs/debugging.md")]
     struct Debugging;
+    #[cfg(feature = "import")]
+    #[doc = include_str!("../docs/xla-rs.md")]
+    struct XlaRs;
     #[cfg(feature = "roofline")]
     #[doc = include_str!("../docs/roofline.md")]
     struct Roofline;

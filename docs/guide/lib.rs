@@ -135,6 +135,8 @@ mod on_cpu {
     mod saving_and_resuming {}
     #[doc = include_str!("src/debugging.md")]
     mod debugging {}
+    #[doc = include_str!("src/importing-from-jax.md")]
+    mod importing_from_jax {}
     #[doc = include_str!("src/exporting-to-jax.md")]
     mod exporting_to_jax {}
     #[doc = include_str!("src/performance.md")]
@@ -145,6 +147,8 @@ mod on_cpu {
     mod tpu {}
     #[doc = include_str!("src/from-jax.md")]
     mod from_jax {}
+    #[doc = include_str!("src/porting-from-jax.md")]
+    mod porting_from_jax {}
     #[doc = include_str!("src/from-pytorch.md")]
     mod from_pytorch {}
     #[doc = include_str!("src/from-pytorch-xla.md")]

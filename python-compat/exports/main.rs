@@ -4,6 +4,8 @@
 //! `cargo run -p exports -- target/exported`, then
 //! `python-compat/.venv/bin/python python-compat/export_check.py target/exported`
 
+#![allow(clippy::needless_borrows_for_generic_args, reason = "all operands are borrowed")]
+
 mod arrays;
 mod cases;
 mod models;

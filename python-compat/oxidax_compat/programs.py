@@ -107,21 +107,20 @@ def _source_line(eqn: Any) -> str:
         return ""
 
 
-def stablehlo(jax: Any, function: Callable[..., Any], leaves: Sequence[Any]) -> str:
-    """Returns the text of the module of a function of arrays that returns a list of arrays."""
+def exported_function(jax: Any, function: Callable[..., Any], leaves: Sequence[Any]) -> Any:
+    """Exports a function of arrays that returns a list of arrays, for CPUs."""
     jax_export = importlib.import_module("jax.export")
-    exported = jax_export.export(
-        jax.jit(function, keep_unused=True), platforms=[jax.default_backend()]
-    )(*leaves)
-    return str(exported.mlir_module())
+    return jax_export.export(jax.jit(function, keep_unused=True), platforms=["cpu"])(*leaves)
 
 
 def write_program(
-    folder: Path, name: str, text: str, inputs: Sequence[Any], results: Sequence[Any]
+    folder: Path, name: str, exported: Any, inputs: Sequence[Any], results: Sequence[Any]
 ) -> None:
-    """Writes a module with its inputs as a reproducer, which `oxidax replay` runs too."""
+    """Writes an exported function, and its module with inputs as a reproducer, which `oxidax
+    replay` runs too."""
     (folder / "inputs").mkdir(parents=True, exist_ok=True)
-    (folder / "module.mlir").write_text(text)
+    (folder / "module.mlir").write_text(str(exported.mlir_module()))
+    (folder / "function.jax_export").write_bytes(exported.serialize())
     entries = []
     for index, value in enumerate(inputs):
         file = f"inputs/{index:03}.npy"

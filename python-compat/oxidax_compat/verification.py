@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .programs import Program, stablehlo, write_program
+from .programs import Program, exported_function, write_program
 from .recorder_modules import recorder
 from .trees import as_array, flatten, replace_leaves
 
@@ -125,8 +125,8 @@ def write_function(
     for part, values_of in (("whole", on_leaves), ("steps", program.every_value)):
         traced = _on_data(jax, values_of)
         results = jax.jit(traced)(*leaves)
-        text = stablehlo(jax, traced, leaves)
-        write_program(folder / part, f"{name}_{part}", text, leaves, results)
+        exported = exported_function(jax, traced, leaves)
+        write_program(folder / part, f"{name}_{part}", exported, leaves, results)
         suite.case(part, name, [], functools.partial(list, results))
     report = {
         "function": name,

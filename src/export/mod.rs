@@ -13,9 +13,9 @@
 //! | random key | `uint32[2]`, for `jax.random.wrap_key_data` |
 //!
 //! Programs are lowered for the platform's name alone, without rewrites for one compiler. Special
-//! functions of real numbers, such as `erf`, and `top_k` are expanded. Those of complex numbers,
-//! `bessel_i1e`, `polygamma` and `zeta` are operations of the dialect CHLO, which JAX reads from
-//! files from version 0.10 on.
+//! functions such as `erf`, `lgamma` and `top_k` are written as their expansions. `bessel_i1e`,
+//! `polygamma`, `zeta`, `nextafter`, and inverse functions of complex numbers, are operations of
+//! the dialect CHLO, which JAX reads from version 0.10 on.
 //!
 //! Not yet: symbolic dimensions, typed keys, arrays in the host's memory, ordered effects, and
 //! source positions of operations.

@@ -46,9 +46,9 @@ fn structs_and_maps_are_dictionaries_in_the_order_of_their_keys() {
         [2]: bfloat16[3]"#]]
     .assert_eq(&outputs.join("\n"));
     let text = module(&exported).to_text().unwrap();
-    let main = text.lines().find(|line| line.contains("@\"main\"")).unwrap();
-    expect![[r#"  func.func public @"main"(%0: tensor<3xbf16>, %1: tensor<2x3xf32>, %2: tensor<1xi32>) -> (tensor<2x3xf32>, tensor<1xi32>, tensor<3xbf16>) {"#]]
-        .assert_eq(main);
+    let main = "@\"main\"(%0: tensor<3xbf16>, %1: tensor<2x3xf32>, %2: tensor<1xi32>) -> \
+                (tensor<2x3xf32>, tensor<1xi32>, tensor<3xbf16>) {";
+    assert!(text.contains(main), "{text}");
 }
 
 #[test]
@@ -129,9 +129,9 @@ fn versions_are_the_oldest_that_have_the_operations() {
     assert_eq!(producer(lowered.export()), "StableHLO_v1.4.0");
     let newer = lowered.export().stablehlo_version(VhloVersion::new(1, 13, 0));
     assert_eq!(producer(newer), "StableHLO_v1.13.0");
-    let error = jit(|x: Array| erf(&x)).lower(x).unwrap().export();
+    let error = jit(|x: Array| bessel_i1e(&x)).lower(x).unwrap().export();
     let error = error.stablehlo_version(VhloVersion::new(1, 9, 0)).to_bytes().unwrap_err();
-    assert!(error.to_string().contains("`chlo.erf` needs StableHLO 1.11.0"), "{error}");
+    assert!(error.to_string().contains("`chlo.bessel_i1e` needs StableHLO 1.11.0"), "{error}");
 }
 
 /// Returns the function of an exemplar's equation alone.

@@ -231,8 +231,9 @@ impl ImportedFunction {
         self.call(arguments).unwrap_or_else(|error| trace::throw(error))
     }
 
-    /// Calls the function with the leaves of its arguments in the order of [`inputs`](Self::inputs),
-    /// and returns the leaves of its result in the order of [`outputs`](Self::outputs).
+    /// Calls the function with the leaves of its arguments in the order of
+    /// [`inputs`](Self::inputs), and returns the leaves of its result in the order of
+    /// [`outputs`](Self::outputs).
     ///
     /// # Errors
     /// As [`call`](Self::call).

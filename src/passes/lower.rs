@@ -176,7 +176,8 @@ pub(crate) fn lower_with_plan(
 }
 
 /// Lowers a program as the private function `function`, with a rewrite that does not depend on a
-/// compiler, in a module whose main function `main` writes. It gets the attributes of the program's inputs and outputs.
+/// compiler, in a module whose main function `main` writes. It gets the attributes of the program's
+/// inputs and outputs.
 ///
 /// # Errors
 /// [`Error::Op`] if a primitive refuses the platform.

@@ -53,4 +53,4 @@ pub(crate) use record::{RecordedCall, record_failure, record_request};
 pub use record::{record_failures, record_failures_with};
 pub use recording::{Cause, Recording};
 pub use report::{BadOperation, Frame, Problem, Replay, Site};
-pub use reproducer::{reproducer_devices, run_reproducer};
+pub use reproducer::{reproducer_devices, reproducer_inputs, run_reproducer};

@@ -214,21 +214,52 @@ pub fn run_reproducer(folder: impl AsRef<Path>) -> Result<Vec<Array>, Error> {
     let manifest = read(MANIFEST)?;
     let manifest = with_stand_ins(cpus.clone(), || serde_json::from_slice::<Manifest>(&manifest));
     let manifest = manifest.map_err(|error| damaged(MANIFEST, error.to_string()))?;
-    let mut inputs = Vec::with_capacity(manifest.inputs.len());
-    for InputEntry { file, aval, .. } in &manifest.inputs {
-        let bytes = read(file)?;
+    let inputs = read_inputs(folder, &manifest)?;
+    let results = manifest.results.iter().map(TypeEntry::aval).collect::<Option<Vec<Aval>>>();
+    let results = results.ok_or_else(|| damaged(MANIFEST, "a type is invalid".into()))?;
+    with_default_device(cpus[0].id(), || run_module(&manifest, text, &inputs, results))?
+}
+
+/// Returns the inputs of a reproducer on one device, as arrays on the default device.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Plugin`] if the folder is not that of a reproducer, or its inputs are
+/// divided among devices.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax::replay::{Recording, reproducer_inputs};
+/// let folder = tempfile::tempdir().expect("a folder");
+/// let file = folder.path().join("step.failure");
+/// jit(|x: Array| log(&x)).record(&file, &full([2], -1.0_f32))?;
+/// let reproducer = folder.path().join("reproducer");
+/// Recording::open(&file)?.write_reproducer(&reproducer, None)?;
+/// assert_eq!(reproducer_inputs(&reproducer)?[0].to_vec::<f32>()?, [-1.0, -1.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+pub fn reproducer_inputs(folder: impl AsRef<Path>) -> Result<Vec<Array>, Error> {
+    let folder = folder.as_ref();
+    let manifest = serde_json::from_slice::<Manifest>(&read(folder, MANIFEST)?);
+    let manifest = manifest.map_err(|error| damaged(folder, MANIFEST, error.to_string()))?;
+    let inputs = read_inputs(folder, &manifest)?.into_iter();
+    let arrays = inputs.map(|x| Array::from_bytes(x.as_bytes(), x.dtype(), x.shape().clone()));
+    arrays.collect()
+}
+
+fn read_inputs(folder: &Path, manifest: &Manifest) -> Result<Vec<HostArray>, Error> {
+    let inputs = manifest.inputs.iter().map(|InputEntry { file, aval, .. }| {
+        let bytes = read(folder, file)?;
         let array = aval
             .aval()
             .zip(HostArray::npy_elements(&bytes))
             .and_then(|(aval, elements)| HostArray::from_bytes(elements.to_vec(), aval).ok());
-        inputs.push(array.ok_or_else(|| {
+        array.ok_or_else(|| {
             let TypeEntry { dtype, shape } = aval;
-            damaged(file, format!("it is not an array of {dtype} with the sizes {shape:?}"))
-        })?);
-    }
-    let results = manifest.results.iter().map(TypeEntry::aval).collect::<Option<Vec<Aval>>>();
-    let results = results.ok_or_else(|| damaged(MANIFEST, "a type is invalid".into()))?;
-    with_default_device(cpus[0].id(), || run_module(&manifest, text, &inputs, results))?
+            let problem = format!("it is not an array of {dtype} with the sizes {shape:?}");
+            damaged(folder, file, problem)
+        })
+    });
+    inputs.collect()
 }
 
 /// Returns the number of CPU devices that [`run_reproducer`] needs. Needs no plugin.

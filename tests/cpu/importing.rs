@@ -116,7 +116,7 @@ fn imported_functions_are_called_inside_of_transforms() {
     let inside = jit(|params: &Vec<Layer>, x: &Array| {
         predict.apply((params, x)).into_array().unwrap() * 2.0
     });
-    close(&inside.call(&params, &x.index(i![0])).unwrap(), &(one(0) * 2.0));
+    close(&inside.call(&params, x.index(i![0])).unwrap(), &(one(0) * 2.0));
     let mapped = vmap(|x: Array| predict.apply((&params, &x)).into_array().unwrap()).apply(&x);
     close(&mapped, &expected);
     let stepped = map(|x: Array| predict.apply((&params, &x)).into_array().unwrap(), &x);
@@ -241,5 +241,41 @@ fn bytes_of_no_format_are_an_error() {
     for bytes in [&b"\x00\x01\x02"[..], b"", b"HloModule add", b"ML\xefRxyz", b"\xff\xfe\xfd"] {
         let error = ImportedModule::read("file", bytes).unwrap_err().to_string();
         assert!(error.contains("file: "), "{error}");
+    }
+}
+
+#[test]
+fn computations_of_the_builder_of_xla_return_what_they_return_in_jaxlib() {
+    let file = "python-compat/fixtures/xla_computations.safetensors";
+    let bytes = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+    let (_, metadata) = SafeTensors::read_metadata(&bytes).unwrap();
+    let cases = metadata.metadata().clone().unwrap().remove("cases").unwrap();
+    let cases: Vec<serde_json::Value> = serde_json::from_str(&cases).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let array = |name: String| {
+        let view = file.tensor(&name).unwrap();
+        let dtype = match view.dtype() {
+            safetensors::Dtype::I32 => DType::I32,
+            _ => DType::F32,
+        };
+        Array::from_bytes(view.data(), dtype, view.shape()).unwrap()
+    };
+    assert_eq!(cases.len(), 5);
+    for case in &cases {
+        let name = case["name"].as_str().unwrap();
+        let count = |key: &str| case[key].as_u64().unwrap() as usize;
+        let module = ImportedModule::read(name, file.tensor(name).unwrap().data()).unwrap();
+        assert_eq!(module.format(), ModuleFormat::HloProto);
+        let inputs: Vec<Array> =
+            (0..count("inputs")).map(|index| array(format!("{name}.in{index}"))).collect();
+        let results = module.call(&inputs).unwrap();
+        assert_eq!(results.len(), count("outputs"), "{name}");
+        for (index, result) in results.iter().enumerate() {
+            let expected = array(format!("{name}.out{index}"));
+            match result.dtype() {
+                DType::F32 => close(result, &expected),
+                _ => assert_eq!(result.to_vec::<i32>().unwrap(), expected.to_vec::<i32>().unwrap()),
+            }
+        }
     }
 }

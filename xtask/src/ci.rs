@@ -94,6 +94,10 @@ const STEPS: &[Step] = &[
         action: Action::Run(&["bash", "examples/research/ci.sh"], &[]),
     },
     Step { name: "exercises", action: Action::Run(&["bash", "examples/exercises/ci.sh"], &[]) },
+    Step {
+        name: "types of the xla-rs example",
+        action: Action::Run(&["bash", "python-compat/xla-rs/ci.sh"], &[]),
+    },
     // The profile that the exercises wrote.
     Step { name: "profile page", action: Action::Call(profile_page::check) },
     Step { name: "advisories", action: Action::Call(|| advisories::check(None)) },

@@ -17,7 +17,7 @@ use oxidax::prelude::*;
   oxidax run model.mlir --input random:0 --input ones run it on random numbers and on ones
   oxidax run predict.jax_export --input ones:f32[8,4] state the sizes of dimension variables")]
 pub(crate) struct Run {
-    /// What `jax.export` has serialized, StableHLO (text or portable artifact), or a serialized
+    /// A function of `jax.export`, StableHLO (text or portable artifact), or a serialized
     /// `HloModuleProto`
     file: PathBuf,
     /// An argument: `x.npy`, `zeros`, `ones`, `iota` or `random:SEED`; with a type where the file

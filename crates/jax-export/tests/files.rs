@@ -207,12 +207,13 @@ fn written_functions_are_those_that_were_read() {
     }
 }
 
-/// Writes the functions to the folder `OXIDAX_WRITTEN_FUNCTIONS`, for
-/// `python-compat/exported_files.py`, in which JAX reads and calls them.
+/// Writes the functions to `target/tmp/written-functions`. JAX reads them in
+/// `python-compat/exported_files.py`.
 #[test]
 #[ignore = "writes files for a script"]
 fn write_functions() {
-    let folder = std::env::var_os("OXIDAX_WRITTEN_FUNCTIONS").map(PathBuf::from).unwrap();
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("written-functions");
+    fs::create_dir_all(&folder).unwrap();
     for (name, bytes, _) in files() {
         let written = Exported::read(&bytes).unwrap().to_bytes().unwrap();
         fs::write(folder.join(format!("{name}.bin")), written).unwrap();

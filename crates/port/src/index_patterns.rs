@@ -80,12 +80,16 @@ impl View<'_> {
         let [offset, collapsed, map, batching, index_batching] = self.numbers(eqn, names)?;
         let shape = self.shape(operand);
         let rank = shape.len();
-        let [axis] = map[..] else { return None };
+        let fills = eqn.text("mode") == Some("FILL_OR_DROP") || eqn.integer("mode") == Some(1);
+        let sizes = eqn.sizes("slice_sizes")?;
+        let [axis] = map[..] else {
+            let first = map.iter().copied().eq(0..map.len()) && map == collapsed;
+            let plain = first && !fills && batching.is_empty() && map.len() <= rank;
+            return plain.then(|| self.several_indices(eqn, map.len(), &offset, &sizes))?;
+        };
         if collapsed != [axis] || axis >= rank {
             return None;
         }
-        let fills = eqn.text("mode") == Some("FILL_OR_DROP") || eqn.integer("mode") == Some(1);
-        let sizes = eqn.sizes("slice_sizes")?;
         let ids = self.index_of(self.without_last_axis(indices)?, shape[axis]);
         let ids = ids.or_else(|| {
             let wrapped = self.index_of(indices, shape[axis])?;
@@ -111,6 +115,33 @@ impl View<'_> {
             return None;
         }
         Some(("lib.take", json!({ "axis": axis, "fill": fills }), vec![operand, ids]))
+    }
+
+    /// `x[i, j]` with one array of indices for each of the first axes.
+    fn several_indices(
+        &self,
+        eqn: &Eqn,
+        count: usize,
+        offset: &[usize],
+        sizes: &[usize],
+    ) -> Option<Replacement> {
+        let [operand, indices] = eqn.ins[..] else { return None };
+        let joined = self.is(indices, "concatenate")?;
+        let shape = self.shape(operand);
+        let rank = self.shape(indices).len().checked_sub(1)?;
+        let along_last = joined.size("dimension") == Some(rank) && joined.ins.len() == count;
+        let full = (0..shape.len())
+            .all(|axis| sizes.get(axis) == Some(if axis < count { &1 } else { &shape[axis] }));
+        let after = offset.iter().copied().eq(rank..rank + shape.len() - count);
+        if !along_last || !full || !after {
+            return None;
+        }
+        let mut ins = vec![operand];
+        for (&column, &size) in joined.ins.iter().zip(shape) {
+            ins.push(self.index_of(self.without_last_axis(column)?, size)?);
+        }
+        let items: Vec<Value> = (1..=count).map(|index| json!({ "operand": index })).collect();
+        Some(("lib.index", json!({ "items": items }), ins))
     }
 
     /// `x[2]`, `x[:, 0]`, and `x[i]` with an index that is computed.

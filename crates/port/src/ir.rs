@@ -159,7 +159,7 @@ impl Atom {
     }
 }
 
-/// An equation. `prim` is a primitive of JAX, `call` for a function of the user's, `constant`, or
+/// An equation. `prim` is a primitive of JAX, `call` for a user-defined function, `constant`, or
 /// `lib.` and a function of oxidax.
 #[derive(Clone, Debug)]
 pub(crate) struct Eqn {
@@ -213,6 +213,8 @@ pub(crate) struct Body {
     pub(crate) names: Vec<Option<String>>,
     pub(crate) eqns: Vec<Eqn>,
     pub(crate) outs: Vec<Atom>,
+    /// The Python lines in the order of their first equations, also of those that were replaced.
+    pub(crate) lines: Vec<usize>,
 }
 
 impl Body {

@@ -1,5 +1,5 @@
-//! From the file's jaxprs to the intermediate form: names are resolved, library code is recognised or
-//! inlined, and every variable gets a number of its own.
+//! From the file's jaxprs to the intermediate form: names are resolved, library code is recognised
+//! or inlined, and every variable gets its own number.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::error::PortError;
 use crate::file::{AtomEntry, EqnEntry, File, Jaxpr, TypeEntry};
 use crate::fold;
-use crate::ir::{Atom, Aval, Body, Dtype, Eqn, Literal, Number, Var};
+use crate::ir::{Atom, Aval, Body, Dtype, Eqn, Literal, Number, Var, sizes};
 use crate::library;
 use crate::patterns;
 
@@ -89,7 +89,13 @@ impl<'f> Loader<'f> {
         let names = (0..rest.len()).map(|index| argument_name(jaxpr, index + skipped)).collect();
         let mut builder = Builder::default();
         let outs = self.eqns(jaxpr, env, &mut builder, line)?;
-        let mut body = Body { ins, names, eqns: builder.eqns, outs };
+        let mut lines: Vec<usize> = Vec::new();
+        for line in builder.eqns.iter().filter_map(|eqn| eqn.line) {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        let mut body = Body { ins, names, eqns: builder.eqns, outs, lines };
         patterns::recognise(&mut body, &self.avals);
         Ok(body)
     }
@@ -182,6 +188,21 @@ impl<'f> Loader<'f> {
         Ok(outs[0])
     }
 
+    /// The error for an equation without results.
+    fn effect(&self, prim: &str, line: Option<usize>) -> PortError {
+        let line = line.and_then(|line| self.file.lines.get(line));
+        PortError::Unsupported {
+            primitive: prim.to_string(),
+            problem: "effects are not supported yet".into(),
+            line: match line {
+                Some(line) => format!("{}:{}: {}", line.file, line.line, line.text),
+                None => format!("{}:{}", self.file.module, self.file.name),
+            },
+            help: "remove the line, and add it to the Rust program: debug_print!, debug::callback"
+                .into(),
+        }
+    }
+
     /// Adds an equation, unless its results are known.
     pub(crate) fn push(
         &mut self,
@@ -192,6 +213,17 @@ impl<'f> Loader<'f> {
         builder: &mut Builder,
         line: Option<usize>,
     ) -> Vec<Atom> {
+        if let ("broadcast_in_dim", Some(between)) = (prim, self.between(&params, &ins)) {
+            // First new axes of size 1, which operations repeat by themselves.
+            let rank = between.shape.len();
+            let mut first = params.clone();
+            first.insert("shape".into(), json!(between.shape));
+            let parts = self.push(prim, first, ins, vec![between], builder, line);
+            let mut params = params;
+            let all: Vec<usize> = (0..rank).collect();
+            params.insert("broadcast_dimensions".into(), json!(all));
+            return self.push(prim, params, parts, avals, builder, line);
+        }
         let eqn = Eqn {
             prim: prim.to_string(),
             params,
@@ -205,6 +237,24 @@ impl<'f> Loader<'f> {
             return vec![known];
         }
         self.add(eqn, avals, builder)
+    }
+
+    /// The type between two steps of a broadcast whose axes are not the last ones.
+    fn between(&self, params: &Map<String, Value>, ins: &[Atom]) -> Option<Aval> {
+        let shape = params.get("shape").and_then(sizes)?;
+        let dims = params.get("broadcast_dimensions").and_then(sizes)?;
+        let operand = self.aval(*ins.first()?);
+        let rank = shape.len();
+        let fits = dims.len() == operand.shape.len() && dims.iter().all(|&axis| axis < rank);
+        let trailing = dims.iter().copied().eq(rank.saturating_sub(dims.len())..rank);
+        if !fits || trailing || operand.shape.is_empty() {
+            return None;
+        }
+        let mut between = vec![1; rank];
+        for (&axis, &size) in dims.iter().zip(&operand.shape) {
+            between[axis] = size;
+        }
+        (between != shape).then_some(Aval { dtype: operand.dtype, shape: between })
     }
 
     fn add(&mut self, mut eqn: Eqn, avals: Vec<Aval>, builder: &mut Builder) -> Vec<Atom> {
@@ -273,7 +323,10 @@ impl<'f> Loader<'f> {
             }
         }
         if held.is_empty() {
-            check_operands(&entry.prim, ins.len(), avals.len())?;
+            if avals.is_empty() {
+                return Err(self.effect(&entry.prim, line));
+            }
+            check_operands(&entry.prim, ins.len())?;
             return Ok(self.push(&entry.prim, plain, ins, avals, builder, line));
         }
         let mut eqn = Eqn {
@@ -324,7 +377,7 @@ impl<'f> Loader<'f> {
         Ok(self.add(eqn, avals, builder))
     }
 
-    /// A call of a jitted function: a library function, a function of the user's, or inlined.
+    /// A call of a jitted function: a library function, a user-defined function, or inlined.
     fn call(
         &mut self,
         params: &Map<String, Value>,
@@ -420,7 +473,7 @@ impl<'f> Loader<'f> {
 }
 
 /// Checks the number of operands, so that equations can be read without further checks.
-fn check_operands(prim: &str, operands: usize, results: usize) -> Result<(), PortError> {
+fn check_operands(prim: &str, operands: usize) -> Result<(), PortError> {
     let least = match prim {
         "iota" | "create_token" | "rng_uniform" | "empty" | "after_all" => 0,
         "add"
@@ -457,8 +510,8 @@ fn check_operands(prim: &str, operands: usize, results: usize) -> Result<(), Por
         prim if prim.starts_with("scatter") => 3,
         _ => 1,
     };
-    if operands < least || results == 0 {
-        let problem = format!("{operands} operands and {results} results, {least} expected");
+    if operands < least {
+        let problem = format!("{operands} operands, {least} expected");
         return Err(PortError::file(format!("an equation {prim}"), problem));
     }
     Ok(())

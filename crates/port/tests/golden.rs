@@ -61,3 +61,13 @@ fn every_source_is_compiled() {
         assert!(main.contains(&format!("mod {name};")), "{name} is not in tests/ported/main.rs");
     }
 }
+
+#[test]
+fn the_guide_shows_a_committed_source() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/guide/src/porting-from-jax.md")).expect("a page");
+    let source = fs::read_to_string(folder("ported").join("mlp_loss.rs")).expect("the source");
+    let (_, program) = source.split_once("use oxidax::prelude::*;\n").expect("its imports");
+    let (program, _) = program.split_once("#[cfg(test)]").expect("its test");
+    assert!(page.contains(program.trim()), "copy tests/ported/mlp_loss.rs to the guide's page");
+}

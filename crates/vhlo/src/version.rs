@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A version of StableHLO, for which an artifact is written. Readers accept artifacts of their own
+/// A version of StableHLO, for which an artifact is written. A reader accepts artifacts of the same
 /// version and of older ones.
 ///
 /// | jaxlib | StableHLO |

@@ -75,7 +75,8 @@ impl PortableArtifact {
     /// # let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/dots.bc");
     /// let artifact = oxidax_vhlo::PortableArtifact::read(&std::fs::read(file)?)?;
     /// let main = artifact.functions().find(|function| function.name() == Some("main"));
-    /// let names: Vec<&str> = main.unwrap().body().unwrap().operations().map(|op| op.name()).collect();
+    /// let body = main.unwrap().body().unwrap();
+    /// let names: Vec<&str> = body.operations().map(|operation| operation.name()).collect();
     /// assert!(names.contains(&"dot_general"), "{names:?}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -1,6 +1,6 @@
 //! Conversion of elements between dtypes, through `f64`. Bytes are little-endian.
 
-use crate::dtype::WeightDType;
+use crate::dtype::WeightDType::{self, *};
 use crate::error::{Error, Result};
 use crate::gguf::dequantize;
 use crate::source::reserved;
@@ -18,24 +18,44 @@ pub(crate) fn convert(bytes: Vec<u8>, from: WeightDType, to: WeightDType) -> Res
         WeightDType::Ggml(kind) => (floats_to_bytes(&dequantize(kind, &bytes)?)?, WeightDType::F32),
         _ => (bytes, from),
     };
-    let width = from.width().unwrap_or(1);
-    let count = (bytes.len() / width) as u64;
+    let count = (bytes.len() / from.width().unwrap_or(1)) as u64;
     let mut result = reserved(count * to.width().unwrap_or(1) as u64)?;
-    for element in bytes.chunks_exact(width) {
-        let value = number(element, from);
-        match to {
-            WeightDType::F16 => result.extend(f16::from_f64(value).to_le_bytes()),
-            WeightDType::BF16 => result.extend(bf16::from_f64(value).to_le_bytes()),
-            WeightDType::F32 => result.extend((value as f32).to_le_bytes()),
-            _ => result.extend(value.to_le_bytes()),
+    // Elements of these types may be rounded twice on the way through single precision.
+    let is_wide = matches!(from, F64 | I32 | I64 | U32 | U64);
+    match to {
+        F16 if is_wide => for_each(&bytes, from, |x| result.extend(f16::from_f64(x).to_le_bytes())),
+        F16 => for_each(&bytes, from, |x| result.extend(f16::from_f32(x as f32).to_le_bytes())),
+        BF16 if is_wide => {
+            for_each(&bytes, from, |x| result.extend(bf16::from_f64(x).to_le_bytes()));
         }
+        BF16 => for_each(&bytes, from, |x| result.extend(bf16::from_f32(x as f32).to_le_bytes())),
+        F32 => for_each(&bytes, from, |x| result.extend((x as f32).to_le_bytes())),
+        _ => for_each(&bytes, from, |x| result.extend(x.to_le_bytes())),
     }
     Ok(result)
 }
 
+/// Calls a function with each element as a number.
+fn for_each(bytes: &[u8], dtype: WeightDType, mut put: impl FnMut(f64)) {
+    match dtype {
+        // One loop for each frequent type.
+        F16 => bytes
+            .chunks_exact(2)
+            .for_each(|x| put(f16::from_le_bytes([x[0], x[1]]).to_f32().into())),
+        BF16 => bytes
+            .chunks_exact(2)
+            .for_each(|x| put(bf16::from_le_bytes([x[0], x[1]]).to_f32().into())),
+        F32 => bytes
+            .chunks_exact(4)
+            .for_each(|x| put(f32::from_le_bytes([x[0], x[1], x[2], x[3]]).into())),
+        _ => bytes
+            .chunks_exact(dtype.width().unwrap_or(1))
+            .for_each(|element| put(number(element, dtype))),
+    }
+}
+
 /// Returns true if [`convert`] accepts the pair.
 pub(crate) fn is_convertible(from: WeightDType, to: WeightDType) -> bool {
-    use WeightDType::*;
     from == to || (matches!(to, F16 | BF16 | F32 | F64) && !matches!(from, C64 | C128))
 }
 
@@ -44,10 +64,11 @@ pub(crate) fn to_f32(bytes: Vec<u8>, from: WeightDType) -> Result<Vec<f32>> {
     if let WeightDType::Ggml(kind) = from {
         return dequantize(kind, &bytes);
     }
-    let bytes = convert(bytes, from, WeightDType::F32)?;
-    let mut values = reserved((bytes.len() / 4) as u64)?;
-    let floats = bytes.chunks_exact(4);
-    values.extend(floats.map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])));
+    if !is_convertible(from, F32) {
+        return Err(Error::new(format!("{from} cannot be converted to f32")));
+    }
+    let mut values = reserved((bytes.len() / from.width().unwrap_or(1)) as u64)?;
+    for_each(&bytes, from, |x| values.push(x as f32));
     Ok(values)
 }
 
@@ -63,7 +84,6 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
 
 /// Returns an element as a number.
 fn number(bytes: &[u8], dtype: WeightDType) -> f64 {
-    use WeightDType::*;
     let first = bytes.first().copied().unwrap_or_default();
     match dtype {
         Bool | U8 | U4 => f64::from(first),
@@ -130,7 +150,6 @@ fn small_float(
 #[allow(clippy::unwrap_used, reason = "in a test, unwrapping is the assertion")]
 mod tests {
     use super::*;
-    use WeightDType::*;
 
     fn value(bytes: &[u8], dtype: WeightDType) -> f32 {
         to_f32(bytes.to_vec(), dtype).unwrap()[0]

@@ -101,21 +101,45 @@ pub(crate) fn gather(
     if is_row_major {
         return Ok(bytes);
     }
+    match width {
+        1 => gather_of::<1>(&bytes, shape, strides),
+        2 => gather_of::<2>(&bytes, shape, strides),
+        4 => gather_of::<4>(&bytes, shape, strides),
+        8 => gather_of::<8>(&bytes, shape, strides),
+        _ => gather_of::<16>(&bytes, shape, strides),
+    }
+}
+
+/// Gathers elements of `N` bytes.
+fn gather_of<const N: usize>(bytes: &[u8], shape: &[usize], strides: &[u64]) -> Result<Vec<u8>> {
     let elements: u64 = shape.iter().map(|&size| size as u64).product();
-    let mut result = reserved(elements * width as u64)?;
-    let mut index = vec![0usize; shape.len()];
+    let mut result = reserved(elements * N as u64)?;
+    let (Some((&size, outer)), Some((&stride, outer_strides))) =
+        (shape.split_last(), strides.split_last())
+    else {
+        return Ok(bytes.to_vec());
+    };
+    let mut index = vec![0usize; outer.len()];
     let mut at = 0u64;
-    for _ in 0..elements {
-        let start = at as usize * width;
-        result.extend_from_slice(&bytes[start..start + width]);
-        for axis in (0..shape.len()).rev() {
+    for _ in 0..outer.iter().product() {
+        if stride == 1 {
+            result.extend_from_slice(&bytes[at as usize * N..][..size * N]);
+        } else {
+            let mut from = at;
+            for _ in 0..size {
+                let element = &bytes[from as usize * N..][..N];
+                result.extend_from_slice(&std::array::from_fn::<u8, N, _>(|byte| element[byte]));
+                // The stride of an axis of size 1 can be anything.
+                from = from.wrapping_add(stride);
+            }
+        }
+        for axis in (0..outer.len()).rev() {
             index[axis] += 1;
-            // The stride of an axis of size 1 can be anything.
-            at = at.wrapping_add(strides[axis]);
-            if index[axis] < shape[axis] {
+            at = at.wrapping_add(outer_strides[axis]);
+            if index[axis] < outer[axis] {
                 break;
             }
-            at = at.wrapping_sub(strides[axis].wrapping_mul(shape[axis] as u64));
+            at = at.wrapping_sub(outer_strides[axis].wrapping_mul(outer[axis] as u64));
             index[axis] = 0;
         }
     }

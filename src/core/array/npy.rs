@@ -21,8 +21,8 @@ fn description(dtype: DType) -> String {
 }
 
 impl HostArray {
-    /// Returns the array as a `.npy` file of NumPy. Types that NumPy does not have are raw bytes, as
-    /// `ml_dtypes` writes them.
+    /// Returns the array as a `.npy` file of NumPy. Types that NumPy does not have are raw bytes,
+    /// as `ml_dtypes` writes them.
     ///
     /// ```
     /// use oxidax::core::HostArray;

@@ -47,7 +47,7 @@ impl<'m> Translator<'m> {
             arrays.unwrap_or_else(|error| trace::throw(error))
         };
         let results: Vec<Array> = control_flow::while_loop(
-            |carry: Vec<Array>| run(condition, carry).swap_remove(0),
+            |carry: Vec<Array>| self.only_result(run(condition, carry)),
             |carry: Vec<Array>| run(body, carry),
             carry,
         );
@@ -106,7 +106,7 @@ impl<'m> Translator<'m> {
         use crate::primitives::{bitwise_or, gt, lt, scalar, select};
         let last = convert_element_type(&scalar(last as i64), index.dtype());
         let zero = convert_element_type(&scalar(0), index.dtype());
-        let outside = bitwise_or(&lt(index, &zero), &gt(index, &last));
+        let outside = bitwise_or(lt(index, &zero), gt(index, &last));
         select(&outside, &last, index)
     }
 }

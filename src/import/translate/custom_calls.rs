@@ -162,7 +162,7 @@ impl<'m> Translator<'m> {
         }
     }
 
-    /// Translates the hash function of JAX's random numbers.
+    /// Translates the hash function behind JAX's random numbers.
     fn threefry(&self, operands: &Operands<'m>) -> Translated<Vec<Traced>> {
         let arrays = self.arrays(operands)?;
         // Other versions have the number of elements as an operand too.

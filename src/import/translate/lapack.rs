@@ -337,14 +337,14 @@ fn reflectors(mut operands: Vec<Array>) -> (Array, Array) {
         let below = crate::primitives::gt(&rows, &j);
         let tail = select(&below, &x, &zero);
         let alpha = squeeze(&dynamic_index_in_dim(&x, &j, 0), &[0]);
-        let tail_norm = real(&mul(&tail, &conj(&tail))).sum();
-        let size = real(&mul(&alpha, &conj(&alpha)));
-        let norm = crate::primitives::sqrt(&crate::primitives::add(&size, &tail_norm));
+        let tail_norm = real(mul(&tail, conj(&tail))).sum();
+        let size = real(mul(&alpha, conj(&alpha)));
+        let norm = crate::primitives::sqrt(crate::primitives::add(&size, &tail_norm));
         // β has the sign opposite to that of α.
-        let is_negative = crate::primitives::lt(&real(&alpha), 0.0);
+        let is_negative = crate::primitives::lt(real(&alpha), 0.0);
         let beta = select(&is_negative, &norm, &crate::primitives::neg(&norm));
         let is_done = match alpha.dtype().is_complex() {
-            true => eq(&crate::primitives::add(&tail_norm, abs(&imag(&alpha))), 0.0),
+            true => eq(crate::primitives::add(&tail_norm, abs(imag(&alpha))), 0.0),
             false => eq(&tail_norm, 0.0),
         };
         let wide = |x: &Array| convert_element_type(x, alpha.dtype());
@@ -358,7 +358,7 @@ fn reflectors(mut operands: Vec<Array>) -> (Array, Array) {
         let at = eq(&rows, &j);
         let v = select(&at, &crate::primitives::ones_like(&v), &v);
         // vᴴ a, and a - τ̄ v (vᴴ a).
-        let projected = mul(&reshape(&conj(&v), [m, 1]), &a);
+        let projected = mul(reshape(&conj(&v), [m, 1]), &a);
         let projected = reduce_sum(&projected, &[0]);
         let moved = sub(&a, mul(conj(&tau), mul(reshape(&v, [m, 1]), reshape(&projected, [1, n]))));
         // Columns before j are done, and column j holds β and the vector.
@@ -394,7 +394,7 @@ fn product_of_reflectors(operands: Vec<Array>) -> Array {
         let v = select(&below, &x, &crate::primitives::zeros_like(&x));
         let v = select(&eq(&rows, &j), &crate::primitives::ones_like(&v), &v);
         let tau = squeeze(&dynamic_index_in_dim(taus, &j, 0), &[0]);
-        let projected = mul(&reshape(&conj(&v), [m, 1]), &q);
+        let projected = mul(reshape(&conj(&v), [m, 1]), &q);
         let projected = reduce_sum(&projected, &[0]);
         sub(&q, mul(&tau, mul(reshape(&v, [m, 1]), reshape(&projected, [1, n]))))
     };

@@ -37,7 +37,7 @@ const MAX_CALLS: usize = 64;
 /// The result of a translation.
 pub(super) type Translated<T> = Result<T, Error>;
 
-/// What a module is translated for.
+/// The platform and the devices for which a module is translated.
 #[derive(Clone)]
 pub(super) struct Target {
     /// The name of the function or the file, for errors.

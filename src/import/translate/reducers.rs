@@ -65,6 +65,16 @@ impl<'m> Translator<'m> {
         results.iter().map(|y| crate::primitives::reshape(y, shape.clone())).collect()
     }
 
+    /// Returns the result of a region that has one. Throws an error if it has another number.
+    pub(super) fn only_result(&self, results: Vec<Array>) -> Array {
+        let count = results.len();
+        let [result] = <[Array; 1]>::try_from(results).unwrap_or_else(|_| {
+            let message = format!("a region has {count} results in place of one");
+            crate::core::trace::throw(self.error(message))
+        });
+        result
+    }
+
     /// Applies a region to arrays. Throws its errors, for functions that a transform traces.
     pub(super) fn apply(
         &self,

@@ -106,7 +106,8 @@ impl<'m> Translator<'m> {
             _ => {
                 let block = self.region(operands, 0)?;
                 let both = |a: &Array, b: &Array| {
-                    self.apply_to_elements(block, vec![a.clone(), b.clone()], scope).swap_remove(0)
+                    let pair = vec![a.clone(), b.clone()];
+                    self.only_result(self.apply_to_elements(block, pair, scope))
                 };
                 reduce_window(&x, &init, both, &window)
             }

@@ -24,6 +24,11 @@ enum Compared {
     EqualThen(usize, Vec<(usize, bool)>),
 }
 
+/// Returns true if elements are in order by one operand alone.
+fn is_by(keys: &[(usize, bool)], operand: usize) -> bool {
+    matches!(keys, [(only, _)] if *only == operand)
+}
+
 impl<'m> Translator<'m> {
     /// Returns the operands by which a region orders elements, most important first.
     fn keys(&self, block: VhloBlock<'m>) -> Translated<Option<Vec<(usize, bool)>>> {
@@ -67,10 +72,8 @@ impl<'m> Translator<'m> {
                 (
                     "or",
                     [Ordered(first), EqualThen(a, rest)] | [EqualThen(a, rest), Ordered(first)],
-                ) if matches!(first[..], [(own, _)] if own == *a) => {
-                    Ordered(first.iter().chain(rest).copied().collect())
-                }
-                ("select", [Equal(a), Ordered(rest), Ordered(first)]) if matches!(first[..], [(own, _)] if own == *a) => {
+                ) if is_by(first, *a) => Ordered(first.iter().chain(rest).copied().collect()),
+                ("select", [Equal(a), Ordered(rest), Ordered(first)]) if is_by(first, *a) => {
                     Ordered(first.iter().chain(rest).copied().collect())
                 }
                 _ => return Ok(None),

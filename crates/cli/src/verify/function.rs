@@ -1,13 +1,14 @@
 //! A function of the user: the whole of it, then the first operation that differs.
 //!
-//! JAX writes the function's module and a module that returns the result of every operation. Both
-//! run on oxidax's CPU plugin. Running a module's operations as oxidax's own: not yet; it needs the
-//! import of exported functions, and would replace [`run_reproducer`] here.
+//! JAX exports the function, and a function that returns the result of every operation. Their
+//! operations become those of oxidax and run with its CPU plugin. A function that oxidax cannot
+//! translate runs as the module that JAX wrote.
 
 use super::python::Python;
 use super::table::describe;
 use super::{Verify, versions};
-use oxidax::replay::run_reproducer;
+use oxidax::import::ImportedFunction;
+use oxidax::replay::{reproducer_inputs, run_reproducer};
 use oxidax_parity::{CaseOutcome, CaseReport, Suite};
 use serde_json::Value;
 use std::error::Error;
@@ -78,15 +79,28 @@ fn agree(name: &str, line: &str, how: &str) -> Result<ExitCode, Box<dyn Error>> 
 
 /// Runs a module with oxidax and compares its results with JAX's.
 fn compare(suite: &Suite, folder: &Path, case: &str) -> Result<CaseReport, Box<dyn Error>> {
-    let results = run_reproducer(folder.join(case)).map_err(|error| {
-        let error = error.to_string();
-        // jaxlib links LAPACK and others; a plugin does not have them.
-        let help = match error.contains("No FFI handler registered") {
-            true => "\n  help: the function calls a kernel of jaxlib, which oxidax does not have",
-            false => "",
-        };
-        format!("{error}{help}")
-    })?;
+    let folder = folder.join(case);
+    let exported = folder.join("function.jax_export");
+    let translated = match exported.exists() {
+        true => ImportedFunction::load(&exported)
+            .and_then(|function| function.call_flat(reproducer_inputs(&folder)?)),
+        false => run_reproducer(&folder),
+    };
+    let results = match translated {
+        Ok(results) => results,
+        Err(reason) => {
+            writeln!(io::stdout(), "not as operations of oxidax: {reason}")?;
+            run_reproducer(&folder).map_err(|error| {
+                let error = error.to_string();
+                // jaxlib links LAPACK and others; a plugin does not have them.
+                let help = match error.contains("No FFI handler registered") {
+                    true => "\n  help: the function calls a kernel of jaxlib",
+                    false => "",
+                };
+                format!("{error}{help}")
+            })?
+        }
+    };
     Ok(suite.compare(case, &results).ok_or_else(|| format!("JAX wrote no case `{case}`"))?)
 }
 

@@ -8,6 +8,7 @@ mod elf;
 mod first_chapter;
 mod new;
 mod plugin;
+mod port;
 mod profile;
 mod projects;
 mod replay;

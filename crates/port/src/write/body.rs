@@ -75,13 +75,23 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes the comment with the Python line of an equation, unless it is the current one.
+    /// Writes the comment with the Python line of an equation, unless it is the current one, after
+    /// those of earlier lines that became a part of this one.
     pub(crate) fn comment(&self, scope: &mut Scope, line: Option<usize>) {
-        let Some(entry) = line.and_then(|line| self.file.lines.get(line)) else { return };
-        if scope.last_line == line {
-            return;
+        let Some(line) = line.filter(|_| scope.last_line != line) else { return };
+        if let Some(position) = scope.lines.iter().position(|&other| other == line) {
+            let earlier: Vec<usize> = scope.lines.drain(..=position).collect();
+            for line in earlier {
+                self.comment_line(scope, line);
+            }
+        } else {
+            self.comment_line(scope, line);
         }
-        scope.last_line = line;
+        scope.last_line = Some(line);
+    }
+
+    fn comment_line(&self, scope: &mut Scope, line: usize) {
+        let Some(entry) = self.file.lines.get(line) else { return };
         let text = format!("{}:{}: {}", entry.file, entry.line, entry.text);
         let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let short: String = text.chars().take(240).collect();
@@ -270,7 +280,7 @@ impl Writer<'_> {
                 "qr_with({reference}, QrOptions {{ full_matrices: {} }})",
                 eqn.flag("full_matrices")
             )),
-            "eigh" => Several::Pattern("($1$, $0$)".into(), format!("eigh({reference})")),
+            "eigh" => Several::Tuple(format!("eigh({reference})")),
             "svd" if eqn.outs.len() == 3 => Several::Pattern(
                 "($1$, $0$, $2$)".into(),
                 format!(

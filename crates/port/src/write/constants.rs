@@ -11,10 +11,12 @@ use super::text::{Text, list};
 impl Writer<'_> {
     pub(crate) fn constant_text(&self, entry: &ConstEntry, dtype: Dtype) -> Result<Text, Obstacle> {
         let Some(values) = &entry.values else {
-            return Err(Obstacle::new(format!(
-                "a constant of shape {:?} is not written as numbers yet: make it a parameter",
-                entry.shape
-            )));
+            let name = entry.tensor.as_deref().unwrap_or_default();
+            let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '.');
+            if !plain || dtype == Dtype::Key {
+                return Err(Obstacle::new(format!("a constant of shape {:?}", entry.shape)));
+            }
+            return Ok(Text::atom(format!("recorded(\"{name}\")")));
         };
         let numbers: Option<Vec<Number>> =
             values.iter().map(|value| Number::parse(value).map(|n| n.of(dtype))).collect();

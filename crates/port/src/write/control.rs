@@ -498,7 +498,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A call of a function of the user's.
+    /// A call of a user-defined function.
     fn call(&mut self, scope: &mut Scope, eqn: &Eqn) -> Written {
         let Some(call) = eqn.call.and_then(|number| self.file.calls.get(number)) else {
             return Err(self.unsupported(eqn, &Obstacle::new("the call is not described")));

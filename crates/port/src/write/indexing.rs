@@ -117,6 +117,13 @@ pub(crate) fn write(scope: &Scope, avals: &[Aval], eqn: &Eqn) -> Option<Result<T
             }
             Atom::Var(_) => Err(Obstacle::new("the seed is not a constant")),
         },
+        "random_gamma" if eqn.ins.len() == 2 => {
+            let sampler = if eqn.flag("log_space") { "loggamma" } else { "gamma" };
+            let key = consumed(scope, avals, first);
+            let shape = list(&out.shape);
+            let a = scope.like(eqn.ins[1], avals);
+            Ok(Text::atom(format!("random::{sampler}({key}, {shape}, {a})")))
+        }
         "random_bits" => {
             let shape = list(&out.shape);
             let key = consumed(scope, avals, first);

@@ -49,7 +49,7 @@ pub(crate) fn program(
     body: &Body,
     options: &Options,
 ) -> Result<String, PortError> {
-    let names = HashSet::from_iter(["main", "tests"].map(str::to_string));
+    let names = HashSet::from_iter(["main", "tests", "recorded"].map(str::to_string));
     let mut writer = Writer { file, avals, types: Types::default(), functions: Vec::new(), names };
     let top = TracedCall {
         name: file.name.clone(),
@@ -63,7 +63,7 @@ pub(crate) fn program(
     // The traced function keeps its name; others that have it get a number.
     let top_name = names::unique(&names::snake(&file.name), &mut writer.names);
     let (text, test) = writer.top(&top, body, &top_name, options)?;
-    Ok(writer.assemble(&top_name, &text, &test))
+    Ok(writer.assemble(&top_name, &text, &test, options))
 }
 
 impl Writer<'_> {
@@ -80,7 +80,7 @@ impl Writer<'_> {
         Ok((text, test))
     }
 
-    fn assemble(&self, top_name: &str, top: &str, test: &str) -> String {
+    fn assemble(&self, top_name: &str, top: &str, test: &str, options: &Options) -> String {
         let File { module, jax, source, .. } = self.file;
         let place = match source {
             Some(source) => format!("`{}:{}`", source.file, source.line),
@@ -102,6 +102,16 @@ impl Writer<'_> {
                 format!("{doc}{allowed}fn {}{}\n", function.name, function.text)
             })
             .collect();
+        let mut functions = functions;
+        if format!("{functions}{top}").contains("recorded(\"const.") {
+            functions.push_str(&format!(
+                "/// Returns an array that the Python function captures.\n\
+                 fn recorded(name: &str) -> Array {{\n\
+                 let path = concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/{}{}\");\n\
+                 checkpoint::arrays(path).expect(\"the file of port.py\")[name].clone()\n}}\n\n",
+                options.data_folder, self.file.tensors
+            ));
+        }
         let doc = documentation(&self.file.doc, &self.file.name);
         let uses = self.imports(&format!("{functions}{top}"));
         out.push_str(&format!("\n{uses}\n{}", self.types.definitions()));

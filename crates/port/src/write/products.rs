@@ -50,6 +50,9 @@ pub(crate) fn write(scope: &Scope, avals: &[Aval], eqn: &Eqn) -> Option<Result<T
             }))
         }
         "lib.solve" => Ok(Text::atom(format!("linalg::solve({}, {})", reference(0), reference(1)))),
+        "svd" if eqn.outs.len() == 1 => {
+            Ok(Text::atom(format!("linalg::svdvals({})", reference(0))))
+        }
         "lib.inv" => Ok(Text::atom(format!("linalg::inv({})", reference(0)))),
         "cholesky" => Ok(Text::atom(format!("cholesky({})", reference(0)))),
         "triangular_solve" => triangular_solve(scope, avals, eqn),

@@ -8,7 +8,7 @@ use crate::types::Ty;
 
 use super::text::{Text, number};
 
-/// How a variable is written.
+/// The text of a variable.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     /// A name or a field. `is_ref`: the name holds a reference.
@@ -41,6 +41,8 @@ pub(crate) struct Scope {
     pinned: HashSet<Var>,
     pub(crate) out: String,
     pub(crate) last_line: Option<usize>,
+    /// Python lines without a comment yet.
+    pub(crate) lines: Vec<usize>,
     /// The last statement: where it begins, and its pattern.
     last_let: Option<(usize, String)>,
     /// The current equation, and the last equation that uses each variable.
@@ -71,6 +73,7 @@ impl Scope {
     }
 
     fn count(&mut self, body: &Body) {
+        self.lines = body.lines.clone();
         for (index, eqn) in body.eqns.iter().enumerate() {
             for var in eqn.ins.iter().filter_map(|atom| atom.var()) {
                 self.last_use.insert(var, index);

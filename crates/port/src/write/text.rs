@@ -3,7 +3,7 @@
 use crate::ir::{Dtype, Literal, Number};
 use crate::patterns::shortest;
 
-/// How tightly an expression binds.
+/// The precedence of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Precedence {
     /// A name, a call, a method call, a field.

@@ -1,4 +1,4 @@
-//! `adam_update` of `port_models.py:220`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `adam_update` of `port_models.py:221`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
@@ -26,21 +26,21 @@ pub struct AdamState {
 
 /// One step of Adam.
 pub fn adam_update(state: &AdamState, grads: &Mu, params: &Mu) -> (AdamState, Mu) {
-    // port_models.py:222: step = state.step + 1
+    // port_models.py:223: step = state.step + 1
     let step = &state.step + 1;
-    // port_models.py:223: mu = jax.tree_util.tree_map(lambda m, g: b1 * m + (1 - b1) * g, state.mu…
+    // port_models.py:224: mu = jax.tree_util.tree_map(lambda m, g: b1 * m + (1 - b1) * g, state.mu…
     let mu = 0.9 * &state.mu.hidden.b + 0.1 * &grads.hidden.b;
     let mu2 = 0.9 * &state.mu.hidden.w + 0.1 * &grads.hidden.w;
     let mu3 = 0.9 * &state.mu.out.b + 0.1 * &grads.out.b;
     let mu4 = 0.9 * &state.mu.out.w + 0.1 * &grads.out.w;
-    // port_models.py:224: nu = jax.tree_util.tree_map(lambda v, g: b2 * v + (1 - b2) * g ** 2, sta…
+    // port_models.py:225: nu = jax.tree_util.tree_map(lambda v, g: b2 * v + (1 - b2) * g ** 2, sta…
     let nu = 0.999 * &state.nu.hidden.b + 0.001 * grads.hidden.b.powi(2);
     let nu2 = 0.999 * &state.nu.hidden.w + 0.001 * grads.hidden.w.powi(2);
     let nu3 = 0.999 * &state.nu.out.b + 0.001 * grads.out.b.powi(2);
     let nu4 = 0.999 * &state.nu.out.w + 0.001 * grads.out.w.powi(2);
-    // port_models.py:225: scale = lr * jnp.sqrt(1 - b2 ** step) / (1 - b1 ** step)
+    // port_models.py:226: scale = lr * jnp.sqrt(1 - b2 ** step) / (1 - b1 ** step)
     let scale = 0.01 * (1.0 - pow(0.999, &step)).sqrt() / (1.0 - pow(0.9, &step));
-    // port_models.py:226: update = lambda p, m, v: p - scale * m / (jnp.sqrt(v) + eps)
+    // port_models.py:227: update = lambda p, m, v: p - scale * m / (jnp.sqrt(v) + eps)
     let update = &params.hidden.b - &scale * &mu / (nu.sqrt() + 1e-8);
     let update2 = &params.hidden.w - &scale * &mu2 / (nu2.sqrt() + 1e-8);
     let update3 = &params.out.b - &scale * &mu3 / (nu3.sqrt() + 1e-8);

@@ -1,18 +1,22 @@
-//! `attention` of `port_models.py:244`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `attention` of `port_models.py:245`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
 /// Self-attention with two heads, written by hand.
 pub fn attention(x: &Array, w_qkv: &Array, w_out: &Array) -> Array {
-    // port_models.py:247: qkv = (x @ w_qkv).reshape(b, t, 3, 2, c // 2)
+    // port_models.py:248: qkv = (x @ w_qkv).reshape(b, t, 3, 2, c // 2)
     let qkv = x.matmul(w_qkv).reshape([2, 5, 3, 2, 4]);
-    // port_models.py:248: q, k, v = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
+    // port_models.py:249: q, k, v = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
     let q = qkv.index(i![.., .., 0]);
     let k = qkv.index(i![.., .., 1]);
     let v = qkv.index(i![.., .., 2]);
-    // port_models.py:253: mixed = jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+    // port_models.py:250: scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * (c // 2) ** -0.5
+    // port_models.py:251: scores = scores - jnp.max(scores, axis=-1, keepdims=True)
+    // port_models.py:252: weights = jnp.exp(scores)
+    // port_models.py:253: weights = weights / jnp.sum(weights, axis=-1, keepdims=True)
+    // port_models.py:254: mixed = jnp.einsum("bhqk,bkhd->bqhd", weights, v)
     let mixed = dot_product_attention(&q, &k, &v);
-    // port_models.py:254: return mixed.reshape(b, t, c) @ w_out
+    // port_models.py:255: return mixed.reshape(b, t, c) @ w_out
     mixed.reshape([2, 5, 8]).matmul(w_out)
 }
 

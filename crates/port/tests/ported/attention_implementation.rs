@@ -1,11 +1,11 @@
-//! `attention_implementation` of `port_functions.py:51`, traced with JAX 0.10.2 and written by
+//! `attention_implementation` of `port_functions.py:55`, traced with JAX 0.10.2 and written by
 //! `oxidax port`.
 
 use oxidax::prelude::*;
 
 /// The operations of `jax.nn.dot_product_attention`.
 pub fn attention_implementation(query: &Array, key: &Array, value: &Array) -> Array {
-    // port_functions.py:53: return jax.nn.dot_product_attention.oxidax_original(query, key, value)
+    // port_functions.py:57: return jax.nn.dot_product_attention.oxidax_original(query, key, value)
     let product = einsum("abcde,afce->acbdf", (query.reshape([2, 5, 2, 1, 4]), key));
     let product = &product * 0.5;
     let value2 = product.max_axes(-1).transpose_axes([3, 0, 1, 2]).expand_dims(-1).stop_gradient();

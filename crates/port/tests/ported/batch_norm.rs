@@ -1,4 +1,4 @@
-//! `batch_norm` of `port_models.py:312`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `batch_norm` of `port_models.py:313`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
@@ -13,12 +13,12 @@ pub struct NormState {
 
 /// Normalizes by the statistics of the batch, and updates the running ones.
 pub fn batch_norm(state: &NormState, x: &Array) -> (Array, NormState) {
-    // port_models.py:314: mean, var = jnp.mean(x, axis=0), jnp.var(x, axis=0)
+    // port_models.py:315: mean, var = jnp.mean(x, axis=0), jnp.var(x, axis=0)
     let mean = x.mean_axes(0);
     let var = x.var_axes(0);
-    // port_models.py:315: y = (x - mean) * lax.rsqrt(var + 1e-5) * state.scale + state.bias
+    // port_models.py:316: y = (x - mean) * lax.rsqrt(var + 1e-5) * state.scale + state.bias
     let y = (x - &mean) * (&var + 1e-5).rsqrt() * &state.scale + &state.bias;
-    // port_models.py:316: moved = state._replace(mean=momentum * state.mean + (1 - momentum) * mea…
+    // port_models.py:317: moved = state._replace(mean=momentum * state.mean + (1 - momentum) * mea…
     let moved = 0.9 * &state.mean + 0.1 * &mean;
     let moved2 = 0.9 * &state.var + 0.1 * &var;
     (

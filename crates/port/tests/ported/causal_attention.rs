@@ -1,11 +1,11 @@
-//! `causal_attention` of `port_functions.py:46`, traced with JAX 0.10.2 and written by `oxidax
+//! `causal_attention` of `port_functions.py:50`, traced with JAX 0.10.2 and written by `oxidax
 //! port`.
 
 use oxidax::prelude::*;
 
 /// `jax.nn.dot_product_attention` with a causal mask.
 pub fn causal_attention(query: &Array, key: &Array, value: &Array) -> Array {
-    // port_functions.py:48: return jax.nn.dot_product_attention(query, key, value, is_causal=True)
+    // port_functions.py:52: return jax.nn.dot_product_attention(query, key, value, is_causal=True)
     dot_product_attention_with(
         query,
         key,

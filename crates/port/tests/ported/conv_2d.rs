@@ -1,11 +1,11 @@
-//! `conv_2d` of `port_functions.py:56`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `conv_2d` of `port_functions.py:60`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 use oxidax::primitives::{ConvDimensionNumbers, ConvGeneralDilated};
 
 /// `jax.lax.conv_general_dilated` with strides and channels last.
 pub fn conv_2d(x: &Array, kernel: &Array) -> Array {
-    // port_functions.py:58: return jax.lax.conv_general_dilated(x, kernel, window_strides=(2, 2),…
+    // port_functions.py:62: return jax.lax.conv_general_dilated(x, kernel, window_strides=(2, 2),…
     conv_general_dilated(
         x,
         kernel,

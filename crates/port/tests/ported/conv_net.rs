@@ -1,4 +1,4 @@
-//! `conv_net` of `port_models.py:150`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `conv_net` of `port_models.py:151`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 use oxidax::primitives::{ConvDimensionNumbers, ConvGeneralDilated, Window};
@@ -19,7 +19,7 @@ pub struct Params {
 
 /// A convolution, max pooling, and a linear layer.
 pub fn conv_net(params: &Params, images: &Array) -> Array {
-    // port_models.py:152: x = lax.conv_general_dilated(images, params["conv"]["w"], (1, 1), "SAME"…
+    // port_models.py:153: x = lax.conv_general_dilated(images, params["conv"]["w"], (1, 1), "SAME"…
     let x = conv_general_dilated(
         images,
         &params.conv.w,
@@ -30,9 +30,9 @@ pub fn conv_net(params: &Params, images: &Array) -> Array {
             ..Default::default()
         },
     );
-    // port_models.py:154: x = jax.nn.relu(x + params["conv"]["b"])
+    // port_models.py:155: x = jax.nn.relu(x + params["conv"]["b"])
     let x = (&x + &params.conv.b).relu();
-    // port_models.py:155: x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1),…
+    // port_models.py:156: x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1),…
     let x = reduce_window_max(
         &x,
         &Window {
@@ -43,9 +43,9 @@ pub fn conv_net(params: &Params, images: &Array) -> Array {
             window_dilation: vec![1, 1, 1, 1],
         },
     );
-    // port_models.py:156: x = x.reshape(x.shape[0], -1)
+    // port_models.py:157: x = x.reshape(x.shape[0], -1)
     let x = x.reshape([2, 64]);
-    // port_models.py:157: return jax.nn.log_softmax(linear(params["head"], x))
+    // port_models.py:158: return jax.nn.log_softmax(linear(params["head"], x))
     linear(&params.head, &x).log_softmax(-1)
 }
 

@@ -1,4 +1,4 @@
-//! `dense_stack` of `port_models.py:296`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `dense_stack` of `port_models.py:297`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
@@ -12,15 +12,15 @@ pub struct Dense {
 /// Layers with tanh between them.
 #[allow(clippy::ptr_arg, reason = "transforms take trees")]
 pub fn dense_stack(layers: &Vec<Dense>, x: &Array) -> Array {
-    // port_models.py:284: return jnp.dot(x, self.kernel) + self.bias
+    // port_models.py:285: return jnp.dot(x, self.kernel) + self.bias
     let sum = x.matmul(&layers[0].kernel) + &layers[0].bias;
-    // port_models.py:299: x = jnp.tanh(layer(x))
+    // port_models.py:300: x = jnp.tanh(layer(x))
     let x = sum.tanh();
-    // port_models.py:284: return jnp.dot(x, self.kernel) + self.bias
+    // port_models.py:285: return jnp.dot(x, self.kernel) + self.bias
     let sum = x.matmul(&layers[1].kernel) + &layers[1].bias;
-    // port_models.py:299: x = jnp.tanh(layer(x))
+    // port_models.py:300: x = jnp.tanh(layer(x))
     let x = sum.tanh();
-    // port_models.py:284: return jnp.dot(x, self.kernel) + self.bias
+    // port_models.py:285: return jnp.dot(x, self.kernel) + self.bias
     x.matmul(&layers[2].kernel) + &layers[2].bias
 }
 

@@ -1,12 +1,12 @@
-//! `dropout` of `port_functions.py:68`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `dropout` of `port_functions.py:72`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
 /// Dropout by `jax.random.bernoulli`.
 pub fn dropout(key: &random::Key, x: &Array) -> Array {
-    // port_functions.py:70: keep = jax.random.bernoulli(key, 0.8, x.shape)
+    // port_functions.py:74: keep = jax.random.bernoulli(key, 0.8, x.shape)
     let keep = random::bernoulli(key.clone(), [4, 6], 0.8);
-    // port_functions.py:71: return jnp.where(keep, x / 0.8, 0.0)
+    // port_functions.py:75: return jnp.where(keep, x / 0.8, 0.0)
     where_(&keep, x / 0.8, 0.0)
 }
 

@@ -1,4 +1,4 @@
-//! `fft_convolve` of `port_functions.py:83`, traced with JAX 0.10.2 and written by `oxidax
+//! `fft_convolve` of `port_functions.py:104`, traced with JAX 0.10.2 and written by `oxidax
 //! port`.
 
 use oxidax::prelude::*;
@@ -6,7 +6,7 @@ use oxidax::primitives::{FftType, PaddingDim};
 
 /// Convolution by `jnp.fft`.
 pub fn fft_convolve(x: &Array, y: &Array) -> Array {
-    // port_functions.py:86: return jnp.fft.irfft(jnp.fft.rfft(x, n) * jnp.fft.rfft(y, n), n)
+    // port_functions.py:107: return jnp.fft.irfft(jnp.fft.rfft(x, n) * jnp.fft.rfft(y, n), n)
     let value =
         fft(&lax_pad(x, 0.0, &[PaddingDim { low: 0, high: 4, interior: 0 }]), FftType::Rfft, &[12]);
     let value2 =

@@ -1,4 +1,4 @@
-//! `gpt2_block` of `port_models.py:80`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `gpt2_block` of `port_models.py:81`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
@@ -41,19 +41,21 @@ pub struct Params {
 
 /// One transformer block of GPT-2, with weights in nested dicts.
 pub fn gpt2_block(params: &Params, x: &Array) -> Array {
-    // port_models.py:82: x = x + self_attention(params["attn"], layer_norm(params["ln_1"], x), n_h…
+    // port_models.py:83: x = x + self_attention(params["attn"], layer_norm(params["ln_1"], x), n_h…
     let x = x + self_attention(&params.attn, &layer_norm(&params.ln_1, x));
-    // port_models.py:83: h = layer_norm(params["ln_2"], x)
+    // port_models.py:84: h = layer_norm(params["ln_2"], x)
     let h = layer_norm(&params.ln_2, &x);
-    // port_models.py:84: h = jax.nn.gelu(linear(params["mlp"]["fc"], h))
+    // port_models.py:85: h = jax.nn.gelu(linear(params["mlp"]["fc"], h))
     let h = linear(&params.mlp.fc, &h).gelu();
-    // port_models.py:85: return x + linear(params["mlp"]["proj"], h)
+    // port_models.py:86: return x + linear(params["mlp"]["proj"], h)
     &x + linear(&params.mlp.proj, &h)
 }
 
 /// Normalizes the last axis.
 fn layer_norm(p: &Ln, x: &Array) -> Array {
-    // port_models.py:64: return (x - mean) / jnp.sqrt(variance + eps) * p["scale"] + p["bias"]
+    // port_models.py:63: mean = jnp.mean(x, axis=-1, keepdims=True)
+    // port_models.py:64: variance = jnp.var(x, axis=-1, keepdims=True)
+    // port_models.py:65: return (x - mean) / jnp.sqrt(variance + eps) * p["scale"] + p["bias"]
     nn::LayerNorm { scale: Some(p.scale.clone()), bias: Some(p.bias.clone()), epsilon: 1e-5.into() }
         .forward(x)
 }
@@ -66,20 +68,24 @@ fn linear(p: &Proj, x: &Array) -> Array {
 
 /// Causal self-attention with `n_head` heads.
 fn self_attention(p: &Attn, x: &Array) -> Array {
-    // port_models.py:70: q, k, v = jnp.split(linear(p["qkv"], x), 3, axis=-1)
+    // port_models.py:71: q, k, v = jnp.split(linear(p["qkv"], x), 3, axis=-1)
     let [q, k, v] = split(&linear(&p.qkv, x), 3, -1).try_into().expect("3 parts");
-    // port_models.py:71: q, k, v = (y.reshape(b, t, n_head, c // n_head) for y in (q, k, v))
+    // port_models.py:72: q, k, v = (y.reshape(b, t, n_head, c // n_head) for y in (q, k, v))
     let q = q.reshape([2, 6, 2, 4]);
     let k = k.reshape([2, 6, 2, 4]);
     let v = v.reshape([2, 6, 2, 4]);
-    // port_models.py:76: out = jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+    // port_models.py:73: scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / jnp.sqrt(c // n_head)
+    // port_models.py:74: mask = jnp.tril(jnp.ones((t, t), dtype=bool))
+    // port_models.py:75: scores = jnp.where(mask, scores, -1e10)
+    // port_models.py:76: weights = jax.nn.softmax(scores, axis=-1)
+    // port_models.py:77: out = jnp.einsum("bhqk,bkhd->bqhd", weights, v)
     let out = dot_product_attention_with(
         &q,
         &k,
         &v,
         &AttentionOptions { is_causal: true, ..Default::default() },
     );
-    // port_models.py:77: return linear(p["proj"], out.reshape(b, t, c))
+    // port_models.py:78: return linear(p["proj"], out.reshape(b, t, c))
     linear(&p.proj, &out.reshape([2, 6, 8]))
 }
 

@@ -1,4 +1,4 @@
-//! `kalman_filter` of `port_models.py:123`, traced with JAX 0.10.2 and written by `oxidax
+//! `kalman_filter` of `port_models.py:124`, traced with JAX 0.10.2 and written by `oxidax
 //! port`.
 
 use oxidax::prelude::*;
@@ -14,35 +14,35 @@ pub struct Model {
 
 /// Returns the filtered means and the log likelihood of observations.
 pub fn kalman_filter(model: &Model, observations: &Array) -> (Array, Array) {
-    // port_models.py:140: _, (means, lls) = lax.scan(step, (jnp.zeros(n), jnp.eye(n)), observation…
+    // port_models.py:141: _, (means, lls) = lax.scan(step, (jnp.zeros(n), jnp.eye(n)), observation…
     let (_, (means, lls)) = scan(
         |(mean, cov): (Array, Array), z: Array| {
-            // port_models.py:128: mean = model.transition @ mean
+            // port_models.py:129: mean = model.transition @ mean
             let mean = model.transition.matmul(&mean);
-            // port_models.py:129: cov = model.transition @ cov @ model.transition.T + model.proces…
+            // port_models.py:130: cov = model.transition @ cov @ model.transition.T + model.proces…
             let cov =
                 model.transition.matmul(&cov).matmul(&model.transition.t()) + &model.process_noise;
-            // port_models.py:130: innovation = z - model.observation @ mean
+            // port_models.py:131: innovation = z - model.observation @ mean
             let innovation = &z - model.observation.matmul(&mean);
-            // port_models.py:131: s = model.observation @ cov @ model.observation.T + model.sensor…
+            // port_models.py:132: s = model.observation @ cov @ model.observation.T + model.sensor…
             let s = model.observation.matmul(&cov);
             let s2 = s.matmul(&model.observation.t()) + &model.sensor_noise;
-            // port_models.py:132: gain = jnp.linalg.solve(s, model.observation @ cov).T
+            // port_models.py:133: gain = jnp.linalg.solve(s, model.observation @ cov).T
             let gain = linalg::solve(&s2, &s).t();
-            // port_models.py:133: mean = mean + gain @ innovation
+            // port_models.py:134: mean = mean + gain @ innovation
             let mean = &mean + gain.matmul(&innovation);
-            // port_models.py:134: cov = cov - gain @ s @ gain.T
+            // port_models.py:135: cov = cov - gain @ s @ gain.T
             let cov = &cov - gain.matmul(&s2).matmul(&gain.t());
-            // port_models.py:135: _, logdet = jnp.linalg.slogdet(2 * jnp.pi * s)
+            // port_models.py:136: _, logdet = jnp.linalg.slogdet(2 * jnp.pi * s)
             let logdet = (std::f64::consts::TAU * &s2).reshape(()).abs().log();
-            // port_models.py:136: ll = -0.5 * (innovation @ jnp.linalg.solve(s, innovation) + logd…
+            // port_models.py:137: ll = -0.5 * (innovation @ jnp.linalg.solve(s, innovation) + logd…
             let ll = -0.5 * (innovation.dot(&linalg::solve(&s2, &innovation)) + &logdet);
             ((mean.clone(), cov), (mean, ll))
         },
         (zeros([2]), eye(2)),
         observations,
     );
-    // port_models.py:141: return means, jnp.sum(lls)
+    // port_models.py:142: return means, jnp.sum(lls)
     (means, lls.sum())
 }
 

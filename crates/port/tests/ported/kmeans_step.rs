@@ -1,20 +1,20 @@
-//! `kmeans_step` of `port_models.py:192`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `kmeans_step` of `port_models.py:193`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
 /// Moves each center to the mean of the points that are nearest to it.
 pub fn kmeans_step(centers: &Array, points: &Array) -> (Array, Array) {
-    // port_models.py:194: distances = jnp.sum((points[:, None, :] - centers[None, :, :]) ** 2, axi…
+    // port_models.py:195: distances = jnp.sum((points[:, None, :] - centers[None, :, :]) ** 2, axi…
     let distances = (points.expand_dims(1) - centers).powi(2).sum_axes(-1);
-    // port_models.py:195: nearest = jnp.argmin(distances, axis=1)
+    // port_models.py:196: nearest = jnp.argmin(distances, axis=1)
     let nearest = distances.argmin_axis(-1);
-    // port_models.py:196: sums = jax.ops.segment_sum(points, nearest, num_segments=centers.shape[0…
+    // port_models.py:197: sums = jax.ops.segment_sum(points, nearest, num_segments=centers.shape[0…
     let sums = segment_sum(points, &nearest, 3);
-    // port_models.py:197: counts = jnp.bincount(nearest, length=centers.shape[0])
+    // port_models.py:198: counts = jnp.bincount(nearest, length=centers.shape[0])
     let counts = segment_sum(&ones(([12], DType::I32)), &maximum(&nearest, 0), 3);
-    // port_models.py:198: moved = sums / jnp.maximum(counts, 1)[:, None]
+    // port_models.py:199: moved = sums / jnp.maximum(counts, 1)[:, None]
     let moved = &sums / maximum(&counts, 1).expand_dims(-1).astype(DType::F32);
-    // port_models.py:199: return jnp.where(counts[:, None] > 0, moved, centers), nearest
+    // port_models.py:200: return jnp.where(counts[:, None] > 0, moved, centers), nearest
     (where_(gt(counts.expand_dims(-1), 0), &moved, centers), nearest)
 }
 

@@ -1,21 +1,21 @@
-//! `logistic_regression` of `port_models.py:230`, traced with JAX 0.10.2 and written by `oxidax
+//! `logistic_regression` of `port_models.py:231`, traced with JAX 0.10.2 and written by `oxidax
 //! port`.
 
 use oxidax::prelude::*;
 
 /// Fits a logistic regression by ten steps of gradient descent.
 pub fn logistic_regression(w: &Array, x: &Array, y: &Array) -> (Array, Array) {
-    // port_models.py:241: return lax.scan(step, w, None, length=10)
+    // port_models.py:242: return lax.scan(step, w, None, length=10)
     scan(
         |w: Array, (): ()| {
-            // port_models.py:238: value, gradient = jax.value_and_grad(loss)(w)
+            // port_models.py:239: value, gradient = jax.value_and_grad(loss)(w)
             let (value, gradient) = value_and_grad(|w: &Array| {
-                // port_models.py:234: logits = x @ w
+                // port_models.py:235: logits = x @ w
                 let logits = x.matmul(w);
-                // port_models.py:235: return jnp.mean(jnp.logaddexp(0.0, logits) - y * logits)
+                // port_models.py:236: return jnp.mean(jnp.logaddexp(0.0, logits) - y * logits)
                 (logaddexp(0.0, &logits) - y.astype(DType::F32) * &logits).mean()
             })(&w);
-            // port_models.py:239: return w - 0.5 * gradient, value
+            // port_models.py:240: return w - 0.5 * gradient, value
             (&w - 0.5 * &gradient, value)
         },
         w,

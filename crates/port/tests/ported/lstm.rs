@@ -1,4 +1,4 @@
-//! `lstm` of `port_models.py:93`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `lstm` of `port_models.py:94`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
@@ -12,18 +12,18 @@ pub struct Params {
 
 /// Runs an LSTM over time, and returns the last state and all outputs.
 pub fn lstm(params: &Params, xs: &Array) -> ((Array, Array), Array) {
-    // port_models.py:104: zeros = jnp.zeros((xs.shape[1], params["wh"].shape[0]))
+    // port_models.py:105: zeros = jnp.zeros((xs.shape[1], params["wh"].shape[0]))
     let zeros_ = zeros([2, 4]);
-    // port_models.py:105: return lax.scan(step, (zeros, zeros), xs)
+    // port_models.py:106: return lax.scan(step, (zeros, zeros), xs)
     scan(
         |(h, c): (Array, Array), x: Array| {
-            // port_models.py:98: gates = x @ params["wx"] + h @ params["wh"] + params["b"]
+            // port_models.py:99: gates = x @ params["wx"] + h @ params["wh"] + params["b"]
             let gates = x.matmul(&params.wx) + h.matmul(&params.wh) + &params.b;
-            // port_models.py:99: i, f, g, o = jnp.split(gates, 4, axis=-1)
+            // port_models.py:100: i, f, g, o = jnp.split(gates, 4, axis=-1)
             let [i, f, g, o] = split(&gates, 4, -1).try_into().expect("4 parts");
-            // port_models.py:100: c = jax.nn.sigmoid(f + 1.0) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+            // port_models.py:101: c = jax.nn.sigmoid(f + 1.0) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
             let c = (&f + 1.0).sigmoid() * &c + i.sigmoid() * g.tanh();
-            // port_models.py:101: h = jax.nn.sigmoid(o) * jnp.tanh(c)
+            // port_models.py:102: h = jax.nn.sigmoid(o) * jnp.tanh(c)
             let h = o.sigmoid() * c.tanh();
             ((h.clone(), c), h)
         },

@@ -43,6 +43,8 @@ fn mlp(params: &Params, x: &Array) -> Array {
 
 /// Returns the mean cross entropy of integer labels.
 fn cross_entropy(logits: &Array, labels: &Array) -> Array {
+    // port_models.py:29: log_probs = jax.nn.log_softmax(logits, axis=-1)
+    // port_models.py:30: picked = jnp.take_along_axis(log_probs, labels[:, None], axis=-1)
     // port_models.py:31: return -jnp.mean(picked)
     nn::softmax_cross_entropy_with_integer_labels(logits, labels).mean()
 }

@@ -1,17 +1,17 @@
-//! `newton_root` of `port_models.py:160`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `newton_root` of `port_models.py:161`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
 /// The square root by Newton's method.
 pub fn newton_root(a: &Array) -> (Array, Array) {
-    // port_models.py:171: root, _, steps = lax.while_loop(cond, body, (a, jnp.zeros_like(a), 0))
+    // port_models.py:172: root, _, steps = lax.while_loop(cond, body, (a, jnp.zeros_like(a), 0))
     let (root, _, steps) = while_loop(
         |(x, previous, n): (Array, Array, Array)| {
-            // port_models.py:165: return (jnp.abs(x - previous) > 1e-6) & (n < 50)
+            // port_models.py:166: return (jnp.abs(x - previous) > 1e-6) & (n < 50)
             gt((&x - &previous).abs(), 1e-6) & lt(&n, 50)
         },
         |(x, _, n): (Array, Array, Array)| {
-            // port_models.py:169: return 0.5 * (x + a / x), x, n + 1
+            // port_models.py:170: return 0.5 * (x + a / x), x, n + 1
             (0.5 * (&x + a / &x), x.clone(), &n + 1)
         },
         (a, full([], 0.0), full([], 0)),

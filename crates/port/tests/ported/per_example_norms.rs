@@ -1,4 +1,4 @@
-//! `per_example_norms` of `port_models.py:326`, traced with JAX 0.10.2 and written by `oxidax
+//! `per_example_norms` of `port_models.py:327`, traced with JAX 0.10.2 and written by `oxidax
 //! port`.
 
 use oxidax::prelude::*;
@@ -19,11 +19,11 @@ pub struct Params {
 
 /// The norm of each example's gradient.
 pub fn per_example_norms(params: &Params, xs: &Array, labels: &Array) -> Array {
-    // port_models.py:333: return jax.vmap(norm)(xs, labels)
+    // port_models.py:334: return jax.vmap(norm)(xs, labels)
     vmap(|x: &Array, label: &Array| {
-        // port_models.py:330: grads = jax.grad(example_loss)(params, x, label)
+        // port_models.py:331: grads = jax.grad(example_loss)(params, x, label)
         let grads = grad(|params: &Params| example_loss(params, x, label))(params);
-        // port_models.py:331: return jnp.sqrt(sum(jnp.sum(g ** 2) for g in jax.tree_util.tree_leav…
+        // port_models.py:332: return jnp.sqrt(sum(jnp.sum(g ** 2) for g in jax.tree_util.tree_leav…
         let sum = 0.0 + grads.hidden.b.powi(2).sum() + grads.hidden.w.powi(2).sum();
         (&sum + grads.out.b.powi(2).sum() + grads.out.w.powi(2).sum()).sqrt()
     })
@@ -46,7 +46,7 @@ fn mlp(params: &Params, x: &Array) -> Array {
 
 /// The loss of one example.
 fn example_loss(params: &Params, x: &Array, label: &Array) -> Array {
-    // port_models.py:323: return -jax.nn.log_softmax(mlp(params, x))[label]
+    // port_models.py:324: return -jax.nn.log_softmax(mlp(params, x))[label]
     -mlp(params, x).log_softmax(0).index(i![label])
 }
 

@@ -1,4 +1,4 @@
-//! `quartiles` of `port_functions.py:63`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `quartiles` of `port_functions.py:67`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 use oxidax::primitives::{GatherDimensionNumbers, GatherScatterMode};
@@ -7,7 +7,7 @@ use oxidax::primitives::{GatherDimensionNumbers, GatherScatterMode};
 pub fn quartiles(x: &Array) -> Array {
     let constant = Array::from_slice(&[25.0f32, 50.0, 75.0], [3])
         .expect("as many numbers as the shape has elements");
-    // port_functions.py:65: return jnp.percentile(x, jnp.array([25.0, 50.0, 75.0]), axis=1)
+    // port_functions.py:69: return jnp.percentile(x, jnp.array([25.0, 50.0, 75.0]), axis=1)
     let sorted = where_(x.isnan().any_axes(axes(-1).keepdims()), f64::NAN, x).sort(-1);
     let product = &constant / 100.0 * 8.0;
     let value = product.floor();
@@ -38,8 +38,7 @@ pub fn quartiles(x: &Array) -> Array {
         &[3, 1],
         GatherScatterMode::PromiseInBounds,
     );
-    &part * broadcast_in_dim(&(1.0 - &difference), [3, 3], &[0])
-        + &part2 * broadcast_in_dim(&difference, [3, 3], &[0])
+    &part * (1.0 - &difference).expand_dims(-1) + &part2 * difference.expand_dims(-1)
 }
 
 #[cfg(test)]

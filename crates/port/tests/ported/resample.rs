@@ -1,11 +1,10 @@
-//! `resample` of `port_functions.py:89`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `resample` of `port_functions.py:110`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
-use oxidax::primitives::{GatherDimensionNumbers, GatherScatterMode};
 
 /// `jax.scipy.ndimage.map_coordinates`, bilinear.
 pub fn resample(image: &Array, coordinates: &Array) -> Array {
-    // port_functions.py:91: return jsp.ndimage.map_coordinates(image, [coordinates[0], coordinates…
+    // port_functions.py:112: return jsp.ndimage.map_coordinates(image, [coordinates[0], coordinate…
     let value = coordinates.index(i![0]);
     let value2 = coordinates.index(i![1]);
     let value3 = value.floor();
@@ -22,91 +21,16 @@ pub fn resample(image: &Array, coordinates: &Array) -> Array {
     let sum2 = &converted2 + 1;
     let mask3 = ge(&converted2, 0) & lt(&converted2, 6);
     let mask4 = ge(&sum2, 0) & lt(&sum2, 6);
-    let joined = concatenate(
-        (
-            where_(lt(&converted, 0), &converted + 5, &converted).expand_dims(-1),
-            where_(lt(&converted2, 0), &converted2 + 6, &converted2).expand_dims(-1),
-        ),
-        -1,
-    );
-    let part = gather(
-        image,
-        &joined,
-        &GatherDimensionNumbers {
-            offset_dims: vec![],
-            collapsed_slice_dims: vec![0, 1],
-            start_index_map: vec![0, 1],
-            operand_batching_dims: vec![],
-            start_indices_batching_dims: vec![],
-        },
-        &[1, 1],
-        GatherScatterMode::PromiseInBounds,
-    );
-    let joined = concatenate(
-        (
-            where_(lt(&converted, 0), &converted + 5, &converted).expand_dims(-1),
-            where_(lt(&sum2, 0), &sum2 + 6, &sum2).expand_dims(-1),
-        ),
-        -1,
-    );
-    let part2 = gather(
-        image,
-        &joined,
-        &GatherDimensionNumbers {
-            offset_dims: vec![],
-            collapsed_slice_dims: vec![0, 1],
-            start_index_map: vec![0, 1],
-            operand_batching_dims: vec![],
-            start_indices_batching_dims: vec![],
-        },
-        &[1, 1],
-        GatherScatterMode::PromiseInBounds,
-    );
-    let product = &difference2 * &difference3 * where_(&mask & &mask4, &part2, 0.0);
-    let joined = concatenate(
-        (
-            where_(lt(&sum, 0), &sum + 5, &sum).expand_dims(-1),
-            where_(lt(&converted2, 0), &converted2 + 6, &converted2).expand_dims(-1),
-        ),
-        -1,
-    );
-    let part2 = gather(
-        image,
-        &joined,
-        &GatherDimensionNumbers {
-            offset_dims: vec![],
-            collapsed_slice_dims: vec![0, 1],
-            start_index_map: vec![0, 1],
-            operand_batching_dims: vec![],
-            start_indices_batching_dims: vec![],
-        },
-        &[1, 1],
-        GatherScatterMode::PromiseInBounds,
-    );
-    let product2 = &difference * &difference4 * where_(&mask2 & &mask3, &part2, 0.0);
-    let joined = concatenate(
-        (
-            where_(lt(&sum, 0), &sum + 5, &sum).expand_dims(-1),
-            where_(lt(&sum2, 0), &sum2 + 6, &sum2).expand_dims(-1),
-        ),
-        -1,
-    );
-    let part2 = gather(
-        image,
-        &joined,
-        &GatherDimensionNumbers {
-            offset_dims: vec![],
-            collapsed_slice_dims: vec![0, 1],
-            start_index_map: vec![0, 1],
-            operand_batching_dims: vec![],
-            start_indices_batching_dims: vec![],
-        },
-        &[1, 1],
-        GatherScatterMode::PromiseInBounds,
-    );
-    let product3 = &difference * &difference3 * where_(&mask2 & &mask4, &part2, 0.0);
-    let sum = &difference2 * &difference4 * where_(&mask & &mask3, &part, 0.0) + &product;
-    &sum + &product2 + &product3
+    let selected = where_(&mask & &mask3, image.index(i![&converted, &converted2]), 0.0);
+    let product = &difference2
+        * &difference3
+        * where_(&mask & &mask4, image.index(i![&converted, &sum2]), 0.0);
+    let product2 = &difference
+        * &difference4
+        * where_(&mask2 & &mask3, image.index(i![&sum, &converted2]), 0.0);
+    let product3 =
+        &difference * &difference3 * where_(&mask2 & &mask4, image.index(i![&sum, &sum2]), 0.0);
+    &difference2 * &difference4 * &selected + &product + &product2 + &product3
 }
 
 #[cfg(test)]

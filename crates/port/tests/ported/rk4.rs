@@ -1,24 +1,24 @@
-//! `rk4` of `port_models.py:179`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `rk4` of `port_models.py:180`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
 /// Integrates the Van der Pol oscillator with the classical Runge-Kutta method.
 pub fn rk4(y0: &Array, dt: &Array) -> Array {
-    // port_models.py:189: return lax.fori_loop(0, 20, step, y0)
+    // port_models.py:190: return lax.fori_loop(0, 20, step, y0)
     fori_loop(
         0,
         20,
         |_: Array, y: Array| {
-            // port_models.py:183: k1 = van_der_pol(y)
+            // port_models.py:184: k1 = van_der_pol(y)
             let k1 = van_der_pol(&y);
-            // port_models.py:184: k2 = van_der_pol(y + dt / 2 * k1)
+            // port_models.py:185: k2 = van_der_pol(y + dt / 2 * k1)
             let k2 = dt / 2.0;
             let k2_2 = van_der_pol(&(&y + &k2 * &k1));
-            // port_models.py:185: k3 = van_der_pol(y + dt / 2 * k2)
+            // port_models.py:186: k3 = van_der_pol(y + dt / 2 * k2)
             let k3 = van_der_pol(&(&y + &k2 * &k2_2));
-            // port_models.py:186: k4 = van_der_pol(y + dt * k3)
+            // port_models.py:187: k4 = van_der_pol(y + dt * k3)
             let k4 = van_der_pol(&(&y + dt * &k3));
-            // port_models.py:187: return y + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+            // port_models.py:188: return y + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
             &y + dt / 6.0 * (&k1 + 2.0 * &k2_2 + 2.0 * &k3 + &k4)
         },
         y0,
@@ -27,7 +27,7 @@ pub fn rk4(y0: &Array, dt: &Array) -> Array {
 
 /// `van_der_pol` of the Python program.
 fn van_der_pol(y: &Array) -> Array {
-    // port_models.py:176: return jnp.array([y[1], (1 - y[0] ** 2) * y[1] - y[0]])
+    // port_models.py:177: return jnp.array([y[1], (1 - y[0] ** 2) * y[1] - y[0]])
     let value = y.index(i![1]);
     let value2 = y.index(i![0]);
     concatenate(

@@ -1,18 +1,18 @@
-//! `sample` of `port_functions.py:74`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `sample` of `port_functions.py:78`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
 /// `jax.random.categorical`, `normal` and `randint` with keys from one split.
 pub fn sample(key: &Array, logits: &Array) -> (Array, Array, Array) {
-    // port_functions.py:76: for_tokens, for_noise, for_integers = jax.random.split(key, 3)
+    // port_functions.py:80: for_tokens, for_noise, for_integers = jax.random.split(key, 3)
     let keys = random::split(random::Key::from_data(key.clone()), 3);
-    // port_functions.py:77: tokens = jax.random.categorical(for_tokens, logits, axis=-1)
+    // port_functions.py:81: tokens = jax.random.categorical(for_tokens, logits, axis=-1)
     let tokens = (random::gumbel(keys.get(0), [4, 6]) + logits).argmax_axis(-1);
-    // port_functions.py:78: noise = 0.1 * jax.random.normal(for_noise, logits.shape)
+    // port_functions.py:82: noise = 0.1 * jax.random.normal(for_noise, logits.shape)
     let noise = 0.1 * random::normal(keys.get(1), [4, 6]);
-    // port_functions.py:79: integers = jax.random.randint(for_integers, (4,), 0, 10)
+    // port_functions.py:83: integers = jax.random.randint(for_integers, (4,), 0, 10)
     let integers = random::randint(keys.get(2), [4], 0..10);
-    // port_functions.py:80: return tokens, logits + noise, integers
+    // port_functions.py:84: return tokens, logits + noise, integers
     (tokens, logits + &noise, integers)
 }
 

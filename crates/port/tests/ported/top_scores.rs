@@ -1,16 +1,17 @@
-//! `top_scores` of `port_functions.py:94`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `top_scores` of `port_functions.py:115`, traced with JAX 0.10.2 and written by `oxidax
+//! port`.
 
 use oxidax::prelude::*;
 
 /// `jax.lax.top_k`, `sort`, `cumsum` and `argmax`.
 pub fn top_scores(scores: &Array, k_values: &Array) -> (Array, Array, Array, Array) {
-    // port_functions.py:96: values, indices = jax.lax.top_k(scores, 3)
+    // port_functions.py:117: values, indices = jax.lax.top_k(scores, 3)
     let (values, indices) = top_k(scores, 3, -1);
-    // port_functions.py:97: ordered = jnp.sort(scores, axis=-1)
+    // port_functions.py:118: ordered = jnp.sort(scores, axis=-1)
     let ordered = scores.sort(-1);
-    // port_functions.py:98: total = jnp.cumsum(ordered, axis=-1)
+    // port_functions.py:119: total = jnp.cumsum(ordered, axis=-1)
     let total = cumsum(&ordered, -1);
-    // port_functions.py:99: return values, indices, total, jnp.argmax(scores, axis=-1) + k_values
+    // port_functions.py:120: return values, indices, total, jnp.argmax(scores, axis=-1) + k_values
     (values, indices, total, scores.argmax_axis(-1) + k_values)
 }
 

@@ -1,28 +1,28 @@
-//! `viterbi` of `port_models.py:257`, traced with JAX 0.10.2 and written by `oxidax port`.
+//! `viterbi` of `port_models.py:258`, traced with JAX 0.10.2 and written by `oxidax port`.
 
 use oxidax::prelude::*;
 
 /// The best path of a hidden Markov model in log space, and its score.
 pub fn viterbi(start: &Array, transitions: &Array, emissions: &Array) -> (Array, Array) {
-    // port_models.py:265: last, pointers = lax.scan(forward, start + emissions[0], emissions[1:])
+    // port_models.py:266: last, pointers = lax.scan(forward, start + emissions[0], emissions[1:])
     let (last, pointers) = scan(
         |score: Array, emission: Array| {
-            // port_models.py:261: candidates = score[:, None] + transitions
+            // port_models.py:262: candidates = score[:, None] + transitions
             let candidates = score.expand_dims(-1) + transitions;
-            // port_models.py:262: best = jnp.argmax(candidates, axis=0)
+            // port_models.py:263: best = jnp.argmax(candidates, axis=0)
             let best = candidates.argmax_axis(0);
-            // port_models.py:263: return jnp.max(candidates, axis=0) + emission, best
+            // port_models.py:264: return jnp.max(candidates, axis=0) + emission, best
             (candidates.max_axes(0) + &emission, best)
         },
         start + emissions.index(i![0]),
         emissions.index(i![1..]),
     );
-    // port_models.py:271: final = jnp.argmax(last)
+    // port_models.py:272: final = jnp.argmax(last)
     let final_ = last.argmax_axis(0);
-    // port_models.py:272: _, path = lax.scan(backward, final, pointers, reverse=True)
+    // port_models.py:273: _, path = lax.scan(backward, final, pointers, reverse=True)
     let (_, path) = scan_with(
         |state: Array, pointer: Array| {
-            // port_models.py:268: previous = pointer[state]
+            // port_models.py:269: previous = pointer[state]
             let previous = pointer.index(i![&state]);
             (previous.clone(), previous)
         },
@@ -30,7 +30,7 @@ pub fn viterbi(start: &Array, transitions: &Array, emissions: &Array) -> (Array,
         &pointers,
         ScanOptions::default().reverse(true),
     );
-    // port_models.py:273: return jnp.concatenate([path, final[None]]), jnp.max(last)
+    // port_models.py:274: return jnp.concatenate([path, final[None]]), jnp.max(last)
     (concatenate((&path, final_.expand_dims(-1)), 0), last.max())
 }
 

@@ -57,7 +57,10 @@ impl<'t> Parser<'t> {
             let data = self.hex_data(at, &hex, &numbers, count)?;
             return Ok(Literal::Dense(ty, data));
         }
-        if elements.len() != count && !(is_splat && count > 0) {
+        if is_splat && count == 0 {
+            elements.clear();
+        }
+        if elements.len() != count && !is_splat {
             let found = elements.len();
             return self.scanner.fail_at(at, format!("{found} elements for an array of {count}"));
         }

@@ -5,6 +5,8 @@
 mod casts;
 mod encoder;
 mod entries;
+mod shardy;
+mod types;
 
 use crate::entries::AttributeId;
 use crate::error::Result;
