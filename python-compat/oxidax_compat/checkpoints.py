@@ -21,18 +21,20 @@ from .trees import as_array, flatten, map_leaves, nest
 _FORMAT = "oxidax checkpoint"
 _VERSIONS = (1, 2)
 _INDEX = "model.safetensors.index.json"
+# The name of an array that is not in a tree, as in oxidax.
+_SINGLE_LEAF = "array"
 
 
 def save(path: str | os.PathLike[str], tree: Any) -> list[str]:
     """Writes the leaves of a tree under their paths, and returns the paths.
 
     The tree may have dicts, lists, tuples, `NamedTuple`s and dataclasses, with arrays of NumPy or
-    JAX, or numbers.
+    JAX, or numbers. An array that is not in a tree has the name `array`.
 
     >>> save("model.safetensors", {"layers": [{"weight": numpy.ones((2, 3), "f")}]})
     ['layers[0].weight']
     """
-    leaves = {path: as_array(leaf, path) for path, leaf in flatten(tree)}
+    leaves = {path or _SINGLE_LEAF: as_array(leaf, path) for path, leaf in flatten(tree)}
     safetensors.save(path, leaves)
     return list(leaves)
 
@@ -42,13 +44,14 @@ def load(path: str | os.PathLike[str], template: Any = None) -> Any:
 
     The path is a file, an index of files, a folder with either, a step of a training run, or the
     folder of a run, of which the last step is read. Arrays that were saved as shards are joined.
+    Without a template, a checkpoint with one array of the name `array` is that array.
 
     Raises `FileNotFoundError`, `DamagedFile`, or `ValueError` with all differences from the
     template. Checksums of arrays are not compared; oxidax compares them when it restores.
     """
     arrays = load_arrays(path)
     if template is None:
-        return nest(arrays)
+        return arrays[_SINGLE_LEAF] if list(arrays) == [_SINGLE_LEAF] else nest(arrays)
     return fill(template, arrays)
 
 
@@ -57,7 +60,7 @@ def fill(template: Any, arrays: dict[str, Array]) -> Any:
 
     Raises `ValueError` with every missing or additional name and every other type.
     """
-    wanted = dict(flatten(template))
+    wanted = {path or _SINGLE_LEAF: leaf for path, leaf in flatten(template)}
     problems = [f"missing: {path}" for path in wanted if path not in arrays]
     problems += [f"not a leaf of the template: {name}" for name in arrays if name not in wanted]
     for path, leaf in wanted.items():

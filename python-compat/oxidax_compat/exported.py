@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .trees import flatten, like, map_leaves, plain
+from .trees import complete, flatten, like, map_leaves, plain
 
 # Read by oxidax: `crates/jax-export` in its repository.
 PLATFORMS = ("cpu", "tpu", "cuda", "rocm")
@@ -97,6 +97,9 @@ class Loaded:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Computes the function with the installed JAX.
 
+        Parts of a tree without arrays, such as static fields of oxidax, may be absent: a checkpoint
+        does not have them.
+
         Raises `TypeError` if structure, shapes or dtypes are others than the file's.
         """
         jax, _ = _jax()
@@ -158,13 +161,12 @@ class Loaded:
     def _arguments(self, jax: Any, args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
         """Returns the arguments as plain trees of JAX arrays with the dtypes of the file."""
         trees = (tuple(plain(argument) for argument in args), plain(kwargs))
-        leaves, structure = jax.tree.flatten(trees)
         expected = self.exported.in_avals
+        numbered = jax.tree.unflatten(self.exported.in_tree, range(len(expected)))
+        leaves, structure = jax.tree.flatten(complete(numbered, trees))
         if structure != self.exported.in_tree or len(leaves) != len(expected):
-            raise TypeError(
-                f"{self.exported.fun_name} takes {self.exported.in_tree}, and was called with "
-                f"{structure}"
-            )
+            problem = _mismatch(jax, numbered, trees)
+            raise TypeError(f"{self.exported.fun_name} was called with other arguments: {problem}")
         arrays = []
         for leaf, aval in zip(leaves, expected):
             dtype = getattr(leaf, "dtype", aval.dtype)
@@ -210,6 +212,22 @@ def _described(jax: Any) -> Callable[[Any], Any]:
         return jax.ShapeDtypeStruct(array.shape, array.dtype)
 
     return describe
+
+
+def _mismatch(jax: Any, expected: Any, given: Any) -> str:
+    """Names the leaves in which a call's arguments and keywords differ from the file's."""
+
+    def leaves(tree: Any) -> list[str]:
+        # A call is a pair: the arguments by their index, and the keywords by their names.
+        pairs, _ = jax.tree_util.tree_flatten_with_path(tree)
+        return [jax.tree_util.keystr(path[1:]) for path, _ in pairs]
+
+    wanted, found = leaves(expected), leaves(given)
+    missing = [f"{path} is missing" for path in wanted if path not in found]
+    surplus = [f"{path} is not an argument" for path in found if path not in wanted]
+    problems = [*missing, *surplus] or ["a list, a tuple or None stands where another one is"]
+    more = f", and {len(problems) - 5} more" if len(problems) > 5 else ""
+    return "; ".join(problems[:5]) + more
 
 
 def _numpy(jax: Any, tree: Any) -> Any:

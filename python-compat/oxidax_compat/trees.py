@@ -149,6 +149,34 @@ def like(template: Any, tree: Any, path: str = "$") -> Any:
     return dataclasses.replace(template, **values)
 
 
+def complete(template: Any, tree: Any) -> Any:
+    """Returns a plain tree with the parts of the template that have no leaves, such as `None`.
+
+    Files of arrays do not have them, so a tree that `nest` makes lacks them.
+
+    >>> complete({"w": 1, "rate": None}, {"w": 5})
+    {'w': 5, 'rate': None}
+    """
+    if not _has_leaves(template) and not _has_leaves(tree):
+        return template
+    if isinstance(template, Mapping) and isinstance(tree, Mapping):
+        known = {k: complete(template[k], v) if k in template else v for k, v in tree.items()}
+        added = {k: v for k, v in template.items() if k not in tree and not _has_leaves(v)}
+        return known | added
+    sequences = (list, tuple)
+    if isinstance(template, sequences) and type(tree) is type(template):
+        if len(tree) == len(template):
+            return type(tree)(complete(a, b) for a, b in zip(template, tree))
+    return tree
+
+
+def _has_leaves(tree: Any) -> bool:
+    """Returns true if a plain tree has leaves. Its keys may be any."""
+    if isinstance(tree, (Mapping, list, tuple)):
+        return any(map(_has_leaves, tree.values() if isinstance(tree, Mapping) else tree))
+    return tree is not None
+
+
 _PART = re.compile(r"\[(\d+)\]|\.?([^.\[\]]+)")
 
 

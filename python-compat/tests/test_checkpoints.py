@@ -39,6 +39,18 @@ class Files(InFolder):
         as_bytes = ["i2", "i4", "u2", "u4", "f8_e3m4", "f8_e4m3", "f8_e4m3b11fnuz", "c128", "odd"]
         self.assertEqual(sorted(recorded), sorted(as_bytes))
 
+    def test_an_array_without_a_tree_has_the_name_of_oxidax(self):
+        path = self.folder / "tokens.safetensors"
+        tokens = np.arange(6, dtype=np.int32).reshape(2, 3)
+        self.assertEqual(checkpoints.save(path, tokens), ["array"])
+        self.assertEqual(list(checkpoints.load_arrays(path)), ["array"])
+        for template in [None, np.zeros((2, 3), np.int32)]:
+            np.testing.assert_array_equal(checkpoints.load(path, template), tokens)
+        in_dict = checkpoints.load(path, {"array": tokens})
+        np.testing.assert_array_equal(in_dict["array"], tokens)
+        with self.assertRaisesRegex(ValueError, r"array: stored i32\[2,3\], the template has f"):
+            checkpoints.load(path, 1.0)
+
     def test_scalars_empty_arrays_and_complex_infinities(self):
         tree = {
             "scalar": np.array(2.5),

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from oxidax_compat import Recording, export, exported, functions, load, record, safetensors
-from oxidax_compat import verification
+from oxidax_compat import Recording, checkpoints, export, exported, functions, load, record
+from oxidax_compat import safetensors, verification
 from oxidax_compat.__main__ import main
 
 from . import programs
@@ -90,6 +90,27 @@ class Export(InFolder):
         with self.assertRaisesRegex(ValueError, "exported without derivatives"):
             load(path).grad(weights, X)
 
+    def test_parts_without_arrays_may_be_absent(self):
+        weights = {"drop": {"rate": None}, "layers": [{"w": np.ones((3, 2), "f"), "act": None}]}
+        path = self.folder / "loss.jax_export"
+        product = lambda weights, x: (x @ weights["layers"][0]["w"]).sum()
+        export(product, weights, X, path=path, gradients=1)
+        loaded, stored = load(path), self.folder / "weights.safetensors"
+        self.assertEqual(checkpoints.save(stored, weights), ["layers[0].w"])
+        without = checkpoints.load(stored)
+        self.assertEqual(loaded(without, X), loaded(weights, X))
+        gradient = loaded.grad(without, X)
+        self.assertEqual(gradient["drop"], {"rate": None})
+        np.testing.assert_allclose(gradient["layers"][0]["w"][:, 0], X.sum(0), atol=1e-6)
+        for other, problem in [
+            ({}, "w'] is missing"),
+            (without | {"drop": {"rate": 1.0}}, "rate'] is not an argument"),
+            ({"layers": tuple(without["layers"])}, "a list, a tuple or None"),
+            ({"layers": [{f"v{n}": X for n in range(9)}]}, r"v\d'] is not an argument, and 5 more"),
+        ]:
+            with self.assertRaisesRegex(TypeError, problem):
+                loaded(other, X)
+
     def test_wide_types_need_no_setting(self):
         path = self.folder / "wide.jax_export"
         export(programs.wide, np.ones(3), path=path)
@@ -108,8 +129,11 @@ class Export(InFolder):
     def test_other_arguments_and_files_are_errors(self):
         path = self.folder / "loss.jax_export"
         export(programs.loss, {"w": np.ones((3, 2), "f")}, X, path=path)
-        with self.assertRaisesRegex(TypeError, "and was called with"):
+        expected = r"\[0\]\['w'\] is missing; \[0\]\['v'\] is not an argument$"
+        with self.assertRaisesRegex(TypeError, expected):
             load(path)({"v": np.ones((3, 2), "f")}, X)
+        with self.assertRaisesRegex(TypeError, r"\[1\] is missing; \['x'\] is not an argument"):
+            load(path)({"w": np.ones((3, 2), "f")}, x=X)
         path.write_bytes(path.read_bytes()[:40])
         with self.assertRaisesRegex(ValueError, "not a function of jax.export"):
             load(path)

@@ -37,6 +37,16 @@ class Paths(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "2 leaves for a tree that has 3"):
             trees.replace_leaves(tree, [1, 2])
 
+    def test_parts_without_leaves_are_added(self):
+        template = {"a": 1, "drop": {"rate": None}, "layers": [{"w": 2, "act": None}], (1, 2): 3}
+        tree = {"a": 10, "layers": [{"w": 20}], (1, 2): 30}
+        whole = {"a": 10, "drop": {"rate": None}, "layers": [{"w": 20, "act": None}], (1, 2): 30}
+        self.assertEqual(trees.complete(template, tree), whole)
+        self.assertEqual(trees.complete(template, whole), whole)
+        self.assertEqual(trees.complete(({}, [None]), ({"a": {}}, [])), ({}, [None]))
+        for other in [{"a": 10}, {"layers": []}, 5, None, [1, 2]]:
+            self.assertNotIn("w", str(trees.complete(template, other)))
+
     def test_plain_trees_and_back(self):
         tree = [Pair(1, {"x": Layer(2, (3,))})]
         plain = trees.plain(tree)

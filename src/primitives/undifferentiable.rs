@@ -3,7 +3,6 @@
 use super::rules::arity;
 use crate::core::{
     Array, Aval, DType, Exemplar, JvpResult, LowerCtx, RuleError, RuleResult, Sample, Tangent,
-    bind1,
 };
 use crate::primitives::elementwise::{CostRule, Derivative, Elementwise, Lowering, TypeRule};
 use crate::stablehlo::Value;
@@ -68,5 +67,6 @@ impl Elementwise for Undifferentiable {
 #[cfg(feature = "import")]
 #[track_caller]
 pub(crate) fn undifferentiable(x: &Array, function: &str, help: &str) -> Array {
-    bind1(Undifferentiable { function: function.to_owned(), help: help.to_owned() }, [x])
+    let (function, help) = (function.to_owned(), help.to_owned());
+    crate::core::bind1(Undifferentiable { function, help }, [x])
 }

@@ -138,6 +138,14 @@ const WITH_PYTHON: &[Step] = &[
             &[],
         ),
     },
+    // GPT-2s of Hugging Face and Flax, fine-tuned here and evaluated in JAX.
+    Step {
+        name: "fine-tuned models in JAX",
+        action: Action::Run(
+            &["sh", "python-compat/finetune.sh", "target/finetuned", "target/debug"],
+            &[],
+        ),
+    },
     // The profile that the exercises wrote, a traced gpt2 example, and a capture while it trains.
     Step {
         name: "profiles",
