@@ -11,7 +11,8 @@ use std::sync::Arc;
 /// A module of StableHLO or HLO, compiled for the default device.
 ///
 /// It holds the code that another program wrote. To map or differentiate it, use
-/// [`ImportedFunction`], which translates its operations.
+/// [`ImportedFunction`], which translates its operations. XLA ends the process for some damaged
+/// protocol buffers of HLO: read only those that you trust.
 ///
 /// ```
 /// use oxidax::import;

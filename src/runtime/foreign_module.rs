@@ -36,7 +36,7 @@ impl Executable {
         let compile = || {
             let program = match code {
                 ModuleCode::StableHlo(text) => PjrtProgram::mlir(text)?,
-                ModuleCode::Hlo(proto) => PjrtProgram::hlo(proto)?,
+                ModuleCode::Hlo(proto) => PjrtProgram::hlo_on_one_device(proto)?,
             };
             runtime.client.compile(&program, &options)
         };

@@ -38,12 +38,21 @@ impl Kind {
 /// Values of `xla.PrimitiveType` without a layout: none, tuples, opaque values and tokens.
 const WITHOUT_LAYOUT: [u64; 4] = [0, 13, 14, 17];
 
-/// Returns the module with a row-major layout for each array that has none.
-pub(crate) fn with_layouts(module: &[u8]) -> Result<Vec<u8>, DecodeError> {
-    rewritten(Kind::Module, module, MAX_DEPTH)
+/// The field of `HloInstructionProto` with the sharding.
+const SHARDING: u32 = 40;
+
+/// Returns the module with a row-major layout for each array that has none, and with or without the
+/// shardings of operations.
+pub(crate) fn with_layouts(module: &[u8], keeps_shardings: bool) -> Result<Vec<u8>, DecodeError> {
+    rewritten(Kind::Module, module, keeps_shardings, MAX_DEPTH)
 }
 
-fn rewritten(kind: Kind, message: &[u8], depth: usize) -> Result<Vec<u8>, DecodeError> {
+fn rewritten(
+    kind: Kind,
+    message: &[u8],
+    keeps_shardings: bool,
+    depth: usize,
+) -> Result<Vec<u8>, DecodeError> {
     let mut out = Vec::with_capacity(message.len());
     let (mut element, mut rank, mut has_layout) = (0, 0, false);
     for field in raw_fields(message)? {
@@ -59,9 +68,14 @@ fn rewritten(kind: Kind, message: &[u8], depth: usize) -> Result<Vec<u8>, Decode
                 _ => {}
             }
         }
+        let is_sharding = matches!(kind, Kind::Instruction) && field.number == SHARDING;
+        if is_sharding && !keeps_shardings {
+            continue;
+        }
         match (kind.of_field(field.number), field.value, depth.checked_sub(1)) {
             (Some(inner), WireValue::Bytes(bytes), Some(depth)) => {
-                put_bytes(field.number, &rewritten(inner, bytes, depth)?, &mut out);
+                let inner = rewritten(inner, bytes, keeps_shardings, depth)?;
+                put_bytes(field.number, &inner, &mut out);
             }
             _ => out.extend_from_slice(field.encoded),
         }
@@ -96,21 +110,36 @@ mod tests {
     fn arrays_without_a_layout_are_row_major() {
         let shape = [0x10, 11, 0x1a, 2, 3, 4];
         let with_layout = [&shape[..], &[0x2a, 4, 0x0a, 2, 1, 0]].concat();
-        assert_eq!(with_layouts(&module(&shape)).unwrap(), module(&with_layout));
-        assert_eq!(with_layouts(&module(&with_layout)).unwrap(), module(&with_layout));
+        assert_eq!(with_layouts(&module(&shape), true).unwrap(), module(&with_layout));
+        assert_eq!(with_layouts(&module(&with_layout), true).unwrap(), module(&with_layout));
+    }
+
+    #[test]
+    fn shardings_are_left_out_on_request() {
+        let of = |instruction: &[u8]| {
+            let (mut computation, mut module) = (Vec::new(), Vec::new());
+            put_bytes(2, instruction, &mut computation);
+            put_bytes(3, &computation, &mut module);
+            module
+        };
+        let name = [0x0a, 1, b'a'];
+        let mut sharded = name.to_vec();
+        put_bytes(SHARDING, &[8, 0], &mut sharded);
+        assert_eq!(with_layouts(&of(&sharded), true).unwrap(), of(&sharded));
+        assert_eq!(with_layouts(&of(&sharded), false).unwrap(), of(&name));
     }
 
     #[test]
     fn scalars_have_an_empty_layout_and_tuples_none() {
         let scalar = [0x10, 11];
         let expected = [&scalar[..], &[0x2a, 0]].concat();
-        assert_eq!(with_layouts(&module(&scalar)).unwrap(), module(&expected));
+        assert_eq!(with_layouts(&module(&scalar), true).unwrap(), module(&expected));
         let tuple = |inner: &[u8]| {
             let mut tuple = vec![0x10, 13];
             put_bytes(4, inner, &mut tuple);
             tuple
         };
-        let found = with_layouts(&module(&tuple(&scalar))).unwrap();
+        let found = with_layouts(&module(&tuple(&scalar)), true).unwrap();
         assert_eq!(found, module(&tuple(&expected)));
     }
 }

@@ -61,12 +61,24 @@ impl PjrtProgram {
     /// # Errors
     /// [`Error::Invalid`] if the bytes are not such a message.
     pub fn hlo(proto: impl Into<Vec<u8>>) -> Result<Self> {
-        let code = proto.into();
-        let module = hlo::Module::decode(code.as_slice()).map_err(|error| {
+        Self::of_hlo(&proto.into(), true)
+    }
+
+    /// As [`hlo`](Self::hlo), for one device: the shardings of operations are left out. A wrong one
+    /// makes compilers end the process.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the bytes are not such a message.
+    pub fn hlo_on_one_device(proto: &[u8]) -> Result<Self> {
+        Self::of_hlo(proto, false)
+    }
+
+    fn of_hlo(code: &[u8], keeps_shardings: bool) -> Result<Self> {
+        let module = hlo::Module::decode(code).map_err(|error| {
             Error::invalid("program", format!("these bytes are not an HloModuleProto: {error}"))
         })?;
         module.check()?;
-        let code = with_layouts(&code).map_err(|error| {
+        let code = with_layouts(code, keeps_shardings).map_err(|error| {
             Error::invalid("program", format!("these bytes are not an HloModuleProto: {error}"))
         })?;
         Ok(Self { code, format: Format::Hlo })
