@@ -41,6 +41,9 @@ const WITHOUT_LAYOUT: [u64; 4] = [0, 13, 14, 17];
 /// The field of `HloInstructionProto` with the sharding.
 const SHARDING: u32 = 40;
 
+/// The fields of `HloModuleProto` with the shardings of the result and the parameters.
+const MODULE_SHARDINGS: [u32; 2] = [12, 14];
+
 /// Returns the module with a row-major layout for each array that has none, and with or without the
 /// shardings of operations.
 pub(crate) fn with_layouts(module: &[u8], keeps_shardings: bool) -> Result<Vec<u8>, DecodeError> {
@@ -68,7 +71,11 @@ fn rewritten(
                 _ => {}
             }
         }
-        let is_sharding = matches!(kind, Kind::Instruction) && field.number == SHARDING;
+        let is_sharding = match kind {
+            Kind::Module => MODULE_SHARDINGS.contains(&field.number),
+            Kind::Instruction => field.number == SHARDING,
+            _ => false,
+        };
         if is_sharding && !keeps_shardings {
             continue;
         }
