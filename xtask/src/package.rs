@@ -91,14 +91,27 @@ pub(crate) fn minimal_versions() -> Result<()> {
         path.ends_with(".toml")
             || path.ends_with(".rs")
             || path.contains("/templates/")
+            // The command contains its Python package, by links to these folders.
+            || ["crates/cli/python/", "python-compat/oxidax_compat/", "python-compat/recorder/"]
+                .iter()
+                .any(|folder| path.starts_with(folder))
             || path.split('/').any(|folder| folder == "src")
     };
     for path in files.lines().filter(is_needed) {
         let (from, to) = (root().join(path), copy.join(path));
+        fs::create_dir_all(to.parent().context("a file has a folder")?)?;
+        if from.is_symlink() {
+            let target =
+                fs::read_link(&from).with_context(|| format!("reading the link {path}"))?;
+            if !to.is_symlink() {
+                std::os::unix::fs::symlink(target, &to)
+                    .with_context(|| format!("linking {path}"))?;
+            }
+            continue;
+        }
         if !from.is_file() {
             continue; // deleted, but not committed yet
         }
-        fs::create_dir_all(to.parent().context("a file has a folder")?)?;
         fs::copy(&from, &to).with_context(|| format!("copying {path}"))?;
     }
     // An unstable option of cargo, so the stable cargo needs this variable.
