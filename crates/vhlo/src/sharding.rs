@@ -27,29 +27,30 @@ pub struct ArraySharding<'m> {
 }
 
 impl PortableArtifact {
+    /// Returns the axes of a mesh that is an attribute.
+    pub(crate) fn axes_of_mesh(&self, id: AttributeId) -> Result<Vec<(&str, u64)>> {
+        let Attribute::Shardy(Shardy::Mesh(axes, _)) = self.attribute(id)? else {
+            return Err(self.error("a mesh does not list axes"));
+        };
+        let axes = axes.iter().map(|axis| match self.attribute(*axis)? {
+            Attribute::Shardy(Shardy::MeshAxis(name, size)) => {
+                let size = u64::try_from(*size);
+                let size = size.map_err(|_| self.error("a mesh has a negative size"))?;
+                Ok((name.as_str(), size))
+            }
+            other => Err(self.error(format!("{other:?} is not an axis of a mesh"))),
+        });
+        axes.collect()
+    }
+
     /// Returns the axes of a mesh, which is an attribute or the name of one of the module.
-    pub(crate) fn mesh_axes(&self, id: AttributeId) -> Result<Vec<(&str, u64)>> {
-        match self.attribute(id)? {
-            Attribute::Shardy(Shardy::Mesh(axes, _)) => {
-                let axes = axes.iter().map(|axis| match self.attribute(*axis)? {
-                    Attribute::Shardy(Shardy::MeshAxis(name, size)) => {
-                        let size = u64::try_from(*size);
-                        let size = size.map_err(|_| self.error("a mesh has a negative size"))?;
-                        Ok((name.as_str(), size))
-                    }
-                    other => Err(self.error(format!("{other:?} is not an axis of a mesh"))),
-                });
-                axes.collect()
-            }
-            Attribute::Symbol(name) => {
-                let Attribute::String(name) = self.attribute(*name)? else {
-                    return Err(self.error("the name of a mesh is not text"));
-                };
-                let missing = || self.error(format!("there is no mesh `{name}`"));
-                self.meshes()?.remove(name.as_str()).ok_or_else(missing)
-            }
-            other => Err(self.error(format!("{other:?} is not a mesh"))),
-        }
+    fn mesh_axes(&self, id: AttributeId) -> Result<Vec<(&str, u64)>> {
+        let Attribute::Symbol(name) = self.attribute(id)? else { return self.axes_of_mesh(id) };
+        let Attribute::String(name) = self.attribute(*name)? else {
+            return Err(self.error("the name of a mesh is not text"));
+        };
+        let missing = || self.error(format!("there is no mesh `{name}`"));
+        self.meshes()?.remove(name.as_str()).ok_or_else(missing)
     }
 
     fn array_sharding(&self, id: AttributeId) -> Result<ArraySharding<'_>> {
@@ -123,5 +124,30 @@ impl<'m> VhloOperation<'m> {
             _ => Err(missing()),
         });
         names.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::module::{Block, Operation};
+
+    #[test]
+    fn a_mesh_that_names_itself_is_refused() {
+        let mesh = Operation {
+            name: "sdy.mesh".to_owned(),
+            properties: vec![("mesh", 1), ("sym_name", 0)],
+            ..Operation::default()
+        };
+        let body = Block { operations: vec![mesh], ..Block::default() };
+        let artifact = PortableArtifact {
+            producer: String::new(),
+            types: Vec::new(),
+            attributes: vec![Attribute::String("mesh".to_owned()), Attribute::Symbol(0)],
+            root: Operation { regions: vec![body], ..Operation::default() },
+            bytes: 0,
+        };
+        let error = artifact.meshes().unwrap_err().to_string();
+        assert!(error.contains("a mesh does not list axes"), "{error}");
     }
 }

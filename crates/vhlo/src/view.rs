@@ -86,13 +86,17 @@ impl PortableArtifact {
     }
 
     /// Returns the meshes of Shardy by their names, each with the names and sizes of its axes.
+    ///
+    /// # Errors
+    /// A mesh does not list axes.
     pub fn meshes(&self) -> Result<BTreeMap<&str, Vec<(&str, u64)>>> {
         let meshes = self.top_level().filter(|operation| operation.name == "sdy.mesh");
         let mut found = BTreeMap::new();
         for operation in meshes {
             let mesh = VhloOperation { module: self, operation };
             let id = mesh.attribute_id("mesh").ok_or_else(|| mesh.error("it has no axes"))?;
-            let axes = self.mesh_axes(id)?;
+            // A mesh that is the name of another one could be its own.
+            let axes = self.axes_of_mesh(id)?;
             if let Some(name) = mesh.text("sym_name") {
                 found.insert(name, axes);
             }

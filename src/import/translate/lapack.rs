@@ -218,7 +218,6 @@ impl<'m> Translator<'m> {
 
     fn geev(&self, call: &Call<'_, 'm>) -> Translated<Option<Vec<Traced>>> {
         let Some(a) = call.matrices(1) else { return Ok(None) };
-        let is_new = call.numbers.is_empty();
         let code = |name, position: usize| match self.letter(call.parameters, name) {
             Some(letter) => letter == 'V',
             None => call.numbers.get(position).is_some_and(|code| *code == i128::from(b'V')),
@@ -243,7 +242,6 @@ impl<'m> Translator<'m> {
         for index in 0..n_results.saturating_sub(tail) {
             results.push(self.unused(call, index)?);
         }
-        debug_assert!(is_new || n_results > tail);
         match is_real {
             true => results.extend([real(&w), imag(&w)]),
             false => results.push(w),
