@@ -4,15 +4,7 @@ use super::PyTree;
 use crate::core::{Array, AxisSpec, DType, Mesh, NamedSharding, PartitionSpec};
 use crate::tree::{Tree, leaf_keys, leaves_of, rebuild};
 use oxidax_jax_export::{JaxDType, PyTreeDef};
-
-/// A leaf of the arguments, with its path in Python.
-pub(super) struct Argument {
-    pub(super) path: String,
-    pub(super) array: Array,
-}
-
-/// Leaves by the keys on the way to them.
-type Keyed<T> = Vec<(Vec<String>, T)>;
+use std::collections::HashSet;
 
 /// Returns the paths of arguments: `[0]['w']`, and `['scale']` for a keyword.
 pub(super) fn paths(tree: &PyTreeDef) -> Vec<String> {
@@ -58,54 +50,48 @@ fn keys_of(tree: &PyTreeDef) -> Vec<Vec<(String, bool)>> {
     keys
 }
 
-/// Returns the caller's leaves in the order of the exported arguments.
+/// Returns the caller's leaves in the order of the exported arguments, which have these paths.
 pub(super) fn matched(
     tree: &PyTreeDef,
+    paths: &[String],
     positional: &impl Tree,
     keywords: &PyTree,
-) -> Result<Vec<Argument>, String> {
-    let keyed = |tree: &dyn Fn() -> (Vec<Vec<String>>, Vec<Array>)| -> Keyed<Array> {
-        let (keys, leaves) = tree();
-        keys.into_iter().zip(leaves).collect()
-    };
-    let mut given = keyed(&|| (leaf_keys(positional), leaves_of(positional)));
-    given.extend(keyed(&|| (leaf_keys(keywords), leaves_of(keywords))));
+) -> Result<Vec<Array>, String> {
+    let mut keys = leaf_keys(positional);
+    keys.extend(leaf_keys(keywords));
+    let mut leaves = leaves_of(positional);
+    leaves.extend(leaves_of(keywords));
     let mut wanted = keys_of(tree);
     if is_signature(tree) {
         wanted.iter_mut().for_each(|key| drop(key.remove(0)));
     }
-    let paths = paths(tree);
-    let order = matching(&wanted, &given, &paths).or_else(|problem| {
+    let order = matching(&wanted, &keys, paths).or_else(|problem| {
         // The only argument may be passed without a tuple around it.
         let PyTreeDef::Tuple(parts) = tree else { return Err(problem) };
         match parts.first() {
             Some(PyTreeDef::Tuple(arguments)) if arguments.len() == 1 => {
-                let below = given.iter().map(|(key, leaf)| {
-                    let key = std::iter::once("0".to_owned()).chain(key.iter().cloned());
-                    (key.collect(), leaf.clone())
-                });
-                let below: Keyed<Array> = below.collect();
-                matching(&wanted, &below, &paths).map_err(|_| problem)
+                for key in &mut keys {
+                    key.insert(0, "0".to_owned());
+                }
+                matching(&wanted, &keys, paths).map_err(|_| problem)
             }
             _ => Err(problem),
         }
     })?;
-    let taken = order.into_iter().zip(paths);
-    Ok(taken.map(|(at, path)| Argument { path, array: given[at].1.clone() }).collect())
+    Ok(order.into_iter().map(|at| leaves[at].clone()).collect())
 }
 
 /// Returns, for each wanted leaf, the place of the given leaf with its keys.
-fn matching<T>(
+fn matching(
     wanted: &[Vec<(String, bool)>],
-    given: &Keyed<T>,
+    keys: &[Vec<String>],
     paths: &[String],
 ) -> Result<Vec<usize>, String> {
-    let names = |keys: &[Vec<String>]| -> Vec<usize> { (0..keys.len()).collect() };
-    let keys: Vec<Vec<String>> = given.iter().map(|(key, _)| key.clone()).collect();
-    let all: Vec<usize> = names(&keys);
+    let numbers = |count: usize| -> Vec<usize> { (0..count).collect() };
+    let all = numbers(keys.len());
     let mut order = vec![None; wanted.len()];
-    assign(wanted, &keys, (&(0..wanted.len()).collect::<Vec<_>>(), &all), 0, &mut order);
-    let used: Vec<usize> = order.iter().flatten().copied().collect();
+    assign(wanted, keys, (&numbers(wanted.len()), &all), 0, &mut order);
+    let used: HashSet<usize> = order.iter().flatten().copied().collect();
     let missing: Vec<&str> = order
         .iter()
         .zip(paths)
@@ -177,9 +163,9 @@ pub(super) fn rebuilt<O: Tree>(
     leaves: Vec<Array>,
     example: &O,
 ) -> Result<O, String> {
-    let given: Keyed<()> = leaf_keys(example).into_iter().map(|key| (key, ())).collect();
-    let order = matching(&keys_of(tree), &given, &tree.paths())?;
-    let mut placed: Vec<Option<Array>> = vec![None; given.len()];
+    let keys = leaf_keys(example);
+    let order = matching(&keys_of(tree), &keys, &tree.paths())?;
+    let mut placed: Vec<Option<Array>> = vec![None; keys.len()];
     for (at, leaf) in order.into_iter().zip(leaves) {
         placed[at] = Some(leaf);
     }

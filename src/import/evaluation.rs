@@ -1,7 +1,7 @@
 //! The evaluation of an exported function: its arguments are checked, its module is translated, and
 //! its exported derivative is the derivative.
 
-use super::arguments::{self, Argument};
+use super::arguments;
 use super::translate::{Constants, KnownIntegers, Target, Traced, Translator};
 use super::variables;
 use crate::control_flow::custom_vjp;
@@ -17,6 +17,8 @@ use std::sync::Arc;
 /// A function and its module.
 pub(super) struct Loaded {
     pub(super) exported: Exported,
+    /// The paths of the arguments' leaves in Python.
+    pub(super) paths: Vec<String>,
     artifact: PortableArtifact,
     constants: Constants,
     pub(super) vjp: Option<Arc<Loaded>>,
@@ -27,7 +29,9 @@ impl Loaded {
         let artifact = PortableArtifact::read(&exported.module)
             .map_err(|error| refused(&exported.name, error.to_string()))?;
         let vjp = exported.vjp.as_deref().cloned().map(Loaded::new).transpose()?;
-        Ok(Arc::new(Loaded { exported, artifact, constants: Constants::default(), vjp }))
+        let paths = arguments::paths(&exported.input_tree);
+        let constants = Constants::default();
+        Ok(Arc::new(Loaded { exported, paths, artifact, constants, vjp }))
     }
 }
 
@@ -88,9 +92,10 @@ pub(super) fn stored(dtype: JaxDType) -> Option<(DType, &'static [usize])> {
 }
 
 /// Checks the types of leaves, and converts weakly typed numbers.
-pub(super) fn checked(exported: &Exported, leaves: Vec<Argument>) -> Result<Vec<Array>, String> {
+pub(super) fn checked(loaded: &Loaded, leaves: Vec<Array>) -> Result<Vec<Array>, String> {
     let (mut wrong, mut sizes, mut arrays) = (Vec::new(), Vec::new(), Vec::new());
-    for (Argument { path, array }, expected) in leaves.into_iter().zip(&exported.inputs) {
+    let described = loaded.paths.iter().zip(&loaded.exported.inputs);
+    for (array, (path, expected)) in leaves.into_iter().zip(described) {
         let Some((dtype, inner)) = stored(expected.dtype) else {
             wrong.push(format!("{path}: the dtype {} is not supported", expected.dtype.name()));
             continue;
@@ -109,11 +114,11 @@ pub(super) fn checked(exported: &Exported, leaves: Vec<Argument>) -> Result<Vec<
         if !fits || array.dtype() != dtype {
             wrong.push(format!("{path} is {}, it was exported for {expected}", array.aval()));
         } else {
-            for (axis, (dimension, size)) in
-                expected.shape.iter().zip(array.shape().iter()).enumerate()
-            {
-                sizes.push((format!("{path}, axis {axis}"), dimension, *size));
-            }
+            let axes = expected.shape.iter().zip(array.shape().iter()).enumerate();
+            let open = axes.filter(|(_, (dimension, _))| dimension.known().is_none());
+            sizes.extend(open.map(|(axis, (dimension, size))| {
+                (format!("{path}, axis {axis}"), dimension, *size)
+            }));
         }
         arrays.push(array);
     }

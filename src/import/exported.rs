@@ -1,7 +1,7 @@
 //! [`ImportedFunction`]: a function that `jax.export` has serialized.
 
 use super::PyTree;
-use super::arguments::{self, Argument};
+use super::arguments;
 use super::evaluation::{Loaded, checked, default_mesh, differentiable, refused, stored};
 use crate::core::{Array, Aval, Error, Loc, Mesh, trace};
 use crate::jit::{Jit, jit};
@@ -9,7 +9,7 @@ use crate::tree::{Arg, Tree};
 use oxidax_jax_export::{AbstractValue, Exported};
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A function that [`jax.export`](https://docs.jax.dev/en/latest/export/export.html) has
 /// serialized, or oxidax.
@@ -39,6 +39,8 @@ pub struct ImportedFunction {
     mesh: Option<Mesh>,
     derivative_of_operations: bool,
     call: Arc<Jit<'static, (Vec<Array>,), Vec<Array>>>,
+    /// The function on the first devices, for one that was exported for several and has no mesh.
+    on_first_devices: Arc<OnceLock<ImportedFunction>>,
 }
 
 impl ImportedFunction {
@@ -77,7 +79,8 @@ impl ImportedFunction {
         let call = jit(move |leaves: Vec<Array>| -> Vec<Array> {
             differentiable(&traced, on_mesh.as_ref(), derivative_of_operations, leaves)
         });
-        ImportedFunction { loaded, mesh, derivative_of_operations, call: Arc::new(call) }
+        let (call, on_first_devices) = (Arc::new(call), Arc::default());
+        ImportedFunction { loaded, mesh, derivative_of_operations, call, on_first_devices }
     }
 
     /// Returns the function, to be called on the devices of a mesh. A function that was exported
@@ -120,7 +123,7 @@ impl ImportedFunction {
     /// Returns the paths of the arguments' leaves in Python, and their types: `[0]['w']` and
     /// `float32[b,4]`.
     pub fn inputs(&self) -> Vec<(String, String)> {
-        typed(arguments::paths(&self.loaded.exported.input_tree), &self.loaded.exported.inputs)
+        typed(self.loaded.paths.clone(), &self.loaded.exported.inputs)
     }
 
     /// Returns the types of the arguments' leaves; `None` for one with dimension variables.
@@ -209,14 +212,12 @@ impl ImportedFunction {
     #[track_caller]
     pub fn call_flat(&self, leaves: Vec<Array>) -> Result<Vec<Array>, Error> {
         let loc = Loc::caller();
-        let inputs = self.inputs();
-        if leaves.len() != inputs.len() {
-            let (found, wanted) = (leaves.len(), inputs.len());
+        let (found, wanted) = (leaves.len(), self.loaded.paths.len());
+        if found != wanted {
             let message = format!("it takes {wanted} leaves, got {found}");
             return Err(self.error(message).at(loc));
         }
-        let leaves = inputs.into_iter().zip(leaves);
-        self.run(leaves.map(|((path, _), array)| Argument { path, array }).collect())
+        self.run(leaves)
     }
 
     fn error(&self, message: impl Into<String>) -> Error {
@@ -226,24 +227,32 @@ impl ImportedFunction {
     #[track_caller]
     fn call_leaves(&self, positional: &impl Tree, keywords: &PyTree) -> Result<Vec<Array>, Error> {
         let loc = Loc::caller();
-        let leaves = arguments::matched(&self.loaded.exported.input_tree, positional, keywords)
+        let Loaded { exported, paths, .. } = &*self.loaded;
+        let leaves = arguments::matched(&exported.input_tree, paths, positional, keywords)
             .map_err(|message| self.error(message).at(loc))?;
         self.run(leaves)
     }
 
     #[track_caller]
-    fn run(&self, leaves: Vec<Argument>) -> Result<Vec<Array>, Error> {
+    fn run(&self, leaves: Vec<Array>) -> Result<Vec<Array>, Error> {
         let loc = Loc::caller();
-        let leaves = checked(&self.loaded.exported, leaves)
-            .map_err(|message| self.error(message).at(loc))?;
-        let call = match (&self.mesh, self.n_devices()) {
+        let leaves =
+            checked(&self.loaded, leaves).map_err(|message| self.error(message).at(loc))?;
+        let function = match (&self.mesh, self.n_devices()) {
             (None, devices) if devices > 1 => {
-                let mesh = default_mesh(&self.loaded).map_err(|error| error.at(loc))?;
-                self.over(&mesh)?.call
+                self.on_first_devices().map_err(|error| error.at(loc))?
             }
-            _ => self.call.clone(),
+            _ => self,
         };
-        call.call(leaves).map_err(|failed| failed.error.at(loc))
+        function.call.call(leaves).map_err(|failed| failed.error.at(loc))
+    }
+
+    fn on_first_devices(&self) -> Result<&ImportedFunction, Error> {
+        if let Some(function) = self.on_first_devices.get() {
+            return Ok(function);
+        }
+        let function = self.over(&default_mesh(&self.loaded)?)?;
+        Ok(self.on_first_devices.get_or_init(|| function))
     }
 }
 

@@ -9,12 +9,14 @@ use safetensors::SafeTensors;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The functions of one version of JAX.
-struct Recorded {
+struct Recorded<'a> {
     jax: String,
     cases: Vec<Value>,
-    bytes: Vec<u8>,
+    arrays: SafeTensors<'a>,
 }
 
 fn files() -> Vec<PathBuf> {
@@ -25,18 +27,17 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-impl Recorded {
-    fn read(path: &Path) -> Recorded {
-        let bytes = std::fs::read(path).unwrap();
-        let (_, metadata) = SafeTensors::read_metadata(&bytes).unwrap();
+impl Recorded<'_> {
+    fn of(bytes: &[u8]) -> Recorded<'_> {
+        let (_, metadata) = SafeTensors::read_metadata(bytes).unwrap();
         let metadata = metadata.metadata().clone().unwrap();
         let cases = serde_json::from_str(&metadata["cases"]).unwrap();
-        Recorded { jax: metadata["jax"].clone(), cases, bytes }
+        let arrays = SafeTensors::deserialize(bytes).unwrap();
+        Recorded { jax: metadata["jax"].clone(), cases, arrays }
     }
 
     fn array(&self, stored: &Value) -> (DType, Array) {
-        let file = SafeTensors::deserialize(&self.bytes).unwrap();
-        let view = file.tensor(stored["array"].as_str().unwrap()).unwrap();
+        let view = self.arrays.tensor(stored["array"].as_str().unwrap()).unwrap();
         let mut shape = view.shape().to_vec();
         let name = match stored["dtype"].as_str().unwrap() {
             "bool" | "float0" => "bool".to_owned(),
@@ -58,8 +59,7 @@ impl Recorded {
 
     fn function(&self, case: &Value) -> Result<ImportedFunction, Error> {
         let name = format!("{}/{}", case["kind"].as_str().unwrap(), case["name"].as_str().unwrap());
-        let file = SafeTensors::deserialize(&self.bytes).unwrap();
-        ImportedFunction::read(file.tensor(&name).unwrap().data())
+        ImportedFunction::read(self.arrays.tensor(&name).unwrap().data())
     }
 }
 
@@ -94,7 +94,7 @@ fn difference(found: &[Array], expected: &[Array], tolerance: f64) -> Option<Str
     None
 }
 
-fn check(recorded: &Recorded, case: &Value) -> Result<(), String> {
+fn check(recorded: &Recorded<'_>, case: &Value) -> Result<(), String> {
     let function = recorded.function(case).map_err(|error| error.to_string())?;
     let tolerance = case["tolerance"].as_f64().unwrap();
     for call in case["calls"].as_array().unwrap() {
@@ -135,7 +135,8 @@ fn functions_of_jax_return_what_they_return_in_jax() {
     let (mut count, mut failures) = (0, Vec::new());
     let mut kinds = BTreeMap::new();
     for path in files() {
-        let recorded = Recorded::read(&path);
+        let bytes = std::fs::read(&path).unwrap();
+        let recorded = Recorded::of(&bytes);
         for case in &recorded.cases {
             let name = format!(
                 "{} {}/{}",
@@ -152,4 +153,28 @@ fn functions_of_jax_return_what_they_return_in_jax() {
     }
     assert!(failures.is_empty(), "{} of {count}:\n{}", failures.len(), failures.join("\n"));
     assert!(count >= 150 && kinds.len() >= 10, "{count} functions of kinds {kinds:?}");
+}
+
+#[test]
+fn a_function_on_the_first_devices_is_traced_once() {
+    oxidax::parallel::set_cpu_devices(8).unwrap();
+    let bytes = std::fs::read(files().last().unwrap()).unwrap();
+    let recorded = Recorded::of(&bytes);
+    let is_product = |case: &&Value| case["kind"] == "sharded" && case["name"] == "product";
+    let case = recorded.cases.iter().find(is_product).unwrap();
+    let function = recorded.function(case).unwrap();
+    let arguments = recorded.arrays(&case["calls"][0]["arguments"]);
+    // Other tests of this process trace on other threads.
+    let (here, count) = (std::thread::current().id(), Arc::new(AtomicUsize::new(0)));
+    let counted = count.clone();
+    let listener = oxidax::monitoring::register_event_duration_secs_listener(move |event, _, _| {
+        if event == "/oxidax/compile/trace_duration" && std::thread::current().id() == here {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    for _ in 0..3 {
+        function.call_flat(arguments.clone()).unwrap();
+    }
+    assert!(oxidax::monitoring::unregister_event_duration_listener(listener));
+    assert_eq!(count.load(Ordering::Relaxed), 1);
 }
