@@ -185,22 +185,29 @@ class Interception:
                 numbers = tuple(number % len(args) for number in numbers)
                 args = [jax.tree_util.tree_map(as_array, arg) if index in numbers else arg
                         for index, arg in enumerate(args)]
-                out = plain_structure(plain, args, self)
-                jaxpr, consts, split, tree = self.inner(function, args)
-                counts = LeafNumbers()
-                trees = [counts.tree(arg) for arg in args]
-                flat, structure = jax.tree_util.tree_flatten(out)
-                avals = [leaf.aval for leaf in flat]
-                results = self.grad_primitive.bind(
-                    *consts, *split.dynamic, jaxpr=jaxpr, avals=Hidden(avals),
-                    described=Described({"trees": trees, "result": tree, "names": parameter_names(
-                        function, len(args))}),
-                    argnums=numbers, value=with_value, aux=has_aux, n_consts=len(consts))
-                return jax.tree_util.tree_unflatten(structure, results)
+                return self.bound(
+                    self.grad_primitive, function, plain, args, args,
+                    argnums=numbers, value=with_value, aux=has_aux)
 
             return derivative
 
         return wrapper
+
+    def bound(self, primitive, function, plain, args, traced, **params):
+        """Binds a transform of a function as one equation on `args`. `plain` is the transformed
+        function, and `traced` has the arguments with which the function itself is traced."""
+        out = plain_structure(plain, args, self)
+        jaxpr, consts, tree = self.inner(function, traced)
+        counts = LeafNumbers()
+        described = Described({
+            "trees": [counts.tree(arg) for arg in args], "result": tree,
+            "names": parameter_names(function, len(args))})
+        flat, structure = jax.tree_util.tree_flatten(out)
+        results = primitive.bind(
+            *consts, *Split(list(args)).dynamic, jaxpr=jaxpr,
+            avals=Hidden([leaf.aval for leaf in flat]), described=described,
+            n_consts=len(consts), **params)
+        return jax.tree_util.tree_unflatten(structure, results)
 
     def vectorized(self, transform):
         """Traces `vmap` as one equation."""
@@ -222,25 +229,17 @@ class Interception:
                 one = [arg if axis is None else
                        jax.tree_util.tree_map(lambda leaf: slice_of(leaf, axis), arg)
                        for arg, axis in zip(args, tuple_axes)]
-                out = plain_structure(plain, args, self)
-                jaxpr, consts, _, tree = self.inner(function, one)
-                counts = LeafNumbers()
-                trees = [counts.tree(arg) for arg in args]
-                flat, structure = jax.tree_util.tree_flatten(out)
-                avals = [leaf.aval for leaf in flat]
-                results = self.vmap_primitive.bind(
-                    *consts, *Split(list(args)).dynamic, jaxpr=jaxpr, avals=Hidden(avals),
-                    described=Described({"trees": trees, "result": tree, "names": parameter_names(
-                        function, len(args))}),
-                    in_axes=tuple(tuple_axes), out_axes=out_axes, n_consts=len(consts))
-                return jax.tree_util.tree_unflatten(structure, results)
+                return self.bound(
+                    self.vmap_primitive, function, plain, args, one,
+                    in_axes=tuple(tuple_axes), out_axes=out_axes)
 
             return mapped
 
         return wrapper
 
     def inner(self, function, args):
-        """The jaxpr of a function at these arguments, the arrays that it captures, and more."""
+        """The jaxpr of a function at these arguments, the arrays that it captures, and the tree of
+        its result."""
         split, results = Split(list(args)), {}
 
         def traced(*dynamic):
@@ -252,7 +251,7 @@ class Interception:
         examples = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if hasattr(leaf, "shape") else leaf
                     for leaf in split.dynamic]
         closed = jax.make_jaxpr(traced)(*examples)
-        return closed.jaxpr, list(closed.consts), split, results["tree"]
+        return closed.jaxpr, list(closed.consts), results["tree"]
 
 
 def called_by_user():

@@ -85,6 +85,36 @@ impl WeightDType {
         plain.or_else(|| GgmlType::ALL.into_iter().find(|kind| kind.name() == name).map(Ggml))
     }
 
+    /// Returns the type of a name in NumPy and `ml_dtypes`.
+    pub(crate) fn of_numpy(name: &str) -> Option<WeightDType> {
+        Some(match name {
+            "bool" => Bool,
+            "int4" => I4,
+            "int8" => I8,
+            "int16" => I16,
+            "int32" => I32,
+            "int64" => I64,
+            "uint4" => U4,
+            "uint8" => U8,
+            "uint16" => U16,
+            "uint32" => U32,
+            "uint64" => U64,
+            "float4_e2m1fn" => F4E2M1FN,
+            "float8_e4m3fn" => F8E4M3FN,
+            "float8_e4m3fnuz" => F8E4M3FNUZ,
+            "float8_e5m2" => F8E5M2,
+            "float8_e5m2fnuz" => F8E5M2FNUZ,
+            "float8_e8m0fnu" => F8E8M0FNU,
+            "float16" => F16,
+            "bfloat16" => BF16,
+            "float32" => F32,
+            "float64" => F64,
+            "complex64" => C64,
+            "complex128" => C128,
+            _ => return None,
+        })
+    }
+
     /// Returns the bytes of an element, or `None` for blocks of quantized numbers. Elements of four
     /// bits take a byte.
     pub fn width(self) -> Option<usize> {

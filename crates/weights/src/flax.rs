@@ -240,7 +240,7 @@ impl Reader<'_> {
         }
         let dtype = match self.value(MAX_DEPTH)? {
             Value::Scalar(WeightMetadata::Text(name)) => {
-                let named = dtype_of(&name);
+                let named = WeightDType::of_numpy(&name);
                 let name = shortened(&name);
                 named.ok_or_else(|| Error::new(format!("the dtype `{name}` is not supported")))?
             }
@@ -367,34 +367,4 @@ impl ReadElements for Chunks {
         }
         Ok(bytes)
     }
-}
-
-/// Returns the type of a NumPy dtype's name.
-pub(crate) fn dtype_of(name: &str) -> Option<WeightDType> {
-    Some(match name {
-        "bool" => WeightDType::Bool,
-        "int4" => WeightDType::I4,
-        "int8" => WeightDType::I8,
-        "int16" => WeightDType::I16,
-        "int32" => WeightDType::I32,
-        "int64" => WeightDType::I64,
-        "uint4" => WeightDType::U4,
-        "uint8" => WeightDType::U8,
-        "uint16" => WeightDType::U16,
-        "uint32" => WeightDType::U32,
-        "uint64" => WeightDType::U64,
-        "float4_e2m1fn" => WeightDType::F4E2M1FN,
-        "float8_e4m3fn" => WeightDType::F8E4M3FN,
-        "float8_e4m3fnuz" => WeightDType::F8E4M3FNUZ,
-        "float8_e5m2" => WeightDType::F8E5M2,
-        "float8_e5m2fnuz" => WeightDType::F8E5M2FNUZ,
-        "float8_e8m0fnu" => WeightDType::F8E8M0FNU,
-        "float16" => WeightDType::F16,
-        "bfloat16" => WeightDType::BF16,
-        "float32" => WeightDType::F32,
-        "float64" => WeightDType::F64,
-        "complex64" => WeightDType::C64,
-        "complex128" => WeightDType::C128,
-        _ => return None,
-    })
 }

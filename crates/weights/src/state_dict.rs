@@ -272,27 +272,8 @@ fn dtype_of_storage(class: &str) -> Option<WeightDType> {
 
 /// Returns the type of `torch.float32` and the like.
 fn dtype_of(name: &str) -> Option<WeightDType> {
-    Some(match name {
-        "bool" => WeightDType::Bool,
-        "uint8" => WeightDType::U8,
-        "uint16" => WeightDType::U16,
-        "uint32" => WeightDType::U32,
-        "uint64" => WeightDType::U64,
-        "int8" => WeightDType::I8,
-        "int16" => WeightDType::I16,
-        "int32" => WeightDType::I32,
-        "int64" => WeightDType::I64,
-        "float16" => WeightDType::F16,
-        "bfloat16" => WeightDType::BF16,
-        "float32" => WeightDType::F32,
-        "float64" => WeightDType::F64,
-        "complex64" => WeightDType::C64,
-        "complex128" => WeightDType::C128,
-        "float8_e4m3fn" => WeightDType::F8E4M3FN,
-        "float8_e4m3fnuz" => WeightDType::F8E4M3FNUZ,
-        "float8_e5m2" => WeightDType::F8E5M2,
-        "float8_e5m2fnuz" => WeightDType::F8E5M2FNUZ,
-        "float8_e8m0fnu" => WeightDType::F8E8M0FNU,
-        _ => return None,
-    })
+    let is_torch = |dtype: &WeightDType| {
+        !matches!(dtype, WeightDType::I4 | WeightDType::U4 | WeightDType::F4E2M1FN)
+    };
+    WeightDType::of_numpy(name).filter(is_torch)
 }

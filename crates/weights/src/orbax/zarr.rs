@@ -5,8 +5,8 @@
 use super::chunk::{Codecs, Compression, Layout, Shards};
 use super::keys::Keys;
 use super::zarr_array::ZarrArray;
+use crate::dtype::WeightDType;
 use crate::error::{Error, Result, shortened};
-use crate::flax::dtype_of;
 use crate::npy::element;
 use crate::strided::MAX_AXES;
 use crate::tensor::{ByteOrder, StoredTensor};
@@ -69,7 +69,7 @@ fn version_2(keys: &Arc<Keys>, name: &str, json: &Value) -> Result<ZarrArray> {
     let shape = sizes("the shape", &json["shape"])?;
     let chunk = chunk_sizes(&json["chunks"], shape.len())?;
     let dtype = json["dtype"].as_str().unwrap_or_default();
-    let (dtype, order) = match dtype_of(dtype) {
+    let (dtype, order) = match WeightDType::of_numpy(dtype) {
         Some(dtype) => (dtype, ByteOrder::Little),
         None => element(dtype).map_err(Error::new)?,
     };
@@ -112,7 +112,7 @@ fn version_3(keys: &Arc<Keys>, name: &str, json: &Value) -> Result<ZarrArray> {
         return Err(unsupported("the chunk grid", grid));
     }
     let chunk = chunk_sizes(&grid["configuration"]["chunk_shape"], shape.len())?;
-    let dtype = json["data_type"].as_str().and_then(dtype_of);
+    let dtype = json["data_type"].as_str().and_then(WeightDType::of_numpy);
     let dtype = dtype.ok_or_else(|| unsupported("the type", &json["data_type"]))?;
     let encoding = &json["chunk_key_encoding"];
     let separator = encoding["configuration"]["separator"].as_str();
