@@ -1,6 +1,6 @@
 //! Parts of a program that a file cannot have.
 
-use crate::core::{Aval, Error, Loc, OpError, OpErrorKind, Program};
+use crate::core::{Aval, Error, Loc, OpErrorKind, Program, trace};
 use crate::passes::StableHloModule;
 
 /// The functions outside of StableHLO that JAX keeps compatible, of those that oxidax calls, from
@@ -15,16 +15,9 @@ const STABLE_TARGETS: [&str; 5] = [
 
 /// Creates an error of exporting a function.
 pub(super) fn refused(name: &str, loc: Loc, message: impl Into<String>, help: &str) -> Error {
-    Error::Op(Box::new(OpError {
-        kind: OpErrorKind::Unsupported,
-        primitive: format!("export({name})"),
-        message: message.into(),
-        operands: Vec::new(),
-        note: None,
-        loc,
-        path: Vec::new(),
-        help: (!help.is_empty()).then(|| help.to_owned()),
-    }))
+    let name = format!("export({name})");
+    let error = trace::op_error(OpErrorKind::Unsupported, &name, message, loc);
+    if help.is_empty() { error } else { error.with_help(help) }
 }
 
 /// Refuses a program that calls closures of this process.

@@ -6,6 +6,7 @@
 
 use crate::control_flow::Call;
 use crate::core::{Array, Aval, DType, Eqn, Program};
+use crate::ops::special::LANCZOS;
 use crate::ops::take_along_axis;
 use crate::primitives::{
     abs, argsort_descending, atan2, cos, div, eq, exp, expm1, floor, full_like, ge, gt, le, log,
@@ -249,24 +250,11 @@ fn erf_inv(x: &Array) -> Array {
     select(&ge(abs(x), 1.0), &div(x, 1.0 - abs(x)), &y)
 }
 
-/// Coefficients of Lanczos' series for g = 7. Source: Godfrey, A note on the computation of the
-/// convergent Lanczos complex Gamma approximation (2001).
-const LANCZOS: [f64; 9] = [
-    0.999_999_999_999_809_9,
-    676.520_368_121_885_1,
-    -1_259.139_216_722_402_8,
-    771.323_428_777_653_1,
-    -176.615_029_162_140_6,
-    12.507_343_278_686_905,
-    -0.138_571_095_265_720_12,
-    9.984_369_578_019_572e-6,
-    1.505_632_735_149_311_6e-7,
-];
-
 /// Returns Lanczos' series at `z`, and its derivative.
 fn lanczos(z: &Array) -> (Array, Array) {
-    let (mut sum, mut slope) = (full_like(z, LANCZOS[0]), full_like(z, 0.0));
-    for (index, coefficient) in LANCZOS.iter().enumerate().skip(1) {
+    let (_, coefficients) = LANCZOS;
+    let (mut sum, mut slope) = (full_like(z, coefficients[0]), full_like(z, 0.0));
+    for (index, coefficient) in coefficients.iter().enumerate().skip(1) {
         let shifted = z + index as f64;
         let term = div(full_like(z, *coefficient), &shifted);
         slope -= &term / &shifted;

@@ -3,7 +3,7 @@
 use super::flat::{FlatFunction, LeafType, ResultLeaf, Source};
 use super::*;
 use crate::control_flow::HOLDERS;
-use crate::core::{Eqn, Exemplar, Loc, Program, Var};
+use crate::core::{Exemplar, Loc, Program};
 use crate::passes::{Plan, PlanInput};
 use crate::primitives::PRIMITIVES;
 use expect_test::expect;
@@ -136,25 +136,18 @@ fn versions_are_the_oldest_that_have_the_operations() {
 
 /// Returns the function of an exemplar's equation alone.
 fn function_of(exemplar: &Exemplar) -> Result<FlatFunction, Error> {
-    let mut avals: Vec<Aval> = exemplar.operands.iter().map(|of| of.aval.clone()).collect();
-    let inputs: Vec<Var> = (0..avals.len() as Var).collect();
+    let avals: Vec<Aval> = exemplar.operands.iter().map(|of| of.aval.clone()).collect();
     let results = catch(|| exemplar.primitive.abstract_eval(&avals))?.expect("the types fit");
-    let outputs: Vec<Var> = (avals.len() as Var..).take(results.len()).collect();
-    avals.extend(results);
-    let eqn = Eqn {
-        primitive: exemplar.primitive.clone(),
-        operands: inputs.iter().copied().collect(),
-        results: outputs.iter().copied().collect(),
-        loc: Loc::caller(),
-    };
-    let program = Program::new(&avals, &inputs, vec![eqn], &outputs);
-    let plan = Plan::new("law", &program, &vec![PlanInput::default(); inputs.len()], &[])?;
+    let primitive = exemplar.primitive.clone();
+    let program = Program::of_operation(primitive, avals, results, Loc::caller());
+    let plan =
+        Plan::new("law", &program, &vec![PlanInput::default(); program.inputs().len()], &[])?;
     Ok(FlatFunction {
         name: exemplar.primitive.name().to_owned(),
         plan,
-        sources: (0..inputs.len()).map(Source::Argument).collect(),
+        sources: (0..program.inputs().len()).map(Source::Argument).collect(),
         arguments: program.avals_in().into_iter().map(LeafType::Array).collect(),
-        results: (0..outputs.len()).map(ResultLeaf::Output).collect(),
+        results: (0..program.outputs().len()).map(ResultLeaf::Output).collect(),
         program,
     })
 }

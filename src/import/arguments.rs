@@ -1,9 +1,9 @@
 //! The correspondence of a caller's leaves to those of an exported function.
 
 use super::PyTree;
-use crate::core::{Array, AxisSpec, DType, Mesh, NamedSharding, PartitionSpec};
+use crate::core::{Array, AxisSpec, Mesh, NamedSharding, PartitionSpec};
 use crate::tree::{Tree, leaf_keys, leaves_of, rebuild};
-use oxidax_jax_export::{JaxDType, PyTreeDef};
+use oxidax_jax_export::PyTreeDef;
 use std::collections::HashSet;
 
 /// Returns the paths of arguments: `[0]['w']`, and `['scale']` for a keyword.
@@ -170,50 +170,6 @@ pub(super) fn rebuilt<O: Tree>(
         placed[at] = Some(leaf);
     }
     Ok(rebuild(example, placed.into_iter().flatten().collect()))
-}
-
-/// Returns the dtype of arrays.
-pub(super) fn dtype_of(dtype: JaxDType) -> Option<DType> {
-    DType::all().find(|ours| numpy_name(*ours) == dtype.name())
-}
-
-/// Returns the name of a dtype in NumPy and `ml_dtypes`.
-fn numpy_name(dtype: DType) -> &'static str {
-    use DType::{
-        BF16, Bool, C64, C128, F4E2M1FN, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ,
-        F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, F32, F64, I2, I4, I8, I16, I32, I64, U2, U4, U8, U16,
-        U32, U64,
-    };
-    match dtype {
-        Bool => "bool",
-        I2 => "int2",
-        I4 => "int4",
-        I8 => "int8",
-        I16 => "int16",
-        I32 => "int32",
-        I64 => "int64",
-        U2 => "uint2",
-        U4 => "uint4",
-        U8 => "uint8",
-        U16 => "uint16",
-        U32 => "uint32",
-        U64 => "uint64",
-        F4E2M1FN => "float4_e2m1fn",
-        F8E3M4 => "float8_e3m4",
-        F8E4M3 => "float8_e4m3",
-        F8E4M3B11FNUZ => "float8_e4m3b11fnuz",
-        F8E4M3FN => "float8_e4m3fn",
-        F8E4M3FNUZ => "float8_e4m3fnuz",
-        F8E5M2 => "float8_e5m2",
-        F8E5M2FNUZ => "float8_e5m2fnuz",
-        F8E8M0FNU => "float8_e8m0fnu",
-        BF16 => "bfloat16",
-        F16 => "float16",
-        F32 => "float32",
-        F64 => "float64",
-        C64 => "complex64",
-        C128 => "complex128",
-    }
 }
 
 /// Returns true for the structure of positional arguments and keyword arguments.

@@ -36,12 +36,7 @@ impl Loaded {
 }
 
 pub(super) fn refused(place: impl fmt::Display, message: impl Into<String>) -> Error {
-    Error::Exchange {
-        place: format!("`{place}`"),
-        message: message.into(),
-        loc: Loc::UNKNOWN,
-        help: None,
-    }
+    Error::exchange(format!("`{place}`"), message)
 }
 
 /// Returns a mesh of the first devices, with the axes for which the function was exported.
@@ -87,7 +82,7 @@ pub(super) fn stored(dtype: JaxDType) -> Option<(DType, &'static [usize])> {
         JaxDType::Key(KeyAlgorithm::Threefry) => (DType::U32, &[2]),
         JaxDType::Key(_) => (DType::U32, &[4]),
         JaxDType::Float0 => (DType::Bool, &[]),
-        other => (arguments::dtype_of(other)?, &[]),
+        other => (DType::from_stablehlo(other.stablehlo()?)?, &[]),
     })
 }
 
@@ -209,11 +204,8 @@ fn translated(
     let Some(index) = index.or(ignores.then_some(0)) else {
         let stated = exported.platforms.join(", ");
         let message = format!("it was exported for {stated}, the platform is {platform}");
-        let mut error = refused(&exported.name, message);
-        if let Error::Exchange { help, .. } = &mut error {
-            *help = Some(format!("export it with `platforms=[\"{platform}\"]`"));
-        }
-        return Err(error);
+        let help = format!("export it with `platforms=[\"{platform}\"]`");
+        return Err(refused(&exported.name, message).with_help(&help));
     };
     let target = Target {
         name: exported.name.clone(),

@@ -4,6 +4,7 @@ use super::ImportedFunction;
 use crate::core::{Array, Aval, Error, Loc};
 use crate::runtime::{Executable, ModuleCode};
 use oxidax_vhlo::PortableArtifact;
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -87,39 +88,7 @@ impl ImportedModule {
     /// `Exchange` if the bytes are of no known format; `Compile` if the compiler refuses the
     /// module, or if it is one on which plugins are known to crash; `Plugin`.
     pub fn read(name: &str, bytes: &[u8]) -> Result<ImportedModule, Error> {
-        let refused = |message: String, help: Option<&str>| Error::Exchange {
-            place: name.to_owned(),
-            message,
-            loc: Loc::UNKNOWN,
-            help: help.map(str::to_owned),
-        };
-        let (format, text) = if bytes.starts_with(b"ML\xefR") {
-            let text = PortableArtifact::read(bytes).and_then(|artifact| artifact.to_text());
-            let help = "bytecode of other dialects than VHLO changes from version to version; \
-                        write a portable artifact with \
-                        `stablehlo.serialize_portable_artifact`, or text";
-            (
-                ModuleFormat::PortableArtifact,
-                Some(text.map_err(|e| refused(e.to_string(), Some(help)))?),
-            )
-        } else {
-            match std::str::from_utf8(bytes) {
-                Ok(text)
-                    if text.contains("func.func") || text.trim_start().starts_with("module") =>
-                {
-                    (ModuleFormat::StableHloText, Some(text.to_owned()))
-                }
-                Ok(text) if text.trim_start().starts_with("HloModule") => {
-                    let help = "pass it as a serialized `HloModuleProto`";
-                    return Err(refused("HLO's text is not supported yet".into(), Some(help)));
-                }
-                _ if ImportedFunction::read(bytes).is_ok() => {
-                    let help = "read it with `ImportedFunction::read`";
-                    return Err(refused("this is a function of `jax.export`".into(), Some(help)));
-                }
-                _ => (ModuleFormat::HloProto, None),
-            }
-        };
+        let (format, text) = format_of(name, bytes)?;
         let code = match &text {
             Some(text) => ModuleCode::StableHlo(text),
             None => ModuleCode::Hlo(bytes),
@@ -156,12 +125,7 @@ impl ImportedModule {
     #[track_caller]
     pub fn call(&self, arguments: &[Array]) -> Result<Vec<Array>, Error> {
         let loc = Loc::caller();
-        let refused = |message: String| Error::Exchange {
-            place: self.name.clone(),
-            message,
-            loc,
-            help: None,
-        };
+        let refused = |message: String| Error::exchange(&self.name, message).at(loc);
         if arguments.len() != self.inputs.len() {
             let (found, wanted) = (arguments.len(), self.inputs.len());
             return Err(refused(format!("it takes {wanted} arguments, got {found}")));
@@ -181,6 +145,38 @@ impl ImportedModule {
             false => Err(refused(wrong.join("; "))),
         }
     }
+}
+
+/// Returns the format of a module, and its text if it is of StableHLO.
+fn format_of<'a>(
+    name: &str,
+    bytes: &'a [u8],
+) -> Result<(ModuleFormat, Option<Cow<'a, str>>), Error> {
+    let refused = |message: String, help| Err(Error::exchange(name, message).with_help(help));
+    if bytes.starts_with(b"ML\xefR") {
+        return match PortableArtifact::read(bytes).and_then(|artifact| artifact.to_text()) {
+            Ok(text) => Ok((ModuleFormat::PortableArtifact, Some(text.into()))),
+            Err(error) => refused(
+                error.to_string(),
+                "bytecode of other dialects than VHLO changes from version to version; write a \
+                 portable artifact with `stablehlo.serialize_portable_artifact`, or text",
+            ),
+        };
+    }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        if text.contains("func.func") || text.trim_start().starts_with("module") {
+            return Ok((ModuleFormat::StableHloText, Some(text.into())));
+        }
+        if text.trim_start().starts_with("HloModule") {
+            let message = "HLO's text is not supported yet".to_owned();
+            return refused(message, "pass it as a serialized `HloModuleProto`");
+        }
+    }
+    if ImportedFunction::read(bytes).is_ok() {
+        let message = "this is a function of `jax.export`".to_owned();
+        return refused(message, "read it with `ImportedFunction::read`");
+    }
+    Ok((ModuleFormat::HloProto, None))
 }
 
 impl fmt::Debug for ImportedModule {

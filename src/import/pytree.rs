@@ -1,6 +1,6 @@
 //! [`PyTree`]: arguments and results with the containers of Python.
 
-use crate::core::{Array, Error, Loc};
+use crate::core::{Array, Error};
 use crate::tree::{PathKey, Tag, Tree, Visitor, count_leaves};
 use oxidax_jax_export::PyTreeDef;
 use std::collections::BTreeMap;
@@ -54,12 +54,11 @@ impl PyTree {
     pub fn into_array(self) -> Result<Array, Error> {
         match self {
             PyTree::Leaf(array) => Ok(array),
-            other => Err(Error::Exchange {
-                place: "PyTree".to_owned(),
-                message: format!("it has {} leaves and is not one array", count_leaves(&other)),
-                loc: Loc::UNKNOWN,
-                help: None,
-            }),
+            other => {
+                let leaves = count_leaves(&other);
+                let message = format!("it has {leaves} leaves and is not one array");
+                Err(Error::exchange("PyTree", message))
+            }
         }
     }
 

@@ -169,6 +169,16 @@ pub enum Lowering<E> {
 /// A function with the signature of [`Primitive::lower`].
 pub type LowerRule<E> = fn(&E, &mut LowerCtx<'_>, &[Value], &[Aval]) -> RuleResult<Vec<Value>>;
 
+/// The lowering of operations that return their operand: nothing.
+pub(super) fn lower_identity<E>(
+    _: &E,
+    _: &mut LowerCtx<'_>,
+    operands: &[Value],
+    _: &[Aval],
+) -> RuleResult<Vec<Value>> {
+    Ok(operands.to_vec())
+}
+
 /// The cost of an elementwise operation `E`.
 #[derive(Clone, Copy, Debug)]
 pub enum CostRule<E> {

@@ -1,10 +1,10 @@
 //! The identity with zero derivative.
 
-use super::rules::arity;
-use crate::core::{Array, Aval, DType, Exemplar, LowerCtx, RuleResult, Sample, bind1};
+use crate::core::{Array, DType, Exemplar, Sample, bind1};
 use crate::primitives::ArrayLike;
-use crate::primitives::elementwise::{CostRule, Derivative, Elementwise, Lowering, TypeRule};
-use crate::stablehlo::Value;
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule, lower_identity,
+};
 use serde::{Deserialize, Serialize};
 
 /// Returns its operand, which every derivative treats as a constant.
@@ -18,26 +18,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StopGradient;
 
-impl StopGradient {
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        let [x] = arity(operands)?;
-        Ok(vec![x.clone()])
-    }
-    fn lower(
-        &self,
-        _: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(operands.to_vec())
-    }
-}
-
 impl Elementwise for StopGradient {
     const NAME: &'static str = "stop_gradient";
-    const TYPE: TypeRule<StopGradient> = TypeRule::Custom(StopGradient::abstract_eval);
+    const TYPE: TypeRule<StopGradient> = TypeRule::unary(Dtypes::Any);
     const DERIVATIVE: Derivative<StopGradient> = Derivative::Zero;
-    const LOWERING: Lowering<StopGradient> = Lowering::Custom(StopGradient::lower);
+    const LOWERING: Lowering<StopGradient> = Lowering::Custom(lower_identity);
     const COST: CostRule<StopGradient> = CostRule::Movement;
     fn exemplars() -> Vec<Exemplar> {
         let exemplar = |sample| Exemplar::new(StopGradient, [sample]);

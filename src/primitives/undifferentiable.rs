@@ -1,11 +1,9 @@
 //! The identity whose derivative is an error.
 
-use super::rules::arity;
-use crate::core::{
-    Array, Aval, DType, Exemplar, JvpResult, LowerCtx, RuleError, RuleResult, Sample, Tangent,
+use crate::core::{Array, DType, Exemplar, JvpResult, RuleError, Sample, Tangent};
+use crate::primitives::elementwise::{
+    CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule, lower_identity,
 };
-use crate::primitives::elementwise::{CostRule, Derivative, Elementwise, Lowering, TypeRule};
-use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
 
 /// Returns its operand, which derivatives refuse: an argument of a function whose derivative is not
@@ -26,29 +24,17 @@ pub struct Undifferentiable {
 }
 
 impl Undifferentiable {
-    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
-        let [x] = arity(operands)?;
-        Ok(vec![x.clone()])
-    }
     fn jvp(&self, _: &[Array], _: &[Tangent]) -> JvpResult {
         let message = format!("`{}` has no derivative", self.function);
         Err(RuleError::unsupported(message).help(self.help.clone()))
-    }
-    fn lower(
-        &self,
-        _: &mut LowerCtx<'_>,
-        operands: &[Value],
-        _: &[Aval],
-    ) -> RuleResult<Vec<Value>> {
-        Ok(operands.to_vec())
     }
 }
 
 impl Elementwise for Undifferentiable {
     const NAME: &'static str = "undifferentiable";
-    const TYPE: TypeRule<Undifferentiable> = TypeRule::Custom(Undifferentiable::abstract_eval);
+    const TYPE: TypeRule<Undifferentiable> = TypeRule::unary(Dtypes::Any);
     const DERIVATIVE: Derivative<Undifferentiable> = Derivative::Custom(Undifferentiable::jvp);
-    const LOWERING: Lowering<Undifferentiable> = Lowering::Custom(Undifferentiable::lower);
+    const LOWERING: Lowering<Undifferentiable> = Lowering::Custom(lower_identity);
     const COST: CostRule<Undifferentiable> = CostRule::Movement;
     fn exemplars() -> Vec<Exemplar> {
         let exemplar = |sample| {

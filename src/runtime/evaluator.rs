@@ -14,7 +14,7 @@ use super::transfer::{put, put_on_default_device};
 use crate::core::nan_check::{introduced, nan_check, nan_error, not_reproduced_error};
 use crate::core::spans::{EventKind, Span};
 use crate::core::{
-    Array, Aval, Backend, Cache, DeviceId, Eqn, Error, Loc, Placement, Primitive, Program, catch,
+    Array, Aval, Backend, Cache, DeviceId, Error, Loc, Placement, Primitive, Program, catch,
 };
 use crate::passes::{self, Plan, PlanInput};
 use rustc_hash::FxHasher;
@@ -251,7 +251,10 @@ impl Evaluator {
             operands: operands.iter().map(|operand| operand.aval().clone()).collect(),
             placements: placements.clone(),
         };
-        let program = |key: &OperationKey| single_operation(key, results.clone(), loc);
+        let program = |key: &OperationKey| {
+            let primitive = key.primitive.clone();
+            Program::of_operation(primitive, key.operands.clone(), results.clone(), loc)
+        };
         let operation = self.operations.get_or_make(hasher.finish(), matches, key, |key| {
             let program = program(key);
             self.recompiles.note(&program, loc);
@@ -314,20 +317,4 @@ pub(crate) fn locate_nan(
     }
     catch(|| passes::eval(program, arguments))?;
     Err(not_reproduced_error(program))
-}
-
-/// Returns the program of one operation.
-fn single_operation(key: &OperationKey, results: Vec<Aval>, loc: Loc) -> Program {
-    let n_operands = key.operands.len() as u32;
-    let n_vars = n_operands + results.len() as u32;
-    let avals: Vec<Aval> = key.operands.iter().cloned().chain(results).collect();
-    let inputs: Vec<u32> = (0..n_operands).collect();
-    let outputs: Vec<u32> = (n_operands..n_vars).collect();
-    let eqn = Eqn {
-        primitive: key.primitive.clone(),
-        operands: inputs.iter().copied().collect(),
-        results: outputs.iter().copied().collect(),
-        loc,
-    };
-    Program::new(&avals, &inputs, vec![eqn], &outputs)
 }

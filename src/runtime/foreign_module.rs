@@ -94,11 +94,6 @@ fn aval_of(name: &str, ty: &ArrayType) -> Result<Aval, Error> {
     let dims: Option<Vec<usize>> = dims.collect();
     match dtype_of(ty.element_type()).zip(dims) {
         Some((dtype, dims)) => Ok(Aval::new(dtype, dims)),
-        None => Err(Error::Exchange {
-            place: name.to_owned(),
-            message: format!("arrays of type {ty:?} are not supported"),
-            loc: Loc::UNKNOWN,
-            help: None,
-        }),
+        None => Err(Error::exchange(name, format!("arrays of type {ty} are not supported"))),
     }
 }

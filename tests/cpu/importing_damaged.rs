@@ -43,25 +43,22 @@ fn damaged(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
+/// Returns abstract arguments of a function. Those with dimension variables are floats or integers
+/// of 32 bits.
 fn types_of(function: &ImportedFunction, file: &SafeTensors<'_>, name: &str) -> Vec<Array> {
-    let count = function.inputs().len();
-    let leaf = |index: usize| {
-        let view = file.tensor(&format!("{name}.0.in{index}")).unwrap();
-        let (path, ty) = &function.inputs()[index];
-        let dtype = DType::all().find(|dtype| {
-            let stored = ty.split('[').next().unwrap_or_default();
-            let short = stored.replacen("bfloat", "bf", 1).replacen("float", "f", 1);
-            short.replacen("uint", "u", 1).replacen("int", "i", 1).replacen("complex", "c", 1)
-                == dtype.name()
+    let leaf = |(index, stated): (usize, Option<Aval>)| {
+        let aval = stated.unwrap_or_else(|| {
+            let view = file.tensor(&format!("{name}.0.in{index}")).unwrap();
+            let dtype = match view.dtype() {
+                safetensors::Dtype::F32 => DType::F32,
+                safetensors::Dtype::I32 => DType::I32,
+                other => panic!("{name}: argument {index} is of {other:?}"),
+            };
+            Aval::new(dtype, view.shape())
         });
-        let mut shape = view.shape().to_vec();
-        let dtype = dtype.unwrap_or_else(|| panic!("{path} is {ty}"));
-        if dtype.is_complex() {
-            shape.pop();
-        }
-        eval_shape(move |x: Array| x, Aval::new(dtype, shape)).unwrap()
+        eval_shape(|x: Array| x, aval).unwrap()
     };
-    (0..count).map(leaf).collect()
+    function.input_types().into_iter().enumerate().map(leaf).collect()
 }
 
 /// Translates `count` damaged copies of each of the functions of JAX 0.10.2.

@@ -153,6 +153,58 @@ impl JaxDType {
     }
 }
 
+/// The names of types in StableHLO.
+const STABLEHLO: [(JaxDType, &str); 26] = {
+    use JaxDType as E;
+    [
+        (E::Bool, "i1"),
+        (E::Int4, "i4"),
+        (E::Int8, "i8"),
+        (E::Int16, "i16"),
+        (E::Int32, "i32"),
+        (E::Int64, "i64"),
+        (E::Uint4, "ui4"),
+        (E::Uint8, "ui8"),
+        (E::Uint16, "ui16"),
+        (E::Uint32, "ui32"),
+        (E::Uint64, "ui64"),
+        (E::Float16, "f16"),
+        (E::Float32, "f32"),
+        (E::Float64, "f64"),
+        (E::Bfloat16, "bf16"),
+        (E::Complex64, "complex<f32>"),
+        (E::Complex128, "complex<f64>"),
+        (E::Float8E4m3b11fnuz, "f8E4M3B11FNUZ"),
+        (E::Float8E4m3fn, "f8E4M3FN"),
+        (E::Float8E4m3fnuz, "f8E4M3FNUZ"),
+        (E::Float8E5m2, "f8E5M2"),
+        (E::Float8E5m2fnuz, "f8E5M2FNUZ"),
+        (E::Float8E4m3, "f8E4M3"),
+        (E::Float8E3m4, "f8E3M4"),
+        (E::Float8E8m0fnu, "f8E8M0FNU"),
+        (E::Float4E2m1fn, "f4E2M1FN"),
+    ]
+};
+
+impl JaxDType {
+    /// Returns the name in StableHLO; `None` for keys and `float0`.
+    ///
+    /// ```
+    /// use oxidax_jax_export::JaxDType;
+    /// assert_eq!(JaxDType::Uint8.stablehlo(), Some("ui8"));
+    /// assert_eq!(JaxDType::from_stablehlo("ui8"), Some(JaxDType::Uint8));
+    /// assert_eq!(JaxDType::Float0.stablehlo(), None);
+    /// ```
+    pub fn stablehlo(self) -> Option<&'static str> {
+        STABLEHLO.iter().find(|(dtype, _)| *dtype == self).map(|(_, name)| *name)
+    }
+
+    /// Returns the type with this name in StableHLO; `None` if JAX's format does not have it.
+    pub fn from_stablehlo(name: &str) -> Option<JaxDType> {
+        STABLEHLO.iter().find(|(_, other)| *other == name).map(|(dtype, _)| *dtype)
+    }
+}
+
 impl Dimension {
     /// Returns the size, if it is known.
     pub fn known(&self) -> Option<u64> {

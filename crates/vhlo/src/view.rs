@@ -4,6 +4,7 @@ use crate::entries::{Attribute, AttributeId, Type, TypeId};
 use crate::error::{Error, Result};
 use crate::module::{Block, Operation, PortableArtifact};
 use crate::text::{flags, without_version};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The type of a value.
@@ -365,26 +366,26 @@ impl<'m> VhloOperation<'m> {
     ///
     /// # Errors
     /// It is not a constant, or its size is not that of its type.
-    pub fn constant(self) -> Result<(ValueType, Vec<u8>)> {
+    pub fn constant(self) -> Result<(ValueType, Cow<'m, [u8]>)> {
         let Some(AttributeValue::Tensor(ty, data)) = self.attribute("value")? else {
             return Err(self.error("it has no value"));
         };
         let ValueType::Tensor(element, shape) = &ty else {
             return Err(self.error("its value is not an array"));
         };
-        if element == "i1" {
-            let count = shape.iter().try_fold(1_u64, |n, size| n.checked_mul((*size)?));
-            let limit = data.len().saturating_mul(8).max(1);
-            let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
-            let data = if data.len() == 1 && count > 8 {
-                vec![u8::from(data[0] != 0)]
-            } else if count <= limit {
-                flags(data, count).into_iter().map(u8::from).collect()
-            } else {
-                return Err(self.error("it has too few flags"));
-            };
-            return Ok((ty, data));
+        if element != "i1" {
+            return Ok((ty, data.into()));
         }
-        Ok((ty, data.to_vec()))
+        let count = shape.iter().try_fold(1_u64, |n, size| n.checked_mul((*size)?));
+        let limit = data.len().saturating_mul(8).max(1);
+        let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
+        let data: Vec<u8> = if data.len() == 1 && count > 8 {
+            vec![u8::from(data[0] != 0)]
+        } else if count <= limit {
+            flags(data, count).into_iter().map(u8::from).collect()
+        } else {
+            return Err(self.error("it has too few flags"));
+        };
+        Ok((ty, data.into()))
     }
 }

@@ -355,6 +355,13 @@ impl Error {
         Error::Io { path: path.into(), source, loc: Loc::UNKNOWN }
     }
 
+    /// Creates an error about a function or a module of another framework.
+    #[cfg(feature = "import")]
+    pub(crate) fn exchange(place: impl Into<String>, message: impl Into<String>) -> Error {
+        let (place, message) = (place.into(), message.into());
+        Error::Exchange { place, message, loc: Loc::UNKNOWN, help: None }
+    }
+
     /// Returns the word in brackets with which the error begins: `shape` of `error[shape]`.
     /// [`Error::manual`] has its manual page.
     ///
@@ -436,10 +443,13 @@ impl Error {
         self
     }
 
-    /// Adds a remedy to an error of an operation. Other errors are unchanged.
-    pub(crate) fn with_help(mut self, help: &str) -> Error {
-        if let Error::Op(error) = &mut self {
-            error.help = Some(help.into());
+    /// Adds a remedy to an error of an operation, or about another framework. Other errors are
+    /// unchanged.
+    pub(crate) fn with_help(mut self, remedy: &str) -> Error {
+        match &mut self {
+            Error::Op(error) => error.help = Some(remedy.into()),
+            Error::Exchange { help, .. } => *help = Some(remedy.into()),
+            _ => {}
         }
         self
     }

@@ -55,6 +55,37 @@ pub(crate) enum ProgramInput {
 }
 
 impl Program {
+    /// Creates the program of one operation. Its inputs are the operands, with these types, and its
+    /// outputs the results.
+    ///
+    /// ```
+    /// use oxidax::core::{Aval, DType, Loc, Program};
+    /// use oxidax::primitives::Sin;
+    /// let x = Aval::new(DType::F32, [3]);
+    /// let (operands, results) = (vec![x.clone()], vec![x]);
+    /// let sine = std::sync::Arc::new(Sin);
+    /// let program = Program::of_operation(sine, operands, results, Loc::UNKNOWN);
+    /// assert_eq!(program.eqns().len(), 1);
+    /// ```
+    pub fn of_operation(
+        primitive: Arc<dyn Primitive>,
+        operands: Vec<Aval>,
+        results: Vec<Aval>,
+        loc: Loc,
+    ) -> Program {
+        let (inputs, all) = (operands.len() as Var, (operands.len() + results.len()) as Var);
+        let inputs: Vec<Var> = (0..inputs).collect();
+        let outputs: Vec<Var> = (inputs.len() as Var..all).collect();
+        let eqn = Eqn {
+            primitive,
+            operands: inputs.iter().copied().collect(),
+            results: outputs.iter().copied().collect(),
+            loc,
+        };
+        let avals: Vec<Aval> = operands.into_iter().chain(results).collect();
+        Program::new(&avals, &inputs, vec![eqn], &outputs)
+    }
+
     /// Creates a program and renumbers its variables in order of definition.
     ///
     /// `avals` is indexed by the variables passed in. Every operand must be an input or a result of

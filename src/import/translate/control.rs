@@ -8,21 +8,17 @@ use crate::primitives::{bitwise_not, convert_element_type, optimization_barrier}
 /// Returns arrays in the places of arrays, and other values as they were.
 fn refilled(template: &[Traced], arrays: Vec<Array>) -> Vec<Traced> {
     let mut arrays = arrays.into_iter();
-    let mut refill = |value: &Traced| match value {
-        Traced::Sharded(..) | Traced::Token | Traced::Tuple(_) => value.clone(),
-        _ => arrays.next().map_or(Traced::Token, Traced::Array),
+    let mut refill = |value: &Traced| match value.is_array() {
+        true => arrays.next().map_or(Traced::Token, Traced::Array),
+        false => value.clone(),
     };
     template.iter().map(&mut refill).collect()
-}
-
-fn is_array(value: &Traced) -> bool {
-    !matches!(value, Traced::Sharded(..) | Traced::Token | Traced::Tuple(_))
 }
 
 impl<'m> Translator<'m> {
     /// Returns the arrays among values, without tokens.
     fn without_tokens(&self, values: &[Traced]) -> Translated<Vec<Array>> {
-        values.iter().filter(|value| is_array(value)).map(|value| self.array(value)).collect()
+        values.iter().filter(|value| value.is_array()).map(|value| self.array(value)).collect()
     }
 
     pub(super) fn barrier(&self, operands: &Operands<'m>) -> Translated<Vec<Traced>> {

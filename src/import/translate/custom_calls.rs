@@ -1,7 +1,7 @@
 //! Custom calls and composites, by the names of their targets.
 
 use super::{Operands, Traced, Translated, Translator};
-use crate::core::{Array, Error, bind1};
+use crate::core::{Array, bind1};
 use crate::primitives::{
     Acos, Acosh, Asin, Asinh, Atanh, BesselI1e, Cosh, Digamma, Erf, ErfInv, Erfc, Lgamma,
     Nextafter, Polygamma, Sinh, Tan, Zeta, convert_element_type, neg, threefry2x32, top_k,
@@ -60,20 +60,8 @@ impl<'m> Translator<'m> {
                 let help = "export the function for this platform with \
                             `jax.export.export(f, platforms=[…])`, or without the operation that \
                             needs it";
-                Err(self.refused_call(target, &message, help))
+                Err(self.error(message).with_help(help))
             }
-        }
-    }
-
-    fn refused_call(&self, target: &str, message: &str, help: &str) -> Error {
-        Error::Exchange {
-            place: format!("`{}`", self.target.name),
-            message: match message.contains(target) {
-                true => message.to_owned(),
-                false => format!("the custom call `{target}`: {message}"),
-            },
-            loc: self.target.loc,
-            help: (!help.is_empty()).then(|| help.to_owned()),
         }
     }
 

@@ -1,9 +1,8 @@
 //! Shardings as HLO writes them, in modules of JAX before version 0.7: constraints, and functions
 //! that each device calls with its shards.
 
-use super::{ManualRegion, Operands, Traced, Translated, Translator};
-use crate::core::{Array, Mesh, PartitionSpec, trace};
-use crate::parallel::MapRegion;
+use super::{Operands, Traced, Translated, Translator};
+use crate::core::{Mesh, PartitionSpec};
 use crate::primitives::constrained;
 use crate::runtime::sharding_of_text;
 use oxidax_vhlo::VhloBlock;
@@ -21,17 +20,15 @@ impl<'m> Translator<'m> {
         else {
             return Ok(vec![value.clone()]);
         };
-        match value {
-            Traced::Sharded(..) | Traced::Token | Traced::Tuple(_) => Ok(vec![value.clone()]),
-            value => {
-                let x = self.array(value)?;
-                // Other shardings than those over axes of the mesh are hints.
-                Ok(vec![Traced::Array(match sharding_of_text(mesh, text, x.rank()) {
-                    Some(sharding) if sharding.mesh() == mesh => constrained(&x, sharding),
-                    _ => x,
-                })])
-            }
+        if !value.is_array() {
+            return Ok(vec![value.clone()]);
         }
+        let x = self.array(value)?;
+        // Other shardings than those over axes of the mesh are hints.
+        Ok(vec![Traced::Array(match sharding_of_text(mesh, text, x.rank()) {
+            Some(sharding) if sharding.mesh() == mesh => constrained(&x, sharding),
+            _ => x,
+        })])
     }
 
     /// Translates the custom calls at the borders of functions on shards.
@@ -94,29 +91,8 @@ impl<'m> Translator<'m> {
             texts.push(text.to_owned());
         }
         let axes: Vec<String> = mesh.axis_names().map(str::to_owned).collect();
-        let paths: Vec<String> = (0..arrays.len()).map(|index| format!("[{index}]")).collect();
-        let region = MapRegion {
-            name: self.target.name.clone(),
-            function: "shard_map",
-            mesh,
-            axes: axes.clone(),
-            tracked: false,
-            loc: self.target.loc,
-        };
-        let manual = ManualRegion {
-            axes: mesh.axes().iter().map(|(name, size)| (name.clone(), *size)).collect(),
-            manual: axes,
-        };
-        let run = |leaves: Vec<Array>| -> Vec<Array> {
-            self.manual.borrow_mut().push(manual);
-            let results = self.call(name, leaves.into_iter().map(Traced::Array).collect());
-            self.manual.borrow_mut().pop();
-            let arrays = results.and_then(|results| {
-                results.iter().map(|value| self.array(value)).collect::<Translated<Vec<_>>>()
-            });
-            arrays.unwrap_or_else(|error| trace::throw(error))
-        };
-        let results = region.map((&paths, arrays, in_specs), run, |_| out_specs);
+        let run = |shards| self.call(name, shards);
+        let results = self.on_shards((mesh, axes), (arrays, in_specs), run, out_specs);
         Ok(results.into_iter().zip(texts).map(|(x, text)| Traced::Sharded(x, text)).collect())
     }
 

@@ -119,12 +119,7 @@ impl<'m> Translator<'m> {
 
     /// Returns an error about a part of the module.
     fn error(&self, message: impl Into<String>) -> Error {
-        Error::Exchange {
-            place: format!("`{}`", self.target.name),
-            message: message.into(),
-            loc: self.target.loc,
-            help: None,
-        }
+        Error::exchange(format!("`{}`", self.target.name), message).at(self.target.loc)
     }
 
     /// Translates an error of the reader.
@@ -278,9 +273,14 @@ impl<'m> Translator<'m> {
         }
     }
 
-    /// Returns the arrays among the operands.
+    /// Returns the operands, all of which are arrays.
     fn arrays(&self, operands: &Operands<'m>) -> Translated<Vec<Array>> {
-        operands.values.iter().map(|value| self.array(value)).collect()
+        self.arrays_of(&operands.values)
+    }
+
+    /// Returns values, all of which are arrays.
+    fn arrays_of(&self, values: &[Traced]) -> Translated<Vec<Array>> {
+        values.iter().map(|value| self.array(value)).collect()
     }
 
     /// Returns operands of which there are `N`.

@@ -1,8 +1,9 @@
 //! The functions of reductions, scatters and collectives: regions of one operation.
 
 use super::{Operands, Scope, Traced, Translated, Translator};
-use crate::core::{Array, Scalar, bind1};
-use crate::primitives::{Add, And, Max, Min, Mul, Or, Xor, broadcast_to};
+use crate::core::{Array, Scalar, bind1, trace};
+use crate::primitives::{Add, And, Max, Min, Mul, Or, Xor, broadcast_to, reshape};
+use crate::transforms::vmap;
 use oxidax_vhlo::VhloBlock;
 
 impl<'m> Translator<'m> {
@@ -59,10 +60,9 @@ impl<'m> Translator<'m> {
         if shape.rank() == 0 {
             return one(arrays);
         }
-        let flat: Vec<Array> =
-            arrays.iter().map(|x| crate::primitives::reshape(x, [shape.size()])).collect();
-        let results: Vec<Array> = crate::transforms::vmap(one).apply(flat);
-        results.iter().map(|y| crate::primitives::reshape(y, shape.clone())).collect()
+        let flat: Vec<Array> = arrays.iter().map(|x| reshape(x, [shape.size()])).collect();
+        let results: Vec<Array> = vmap(one).apply(flat);
+        results.iter().map(|y| reshape(y, shape.clone())).collect()
     }
 
     /// Returns the result of a region that has one. Throws an error if it has another number.
@@ -70,7 +70,7 @@ impl<'m> Translator<'m> {
         let count = results.len();
         let [result] = <[Array; 1]>::try_from(results).unwrap_or_else(|_| {
             let message = format!("a region has {count} results in place of one");
-            crate::core::trace::throw(self.error(message))
+            trace::throw(self.error(message))
         });
         result
     }
@@ -84,10 +84,8 @@ impl<'m> Translator<'m> {
     ) -> Vec<Array> {
         let arguments = arrays.into_iter().map(Traced::Array).collect();
         let results = self.block(block, arguments, Some(scope));
-        let arrays = results.and_then(|values| {
-            values.iter().map(|value| self.array(value)).collect::<Translated<Vec<Array>>>()
-        });
-        arrays.unwrap_or_else(|error| crate::core::trace::throw(error))
+        let arrays = results.and_then(|values| self.arrays_of(&values));
+        arrays.unwrap_or_else(|error| trace::throw(error))
     }
 }
 

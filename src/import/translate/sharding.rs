@@ -1,7 +1,7 @@
 //! Shardings: constraints, and regions that run on shards.
 
 use super::{ManualRegion, Operands, Scope, Traced, Translated, Translator};
-use crate::core::{Array, AxisSpec, NamedSharding, PartitionSpec, trace};
+use crate::core::{Array, AxisSpec, Mesh, NamedSharding, PartitionSpec, trace};
 use crate::parallel::MapRegion;
 use crate::primitives::constrained;
 use oxidax_vhlo::ArraySharding;
@@ -78,6 +78,19 @@ impl<'m> Translator<'m> {
         };
         let (in_specs, out_specs) = (specs("in_shardings")?, specs("out_shardings")?);
         let arrays = self.arrays(operands)?;
+        let run = |shards| self.block(body, shards, Some(scope));
+        let results = self.on_shards((mesh, axes), (arrays, in_specs), run, out_specs);
+        Ok(results.into_iter().map(Traced::Array).collect())
+    }
+
+    /// Applies a part of the module to the shards of arrays along these axes, on each device.
+    pub(super) fn on_shards(
+        &self,
+        (mesh, axes): (&Mesh, Vec<String>),
+        (arrays, in_specs): (Vec<Array>, Vec<PartitionSpec>),
+        run: impl FnOnce(Vec<Traced>) -> Translated<Vec<Traced>>,
+        out_specs: Vec<PartitionSpec>,
+    ) -> Vec<Array> {
         let paths: Vec<String> = (0..arrays.len()).map(|index| format!("[{index}]")).collect();
         let region = MapRegion {
             name: self.target.name.clone(),
@@ -87,22 +100,15 @@ impl<'m> Translator<'m> {
             tracked: false,
             loc: self.target.loc,
         };
-        let manual = ManualRegion {
-            axes: mesh.axes().iter().map(|(name, size)| (name.clone(), *size)).collect(),
-            manual: axes,
-        };
+        let manual = ManualRegion { axes: mesh.axes().to_vec(), manual: axes };
         let run = |leaves: Vec<Array>| -> Vec<Array> {
             self.manual.borrow_mut().push(manual);
-            let arguments = leaves.into_iter().map(Traced::Array).collect();
-            let results = self.block(body, arguments, Some(scope));
+            let results = run(leaves.into_iter().map(Traced::Array).collect());
             self.manual.borrow_mut().pop();
-            let arrays = results.and_then(|results| {
-                results.iter().map(|value| self.array(value)).collect::<Translated<Vec<_>>>()
-            });
+            let arrays = results.and_then(|results| self.arrays_of(&results));
             arrays.unwrap_or_else(|error| trace::throw(error))
         };
-        let results = region.map((&paths, arrays, in_specs), run, |_| out_specs);
-        Ok(results.into_iter().map(Traced::Array).collect())
+        region.map((&paths, arrays, in_specs), run, |_| out_specs)
     }
 
     /// Returns a spec with only these axes.

@@ -37,6 +37,11 @@ impl Traced {
         }
     }
 
+    /// Returns true for an array that operations take.
+    pub(super) fn is_array(&self) -> bool {
+        matches!(self, Traced::Array(_) | Traced::Filled(..) | Traced::Known(_))
+    }
+
     pub(in crate::import) fn kind(&self) -> &'static str {
         match self {
             Traced::Array(_) | Traced::Filled(..) | Traced::Known(_) => "an array",
@@ -61,20 +66,15 @@ pub(in crate::import) struct Constants(Mutex<FxHashMap<usize, Array>>);
 impl<'m> Translator<'m> {
     /// Returns a constant. An array of equal elements is filled where it is used.
     pub(super) fn constant(&self, operands: &Operands<'m>) -> Translated<Traced> {
-        let (ty, data) = self.vhlo(operands.operation.constant())?;
         let id = operands.operation.results().next().unwrap_or_default();
-        self.array_of(operands, &ty, &data, id)
-    }
-
-    fn array_of(
-        &self,
-        operands: &Operands<'m>,
-        ty: &ValueType,
-        data: &[u8],
-        id: usize,
-    ) -> Translated<Traced> {
+        let constants = || self.constants.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = constants().get(&id).cloned();
+        if let Some(array) = known {
+            return Ok(Traced::Array(array));
+        }
+        let (ty, data) = self.vhlo(operands.operation.constant())?;
         let fail = |message: &str| self.unsupported(operands.operation, message);
-        let ValueType::Tensor(element, sizes) = ty else {
+        let ValueType::Tensor(element, sizes) = &ty else {
             return Err(fail("its value is not an array"));
         };
         let dtype = DType::from_stablehlo(element);
@@ -89,22 +89,18 @@ impl<'m> Translator<'m> {
         }
         // The bytecode has one byte for each integer of less than 8 bits, as the host does.
         if data.len() == width {
-            if let Some(value) = scalar_of(dtype, data) {
+            if let Some(value) = scalar_of(dtype, &data) {
                 return Ok(Traced::Filled(fill_of(value, &aval), value));
             }
-            let one = Array::from_bytes(data, dtype, Shape::scalar())?;
+            let one = Array::from_bytes(&data, dtype, Shape::scalar())?;
             return Ok(Traced::Array(broadcast_to(&one, aval.shape.clone())));
         }
         if aval.size().checked_mul(width) != Some(data.len()) {
             let (size, found) = (aval.size(), data.len());
             return Err(fail(&format!("{size} elements of {dtype} have {found} bytes")));
         }
-        let mut constants = self.constants.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(array) = constants.get(&id) {
-            return Ok(Traced::Array(array.clone()));
-        }
-        let array = Array::from_bytes(data, dtype, aval.shape.clone())?;
-        constants.insert(id, array.clone());
+        let array = Array::from_bytes(&data, dtype, aval.shape.clone())?;
+        constants().insert(id, array.clone());
         Ok(Traced::Array(array))
     }
 

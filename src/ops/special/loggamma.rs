@@ -7,11 +7,11 @@ use crate::primitives::{
 };
 use std::f64::consts::{LN_2, PI};
 
-/// The parameter of Lanczos's approximation.
+/// The parameter and the coefficients of Lanczos's approximation.
 ///
 /// Reference: Lanczos, "A precision approximation of the gamma function", 1964; these coefficients
 /// are those of the GNU Scientific Library.
-const LANCZOS: (f64, [f64; 9]) = (
+pub(crate) const LANCZOS: (f64, [f64; 9]) = (
     7.0,
     [
         0.999_999_999_999_809_9,

@@ -31,6 +31,8 @@ pub use gamma::{beta, betaln, comb, factorial, gamma, gammasgn, i0, i1, multigam
 pub use gauss::hyp2f1;
 pub use harmonics::{bessel_jn, sph_harm_y};
 pub use integrals::{fresnel, sici};
+#[cfg(feature = "export")]
+pub(crate) use loggamma::LANCZOS;
 pub use loggamma::loggamma;
 pub use normal::{log_ndtr, ndtr, ndtri};
 pub use numbers::{bernoulli, spence};

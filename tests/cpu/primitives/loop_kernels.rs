@@ -1,7 +1,7 @@
 //! Every primitive in a loop that is one kernel, beside the same loop operation by operation.
 
 use oxidax::control_flow::{Call, HOLDERS};
-use oxidax::core::{Eqn, Exemplar, Loc, Program, Var, bind};
+use oxidax::core::{Exemplar, Loc, Program, bind};
 use oxidax::jit::{LoopForm, disable_loop_kernels};
 use oxidax::prelude::*;
 use oxidax::primitives::PRIMITIVES;
@@ -21,18 +21,10 @@ fn tolerance(dtype: DType) -> f64 {
 
 /// Returns the program of the exemplar's equation alone.
 fn program_of(exemplar: &Exemplar) -> Result<Program, Error> {
-    let mut avals: Vec<Aval> = exemplar.operands.iter().map(|of| of.aval.clone()).collect();
-    let inputs: Vec<Var> = (0..avals.len() as Var).collect();
+    let avals: Vec<Aval> = exemplar.operands.iter().map(|of| of.aval.clone()).collect();
     let results = catch(|| exemplar.primitive.abstract_eval(&avals))?.expect("the types fit");
-    let outputs: Vec<Var> = (avals.len() as Var..).take(results.len()).collect();
-    avals.extend(results);
-    let eqn = Eqn {
-        primitive: exemplar.primitive.clone(),
-        operands: inputs.iter().copied().collect(),
-        results: outputs.iter().copied().collect(),
-        loc: Loc::caller(),
-    };
-    Ok(Program::new(&avals, &inputs, vec![eqn], &outputs))
+    let primitive = exemplar.primitive.clone();
+    Ok(Program::of_operation(primitive, avals, results, Loc::caller()))
 }
 
 /// Applies an exemplar in each of three steps, and compares the results of a kernel with those of

@@ -3,8 +3,8 @@
 use expect_test::expect_file;
 use oxidax::control_flow::{Call, HOLDERS};
 use oxidax::core::{
-    Array, Aval, BatchAxis, DType, Eqn, Error, Exemplar, Operand, Program, RegistryEntry,
-    RuleError, RuleResult, Tangent, bind, catch,
+    Array, Aval, BatchAxis, DType, Error, Exemplar, Operand, Program, RegistryEntry, RuleError,
+    RuleResult, Tangent, bind, catch,
 };
 use oxidax::passes;
 use oxidax::primitives::PRIMITIVES;
@@ -278,17 +278,8 @@ impl Case {
         let results = results.unwrap_or_else(|RuleError { message, .. }| {
             panic!("{}: does not take its exemplar: {message}", exemplar.primitive.name())
         });
-        let (n, all) = (avals.len() as u32, (avals.len() + results.len()) as u32);
-        let eqn = Eqn {
-            primitive: exemplar.primitive.clone(),
-            operands: (0..n).collect(),
-            results: (n..all).collect(),
-            loc: oxidax::core::Loc::UNKNOWN,
-        };
-        let inputs: Vec<u32> = (0..n).collect();
-        let outputs: Vec<u32> = (n..all).collect();
-        let types: Vec<Aval> = avals.iter().cloned().chain(results).collect();
-        let program = Arc::new(Program::new(&types, &inputs, vec![eqn], &outputs));
+        let (primitive, loc) = (exemplar.primitive.clone(), oxidax::core::Loc::UNKNOWN);
+        let program = Arc::new(Program::of_operation(primitive, avals.clone(), results, loc));
         Case { exemplar: exemplar.clone(), avals, program }
     }
 
