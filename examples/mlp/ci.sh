@@ -19,8 +19,8 @@ folder=$(realpath -m "${CARGO_TARGET_DIR:-target}")/fashion-mnist
 rm -f "$folder/losses.txt" "$folder/output.txt"
 "$example" --data "$data" \
     --losses "$folder/losses.txt" --checkpoint "$folder/mlp.safetensors" | tee "$folder/output.txt"
-test=parity::mlp::on_cpu::a_run_on_fashion_mnist_matches_jax
-OXIDAX_FASHION_RUN="$folder" cargo test --workspace --test cpu -- \
+test=mlp::on_cpu::a_run_on_fashion_mnist_matches_jax
+OXIDAX_FASHION_RUN="$folder" cargo test --workspace --lib -- \
     --ignored --exact "$test" | tee "$folder/compared.txt"
 # `cargo test` also succeeds if no test has this name.
 grep -q '^test result: ok. 1 passed' "$folder/compared.txt"
