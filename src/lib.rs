@@ -124,6 +124,8 @@ pub mod export;
 #[cfg(feature = "import")]
 pub mod import;
 pub mod jit;
+pub mod kernel;
+pub mod kernels;
 pub mod monitoring;
 pub mod nn;
 pub mod ops;

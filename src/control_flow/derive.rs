@@ -203,7 +203,7 @@ fn vary_like(program: &Arc<Program>, operands: &[Array]) -> Arc<Program> {
 
 /// Implements `jvp` for a primitive that applies a program. `wrap` creates the primitive that
 /// applies the program's derivative.
-pub(super) fn jvp_call<P: Primitive>(
+pub(crate) fn jvp_call<P: Primitive>(
     program: &Arc<Program>,
     primals: &[Array],
     tangents: &[Tangent],
@@ -233,7 +233,7 @@ pub(super) fn bind_derivative(
 
 /// Implements `batch` for a primitive that applies a program. `wrap` creates the primitive that
 /// applies the batched program.
-pub(super) fn batch_call<P: Primitive>(
+pub(crate) fn batch_call<P: Primitive>(
     program: &Arc<Program>,
     operands: &[Array],
     axes: &[Option<usize>],
@@ -247,7 +247,7 @@ pub(super) fn batch_call<P: Primitive>(
 
 /// Implements `transpose` for a primitive that applies a program. `wrap` creates the primitive that
 /// applies the transposed program.
-pub(super) fn transpose_call<P: Primitive>(
+pub(crate) fn transpose_call<P: Primitive>(
     program: &Arc<Program>,
     cts: &[Tangent],
     operands: &[Operand],

@@ -26,6 +26,7 @@ pub use associative_scan::{AssociativeScanOptions, associative_scan, associative
 pub use call::Call;
 pub use cond::{Branches, Cond, cond, switch};
 pub use custom::{CustomJvp, CustomTangent, CustomVjp, custom_jvp, custom_vjp};
+pub(crate) use derive::{batch_call, jvp_call, transpose_call};
 pub use fori_loop::fori_loop;
 pub use linear_solve::{
     LinearSolve, LinearSystem, Solver, TransposeSolve, custom_linear_solve, custom_linear_solve_aux,

@@ -26,6 +26,11 @@ const FOLDERS: &[(&str, &[&str])] = &[
     // Records failing calls of `jit`, and runs them again (docs/decisions/0047).
     ("replay", &["core", "passes", "primitives", "control_flow", "runtime", "debug"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
+    // Kernels are programs with primitives of their own, and control flow around them.
+    (
+        "kernel",
+        &["stablehlo", "core", "tree", "passes", "primitives", "transforms", "control_flow", "ops"],
+    ),
     // Joining processes needs the runtime's key-value store.
     ("distributed", &["core", "tree", "ops", "runtime"]),
     // Profiles: the recorder is in `core`, where every folder reaches it, and the list of live
@@ -95,7 +100,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
 ];
 
 /// Folders that import only what users can import: public modules and the re-exports of `lib.rs`.
-const USERS: &[&str] = &["nn", "optim", "data", "checkpoint", "train"];
+const USERS: &[&str] = &["kernels", "nn", "optim", "data", "checkpoint", "train"];
 
 /// Folders that may use anything: tests, and a list of re-exports. No other folder may use them.
 const FREE: &[&str] = &["testing", "prelude"];

@@ -1,0 +1,262 @@
+//! `kernel_call`: the primitive that runs a kernel.
+
+use super::grid_loop;
+use super::kernel::KernelOptions;
+use super::spec::{BlockDim, DimensionSemantics, Memory, Scratch};
+use super::{batch, traffic};
+use crate::core::{
+    Array, Aval, BatchAxis, Batched, Cost, Error, HigherOrder, JvpResult, Known, LowerCtx, Marks,
+    Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn, Tangent, Used,
+};
+use crate::ensure_shape;
+use crate::passes;
+use crate::stablehlo::Value;
+use serde::{Serialize, Serializer};
+use std::sync::Arc;
+
+/// The blocks of one operand or result.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Window {
+    /// The type of the array.
+    #[serde(serialize_with = "print_aval")]
+    pub array: Aval,
+    /// The size of a block along each axis of the array.
+    pub block: Vec<BlockDim>,
+    /// The memory of the block.
+    pub memory: Memory,
+    /// From the grid indices `i32[]` and the prefetched operands to the index of a block.
+    #[serde(skip)]
+    pub index_map: Arc<Program>,
+}
+
+/// Serializes a type as text.
+pub(super) fn print_aval<S: Serializer>(aval: &Aval, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(aval)
+}
+
+impl Window {
+    /// Returns the sizes of a block, 1 for squeezed axes.
+    pub fn block_sizes(&self) -> Vec<usize> {
+        self.block.iter().map(|dim| dim.size()).collect()
+    }
+
+    /// Returns the type of the reference, without squeezed axes.
+    pub fn ref_aval(&self) -> Aval {
+        let kept = self.block.iter().filter(|&&dim| dim != BlockDim::Squeezed);
+        let shape: Vec<usize> = kept.map(|dim| dim.size()).collect();
+        Aval::new(self.array.dtype, shape)
+    }
+
+    /// Returns the bytes of a block.
+    pub fn block_bytes(&self) -> usize {
+        Aval::new(self.array.dtype, self.block_sizes()).bytes()
+    }
+
+    /// Returns the number of blocks along each axis.
+    pub fn n_blocks(&self) -> Vec<usize> {
+        let sizes = self.array.shape.iter().zip(&self.block);
+        sizes.map(|(&size, block)| size.div_ceil(block.size().max(1))).collect()
+    }
+
+    /// Returns true if blocks reach beyond the array.
+    pub fn is_ragged(&self) -> bool {
+        let mut axes = self.array.shape.iter().zip(&self.block);
+        axes.any(|(&size, block)| size % block.size().max(1) != 0)
+    }
+
+    /// Returns the last grid axis on which the index of the block depends, or `None` if all
+    /// programs see one block.
+    pub fn innermost_axis(&self, rank: usize) -> Option<usize> {
+        self.used_axes(rank).iter().rposition(|&is_used| is_used)
+    }
+
+    /// Marks the grid axes on which the index of the block depends.
+    pub fn used_axes(&self, rank: usize) -> Vec<bool> {
+        let program = passes::dce(&self.index_map);
+        let is_used = |axis: &usize| {
+            let var = program.inputs()[*axis];
+            program.outputs().contains(&var)
+                || program.eqns().iter().any(|eqn| eqn.operands.contains(&var))
+        };
+        // A block that prefetched operands choose may change at every step.
+        let prefetches = (rank..program.inputs().len()).any(|input| is_used(&input));
+        (0..rank).map(|axis| prefetches || is_used(&axis)).collect()
+    }
+}
+
+/// Runs a kernel: a program of references for every index of a grid.
+///
+/// | | |
+/// |-|-|
+/// | operands   | `n_prefetch` operands of scalars, then the inputs |
+/// | results    | the outputs |
+/// | body       | from the grid indices `i32[]`, the prefetched operands and the states of inputs, outputs and scratch memory to the states of outputs and scratch memory |
+/// | lowering   | a loop over the grid on CPU; a kernel on TPU and GPU |
+/// | derivative | none: give the function one with [`custom_vjp`](crate::control_flow::custom_vjp) |
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[doc(alias = "pallas_call")]
+pub struct KernelCall {
+    /// The name, for profiles.
+    pub name: String,
+    /// The number of programs along each grid axis. The last axis varies fastest.
+    pub grid: Vec<usize>,
+    /// The order of programs along each grid axis.
+    pub semantics: Vec<DimensionSemantics>,
+    /// The number of leading operands that index maps may read.
+    pub n_prefetch: usize,
+    /// The blocks of the inputs.
+    pub inputs: Vec<Window>,
+    /// The blocks of the outputs.
+    pub outputs: Vec<Window>,
+    /// Scratch memory.
+    pub scratch: Vec<Scratch>,
+    /// Pairs of an input and an output that share memory. The output starts with the input's
+    /// elements.
+    pub aliases: Vec<(usize, usize)>,
+    /// Options of compilers.
+    pub options: KernelOptions,
+    /// The kernel that runs instead on CPUs, for example with larger blocks.
+    #[serde(skip)]
+    pub on_cpu: Option<Arc<KernelCall>>,
+    /// The program.
+    #[serde(skip)]
+    pub body: Arc<Program>,
+}
+
+impl KernelCall {
+    /// Returns the number of programs.
+    pub fn n_programs(&self) -> usize {
+        self.grid.iter().product()
+    }
+
+    /// Returns the number of grid axes.
+    pub fn rank(&self) -> usize {
+        self.grid.len()
+    }
+
+    /// Returns the input that shares memory with an output.
+    pub fn alias_of_output(&self, output: usize) -> Option<usize> {
+        let pair = self.aliases.iter().find(|&&(_, of)| of == output);
+        pair.map(|&(input, _)| input)
+    }
+
+    /// Returns the position of the first prefetched operand among the inputs of the body.
+    pub fn first_prefetch(&self) -> usize {
+        self.rank()
+    }
+
+    /// Returns the position of the first input among the inputs of the body.
+    pub fn first_input(&self) -> usize {
+        self.rank() + self.n_prefetch
+    }
+
+    /// Returns the position of the first output among the inputs of the body.
+    pub fn first_output(&self) -> usize {
+        self.first_input() + self.inputs.len()
+    }
+
+    /// Returns the position of the first scratch memory among the inputs of the body.
+    pub fn first_scratch(&self) -> usize {
+        self.first_output() + self.outputs.len()
+    }
+}
+
+impl Primitive for KernelCall {
+    fn name(&self) -> &'static str {
+        "kernel_call"
+    }
+
+    fn abstract_eval(&self, operands: &[Aval]) -> RuleResult<Vec<Aval>> {
+        let expected = self.n_prefetch + self.inputs.len();
+        ensure_shape!(
+            operands.len() == expected,
+            "`{}` takes {expected} operands, got {}",
+            self.name,
+            operands.len()
+        );
+        for (index, (operand, window)) in
+            operands[self.n_prefetch..].iter().zip(&self.inputs).enumerate()
+        {
+            ensure_shape!(
+                operand.same_type(&window.array),
+                "input {index} of `{}` is {}, got {operand}",
+                self.name,
+                window.array
+            );
+        }
+        Ok(self.outputs.iter().map(|window| window.array.clone()).collect())
+    }
+
+    fn jvp(&self, _: &[Array], _: &[Tangent]) -> JvpResult {
+        Err(RuleError::unsupported(format!("the kernel `{}` has no derivative", self.name)).help(
+            "give the function that calls it a derivative with `custom_vjp`, whose backward pass \
+             may call other kernels",
+        ))
+    }
+
+    fn batch(
+        &self,
+        operands: &[Array],
+        axes: &[Option<usize>],
+        axis: &BatchAxis,
+    ) -> RuleResult<Batched> {
+        batch::batch(self, operands, axes, axis)
+    }
+
+    fn lower(
+        &self,
+        ctx: &mut LowerCtx<'_>,
+        operands: &[Value],
+        _: &[Aval],
+    ) -> RuleResult<Vec<Value>> {
+        let chosen = match (&self.on_cpu, ctx.platform()) {
+            (Some(kernel), "cpu") => kernel,
+            _ => self,
+        };
+        ctx.call(&grid_loop::program(chosen), &self.name, operands)
+    }
+
+    /// Returns the arithmetic of all programs, and the traffic of blocks between memories.
+    fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
+        let body = passes::cost(&self.body).times(self.n_programs());
+        Cost { bytes: traffic::bytes(self), ..body }
+    }
+
+    fn is_opaque(&self) -> bool {
+        true
+    }
+
+    fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
+        Some(self)
+    }
+}
+
+impl HigherOrder for KernelCall {
+    fn programs(&self) -> Vec<(&'static str, &Program)> {
+        vec![("body", &self.body)]
+    }
+
+    fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {
+        vec![RunCount::Counted]
+    }
+
+    /// Returns `None`: all outputs come from one kernel.
+    fn split(&self, _: &Marks<Known>) -> Option<SplitEqn> {
+        None
+    }
+
+    /// Returns `None`: the kernel writes all outputs.
+    fn prune(&self, _: &Marks<Used>) -> Option<Pruned> {
+        None
+    }
+
+    fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
+        Ok(passes::eval(&grid_loop::program(self), operands))
+    }
+}
+
+/// Returns the shape of an array whose axes are multiples of a window's blocks.
+pub(super) fn padded_shape(window: &Window) -> Shape {
+    let sizes = window.n_blocks().into_iter().zip(&window.block);
+    Shape::from(sizes.map(|(count, block)| count * block.size()).collect::<Vec<_>>())
+}
