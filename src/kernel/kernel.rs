@@ -11,7 +11,6 @@ use crate::primitives::{ListEntry, convert_element_type, fill_of};
 use crate::transforms::staging::trace_function_at;
 use crate::tree::short_name;
 use serde::Serialize;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// A kind of compiler for kernels. Its rules are checked when a kernel is traced.
@@ -78,13 +77,13 @@ impl Refs for Vec<Ref> {
 }
 
 /// The body, without the type of its argument.
-type Body = dyn Fn(&[Ref]) -> Option<()>;
+type Body = dyn Fn(&[Ref]) -> Option<()> + Send + Sync;
 
 /// A kernel, returned by [`call`].
 #[derive(Clone)]
 pub struct Kernel {
     name: String,
-    body: Rc<Body>,
+    body: Arc<Body>,
     /// The number of references that the body takes, if it is fixed.
     n_refs: Option<usize>,
     grid: Grid,
@@ -132,7 +131,7 @@ impl std::fmt::Debug for Kernel {
 ///
 /// Reference: JAX's Pallas, `jax.experimental.pallas.pallas_call`.
 #[doc(alias = "pallas_call")]
-pub fn call<R: Refs, F: Fn(R) + 'static>(
+pub fn call<R: Refs, F: Fn(R) + Send + Sync + 'static>(
     body: F,
     grid: Grid,
     inputs: impl Into<Vec<BlockSpec>>,
@@ -140,7 +139,7 @@ pub fn call<R: Refs, F: Fn(R) + 'static>(
 ) -> Kernel {
     Kernel {
         name: short_name::<F>(),
-        body: Rc::new(move |refs| {
+        body: Arc::new(move |refs| {
             body(R::from_list(refs)?);
             Some(())
         }),

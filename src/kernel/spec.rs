@@ -5,7 +5,7 @@ use crate::core::{Array, Aval, DType, Loc, Shape};
 use crate::primitives::{ArrayList, ListEntry};
 use serde::Serialize;
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The order in which programs along a grid axis run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -107,7 +107,7 @@ impl From<Option<usize>> for BlockDim {
 }
 
 /// Maps grid indices and prefetched operands to block indices.
-type IndexMap = dyn Fn(&[Array], &[Ref]) -> Vec<ListEntry>;
+type IndexMap = dyn Fn(&[Array], &[Ref]) -> Vec<ListEntry> + Send + Sync;
 
 /// The block of an array that each program sees.
 #[derive(Clone)]
@@ -115,7 +115,7 @@ pub struct BlockSpec {
     /// The sizes; `None` for the whole array.
     pub(super) block: Option<Vec<BlockDim>>,
     /// The function to block indices; `None` for the first block.
-    pub(super) index_map: Option<Rc<IndexMap>>,
+    pub(super) index_map: Option<Arc<IndexMap>>,
     /// The number of grid indices that the function takes.
     pub(super) n_indices: Option<usize>,
     pub(super) memory: Memory,
@@ -141,7 +141,7 @@ impl BlockSpec {
     #[track_caller]
     pub fn new<B: Into<BlockDim>, const D: usize, const N: usize, R: ArrayList<F>, F>(
         block: [B; D],
-        index_map: impl Fn([Array; N]) -> R + 'static,
+        index_map: impl Fn([Array; N]) -> R + Send + Sync + 'static,
     ) -> BlockSpec {
         BlockSpec::with_map(block, N, move |ids, _| index_map(to_array(ids)).into_entries())
     }
@@ -158,7 +158,7 @@ impl BlockSpec {
         F,
     >(
         block: [B; D],
-        index_map: impl Fn([Array; N], [Ref; P]) -> R + 'static,
+        index_map: impl Fn([Array; N], [Ref; P]) -> R + Send + Sync + 'static,
     ) -> BlockSpec {
         BlockSpec::with_map(block, N, move |ids, refs| {
             index_map(to_array(ids), to_array(refs)).into_entries()
@@ -169,11 +169,11 @@ impl BlockSpec {
     fn with_map<B: Into<BlockDim>, const D: usize>(
         block: [B; D],
         n_indices: usize,
-        index_map: impl Fn(&[Array], &[Ref]) -> Vec<ListEntry> + 'static,
+        index_map: impl Fn(&[Array], &[Ref]) -> Vec<ListEntry> + Send + Sync + 'static,
     ) -> BlockSpec {
         BlockSpec {
             block: Some(block.map(Into::into).into()),
-            index_map: Some(Rc::new(index_map)),
+            index_map: Some(Arc::new(index_map)),
             n_indices: Some(n_indices),
             memory: Memory::Vmem,
             loc: Loc::caller(),

@@ -1,0 +1,3 @@
+//! Custom kernels: the language, and the kernels of the library.
+
+mod language;
