@@ -168,6 +168,12 @@ fn vary(x: &Array, varying: &core::Varying) -> Array {
     primitives::vary(x, varying)
 }
 
+/// Returns the primitives of kernels. Connects `control_flow`, whose functions read programs, to
+/// `kernel`.
+fn kernel_primitives() -> &'static [core::RegistryEntry] {
+    kernel::KERNEL_PRIMITIVES
+}
+
 /// Compiles the code of the documentation pages with the doc tests.
 #[cfg(doctest)]
 mod pages {

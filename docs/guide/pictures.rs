@@ -4,7 +4,7 @@
 
 use oxidax::prelude::*;
 use oxidax::roofline::{DeviceSpec, Roofline};
-use oxidax::train::{Bars, Grid};
+use oxidax::train::{Bars, PictureGrid};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn main() -> Result<(), Error> {
 
     let mesh = Mesh::new(devices()?, [("data", 4), ("model", 2)])?;
     let x = device_put(&zeros([512, 64]), mesh.sharding(p!["data", "model"])?)?;
-    Grid::sharding(r#"f32[512,64] as p!["data", "model"]"#, &x)?
+    PictureGrid::sharding(r#"f32[512,64] as p!["data", "model"]"#, &x)?
         .save(folder.join("sharding.svg"))?;
 
     let of = |shape: &[usize]| Aval::new(DType::BF16, shape);

@@ -229,7 +229,7 @@ fn nearest_classes(images: Array, all: data::ImageBatch) -> Array {
 fn save(path: &Path, images: &Array, side: usize) -> anyhow::Result<()> {
     if path.extension().is_some_and(|extension| extension == "svg") {
         let first = images.index(i![..50]).reshape([5, CLASSES, side, side]);
-        return Ok(train::Grid::images("Drawn digits", &((first + 1.0) / 2.0))?.save(path)?);
+        return Ok(train::PictureGrid::images("Drawn digits", &((first + 1.0) / 2.0))?.save(path)?);
     }
     let grid = reshape(images, [images.shape()[0] / CLASSES, CLASSES, side, side]);
     let grid = repeat(&repeat(&grid.transpose_axes([0, 2, 1, 3]), 4, 1), 4, 3);

@@ -71,5 +71,10 @@ pub const HOLDERS: &[RegistryEntry] = &[
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub fn parse_program(text: &str) -> Result<Program, Error> {
-    passes::parse(text, &[PRIMITIVES, HOLDERS])
+    passes::parse(text, &registries())
+}
+
+/// Returns the lists of all primitives.
+pub(crate) fn registries() -> [&'static [RegistryEntry]; 3] {
+    [PRIMITIVES, HOLDERS, crate::kernel_primitives()]
 }

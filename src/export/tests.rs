@@ -4,6 +4,7 @@ use super::flat::{FlatFunction, LeafType, ResultLeaf, Source};
 use super::*;
 use crate::control_flow::HOLDERS;
 use crate::core::{Exemplar, Loc, Program};
+use crate::kernel::KERNEL_PRIMITIVES;
 use crate::passes::{Plan, PlanInput};
 use crate::primitives::PRIMITIVES;
 use expect_test::expect;
@@ -171,7 +172,7 @@ fn write(function: &FlatFunction, platform: &str) -> Result<(), String> {
 fn the_modules_of_all_primitives_are_written() {
     let mut refused = BTreeSet::new();
     let mut count = 0;
-    for entry in PRIMITIVES.iter().chain(HOLDERS) {
+    for entry in PRIMITIVES.iter().chain(HOLDERS).chain(KERNEL_PRIMITIVES) {
         for exemplar in (entry.exemplars)().iter().filter(|exemplar| exemplar.axes.is_empty()) {
             let function = function_of(exemplar).unwrap();
             for platform in ["cpu", "cuda", "tpu"] {

@@ -107,7 +107,7 @@ fn batched(kernel: &KernelCall, is_mapped: &[bool], axis: &BatchAxis) -> KernelC
         scratch: kernel.scratch.clone(),
         aliases: kernel.aliases.clone(),
         options: kernel.options.clone(),
-        on_cpu: kernel.on_cpu.as_ref().map(|other| Arc::new(batched(other, is_mapped, axis))),
+        on_cpu: kernel.on_cpu.as_ref().map(|other| Box::new(batched(other, is_mapped, axis))),
         body: {
             let index = Aval::new(DType::I32, []);
             let avals = std::iter::once(index).chain(kernel.body.avals_in());

@@ -10,11 +10,11 @@ use crate::passes;
 use crate::primitives::{ListEntry, convert_element_type, fill_of};
 use crate::transforms::staging::trace_function_at;
 use crate::tree::short_name;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A kind of compiler for kernels. Its rules are checked when a kernel is traced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KernelTarget {
     /// Mosaic, for TPUs.
     Tpu,
@@ -23,7 +23,7 @@ pub enum KernelTarget {
 }
 
 /// Options of the compilers of kernels.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KernelOptions {
     /// The compilers whose rules the kernel obeys. The default is all of them.
     pub targets: Vec<KernelTarget>,
@@ -277,6 +277,7 @@ impl Kernel {
         self.check_counts(operands, loc);
         let (prefetched, inputs) = operands.split_at(self.n_prefetch);
         let prefetched: Vec<Aval> = prefetched.iter().map(|x| strong(x.aval())).collect();
+        self.check_shardings(operands, loc);
         let arrays = inputs.iter().map(|x| x.aval().clone());
         let inputs: Vec<Window> = arrays
             .zip(&self.inputs)
@@ -317,7 +318,7 @@ impl Kernel {
             scratch: self.scratch.clone(),
             aliases: self.aliases.clone(),
             options: self.options.clone(),
-            on_cpu: on_cpu.map(Arc::new),
+            on_cpu: on_cpu.map(Box::new),
             body: Arc::new(body),
         };
         let input_locs = self.inputs.iter().map(|spec| spec.loc);
@@ -376,6 +377,16 @@ impl Kernel {
                 let message = format!("prefetched operand {index} is {}", operand.aval());
                 self.refuse(message, Some("prefetched operands are i32"), loc);
             }
+        }
+    }
+
+    /// Refuses operands that are sharded over explicit axes of a mesh: a kernel runs on one device.
+    fn check_shardings(&self, operands: &[&Array], loc: Loc) {
+        let sharded = operands.iter().position(|operand| operand.aval().sharding.is_some());
+        if let Some(index) = sharded {
+            let message = format!("operand {index} is sharded: {}", operands[index].aval());
+            let help = "call the kernel inside of `shard_map`, on each device's shard";
+            self.refuse(message, Some(help), loc);
         }
     }
 
@@ -515,9 +526,9 @@ impl Kernel {
     }
 }
 
-/// Returns the type without weakness.
+/// Returns dtype and shape.
 fn strong(aval: &Aval) -> Aval {
-    Aval { weak: false, ..aval.clone() }
+    Aval::new(aval.dtype, aval.shape.clone())
 }
 
 fn references(states: &[Array], role: fn(usize) -> RefRole) -> Vec<Ref> {

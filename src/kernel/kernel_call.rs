@@ -5,33 +5,29 @@ use super::kernel::KernelOptions;
 use super::spec::{BlockDim, DimensionSemantics, Memory, Scratch};
 use super::{batch, traffic};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, Error, HigherOrder, JvpResult, Known, LowerCtx, Marks,
-    Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn, Tangent, Used,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Error, HigherOrder, JvpResult, Known, LowerCtx,
+    Marks, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn, Tangent,
+    Used,
 };
 use crate::ensure_shape;
 use crate::passes;
 use crate::stablehlo::Value;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The blocks of one operand or result.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Window {
-    /// The type of the array.
-    #[serde(serialize_with = "print_aval")]
+    /// The type of the array: dtype and shape.
+    #[serde(with = "super::text::aval")]
     pub array: Aval,
     /// The size of a block along each axis of the array.
     pub block: Vec<BlockDim>,
     /// The memory of the block.
     pub memory: Memory,
     /// From the grid indices `i32[]` and the prefetched operands to the index of a block.
-    #[serde(skip)]
+    #[serde(skip, default = "super::text::no_program")]
     pub index_map: Arc<Program>,
-}
-
-/// Serializes a type as text.
-pub(super) fn print_aval<S: Serializer>(aval: &Aval, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(aval)
 }
 
 impl Window {
@@ -93,7 +89,7 @@ impl Window {
 /// | body       | from the grid indices `i32[]`, the prefetched operands and the states of inputs, outputs and scratch memory to the states of outputs and scratch memory |
 /// | lowering   | a loop over the grid on CPU; a kernel on TPU and GPU |
 /// | derivative | none: give the function one with [`custom_vjp`](crate::control_flow::custom_vjp) |
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[doc(alias = "pallas_call")]
 pub struct KernelCall {
     /// The name, for profiles.
@@ -116,10 +112,9 @@ pub struct KernelCall {
     /// Options of compilers.
     pub options: KernelOptions,
     /// The kernel that runs instead on CPUs, for example with larger blocks.
-    #[serde(skip)]
-    pub on_cpu: Option<Arc<KernelCall>>,
+    pub on_cpu: Option<Box<KernelCall>>,
     /// The program.
-    #[serde(skip)]
+    #[serde(skip, default = "super::text::no_program")]
     pub body: Arc<Program>,
 }
 
@@ -161,6 +156,46 @@ impl KernelCall {
     }
 }
 
+impl KernelCall {
+    /// Checks that the programs fit the windows, for a kernel that was read from text.
+    pub(super) fn check_programs(&self) -> RuleResult<()> {
+        let index = Aval::new(DType::I32, []);
+        let body = self.body.avals_in();
+        let windows = || self.inputs.iter().chain(&self.outputs);
+        let n_inputs = self.first_scratch() + self.scratch.len();
+        ensure_shape!(
+            self.semantics.len() == self.rank()
+                && self.grid.iter().try_fold(1, |n: usize, &size| n.checked_mul(size)).is_some()
+                && windows().all(|window| window.block.len() == window.array.rank())
+                && windows().all(|window| window.block.iter().all(|dim| dim.size() > 0))
+                && self
+                    .aliases
+                    .iter()
+                    .all(|&(i, o)| { i < self.inputs.len() && o < self.outputs.len() })
+                && body.len() == n_inputs,
+            "the parts of the kernel do not fit each other"
+        );
+        let prefetched = &body[self.rank()..self.first_input()];
+        let map_inputs: Vec<Aval> = vec![index.clone(); self.rank()]
+            .into_iter()
+            .chain(prefetched.iter().cloned())
+            .collect();
+        let mut expected = map_inputs.clone();
+        expected.extend(windows().map(Window::ref_aval));
+        expected.extend(self.scratch.iter().map(|scratch| scratch.aval().clone()));
+        ensure_shape!(
+            body == expected
+                && self.body.avals_out() == expected[self.first_output()..]
+                && windows().all(|window| {
+                    window.index_map.avals_in() == map_inputs
+                        && window.index_map.avals_out() == vec![index.clone(); window.array.rank()]
+                }),
+            "a program of the kernel does not have the types of its windows"
+        );
+        Ok(())
+    }
+}
+
 impl Primitive for KernelCall {
     fn name(&self) -> &'static str {
         "kernel_call"
@@ -178,7 +213,7 @@ impl Primitive for KernelCall {
             operands[self.n_prefetch..].iter().zip(&self.inputs).enumerate()
         {
             ensure_shape!(
-                operand.same_type(&window.array),
+                (operand.dtype, &operand.shape) == (window.array.dtype, &window.array.shape),
                 "input {index} of `{}` is {}, got {operand}",
                 self.name,
                 window.array
@@ -222,10 +257,6 @@ impl Primitive for KernelCall {
         Cost { bytes: traffic::bytes(self), ..body }
     }
 
-    fn is_opaque(&self) -> bool {
-        true
-    }
-
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {
         Some(self)
     }
@@ -233,11 +264,15 @@ impl Primitive for KernelCall {
 
 impl HigherOrder for KernelCall {
     fn programs(&self) -> Vec<(&'static str, &Program)> {
-        vec![("body", &self.body)]
+        let windows = self.inputs.iter().chain(&self.outputs);
+        let maps = windows.map(|window| ("index_map", &*window.index_map));
+        let own = std::iter::once(("body", &*self.body)).chain(maps);
+        own.chain(self.on_cpu.iter().flat_map(|other| other.programs())).collect()
     }
 
     fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {
-        vec![RunCount::Counted]
+        // `cost` counts the body for all programs of the grid.
+        vec![RunCount::Counted; self.programs().len()]
     }
 
     /// Returns `None`: all outputs come from one kernel.

@@ -2,12 +2,12 @@
 //!
 //! [`call`] describes a kernel: its body, a grid of programs, and the blocks of operands and
 //! results that each program sees. The body reads and writes [`Ref`]s, and computes with ordinary
-//! functions of arrays. Inside, [`program_id`] and [`num_programs`] return the position in the grid,
-//! [`when`] runs code on a condition, and [`fori_loop`] and [`while_loop`] repeat it.
+//! functions of arrays. Inside, [`program_id`] and [`num_programs`] return the position in the
+//! grid, [`when`] runs code on a condition, and [`fori_loop`] and [`while_loop`] repeat it.
 //!
 //! A kernel has no derivative. A function that calls kernels gets one with
-//! [`custom_vjp`](crate::control_flow::custom_vjp). [`vmap`](crate::transforms::vmap()) adds an axis
-//! to the grid.
+//! [`custom_vjp`](crate::control_flow::custom_vjp). [`vmap`](crate::transforms::vmap()) adds an
+//! axis to the grid.
 //!
 //! The body is traced to a program without side effects: a reference is a value in it, and a write
 //! returns the next one (`ref_ops`). On a CPU the kernel is a loop over the grid (`grid_loop`).
@@ -23,6 +23,7 @@ mod ref_ops;
 mod refs;
 mod scope;
 mod spec;
+mod text;
 mod traffic;
 
 pub use kernel::{Kernel, KernelOptions, KernelTarget, Refs, call};
@@ -32,3 +33,4 @@ pub use ref_ops::{AxisPart, AxisStart, RefGet, RefPart, RefSet};
 pub use refs::{Ref, RefView};
 pub use scope::{fori_loop, num_programs, program_id, when, while_loop};
 pub use spec::{BlockDim, BlockSpec, DimensionSemantics, Grid, Memory, Output, Scratch};
+pub use text::KERNEL_PRIMITIVES;

@@ -1,8 +1,8 @@
 //! Entries of an index into a [`Ref`](super::Ref).
 
 use crate::core::{Array, Loc, OpErrorKind, Scalar, trace};
-use crate::ops::Index;
 use crate::primitives::{ArrayLike, Like};
+use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
 /// The first index of a slice: a number, or a scalar that the kernel computes.
 #[derive(Clone, Debug)]
@@ -29,9 +29,9 @@ pub enum RefIndex {
         /// The distance between two indices.
         stride: usize,
     },
-    /// A range of Python's form, whose bounds depend on the axis.
+    /// A range; the end of the axis for an end of `None`.
     #[doc(hidden)]
-    Range(Index),
+    Range(usize, Option<usize>),
 }
 
 /// A start index, a number or an array.
@@ -99,26 +99,43 @@ pub fn ds_strided(start: impl ArrayLike, size: usize, stride: usize) -> RefIndex
 }
 
 macro_rules! ranges {
-    ($($range:ty),*) => {$(
-        impl From<$range> for RefIndex {
-            fn from(range: $range) -> RefIndex {
-                RefIndex::Range(range.into())
+    ($($number:ty),*) => {$(
+        impl From<Range<$number>> for RefIndex {
+            #[track_caller]
+            fn from(range: Range<$number>) -> RefIndex {
+                RefIndex::Range(bound(range.start as i128), Some(bound(range.end as i128)))
+            }
+        }
+
+        impl From<RangeFrom<$number>> for RefIndex {
+            #[track_caller]
+            fn from(range: RangeFrom<$number>) -> RefIndex {
+                RefIndex::Range(bound(range.start as i128), None)
+            }
+        }
+
+        impl From<RangeTo<$number>> for RefIndex {
+            #[track_caller]
+            fn from(range: RangeTo<$number>) -> RefIndex {
+                RefIndex::Range(0, Some(bound(range.end as i128)))
             }
         }
     )*};
 }
 
-ranges!(
-    std::ops::Range<usize>,
-    std::ops::RangeFrom<usize>,
-    std::ops::RangeTo<usize>,
-    std::ops::Range<i32>,
-    std::ops::RangeFrom<i32>,
-    std::ops::RangeTo<i32>
-);
+ranges!(usize, i32);
 
-impl From<std::ops::RangeFull> for RefIndex {
-    fn from(_: std::ops::RangeFull) -> RefIndex {
+/// Checks the bound of a range.
+#[track_caller]
+fn bound(number: i128) -> usize {
+    match usize::try_from(number) {
+        Ok(number) => number,
+        Err(_) => refuse(&format!("an integer that is not negative, got {number}")),
+    }
+}
+
+impl From<RangeFull> for RefIndex {
+    fn from(_: RangeFull) -> RefIndex {
         RefIndex::Full
     }
 }

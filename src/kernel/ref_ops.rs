@@ -6,17 +6,18 @@
 
 use crate::control_flow::{Call, batch_call, jvp_call, transpose_call};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, JvpResult, LowerCtx, Operand, Primitive, Program,
-    RuleError, RuleResult, Scalar, Shape, Tangent, bind,
+    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
+    Primitive, Program, Registered, RuleError, RuleResult, Sample, Scalar, Shape, Tangent, bind,
 };
 use crate::ensure_shape;
-use crate::ops::{Index, strided};
 use crate::primitives::{
-    DynamicSlice, DynamicUpdateSlice, convert_element_type, fill_of, reshape, slice, where_,
+    DynamicSlice, DynamicUpdateSlice, PaddingDim, convert_element_type, fill_of, full, lax_pad,
+    reshape, slice, where_, zeros_of,
 };
 use crate::stablehlo::Value;
 use crate::transforms::staging::trace_rules;
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::sync::Arc;
 
@@ -119,7 +120,50 @@ impl Serialize for RefPart {
     }
 }
 
+impl<'de> Deserialize<'de> for RefPart {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RefPart, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        RefPart::parse(&text)
+            .ok_or_else(|| D::Error::custom(format!("`{text}` is not a part of a reference")))
+    }
+}
+
+impl AxisPart {
+    /// Reads an entry as it prints.
+    fn parse(text: &str) -> Option<AxisPart> {
+        let (indices, stride) = match text.split_once(':') {
+            Some((indices, stride)) => (indices, stride.parse().ok().filter(|&n| n > 0)?),
+            None => (text, 1usize),
+        };
+        if let Some(size) = indices.strip_prefix("?+") {
+            let (start, size) = (AxisStart::Dynamic, size.parse().ok()?);
+            return Some(AxisPart::Slice { start, size, stride });
+        }
+        if let Some((first, end)) = indices.split_once("..") {
+            let (first, end): (usize, usize) = (first.parse().ok()?, end.parse().ok()?);
+            let (start, size) = (AxisStart::Static(first), end.checked_sub(first)?);
+            return Some(AxisPart::Slice { start, size: size.div_ceil(stride), stride });
+        }
+        match (indices, stride) {
+            ("?", 1) => Some(AxisPart::At(AxisStart::Dynamic)),
+            (index, 1) => Some(AxisPart::At(AxisStart::Static(index.parse().ok()?))),
+            _ => None,
+        }
+    }
+}
+
 impl RefPart {
+    /// Reads a part as it prints.
+    fn parse(text: &str) -> Option<RefPart> {
+        let (text, masked) = match text.strip_suffix(" masked") {
+            Some(text) => (text, true),
+            None => (text, false),
+        };
+        let entries = text.strip_prefix('[')?.strip_suffix(']')?;
+        let entries = entries.split(", ").filter(|entry| !entry.is_empty());
+        Some(RefPart { axes: entries.map(AxisPart::parse).collect::<Option<_>>()?, masked })
+    }
+
     /// Returns the part with all elements of `shape`.
     pub fn whole(shape: &Shape) -> RefPart {
         let all = |&size: &usize| AxisPart::Slice { start: AxisStart::Static(0), size, stride: 1 };
@@ -202,9 +246,9 @@ impl RefPart {
         self.axes.iter().map(start).collect()
     }
 
-    /// Returns the index of the elements within the part's extents.
-    fn strides(&self) -> Vec<Index> {
-        self.axes.iter().map(|axis| strided(.., axis.stride() as isize)).collect()
+    /// Returns the distances between indices along all axes.
+    fn strides(&self) -> Vec<usize> {
+        self.axes.iter().map(AxisPart::stride).collect()
     }
 
     /// Reads the part of `state`, without its mask.
@@ -215,17 +259,22 @@ impl RefPart {
         if let Some(first) = self.static_starts() {
             let ends: Vec<usize> =
                 first.iter().zip(self.extents()).map(|(start, extent)| start + extent).collect();
-            let strides: Vec<usize> = self.axes.iter().map(AxisPart::stride).collect();
-            return reshape(&slice(state, &first, &ends, &strides), self.shape());
+            return reshape(&slice(state, &first, &ends, &self.strides()), self.shape());
         }
         let starts = self.all_starts(starts);
-        let slice = DynamicSlice { slice_sizes: self.extents() };
-        let operands: Vec<&Array> = std::iter::once(state).chain(&starts).collect();
-        let mut part = bind(slice, &operands).swap_remove(0);
+        let mut part = dynamic_slice(state, &starts, self.extents());
         if self.is_strided() {
-            part = part.index(self.strides());
+            let (first, ends) = (vec![0; self.axes.len()], self.extents());
+            part = slice(&part, &first, &ends, &self.strides());
         }
         reshape(&part, self.shape())
+    }
+
+    /// Returns the elements at the distances of the part, with zeros between them.
+    fn spread(&self, values: &Array) -> Array {
+        let zero = zeros_of(&values.aval().with_shape(Shape::scalar()));
+        let dim = |axis: &AxisPart| PaddingDim { low: 0, high: 0, interior: axis.stride() - 1 };
+        lax_pad(values, &zero, &self.axes.iter().map(dim).collect::<Vec<_>>())
     }
 
     /// Writes `value` to the part of `state`.
@@ -237,14 +286,19 @@ impl RefPart {
         let sizes: Vec<usize> = self.axes.iter().map(AxisPart::size).collect();
         let mut update = reshape(value, sizes);
         if self.is_strided() {
-            let slice = DynamicSlice { slice_sizes: self.extents() };
-            let operands: Vec<&Array> = std::iter::once(state).chain(&starts).collect();
-            let old = bind(slice, &operands).swap_remove(0);
-            update = old.at(self.strides()).set(&update);
+            let is_written = full(Aval::new(DType::Bool, update.shape().clone()), true);
+            let old = dynamic_slice(state, &starts, self.extents());
+            update = where_(self.spread(&is_written), self.spread(&update), old);
         }
         let operands: Vec<&Array> = [state, &update].into_iter().chain(&starts).collect();
         bind(DynamicUpdateSlice, &operands).swap_remove(0)
     }
+}
+
+/// Returns a slice whose start is within the array.
+fn dynamic_slice(state: &Array, starts: &[Array], slice_sizes: Vec<usize>) -> Array {
+    let operands: Vec<&Array> = std::iter::once(state).chain(starts).collect();
+    bind(DynamicSlice { slice_sizes }, &operands).swap_remove(0)
 }
 
 /// An operation on a reference, defined by ordinary operations.
@@ -273,7 +327,7 @@ fn avals_of(arrays: &[Array]) -> Vec<Aval> {
 /// | result     | the part, without the axes of single indices |
 /// | lowering   | a load in a kernel; [`stablehlo.dynamic_slice`](https://openxla.org/stablehlo/spec#dynamic_slice) elsewhere |
 /// | derivative | linear in the state |
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RefGet {
     /// The part.
     pub part: RefPart,
@@ -287,7 +341,7 @@ pub struct RefGet {
 /// | result     | the next state |
 /// | lowering   | a store in a kernel; [`stablehlo.dynamic_update_slice`](https://openxla.org/stablehlo/spec#dynamic_update_slice) elsewhere |
 /// | derivative | linear in the state and the value |
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RefSet {
     /// The part.
     pub part: RefPart,
@@ -416,9 +470,6 @@ macro_rules! ref_primitive {
                 let program = self.program(&avals);
                 Ok(transpose_call(&program, cts, operands, |program| self.call(program)))
             }
-            fn is_opaque(&self) -> bool {
-                true
-            }
         }
     };
 }
@@ -430,4 +481,54 @@ ref_primitive!(RefSet, "ref_set", |_, operands, _| Cost::part(operands, &operand
 fn aval_of(value: &Value) -> Aval {
     let dtype = crate::primitives::rules::element_dtype(value);
     Aval::new(dtype, Shape::new(value.ty().dims()))
+}
+
+impl Registered for RefGet {
+    const NAME: &'static str = "ref_get";
+    fn exemplars() -> Vec<Exemplar> {
+        let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
+        let get = |axes: &[AxisPart], masked, operands: Vec<Sample>| {
+            Exemplar::new(RefGet { part: RefPart { axes: axes.to_vec(), masked } }, operands)
+        };
+        vec![
+            get(&[rows(0, 4, 1), rows(0, 3, 1)], false, vec![floats(&[4, 3])]),
+            get(&[rows(1, 2, 2), AxisPart::At(STATIC)], false, vec![floats(&[4, 3])]),
+            get(&DYNAMIC, false, vec![floats(&[5, 3]), start(), start()]),
+            get(&DYNAMIC[..1], true, vec![floats(&[5]), start(), mask(&[2]), floats(&[2])]),
+        ]
+    }
+}
+
+impl Registered for RefSet {
+    const NAME: &'static str = "ref_set";
+    fn exemplars() -> Vec<Exemplar> {
+        let floats = |shape: &[usize]| Sample::uniform(DType::F32, shape, -1.0, 1.0);
+        let set = |axes: &[AxisPart], masked, operands: Vec<Sample>| {
+            Exemplar::new(RefSet { part: RefPart { axes: axes.to_vec(), masked } }, operands)
+        };
+        vec![
+            set(&[rows(0, 4, 1), rows(0, 3, 1)], false, vec![floats(&[4, 3]), floats(&[4, 3])]),
+            set(&[rows(1, 2, 2), AxisPart::At(STATIC)], false, vec![floats(&[4, 3]), floats(&[2])]),
+            set(&DYNAMIC, false, vec![floats(&[5, 3]), floats(&[2]), start(), start()]),
+            set(&DYNAMIC[..1], true, vec![floats(&[5]), floats(&[2]), start(), mask(&[2])]),
+        ]
+    }
+}
+
+const STATIC: AxisStart = AxisStart::Static(2);
+const DYNAMIC: [AxisPart; 2] = [
+    AxisPart::Slice { start: AxisStart::Dynamic, size: 2, stride: 2 },
+    AxisPart::At(AxisStart::Dynamic),
+];
+
+fn rows(start: usize, size: usize, stride: usize) -> AxisPart {
+    AxisPart::Slice { start: AxisStart::Static(start), size, stride }
+}
+
+fn start() -> Sample {
+    Sample::uniform(DType::I32, [], 0.0, 3.0)
+}
+
+fn mask(shape: &[usize]) -> Sample {
+    Sample::listed(DType::Bool, shape, &[1.0, 0.0])
 }

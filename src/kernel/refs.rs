@@ -3,7 +3,6 @@
 use super::ref_index::{RefIndex, RefIndices, RefStart, Start};
 use super::ref_ops::{AxisPart, AxisStart, RefGet, RefPart, RefSet};
 use crate::core::{Array, Aval, DType, Kind, Loc, OpErrorKind, Shape, bind, trace};
-use crate::ops::Index;
 use crate::primitives::{ArrayLike, Like, broadcast_to, convert_element_type, fill_of};
 use std::cell::RefCell;
 use std::fmt;
@@ -150,7 +149,7 @@ impl Ref {
                     size: *size,
                     stride: *stride,
                 },
-                Some(RefIndex::Range(range)) => range_of(range, size),
+                Some(&RefIndex::Range(start, end)) => range_of(start, end, size),
             };
             axes.push(part);
         }
@@ -192,17 +191,11 @@ fn axis_start(start: &Start, starts: &mut Vec<Array>) -> AxisStart {
     }
 }
 
-/// Returns the indices of a range along an axis of `size`. Bounds are clipped, as in Python.
-fn range_of(range: &Index, size: usize) -> AxisPart {
-    let &Index::Slice { start, stop, .. } = range else { return whole_axis(size) };
-    let bound = |bound: isize| match usize::try_from(bound) {
-        Ok(bound) => bound.min(size),
-        Err(_) => size.saturating_sub(bound.unsigned_abs()),
-    };
-    let start = start.map_or(0, bound);
-    let stop = stop.map_or(size, bound);
-    let (start, size) = (AxisStart::Static(start), stop.saturating_sub(start));
-    AxisPart::Slice { start, size, stride: 1 }
+/// Returns the indices of a range along an axis of `size`. An end beyond the axis is an error of
+/// the operation.
+fn range_of(start: usize, end: Option<usize>, size: usize) -> AxisPart {
+    let size = end.unwrap_or(size).saturating_sub(start);
+    AxisPart::Slice { start: AxisStart::Static(start), size, stride: 1 }
 }
 
 /// A part of a [`Ref`], returned by [`Ref::at`].

@@ -112,8 +112,8 @@ pub fn when(pred: impl ArrayLike, body: impl Fn()) {
     replace_states(&refs, after);
 }
 
-/// Runs `for i in lower..upper { value = body(i, value) }`, and returns the last value. The body may
-/// write to references.
+/// Runs `for i in lower..upper { value = body(i, value) }`, and returns the last value. The body
+/// may write to references.
 ///
 /// Bounds are numbers or integer scalars that the kernel computes.
 ///

@@ -3,12 +3,12 @@
 use super::refs::Ref;
 use crate::core::{Array, Aval, DType, Loc, Shape};
 use crate::primitives::{ArrayList, ListEntry};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
 /// The order in which programs along a grid axis run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DimensionSemantics {
     /// In any order, and on several cores or multiprocessors at once. Programs must not depend on
     /// each other.
@@ -22,7 +22,7 @@ pub enum DimensionSemantics {
 ///
 /// All axes are [`Parallel`](DimensionSemantics::Parallel) unless [`Grid::semantics`] says
 /// otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Grid {
     /// The number of programs along each axis.
     pub(super) sizes: Vec<usize>,
@@ -67,7 +67,7 @@ impl Grid {
 }
 
 /// The memory of a window or of scratch space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Memory {
     /// The memory of vectors: VMEM on a TPU, registers and shared memory on a GPU.
     Vmem,
@@ -76,7 +76,7 @@ pub enum Memory {
 }
 
 /// The size of a block along one axis of its array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BlockDim {
     /// This many indices.
     Size(usize),
@@ -221,9 +221,9 @@ impl Output {
 
 /// Scratch memory of a kernel, which all programs that run one after the other share. It is not
 /// initialized.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Scratch {
-    #[serde(serialize_with = "super::kernel_call::print_aval")]
+    #[serde(with = "super::text::aval")]
     pub(super) aval: Aval,
     pub(super) memory: Memory,
 }

@@ -8,11 +8,10 @@ use super::interpreter;
 use super::lines;
 use super::report::Replay;
 use super::reproducer;
-use crate::control_flow::HOLDERS;
+use crate::control_flow::registries;
 use crate::core::{Aval, DType, Device, Error, HostArray, Program, RegistryEntry, with_stand_ins};
 use crate::debug::CHECK;
 use crate::passes;
-use crate::primitives::PRIMITIVES;
 use crate::runtime::DigestedFile;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -158,8 +157,9 @@ impl Recording {
         let devices: Arc<[Device]> = (0..header.devices)
             .map(|number| Device::new(number as i32, 0, "cpu", "cpu", true))
             .collect();
-        let entries: &[&[RegistryEntry]] = &[&[CHECK], PRIMITIVES, HOLDERS];
-        let program = with_stand_ins(devices, || passes::parse(&header.program, entries));
+        let entries: Vec<&[RegistryEntry]> =
+            [&[CHECK][..]].into_iter().chain(registries()).collect();
+        let program = with_stand_ins(devices, || passes::parse(&header.program, &entries));
         let program = program.map_err(|error| FORMAT.damaged(error))?;
         let avals = program.avals_in();
         let fits = |(aval, input): (&Aval, &Input)| {

@@ -1,6 +1,6 @@
 //! Programs without closures, which another process can read.
 
-use crate::control_flow::HOLDERS;
+use crate::control_flow::registries;
 use crate::core::{Eqn, Error, Loc, OpErrorKind, Primitive, Program, TextForm, trace};
 use std::sync::Arc;
 
@@ -64,7 +64,8 @@ fn with_rewritten_programs(eqn: &Eqn, checks: Checks) -> Result<Option<Arc<dyn P
     if forms.iter().all(Option::is_none) {
         return Ok(None);
     }
-    let Some(entry) = HOLDERS.iter().find(|entry| entry.name == eqn.primitive.name()) else {
+    let mut entries = registries().into_iter().flatten();
+    let Some(entry) = entries.find(|entry| entry.name == eqn.primitive.name()) else {
         return Err(refuse(eqn, "it holds a closure, and is not an operation of oxidax"));
     };
     let programs = forms.into_iter().zip(held);

@@ -5,10 +5,9 @@ use super::jobs::{Job, Jobs};
 use super::laws::Check;
 use super::numbers::sample;
 use super::subject::{Subject, compare, fail};
-use crate::control_flow::HOLDERS;
-use crate::core::{Array, Aval, BatchAxis, Error, Program, Sample};
+use crate::control_flow::registries;
+use crate::core::{Array, Aval, BatchAxis, Error, Program, RegistryEntry, Sample};
 use crate::passes;
-use crate::primitives::PRIMITIVES;
 use crate::primitives::rules::move_axis;
 use crate::transforms::batch::batch_program;
 use crate::transforms::staging::trace_rules;
@@ -50,7 +49,8 @@ pub(super) fn text<'a>(subject: &'a Subject, _: &mut Jobs) -> Result<Check<'a>, 
     passes::verify(&subject.program)?;
     let text = subject.program.to_string();
     let own = [subject.entry];
-    let parsed = passes::parse(&text, &[&own, PRIMITIVES, HOLDERS]);
+    let entries: Vec<&[RegistryEntry]> = [&own[..]].into_iter().chain(registries()).collect();
+    let parsed = passes::parse(&text, &entries);
     if subject.primitive.is_opaque() {
         return match parsed {
             Ok(_) => fail(format!("holds a closure, and yet its text was read back:\n{text}")),

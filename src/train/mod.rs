@@ -1,6 +1,6 @@
 //! Tools for training loops: progress, metrics on disk, pictures, and ways to stop.
 //!
-//! [`Chart`], [`Bars`] and [`Grid`] draw SVG and PNG files.
+//! [`Chart`], [`Bars`] and [`PictureGrid`] draw SVG and PNG files.
 //!
 //! You write the loop. These tools take numbers as arrays and read them when the device has
 //! computed them, so monitoring does not slow down a run.
@@ -41,7 +41,6 @@ mod canvas;
 mod chart;
 mod events;
 mod files;
-mod grid;
 mod history;
 mod interrupt;
 mod log_file;
@@ -49,19 +48,20 @@ mod metric;
 mod metrics;
 mod nan_guard;
 mod peers;
+mod picture_grid;
 mod progress;
 mod utilization;
 mod watchdog;
 
 pub use bars::Bars;
 pub use chart::{Chart, Scale};
-pub use grid::Grid;
 pub use history::History;
 pub use interrupt::Interrupt;
 pub use metric::Metric;
 pub use metrics::Metrics;
 pub use nan_guard::NanGuard;
 pub use peers::ProcessProgress;
+pub use picture_grid::PictureGrid;
 pub use progress::{Pace, ProgressBar};
 pub use utilization::{StepWork, Utilization};
 pub use watchdog::{OnStall, STALLED, Stall, Watchdog, WatchdogOptions};

@@ -480,7 +480,8 @@ fn wrong_specifications_are_refused() {
     expect_refused(
         || copy(Grid::new([1 << 20, 1 << 20]), BlockSpec::whole()),
         expect![
-            "error[value]: kernel `copy`: a grid of [1048576, 1048576] has more than 2^31 - 1 programs"
+            "error[value]: kernel `copy`: a grid of [1048576, 1048576] has more than 2^31 - 1 \
+             programs"
         ],
     );
 }

@@ -4,6 +4,7 @@
 
 use oxidax::control_flow::HOLDERS;
 use oxidax::core::{Aval, RegistryEntry};
+use oxidax::kernel::KERNEL_PRIMITIVES;
 use oxidax::primitives::PRIMITIVES;
 use oxidax::testing::is_elementwise;
 
@@ -75,7 +76,7 @@ fn lacking(entry: &RegistryEntry) -> Vec<&'static str> {
 #[test]
 fn exemplars_cover_edges() {
     let mut wrong = Vec::new();
-    for entry in PRIMITIVES.iter().chain(HOLDERS) {
+    for entry in PRIMITIVES.iter().chain(HOLDERS).chain(KERNEL_PRIMITIVES) {
         let excused: Vec<&str> = WITHOUT
             .iter()
             .filter(|(_, names, _)| names.contains(&entry.name))

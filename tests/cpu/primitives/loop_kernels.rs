@@ -3,6 +3,7 @@
 use oxidax::control_flow::{Call, HOLDERS};
 use oxidax::core::{Exemplar, Loc, Program, bind};
 use oxidax::jit::{LoopForm, disable_loop_kernels};
+use oxidax::kernel::KERNEL_PRIMITIVES;
 use oxidax::prelude::*;
 use oxidax::primitives::PRIMITIVES;
 use oxidax::testing::{numbers, sample};
@@ -72,7 +73,13 @@ mod on_cpu {
         let wanted = std::env::var("OXIDAX_LAWS").ok();
         let is_wanted = |name| wanted.as_ref().is_none_or(|all| all.split(',').any(|n| n == name));
         let (mut failures, mut in_kernels) = (Vec::new(), BTreeSet::new());
-        let entries = || PRIMITIVES.iter().chain(HOLDERS).filter(|entry| is_wanted(entry.name));
+        let entries = || {
+            PRIMITIVES
+                .iter()
+                .chain(HOLDERS)
+                .chain(KERNEL_PRIMITIVES)
+                .filter(|entry| is_wanted(entry.name))
+        };
         for entry in entries() {
             for (position, exemplar) in (entry.exemplars)().iter().enumerate() {
                 if !exemplar.axes.is_empty() {
@@ -101,7 +108,12 @@ mod on_cpu {
         let wanted = std::env::var("OXIDAX_LAWS").ok();
         let is_wanted = |name| wanted.as_ref().is_none_or(|all| all.split(',').any(|n| n == name));
         let mut refused = BTreeSet::new();
-        for entry in PRIMITIVES.iter().chain(HOLDERS).filter(|entry| is_wanted(entry.name)) {
+        for entry in PRIMITIVES
+            .iter()
+            .chain(HOLDERS)
+            .chain(KERNEL_PRIMITIVES)
+            .filter(|entry| is_wanted(entry.name))
+        {
             let exemplars = (entry.exemplars)();
             let first = if wanted.is_some() { exemplars.len() } else { 1 };
             for exemplar in exemplars.iter().filter(|other| other.axes.is_empty()).take(first) {

@@ -6,6 +6,7 @@ use oxidax::core::{
     Array, Aval, BatchAxis, DType, Error, Exemplar, Operand, Program, RegistryEntry, RuleError,
     RuleResult, Tangent, bind, catch,
 };
+use oxidax::kernel::KERNEL_PRIMITIVES;
 use oxidax::passes;
 use oxidax::primitives::PRIMITIVES;
 use oxidax::transforms::{make_program, vjp};
@@ -51,7 +52,7 @@ numbers on the CPU plugin. The last two columns come from `tests/cpu/primitives/
 fn support_matrix_is_current() {
     let mut text = HEAD.to_owned();
     let (cpu, tpu) = (Platform::read("cpu"), Platform::read("tpu"));
-    for entry in PRIMITIVES.iter().chain(HOLDERS) {
+    for entry in PRIMITIVES.iter().chain(HOLDERS).chain(KERNEL_PRIMITIVES) {
         let row = Row::of(entry);
         writeln!(text, "{row} {} | {} |", cpu.cell(entry.name), tpu.cell(entry.name)).unwrap();
     }

@@ -9,12 +9,14 @@ mod platforms;
 mod wrong;
 
 use oxidax::control_flow::HOLDERS;
+use oxidax::kernel::KERNEL_PRIMITIVES;
 use oxidax::primitives::PRIMITIVES;
 use oxidax::testing::check_primitive;
 
 #[test]
 fn names_are_unique() {
-    let mut names: Vec<&str> = PRIMITIVES.iter().chain(HOLDERS).map(|entry| entry.name).collect();
+    let mut names: Vec<&str> =
+        PRIMITIVES.iter().chain(HOLDERS).chain(KERNEL_PRIMITIVES).map(|entry| entry.name).collect();
     names.sort_unstable();
     let count = names.len();
     names.dedup();
@@ -28,7 +30,7 @@ mod on_cpu {
     /// All primitives, or those whose names `OXIDAX_LAWS` lists, as in `OXIDAX_LAWS=add,scan`.
     #[test]
     fn laws_hold_for_every_primitive() {
-        let every = || PRIMITIVES.iter().chain(HOLDERS);
+        let every = || PRIMITIVES.iter().chain(HOLDERS).chain(KERNEL_PRIMITIVES);
         let entries: Vec<_> = match std::env::var("OXIDAX_LAWS") {
             Ok(wanted) => wanted
                 .split(',')

@@ -4,6 +4,7 @@
 use expect_test::expect_file;
 use oxidax::control_flow::HOLDERS;
 use oxidax::core::{DType, RegistryEntry};
+use oxidax::kernel::KERNEL_PRIMITIVES;
 use oxidax::primitives::PRIMITIVES;
 use oxidax::testing::{Variant, check_dtypes, joined, variants};
 use std::fmt::Write as _;
@@ -11,7 +12,8 @@ use std::sync::Mutex;
 
 /// Writes a line for each primitive: the dtypes that `check` accepts, then its errors.
 fn outcomes(check: impl Fn(&RegistryEntry) -> Vec<(DType, Result<(), String>)> + Sync) -> String {
-    let entries: Vec<&RegistryEntry> = PRIMITIVES.iter().chain(HOLDERS).collect();
+    let entries: Vec<&RegistryEntry> =
+        PRIMITIVES.iter().chain(HOLDERS).chain(KERNEL_PRIMITIVES).collect();
     let lines = Mutex::new(vec![String::new(); entries.len()]);
     let queue = Mutex::new(entries.iter().enumerate());
     std::thread::scope(|scope| {

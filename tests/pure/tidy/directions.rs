@@ -118,6 +118,11 @@ const SEAMS: &[(&str, &str, &str)] = &[
         "`runtime` reads the environment, and products are traced without it",
     ),
     (
+        "kernel_primitives",
+        "src/control_flow/mod.rs",
+        "kernels use control flow, and the text of a program may name them",
+    ),
+    (
         "vary",
         "src/core/trace/bind.rs",
         "making a value vary is an operation, with its rules in `primitives`",

@@ -3,8 +3,11 @@
 use crate::tidy::sources::{Source, closing, rust_below, without_tests, words};
 
 /// The files and names of the registries.
-const REGISTRIES: &[(&str, &str)] =
-    &[("src/primitives", "PRIMITIVES"), ("src/control_flow", "HOLDERS")];
+const REGISTRIES: &[(&str, &str, &str)] = &[
+    ("src/primitives", "PRIMITIVES", "mod.rs"),
+    ("src/control_flow", "HOLDERS", "mod.rs"),
+    ("src/kernel", "KERNEL_PRIMITIVES", "text.rs"),
+];
 
 /// Primitives without a value, for which no law can be checked. The tangent of `custom_vjp` has
 /// only a transpose, which tests/cpu/transforms/custom.rs runs.
@@ -13,9 +16,9 @@ const WITHOUT_VALUE: &[&str] = &["CustomTangent"];
 #[test]
 fn every_primitive_is_registered() {
     let mut wrong = Vec::new();
-    for (folder, list) in REGISTRIES {
+    for (folder, list, file) in REGISTRIES {
         let sources = rust_below(folder);
-        let home = sources.iter().find(|source| source.path == format!("{folder}/mod.rs"));
+        let home = sources.iter().find(|source| source.path == format!("{folder}/{file}"));
         let registry = home.map_or("", |source| definition(source, list));
         for source in &sources {
             for name in primitives(&without_tests(&source.code)) {
@@ -36,11 +39,11 @@ fn every_primitive_is_registered() {
 }
 
 #[test]
-fn primitives_are_defined_in_two_folders_only() {
+fn primitives_are_defined_in_three_folders_only() {
     let elsewhere: Vec<String> = rust_below("src")
         .iter()
         .filter(|source| !source.path.starts_with("src/testing/"))
-        .filter(|source| !REGISTRIES.iter().any(|(room, _)| source.path.starts_with(room)))
+        .filter(|source| !REGISTRIES.iter().any(|(room, ..)| source.path.starts_with(room)))
         .flat_map(|source| {
             let names = primitives(&without_tests(&source.code));
             names.into_iter().map(|name| format!("{}: {name}", source.path))

@@ -9,17 +9,17 @@ use std::path::Path;
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
-/// use oxidax::train::Grid;
+/// use oxidax::train::PictureGrid;
 /// let samples = random::uniform(random::key(0), [2, 10, 8, 8], 0.0..1.0);
-/// Grid::images("Noise", &samples)?.save("noise.svg")?;
+/// PictureGrid::images("Noise", &samples)?.save("noise.svg")?;
 ///
 /// let mesh = Mesh::new(devices()?, [("data", 4), ("model", 2)])?;
 /// let x = device_put(&zeros([8, 4]), mesh.sharding(p!["data", "model"])?)?;
-/// Grid::sharding("Split along both axes", &x)?.save("sharding.svg")?;
+/// PictureGrid::sharding("Split along both axes", &x)?.save("sharding.svg")?;
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Grid {
+pub struct PictureGrid {
     title: String,
     cells: Vec<Cell>,
     size: (f64, f64),
@@ -48,13 +48,13 @@ const SHADES: f32 = 12.0;
 /// Width and height of a drawn array.
 const ARRAY: (f64, f64) = (480.0, 240.0);
 
-impl Grid {
+impl PictureGrid {
     /// Arranges images `float[rows, columns, height, width]` with values from 0, white, to 1,
     /// black. Other values are clipped. The array is read, so this waits for the device.
     ///
     /// # Errors
     /// `Data` for another number of axes. The errors of [`Array::to_vec`].
-    pub fn images(title: impl Into<String>, images: &Array) -> Result<Grid, Error> {
+    pub fn images(title: impl Into<String>, images: &Array) -> Result<PictureGrid, Error> {
         let &[rows, columns, height, width] = images.shape().dims() else {
             let message = format!("expected [rows, columns, height, width], got {}", images.aval());
             return Err(Error::data("images", message));
@@ -80,7 +80,7 @@ impl Grid {
             }
         }
         let size = (pitch(width) * columns as f64, pitch(height) * rows as f64);
-        Ok(Grid { title: title.into(), cells, size })
+        Ok(PictureGrid { title: title.into(), cells, size })
     }
 
     /// Draws the shards of an array by its first two axes, labelled with the ids of the devices
@@ -89,7 +89,7 @@ impl Grid {
     /// # Errors
     /// `Data` if the array is traced or empty, or is split along an axis after the second. The
     /// errors of [`Array::addressable_shards`].
-    pub fn sharding(title: impl Into<String>, array: &Array) -> Result<Grid, Error> {
+    pub fn sharding(title: impl Into<String>, array: &Array) -> Result<PictureGrid, Error> {
         let dims = array.shape().dims();
         let shards = array.addressable_shards()?;
         let is_whole = |axis: usize| shards.iter().all(|it| it.index[axis].len() == dims[axis]);
@@ -122,7 +122,7 @@ impl Grid {
             Cell { corner, size: (wide, high), colour, label: ids.join(",") }
         };
         let cells = devices.into_iter().enumerate().map(cell).collect();
-        Ok(Grid { title: title.into(), cells, size })
+        Ok(PictureGrid { title: title.into(), cells, size })
     }
 
     /// Writes the picture to a file, as SVG or PNG depending on the extension.
@@ -168,19 +168,19 @@ mod tests {
         fn images_need_four_axes_and_runs_of_one_shade_are_one_cell() {
             let images =
                 Array::from_slice(&[1.0f32, 1.0, 0.0, 0.5, 2.0, 1.0], [1, 1, 2, 3]).unwrap();
-            let grid = Grid::images("t", &images).unwrap();
+            let grid = PictureGrid::images("t", &images).unwrap();
             let widths: Vec<f64> = grid.cells.iter().map(|cell| cell.size.0 / PIXEL).collect();
             assert_eq!(widths, [2.0, 1.0, 2.0]);
-            assert!(Grid::images("t", &zeros([2, 2])).is_err());
+            assert!(PictureGrid::images("t", &zeros([2, 2])).is_err());
         }
 
         #[test]
         fn an_array_on_one_device_is_one_cell() {
             for shape in [&[][..], &[4], &[4, 2], &[4, 2, 3]] {
-                let grid = Grid::sharding("t", &zeros(shape)).unwrap();
+                let grid = PictureGrid::sharding("t", &zeros(shape)).unwrap();
                 assert_eq!((grid.cells.len(), grid.cells[0].label.as_str()), (1, "0"));
             }
-            assert!(Grid::sharding("t", &zeros([0])).is_err());
+            assert!(PictureGrid::sharding("t", &zeros([0])).is_err());
         }
     }
 }
