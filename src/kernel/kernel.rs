@@ -25,7 +25,8 @@ pub enum KernelTarget {
 /// Options of the compilers of kernels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KernelOptions {
-    /// The compilers whose rules the kernel obeys. The default is all of them.
+    /// The compilers whose rules the kernel obeys, all of them by default. On other platforms it
+    /// runs as a loop over its grid.
     pub targets: Vec<KernelTarget>,
     /// Runs the kernel as a loop over its grid on every platform, as on a CPU.
     pub interpret: bool,
@@ -196,7 +197,8 @@ impl Kernel {
         self
     }
 
-    /// Sets the compilers whose rules are checked. Others refuse the kernel.
+    /// Sets the compilers whose rules are checked. On other platforms the kernel runs as a loop over
+    /// its grid.
     #[must_use]
     pub fn targets(mut self, targets: impl Into<Vec<KernelTarget>>) -> Kernel {
         self.options.targets = targets.into();
@@ -434,7 +436,8 @@ impl Kernel {
             let sizes: Vec<usize> = block.iter().map(|dim| dim.size()).collect();
             refuse(format!("a block of {} axes, {sizes:?}, for {array}", sizes.len()), None);
         }
-        if let Some(axis) = block.iter().position(|dim| dim.size() == 0) {
+        let is_empty = |(dim, &size): (&BlockDim, &usize)| dim.size() == 0 && size > 0;
+        if let Some(axis) = block.iter().zip(array.shape.iter()).position(is_empty) {
             refuse(format!("a block of size 0 along axis {axis} of {array}"), None);
         }
         if let Some(count) = spec.n_indices.filter(|&count| count != rank) {

@@ -167,7 +167,10 @@ impl KernelCall {
             self.semantics.len() == self.rank()
                 && self.grid.iter().try_fold(1, |n: usize, &size| n.checked_mul(size)).is_some()
                 && windows().all(|window| window.block.len() == window.array.rank())
-                && windows().all(|window| window.block.iter().all(|dim| dim.size() > 0))
+                && windows().all(|window| {
+                    let mut axes = window.block.iter().zip(window.array.shape.iter());
+                    axes.all(|(dim, &size)| dim.size() > 0 || size == 0)
+                })
                 && self
                     .aliases
                     .iter()

@@ -494,6 +494,7 @@ impl Registered for RefGet {
             get(&[rows(0, 4, 1), rows(0, 3, 1)], false, vec![floats(&[4, 3])]),
             get(&[rows(1, 2, 2), AxisPart::At(STATIC)], false, vec![floats(&[4, 3])]),
             get(&DYNAMIC, false, vec![floats(&[5, 3]), start(), start()]),
+            get(&[rows(0, 0, 1), rows(0, 1, 1)], false, vec![floats(&[2, 1])]),
             get(&DYNAMIC[..1], true, vec![floats(&[5]), start(), mask(&[2]), floats(&[2])]),
         ]
     }
@@ -510,6 +511,7 @@ impl Registered for RefSet {
             set(&[rows(0, 4, 1), rows(0, 3, 1)], false, vec![floats(&[4, 3]), floats(&[4, 3])]),
             set(&[rows(1, 2, 2), AxisPart::At(STATIC)], false, vec![floats(&[4, 3]), floats(&[2])]),
             set(&DYNAMIC, false, vec![floats(&[5, 3]), floats(&[2]), start(), start()]),
+            set(&[rows(0, 0, 1), rows(0, 1, 1)], false, vec![floats(&[2, 1]), floats(&[0, 1])]),
             set(&DYNAMIC[..1], true, vec![floats(&[5]), floats(&[2]), start(), mask(&[2])]),
         ]
     }

@@ -81,7 +81,7 @@ fn with_programs(
 }
 
 fn exemplars() -> Vec<Exemplar> {
-    let example = |grid: Grid, shape: [usize; 2], specs: fn() -> BlockSpec| {
+    let example = |grid: Grid, shape: &[usize], specs: fn() -> BlockSpec| {
         let kernel = call(
             |[x, y, sum]: [Ref; 3]| sum.store(x.load() + y.load()),
             grid,
@@ -101,9 +101,11 @@ fn exemplars() -> Vec<Exemplar> {
         Exemplar::new(kernel, [operand(), operand()]).without_derivative()
     };
     vec![
-        example(Grid::new([2]), [4, 3], || BlockSpec::new([2, 3], |[i]| (i, 0))),
+        example(Grid::new([2]), &[4, 3], || BlockSpec::new([2, 3], |[i]| (i, 0))),
         // The last blocks reach beyond the arrays.
-        example(Grid::new([3, 2]), [5, 3], || BlockSpec::new([2, 2], |[i, j]| (i, j))),
-        example(Grid::new([0usize; 0]), [2, 2], BlockSpec::whole),
+        example(Grid::new([3, 2]), &[5, 3], || BlockSpec::new([2, 2], |[i, j]| (i, j))),
+        example(Grid::new([0usize; 0]), &[], BlockSpec::whole),
+        example(Grid::new([1]), &[1, 2], BlockSpec::whole),
+        example(Grid::new([2]), &[0, 2], BlockSpec::whole),
     ]
 }
