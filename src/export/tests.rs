@@ -2,11 +2,9 @@
 
 use super::flat::{FlatFunction, LeafType, ResultLeaf, Source};
 use super::*;
-use crate::control_flow::HOLDERS;
+use crate::control_flow::registries;
 use crate::core::{Exemplar, Loc, Program};
-use crate::kernel::KERNEL_PRIMITIVES;
 use crate::passes::{Plan, PlanInput};
-use crate::primitives::PRIMITIVES;
 use expect_test::expect;
 use oxidax::prelude::*;
 use oxidax_vhlo::PortableArtifact;
@@ -172,7 +170,7 @@ fn write(function: &FlatFunction, platform: &str) -> Result<(), String> {
 fn the_modules_of_all_primitives_are_written() {
     let mut refused = BTreeSet::new();
     let mut count = 0;
-    for entry in PRIMITIVES.iter().chain(HOLDERS).chain(KERNEL_PRIMITIVES) {
+    for entry in registries().into_iter().flatten() {
         for exemplar in (entry.exemplars)().iter().filter(|exemplar| exemplar.axes.is_empty()) {
             let function = function_of(exemplar).unwrap();
             for platform in ["cpu", "cuda", "tpu"] {

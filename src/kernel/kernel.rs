@@ -197,8 +197,8 @@ impl Kernel {
         self
     }
 
-    /// Sets the compilers whose rules are checked. On other platforms the kernel runs as a loop over
-    /// its grid.
+    /// Sets the compilers whose rules are checked. On other platforms the kernel runs as a loop
+    /// over its grid.
     #[must_use]
     pub fn targets(mut self, targets: impl Into<Vec<KernelTarget>>) -> Kernel {
         self.options.targets = targets.into();
