@@ -5,9 +5,9 @@ use super::kernel::KernelOptions;
 use super::spec::{BlockDim, DimensionSemantics, Memory, Scratch};
 use super::{batch, traffic};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Error, HigherOrder, JvpResult, Known, LowerCtx,
-    Marks, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn, Tangent,
-    Used,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Error, HigherOrder, JvpResult, Known,
+    LowerCtx, Marks, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn,
+    Tangent, Used,
 };
 use crate::ensure_shape;
 use crate::passes;
@@ -258,6 +258,10 @@ impl Primitive for KernelCall {
     fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
         let body = passes::cost(&self.body).times(self.n_programs());
         Cost { bytes: traffic::bytes(self), ..body }
+    }
+
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
     }
 
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {

@@ -12,6 +12,7 @@
 //! The body is traced to a program without side effects: a reference is a value in it, and a write
 //! returns the next one (`ref_ops`). On a CPU the kernel is a loop over the grid (`grid_loop`).
 
+mod analysis;
 mod batch;
 mod checks;
 mod grid_loop;
