@@ -1,2 +1,8 @@
 //! Kernels that models need, each with its derivative: written with [`kernel`](crate::kernel), for
 //! TPU, GPU and CPU.
+
+mod grouped_matmul;
+mod products;
+mod row_groups;
+
+pub use grouped_matmul::{GroupedMatmulOptions, grouped_matmul, grouped_matmul_with};
