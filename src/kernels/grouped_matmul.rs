@@ -45,7 +45,8 @@ impl Default for GroupedMatmulOptions {
 /// ```
 /// use oxidax::kernels::grouped_matmul;
 /// use oxidax::prelude::*;
-/// let (rows, experts) = (Aval::new(DType::BF16, [512, 256]), Aval::new(DType::BF16, [8, 256, 384]));
+/// let rows = Aval::new(DType::BF16, [512, 256]);
+/// let experts = Aval::new(DType::BF16, [8, 256, 384]);
 /// let sizes = Aval::new(DType::I32, [8]);
 /// let y = eval_shape(
 ///     |x: Array, w: Array, sizes: Array| grouped_matmul(&x, &w, &sizes),

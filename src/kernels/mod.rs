@@ -3,6 +3,11 @@
 
 mod grouped_matmul;
 mod products;
+mod quantized;
 mod row_groups;
 
 pub use grouped_matmul::{GroupedMatmulOptions, grouped_matmul, grouped_matmul_with};
+pub use quantized::{
+    Activations, Quantization, QuantizedMatmulOptions, QuantizedWeight, quantized_matmul,
+    quantized_matmul_with,
+};

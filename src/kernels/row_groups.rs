@@ -36,7 +36,8 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Computes the steps of groups of these sizes, `int[g]`, in `m` rows with tiles of `tile` rows.
+    /// Computes the steps of groups of these sizes, `int[g]`, in `m` rows with tiles of `tile`
+    /// rows.
     pub(super) fn new(sizes: &Array, m: usize, tile: usize, visits: Visits) -> Steps {
         let (n_groups, n_tiles) = (sizes.shape()[0], m.div_ceil(tile));
         let n_steps = n_tiles + n_groups - 1;
