@@ -54,11 +54,13 @@ pub(super) fn choose(
     }
 }
 
-/// Returns blocks for a CPU: whole columns, which stay in its cache while all rows use them.
+/// Returns blocks for a CPU: whole columns for many rows, as a CPU multiplies large matrices faster.
 fn on_cpu(product: Product) -> Product {
     let Product { m, k, n, .. } = product;
-    let columns = ((1 << 18) / k.max(1)).next_power_of_two().clamp(16, 512);
-    Product { block_m: m, block_k: k, block_n: n.min(columns), ..product }
+    match m {
+        0..=16 => Product { block_m: m, block_k: k.min(512), block_n: n.min(128), ..product },
+        _ => Product { block_m: m, block_k: k, block_n: n.min(512), ..product },
+    }
 }
 
 /// Converts integers of 8 bits to floats, minus their zero points. Every integer is exact.

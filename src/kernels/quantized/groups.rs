@@ -7,7 +7,7 @@ use super::weight::{Quantization, QuantizedWeight, halves};
 use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, Scratch};
 use crate::kernels::products::{dot, zero_from};
 use crate::ops::axes;
-use crate::primitives::{convert_element_type, eq, reshape};
+use crate::primitives::{DotGeneral, concatenate, convert_element_type, dot_general, eq, reshape};
 use crate::{Array, DType};
 
 /// The groups of a matrix.
@@ -62,8 +62,13 @@ pub(super) fn multiply(
     let groups = Groups::new(weight);
     let weights = groups.operands(weight);
     let operands: Vec<&Array> = std::iter::once(x).chain(&weights).chain(x_scales).collect();
-    let kernel = |product| forward(product, groups);
-    choose(kernel, product, on_cpu(product), interpret).apply1(&operands)
+    let kernel = forward(product, groups);
+    let kernel = match interpret {
+        true => kernel.interpret(),
+        false if product.is_integer => kernel.on_cpu(forward(on_cpu(product), groups)),
+        false => kernel.on_cpu(forward_on_cpu(on_cpu(product), groups)),
+    };
+    kernel.apply1(&operands)
 }
 
 /// Multiplies rows `[m, n]` by the transpose of a matrix. Returns `[groups, m, group rows]`.
@@ -155,6 +160,39 @@ fn forward(product: Product, groups: Groups) -> Kernel {
     kernel::call(body, grid, inputs, [Output::new(dtype, [m, n], written)])
         .name("quantized_matmul_of_groups")
         .scratch([Scratch::vmem(DType::F32, [block_m, block_n])])
+}
+
+/// Returns the product with floats for a CPU: one product of all groups, whose weights are scaled
+/// before. Small products of single groups are slow there.
+fn forward_on_cpu(product: Product, groups: Groups) -> Kernel {
+    let Product { m, n, block_n, dtype, has_zeros, .. } = product;
+    let Groups { count, rows, per_byte } = groups;
+    let body = move |refs: Vec<Ref>| {
+        let (output, inputs) = refs.split_last().expect("a kernel has an output");
+        let inputs: Vec<Array> = inputs.iter().map(Ref::load).collect();
+        let bytes = reshape(&inputs[1], [count / per_byte, 1, rows, block_n]);
+        let integers = concatenate(unpacked(&bytes, per_byte), 1);
+        let integers = reshape(&integers, [count, rows, block_n]);
+        let matrix = floats(&integers, inputs.get(3), DType::F32) * &inputs[2];
+        let numbers = DotGeneral {
+            lhs_contracting: vec![0, 2],
+            rhs_contracting: vec![0, 1],
+            ..DotGeneral::default()
+        };
+        let sums = dot_general(&convert_element_type(&inputs[0], DType::F32), &matrix, numbers);
+        output.store(convert_element_type(&sums, dtype));
+    };
+    let of_groups = || BlockSpec::new([count, 1, block_n], |[j]| (0, 0, j));
+    let mut inputs = vec![
+        BlockSpec::whole(),
+        BlockSpec::new([count / per_byte, rows, block_n], |[j]| (0, 0, j)),
+        of_groups(),
+    ];
+    inputs.extend(has_zeros.then(of_groups));
+    let written = BlockSpec::new([m, block_n], |[j]| (0, j));
+    let grid = Grid::new([n.div_ceil(block_n)]);
+    kernel::call(body, grid, inputs, [Output::new(dtype, [m, n], written)])
+        .name("quantized_matmul_of_groups")
 }
 
 fn backward(product: Product, groups: Groups) -> Kernel {

@@ -68,8 +68,8 @@ pub fn quantized_matmul(x: &Array, weight: &QuantizedWeight) -> Array {
     quantized_matmul_with(x, weight, &QuantizedMatmulOptions::default())
 }
 
-/// Multiplies activations `[…, k]` by a quantized matrix `[k, n]`. The result is `[…, n]`, of the
-/// activations' dtype.
+/// Multiplies activations `[…, k]` by a quantized matrix `[k, n]`. The result is `[…, n]`, of their
+/// dtype.
 ///
 /// The weights are read as integers, and converted block by block. Sums are computed in `f32`, and
 /// scaled once per group. The function has a derivative with respect to the activations, by a

@@ -19,7 +19,7 @@ pub enum Quantization {
     },
     /// Half a byte for each weight.
     Int4 {
-        /// The number of consecutive weights of a column with a common scale, usually 32, 64 or 128.
+        /// The number of consecutive weights of a column with a common scale, 32, 64 or 128.
         group_size: usize,
     },
 }
