@@ -54,7 +54,7 @@ pub(super) fn choose(
     }
 }
 
-/// Returns blocks for a CPU: whole columns for many rows, as a CPU multiplies large matrices faster.
+/// Returns blocks for a CPU: whole columns for many rows, since large products are faster there.
 fn on_cpu(product: Product) -> Product {
     let Product { m, k, n, .. } = product;
     match m {
