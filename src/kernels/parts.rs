@@ -2,6 +2,7 @@
 
 use crate::Array;
 use crate::DType;
+use crate::core::RuleError;
 use crate::primitives::{DotGeneral, dot_general};
 use std::ops::Range;
 
@@ -34,4 +35,13 @@ pub(super) fn product(lhs: &Array, rhs: &Array, axes: (usize, usize)) -> Array {
         ..DotGeneral::default()
     };
     dot_general(lhs, rhs, numbers)
+}
+
+/// Checks that an operand has a dtype that kernels compute with.
+pub(super) fn check_dtype(name: &str, x: &Array) -> Result<(), RuleError> {
+    if [DType::BF16, DType::F16, DType::F32].contains(&x.dtype()) {
+        return Ok(());
+    }
+    let message = format!("{name} must be bf16, f16 or f32, got {}", x.aval());
+    Err(RuleError::dtype(message).help("convert it with `astype`"))
 }
