@@ -1,2 +1,6 @@
 //! Kernels that models need, each with its derivative: written with [`kernel`](crate::kernel), for
 //! TPU, GPU and CPU.
+
+mod attention;
+
+pub use attention::{FlashAttentionOptions, flash_attention, flash_attention_with};
