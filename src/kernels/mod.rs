@@ -1,6 +1,7 @@
 //! Kernels that models need, each with its derivative: written with [`kernel`](crate::kernel), for
 //! TPU, GPU and CPU.
 
+mod attention;
 mod cross_entropy;
 mod glu;
 mod grouped_matmul;
@@ -11,6 +12,7 @@ mod products;
 mod quantized;
 mod row_groups;
 
+pub use attention::{FlashAttentionOptions, flash_attention, flash_attention_with};
 pub use cross_entropy::{
     HeadLayout, LinearCrossEntropyOptions, linear_cross_entropy, linear_cross_entropy_with,
     linear_cross_entropy_with_lse,
