@@ -71,7 +71,7 @@ impl Glu {
     fn kernel_with<const N: usize>(
         &self,
         n_outputs: usize,
-        body: impl Fn([Array; N]) -> Vec<Array> + 'static,
+        body: impl Fn([Array; N]) -> Vec<Array> + Send + Sync + 'static,
         is_whole: bool,
     ) -> Kernel {
         let [rows, features] = self.block();
