@@ -59,7 +59,7 @@ impl Glu {
     fn kernel<const N: usize>(
         &self,
         n_outputs: usize,
-        body: impl Fn([Array; N]) -> Vec<Array> + Clone + 'static,
+        body: impl Fn([Array; N]) -> Vec<Array> + Clone + Send + Sync + 'static,
     ) -> Kernel {
         let blocked = self.kernel_with(n_outputs, body.clone(), false);
         match self.block_sizes {
