@@ -38,7 +38,7 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
             check_shared_block(&role, kernel, window).map_err(at)?;
         }
     }
-    check_vmem(kernel).map_err(|error| (error, Loc::UNKNOWN))?;
+    check_vmem(kernel, locs)?;
     mosaic::check(kernel)
 }
 
@@ -148,8 +148,8 @@ fn check_shared_block(role: &str, kernel: &KernelCall, window: &Window) -> RuleR
     ))
 }
 
-/// Checks that the blocks and scratch memory fit.
-fn check_vmem(kernel: &KernelCall) -> RuleResult<()> {
+/// Checks that the blocks and scratch memory fit. The error has the location of the largest block.
+fn check_vmem(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError, Loc)> {
     let uses = mosaic::vmem(kernel);
     let total: usize = uses.iter().map(|of| of.bytes * of.buffers).sum();
     let limit = kernel.options.vmem_limit;
@@ -170,8 +170,12 @@ fn check_vmem(kernel: &KernelCall) -> RuleResult<()> {
         size(limit),
         list.join(", ")
     );
-    Err(RuleError::value(message).help(
+    let largest = uses.iter().max_by_key(|of| of.bytes * of.buffers);
+    let window = largest.and_then(|of| of.window);
+    let loc = window.map_or(Loc::UNKNOWN, |window| locs[window]);
+    let error = RuleError::value(message).help(
         "choose smaller blocks, or raise `KernelOptions::vmem_limit` up to the VMEM of the chip; \
          a block is stored twice, so that the next one is read meanwhile",
-    ))
+    );
+    Err((error, loc))
 }

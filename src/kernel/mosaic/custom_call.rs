@@ -2,7 +2,7 @@
 
 use super::base64;
 use super::text::list;
-use super::windows::module;
+use super::windows::{identifier, module};
 use crate::core::{Aval, LowerCtx, Primitive, RuleError, RuleResult};
 use crate::kernel::KernelOptions;
 use crate::kernel::kernel_call::KernelCall;
@@ -59,11 +59,6 @@ pub(in crate::kernel) fn lower(
             _ => value,
         })
         .collect())
-}
-
-/// Returns the name with letters, digits and underscores only.
-fn identifier(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
 /// Gives a scalar axes of size 1: two, or one if it is a prefetched operand.

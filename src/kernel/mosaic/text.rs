@@ -241,10 +241,10 @@ impl Text {
         std::mem::replace(&mut self.body, outside)
     }
 
-    /// Returns the text of the module.
-    pub(super) fn finish(self) -> String {
+    /// Returns the text of the module with this name, an identifier.
+    pub(super) fn finish(self, name: &str) -> String {
         let version = "attributes {stable_mosaic.version = 11 : i64}";
-        let mut text = format!("module {version} {{\n{}}}\n", self.body);
+        let mut text = format!("module @{name} {version} {{\n{}}}\n", self.body);
         for (index, loc) in self.locs.iter().enumerate() {
             push(&mut text, format_args!("#l{index} = {loc}\n"));
         }

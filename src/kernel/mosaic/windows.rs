@@ -20,6 +20,8 @@ pub(in crate::kernel) fn check(kernel: &KernelCall) -> Result<(), (RuleError, Lo
 /// The memory that blocks or scratch take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::kernel) struct VmemUse {
+    /// The window, by its position among inputs and outputs; `None` for scratch memory.
+    pub(in crate::kernel) window: Option<usize>,
     pub(in crate::kernel) role: String,
     /// The bytes of one buffer, in whole tiles.
     pub(in crate::kernel) bytes: usize,
@@ -39,14 +41,16 @@ pub(in crate::kernel) fn vmem(kernel: &KernelCall) -> Vec<VmemUse> {
         let is_input = index < kernel.inputs.len();
         let buffers = if is_single_buffered(kernel, window, is_input) { 1 } else { 2 };
         if memref.memory == Memory::Vmem {
-            uses.push(VmemUse { role, bytes: memref.tiled_bytes(), buffers });
+            let (window, bytes) = (Some(index), memref.tiled_bytes());
+            uses.push(VmemUse { window, role, bytes, buffers });
         }
     }
     for (index, scratch) in kernel.scratch.iter().enumerate() {
         let memref = scratch_memref(scratch.aval(), scratch.memory(), String::new());
         if memref.memory == Memory::Vmem {
             let role = format!("scratch {index}");
-            uses.push(VmemUse { role, bytes: memref.tiled_bytes(), buffers: 1 });
+            let (window, bytes) = (None, memref.tiled_bytes());
+            uses.push(VmemUse { window, role, bytes, buffers: 1 });
         }
     }
     uses
@@ -140,6 +144,11 @@ fn common_arguments(emitter: &mut Emitter, kernel: &KernelCall) -> Arguments {
     arguments
 }
 
+/// Returns the name with letters, digits and underscores only.
+pub(super) fn identifier(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
 /// Returns the text of a kernel's module.
 ///
 /// # Errors
@@ -147,7 +156,7 @@ fn common_arguments(emitter: &mut Emitter, kernel: &KernelCall) -> Arguments {
 pub(super) fn module(kernel: &KernelCall) -> Result<String, (RuleError, Loc)> {
     let mut emitter = Emitter::default();
     match write(&mut emitter, kernel) {
-        Ok(()) => Ok(emitter.text.finish()),
+        Ok(()) => Ok(emitter.text.finish(&identifier(&kernel.name))),
         Err(error) => Err((error, emitter.failed_at)),
     }
 }
