@@ -3,7 +3,7 @@
 use super::grid_loop;
 use super::kernel::KernelOptions;
 use super::spec::{BlockDim, DimensionSemantics, Memory, Scratch};
-use super::{batch, traffic};
+use super::{batch, mosaic, traffic};
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Error, HigherOrder, JvpResult, Known,
     LowerCtx, Marks, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn,
@@ -251,6 +251,10 @@ impl Primitive for KernelCall {
             (Some(kernel), "cpu") => kernel,
             _ => self,
         };
+        let is_tpu = ctx.platform() == "tpu" && !self.options.interpret;
+        if is_tpu && self.n_programs() > 0 {
+            return mosaic::lower(self, ctx, operands);
+        }
         ctx.call(&grid_loop::program(chosen), &self.name, operands)
     }
 

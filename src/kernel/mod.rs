@@ -19,6 +19,8 @@ mod grid_loop;
 #[allow(clippy::module_inception, reason = "the file holds the type `Kernel`")]
 mod kernel;
 mod kernel_call;
+mod mosaic;
+mod multiple_of;
 mod ref_index;
 mod ref_ops;
 mod refs;
@@ -29,6 +31,7 @@ mod traffic;
 
 pub use kernel::{Kernel, KernelOptions, KernelTarget, Refs, call};
 pub use kernel_call::{KernelCall, Window};
+pub use multiple_of::multiple_of;
 pub use ref_index::{RefIndex, RefIndices, Start, ds, ds_strided};
 pub use ref_ops::{AxisPart, AxisStart, RefGet, RefPart, RefSet};
 pub use refs::{Ref, RefView};
