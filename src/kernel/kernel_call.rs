@@ -3,7 +3,7 @@
 use super::grid_loop;
 use super::kernel::KernelOptions;
 use super::spec::{BlockDim, DimensionSemantics, Memory, Scratch};
-use super::{batch, traffic};
+use super::{batch, traffic, triton};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, Error, HigherOrder, JvpResult, Known, LowerCtx, Marks,
     Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn, Tangent, Used,
@@ -213,6 +213,10 @@ impl Primitive for KernelCall {
             (Some(kernel), "cpu") => kernel,
             _ => self,
         };
+        let is_triton = ctx.platform() == "cuda" && !chosen.options.interpret;
+        if is_triton && chosen.n_programs() > 0 {
+            return triton::lower(chosen, ctx, operands);
+        }
         ctx.call(&grid_loop::program(chosen), &self.name, operands)
     }
 

@@ -24,6 +24,7 @@ mod refs;
 mod scope;
 mod spec;
 mod traffic;
+mod triton;
 
 pub use kernel::{Kernel, KernelOptions, KernelTarget, Refs, call};
 pub use kernel_call::{KernelCall, Window};
