@@ -1,9 +1,9 @@
 //! `kernel_call`: the primitive that runs a kernel.
 
 use super::grid_loop;
-use super::kernel::KernelOptions;
+use super::kernel::{KernelOptions, KernelTarget};
 use super::spec::{BlockDim, DimensionSemantics, Memory, Scratch};
-use super::{batch, mosaic, traffic};
+use super::{batch, mosaic, traffic, triton};
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Error, HigherOrder, JvpResult, Known,
     LowerCtx, Marks, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn,
@@ -129,6 +129,19 @@ impl KernelCall {
         self.grid.len()
     }
 
+    /// Returns true if a compiler of kernels compiles it for the platform, and false if it runs as
+    /// a loop over its grid.
+    fn is_compiled_for(&self, platform: &str) -> bool {
+        let target = match platform {
+            "tpu" => KernelTarget::Tpu,
+            "cuda" => KernelTarget::Gpu,
+            _ => return false,
+        };
+        let mut windows = self.inputs.iter().chain(&self.outputs);
+        let is_empty = self.n_programs() == 0 || windows.any(|window| window.array.size() == 0);
+        !self.options.interpret && self.options.targets.contains(&target) && !is_empty
+    }
+
     /// Returns the input that shares memory with an output.
     pub fn alias_of_output(&self, output: usize) -> Option<usize> {
         let pair = self.aliases.iter().find(|&&(_, of)| of == output);
@@ -251,9 +264,11 @@ impl Primitive for KernelCall {
             (Some(kernel), "cpu") => kernel,
             _ => self,
         };
-        let is_tpu = ctx.platform() == "tpu" && !self.options.interpret;
-        if is_tpu && self.n_programs() > 0 {
-            return mosaic::lower(self, ctx, operands);
+        if chosen.is_compiled_for(ctx.platform()) {
+            return match ctx.platform() {
+                "tpu" => mosaic::lower(chosen, ctx, operands),
+                _ => triton::lower(chosen, ctx, operands),
+            };
         }
         ctx.call(&grid_loop::program(chosen), &self.name, operands)
     }

@@ -28,6 +28,7 @@ mod scope;
 mod spec;
 mod text;
 mod traffic;
+mod triton;
 
 pub use kernel::{Kernel, KernelOptions, KernelTarget, Refs, call};
 pub use kernel_call::{KernelCall, Window};
