@@ -63,7 +63,10 @@ fn check(weight: &QuantizedWeight, m: usize, dtype: DType, options: &QuantizedMa
     let [x, w, ct] = [&x, &weight.dequantize(), &ct].map(as_f64);
     let x = if options.activations == Activations::Int8 { rounded_rows(&x, k) } else { x };
     // The backward pass rounds scaled cotangents to the dtype before it sums them.
-    let (tolerance, backward) = if dtype == DType::F32 { (3e-5, 3e-5) } else { (5e-3, 0.12) };
+    let (forward, backward) = if dtype == DType::F32 { (3e-5, 3e-5) } else { (5e-3, 0.12) };
+    // Half the largest number of a row, which is frequent in `bf16`, may round down or up.
+    let is_tied = options.activations == Activations::Int8 && dtype == DType::BF16;
+    let tolerance = if is_tied { 0.15 } else { forward };
     assert_close(&as_f64(&y), &product(&x, &w, [m, k, n]), tolerance);
     assert_close(&as_f64(&of_x), &product_transposed(&ct, &w, [m, k, n]), backward);
 }
