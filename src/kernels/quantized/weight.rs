@@ -3,8 +3,8 @@
 use crate::core::{Loc, RuleError, throw_operands};
 use crate::ops::{axes, clip, pad};
 use crate::primitives::{
-    bitwise_and, broadcast_to, concatenate, convert_element_type, eq, maximum, minimum, reshape,
-    round, shift_left, shift_right_arithmetic, slice_in_dim, where_,
+    bitwise_and, concatenate, convert_element_type, eq, maximum, minimum, reshape, round,
+    shift_left, shift_right_arithmetic, slice_in_dim, where_,
 };
 use crate::{Array, DType, Tree};
 

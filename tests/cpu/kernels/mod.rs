@@ -2,8 +2,11 @@
 
 mod cross_entropy;
 mod glu;
+mod grouped_matmul;
 mod language;
 mod norms;
+mod paged_attention;
+mod quantized;
 
 use oxidax::prelude::*;
 
