@@ -50,8 +50,8 @@ pub fn ring_attention(
 ///     ring_attention_with(&q, &k, &v, "sequence", &options)
 /// };
 /// let attend = shard_map(attend, &mesh)
-///     .in_specs(p![_, "sequence"])
-///     .out_specs(p![_, "sequence"]);
+///     .in_specs(p![None, "sequence"])
+///     .out_specs(p![None, "sequence"]);
 /// let x = random::normal(random::key(0), [1, 64, 2, 16]);
 /// let y = jit(move |x: Array| attend.apply(&x, &x, &x)).call(&x)?;
 /// assert_eq!(y.aval().to_string(), "f32[1,64,2,16]");
