@@ -11,6 +11,7 @@ mod errors;
 mod idioms;
 mod importing;
 mod importing_damaged;
+mod kernels;
 mod ops;
 mod planted;
 mod primitives;

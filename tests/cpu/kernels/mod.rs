@@ -1,0 +1,3 @@
+//! Kernels of `oxidax::kernels`.
+
+mod attention;
