@@ -123,6 +123,7 @@ mod on_cpu {
             let mut results = [b * t * n * hv, b * t * n * h, b * s * k * h, b * s * k * hv]
                 .map(|size| vec![0.0; size]);
             let scale = self.options.scale.unwrap_or(1.0 / (h as f64).sqrt());
+            let allowed_of = self.allowed();
             for example in 0..b {
                 for head in 0..n {
                     let of_q = |i: usize| ((example * t + i) * n + head) * h;
@@ -130,8 +131,7 @@ mod on_cpu {
                     let of_k = |j: usize| ((example * s + j) * k + head / (n / k)) * h;
                     let of_v = |j: usize| ((example * s + j) * k + head / (n / k)) * hv;
                     for i in 0..t {
-                        let allowed: Vec<usize> =
-                            (0..s).filter(|&j| self.is_allowed(example, i, j)).collect();
+                        let allowed = &allowed_of[example * t + i];
                         let scores: Vec<f64> = allowed
                             .iter()
                             .map(|&j| scale * dot(&queries[of_q(i)..][..h], &keys[of_k(j)..][..h]))
@@ -167,19 +167,24 @@ mod on_cpu {
             results
         }
 
-        fn is_allowed(&self, example: usize, i: usize, j: usize) -> bool {
-            let options = &self.options;
+        /// Returns the keys that each query of each example attends to.
+        fn allowed(&self) -> Vec<Vec<usize>> {
+            let ([b, t, s, ..], options) = (self.sizes, &self.options);
             let (before, after) = options.local_window.unwrap_or((usize::MAX, usize::MAX));
-            let segment = |x: &Option<Array>, at: usize| {
-                x.as_ref().map(|x| {
-                    let length = x.shape()[1];
-                    x.to_vec::<i32>().unwrap()[example * length + at]
-                })
+            let segments = |x: &Option<Array>, length: usize| match x {
+                Some(x) => x.to_vec::<i32>().unwrap(),
+                None => vec![0; b * length],
             };
-            !(options.is_causal && j > i)
-                && i.saturating_sub(j) <= before
-                && j.saturating_sub(i) <= after
-                && segment(&options.query_segments, i) == segment(&options.key_segments, j)
+            let of_queries = segments(&options.query_segments, t);
+            let of_keys = segments(&options.key_segments, s);
+            let is_allowed = |example: usize, i: usize, j: usize| {
+                !(options.is_causal && j > i)
+                    && i.saturating_sub(j) <= before
+                    && j.saturating_sub(i) <= after
+                    && of_queries[example * t + i] == of_keys[example * s + j]
+            };
+            let keys = |at: usize| (0..s).filter(|&j| is_allowed(at / t, at % t, j)).collect();
+            (0..b * t).map(keys).collect()
         }
 
         /// Returns the factor of a weight by dropout: the hash of the kernels, in wrapping integers.
