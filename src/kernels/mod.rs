@@ -10,6 +10,7 @@ mod paged_attention;
 mod parts;
 mod products;
 mod quantized;
+mod ring_attention;
 mod row_groups;
 
 pub use attention::{FlashAttentionOptions, flash_attention, flash_attention_with};
@@ -29,3 +30,4 @@ pub use quantized::{
     Activations, Quantization, QuantizedMatmulOptions, QuantizedWeight, quantized_matmul,
     quantized_matmul_with,
 };
+pub use ring_attention::{ring_attention, ring_attention_with};

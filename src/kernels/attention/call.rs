@@ -31,16 +31,22 @@ impl Inputs {
     }
 }
 
+/// The numbers of queries and keys in a block on CPUs, forward and backward, the fastest of those
+/// measured (docs/kernels/flash-attention.md).
+const FORWARD_ON_CPU: usize = 512;
+const BACKWARD_ON_CPU: usize = 256;
+
 /// Returns the kernel, with other blocks for CPUs.
-fn with_cpu_blocks(geometry: &Geometry, kernel: fn(&Geometry) -> Kernel) -> Kernel {
-    kernel(geometry).on_cpu(kernel(&geometry.for_cpu()))
+fn with_cpu_blocks(geometry: &Geometry, size: usize, kernel: fn(&Geometry) -> Kernel) -> Kernel {
+    kernel(geometry).on_cpu(kernel(&geometry.with_blocks(size)))
 }
 
 /// Returns the results `[heads, group, hv, t]` and the logarithms of the denominators
 /// `[heads, group, 1, t]`.
 #[track_caller]
 pub(in crate::kernels) fn attend(geometry: &Geometry, inputs: &Inputs) -> (Array, Array) {
-    let [out, lse] = with_cpu_blocks(geometry, forward::forward).apply(&inputs.operands());
+    let kernel = with_cpu_blocks(geometry, FORWARD_ON_CPU, forward::forward);
+    let [out, lse] = kernel.apply(&inputs.operands());
     (out, lse)
 }
 
@@ -56,7 +62,7 @@ pub(in crate::kernels) fn backward(
     let mut operands = inputs.operands();
     operands.push(out_ct);
     operands.extend(statistics);
-    let [k, v] = with_cpu_blocks(geometry, of_keys_and_values).apply(&operands);
-    let [q] = with_cpu_blocks(geometry, of_queries).apply(&operands);
+    let [k, v] = with_cpu_blocks(geometry, BACKWARD_ON_CPU, of_keys_and_values).apply(&operands);
+    let [q] = with_cpu_blocks(geometry, BACKWARD_ON_CPU, of_queries).apply(&operands);
     [q, k, v]
 }

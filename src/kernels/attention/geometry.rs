@@ -35,8 +35,8 @@ pub(in crate::kernels) struct Geometry {
     pub(super) has_scalars: bool,
     pub(super) block_q: usize,
     pub(super) block_kv: usize,
-    /// The blocks on CPUs: `[block_q, block_kv]`.
-    pub(super) cpu_blocks: [usize; 2],
+    /// The blocks that the user chose, `[block_q, block_kv]`.
+    pub(super) chosen_blocks: [Option<usize>; 2],
 }
 
 /// The order of the last three grid axes.
@@ -67,14 +67,43 @@ fn div(x: &Array, by: usize) -> Array {
 
 impl Geometry {
     /// Returns the dtype of statistics and sums.
-    pub(super) fn wide(&self) -> DType {
+    pub(in crate::kernels) fn wide(&self) -> DType {
         if self.dtype.bits() < 32 { DType::F32 } else { self.dtype }
     }
 
-    /// Returns the geometry with the blocks for CPUs.
-    pub(super) fn for_cpu(&self) -> Geometry {
-        let [block_q, block_kv] = self.cpu_blocks;
+    /// Returns the geometry with blocks of this size where the user did not choose.
+    pub(super) fn with_blocks(&self, size: usize) -> Geometry {
+        let [block_q, block_kv] = self.chosen_blocks.map(|chosen| chosen.unwrap_or(size));
         Geometry { block_q: block_q.min(self.t), block_kv: block_kv.min(self.s), ..self.clone() }
+    }
+
+    /// Returns the geometry for shards of a sequence, with positions as operands, and with wide
+    /// results, which are combined with those of other shards.
+    pub(in crate::kernels) fn for_shards(self) -> Geometry {
+        Geometry { has_scalars: true, out_dtype: self.wide(), ..self }
+    }
+
+    /// Returns the numbers of queries and keys.
+    pub(in crate::kernels) fn lengths(&self) -> [usize; 2] {
+        [self.t, self.s]
+    }
+
+    /// Returns false, a `bool[]`, if the mask excludes all pairs of a query and a key. `starts` are
+    /// the positions of the first query and key. Returns `None` if masks of positions never do.
+    pub(in crate::kernels) fn is_active(&self, starts: &[Array; 2]) -> Option<Array> {
+        self.is_block_active(starts, [self.t, self.s])
+    }
+
+    /// Returns the same for a block of these numbers of queries and keys.
+    fn is_block_active(&self, starts: &[Array; 2], [n_q, n_kv]: [usize; 2]) -> Option<Array> {
+        let distance = &starts[1] - &starts[0];
+        // The distances of the first key from the last query, and of the last from the first.
+        let in_right = self.right.map(|right| le(&distance, (right + n_q - 1) as i32));
+        let in_left = self.left.map(|left| ge(&distance, 1 - (left + n_kv) as i32));
+        match (in_right, in_left) {
+            (Some(right), Some(left)) => Some(&right & &left),
+            (right, left) => right.or(left),
+        }
     }
 
     pub(super) fn n_q_blocks(&self) -> usize {
@@ -209,21 +238,9 @@ impl<'a> BlockPair<'a> {
     /// Returns false, a `bool[]`, if the mask excludes all pairs. Returns `None` if masks of
     /// positions never do.
     pub(super) fn is_active(&self) -> Option<Array> {
-        let [block_kv, block_q] = self.geometry.block_shape();
-        let distance = &self.kv_position - &self.q_position;
-        // The distances of the last key from the first query, and of the first from the last.
-        let in_right = self.geometry.right.map(|right| {
-            let least = &distance - (block_q as i32 - 1);
-            le(&least, right as i32)
-        });
-        let in_left = self.geometry.left.map(|left| {
-            let greatest = &distance + (block_kv as i32 - 1);
-            ge(&greatest, -(left as i64) as i32)
-        });
-        match (in_right, in_left) {
-            (Some(right), Some(left)) => Some(&right & &left),
-            (right, left) => right.or(left),
-        }
+        let starts = [self.q_position.clone(), self.kv_position.clone()];
+        let geometry = self.geometry;
+        geometry.is_block_active(&starts, [geometry.block_q, geometry.block_kv])
     }
 
     /// Returns the mask of the pairs, `[block_kv, block_q]`, or `None` if all are allowed.

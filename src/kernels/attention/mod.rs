@@ -71,7 +71,7 @@ pub fn flash_attention_with(
 ) -> Array {
     Loc::caller().scope(|| {
         let layout = Layout::of("flash_attention", [query, key, value], options);
-        let geometry = layout.geometry(options);
+        let geometry = layout.geometry(options, 1);
         let inputs = Inputs {
             q: to_query_layout(query, &layout),
             k: to_key_layout(key),

@@ -36,9 +36,6 @@ pub struct FlashAttentionOptions {
 
 /// The number of queries and keys in a block on accelerators, if the user does not choose.
 const BLOCK: usize = 128;
-/// The number of queries and keys in a block on CPUs.
-const BLOCK_Q_ON_CPU: usize = 512;
-const BLOCK_KV_ON_CPU: usize = 512;
 
 impl FlashAttentionOptions {
     /// Returns the probability of dropout, if there is any.
@@ -47,7 +44,7 @@ impl FlashAttentionOptions {
     }
 
     /// Returns the segment ids in the layout of the kernels.
-    pub(super) fn segments(&self) -> Option<[Array; 2]> {
+    pub(in crate::kernels) fn segments(&self) -> Option<[Array; 2]> {
         let (of_queries, of_keys) = (self.query_segments.as_ref()?, self.key_segments.as_ref()?);
         let [b, t] = of_queries.dims();
         let [_, s] = of_keys.dims();
@@ -100,14 +97,19 @@ impl Layout {
         checked.unwrap_or_else(|error| throw_operands(name, error, &operands))
     }
 
-    /// Returns the geometry of the kernels.
-    pub(in crate::kernels) fn geometry(&self, options: &FlashAttentionOptions) -> Geometry {
+    /// Returns the geometry of the kernels, whose operands are one of `n_shards` parts.
+    pub(in crate::kernels) fn geometry(
+        &self,
+        options: &FlashAttentionOptions,
+        n_shards: usize,
+    ) -> Geometry {
         let (left, right) = match options.local_window {
             None => (None, None),
             Some((left, right)) => (Some(left), Some(right)),
         };
-        let block = |chosen: Option<usize>, size: usize| chosen.unwrap_or(BLOCK).min(size).max(1);
-        Geometry {
+        // A limit that no distance reaches is dropped.
+        let longest = self.t.max(self.s) * n_shards;
+        let geometry = Geometry {
             heads: self.b * self.k,
             heads_per_example: self.k,
             group: self.n / self.k,
@@ -118,22 +120,19 @@ impl Layout {
             dtype: self.dtype,
             out_dtype: self.dtype,
             scale: options.scale.unwrap_or(1.0 / (self.h as f64).sqrt()),
-            left: left.filter(|&left| left < self.t.max(self.s)),
-            right: if options.is_causal {
-                Some(0)
-            } else {
-                right.filter(|&right| right < self.t.max(self.s))
+            left: left.filter(|&left| left < longest),
+            right: match options.is_causal {
+                true => Some(0),
+                false => right.filter(|&right| right < longest),
             },
             has_segments: options.query_segments.is_some(),
             dropout: options.dropout(),
             has_scalars: options.dropout().is_some(),
-            block_q: block(options.block_q, self.t),
-            block_kv: block(options.block_kv, self.s),
-            cpu_blocks: [
-                options.block_q.unwrap_or(BLOCK_Q_ON_CPU),
-                options.block_kv.unwrap_or(BLOCK_KV_ON_CPU),
-            ],
-        }
+            block_q: self.t,
+            block_kv: self.s,
+            chosen_blocks: [options.block_q, options.block_kv],
+        };
+        geometry.with_blocks(BLOCK)
     }
 
     /// Returns results `[heads, group, hv, t]` as `[b, t, n, hv]`.

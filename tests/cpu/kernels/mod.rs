@@ -1,5 +1,6 @@
 //! Kernels of models, compared with plain functions in `f64`.
 
+mod attention;
 mod cross_entropy;
 mod glu;
 mod grouped_matmul;
