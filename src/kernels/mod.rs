@@ -10,9 +10,7 @@ pub use cross_entropy::{
     HeadLayout, LinearCrossEntropyOptions, linear_cross_entropy, linear_cross_entropy_with,
     linear_cross_entropy_with_lse,
 };
-pub use glu::{
-    GluActivation, GluOptions, LinearGluOptions, geglu, glu, linear_glu, swiglu,
-};
+pub use glu::{GluActivation, GluOptions, LinearGluOptions, geglu, glu, linear_glu, swiglu};
 pub use norms::{
     LayerNormOptions, RmsNormOptions, add_layer_norm, add_rms_norm, layer_norm, rms_norm,
 };

@@ -137,12 +137,7 @@ pub struct LinearGluOptions {
 /// Shazeer, "GLU variants improve transformer" (2020).
 #[doc(alias("fused_swiglu", "fused_geglu"))]
 #[track_caller]
-pub fn linear_glu(
-    x: &Array,
-    w_gate: &Array,
-    w_up: &Array,
-    options: &LinearGluOptions,
-) -> Array {
+pub fn linear_glu(x: &Array, w_gate: &Array, w_up: &Array, options: &LinearGluOptions) -> Array {
     if let Err(error) = check_linear(x, w_gate, w_up, options) {
         throw_operands("linear_glu", error, &[x, w_gate, w_up]);
     }
@@ -172,8 +167,7 @@ fn check_linear(
     let (gate, features) = (w_gate.aval(), x.shape().last().copied());
     let fits = features.is_some_and(|d| d > 0 && gate.rank() == 2 && gate.shape[0] == d);
     if !fits || !gate.same_type(w_up.aval()) || gate.dtype != x.dtype() {
-        let message =
-            format!("x {}, w_gate {gate} and w_up {} do not fit", x.aval(), w_up.aval());
+        let message = format!("x {}, w_gate {gate} and w_up {} do not fit", x.aval(), w_up.aval());
         return Err(RuleError::shape(message).help("x is `[…, d]`, and both weights are `[d, f]`"));
     }
     if let Some((0, _) | (_, 0)) = options.block_sizes {

@@ -91,8 +91,7 @@ pub fn add_rms_norm(
     options: &RmsNormOptions,
 ) -> (Array, Array) {
     let operands = (x, Some(residual));
-    let [y, sum] =
-        apply("add_rms_norm", operands, scale, Statistic::MeanSquare, &options.into());
+    let [y, sum] = apply("add_rms_norm", operands, scale, Statistic::MeanSquare, &options.into());
     (y, sum)
 }
 

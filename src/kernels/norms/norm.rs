@@ -188,9 +188,11 @@ impl Norm {
         inputs.extend((0..self.n_matrices()).map(|_| matrix()));
         let n_inputs = inputs.len();
         let mut outputs = vec![Output::new(self.dtype, [self.rows, self.features], matrix())];
-        outputs.extend(vectors.iter().map(|_| {
-            Output::new(DType::F32, [self.n_blocks(), 1, self.features], sums())
-        }));
+        outputs.extend(
+            vectors
+                .iter()
+                .map(|_| Output::new(DType::F32, [self.n_blocks(), 1, self.features], sums())),
+        );
         let norm = self.clone();
         let body = move |refs: Vec<Ref>| {
             let (inputs, outputs) = refs.split_at(n_inputs);

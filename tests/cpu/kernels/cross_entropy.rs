@@ -163,7 +163,8 @@ mod on_cpu {
         for block_sizes in [None, Some((128, 128))] {
             let options = LinearCrossEntropyOptions { block_sizes, ..Default::default() };
             let loss = linear_cross_entropy_with(&x, &w, &labels, &options);
-            let is_nan = loss.to_vec::<f32>().unwrap().iter().map(|x| x.is_nan()).collect::<Vec<_>>();
+            let is_nan =
+                loss.to_vec::<f32>().unwrap().iter().map(|x| x.is_nan()).collect::<Vec<_>>();
             assert_eq!(is_nan, [false, true, false, true]);
         }
     }

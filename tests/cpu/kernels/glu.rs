@@ -27,11 +27,7 @@ const ACTIVATIONS: [GluActivation; 3] =
     [GluActivation::Sigmoid, GluActivation::Silu, GluActivation::Gelu];
 
 /// Returns the result and the gradients of a weighted sum of it.
-fn results<P: Tree>(
-    function: impl Fn(&P) -> Array,
-    operands: &P,
-    weights: &Array,
-) -> Vec<Array> {
+fn results<P: Tree>(function: impl Fn(&P) -> Array, operands: &P, weights: &Array) -> Vec<Array> {
     let gradients = grad(|operands: &P| (function(operands) * weights).sum())(operands);
     std::iter::once(function(operands)).chain(tree::leaves(&gradients)).collect()
 }
