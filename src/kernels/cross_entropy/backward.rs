@@ -197,22 +197,21 @@ impl Problem {
         let whole = |shape| Output::new(self.dtype, shape, BlockSpec::whole());
         let mut outputs = vec![whole([self.rows, self.features])];
         outputs.extend(self.other_gradients().map(whole));
-        // XLA transposes the left operand of a product that sums over its first axis. This order
-        // makes that the block of `w`, which is smaller than that of the logits.
-        let sums = Scratch::vmem(DType::F32, [self.features, self.rows]);
+        let sums = self.sums([self.rows, self.features]);
+        let has_sums = sums.is_some();
         let n_outputs = outputs.len();
         let problem = self.clone();
         let body = move |refs: Vec<Ref>| {
             let inputs = problem.inputs(&refs);
-            let (outputs, sum) = refs[n_inputs..].split_at(n_outputs);
-            let sum = &sum[0];
+            let (outputs, scratch) = refs[n_inputs..].split_at(n_outputs);
+            let sum = scratch.first().unwrap_or(&outputs[0]);
             sum.store(0.0);
             let (x, rows) = (inputs.first[0].load(), row_values(&inputs));
             let add = |none: [Array; 0], classes: &Span| {
                 let (w, bias) = problem.classes_of(inputs.first, classes);
                 let logits = problem.logits(&[(w.clone(), x.clone())], bias.as_ref());
                 let gradient = problem.logits_gradient(&logits, &rows, classes, None);
-                sum.add_assign(product(&w, &gradient, (problem.class_axis(), 0)));
+                sum.add_assign(product(&gradient, &w, (0, problem.class_axis())));
                 let span = || ds(&classes.start, classes.size);
                 let dw = problem.dw(&gradient, &x).astype(problem.dtype);
                 outputs[1].at(problem.w_index(span(), &(0..problem.features))).store(dw);
@@ -223,10 +222,12 @@ impl Problem {
                 none
             };
             let [] = problem.fold_classes(add, []);
-            outputs[0].store(sum.load().t().astype(problem.dtype));
+            if has_sums {
+                outputs[0].store(sum.load().astype(problem.dtype));
+            }
         };
         kernel::call(body, Grid::new([1]), vec![BlockSpec::whole(); n_inputs], outputs)
-            .scratch([sums])
+            .scratch(Vec::from_iter(sums))
             .name("linear_cross_entropy_gradients")
     }
 
