@@ -199,11 +199,12 @@ impl Problem {
         outputs.extend(self.other_gradients().map(whole));
         let sums = self.sums([self.rows, self.features]);
         let has_sums = sums.is_some();
+        let n_outputs = outputs.len();
         let problem = self.clone();
         let body = move |refs: Vec<Ref>| {
             let inputs = problem.inputs(&refs);
-            let outputs = &refs[n_inputs..];
-            let sum = if has_sums { &outputs[outputs.len() - 1] } else { &outputs[0] };
+            let (outputs, scratch) = refs[n_inputs..].split_at(n_outputs);
+            let sum = scratch.first().unwrap_or(&outputs[0]);
             sum.store(0.0);
             let (x, rows) = (inputs.first[0].load(), row_values(&inputs));
             let add = |none: [Array; 0], classes: &Span| {

@@ -61,7 +61,7 @@ impl Problem {
         let bias = inputs.get(3).map(Ref::load);
         let logits = self.logits(&parts, bias.as_ref());
         let before = [0, 1, 2, 3].map(|index: usize| scratch[index].load());
-        let after = self.add_block(before, &logits, &labels, &self.classes(block.clone()));
+        let after = self.add_block(before, &logits, Some(&labels), &self.classes(block.clone()));
         for (of, value) in scratch.iter().zip(&after) {
             of.store(value);
         }
@@ -85,11 +85,12 @@ impl Problem {
             let add = |statistics: Statistics, classes: &Span| {
                 let (w, bias) = problem.classes_of(inputs, classes);
                 let logits = problem.logits(&[(w, x.clone())], bias.as_ref());
-                problem.add_block(statistics, &logits, &labels, classes)
+                problem.add_block(statistics, &logits, None, classes)
             };
             let none =
                 Problem::no_statistics().map(|value| full(([1, problem.rows], DType::F32), value));
-            let statistics = problem.fold_classes(add, none);
+            let mut statistics = problem.fold_classes(add, none);
+            statistics[2] = problem.label_logits(inputs);
             for (output, value) in outputs.iter().zip(problem.loss(statistics, &labels)) {
                 output.store(value);
             }

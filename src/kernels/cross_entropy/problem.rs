@@ -4,9 +4,9 @@ use super::{HeadLayout, LinearCrossEntropyOptions, check_smoothing};
 use crate::core::RuleError;
 use crate::kernel::{BlockSpec, Ref, RefIndex, ds};
 use crate::kernels::parts::{powers_of_two, product};
-use crate::ops::axes;
+use crate::ops::{axes, clip, take};
 use crate::primitives::{
-    broadcasted_iota, convert_element_type, eq, exp, ge, log, lt, maximum, tanh, where_,
+    broadcasted_iota, convert_element_type, eq, exp, ge, log, lt, maximum, reshape, tanh, where_,
 };
 use crate::{Array, DType};
 use std::ops::Range;
@@ -234,10 +234,32 @@ impl Problem {
         if let Some(bias) = bias {
             logits = logits + convert_element_type(bias, DType::F32);
         }
+        self.bounded(logits)
+    }
+
+    fn bounded(&self, logits: Array) -> Array {
         match self.soft_cap {
             Some(bound) => tanh(logits / bound) * bound,
             None => logits,
         }
+    }
+
+    /// Returns the logits of the labels, `f32[1, rows]`, from whole arrays. A label outside of the
+    /// vocabulary gets that of another class.
+    pub(super) fn label_logits(&self, inputs: &[Ref]) -> Array {
+        let label = clip(&inputs[2].load(), 0, self.vocabulary as i32 - 1);
+        let class_axis = self.class_axis();
+        let rows = take(&inputs[1].load(), &reshape(&label, [self.rows]), class_axis as isize);
+        let rows = if class_axis == 0 { rows } else { rows.t() };
+        let [x, rows] =
+            [&inputs[0].load(), &rows].map(|matrix| convert_element_type(matrix, DType::F32));
+        let mut logits = reshape(&(rows * x).sum_axes(1), [1, self.rows]);
+        if self.has_bias {
+            let bias = take(&inputs[3].load(), &label, 0);
+            let bias = reshape(&bias, [1, self.rows]);
+            logits = logits + convert_element_type(&bias, DType::F32);
+        }
+        self.bounded(logits)
     }
 
     /// Returns the statistics before the first block.
@@ -245,12 +267,12 @@ impl Problem {
         [f64::NEG_INFINITY, 0.0, 0.0, 0.0]
     }
 
-    /// Adds a block of logits to the statistics.
+    /// Adds a block of logits to the statistics. Without labels, the logit of the label stays.
     pub(super) fn add_block(
         &self,
-        [largest, sum, picked, total]: Statistics,
+        [largest, sum, mut picked, total]: Statistics,
         logits: &Array,
-        labels: &Array,
+        labels: Option<&Array>,
         classes: &Span,
     ) -> Statistics {
         let shape = logits.dims::<2>();
@@ -262,8 +284,10 @@ impl Problem {
         };
         let next = maximum(&largest, valid.max_axes(over_classes()));
         let sum = sum * exp(largest - &next) + exp(valid - &next).sum_axes(over_classes());
-        let is_label = eq(classes.indices(shape, 0), labels);
-        let picked = picked + where_(is_label, logits, 0.0).sum_axes(over_classes());
+        if let Some(labels) = labels {
+            let is_label = eq(classes.indices(shape, 0), labels);
+            picked = picked + where_(is_label, logits, 0.0).sum_axes(over_classes());
+        }
         let total = match self.smoothing {
             0.0 => total,
             _ => total + masked(mask.as_ref(), logits.clone()).sum_axes(over_classes()),

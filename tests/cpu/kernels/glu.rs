@@ -27,9 +27,16 @@ const ACTIVATIONS: [GluActivation; 3] =
     [GluActivation::Sigmoid, GluActivation::Silu, GluActivation::Gelu];
 
 /// Returns the result and the gradients of a weighted sum of it.
-fn results<P: Tree>(function: impl Fn(&P) -> Array, operands: &P, weights: &Array) -> Vec<Array> {
-    let gradients = grad(|operands: &P| (function(operands) * weights).sum())(operands);
-    std::iter::once(function(operands)).chain(tree::leaves(&gradients)).collect()
+fn results<P: Tree>(
+    function: impl Fn(&P) -> Array + Send + Sync + 'static,
+    operands: &P,
+    weights: &Array,
+) -> Vec<Array> {
+    let step = jit(move |operands: &P, weights: &Array| {
+        let gradients = grad(|operands: &P| (function(operands) * weights).sum())(operands);
+        std::iter::once(function(operands)).chain(tree::leaves(&gradients)).collect::<Vec<_>>()
+    });
+    step.call(operands, weights).unwrap()
 }
 
 fn wide(x: &Array) -> Array {
@@ -49,12 +56,14 @@ mod on_cpu {
                 let weights = normal(2, shape, dtype);
                 for blocked in [false, true] {
                     let found = results(
-                        |(gate, up): &(Array, Array)| with_kernel(gate, up, activation, blocked),
+                        move |(gate, up): &(Array, Array)| {
+                            with_kernel(gate, up, activation, blocked)
+                        },
                         &operands,
                         &weights,
                     );
                     let expected = results(
-                        |(gate, up): &(Array, Array)| reference(gate, up, activation),
+                        move |(gate, up): &(Array, Array)| reference(gate, up, activation),
                         &tree::map(&operands, wide),
                         &wide(&weights),
                     );
@@ -75,12 +84,15 @@ mod on_cpu {
                 for block_sizes in [None, Some((128, 128))] {
                     let options = LinearGluOptions { activation, block_sizes };
                     let found = results(
-                        |(x, w, v): &(Array, Array, Array)| linear_glu(x, w, v, &options),
+                        {
+                            let options = options.clone();
+                            move |(x, w, v): &(Array, Array, Array)| linear_glu(x, w, v, &options)
+                        },
                         &operands,
                         &weights,
                     );
                     let expected = results(
-                        |(x, w, v): &(Array, Array, Array)| {
+                        move |(x, w, v): &(Array, Array, Array)| {
                             reference(&x.matmul(w), &x.matmul(v), activation)
                         },
                         &tree::map(&operands, wide),

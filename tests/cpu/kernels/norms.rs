@@ -41,16 +41,19 @@ fn with_kernel((x, residual, scale, bias): &Operands, is_centred: bool) -> [Arra
 
 /// Returns the results, and the gradients of a weighted sum of them.
 fn results(
-    function: impl Fn(&Operands) -> [Array; 2],
+    function: impl Fn(&Operands) -> [Array; 2] + Send + Sync + 'static,
     operands: &Operands,
     weights: &[Array; 2],
 ) -> Vec<Array> {
-    let weighted = |operands: &Operands| {
-        let [y, sum] = function(operands);
-        (y * &weights[0]).sum() + (sum * &weights[1]).sum()
-    };
-    let (dx, dr, dscale, dbias) = grad(weighted)(operands);
-    function(operands).into_iter().chain([dx, dr, dscale, dbias]).collect()
+    let step = jit(move |operands: &Operands, weights: &Vec<Array>| {
+        let weighted = |operands: &Operands| {
+            let [y, sum] = function(operands);
+            (y * &weights[0]).sum() + (sum * &weights[1]).sum()
+        };
+        let (dx, dr, dscale, dbias) = grad(weighted)(operands);
+        function(operands).into_iter().chain([dx, dr, dscale, dbias]).collect::<Vec<_>>()
+    });
+    step.call(operands, &weights.to_vec()).unwrap()
 }
 
 mod on_cpu {
@@ -66,10 +69,10 @@ mod on_cpu {
                 let vector = |seed| normal(seed, [features], DType::F32);
                 let operands = (matrix(0), matrix(1), vector(2), vector(3));
                 let weights = [matrix(4), matrix(5)];
-                let found = results(|of| with_kernel(of, is_centred), &operands, &weights);
+                let found = results(move |of| with_kernel(of, is_centred), &operands, &weights);
                 let wide = tree::map(&operands, |x| x.astype(DType::F64));
                 let weights = weights.map(|x| x.astype(DType::F64));
-                let expected = results(|of| reference(of, is_centred), &wide, &weights);
+                let expected = results(move |of| reference(of, is_centred), &wide, &weights);
                 let what = format!("{features} {dtype} {is_centred}");
                 expect_close(&found, &expected, dtype, &what);
             }
