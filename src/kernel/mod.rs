@@ -15,6 +15,7 @@
 mod batch;
 mod checks;
 mod grid_loop;
+mod interpreter;
 #[allow(clippy::module_inception, reason = "the file holds the type `Kernel`")]
 mod kernel;
 mod kernel_call;
@@ -26,6 +27,7 @@ mod spec;
 mod text;
 mod traffic;
 
+pub use interpreter::{CheckOptions, check};
 pub use kernel::{Kernel, KernelOptions, KernelTarget, Refs, call};
 pub use kernel_call::{KernelCall, Window};
 pub use ref_index::{RefIndex, RefIndices, Start, ds, ds_strided};

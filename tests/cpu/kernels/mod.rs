@@ -1,3 +1,5 @@
 //! Custom kernels: the language, and the kernels of the library.
 
+mod interpreted;
 mod language;
+mod planted_mistakes;
