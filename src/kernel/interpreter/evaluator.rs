@@ -263,8 +263,8 @@ impl Evaluator<'_> {
         match cell.writer {
             Some(writer) if cell.is_lost => {
                 let message = format!(
-                    "program {ids:?} reads {role} at {indices:?}, which is not initialized: program \
-                     {:?} wrote it",
+                    "program {ids:?} reads {role} at {indices:?}, which is not initialized: \
+                     program {:?} wrote it",
                     self.ids_of(writer.program)
                 );
                 let help = "scratch memory is lost when the index along a parallel axis changes: \

@@ -298,8 +298,8 @@ impl Evaluator<'_> {
         let Some(previous) = previous.filter(|_| !stays) else { return Ok(()) };
         if previous.run == self.step.run {
             let message = format!(
-                "program {:?} comes back to block {block:?} of output {output}, which the grid left \
-                 after program {:?}",
+                "program {:?} comes back to block {block:?} of output {output}, which the grid \
+                 left after program {:?}",
                 self.ids(),
                 self.ids_of(previous.program)
             );

@@ -104,7 +104,7 @@ mod on_cpu {
             [Output::new(F32, [8, 128], BlockSpec::new([8, 128], |[_i]| (0, 0)))],
         )
         .name("planted");
-        let message = "programs [2] and [0] write output 0 at [0, 0], and run in parallel";
+        let message = "programs [2] and [1] write output 0 at [0, 0], and run in parallel";
         expect_mistake(&kernel, &[&x()], "one block", message);
     }
 
@@ -154,7 +154,7 @@ mod on_cpu {
             output(BlockSpec::whole()), // planted: whole
         )
         .name("planted");
-        let message = "programs [2] and [0] share block [0, 0] of output 0, and run in parallel";
+        let message = "programs [2] and [1] share block [0, 0] of output 0, and run in parallel";
         expect_mistake(&kernel, &[&x()], "whole", message);
         kernel.targets([KernelTarget::Gpu]).run_checked(&[&x()]).unwrap();
     }
@@ -174,13 +174,28 @@ mod on_cpu {
         )
         .name("planted")
         .alias(1, 0);
-        let message = "program [0] writes output 0 at [0, 0], which program [1] reads";
-        let outcome = kernel.run_checked(&[&x(), &x()]);
-        let text = outcome.as_ref().unwrap_err().to_string();
-        assert!(text.contains("an alias") || text.contains("in parallel"), "{text} {message}");
-        let first = text.lines().next().unwrap().to_string();
-        let message = first.strip_prefix("error[value]: kernel `planted`: ").unwrap();
-        expect_error(outcome, "neighbor", message);
+        let message = "program [1] reads input 1 at [16, 0], which program [2] writes, and they \
+                       run in parallel";
+        expect_mistake(&kernel, &[&x(), &x()], "neighbor", message);
+    }
+
+    #[test]
+    fn an_output_is_written_that_a_parallel_program_has_read() {
+        let previous = BlockSpec::new([8, 128], |[i]| (maximum(i - 1, 0), 0));
+        let kernel = kernel::call(
+            |[x, previous, y]: [Ref; 3]| {
+                let sum = x.load() + previous.load();
+                y.store(sum); // planted: previous
+            },
+            Grid::new([4]),
+            [rows(), previous],
+            output(rows()),
+        )
+        .name("planted")
+        .alias(1, 0);
+        let message = "program [1] writes output 0 at [8, 0], which program [2] reads through an \
+                       alias, and they run in parallel";
+        expect_mistake(&kernel, &[&x(), &x()], "previous", message);
     }
 
     #[test]
@@ -270,7 +285,7 @@ mod on_cpu {
             [Output::new(F32, [32, 256], BlockSpec::new([8, 128], |[i, j]| (i, j)))],
         )
         .name("planted");
-        let message = "program [3, 0] has block [0, 3] of input 0, which does not exist: \
+        let message = "program [2, 0] has block [0, 2] of input 0, which does not exist: \
                        f32[32,256] has [4, 2] blocks of [8, 128]";
         expect_mistake(&kernel, &[&ones([32, 256])], "swapped", message);
     }
@@ -369,7 +384,7 @@ mod on_cpu {
         )
         .name("planted")
         .scratch([Scratch::vmem(F32, [8, 128])]);
-        let message = "program [0] reads scratch 0 at [0, 0], which is not initialized: program \
+        let message = "program [1] reads scratch 0 at [0, 0], which is not initialized: program \
                        [2] wrote it";
         expect_mistake(&kernel, &[&x()], "carried", message);
     }
