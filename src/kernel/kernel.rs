@@ -275,7 +275,19 @@ impl Kernel {
         })
     }
 
-    fn traced_at(&self, operands: &[&Array], loc: Loc) -> KernelCall {
+    /// Returns the lines of the specifications of inputs, then of outputs.
+    pub(super) fn spec_locs(&self) -> Vec<Loc> {
+        let input_locs = self.inputs.iter().map(|spec| spec.loc);
+        input_locs.chain(self.outputs.iter().map(|output| output.spec.loc)).collect()
+    }
+
+    /// Returns the name.
+    pub(super) fn kernel_name(&self) -> &str {
+        &self.name
+    }
+
+    /// Traces the kernel for these operands, called at `loc`.
+    pub(super) fn traced_at(&self, operands: &[&Array], loc: Loc) -> KernelCall {
         self.check_counts(operands, loc);
         let (prefetched, inputs) = operands.split_at(self.n_prefetch);
         let prefetched: Vec<Aval> = prefetched.iter().map(|x| strong(x.aval())).collect();
@@ -323,10 +335,7 @@ impl Kernel {
             on_cpu: on_cpu.map(Box::new),
             body: Arc::new(body),
         };
-        let input_locs = self.inputs.iter().map(|spec| spec.loc);
-        let output_locs = self.outputs.iter().map(|output| output.spec.loc);
-        let locs: Vec<Loc> = input_locs.chain(output_locs).collect();
-        if let Err((error, at)) = checks::check(&kernel, &locs) {
+        if let Err((error, at)) = checks::check(&kernel, &self.spec_locs()) {
             self.throw_rule(error, at.or(loc));
         }
         kernel

@@ -16,6 +16,7 @@ mod analysis;
 mod batch;
 mod checks;
 mod grid_loop;
+mod interpreter;
 #[allow(clippy::module_inception, reason = "the file holds the type `Kernel`")]
 mod kernel;
 mod kernel_call;
@@ -30,6 +31,7 @@ mod text;
 mod traffic;
 mod triton;
 
+pub use interpreter::{CheckOptions, check};
 pub use kernel::{Kernel, KernelOptions, KernelTarget, Refs, call};
 pub use kernel_call::{KernelCall, Window};
 pub use multiple_of::multiple_of;

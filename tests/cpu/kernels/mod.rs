@@ -4,9 +4,11 @@ mod attention;
 mod cross_entropy;
 mod glu;
 mod grouped_matmul;
+mod interpreted;
 mod language;
 mod norms;
 mod paged_attention;
+mod planted_mistakes;
 mod quantized;
 
 use oxidax::prelude::*;
