@@ -4,9 +4,8 @@ use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::kernels::{FlashAttentionOptions, flash_attention_with};
 use crate::ops::{einsum, softmax};
 use crate::primitives::{
-    add, broadcasted_iota as iota, convert_element_type, full_like, ge, le, lt, mul, ones,
-    reshape, sub,
-    where_,
+    add, broadcasted_iota as iota, convert_element_type, full_like, ge, le, lt, mul, ones, reshape,
+    sub, where_,
 };
 
 /// The algorithm of [`dot_product_attention_with`].
