@@ -534,7 +534,9 @@ impl Kernel {
             );
             self.refuse(message, Some("pass them as operands with a BlockSpec each"), loc);
         }
-        passes::dce(&traced.program)
+        // Conditions and loops carry the states of all references, also of those that they leave
+        // as they are.
+        passes::dce(&passes::forward(&passes::dce(&traced.program)))
     }
 }
 

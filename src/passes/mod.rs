@@ -6,6 +6,7 @@ mod cost;
 mod dce;
 mod eval;
 mod find_movements;
+mod forward;
 mod kernel_rewrites;
 mod lower;
 mod movement;
@@ -27,6 +28,7 @@ pub(crate) use eval::{
     with_bind, with_evaluation,
 };
 pub(crate) use find_movements::movements;
+pub(crate) use forward::forward;
 #[cfg(feature = "export")]
 pub(crate) use lower::lower_function;
 pub(crate) use lower::lower_with_plan;

@@ -313,6 +313,16 @@ impl HigherOrder for Cond {
         split::split(self, known)
     }
 
+    fn forwarded(&self) -> Vec<Option<usize>> {
+        let of_result = |index: usize| {
+            let mut inputs = self.branches.iter().map(|branch| branch.forwarded_input(index));
+            let first = inputs.next()??;
+            // The first operand chooses the branch.
+            inputs.all(|input| input == Some(first)).then_some(first + 1)
+        };
+        (0..self.n_outputs()).map(of_result).collect()
+    }
+
     fn prune(&self, used: &Marks<Used>) -> Option<Pruned> {
         let branches: Vec<Live> =
             self.branches.iter().map(|branch| Live::of(branch, used)).collect();

@@ -230,6 +230,15 @@ impl HigherOrder for Scan {
         vec![RunCount::Times(self.length)]
     }
 
+    fn forwarded(&self) -> Vec<Option<usize>> {
+        let carry = |index: usize| {
+            let operand = self.n_consts + index;
+            let is_carry = index < self.n_carry;
+            (is_carry && self.body.forwarded_input(index) == Some(operand)).then_some(operand)
+        };
+        (0..self.body.outputs().len()).map(carry).collect()
+    }
+
     fn kernel_form(&self, operands: &[Aval]) -> Option<Program> {
         hoist::hoist(self, operands)
     }

@@ -255,6 +255,14 @@ impl HigherOrder for WhileLoop {
         vec![RunCount::Unknown, RunCount::Unknown]
     }
 
+    fn forwarded(&self) -> Vec<Option<usize>> {
+        let carry = |index: usize| {
+            let is_same = self.body.forwarded_input(index) == Some(self.n_body_consts + index);
+            is_same.then_some(self.n_consts() + index)
+        };
+        (0..self.n_carry()).map(carry).collect()
+    }
+
     fn split(&self, known: &Marks<Known>) -> Option<SplitEqn> {
         split::split(self, known)
     }

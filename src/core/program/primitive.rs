@@ -536,6 +536,12 @@ pub trait HigherOrder {
     /// everything is needed.
     fn prune(&self, used: &Marks<Used>) -> Option<Pruned>;
 
+    /// Returns the operand that each result always equals, for results that the programs only pass
+    /// on. An empty list stands for none.
+    fn forwarded(&self) -> Vec<Option<usize>> {
+        Vec::new()
+    }
+
     /// Runs on concrete operands and evaluates the programs equation by equation, as
     /// `disable_jit` requires.
     ///

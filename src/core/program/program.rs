@@ -186,6 +186,19 @@ impl Program {
         Marks::of(&self.inputs, |&var| used[var as usize])
     }
 
+    /// Returns the input that an output always equals, because the program only passes it on.
+    pub(crate) fn forwarded_input(&self, output: usize) -> Option<usize> {
+        let mut var = self.outputs[output];
+        for eqn in self.eqns.iter().rev() {
+            let Some(result) = eqn.results.iter().position(|&result| result == var) else {
+                continue;
+            };
+            let forwarded = eqn.primitive.as_higher_order()?.forwarded();
+            var = eqn.operands[(*forwarded.get(result)?)?];
+        }
+        self.inputs.iter().position(|&input| input == var)
+    }
+
     /// Returns the program with other outputs.
     pub(crate) fn with_outputs(&self, outputs: &[Var]) -> Program {
         Program::new(&self.avals, &self.inputs, self.eqns.clone(), outputs)

@@ -34,7 +34,8 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
             Memory::Smem => check_scalars(&role, window),
         }
         .map_err(at)?;
-        if index >= kernel.inputs.len() {
+        let output = index.checked_sub(kernel.inputs.len());
+        if output.is_some_and(|output| kernel.writes(output)) {
             check_shared_block(&role, kernel, window).map_err(at)?;
         }
     }
