@@ -34,8 +34,8 @@ fn sizes(message: &str) -> Option<(u64, u64)> {
     (message.contains("RESOURCE_EXHAUSTED") && needed > available).then_some((needed, available))
 }
 
-/// Returns the source position of an operation in a kernel that the compiler refused. Each operation
-/// of a kernel for TPUs has the user's line, which the compiler repeats.
+/// Returns the source position of an operation in a kernel that the compiler refused. Each
+/// operation of a kernel for TPUs has the user's line, which the compiler repeats.
 fn kernel_location(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("Mosaic")?;
     let mut positions = rest.split("loc(\"").skip(1).filter_map(|text| {

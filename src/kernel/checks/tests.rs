@@ -1,5 +1,5 @@
-//! Kernels that violate a rule. Each is refused while it is traced, at the line of the specification
-//! or operation, with a remedy.
+//! Kernels that violate a rule. Each is refused while it is traced, at the line of the
+//! specification or operation, with a remedy.
 
 use crate::kernel::{
     self, BlockSpec, Grid, Kernel, KernelOptions, KernelTarget, Memory, Output, Ref, Scratch, ds,
@@ -41,11 +41,11 @@ fn whole<const N: usize>(body: fn([Ref; N]), output: Aval) -> Kernel {
     kernel::call(body, Grid::new([1]), inputs, [Output::new(dtype, shape, BlockSpec::whole())])
 }
 
-/// Returns a kernel that copies blocks.
-fn copies(array: &Aval, input: BlockSpec, output: BlockSpec, steps: usize) -> Kernel {
+/// Returns a kernel of an input and an output of one type with these blocks.
+fn blocks(array: &Aval, input: BlockSpec, output: BlockSpec, steps: usize) -> Kernel {
     let (dtype, shape) = (array.dtype, array.shape.clone());
-    let copy = |[x, y]: [Ref; 2]| y.store(x.load());
-    kernel::call(copy, Grid::new([steps]), [input], [Output::new(dtype, shape, output)])
+    let body = |[_, y]: [Ref; 2]| y.store(y.load());
+    kernel::call(body, Grid::new([steps]), [input], [Output::new(dtype, shape, output)])
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn blocks_of_parts_of_tiles() {
     let x = f32s([64, 256]);
     let rows = || BlockSpec::new([8, 256], |[i]| (i, 0));
     let bad = BlockSpec::new([12, 256], |[i]| (i, 0)); // violation: rows
-    let kernel = copies(&x, bad, rows(), 8);
+    let kernel = blocks(&x, bad, rows(), 8);
     refused(
         "rows",
         &kernel,
@@ -61,7 +61,7 @@ fn blocks_of_parts_of_tiles() {
         ["12 along axis 0 of f32[64,256]", "multiple of 8", "8 x 128"],
     );
     let bad = BlockSpec::new([64, 96], |[i]| (0, i)); // violation: lanes
-    let kernel = copies(&x, rows(), bad, 8);
+    let kernel = blocks(&x, rows(), bad, 8);
     refused(
         "lanes",
         &kernel,
@@ -69,7 +69,7 @@ fn blocks_of_parts_of_tiles() {
         ["output 0", "96 along axis 1", "multiple of 128", "tiles"],
     );
     let bad = BlockSpec::new([None, Some(256)], |[i]| (i, 0)); // violation: squeezed
-    let kernel = copies(&x, bad, rows(), 8);
+    let kernel = blocks(&x, bad, rows(), 8);
     refused("squeezed", &kernel, &[x], ["a squeezed block of 1 along axis 0", "8 x 128"]);
 }
 
@@ -77,15 +77,15 @@ fn blocks_of_parts_of_tiles() {
 fn blocks_of_one_axis() {
     let x = f32s([4096]);
     let bad = BlockSpec::new([100], |[i]| (i,)); // violation: vector f32
-    let kernel = copies(&x, bad, BlockSpec::new([128], |[i]| (i,)), 32);
+    let kernel = blocks(&x, bad, BlockSpec::new([128], |[i]| (i,)), 32);
     refused("vector f32", &kernel, &[x], ["100 along axis 0", "multiple of 128", "128 elements"]);
     let x = aval(DType::BF16, [4096]);
     let bad = BlockSpec::new([128], |[i]| (i,)); // violation: vector bf16
-    let kernel = copies(&x, bad, BlockSpec::new([256], |[i]| (i,)), 16);
+    let kernel = blocks(&x, bad, BlockSpec::new([256], |[i]| (i,)), 16);
     refused("vector bf16", &kernel, &[x], ["multiple of 256", "256 elements of bf16"]);
     let x = aval(DType::I8, [4096]);
     let bad = BlockSpec::new([256], |[i]| (i,)); // violation: vector i8
-    let kernel = copies(&x, bad, BlockSpec::new([512], |[i]| (i,)), 8);
+    let kernel = blocks(&x, bad, BlockSpec::new([512], |[i]| (i,)), 8);
     refused("vector i8", &kernel, &[x], ["multiple of 512", "512 elements of i8"]);
 }
 
@@ -94,7 +94,7 @@ fn blocks_of_scalars() {
     let x = f32s([64]);
     let bad = BlockSpec::new([16], |[i]| (i,)); // violation: smem block
     let bad = bad.memory(Memory::Smem);
-    let kernel = copies(&x, bad, BlockSpec::new([64], |[_]| (0,)), 1);
+    let kernel = blocks(&x, bad, BlockSpec::new([64], |[_]| (0,)), 1);
     refused("smem block", &kernel, &[x], ["16 along axis 0 of f32[64]", "prefetched operand"]);
     let kernel = kernel::call(
         |[x, y]: [Ref; 2]| {
@@ -121,7 +121,7 @@ fn dtypes_without_blocks() {
     for (dtype, help) in cases {
         let x = aval(dtype, [8, 128]);
         let bad = BlockSpec::whole(); // violation: dtype
-        let kernel = copies(&x, bad, BlockSpec::whole(), 1);
+        let kernel = blocks(&x, bad, BlockSpec::whole(), 1);
         let message = format!("input 0: a kernel for TPUs has no blocks of {dtype}");
         refused("dtype", &kernel, &[x], [&message, help]);
     }
@@ -140,10 +140,10 @@ fn dtypes_without_blocks() {
 fn blocks_beyond_vmem() {
     let x = f32s([4096, 2048]);
     let bad = || BlockSpec::new([1024, 2048], |[i]| (i, 0)); // violation: vmem
-    let kernel = copies(&x, bad(), bad(), 4);
+    let kernel = blocks(&x, bad(), bad(), 4);
     let parts = [
-        "the blocks need 32.00 MiB of VMEM, the limit is 16.00 MiB",
-        "input 0 2 x 8.00 MiB, output 0 2 x 8.00 MiB",
+        "the blocks need 32.0 MiB of VMEM, the limit is 16.0 MiB",
+        "input 0 2 x 8.0 MiB, output 0 2 x 8.0 MiB",
         "KernelOptions::vmem_limit",
     ];
     refused("vmem", &kernel, &[x.clone()], parts);
@@ -164,7 +164,7 @@ fn blocks_beyond_vmem() {
     let kernel = kernel.scratch([Scratch::vmem(DType::F32, [1 << 16, 1])]);
     let traced = crate::catch(|| kernel.trace(&[&Array::of_type(x)]));
     let error = traced.map(drop).unwrap_err().to_string();
-    assert!(error.contains("scratch 0 32.00 MiB"), "{error}");
+    assert!(error.contains("scratch 0 32.0 MiB"), "{error}");
 }
 
 #[test]

@@ -97,7 +97,8 @@ fn config(kernel: &KernelCall, text: &str) -> String {
     let limit = kernel.options.vmem_limit;
     let memory = match limit > KernelOptions::default().vmem_limit {
         true => format!(
-            ", \"scoped_memory_configs\": [{{\"memory_space\": 1, \"offset\": 0, \"size\": {limit}}}]"
+            ", \"scoped_memory_configs\": \
+             [{{\"memory_space\": 1, \"offset\": 0, \"size\": {limit}}}]"
         ),
         false => String::new(),
     };

@@ -149,8 +149,8 @@ impl Emitter {
             }
         }
         Err(RuleError::unsupported(format!("`{}` has no form in a TPU kernel", op.name)).help(
-            "compute it outside of the kernel, or express it by arithmetic, reductions and products; \
-             for other platforms alone, set `Kernel::targets`",
+            "compute it outside of the kernel, or express it by arithmetic, reductions and \
+             products; for other platforms alone, set `Kernel::targets`",
         ))
     }
 }

@@ -203,8 +203,9 @@ impl Emitter {
         if axis + 1 == memref.shape.len() || strided > 1 || size > MAX_UNROLLED {
             let message = format!("{size} indices {stride} apart along axis {axis} of {ty}");
             return Err(RuleError::unsupported(message).help(
-                "a TPU reads with a stride along one axis that is not the last, at most 64 indices; \
-                 others in f32 blocks of 128 lanes: choose such blocks, or arrange the array outside",
+                "a TPU reads with a stride along one axis that is not the last, at most 64 indices, \
+                 and more in f32 blocks of 128 lanes: choose such blocks, or arrange the array \
+                 outside",
             ));
         }
         let part = |index: usize, emitter: &mut Emitter| -> RuleResult<Region> {
