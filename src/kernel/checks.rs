@@ -3,6 +3,7 @@
 use super::kernel::KernelTarget;
 use super::kernel_call::{KernelCall, Window};
 use super::spec::{BlockDim, Memory};
+use super::triton;
 use crate::core::{Loc, RuleError, RuleResult};
 
 /// The number of lanes of a TPU's vector registers: the tile along the last axis.
@@ -24,6 +25,12 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
         if kernel.options.targets.contains(&KernelTarget::Tpu) {
             check_tiles(&role, window).map_err(|error| (error, loc))?;
         }
+        if kernel.options.targets.contains(&KernelTarget::Gpu) {
+            triton::check::window(window).map_err(|error| (error, loc))?;
+        }
+    }
+    if kernel.options.targets.contains(&KernelTarget::Gpu) {
+        triton::check::kernel(kernel).map_err(|error| (error, Loc::UNKNOWN))?;
     }
     Ok(())
 }

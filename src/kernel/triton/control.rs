@@ -69,8 +69,7 @@ impl Emitter<'_> {
         let this = self.ir.int(number as i128, index.dtype, &[]);
         let is_this = self.ir.compare("cmpi eq", index, &this);
         let (yes, outputs) = self.region(|of| of.program(&branches[number], operands))?;
-        let (no, others) =
-            self.region(|of| of.branches(index, number + 1, branches, operands))?;
+        let (no, others) = self.region(|of| of.branches(index, number + 1, branches, operands))?;
         let (first, second) = (Self::tensors(&outputs), Self::tensors(&others));
         let results = self.names_of(&first);
         let types = types_of(&first);

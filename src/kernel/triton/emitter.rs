@@ -67,7 +67,11 @@ impl<'a> Emitter<'a> {
     }
 
     /// Writes a program. Returns the values of its outputs.
-    pub(super) fn program(&mut self, program: &Program, inputs: &[Value]) -> RuleResult<Vec<Value>> {
+    pub(super) fn program(
+        &mut self,
+        program: &Program,
+        inputs: &[Value],
+    ) -> RuleResult<Vec<Value>> {
         program.try_interpret(inputs.iter().cloned(), |eqn, operands| {
             let operands: Vec<Value> = operands.iter().map(|&operand| operand.clone()).collect();
             let outer = self.ir.loc;
@@ -96,8 +100,7 @@ impl<'a> Emitter<'a> {
     }
 
     fn eqn(&mut self, program: &Program, eqn: &Eqn, operands: &[Value]) -> RuleResult<Vec<Value>> {
-        let results: Vec<Aval> =
-            eqn.results.iter().map(|&var| program.aval(var).clone()).collect();
+        let results: Vec<Aval> = eqn.results.iter().map(|&var| program.aval(var).clone()).collect();
         for result in &results {
             check_dtype(result.dtype)?;
         }
@@ -111,8 +114,7 @@ impl<'a> Emitter<'a> {
         if let Some(results) = self.control(primitive, operands)? {
             return Ok(results);
         }
-        let avals: Vec<Aval> =
-            eqn.operands.iter().map(|&var| program.aval(var).clone()).collect();
+        let avals: Vec<Aval> = eqn.operands.iter().map(|&var| program.aval(var).clone()).collect();
         let refuse = || unsupported(eqn.primitive.name(), &avals);
         let tensors: Option<Vec<Tensor>> = operands
             .iter()

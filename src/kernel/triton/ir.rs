@@ -242,7 +242,8 @@ impl Writer {
             return self.splat(x, &shape);
         }
         let to = type_of(x.dtype, &shape);
-        let text = format!("tt.expand_dims {} {{axis = {axis} : i32}} : {} -> {to}", x.name, x.ty());
+        let text =
+            format!("tt.expand_dims {} {{axis = {axis} : i32}} : {} -> {to}", x.name, x.ty());
         let mut y = self.op(&text, x.dtype, &shape);
         y.zero_padding = x.zero_padding;
         y
@@ -278,7 +279,8 @@ impl Writer {
         let order: Vec<String> = permutation.iter().map(usize::to_string).collect();
         let to = type_of(x.dtype, &shape);
         let order = order.join(", ");
-        let text = format!("tt.trans {} {{order = array<i32: {order}>}} : {} -> {to}", x.name, x.ty());
+        let text =
+            format!("tt.trans {} {{order = array<i32: {order}>}} : {} -> {to}", x.name, x.ty());
         let mut y = self.op(&text, x.dtype, &shape);
         y.zero_padding = x.zero_padding;
         y

@@ -13,6 +13,7 @@
 //! write StableHLO, so the emitter has to know the operations. It refuses others.
 
 mod arrays;
+pub(super) mod check;
 mod control;
 mod elementwise;
 mod emitter;
@@ -132,7 +133,5 @@ pub(super) fn unsupported(name: &str, operands: &[Aval]) -> RuleError {
         "kernels for GPUs do not have the operation `{name}` on {}",
         operands.join(", ")
     ))
-    .help(
-        "compute it outside of the kernel, or run the kernel as a loop with `Kernel::interpret`",
-    )
+    .help("compute it outside of the kernel, or run the kernel as a loop with `Kernel::interpret`")
 }

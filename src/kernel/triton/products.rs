@@ -1,8 +1,8 @@
 //! Products of matrices.
 
+use super::MAX_ELEMENTS;
 use super::emitter::Emitter;
 use super::ir::{Tensor, type_of};
-use super::MAX_ELEMENTS;
 use crate::core::{Aval, DType, Precision, RuleError, RuleResult, Scalar};
 use crate::primitives::DotGeneral;
 use std::any::Any;

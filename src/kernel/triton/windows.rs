@@ -131,7 +131,8 @@ impl Emitter<'_> {
         let pointer = format!("!tt.ptr<{}>", stored_element(of.array.dtype));
         let mut name = of.pointer.clone();
         if let Some(base) = base {
-            name = self.ir.raw(&format!("tt.addptr {name}, {} : {pointer}, {}", base.name, base.ty()));
+            name =
+                self.ir.raw(&format!("tt.addptr {name}, {} : {pointer}, {}", base.name, base.ty()));
         }
         let ty = tensor_type(&pointer, &shape);
         if !shape.is_empty() {
@@ -166,13 +167,13 @@ impl Emitter<'_> {
         let is_zero = other.is_none();
         let operands = match mask {
             Some(mask) => {
-                let other =
-                    other.unwrap_or_else(|| self.ir.fill(Scalar::Int(0), stored, &shape));
+                let other = other.unwrap_or_else(|| self.ir.fill(Scalar::Int(0), stored, &shape));
                 format!("{}, {}, {}", pointers.name, mask.name, other.name)
             }
             None => pointers.name,
         };
-        let mut loaded = self.ir.op(&format!("tt.load {operands} : {}", pointers.ty), stored, &shape);
+        let mut loaded =
+            self.ir.op(&format!("tt.load {operands} : {}", pointers.ty), stored, &shape);
         loaded.zero_padding = is_zero;
         if dtype.is_bool() {
             let zero = self.ir.int(0, DType::I8, &shape);
@@ -199,7 +200,12 @@ impl Emitter<'_> {
             true => self.ir.cast("arith.extui", value, DType::I8),
             false => value.clone(),
         };
-        debug_assert_eq!(value.ty(), type_of(value.dtype, &pointers.shape), "{:?}", padded(&pointers.shape));
+        debug_assert_eq!(
+            value.ty(),
+            type_of(value.dtype, &pointers.shape),
+            "{:?}",
+            padded(&pointers.shape)
+        );
         let operands = match mask {
             Some(mask) => format!("{}, {}, {}", pointers.name, value.name, mask.name),
             None => format!("{}, {}", pointers.name, value.name),
