@@ -7,6 +7,7 @@ mod tests;
 
 use super::kernel::KernelTarget;
 use super::kernel_call::KernelCall;
+use super::triton;
 use crate::core::{Loc, RuleError};
 
 /// Checks a kernel. `locs` has the locations of the specifications of inputs, then of outputs.
@@ -21,6 +22,13 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
     }
     if kernel.options.targets.contains(&KernelTarget::Tpu) {
         tpu::check(kernel, locs)?;
+    }
+    if kernel.options.targets.contains(&KernelTarget::Gpu) {
+        let windows = kernel.inputs.iter().chain(&kernel.outputs);
+        for (window, &loc) in windows.zip(locs) {
+            triton::check::window(window).map_err(|error| (error, loc))?;
+        }
+        triton::check::kernel(kernel).map_err(|error| (error, Loc::UNKNOWN))?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! The function of a kernel: its grid, the loops over sequential axes, and the blocks of outputs.
 
-use super::Emitted;
 use super::emitter::{Emitter, Value};
 use super::ir::{Tensor, stored_element};
-use crate::core::{DType, Program, RuleError, RuleResult, Scalar};
+use super::{Emitted, check};
+use crate::core::{DType, Program, RuleResult, Scalar};
 use crate::kernel::kernel_call::Window;
 use crate::kernel::ref_ops::RefPart;
 use crate::kernel::spec::{BlockDim, DimensionSemantics};
@@ -23,11 +23,9 @@ impl Emitter<'_> {
     /// Writes the kernel.
     pub(super) fn run(&mut self) -> RuleResult<Emitted> {
         let kernel = self.kernel;
-        let num_warps = kernel.options.num_warps;
-        if let Some(count) = num_warps.filter(|n| !n.is_power_of_two() || *n > 32) {
-            return Err(RuleError::value(format!("{count} warps per program"))
-                .help("set `num_warps` to a power of two up to 32"));
-        }
+        let windows = kernel.inputs.iter().chain(&kernel.outputs);
+        windows.map(check::window).collect::<RuleResult<()>>()?;
+        check::kernel(kernel)?;
         let is_parallel = |axis: &usize| kernel.semantics[*axis] == DimensionSemantics::Parallel;
         let parallel: Vec<usize> = (0..kernel.rank()).filter(is_parallel).collect();
         let axes: Vec<usize> = (0..kernel.rank())
@@ -40,12 +38,8 @@ impl Emitter<'_> {
         let scratch = kernel.scratch.iter().map(|scratch| scratch.aval());
         let mut states: Vec<Option<Value>> = outputs;
         for aval in scratch {
-            super::ir::check_dtype(aval.dtype)?;
             let zero = self.ir.int(0, aval.dtype, &aval.shape.to_vec());
             states.push(Some(Value::Tensor(Tensor { zero_padding: false, ..zero })));
-        }
-        for window in kernel.inputs.iter().chain(&kernel.outputs) {
-            super::ir::check_dtype(window.array.dtype)?;
         }
         self.level(0, &loops, &mut ids, &mut states)?;
         self.check_size()?;
@@ -72,7 +66,7 @@ impl Emitter<'_> {
         Ok(Emitted {
             name,
             text,
-            num_warps: num_warps.unwrap_or(chosen),
+            num_warps: kernel.options.num_warps.unwrap_or(chosen),
             n_programs: parallel.iter().map(|&axis| kernel.grid[axis]).product(),
         })
     }

@@ -13,6 +13,7 @@
 //! write StableHLO, so the emitter has to know the operations. It refuses others.
 
 mod arrays;
+pub(super) mod check;
 mod control;
 mod elementwise;
 mod emitter;
