@@ -118,6 +118,9 @@ pub struct KernelCall {
     /// The kernel that runs instead on CPUs, for example with larger blocks.
     #[serde(skip)]
     pub on_cpu: Option<Arc<KernelCall>>,
+    /// The program of ordinary operations that runs instead where the compiler partitions.
+    #[serde(skip)]
+    pub on_partitioned: Option<Arc<Program>>,
     /// The program.
     #[serde(skip)]
     pub body: Arc<Program>,
@@ -209,6 +212,9 @@ impl Primitive for KernelCall {
         operands: &[Value],
         _: &[Aval],
     ) -> RuleResult<Vec<Value>> {
+        if let Some(program) = self.on_partitioned.as_ref().filter(|_| is_auto_partitioned(ctx)) {
+            return ctx.call(program, &self.name, operands);
+        }
         let chosen = match (&self.on_cpu, ctx.platform()) {
             (Some(kernel), "cpu") => kernel,
             _ => self,
@@ -253,6 +259,15 @@ impl HigherOrder for KernelCall {
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         Ok(passes::eval(&grid_loop::program(self), operands))
     }
+}
+
+/// Returns true if the compiler partitions the operations along an axis of a mesh.
+fn is_auto_partitioned(ctx: &LowerCtx<'_>) -> bool {
+    let is_manual = |name: &str| {
+        let axes = ctx.manual().map(|manual| &manual.axes);
+        axes.is_some_and(|axes| axes.iter().any(|axis| axis == name))
+    };
+    ctx.partition().is_some_and(|mesh| mesh.axis_names().any(|name| !is_manual(name)))
 }
 
 /// Returns the shape of an array whose axes are multiples of a window's blocks.

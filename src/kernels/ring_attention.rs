@@ -158,7 +158,8 @@ impl Ring {
     fn forward(&self, inputs: &Inputs) -> (Array, Array) {
         let own = Ring::own(inputs);
         let first = full_like(&axis_index(self.axis.clone()), 0);
-        let (out, lse) = attend(&self.geometry, &self.inputs_at(inputs, &self.starts(&first), &own));
+        let (out, lse) =
+            attend(&self.geometry, &self.inputs_at(inputs, &self.starts(&first), &own));
         let step = |step: Array, (out, lse, kv): (Array, Array, Travelling)| {
             let kv = self.pass_on(&kv);
             let starts = self.starts(&step);

@@ -86,9 +86,8 @@ pub(super) fn of_keys_and_values(geometry: &Geometry) -> Kernel {
     let order = Order::QueriesInnermost;
     let (heads, group, s) = (geometry.heads, geometry.group, geometry.s);
     let grid = [heads, geometry.n_kv_blocks(), group, geometry.n_q_blocks()];
-    let output = |width| {
-        Output::new(geometry.out_dtype, [heads, s, width], geometry.kv_rows(order, width))
-    };
+    let output =
+        |width| Output::new(geometry.out_dtype, [heads, s, width], geometry.kv_rows(order, width));
     let scratch = |width| Scratch::vmem(geometry.wide(), [geometry.block_kv, width]);
     let of_body = geometry.clone();
     kernel::call(
@@ -119,8 +118,7 @@ fn keys_and_values_body(geometry: &Geometry, refs: &[Ref]) {
         let head = query_head(geometry, &head, &member);
         let operands_of = [&q, &operands.k.load(), &out];
         let of_pair = (&head, PastTheEnd::Exclude);
-        let weights =
-            weights_of(geometry, &operands, &cotangents, &pair, operands_of, of_pair);
+        let weights = weights_of(geometry, &operands, &cotangents, &pair, operands_of, of_pair);
         acc_v.add_assign(rows_by_rows(&weights.weights, &out, wide));
         acc_k.add_assign(rows_by_columns(&weights.scores, &q, wide));
     });
@@ -163,8 +161,7 @@ fn queries_body(geometry: &Geometry, refs: &[Ref]) {
         let head = query_head(geometry, &head, &member);
         let operands_of = [&operands.q.load(), &k, &cotangents.out.load()];
         let of_pair = (&head, PastTheEnd::Keep);
-        let weights =
-            weights_of(geometry, &operands, &cotangents, &pair, operands_of, of_pair);
+        let weights = weights_of(geometry, &operands, &cotangents, &pair, operands_of, of_pair);
         acc.add_assign(columns_by_columns(&weights.scores, &k, geometry.wide()));
     });
     kernel::when(eq(&kv_block, kernel::num_programs(3) as i32 - 1), || {

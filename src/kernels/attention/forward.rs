@@ -111,11 +111,7 @@ pub(super) fn forward(geometry: &Geometry) -> Kernel {
     )
     .name("flash_attention")
     .prefetch(geometry.n_prefetch())
-    .scratch([
-        statistic(),
-        statistic(),
-        Scratch::vmem(wide, [geometry.hv, geometry.block_q]),
-    ])
+    .scratch([statistic(), statistic(), Scratch::vmem(wide, [geometry.hv, geometry.block_q])])
 }
 
 fn body(geometry: &Geometry, refs: &[Ref]) {

@@ -2,7 +2,9 @@
 
 use super::geometry::Geometry;
 use crate::core::{Array, DType, RuleError, throw_operands};
-use crate::primitives::{bitcast_convert_type, concatenate, convert_element_type, transpose, zeros};
+use crate::primitives::{
+    bitcast_convert_type, concatenate, convert_element_type, transpose, zeros,
+};
 use crate::random::Key;
 
 /// Options of [`flash_attention_with`](super::flash_attention_with).
@@ -208,9 +210,7 @@ fn check_options(layout: &Layout, options: &FlashAttentionOptions) -> Result<(),
             return Err(RuleError::value(message).help(help));
         }
     };
-    for (role, segments, length) in
-        [("query", of_queries, layout.t), ("key", of_keys, layout.s)]
-    {
+    for (role, segments, length) in [("query", of_queries, layout.t), ("key", of_keys, layout.s)] {
         if segments.shape().dims() != [layout.b, length] || !segments.dtype().is_integer() {
             let message = format!(
                 "the {role} segments must be integers [{}, {length}], got {}",

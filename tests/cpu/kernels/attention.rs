@@ -56,9 +56,8 @@ fn second_derivatives_are_refused() {
 
 /// Returns true if `dot_product_attention_with` becomes a kernel for sequences of this length.
 fn is_kernel(length: usize, options: AttentionOptions) -> bool {
-    let attend = move |q: Array, k: Array, v: Array| {
-        dot_product_attention_with(&q, &k, &v, &options)
-    };
+    let attend =
+        move |q: Array, k: Array, v: Array| dot_product_attention_with(&q, &k, &v, &options);
     let x = || typed([1, length, 2, 16]);
     make_program(attend, (x(), x(), x())).unwrap().to_string().contains("kernel_call")
 }
@@ -103,12 +102,10 @@ mod on_cpu {
         fn run(&self, [q, k, v, weights]: &[Array; 4]) -> [Vec<f64>; 4] {
             let options = self.options.clone();
             let step = jit(move |q: Array, k: Array, v: Array, weights: Array| {
-                let attend = |x: &(Array, Array, Array)| {
-                    flash_attention_with(&x.0, &x.1, &x.2, &options)
-                };
-                let loss = |x: &(Array, Array, Array)| {
-                    (attend(x) * &weights).astype(DType::F32).sum()
-                };
+                let attend =
+                    |x: &(Array, Array, Array)| flash_attention_with(&x.0, &x.1, &x.2, &options);
+                let loss =
+                    |x: &(Array, Array, Array)| (attend(x) * &weights).astype(DType::F32).sum();
                 let x = (q, k, v);
                 (attend(&x), grad(loss)(&x))
             });
@@ -316,9 +313,8 @@ mod on_cpu {
         let case = Case::new([3, 140, 140, 2, 1, 8, 8], causal());
         let [q, k, v, _] = case.operands(DType::F32);
         let slope = |q: &Array, k: &Array, v: &Array| {
-            let loss = |x: &(Array, Array)| {
-                square(&flash_attention_with(&x.0, &x.1, v, &causal())).sum()
-            };
+            let loss =
+                |x: &(Array, Array)| square(&flash_attention_with(&x.0, &x.1, v, &causal())).sum();
             grad(loss)(&(q.clone(), k.clone()))
         };
         let add_batch = |x: &Array| expand_dims(x, &[1]);

@@ -70,10 +70,8 @@ fn causal_masks_and_windows_apply_to_positions_in_the_whole_sequence() {
     let causal = FlashAttentionOptions { is_causal: true, ..FlashAttentionOptions::default() };
     check(causal.clone(), None);
     // Longer than a shard of 8 tokens on one side, shorter on the other.
-    let window = FlashAttentionOptions {
-        local_window: Some((13, 2)),
-        ..FlashAttentionOptions::default()
-    };
+    let window =
+        FlashAttentionOptions { local_window: Some((13, 2)), ..FlashAttentionOptions::default() };
     check(window, None);
     check(FlashAttentionOptions { local_window: Some((9, 0)), ..causal }, None);
 }
@@ -97,9 +95,8 @@ fn dropout_draws_the_bits_of_one_device() {
 
 #[test]
 fn an_axis_that_is_not_in_scope_is_refused() {
-    let attend = |x: Array| {
-        ring_attention_with(&x, &x, &x, "sequence", &FlashAttentionOptions::default())
-    };
+    let attend =
+        |x: Array| ring_attention_with(&x, &x, &x, "sequence", &FlashAttentionOptions::default());
     let error = eval_shape(attend, Aval::new(DType::F32, [1, 8, 1, 4])).unwrap_err().to_string();
     assert!(error.contains("no axis is named `sequence`"), "{error}");
 }
