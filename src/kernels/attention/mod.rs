@@ -84,7 +84,7 @@ pub fn flash_attention_with(
             scalars: options.scalars(),
         };
         let out = differentiable(&geometry, &inputs);
-        layout.from_kernel_layout(&out)
+        layout.to_user_layout(&out)
     })
 }
 

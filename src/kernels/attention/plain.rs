@@ -49,7 +49,7 @@ impl<'a> Operands<'a> {
         let index = |axis| broadcasted_iota(DType::I32, [1, 1, geometry.s, geometry.t], axis);
         let mut distance = index(2) - index(3);
         if let (Some(q_start), Some(kv_start)) = (self.scalar(0), self.scalar(1)) {
-            distance = distance + (kv_start - q_start);
+            distance += kv_start - q_start;
         }
         let right = geometry.right.map(|right| le(&distance, right as i32));
         let left = geometry.left.map(|left| ge(&distance, -(left as i64) as i32));
