@@ -191,6 +191,8 @@ mod pages {
     struct Data;
     #[doc = include_str!("../docs/parallel.md")]
     struct Parallel;
+    #[doc = include_str!("../docs/kernels/flash-attention.md")]
+    struct FlashAttention;
     #[cfg(feature = "checkpoint")]
     #[doc = include_str!("../docs/checkpoints.md")]
     struct Checkpoints;

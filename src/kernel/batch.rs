@@ -6,6 +6,7 @@ use crate::control_flow::map;
 use crate::core::{Array, Aval, BatchAxis, Batched, DType, Program, RuleResult, bind};
 use crate::passes;
 use crate::primitives::rules::batch_at;
+use crate::transforms::batch::batch_program;
 use crate::transforms::staging::trace_rules;
 use std::sync::Arc;
 
@@ -108,6 +109,21 @@ fn batched(kernel: &KernelCall, is_mapped: &[bool], axis: &BatchAxis) -> KernelC
         aliases: kernel.aliases.clone(),
         options: kernel.options.clone(),
         on_cpu: kernel.on_cpu.as_ref().map(|other| Box::new(batched(other, is_mapped, axis))),
+        on_partitioned: kernel.on_partitioned.as_ref().map(|program| {
+            let axes: Vec<Option<usize>> =
+                is_mapped.iter().map(|&is_mapped| is_mapped.then_some(0)).collect();
+            let axes = [vec![None; kernel.n_prefetch], axes].concat();
+            let example = |(aval, position): (Aval, &Option<usize>)| match position {
+                Some(_) => axis.batch_of(&aval, 0),
+                None => aval,
+            };
+            let avals: Vec<Aval> = program.avals_in().into_iter().zip(&axes).map(example).collect();
+            Arc::new(trace_rules(avals, |operands| {
+                let (outputs, positions) = batch_program(program, operands, &axes, axis);
+                let in_front = outputs.iter().zip(positions);
+                in_front.map(|(x, position)| batch_at(x, position, 0, axis)).collect::<Vec<_>>()
+            }))
+        }),
         body: {
             let index = Aval::new(DType::I32, []);
             let avals = std::iter::once(index).chain(kernel.body.avals_in());

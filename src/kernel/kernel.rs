@@ -80,6 +80,9 @@ impl Refs for Vec<Ref> {
 /// The body, without the type of its argument.
 type Body = dyn Fn(&[Ref]) -> Option<()> + Send + Sync;
 
+/// A function of the operands, as a list.
+type ListFunction = dyn Fn(&[Array]) -> Vec<Array> + Send + Sync;
+
 /// A kernel, returned by [`call`].
 #[derive(Clone)]
 pub struct Kernel {
@@ -95,6 +98,7 @@ pub struct Kernel {
     aliases: Vec<(usize, usize)>,
     options: KernelOptions,
     on_cpu: Option<Box<Kernel>>,
+    on_partitioned: Option<Arc<ListFunction>>,
 }
 
 impl std::fmt::Debug for Kernel {
@@ -153,6 +157,7 @@ pub fn call<R: Refs, F: Fn(R) + Send + Sync + 'static>(
         aliases: Vec::new(),
         options: KernelOptions::default(),
         on_cpu: None,
+        on_partitioned: None,
     }
 }
 
@@ -210,6 +215,18 @@ impl Kernel {
     #[must_use]
     pub fn on_cpu(mut self, kernel: Kernel) -> Kernel {
         self.on_cpu = Some(Box::new(kernel.targets([])));
+        self
+    }
+
+    /// Runs ordinary operations instead in programs that the compiler partitions over devices. It
+    /// cannot partition a kernel, and would gather the operands on every device. The function maps
+    /// the operands to the outputs.
+    #[must_use]
+    pub fn on_partitioned(
+        mut self,
+        f: impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static,
+    ) -> Kernel {
+        self.on_partitioned = Some(Arc::new(f));
         self
     }
 
@@ -322,6 +339,23 @@ impl Kernel {
                 self.refuse(message, None, loc);
             }
         }
+        let on_partitioned = self.on_partitioned.as_ref().map(|function| {
+            let operands = operands.iter().map(|x| strong(x.aval()));
+            let scope = format!("kernel({}), partitioned", self.name);
+            let traced = trace_function_at(loc, scope, operands.collect::<Vec<_>>(), |operands| {
+                function(&operands)
+            });
+            let expected: Vec<Aval> = outputs.iter().map(|window| window.array.clone()).collect();
+            let found = traced.program.avals_out();
+            let is_same = found.len() == expected.len()
+                && found.iter().zip(&expected).all(|(found, of)| found.same_type(of));
+            if !is_same || !traced.captures.is_empty() {
+                let message = "the function for partitioned programs has other outputs, or uses \
+                               arrays that are not operands";
+                self.refuse(message.to_string(), None, loc);
+            }
+            Arc::new(traced.program)
+        });
         let kernel = KernelCall {
             name: self.name.clone(),
             grid: self.grid.sizes.clone(),
@@ -333,6 +367,7 @@ impl Kernel {
             aliases: self.aliases.clone(),
             options: self.options.clone(),
             on_cpu: on_cpu.map(Box::new),
+            on_partitioned,
             body: Arc::new(body),
         };
         if let Err((error, at)) = checks::check(&kernel, &self.spec_locs()) {

@@ -113,6 +113,9 @@ pub struct KernelCall {
     pub options: KernelOptions,
     /// The kernel that runs instead on CPUs, for example with larger blocks.
     pub on_cpu: Option<Box<KernelCall>>,
+    /// The program of ordinary operations that runs instead where the compiler partitions.
+    #[serde(with = "super::text::presence")]
+    pub on_partitioned: Option<Arc<Program>>,
     /// The program.
     #[serde(skip, default = "super::text::no_program")]
     pub body: Arc<Program>,
@@ -265,6 +268,9 @@ impl Primitive for KernelCall {
         operands: &[Value],
         _: &[Aval],
     ) -> RuleResult<Vec<Value>> {
+        if let Some(program) = self.on_partitioned.as_ref().filter(|_| is_auto_partitioned(ctx)) {
+            return ctx.call(program, &self.name, operands);
+        }
         let chosen = match (&self.on_cpu, ctx.platform()) {
             (Some(kernel), "cpu") => kernel,
             _ => self,
@@ -298,7 +304,9 @@ impl HigherOrder for KernelCall {
         let windows = self.inputs.iter().chain(&self.outputs);
         let maps = windows.map(|window| ("index_map", &*window.index_map));
         let own = std::iter::once(("body", &*self.body)).chain(maps);
-        own.chain(self.on_cpu.iter().flat_map(|other| other.programs())).collect()
+        let partitioned = self.on_partitioned.iter().map(|of| ("on_partitioned", &**of));
+        let on_cpu = self.on_cpu.iter().flat_map(|other| other.programs());
+        own.chain(partitioned).chain(on_cpu).collect()
     }
 
     fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {
@@ -319,6 +327,15 @@ impl HigherOrder for KernelCall {
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         Ok(passes::eval(&grid_loop::program(self), operands))
     }
+}
+
+/// Returns true if the compiler partitions the operations along an axis of a mesh.
+fn is_auto_partitioned(ctx: &LowerCtx<'_>) -> bool {
+    let is_manual = |name: &str| {
+        let axes = ctx.manual().map(|manual| &manual.axes);
+        axes.is_some_and(|axes| axes.iter().any(|axis| axis == name))
+    };
+    ctx.partition().is_some_and(|mesh| mesh.axis_names().any(|name| !is_manual(name)))
 }
 
 /// Returns the shape of an array whose axes are multiples of a window's blocks.

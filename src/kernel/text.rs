@@ -43,6 +43,27 @@ pub(super) mod aval {
     }
 }
 
+/// Programs that may be absent, as whether they are there.
+pub(super) mod presence {
+    use super::no_program;
+    use crate::core::Program;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::sync::Arc;
+
+    pub(in crate::kernel) fn serialize<S: Serializer>(
+        program: &Option<Arc<Program>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        program.is_some().serialize(serializer)
+    }
+
+    pub(in crate::kernel) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Arc<Program>>, D::Error> {
+        Ok(bool::deserialize(deserializer)?.then(no_program))
+    }
+}
+
 /// Returns an empty program, in place of one that follows the parameters.
 pub(super) fn no_program() -> Arc<Program> {
     Arc::new(Program::new(&[], &[], Vec::new(), &[]))
@@ -72,6 +93,9 @@ fn with_programs(
     kernel.body = next()?;
     for window in kernel.inputs.iter_mut().chain(&mut kernel.outputs) {
         window.index_map = next()?;
+    }
+    if let Some(program) = &mut kernel.on_partitioned {
+        *program = next()?;
     }
     kernel.check_programs()?;
     if let Some(other) = kernel.on_cpu.take() {

@@ -82,7 +82,7 @@ pub fn ring_attention_with(
             scalars: Some(seed),
         };
         let ring = Ring { geometry, axis, n_devices };
-        layout.from_kernel_layout(&ring.differentiable(&inputs).astype(query.dtype()))
+        layout.to_user_layout(&ring.differentiable(&inputs).astype(query.dtype()))
     })
 }
 

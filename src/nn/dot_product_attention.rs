@@ -15,16 +15,16 @@ pub enum AttentionImplementation {
     /// sequences of 2,048), there is neither a bias, nor a mask, nor key lengths, every query has
     /// an allowed key, and no operand has a sharding in its type. [`Plain`](Self::Plain) otherwise.
     ///
-    /// A program that the compiler partitions over devices, and one that needs second derivatives
-    /// or derivatives in forward mode, sets `Plain` for long sequences, or calls the kernel inside
-    /// of [`shard_map`](crate::parallel::shard_map()).
+    /// The kernel has a gradient, and no derivative in forward mode or of the gradient: set `Plain`
+    /// where a long sequence needs one.
     #[default]
     Auto,
     /// Operations on the array of all scores. All masks, all derivatives.
     #[doc(alias = "xla")]
     Plain,
     /// The kernel [`flash_attention_with`], which never stores the scores. It knows causal masks,
-    /// windows and lengths. A query without unmasked keys gets 0.
+    /// windows and lengths. A query without unmasked keys gets 0. In a program that the compiler
+    /// partitions over devices, it is replaced by operations on the scores.
     #[doc(alias = "cudnn")]
     Flash,
 }

@@ -1,8 +1,8 @@
 //! Calls of the kernels, on arrays in their layout.
 
 use super::backward::{of_keys_and_values, of_queries};
-use super::forward;
 use super::geometry::Geometry;
+use super::{forward, plain};
 use crate::core::Array;
 use crate::kernel::Kernel;
 use crate::tree::Tree;
@@ -36,16 +36,25 @@ impl Inputs {
 const FORWARD_ON_CPU: usize = 512;
 const BACKWARD_ON_CPU: usize = 256;
 
-/// Returns the kernel, with other blocks for CPUs.
-fn with_cpu_blocks(geometry: &Geometry, size: usize, kernel: fn(&Geometry) -> Kernel) -> Kernel {
-    kernel(geometry).on_cpu(kernel(&geometry.with_blocks(size)))
+/// Returns the kernel with blocks of this size on CPUs, and a function of plain operations for
+/// partitioned programs.
+fn complete(
+    geometry: &Geometry,
+    size: usize,
+    kernel: fn(&Geometry) -> Kernel,
+    function: fn(&Geometry, &[Array]) -> Vec<Array>,
+) -> Kernel {
+    let of_function = geometry.clone();
+    kernel(geometry)
+        .on_cpu(kernel(&geometry.with_blocks(size)))
+        .on_partitioned(move |operands| function(&of_function, operands))
 }
 
 /// Returns the results `[heads, group, hv, t]` and the logarithms of the denominators
 /// `[heads, group, 1, t]`.
 #[track_caller]
 pub(in crate::kernels) fn attend(geometry: &Geometry, inputs: &Inputs) -> (Array, Array) {
-    let kernel = with_cpu_blocks(geometry, FORWARD_ON_CPU, forward::forward);
+    let kernel = complete(geometry, FORWARD_ON_CPU, forward::forward, plain::forward);
     let [out, lse] = kernel.apply(&inputs.operands());
     (out, lse)
 }
@@ -62,7 +71,8 @@ pub(in crate::kernels) fn backward(
     let mut operands = inputs.operands();
     operands.push(out_ct);
     operands.extend(statistics);
-    let [k, v] = with_cpu_blocks(geometry, BACKWARD_ON_CPU, of_keys_and_values).apply(&operands);
-    let [q] = with_cpu_blocks(geometry, BACKWARD_ON_CPU, of_queries).apply(&operands);
+    let complete = |kernel, function| complete(geometry, BACKWARD_ON_CPU, kernel, function);
+    let [k, v] = complete(of_keys_and_values, plain::of_keys_and_values).apply(&operands);
+    let [q] = complete(of_queries, plain::of_queries).apply(&operands);
     [q, k, v]
 }

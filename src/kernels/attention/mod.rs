@@ -6,6 +6,7 @@ mod dropout;
 mod forward;
 mod geometry;
 mod options;
+mod plain;
 mod products;
 
 pub(super) use call::{Inputs, attend, backward};
@@ -31,7 +32,10 @@ pub fn flash_attention(query: &Array, key: &Array, value: &Array) -> Array {
 ///
 /// Kernels go through blocks of queries and keys, and the `t · s` scores of a head are never
 /// stored. The backward pass computes them again from the queries, the keys and one number for each
-/// query. So memory is linear in the lengths.
+/// query. So memory is linear in the lengths. In a program that the compiler partitions over
+/// devices, operations on the scores replace the kernels, which it cannot partition; call the
+/// function inside of [`shard_map`](crate::parallel::shard_map()) there, or
+/// [`ring_attention`](super::ring_attention()).
 ///
 /// If there are fewer key heads `k` than query heads `n`, each key head serves `n / k` neighbouring
 /// query heads. Operands are floats of one dtype; statistics and sums are `f32` for narrower
@@ -80,7 +84,7 @@ pub fn flash_attention_with(
             scalars: options.scalars(),
         };
         let out = differentiable(&geometry, &inputs);
-        layout.from_kernel_layout(&out)
+        layout.to_user_layout(&out)
     })
 }
 

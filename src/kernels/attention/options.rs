@@ -137,7 +137,7 @@ impl Layout {
 
     /// Returns results `[heads, group, hv, t]` as `[b, t, n, hv]`.
     #[track_caller]
-    pub(in crate::kernels) fn from_kernel_layout(self, out: &Array) -> Array {
+    pub(in crate::kernels) fn to_user_layout(self, out: &Array) -> Array {
         transpose(&out.reshape([self.b, self.n, self.hv, self.t]), &[0, 3, 1, 2])
     }
 }

@@ -11,6 +11,7 @@ mod mapped;
 mod memory_kinds;
 mod outlining;
 mod parity;
+mod partitioned_attention;
 mod placement;
 mod pmapped;
 mod ragged;
