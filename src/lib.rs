@@ -185,6 +185,10 @@ mod pages {
     struct Data;
     #[doc = include_str!("../docs/parallel.md")]
     struct Parallel;
+    #[doc = include_str!("../docs/kernels/cross-entropy.md")]
+    struct KernelsCrossEntropy;
+    #[doc = include_str!("../docs/kernels/norms.md")]
+    struct KernelsNorms;
     #[cfg(feature = "checkpoint")]
     #[doc = include_str!("../docs/checkpoints.md")]
     struct Checkpoints;
