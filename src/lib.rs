@@ -191,8 +191,20 @@ mod pages {
     struct Data;
     #[doc = include_str!("../docs/parallel.md")]
     struct Parallel;
+    #[doc = include_str!("../docs/kernels.md")]
+    struct Kernels;
+    #[doc = include_str!("../docs/kernels/cross-entropy.md")]
+    struct CrossEntropy;
     #[doc = include_str!("../docs/kernels/flash-attention.md")]
     struct FlashAttention;
+    #[doc = include_str!("../docs/kernels/grouped-matmul.md")]
+    struct GroupedMatmul;
+    #[doc = include_str!("../docs/kernels/norms.md")]
+    struct Norms;
+    #[doc = include_str!("../docs/kernels/paged-attention.md")]
+    struct PagedAttention;
+    #[doc = include_str!("../docs/kernels/quantized-matmul.md")]
+    struct QuantizedMatmul;
     #[cfg(feature = "checkpoint")]
     #[doc = include_str!("../docs/checkpoints.md")]
     struct Checkpoints;

@@ -1,5 +1,10 @@
 //! Kernels that models need, each with its derivative: written with [`kernel`](crate::kernel), for
 //! TPU, GPU and CPU.
+//!
+//! - [`linear_cross_entropy`]: the loss of a language model without its logits
+//!   (`docs/kernels/cross-entropy.md`).
+//! - [`rms_norm`], [`layer_norm`], [`add_rms_norm`], [`add_layer_norm`], [`glu`], [`swiglu`],
+//!   [`geglu`] and [`linear_glu`]: norms and gates (`docs/kernels/norms.md`).
 
 mod attention;
 mod cross_entropy;

@@ -9,8 +9,8 @@ use std::ops::Range;
 /// Divides `0..size` into ranges whose lengths are powers of two up to `largest`, the long ones
 /// first.
 ///
-/// A GPU's tensors have such lengths. A part that a TPU loads begins at a multiple of 128 as long as
-/// parts before it are at least so long.
+/// A GPU's tensors have such lengths. On a TPU, a part begins at a multiple of 128, unless it is
+/// shorter than 128 and follows another one that is.
 pub(super) fn powers_of_two(size: usize, largest: usize) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut start, mut length) = (0, largest.next_power_of_two());

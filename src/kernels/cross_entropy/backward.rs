@@ -63,7 +63,7 @@ impl Problem {
         Inputs { first: &refs[..n_first], rows: &refs[n_first..n_first + 3] }
     }
 
-    /// Returns the scratch memory for sums, unless they are stored in the output, which needs `f32`.
+    /// Returns the scratch memory for sums, unless they are stored in an output of `f32`.
     fn sums(&self, shape: [usize; 2]) -> Option<Scratch> {
         (self.dtype != DType::F32).then(|| Scratch::vmem(DType::F32, shape))
     }

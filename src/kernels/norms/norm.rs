@@ -31,8 +31,7 @@ pub(super) struct Norm {
 type Parts = Vec<Array>;
 
 impl Norm {
-    /// Returns the normalized features `[rows, features]`, and the sum with the residual if there is
-    /// one. Operands are `x`, the residual, the scale `[1, features]` and the bias.
+    /// Returns the normalized features `[rows, features]`, and with a residual also the sum. Operands are `x`, the residual, the scale `[1, features]` and the bias.
     #[track_caller]
     pub(super) fn apply(&self, operands: &[Array]) -> Vec<Array> {
         let (plain, with_rule, of_rule) = (self.clone(), self.clone(), self.clone());
