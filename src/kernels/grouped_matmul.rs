@@ -1,6 +1,6 @@
 //! [`grouped_matmul`]: products of groups of rows with one matrix each.
 
-use super::products::{block_size, dot, sum_dtype, zero_from};
+use super::products::{block_size, dot, select_wide, sum_dtype, zero_from};
 use super::row_groups::{Steps, Visits};
 use crate::control_flow::custom_vjp;
 use crate::core::{Loc, RuleError, RuleResult, throw_operands};
@@ -226,10 +226,12 @@ fn rows_kernel(sizes: Sizes, n_steps: usize, dtype: DType, is_transposed: bool) 
             }
             sums.add_assign(dot(&rows, 1, &matrix, k_axis));
             kernel::when(eq(&k_index, n_k as i32 - 1), || {
-                let product = convert_element_type(&sums.load(), output.dtype());
-                let mask =
-                    rows_within(&product, &(scalar(&tiles) * (block_m as i32)), &start, &end);
-                output.store(where_(&mask, &product, output.load()));
+                let product = sums.load();
+                let first_row = scalar(&tiles) * (block_m as i32);
+                let mask = rows_within(&product, &first_row, &start, &end);
+                let before = convert_element_type(&output.load(), sums.dtype());
+                let merged = where_(&mask, &product, &before);
+                output.store(convert_element_type(&merged, output.dtype()));
             });
         });
     };
@@ -292,7 +294,7 @@ fn groups_kernel(sizes: Sizes, n_steps: usize, dtype: DType, n_groups: usize) ->
             let [lhs, rhs] = [&lhs, &rhs].map(|rows| {
                 let rows = rows.load();
                 let mask = rows_within(&rows, &first_row, &start, &end);
-                where_(&mask, &rows, full_like(&rows, 0))
+                select_wide(&mask, &rows, &full_like(&rows, 0))
             });
             sums.add_assign(dot(&lhs, 0, &rhs, 0));
         });

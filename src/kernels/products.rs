@@ -1,6 +1,8 @@
 //! Functions for the bodies of matrix products.
 
-use crate::primitives::{DotGeneral, broadcasted_iota, dot_general, full_like, lt, where_};
+use crate::primitives::{
+    DotGeneral, broadcasted_iota, convert_element_type, dot_general, full_like, lt, where_,
+};
 use crate::{Array, DType};
 
 /// Returns a block size along an axis: the whole axis if it is not longer than `preferred`.
@@ -30,8 +32,17 @@ pub(super) fn dot(lhs: &Array, lhs_axis: usize, rhs: &Array, rhs_axis: usize) ->
     dot_general(lhs, rhs, numbers)
 }
 
+/// Selects elements of two blocks of one dtype. The mask has the tiles of 32 bits, so that narrower
+/// blocks are converted on the way.
+pub(super) fn select_wide(mask: &Array, x: &Array, other: &Array) -> Array {
+    let dtype = x.dtype();
+    let wide = if dtype.is_integer() { DType::I32 } else { sum_dtype(dtype) };
+    let [x, other] = [x, other].map(|block| convert_element_type(block, wide));
+    convert_element_type(&where_(mask, &x, &other), dtype)
+}
+
 /// Replaces the elements of a block from index `end` on along an axis by zeros.
 pub(super) fn zero_from(block: &Array, axis: usize, end: &Array) -> Array {
     let position = broadcasted_iota(DType::I32, block.shape().clone(), axis);
-    where_(lt(&position, end), block, full_like(block, 0))
+    select_wide(&lt(&position, end), block, &full_like(block, 0))
 }

@@ -94,6 +94,7 @@ const STEPS: &[Step] = &[
         action: Action::Run(&["bash", "examples/research/ci.sh"], &[]),
     },
     Step { name: "exercises", action: Action::Run(&["bash", "examples/exercises/ci.sh"], &[]) },
+    Step { name: "kernels", action: Action::Run(&["bash", "examples/kernels/ci.sh"], &[]) },
     Step {
         name: "types of the xla-rs example",
         action: Action::Run(&["bash", "python-compat/xla-rs/ci.sh"], &[]),

@@ -2,7 +2,7 @@
 
 use super::{PagedAttentionOptions, Sizes};
 use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, Scratch};
-use crate::kernels::products::dot;
+use crate::kernels::products::{dot, select_wide};
 use crate::ops::axes;
 use crate::primitives::{
     DotGeneral, bitwise_and, broadcasted_iota, concatenate, convert_element_type, dot_general, eq,
@@ -97,7 +97,8 @@ pub(super) fn blocks(
                 weight = weight + weights.sum_axes(axes(1).keepdims());
                 // Rows after the length may hold any number, also NaN.
                 let values = values.load();
-                let values = where_(&within([page, h], 0, index), &values, full_like(&values, 0));
+                let mask = within([page, h], 0, index);
+                let values = select_wide(&mask, &values, &full_like(&values, 0));
                 sum = sum + dot(&convert_element_type(&weights, dtype), 1, &values, 0);
             }
             greatest.store(&next);

@@ -181,8 +181,8 @@ fn attend(operands: [&Array; 5], sizes: Sizes, options: &PagedAttentionOptions) 
     let first = minimum(&first, &last);
     let table = clip(&convert_element_type(table, DType::I32), 0, n_pages as i32 - 1);
     let table = reshape(&table, [b * per_sequence]);
-    // The query heads of a key head are the rows of a block, whole tiles of them.
-    let rows = group.next_multiple_of(16);
+    // The query heads of a key head are the rows of a block: whole tiles, and a power of two.
+    let rows = group.next_power_of_two().max(16);
     let grouped = reshape(query, [b, key_heads, group, h]);
     let grouped = pad(&grouped, [(0, 0), (0, 0), (0, rows - group), (0, 0)]);
     let kernel = kernels::blocks(sizes, rows, query.dtype(), options);

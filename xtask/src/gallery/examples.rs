@@ -146,6 +146,12 @@ pub(super) const EXAMPLES: &[Example] = &[
         picture: None,
     },
     Example {
+        package: "kernels",
+        binary: "kernels",
+        result: Result::Measured { arguments: "", line: "difference", drawn: None },
+        picture: None,
+    },
+    Example {
         package: "exercises",
         binary: "exercises",
         result: Result::Published {
