@@ -13,6 +13,8 @@
 //! returns the next one (`ref_ops`). On a CPU the kernel is a loop over the grid (`grid_loop`).
 
 mod batch;
+#[cfg(feature = "roofline")]
+pub mod block_sizes;
 mod checks;
 mod grid_loop;
 mod interpreter;

@@ -2,8 +2,8 @@
 
 use super::limits::{Cores, cores};
 use crate::core::{Aval, Program};
-use crate::kernel::{DimensionSemantics, KernelCall, Memory, RefGet, RefSet, Window};
 use crate::kernel::traffic;
+use crate::kernel::{DimensionSemantics, KernelCall, Memory, RefGet, RefSet, Window};
 use crate::roofline::{DeviceSpec, Roofline};
 
 /// The prediction of [`estimate`].
