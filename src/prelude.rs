@@ -22,6 +22,9 @@ pub use crate::jit::{
     CallError, Compiled, Jit, Lowered, block_until_ready, copy_to_host_async, effects_barrier, jit,
     pmap,
 };
+pub use crate::nn::{
+    AttentionImplementation, AttentionOptions, dot_product_attention, dot_product_attention_with,
+};
 pub use crate::ops::*;
 pub use crate::parallel::{
     MemoryKind, PartitionRules, Topology, device_put, device_put_replicated, device_put_sharded,

@@ -139,6 +139,8 @@ mod on_cpu {
     mod importing_from_jax {}
     #[doc = include_str!("src/exporting-to-jax.md")]
     mod exporting_to_jax {}
+    #[doc = include_str!("src/custom-kernels.md")]
+    mod custom_kernels {}
     #[doc = include_str!("src/performance.md")]
     mod performance {}
     #[doc = include_str!("src/devices-and-sharding.md")]

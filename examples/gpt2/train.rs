@@ -1,5 +1,6 @@
 //! The training step: loss, gradients and AdamW, with nanoGPT's recipe.
 
+use oxidax::kernels::linear_cross_entropy;
 use oxidax::prelude::*;
 use oxidax::profile::named_scope;
 use oxidax::random::Key;
@@ -41,6 +42,9 @@ pub struct Recipe {
     /// Keep the optimizer state in host memory between steps.
     #[arg(long)]
     pub offload: bool,
+    /// Compute the loss from the last features in blocks, without storing the logits.
+    #[arg(long)]
+    pub fused_loss: bool,
 }
 
 /// Tokens and next tokens, `i32[b, t]` each.
@@ -85,9 +89,12 @@ impl Recipe {
     /// Returns the training step, with `gather` applied to the model before the forward pass.
     pub fn step_with(&self, gather: impl Fn(&Gpt2) -> Gpt2 + Send + Sync + 'static) -> Step {
         let (optimizer, policy, parts) = (self.optimizer(), self.policy(), self.accumulate);
-        let stored_in = self.memory_of_state();
+        let (stored_in, is_fused) = (self.memory_of_state(), self.fused_loss);
         let step = move |model: Gpt2, state: optim::State, batch: Batch, key: Option<Key>| {
-            let loss = |model: &Gpt2, batch: &Batch, key| loss(&gather(model), batch, key, policy);
+            let loss = |model: &Gpt2, batch: &Batch, key| {
+                let of = if is_fused { fused_loss } else { loss };
+                of(&gather(model), batch, key, policy)
+            };
             let (loss, gradients) = mean_gradients(&model, loss, batch, key, parts);
             let state = with_memory_kind(&state, MemoryKind::Device);
             let (model, state) = named_scope("optimizer", || {
@@ -112,6 +119,18 @@ pub fn loss(
         let logits = policy.cast_to_output(&logits);
         nn::softmax_cross_entropy_with_integer_labels(&logits, next).mean()
     })
+}
+
+/// Computes [`loss`] without storing logits.
+pub fn fused_loss(
+    model: &Gpt2,
+    (tokens, next): &Batch,
+    key: Option<Key>,
+    policy: nn::DTypePolicy,
+) -> Array {
+    let model = policy.cast_to_compute(model);
+    let features = model.features(tokens, key);
+    named_scope("loss", || linear_cross_entropy(&features, &model.wte.weight, next).mean())
 }
 
 /// Computes loss and gradients of a batch in `parts` parts, one after the other.

@@ -7,6 +7,7 @@
 //! cargo run --release -p plans -- --predict                  # the times again, without compiling
 //! cargo run --release -p plans -- --only gpt2 --on v5e --html DIR   # a page for each step
 //! cargo run --release -p plans -- --page docs/tpu-plans.md   # update the table of that page
+//! cargo run --release -p plans -- --kernels --page docs/kernels.md   # kernels, for GPUs too
 //! ```
 //!
 //! libtpu compiles each step for one device and for a slice of eight. Each result is a line of
@@ -21,6 +22,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
+mod kernels;
 mod predict;
 mod rows;
 mod steps;
@@ -56,13 +58,20 @@ struct Options {
     /// Write the doctor's page of each step to this folder, without recording it.
     #[arg(long, value_name = "FOLDER")]
     html: Option<PathBuf>,
+    /// Compile the kernels of `oxidax::kernels` instead of the steps, and the same functions without
+    /// kernels, for one device of each TPU generation and GPU.
+    #[arg(long)]
+    kernels: bool,
     /// Replace the table of this page with the recorded rows, without compiling.
     #[arg(long)]
     page: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<()> {
-    let Options { file, only, on, predict, html, page } = Options::parse();
+    let Options { file, only, on, predict, html, kernels, page } = Options::parse();
+    if kernels {
+        return kernels::run(&only, &on, page.as_deref());
+    }
     let mut rows = Rows::open(&file)?;
     if let Some(page) = page {
         let text = std::fs::read_to_string(&page).with_context(|| format!("{}", page.display()))?;

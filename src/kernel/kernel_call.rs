@@ -1,13 +1,13 @@
 //! `kernel_call`: the primitive that runs a kernel.
 
 use super::grid_loop;
-use super::kernel::KernelOptions;
+use super::kernel::{KernelOptions, KernelTarget};
 use super::spec::{BlockDim, DimensionSemantics, Memory, Scratch};
-use super::{batch, traffic};
+use super::{batch, mosaic, traffic, triton};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Error, HigherOrder, JvpResult, Known, LowerCtx,
-    Marks, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn, Tangent,
-    Used,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Error, HigherOrder, JvpResult, Known,
+    LowerCtx, Marks, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn,
+    Tangent, Used,
 };
 use crate::ensure_shape;
 use crate::passes;
@@ -127,6 +127,19 @@ impl KernelCall {
     /// Returns the number of grid axes.
     pub fn rank(&self) -> usize {
         self.grid.len()
+    }
+
+    /// Returns true if a compiler of kernels compiles it for the platform, and false if it runs as
+    /// a loop over its grid.
+    fn is_compiled_for(&self, platform: &str) -> bool {
+        let target = match platform {
+            "tpu" => KernelTarget::Tpu,
+            "cuda" => KernelTarget::Gpu,
+            _ => return false,
+        };
+        let mut windows = self.inputs.iter().chain(&self.outputs);
+        let is_empty = self.n_programs() == 0 || windows.any(|window| window.array.size() == 0);
+        !self.options.interpret && self.options.targets.contains(&target) && !is_empty
     }
 
     /// Returns the input that shares memory with an output.
@@ -251,6 +264,12 @@ impl Primitive for KernelCall {
             (Some(kernel), "cpu") => kernel,
             _ => self,
         };
+        if chosen.is_compiled_for(ctx.platform()) {
+            return match ctx.platform() {
+                "tpu" => mosaic::lower(chosen, ctx, operands),
+                _ => triton::lower(chosen, ctx, operands),
+            };
+        }
         ctx.call(&grid_loop::program(chosen), &self.name, operands)
     }
 
@@ -258,6 +277,10 @@ impl Primitive for KernelCall {
     fn cost(&self, _: &[Aval], _: &[Aval]) -> Cost {
         let body = passes::cost(&self.body).times(self.n_programs());
         Cost { bytes: traffic::bytes(self), ..body }
+    }
+
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
     }
 
     fn as_higher_order(&self) -> Option<&dyn HigherOrder> {

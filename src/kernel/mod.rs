@@ -12,6 +12,7 @@
 //! The body is traced to a program without side effects: a reference is a value in it, and a write
 //! returns the next one (`ref_ops`). On a CPU the kernel is a loop over the grid (`grid_loop`).
 
+mod analysis;
 mod batch;
 #[cfg(feature = "roofline")]
 pub mod block_sizes;
@@ -21,6 +22,8 @@ mod interpreter;
 #[allow(clippy::module_inception, reason = "the file holds the type `Kernel`")]
 mod kernel;
 mod kernel_call;
+mod mosaic;
+mod multiple_of;
 mod ref_index;
 mod ref_ops;
 mod refs;
@@ -28,10 +31,12 @@ mod scope;
 mod spec;
 mod text;
 mod traffic;
+mod triton;
 
 pub use interpreter::{CheckOptions, check};
 pub use kernel::{Kernel, KernelOptions, KernelTarget, Refs, call};
 pub use kernel_call::{KernelCall, Window};
+pub use multiple_of::multiple_of;
 pub use ref_index::{RefIndex, RefIndices, Start, ds, ds_strided};
 pub use ref_ops::{AxisPart, AxisStart, RefGet, RefPart, RefSet};
 pub use refs::{Ref, RefView};

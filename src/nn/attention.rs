@@ -2,9 +2,10 @@
 
 use super::Linear;
 use super::check::expect_features;
+use super::dot_product_attention::{AttentionOptions, dot_product_attention_with};
 use super::rotary::{Rotary, positions_from};
 use crate::core::{Array, DType, Loc, RuleError, Scalar, Shape, throw_operands};
-use crate::ops::{AttentionOptions, dot_product_attention_with, promote_types};
+use crate::ops::promote_types;
 use crate::primitives::{
     broadcasted_iota, convert_element_type, dynamic_update_slice_in_dim, fill_of, full_like, le,
     reshape, where_, zeros,

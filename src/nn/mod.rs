@@ -37,6 +37,7 @@ mod batch_norm;
 mod check;
 mod conv;
 mod ctc;
+mod dot_product_attention;
 mod dropout;
 mod embedding;
 pub mod init;
@@ -57,6 +58,9 @@ pub use attention::{KvCache, MultiHeadAttention};
 pub use batch_norm::{BatchNorm, BatchStats};
 pub use conv::{Conv, ConvTranspose};
 pub use ctc::{CtcLossOptions, ctc_loss, ctc_loss_with};
+pub use dot_product_attention::{
+    AttentionImplementation, AttentionOptions, dot_product_attention, dot_product_attention_with,
+};
 pub use dropout::Dropout;
 pub use embedding::Embedding;
 pub use layers::Layers;

@@ -8,7 +8,6 @@
 //! `f_with(x, …, FOptions { .. })` takes.
 
 mod activations;
-mod attention;
 mod axes;
 mod axis_slice;
 mod calculus;
@@ -44,7 +43,6 @@ mod vectors;
 mod window_functions;
 
 pub use activations::*;
-pub use attention::*;
 pub use axes::*;
 pub use calculus::*;
 pub use collectives::*;

@@ -19,7 +19,9 @@ pub(super) fn compile_error(
             Error::TooLarge { message, needed, available, dump, loc: Loc::UNKNOWN }
         }
         None => {
-            let message = format!("{name}: {message}");
+            let at = kernel_location(&message);
+            let at = at.map(|at| format!("\n   --> {at}")).unwrap_or_default();
+            let message = format!("{name}: {message}{at}");
             Error::Compile { message, dump, loc: Loc::UNKNOWN }
         }
     }
@@ -30,6 +32,20 @@ fn sizes(message: &str) -> Option<(u64, u64)> {
     let mut sizes = message.split([' ', '(', ')', ',']).filter_map(size);
     let (needed, available) = (sizes.next()?, sizes.next()?);
     (message.contains("RESOURCE_EXHAUSTED") && needed > available).then_some((needed, available))
+}
+
+/// Returns the source position of an operation in a kernel that the compiler refused. Each operation
+/// of a kernel for TPUs has the user's line, which the compiler repeats.
+fn kernel_location(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("Mosaic")?;
+    let mut positions = rest.split("loc(\"").skip(1).filter_map(|text| {
+        let (file, rest) = text.split_once("\":")?;
+        let (position, _) = rest.split_once(')')?;
+        let is_position = position.split(':').all(|number| number.parse::<u32>().is_ok());
+        // `-` is the text of the kernel.
+        (file != "-" && is_position).then(|| format!("{file}:{position}"))
+    });
+    positions.next()
 }
 
 fn too_large_message(
@@ -87,6 +103,15 @@ mod tests {
         assert!(message.contains("compile_error.rs"), "{message}");
         assert!(!message.contains("of all devices"), "{message}");
         assert!(too_large_message("f", sizes, &program, 4).contains("of all devices together"));
+    }
+
+    #[test]
+    fn kernel_location_is_the_users() {
+        let message = "INTERNAL: Mosaic failed to compile TPU kernel: failed to legalize operation \
+            'math.cbrt'\n\nat location: loc(\"src/my_kernel.rs\":12:34)\n";
+        assert_eq!(kernel_location(message).unwrap(), "src/my_kernel.rs:12:34");
+        assert_eq!(kernel_location(&message.replace("Mosaic", "XLA")), None);
+        assert_eq!(kernel_location(&message.replace("src/my_kernel.rs", "-")), None);
     }
 
     #[test]

@@ -65,6 +65,7 @@ fn recipe(steps: u32, bf16: bool) -> Recipe {
         accumulate: 1,
         bf16,
         offload: false,
+        fused_loss: false,
     }
 }
 

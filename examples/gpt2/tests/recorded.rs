@@ -38,6 +38,7 @@ pub fn recipe() -> Recipe {
         accumulate: 1,
         bf16: false,
         offload: false,
+        fused_loss: false,
     }
 }
 

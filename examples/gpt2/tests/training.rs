@@ -150,6 +150,12 @@ mod on_cpu {
 
     /// Each part of a batch has its own key, and so does each step.
     #[test]
+    fn fused_loss_trains_as_the_loss_of_logits() {
+        let fused = Recipe { fused_loss: true, ..recipe() };
+        expect_alike(&run(small(0.0), &fused), whole(), 1e-5);
+    }
+
+    #[test]
     fn dropout_of_a_step_depends_on_its_key() {
         let model = stacked(small(0.2));
         let recipe = Recipe { accumulate: 2, ..recipe() };

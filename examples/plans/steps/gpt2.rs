@@ -78,6 +78,7 @@ const RECIPE: Recipe = Recipe {
     accumulate: 1,
     bf16: true,
     offload: false,
+    fused_loss: false,
 };
 
 fn lower(

@@ -2,6 +2,7 @@
 //! batched, and run after the traces of their captures have ended.
 
 use crate::control_flow::Call;
+use crate::core::named_axes::{NamedAxis, axes_in_scope, with_missing_axes};
 use crate::core::{Array, Aval, BatchAxis, Error, Loc, TextForm, TreeError, trace};
 use crate::passes;
 use crate::primitives::reduce_sum;
@@ -25,6 +26,8 @@ pub(super) struct HeldFunction {
     identity: Identity,
     /// The names of the axes that it refers to.
     axis_names: Vec<String>,
+    /// The axes in scope where it was defined.
+    scope: Vec<NamedAxis>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -69,7 +72,7 @@ impl HeldFunction {
         } else {
             Identity::Address(Arc::as_ptr(&run).cast::<()>() as usize)
         };
-        HeldFunction { run, identity, axis_names: Vec::new() }
+        HeldFunction { run, identity, axis_names: Vec::new(), scope: axes_in_scope() }
     }
 
     /// Sets the names of the axes that the function refers to.
@@ -83,7 +86,7 @@ impl HeldFunction {
     }
 
     pub(super) fn run(&self, inputs: &[Array]) -> Vec<Array> {
-        (self.run)(inputs)
+        with_missing_axes(&self.scope, || (self.run)(inputs))
     }
 
     /// Returns the batched function. `avals` are the types of one example's inputs, `axes` the
@@ -118,7 +121,7 @@ impl HeldFunction {
             }
             outputs
         });
-        HeldFunction { run, identity, axis_names }
+        HeldFunction { run, identity, axis_names, scope: self.scope.clone() }
     }
 }
 

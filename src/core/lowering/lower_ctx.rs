@@ -240,6 +240,11 @@ impl<'a> LowerCtx<'a> {
         self.refused_at
     }
 
+    /// Sets the location of an operation that a `lower` rule refuses inside of its own programs.
+    pub(crate) fn set_refused_at(&mut self, loc: Loc) {
+        self.refused_at = self.refused_at.or(loc);
+    }
+
     /// Returns the token for the next ordered side effect. Primitives that hold programs with
     /// ordered effects pass it through their regions.
     ///

@@ -29,6 +29,24 @@ pub(crate) fn with_axes<R>(
     AXES.update(|scope| scope.extend(axes), f)
 }
 
+/// Returns the axes in scope, outermost first.
+pub(crate) fn axes_in_scope() -> Vec<NamedAxis> {
+    AXES.with(Clone::clone)
+}
+
+/// Runs `f` with those of `axes` in scope whose names are not. Rules that a primitive holds run
+/// after the transform that put their axes in scope.
+pub(crate) fn with_missing_axes<R>(axes: &[NamedAxis], f: impl FnOnce() -> R) -> R {
+    let add = |scope: &mut Vec<NamedAxis>| {
+        for axis in axes {
+            if !scope.iter().any(|other| other.name == axis.name) {
+                scope.push(axis.clone());
+            }
+        }
+    };
+    AXES.update(add, f)
+}
+
 /// One or several names of axes: `"batch"`, `["data", "model"]`, a `String`, a slice or a `Vec`.
 ///
 /// Several names refer to the combination of their axes. The first varies slowest.

@@ -312,6 +312,10 @@ fn costs_are_counted() {
     let cost = oxidax::passes::cost(&program);
     let products = 2 * 256 * 384 * 256;
     assert!(cost.flops >= products && cost.flops < products + 1_000_000, "{}", cost.flops);
+    // The product is counted as one of tiles, for the peak of matrix units.
+    let eqn = &program.eqns()[0];
+    let contraction = eqn.primitive.contraction(&program.avals_in(), &program.avals_out()).unwrap();
+    assert_eq!((contraction.batch, contraction.m, contraction.k), (12, 128, 128));
     // Each of the 12 programs reads two blocks; each of the four outputs is written once.
     assert_eq!(cost.bytes, (12 * 2 + 4) * 128 * 128 * 4);
 }

@@ -15,6 +15,7 @@ mod placement;
 mod pmapped;
 mod ragged;
 mod replay;
+mod ring_attention;
 mod serialized;
 mod spmd_axis;
 mod stalls;

@@ -5,6 +5,7 @@
 
 mod tpu {
     mod doctor;
+    mod kernels;
     mod meshes;
     mod profiles;
     mod roofline;

@@ -125,6 +125,39 @@ impl Gpt2 {
     #[doc(alias = "logits")]
     #[track_caller]
     pub fn forward(&self, tokens: &Array, key: Option<Key>) -> Array {
+        let x = self.last_block(tokens, key);
+        named_scope("head", || self.wte.attend(&self.ln_f.forward(&x)))
+    }
+
+    /// Returns the features `[b, t, width]` that the token embedding maps to the logits of
+    /// [`Gpt2::forward`]. With [`linear_cross_entropy`](oxidax::kernels::linear_cross_entropy) they
+    /// give the loss without the memory of logits.
+    ///
+    /// Throws as [`Gpt2::forward`] does.
+    ///
+    /// ```
+    /// use oxidax::kernels::linear_cross_entropy;
+    /// use oxidax::prelude::*;
+    /// use oxidax_models::gpt2::{Gpt2, Gpt2Config};
+    /// let config = Gpt2Config { layers: 2, heads: 4, width: 32, ..Gpt2Config::small() };
+    /// let loss = move |key: random::Key, tokens: Array, next: Array| {
+    ///     let model = Gpt2::new(key, &config);
+    ///     linear_cross_entropy(&model.features(&tokens, None), &model.wte.weight, &next).mean()
+    /// };
+    /// let tokens = Aval::new(DType::I32, [8, 64]);
+    /// let loss = eval_shape(loss, (random::Key::of_type(), &tokens, &tokens))?;
+    /// assert_eq!(loss.aval().to_string(), "f32[]");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn features(&self, tokens: &Array, key: Option<Key>) -> Array {
+        let x = self.last_block(tokens, key);
+        named_scope("head", || self.ln_f.forward(&x))
+    }
+
+    /// Returns the result of the last block.
+    #[track_caller]
+    fn last_block(&self, tokens: &Array, key: Option<Key>) -> Array {
         let [_, t] = tokens.dims();
         self.expect_positions(t);
         let [embedding_key, layers_key] = split_key(key);
@@ -133,8 +166,7 @@ impl Gpt2 {
             self.drop.forward(&x, embedding_key)
         });
         let keys = self.h.split_key(layers_key);
-        let (x, _) = self.h.scan(x, &keys, |x, block, key| (block.forward(&x, key), ()));
-        named_scope("head", || self.wte.attend(&self.ln_f.forward(&x)))
+        self.h.scan(x, &keys, |x, block, key| (block.forward(&x, key), ())).0
     }
 
     /// Returns an empty cache for `b` texts of up to `length` tokens.

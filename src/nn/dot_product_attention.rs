@@ -1,11 +1,33 @@
 //! Scaled dot-product attention.
 
-use super::{einsum, softmax};
-use crate::core::{Array, DType, RuleError, trace};
+use crate::core::{Array, DType, RuleError, throw_operands};
+use crate::kernels::{FlashAttentionOptions, flash_attention_with};
+use crate::ops::{einsum, softmax};
 use crate::primitives::{
-    add, broadcasted_iota as iota, convert_element_type, full_like, ge, le, lt, mul, reshape, sub,
-    where_,
+    add, broadcasted_iota as iota, convert_element_type, full_like, ge, le, lt, mul, ones, reshape,
+    sub, where_,
 };
+
+/// The algorithm of [`dot_product_attention_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AttentionImplementation {
+    /// Chooses by the types of the operands: [`Flash`](Self::Flash) if `t · s` is at least 2²² (two
+    /// sequences of 2,048), there is neither a bias, nor a mask, nor key lengths, every query has
+    /// an allowed key, and no operand has a sharding in its type. [`Plain`](Self::Plain) otherwise.
+    ///
+    /// A program that the compiler partitions over devices, and one that needs second derivatives
+    /// or derivatives in forward mode, sets `Plain` for long sequences, or calls the kernel inside
+    /// of [`shard_map`](crate::parallel::shard_map()).
+    #[default]
+    Auto,
+    /// Operations on the array of all scores. All masks, all derivatives.
+    #[doc(alias = "xla")]
+    Plain,
+    /// The kernel [`flash_attention_with`], which never stores the scores. It knows causal masks,
+    /// windows and lengths. A query without unmasked keys gets 0.
+    #[doc(alias = "cudnn")]
+    Flash,
+}
 
 /// Options of [`dot_product_attention_with`].
 ///
@@ -39,7 +61,12 @@ pub struct AttentionOptions {
     /// Numbers of keys before and after its own position that a query attends to.
     #[doc(alias = "local_window_size")]
     pub local_window: Option<(usize, usize)>,
+    /// The algorithm.
+    pub implementation: AttentionImplementation,
 }
+
+/// The least product of the lengths of queries and keys for which `Auto` chooses the kernel.
+const LEAST_FLASH_SCORES: usize = 1 << 22;
 
 /// Sizes of the operands: batch, queries, keys, heads of queries, heads of keys, features.
 struct Sizes {
@@ -88,8 +115,11 @@ pub fn dot_product_attention(query: &Array, key: &Array, value: &Array) -> Array
 ///
 /// If there are fewer key heads `k` than query heads `n`, each key head serves `n / k` neighbouring
 /// query heads. Scores and weights are computed in `f32` for narrower floats. A query without
-/// unmasked keys gets the unweighted mean. Throws `Op` (shape) if sizes do not fit, and `Op`
-/// (dtype) if the dtypes differ.
+/// unmasked keys gets the unweighted mean. [`AttentionOptions::implementation`] chooses between
+/// operations on the array of scores and a kernel that does not store it.
+///
+/// Throws `Op` (shape) if sizes do not fit, `Op` (dtype) if the dtypes differ, and `Op` (value) for
+/// a bias or mask with [`AttentionImplementation::Flash`].
 ///
 /// # Reference
 /// Vaswani et al., "Attention is all you need", 2017, equation 1; Ainslie et al., "GQA", 2023, for
@@ -113,8 +143,90 @@ pub fn dot_product_attention_with(
     };
     let Sizes { b, t, s, n, k, h } = match checked {
         Ok(sizes) => sizes,
-        Err(error) => trace::throw_operands("dot_product_attention", error, &[query, key, value]),
+        Err(error) => throw_operands("dot_product_attention", error, &[query, key, value]),
     };
+    let is_flash = match options.implementation {
+        AttentionImplementation::Plain => false,
+        AttentionImplementation::Auto => pays(&[query, key, value], options, [t, s]),
+        AttentionImplementation::Flash => {
+            expect_known_masks(&[query, key, value], options);
+            true
+        }
+    };
+    let means = if is_flash {
+        flash(query, key, value, options)
+    } else {
+        plain(query, key, value, options, &Sizes { b, t, s, n, k, h })
+    };
+    match &options.query_lengths {
+        None => means,
+        Some(lengths) => {
+            let position = iota(DType::I32, [1, t, 1, 1], 1);
+            let valid = lt(position, per_example(lengths, b));
+            where_(&valid, &means, full_like(&means, 0))
+        }
+    }
+}
+
+/// Returns true if [`AttentionImplementation::Auto`] chooses the kernel.
+fn pays(operands: &[&Array; 3], options: &AttentionOptions, [t, s]: [usize; 2]) -> bool {
+    let is_known = options.bias.is_none() && options.mask.is_none();
+    // Query `i` has the key `i`, or the last one that its window reaches.
+    let has_keys = match options.local_window {
+        None => true,
+        Some((before, _)) => t <= s.saturating_add(before),
+    };
+    let is_float = operands[0].dtype().is_float();
+    let is_sharded = operands.iter().any(|x| x.aval().sharding.is_some());
+    is_known
+        && options.key_lengths.is_none()
+        && has_keys
+        && is_float
+        && !is_sharded
+        && t.saturating_mul(s) >= LEAST_FLASH_SCORES
+}
+
+#[track_caller]
+fn expect_known_masks(operands: &[&Array; 3], options: &AttentionOptions) {
+    let unknown = match (&options.bias, &options.mask) {
+        (Some(_), _) => "bias",
+        (_, Some(_)) => "mask",
+        _ => return,
+    };
+    let message = format!("the kernel does not take a {unknown}");
+    let help = "set `implementation: AttentionImplementation::Plain`";
+    throw_operands("dot_product_attention", RuleError::value(message).help(help), operands);
+}
+
+/// Computes attention by the kernel. Invalid keys are a segment without queries.
+#[track_caller]
+fn flash(query: &Array, key: &Array, value: &Array, options: &AttentionOptions) -> Array {
+    let ([b, t, ..], [_, s, ..]) = (query.dims::<4>(), key.dims::<4>());
+    let key_segments = options.key_lengths.as_ref().map(|lengths| {
+        let lengths = reshape(&convert_element_type(lengths, DType::I32), [b, 1]);
+        let is_valid = lt(iota(DType::I32, [b, s], 1), lengths);
+        convert_element_type(&is_valid, DType::I32)
+    });
+    let options = FlashAttentionOptions {
+        is_causal: options.is_causal,
+        local_window: options.local_window,
+        scale: options.scale,
+        query_segments: key_segments.as_ref().map(|_| ones(([b, t], DType::I32))),
+        key_segments,
+        ..FlashAttentionOptions::default()
+    };
+    flash_attention_with(query, key, value, &options)
+}
+
+/// Computes attention by operations on the array of all scores.
+#[track_caller]
+fn plain(
+    query: &Array,
+    key: &Array,
+    value: &Array,
+    options: &AttentionOptions,
+    &Sizes { b, t, s, n, k, h }: &Sizes,
+) -> Array {
     let wide = if query.dtype().bits() < 32 { DType::F32 } else { query.dtype() };
     // Query heads are grouped by the key head that they share.
     let grouped = reshape(&convert_element_type(query, wide), [b, t, k, n / k, h]);
@@ -132,15 +244,7 @@ pub fn dot_product_attention_with(
     let weights = convert_element_type(&softmax(&scores, -1), value.dtype());
     let weights = reshape(&weights, [b, k, n / k, t, s]);
     let means = einsum("bkgts,bskh->btkgh", [&weights, value]);
-    let means = reshape(&means, [b, t, n, value.shape()[3]]);
-    match &options.query_lengths {
-        None => means,
-        Some(lengths) => {
-            let position = iota(DType::I32, [1, t, 1, 1], 1);
-            let valid = lt(position, per_example(lengths, b));
-            where_(&valid, &means, full_like(&means, 0))
-        }
-    }
+    reshape(&means, [b, t, n, value.shape()[3]])
 }
 
 #[track_caller]

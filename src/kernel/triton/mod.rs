@@ -1,0 +1,136 @@
+//! The form of kernels on NVIDIA GPUs: Triton IR, which XLA compiles with the program.
+//!
+//! Parallel axes of the grid become the grid of the GPU. Sequential axes become loops inside of a
+//! program (`grid`), which carry scratch memory and the blocks of outputs as tensors. Inputs stay
+//! in memory, and reads of them are loads (`windows`). An output of which a kernel writes parts
+//! stays in memory as well.
+//!
+//! Triton's tensors have powers of two as sizes. Other sizes are padded: loads and stores have
+//! masks, and reductions replace the padding by their neutral element.
+//!
+//! Every operation is found by its type, in one table per family: `elementwise`, `math`, `arrays`,
+//! `reductions`, `products` and `control`. A compiler of another language cannot use the rules that
+//! write StableHLO, so the emitter has to know the operations. It refuses others.
+
+mod arrays;
+mod control;
+mod elementwise;
+mod emitter;
+mod grid;
+mod ir;
+mod math;
+mod products;
+mod reductions;
+mod windows;
+
+use super::kernel_call::KernelCall;
+use crate::core::{Aval, LowerCtx, RuleError, RuleResult};
+use crate::stablehlo::{TensorType, Value};
+use emitter::Emitter;
+use std::fmt::Write as _;
+
+/// The most elements of one of Triton's tensors.
+const MAX_ELEMENTS: usize = 1 << 20;
+
+/// Writes a call of the kernel.
+///
+/// # Errors
+/// The first operation that kernels for GPUs do not have, or a limit that the kernel exceeds.
+pub(super) fn lower(
+    kernel: &KernelCall,
+    ctx: &mut LowerCtx<'_>,
+    operands: &[Value],
+) -> RuleResult<Vec<Value>> {
+    let emitted = emit(kernel).map_err(|(error, loc)| {
+        ctx.set_refused_at(loc);
+        error
+    })?;
+    let aliases = kernel.aliases.iter().map(|&(input, output)| {
+        let tuple = if kernel.outputs.len() == 1 { String::new() } else { output.to_string() };
+        format!(
+            "#stablehlo.output_operand_alias<output_tuple_indices = [{tuple}], operand_index = {}, \
+             operand_tuple_indices = []>",
+            kernel.n_prefetch + input
+        )
+    });
+    let aliases: Vec<String> = aliases.collect();
+    let layouts = |types: &[TensorType]| {
+        let layout = |ty: &TensorType| {
+            let rank = ty.dims().len();
+            let axes: Vec<String> = (0..rank).rev().map(|axis| axis.to_string()).collect();
+            match rank {
+                0 => "dense<> : tensor<0xindex>".to_string(),
+                _ => format!("dense<[{}]> : tensor<{rank}xindex>", axes.join(", ")),
+            }
+        };
+        types.iter().map(layout).collect::<Vec<_>>().join(", ")
+    };
+    let types: Vec<TensorType> =
+        kernel.outputs.iter().map(|window| window.array.stablehlo()).collect();
+    let operand_types: Vec<TensorType> =
+        operands.iter().map(|operand| operand.ty().clone()).collect();
+    let attributes = format!(
+        "call_target_name = \"__gpu$xla.gpu.triton\", api_version = 4 : i32, backend_config = \
+         {{name = \"{}\", ir = \"{}\", num_warps = {} : i32, num_stages = {} : i32, grid_x = {} : \
+         i32, grid_y = 1 : i32, grid_z = 1 : i32, debug = false}}, operand_layouts = [{}], \
+         result_layouts = [{}], output_operand_aliases = [{}]",
+        emitted.name,
+        escaped(&emitted.text),
+        emitted.num_warps,
+        kernel.options.num_stages,
+        emitted.n_programs,
+        layouts(&operand_types),
+        layouts(&types),
+        aliases.join(", ")
+    );
+    Ok(ctx.op_full("custom_call", operands, &attributes, Vec::new(), &types))
+}
+
+/// A kernel as Triton IR.
+pub(super) struct Emitted {
+    /// The name of its function.
+    pub(super) name: String,
+    pub(super) text: String,
+    pub(super) num_warps: u32,
+    /// The number of programs that run in parallel.
+    pub(super) n_programs: usize,
+}
+
+/// Writes the kernel as Triton IR.
+fn emit(kernel: &KernelCall) -> Result<Emitted, (RuleError, crate::core::Loc)> {
+    let mut in_memory = vec![false; kernel.outputs.len()];
+    loop {
+        let mut emitter = Emitter::new(kernel, &in_memory);
+        match emitter.run() {
+            Ok(emitted) => return Ok(emitted),
+            Err(error) => match emitter.move_to_memory {
+                Some(output) if !in_memory[output] => in_memory[output] = true,
+                _ => return Err((error, emitter.refused_at)),
+            },
+        }
+    }
+}
+
+/// Escapes text for a string in MLIR.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' | 0..32 | 127.. => {
+                write!(escaped, "\\{byte:02X}").expect("strings take any text");
+            }
+            _ => escaped.push(char::from(byte)),
+        }
+    }
+    escaped
+}
+
+/// Refuses an operation.
+pub(super) fn unsupported(name: &str, operands: &[Aval]) -> RuleError {
+    let operands: Vec<String> = operands.iter().map(Aval::to_string).collect();
+    RuleError::unsupported(format!(
+        "kernels for GPUs do not have the operation `{name}` on {}",
+        operands.join(", ")
+    ))
+    .help("compute it outside of the kernel, or run the kernel as a loop with `Kernel::interpret`")
+}

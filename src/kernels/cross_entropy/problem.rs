@@ -1,0 +1,395 @@
+//! Sizes, options and the arithmetic of blocks.
+
+use super::{HeadLayout, LinearCrossEntropyOptions, check_smoothing};
+use crate::core::RuleError;
+use crate::kernel::{BlockSpec, Ref, RefIndex, ds};
+use crate::kernels::parts::{powers_of_two, product};
+use crate::ops::{axes, clip, take};
+use crate::primitives::{
+    broadcasted_iota, convert_element_type, eq, exp, ge, log, lt, maximum, reshape, tanh, where_,
+};
+use crate::{Array, DType};
+use std::ops::Range;
+
+/// The number of rows and classes of a block on TPUs and GPUs.
+const BLOCK: usize = 128;
+/// The number of logits of a block on CPUs: 16 MiB in `f32`.
+const CPU_LOGITS: usize = 1 << 22;
+
+/// Sizes and options of one application.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) rows: usize,
+    pub(super) features: usize,
+    pub(super) vocabulary: usize,
+    pub(super) dtype: DType,
+    pub(super) layout: HeadLayout,
+    pub(super) has_bias: bool,
+    ignore_index: Option<i32>,
+    smoothing: f64,
+    z_loss: f64,
+    soft_cap: Option<f64>,
+    /// Rows and classes of a block.
+    pub(super) block: (usize, usize),
+    /// True if CPUs use the same blocks.
+    pub(super) is_blocked_on_cpu: bool,
+}
+
+/// Statistics of the logits of each row that were seen so far, `f32[1, rows]`: the largest logit,
+/// the sum of `exp(logit - largest)`, the logit of the label, and the sum of the logits.
+pub(super) type Statistics = [Array; 4];
+
+/// The classes or rows of a block: the first one, the number of them, and whether some are outside
+/// of the array.
+#[derive(Clone)]
+pub(super) struct Span {
+    pub(super) start: Array,
+    pub(super) size: usize,
+    /// The size of the array's axis, if the last block reaches beyond it.
+    pub(super) end: Option<usize>,
+}
+
+impl Span {
+    /// Returns the indices of a block along `axis` of `shape`.
+    fn indices(&self, shape: [usize; 2], axis: usize) -> Array {
+        broadcasted_iota(DType::I32, shape, axis) + &self.start
+    }
+
+    /// Marks the indices within the array, if some are outside.
+    pub(super) fn mask(&self, shape: [usize; 2], axis: usize) -> Option<Array> {
+        self.end.map(|end| lt(self.indices(shape, axis), end as i32))
+    }
+}
+
+/// Returns the elements that the mask marks, and 0 elsewhere.
+pub(super) fn masked(mask: Option<&Array>, x: Array) -> Array {
+    mask.map_or(x.clone(), |mask| where_(mask, &x, 0.0))
+}
+
+impl Problem {
+    pub(super) fn new(
+        x: &Array,
+        w: &Array,
+        labels: &Array,
+        options: &LinearCrossEntropyOptions,
+    ) -> Result<Problem, RuleError> {
+        let dtype = x.dtype();
+        if ![DType::BF16, DType::F16, DType::F32].contains(&dtype) || w.dtype() != dtype {
+            let message = format!("x and w must be of one dtype, got {} and {}", dtype, w.dtype());
+            return Err(RuleError::dtype(message).help("convert both to `bf16`, `f16` or `f32`"));
+        }
+        if !labels.dtype().is_integer() {
+            let message = format!("labels must be classes, integers, got {}", labels.aval());
+            return Err(RuleError::dtype(message).help("convert them with `astype(DType::I32)`"));
+        }
+        let Some((&features, leading)) = x.shape().dims().split_last() else {
+            return Err(RuleError::shape("x must have an axis of features, got a scalar"));
+        };
+        if labels.shape().dims() != leading {
+            let message = format!("x {} takes labels of shape {leading:?}", x.aval());
+            return Err(RuleError::shape(format!("{message}, got {}", labels.aval())));
+        }
+        let vocabulary = match (options.layout, w.shape().dims()) {
+            (HeadLayout::VocabularyFirst, &[vocabulary, d])
+            | (HeadLayout::FeaturesFirst, &[d, vocabulary])
+                if d == features =>
+            {
+                vocabulary
+            }
+            (layout, _) => {
+                let message = format!(
+                    "x {} has {features} features, which w {} with layout {layout:?} does not take",
+                    x.aval(),
+                    w.aval()
+                );
+                return Err(RuleError::shape(message).help(
+                    "w is `[vocabulary, features]` by default; set `layout` to \
+                     `HeadLayout::FeaturesFirst` for `[features, vocabulary]`",
+                ));
+            }
+        };
+        if vocabulary == 0 || features == 0 {
+            let message = format!("w {} is empty", w.aval());
+            return Err(RuleError::shape(message));
+        }
+        if let Some(bias) = &options.bias
+            && (bias.shape().dims() != [vocabulary] || bias.dtype() != dtype)
+        {
+            let message = format!("the bias must be {dtype}[{vocabulary}], got {}", bias.aval());
+            return Err(RuleError::shape(message));
+        }
+        check_smoothing(options.label_smoothing)?;
+        if let Some(bound) = options.soft_cap.filter(|&bound| bound.is_nan() || bound <= 0.0) {
+            return Err(RuleError::value(format!("soft_cap must be positive, got {bound}")));
+        }
+        if let Some((0, _) | (_, 0)) = options.block_sizes {
+            return Err(RuleError::value("block_sizes must be positive"));
+        }
+        let rows = leading.iter().product();
+        let (block_rows, classes) = options.block_sizes.unwrap_or((BLOCK, BLOCK));
+        Ok(Problem {
+            rows,
+            features,
+            vocabulary,
+            dtype,
+            layout: options.layout,
+            has_bias: options.bias.is_some(),
+            ignore_index: options.ignore_index,
+            smoothing: options.label_smoothing,
+            z_loss: options.z_loss,
+            soft_cap: options.soft_cap,
+            block: (block_rows.min(rows.max(1)), classes.min(vocabulary)),
+            is_blocked_on_cpu: options.block_sizes.is_some(),
+        })
+    }
+
+    /// Returns the number of blocks of rows, and of classes.
+    pub(super) fn n_blocks(&self) -> (usize, usize) {
+        (self.rows.div_ceil(self.block.0), self.vocabulary.div_ceil(self.block.1))
+    }
+
+    /// Returns the number of classes of a block on CPUs, where a block has all rows.
+    pub(super) fn cpu_classes(&self) -> usize {
+        (CPU_LOGITS / self.rows).clamp(256, 8192).min(self.vocabulary)
+    }
+
+    /// Returns the shape of `w`, or of a block of it.
+    pub(super) fn w_shape(&self, classes: usize) -> [usize; 2] {
+        self.of_layout(classes, self.features)
+    }
+
+    /// Orders what belongs to classes and to features as the axes of `w`.
+    fn of_layout<T>(&self, of_classes: T, of_features: T) -> [T; 2] {
+        match self.layout {
+            HeadLayout::VocabularyFirst => [of_classes, of_features],
+            HeadLayout::FeaturesFirst => [of_features, of_classes],
+        }
+    }
+
+    /// Returns the axis of `w` that belongs to classes.
+    pub(super) fn class_axis(&self) -> usize {
+        self.of_layout(0, 1)[0]
+    }
+
+    /// Returns the index of a part of `w`.
+    pub(super) fn w_index(
+        &self,
+        classes: impl Into<RefIndex>,
+        features: &Range<usize>,
+    ) -> [RefIndex; 2] {
+        self.of_layout(classes.into(), ds(features.start, features.len()))
+    }
+
+    /// Returns the blocks of `x`, `axis` being the grid axis of rows.
+    pub(super) fn x_spec(&self, axis: usize) -> BlockSpec {
+        BlockSpec::new([self.block.0, self.features], move |ids: [Array; 2]| (ids[axis].clone(), 0))
+    }
+
+    /// Returns the blocks of an array `[1, rows]`.
+    pub(super) fn row_spec(&self, axis: usize) -> BlockSpec {
+        BlockSpec::new([1, self.block.0], move |ids: [Array; 2]| (0, ids[axis].clone()))
+    }
+
+    /// Returns the blocks of `w`, `axis` being the grid axis of classes.
+    pub(super) fn w_spec(&self, axis: usize) -> BlockSpec {
+        let class_axis = self.class_axis();
+        BlockSpec::new(self.w_shape(self.block.1), move |ids: [Array; 2]| {
+            let class = ids[axis].clone();
+            let zero = || class.clone() * 0;
+            if class_axis == 0 { (class.clone(), zero()) } else { (zero(), class.clone()) }
+        })
+    }
+
+    /// Returns the blocks of an array `[vocabulary, 1]`.
+    pub(super) fn bias_spec(&self, axis: usize) -> BlockSpec {
+        BlockSpec::new([self.block.1, 1], move |ids: [Array; 2]| (ids[axis].clone(), 0))
+    }
+
+    /// Returns the classes of block `index`.
+    pub(super) fn classes(&self, index: Array) -> Span {
+        let size = self.block.1;
+        let end = (!self.vocabulary.is_multiple_of(size)).then_some(self.vocabulary);
+        Span { start: index * size as i32, size, end }
+    }
+
+    /// Returns the rows of block `index`.
+    pub(super) fn row_span(&self, index: Array) -> Span {
+        let size = self.block.0;
+        let end = (!self.rows.is_multiple_of(size)).then_some(self.rows);
+        Span { start: index * size as i32, size, end }
+    }
+
+    /// Returns the parts in which features are loaded and multiplied.
+    pub(super) fn feature_parts(&self) -> Vec<Range<usize>> {
+        let largest = (self.features / 16).max(BLOCK);
+        powers_of_two(self.features, largest.next_power_of_two())
+    }
+
+    /// Returns the logits `f32[classes, rows]` of a block from parts of `w` and of `x`, with bias
+    /// and bound.
+    pub(super) fn logits(&self, parts: &[(Array, Array)], bias: Option<&Array>) -> Array {
+        let feature_axis = 1 - self.class_axis();
+        let products = parts.iter().map(|(w, x)| product(w, x, (feature_axis, 1)));
+        let mut logits = products.reduce(|sum, part| sum + part).expect("there are features");
+        if let Some(bias) = bias {
+            logits = logits + convert_element_type(bias, DType::F32);
+        }
+        self.bounded(logits)
+    }
+
+    fn bounded(&self, logits: Array) -> Array {
+        match self.soft_cap {
+            Some(bound) => tanh(logits / bound) * bound,
+            None => logits,
+        }
+    }
+
+    /// Returns the logits of the labels, `f32[1, rows]`, from whole arrays. A label outside of the
+    /// vocabulary gets that of another class.
+    pub(super) fn label_logits(&self, inputs: &[Ref]) -> Array {
+        let label = clip(&inputs[2].load(), 0, self.vocabulary as i32 - 1);
+        let class_axis = self.class_axis();
+        let rows = take(&inputs[1].load(), &reshape(&label, [self.rows]), class_axis as isize);
+        let rows = if class_axis == 0 { rows } else { rows.t() };
+        let [x, rows] =
+            [&inputs[0].load(), &rows].map(|matrix| convert_element_type(matrix, DType::F32));
+        let mut logits = reshape(&(rows * x).sum_axes(1), [1, self.rows]);
+        if self.has_bias {
+            let bias = take(&inputs[3].load(), &label, 0);
+            let bias = reshape(&bias, [1, self.rows]);
+            logits = logits + convert_element_type(&bias, DType::F32);
+        }
+        self.bounded(logits)
+    }
+
+    /// Returns the statistics before the first block.
+    pub(super) fn no_statistics() -> [f64; 4] {
+        [f64::NEG_INFINITY, 0.0, 0.0, 0.0]
+    }
+
+    /// Adds a block of logits to the statistics. Without labels, the logit of the label stays.
+    pub(super) fn add_block(
+        &self,
+        [largest, sum, mut picked, total]: Statistics,
+        logits: &Array,
+        labels: Option<&Array>,
+        classes: &Span,
+    ) -> Statistics {
+        let shape = logits.dims::<2>();
+        let over_classes = || axes(0).keepdims();
+        let mask = classes.mask(shape, 0);
+        let valid = match &mask {
+            Some(mask) => where_(mask, logits, f64::NEG_INFINITY),
+            None => logits.clone(),
+        };
+        let next = maximum(&largest, valid.max_axes(over_classes()));
+        let sum = sum * exp(largest - &next) + exp(valid - &next).sum_axes(over_classes());
+        if let Some(labels) = labels {
+            let is_label = eq(classes.indices(shape, 0), labels);
+            picked = picked + where_(is_label, logits, 0.0).sum_axes(over_classes());
+        }
+        let total = match self.smoothing {
+            0.0 => total,
+            _ => total + masked(mask.as_ref(), logits.clone()).sum_axes(over_classes()),
+        };
+        [next, sum, picked, total]
+    }
+
+    /// Marks the rows that do not count.
+    pub(super) fn ignored(&self, labels: &Array) -> Option<Array> {
+        self.ignore_index.map(|label| eq(labels, label))
+    }
+
+    /// Returns loss and logsumexp from the statistics of all logits.
+    pub(super) fn loss(
+        &self,
+        [largest, sum, picked, total]: Statistics,
+        labels: &Array,
+    ) -> [Array; 2] {
+        let lse = largest + log(sum);
+        let mut loss = &lse - picked * (1.0 - self.smoothing);
+        if self.smoothing != 0.0 {
+            loss = loss - total * (self.smoothing / self.vocabulary as f64);
+        }
+        if self.z_loss != 0.0 {
+            loss = loss + &lse * &lse * self.z_loss;
+        }
+        let is_class = ge(labels, 0) & lt(labels, self.vocabulary as i32);
+        loss = where_(is_class, loss, f64::NAN);
+        if let Some(ignored) = self.ignored(labels) {
+            loss = where_(ignored, 0.0, loss);
+        }
+        [loss, lse]
+    }
+
+    /// Returns the factors of a row's gradient, `f32[1, rows]` each: that of the probabilities, and
+    /// that of the labels.
+    pub(super) fn factors(
+        &self,
+        labels: &Array,
+        lse: &Array,
+        loss_ct: &Array,
+        lse_ct: &Array,
+    ) -> [Array; 2] {
+        let loss_ct = match self.ignored(labels) {
+            Some(ignored) => where_(ignored, 0.0, loss_ct),
+            None => loss_ct.clone(),
+        };
+        let of_lse = match self.z_loss {
+            0.0 => loss_ct.clone(),
+            z_loss => &loss_ct * (lse * (2.0 * z_loss) + 1.0),
+        };
+        [of_lse + lse_ct, loss_ct]
+    }
+
+    /// Returns the gradient of a block of logits `[classes, rows]` before bias and bound, in the
+    /// dtype of the operands. `rows` are its labels, logsumexp and [`Problem::factors`].
+    pub(super) fn logits_gradient(
+        &self,
+        logits: &Array,
+        [labels, lse, of_lse, of_label]: &[Array; 4],
+        classes: &Span,
+        rows: Option<&Span>,
+    ) -> Array {
+        let shape = logits.dims::<2>();
+        let is_label = eq(classes.indices(shape, 0), labels);
+        let mut gradient = exp(logits - lse) * of_lse;
+        let even = self.smoothing / self.vocabulary as f64;
+        let share = match self.smoothing {
+            0.0 => where_(is_label, of_label, 0.0),
+            smoothing => {
+                let weight = where_(is_label, 1.0 - smoothing + even, even);
+                convert_element_type(&weight, DType::F32) * of_label
+            }
+        };
+        gradient = gradient - share;
+        if let Some(bound) = self.soft_cap {
+            let slope = logits / bound;
+            gradient = gradient * (1.0 - &slope * &slope);
+        }
+        let of_rows = rows.and_then(|rows| rows.mask(shape, 1));
+        for mask in [classes.mask(shape, 0), of_rows].iter().flatten() {
+            gradient = where_(mask, gradient, 0.0);
+        }
+        convert_element_type(&gradient, self.dtype)
+    }
+
+    /// Loads a part of a block of `w`. Classes outside of the array are 0.
+    pub(super) fn load_w(&self, w: &Ref, features: &Range<usize>, classes: &Span) -> Array {
+        let part = w.at(self.w_index(.., features));
+        let shape = self.of_layout(classes.size, features.len());
+        match classes.mask(shape, self.class_axis()) {
+            Some(mask) => part.load_masked(&mask, 0.0),
+            None => part.load(),
+        }
+    }
+
+    /// Loads a part of a block of `x`. Rows outside of the array are 0.
+    pub(super) fn load_x(&self, x: &Ref, features: &Range<usize>, rows: &Span) -> Array {
+        let part = x.at((.., ds(features.start, features.len())));
+        match rows.mask([rows.size, features.len()], 0) {
+            Some(mask) => part.load_masked(&mask, 0.0),
+            None => part.load(),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Gated linear units of two products.
+
+use super::GluActivation;
+use crate::control_flow::custom_vjp;
+use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, ds};
+use crate::kernels::parts::{powers_of_two, product};
+use crate::{Array, DType};
+use std::ops::Range;
+
+/// The number of rows and of results of a block on TPUs and GPUs.
+const BLOCK: usize = 128;
+
+/// Sizes and options of one application.
+#[derive(Clone, Debug)]
+pub(super) struct LinearGlu {
+    pub(super) activation: GluActivation,
+    pub(super) rows: usize,
+    pub(super) features: usize,
+    pub(super) results: usize,
+    pub(super) dtype: DType,
+    pub(super) block_sizes: Option<(usize, usize)>,
+}
+
+/// `x`, the weights of the gate, and the others.
+type Operands = (Array, Array, Array);
+
+impl LinearGlu {
+    #[track_caller]
+    pub(super) fn apply(&self, x: &Array, w_gate: &Array, w_up: &Array) -> Array {
+        let (plain, with_rule, of_rule) = (self.clone(), self.clone(), self.clone());
+        let function = custom_vjp(
+            move |operands: &Operands| plain.forward(operands),
+            move |operands: &Operands| (with_rule.forward(operands), operands.clone()),
+            move |operands: &Operands, ct: &Array| of_rule.backward(operands, ct),
+        );
+        function(&(x.clone(), w_gate.clone(), w_up.clone()))
+    }
+
+    fn forward(&self, (x, w_gate, w_up): &Operands) -> Array {
+        self.on_platforms(false).apply1(&[x, w_gate, w_up])
+    }
+
+    /// Computes the gradients of both products by a kernel, and multiplies them with the operands.
+    fn backward(&self, (x, w_gate, w_up): &Operands, ct: &Array) -> Operands {
+        let [of_gate, of_up] = self.on_platforms(true).apply(&[x, w_gate, w_up, ct]);
+        let of_x = product(&of_gate, w_gate, (1, 1)) + product(&of_up, w_up, (1, 1));
+        let of_weight = |gradient: &Array| product(x, gradient, (0, 0)).astype(self.dtype);
+        (of_x.astype(self.dtype), of_weight(&of_gate), of_weight(&of_up))
+    }
+
+    /// Returns a kernel of blocks, which CPUs run with whole arrays unless blocks were chosen.
+    fn on_platforms(&self, is_gradient: bool) -> Kernel {
+        let blocked = self.kernel(is_gradient, false);
+        match self.block_sizes {
+            Some(_) => blocked,
+            None => blocked.on_cpu(self.kernel(is_gradient, true)),
+        }
+    }
+
+    /// Returns the kernel of the result, or of the gradients of both products.
+    fn kernel(&self, is_gradient: bool, is_whole: bool) -> Kernel {
+        let (rows, results) = match self.block_sizes {
+            _ if is_whole => (self.rows, self.results),
+            chosen => chosen.unwrap_or((BLOCK, BLOCK)),
+        };
+        let (rows, results) = (rows.min(self.rows), results.min(self.results));
+        let weight = || BlockSpec::new([self.features, results], |[_, result]| (0, result));
+        let of_result = || BlockSpec::new([rows, results], |[row, result]| (row, result));
+        let x = BlockSpec::new([rows, self.features], |[row, _]| (row, 0));
+        let mut inputs = vec![x, weight(), weight()];
+        if is_gradient {
+            inputs.push(of_result());
+        }
+        let output = |_| Output::new(self.dtype, [self.rows, self.results], of_result());
+        let outputs: Vec<Output> = (0..if is_gradient { 2 } else { 1 }).map(output).collect();
+        let parts: Vec<Range<usize>> = match is_whole {
+            true => std::iter::once(0..self.features).collect(),
+            false => powers_of_two(self.features, BLOCK.max(self.features / 16)),
+        };
+        let (activation, dtype) = (self.activation, self.dtype);
+        let body = move |refs: Vec<Ref>| {
+            let products = |w: &Ref| {
+                let product = |part: &Range<usize>| {
+                    let span = || ds(part.start, part.len());
+                    product(&refs[0].at((.., span())).load(), &w.at((span(), ..)).load(), (1, 0))
+                };
+                let sum = parts.iter().map(product).reduce(|sum, part| sum + part);
+                sum.expect("there are features")
+            };
+            let (gate, up) = (products(&refs[1]), products(&refs[2]));
+            if is_gradient {
+                let ct = refs[3].load().astype(DType::F32);
+                let (value, slope) = activation.value_and_slope(&gate);
+                refs[4].store((&ct * up * slope).astype(dtype));
+                refs[5].store((ct * value).astype(dtype));
+            } else {
+                refs[3].store((activation.value(&gate) * up).astype(dtype));
+            }
+        };
+        let grid = Grid::new([self.rows.div_ceil(rows), self.results.div_ceil(results)]);
+        let name = if is_gradient { "linear_glu_gradient" } else { "linear_glu" };
+        kernel::call(body, grid, inputs, outputs).name(name)
+    }
+}
