@@ -5,7 +5,8 @@
 //! - "docs": docs.cloud.google.com/tpu/docs, one page for each generation;
 //! - "pallas": JAX's table, `jax/_src/pallas/mosaic/tpu_info.py`;
 //! - "libtpu": the usable memory that libtpu 0.0.51 reports for the devices of a topology;
-//! - "NVIDIA": the data sheets of A100, H100 and H200 (SXM), halved where they count sparsity.
+//! - "NVIDIA": the data sheets of A100, H100, H200 and B200 (SXM), halved where they count
+//!   sparsity.
 //!
 //! PCIe: "book" has 15 GB/s per chip as typical, 16 for v4 and 32 for v6e; devices that are half a
 //! chip have half. Those of GPUs are 16 lanes of the fourth and the fifth generation. Pods: "book",
@@ -185,8 +186,27 @@ const H100: DeviceSpec = DeviceSpec {
 const H200: DeviceSpec =
     DeviceSpec { name: "h200", hbm_bytes: 141_000_000_000, hbm_bandwidth: 4.8e12, ..H100 };
 
+const B200: DeviceSpec = DeviceSpec {
+    name: "b200",
+    unit: "GPU (SXM)",
+    peak: Peaks { bf16: 2.25e15, fp8: Some(4.5e15), int8: Some(4.5e15), f32: 1.125e15 },
+    vector_flops: Some(7.5e13),
+    hbm_bytes: 180_000_000_000,
+    hbm_bandwidth: 8e12,
+    host_bandwidth: Some(6.4e10),
+    vmem_bytes: 126 * MIB,
+    // Not published: the ratio to main memory is assumed to be that of H100.
+    vmem_bandwidth: 1.3e13,
+    mxu: 16,
+    wires: Wires::Switch { bandwidth: 9e11, devices: 8, hop: HOP },
+    pod_chips: Some(8),
+    dcn_bandwidth: 5e10,
+    date: DATE,
+    source: "NVIDIA, data sheet of HGX B200 over 8, without sparsity; one 400 Gb/s adapter a GPU",
+};
+
 /// Oldest first, TPUs before GPUs.
-pub(super) const ALL: &[DeviceSpec] = &[V3, V4, V5E, V5P, V6E, V7X, A100, H100, H200];
+pub(super) const ALL: &[DeviceSpec] = &[V3, V4, V5E, V5P, V6E, V7X, A100, H100, H200, B200];
 
 /// Other names in lower case, including those used by plugins.
 pub(super) const ALIASES: &[(&str, &str)] = &[

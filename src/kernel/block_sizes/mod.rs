@@ -112,11 +112,8 @@ pub fn choose_blocks(
         }
     }
     best.ok_or_else(|| {
-        let message = format!(
-            "none of {} candidates fits {}: {reason}",
-            candidates.len(),
-            device.name
-        );
+        let message =
+            format!("none of {} candidates fits {}: {reason}", candidates.len(), device.name);
         let error = trace::op_error(OpErrorKind::Value, "choose_blocks", message, loc);
         error.with_help("add smaller blocks, or raise `KernelOptions::vmem_limit`")
     })

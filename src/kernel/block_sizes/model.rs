@@ -1,9 +1,9 @@
 //! [`estimate`]: the predicted time of a kernel on a device.
 
 use super::limits::{Cores, cores};
-use crate::core::{Aval, Program};
-use crate::kernel::{DimensionSemantics, KernelCall, Memory, RefGet, RefSet, Window};
+use crate::core::{Aval, Eqn, Program};
 use crate::kernel::traffic;
+use crate::kernel::{DimensionSemantics, KernelCall, Memory, RefGet, RefSet, Window};
 use crate::roofline::{DeviceSpec, Roofline};
 
 /// The prediction of [`estimate`].
@@ -21,7 +21,7 @@ pub struct KernelEstimate {
     pub utilization: f64,
     /// The bytes of fast memory of one program: VMEM on a TPU, shared memory on a GPU.
     pub fast_memory: u64,
-    /// The explanation why the kernel does not fit into fast memory or registers. `None` if it does.
+    /// The reason why the kernel does not fit into fast memory or registers. `None` if it fits.
     pub excess: Option<String>,
 }
 
@@ -30,7 +30,9 @@ pub struct KernelEstimate {
 /// - arithmetic: the products of all programs at the peak rate of their dtype, with axes padded to
 ///   the tile of the matrix unit, or the other operations at the rate of the vector unit, if that
 ///   is longer;
-/// - traffic: the bytes of all blocks over the bandwidth, where a block that stays is moved once;
+/// - traffic: the bytes of all blocks over the bandwidth, where a block that stays is moved once.
+///   On a GPU whose last cache holds all arrays, each array is read from main memory once, and
+///   blocks from the cache;
 /// - the longer of both, over the utilization: programs along parallel axes are distributed to the
 ///   cores or multiprocessors in waves, and the last wave may be incomplete. On a GPU, a
 ///   multiprocessor with fewer than 8 warps, because shared memory or registers are full, hides
@@ -76,7 +78,8 @@ pub fn estimate(kernel: &KernelCall, device: &DeviceSpec) -> KernelEstimate {
             }
         }
         Cores::Gpu { multiprocessors, shared, registers, launch, step } => {
-            let warps = u64::from(kernel.options.num_warps.unwrap_or(4));
+            let warps = u64::from(kernel.options.num_warps.unwrap_or_else(|| warps_of(kernel)));
+            let memory = memory.min(cached(kernel, device));
             let stages = if n_sequential > 1 { u64::from(kernel.options.num_stages) } else { 1 };
             let fast_memory = loaded(kernel) * stages;
             let held = held_in_registers(kernel);
@@ -103,6 +106,36 @@ pub fn estimate(kernel: &KernelCall, device: &DeviceSpec) -> KernelEstimate {
                 excess,
             }
         }
+    }
+}
+
+/// Returns the time of the traffic of a GPU if all arrays stay in its last cache.
+fn cached(kernel: &KernelCall, device: &DeviceSpec) -> f64 {
+    let windows = kernel.inputs.iter().chain(&kernel.outputs);
+    let arrays = windows.map(|window| window.array.bytes() as u64).fold(0, u64::saturating_add);
+    if arrays > device.vmem_bytes {
+        return f64::INFINITY;
+    }
+    let from_cache = traffic::bytes(kernel) as f64 / device.vmem_bandwidth;
+    from_cache.max(arrays as f64 / device.hbm_bandwidth)
+}
+
+/// Returns the number of warps of a program of a GPU, from the elements of its largest value.
+fn warps_of(kernel: &KernelCall) -> u32 {
+    fn largest(program: &Program) -> usize {
+        let of = |eqn: &Eqn| match eqn.primitive.as_higher_order() {
+            Some(holder) => {
+                holder.programs().into_iter().map(|(_, inner)| largest(inner)).max().unwrap_or(0)
+            }
+            None => eqn.results.iter().map(|&var| program.aval(var).size()).max().unwrap_or(0),
+        };
+        program.eqns().iter().map(of).max().unwrap_or(0)
+    }
+    match largest(&kernel.body) {
+        0..1024 => 1,
+        1024..2048 => 2,
+        2048..16384 => 4,
+        _ => 8,
     }
 }
 
@@ -156,7 +189,7 @@ fn vmem(kernel: &KernelCall) -> u64 {
 
 /// Returns the bytes of the operands and results of the largest operation.
 fn largest_operation(program: &Program) -> u64 {
-    let of = |eqn: &crate::core::Eqn| {
+    let of = |eqn: &Eqn| {
         if let Some(holder) = eqn.primitive.as_higher_order() {
             let inner = holder.programs().into_iter().map(|(_, inner)| largest_operation(inner));
             return inner.max().unwrap_or(0);
@@ -175,7 +208,7 @@ fn largest_operation(program: &Program) -> u64 {
 /// Returns the bytes of inputs that a program loads: all parts, at most the blocks.
 fn loaded(kernel: &KernelCall) -> u64 {
     fn parts(program: &Program) -> u64 {
-        let of = |eqn: &crate::core::Eqn| match eqn.primitive.as_higher_order() {
+        let of = |eqn: &Eqn| match eqn.primitive.as_higher_order() {
             Some(holder) => holder.programs().into_iter().map(|(_, inner)| parts(inner)).sum(),
             None if (*eqn.primitive).as_any().is::<RefGet>() => {
                 program.aval(eqn.results[0]).bytes() as u64

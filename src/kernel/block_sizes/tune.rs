@@ -3,7 +3,7 @@
 use super::table::{BlockEntry, BlockTable, key_of};
 use super::{BlockChoice, TimeSource, traced};
 use crate::core::{Array, Error, Loc, OpErrorKind, trace};
-use crate::jit;
+use crate::jit::jit;
 use crate::kernel::Kernel;
 use crate::parallel::default_device;
 use crate::roofline::DeviceSpec;
