@@ -37,8 +37,8 @@ pub fn ring_attention(
 /// The backward pass is a second ring, in which the gradients of keys and values travel with them.
 /// A device stores its shards, the result and one number for each query.
 ///
-/// Throws as [`flash_attention_with`](super::flash_attention_with) does, and `Op` (value) outside of
-/// the axis.
+/// Throws as [`flash_attention_with`](super::flash_attention_with) does, and `Op` (value) if the
+/// axis is not in scope.
 ///
 /// ```
 /// # oxidax::parallel::set_cpu_devices(8)?;

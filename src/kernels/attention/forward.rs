@@ -82,9 +82,9 @@ pub(super) fn when_active(is_active: Option<Array>, body: impl Fn()) {
 }
 
 /// Returns the forward kernel. Its operands are the scalars `i32[4]` if there are any, queries
-/// `[heads, group, t, h]`, keys `[heads, s, h]`, values `[heads, s, hv]` and segment ids `[b, 1, t]`
-/// and `[b, s, 1]`. Its outputs are the results `[heads, group, hv, t]` and the logarithms of the
-/// denominators `[heads, group, 1, t]`.
+/// `[heads, group, t, h]`, keys `[heads, s, h]`, values `[heads, s, hv]`, and segment ids
+/// `[b, 1, t]` and `[b, s, 1]`. Its outputs are the results `[heads, group, hv, t]` and the
+/// logarithms of the denominators `[heads, group, 1, t]`.
 ///
 /// Scores are key-major, `[block_kv, block_q]`: statistics of queries are rows `[1, block_q]`, and
 /// are stored without padding.

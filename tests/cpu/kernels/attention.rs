@@ -184,7 +184,7 @@ mod on_cpu {
             (0..b * t).map(keys).collect()
         }
 
-        /// Returns the factor of a weight by dropout: the hash of the kernels, in wrapping integers.
+        /// Returns the factor of a weight by dropout, from the kernels' hash in wrapping `u32`.
         fn kept(&self, head: usize, i: usize, j: usize) -> f64 {
             let Some(key) = &self.options.dropout_key else { return 1.0 };
             let seed = key.data().to_vec::<u32>().unwrap();
