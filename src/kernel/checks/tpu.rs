@@ -34,7 +34,9 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
             Memory::Smem => check_scalars(&role, window),
         }
         .map_err(at)?;
-        if index >= kernel.inputs.len() {
+        if let Some(output) = index.checked_sub(kernel.inputs.len())
+            && is_written(kernel, output)
+        {
             check_shared_block(&role, kernel, window).map_err(at)?;
         }
     }
@@ -127,6 +129,11 @@ fn check_axis(
         window.array
     );
     Err(RuleError::shape(message).help(format!("{}; {OTHERS}", help())))
+}
+
+/// Returns true if the kernel writes an output.
+fn is_written(kernel: &KernelCall, output: usize) -> bool {
+    kernel.body.outputs()[output] != kernel.body.inputs()[kernel.first_output() + output]
 }
 
 /// Checks that parallel programs, which several cores may run, write different blocks.

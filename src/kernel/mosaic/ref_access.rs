@@ -161,7 +161,7 @@ impl Emitter {
                 .help("use `Memory::Vmem`, or write the output before it is read"));
         }
         let whole = RefPart { axes: Vec::new(), masked: false };
-        let (from, to) = (squeezed(from), squeezed(to));
+        let [from, to] = [from, to].map(squeezed);
         let value = self.load(&from, &whole, &[])?;
         self.store(&to, &whole, &[], &value)
     }
@@ -257,7 +257,7 @@ impl Emitter {
         if required == 1 {
             return Ok(start.clone());
         }
-        if start.multiple % required != 0 {
+        if !start.multiple.is_multiple_of(required) {
             let message = format!(
                 "a start along axis {axis} of {} that is not known to be a multiple of {required}",
                 described(memref)
