@@ -34,14 +34,17 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
             Memory::Smem => check_scalars(&role, window),
         }
         .map_err(at)?;
-        if let Some(output) = index.checked_sub(kernel.inputs.len())
-            && is_written(kernel, output)
-        {
-            check_shared_block(&role, kernel, window).map_err(at)?;
-        }
     }
     check_vmem(kernel, locs)?;
-    mosaic::check(kernel)
+    let is_written = mosaic::check(kernel)?;
+    let outputs = kernel.outputs.iter().zip(&locs[kernel.inputs.len()..]);
+    for (index, ((window, &loc), is_written)) in outputs.zip(is_written).enumerate() {
+        if is_written {
+            let role = format!("output {index}");
+            check_shared_block(&role, kernel, window).map_err(|error| (error, loc))?;
+        }
+    }
+    Ok(())
 }
 
 /// Checks that a TPU's memories hold the dtype.
@@ -129,11 +132,6 @@ fn check_axis(
         window.array
     );
     Err(RuleError::shape(message).help(format!("{}; {OTHERS}", help())))
-}
-
-/// Returns true if the kernel writes an output.
-fn is_written(kernel: &KernelCall, output: usize) -> bool {
-    kernel.body.outputs()[output] != kernel.body.inputs()[kernel.first_output() + output]
 }
 
 /// Checks that parallel programs, which several cores may run, write different blocks.

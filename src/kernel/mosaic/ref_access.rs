@@ -38,6 +38,7 @@ pub(super) fn emit(emitter: &mut Emitter, op: &Op<'_>) -> RuleResult<Option<Vec<
             value = emitter.select(op.value(2 + starts.len())?, &value, &previous)?;
         }
         emitter.store(&memref, part, &starts, &value)?;
+        emitter.written.insert(memory);
         return Ok(Some(vec![Item::Memory(memory)]));
     }
     Ok(None)
