@@ -34,13 +34,17 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
             Memory::Smem => check_scalars(&role, window),
         }
         .map_err(at)?;
-        let output = index.checked_sub(kernel.inputs.len());
-        if output.is_some_and(|output| kernel.writes(output)) {
-            check_shared_block(&role, kernel, window).map_err(at)?;
-        }
     }
     check_vmem(kernel, locs)?;
-    mosaic::check(kernel)
+    let is_written = mosaic::check(kernel)?;
+    let outputs = kernel.outputs.iter().zip(&locs[kernel.inputs.len()..]);
+    for (index, ((window, &loc), is_written)) in outputs.zip(is_written).enumerate() {
+        if is_written {
+            let role = format!("output {index}");
+            check_shared_block(&role, kernel, window).map_err(|error| (error, loc))?;
+        }
+    }
+    Ok(())
 }
 
 /// Checks that a TPU's memories hold the dtype.

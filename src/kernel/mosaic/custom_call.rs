@@ -18,7 +18,7 @@ pub(in crate::kernel) fn lower(
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
 ) -> RuleResult<Vec<Value>> {
-    if ctx.is_partitioned() && ctx.manual().is_none() {
+    if is_auto_partitioned(ctx) {
         return Err(refused_partition(kernel));
     }
     let text = module(kernel).map_err(|(error, at)| match at.get() {
@@ -112,6 +112,15 @@ fn config(kernel: &KernelCall, text: &str) -> String {
         bounded(cost.transcendentals),
         bounded(cost.bytes)
     )
+}
+
+/// Returns true if the compiler partitions the operations along an axis of a mesh.
+fn is_auto_partitioned(ctx: &LowerCtx<'_>) -> bool {
+    let is_manual = |name: &str| {
+        let axes = ctx.manual().map(|manual| &manual.axes);
+        axes.is_some_and(|axes| axes.iter().any(|axis| axis == name))
+    };
+    ctx.partition().is_some_and(|mesh| mesh.axis_names().any(|name| !is_manual(name)))
 }
 
 /// Returns the error for a kernel that the compiler would have to split over devices.

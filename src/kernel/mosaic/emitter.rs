@@ -5,6 +5,7 @@ use super::{control, convert, dot, elementwise, reduction, ref_access, structure
 use crate::core::{Aval, DType, Loc, Program, RuleError, RuleResult};
 use crate::kernel::spec::Memory;
 use std::any::Any;
+use std::collections::BTreeSet;
 
 /// A reference of a kernel: memory that its states share.
 #[derive(Clone, Debug)]
@@ -106,6 +107,8 @@ const FAMILIES: [Family; 7] = [
 pub(super) struct Emitter {
     pub(super) text: Text,
     pub(super) memories: Vec<MemRef>,
+    /// The memories that the kernel writes.
+    pub(super) written: BTreeSet<usize>,
     /// The location of the operation that was refused.
     pub(super) failed_at: Loc,
 }

@@ -38,6 +38,7 @@ pub(super) fn emit(emitter: &mut Emitter, op: &Op<'_>) -> RuleResult<Option<Vec<
             value = emitter.select(op.value(2 + starts.len())?, &value, &previous)?;
         }
         emitter.store(&memref, part, &starts, &value)?;
+        emitter.written.insert(memory);
         return Ok(Some(vec![Item::Memory(memory)]));
     }
     Ok(None)
@@ -161,7 +162,7 @@ impl Emitter {
                 .help("use `Memory::Vmem`, or write the output before it is read"));
         }
         let whole = RefPart { axes: Vec::new(), masked: false };
-        let (from, to) = (squeezed(from), squeezed(to));
+        let [from, to] = [from, to].map(squeezed);
         let value = self.load(&from, &whole, &[])?;
         self.store(&to, &whole, &[], &value)
     }
@@ -257,7 +258,7 @@ impl Emitter {
         if required == 1 {
             return Ok(start.clone());
         }
-        if start.multiple % required != 0 {
+        if !start.multiple.is_multiple_of(required) {
             let message = format!(
                 "a start along axis {axis} of {} that is not known to be a multiple of {required}",
                 described(memref)

@@ -9,12 +9,18 @@ use crate::kernel::ref_ops::RefSet;
 use crate::kernel::spec::{BlockDim, DimensionSemantics, Memory};
 use crate::primitives::ComparisonDirection;
 
-/// Checks that the kernel has a form on TPUs.
+/// Checks that the kernel has a form on TPUs. Returns true for each output that it writes.
 ///
 /// # Errors
 /// The operation that has none, and its location.
-pub(in crate::kernel) fn check(kernel: &KernelCall) -> Result<(), (RuleError, Loc)> {
-    module(kernel).map(drop)
+pub(in crate::kernel) fn check(kernel: &KernelCall) -> Result<Vec<bool>, (RuleError, Loc)> {
+    let mut emitter = Emitter::default();
+    if let Err(error) = write(&mut emitter, kernel) {
+        return Err((error, emitter.failed_at));
+    }
+    let first = kernel.n_prefetch + kernel.inputs.len();
+    let is_written = |output: usize| emitter.written.contains(&(first + output));
+    Ok((0..kernel.outputs.len()).map(is_written).collect())
 }
 
 /// The memory that blocks or scratch take.
