@@ -192,12 +192,15 @@ impl Problem {
 
     /// Returns the blocks of `w`, `axis` being the grid axis of classes.
     pub(super) fn w_spec(&self, axis: usize) -> BlockSpec {
-        let class_axis = self.class_axis();
-        BlockSpec::new(self.w_shape(self.block.1), move |ids: [Array; 2]| {
-            let class = ids[axis].clone();
-            let zero = || class.clone() * 0;
-            if class_axis == 0 { (class.clone(), zero()) } else { (zero(), class.clone()) }
-        })
+        let shape = self.w_shape(self.block.1);
+        match self.layout {
+            HeadLayout::VocabularyFirst => {
+                BlockSpec::new(shape, move |ids: [Array; 2]| (ids[axis].clone(), 0))
+            }
+            HeadLayout::FeaturesFirst => {
+                BlockSpec::new(shape, move |ids: [Array; 2]| (0, ids[axis].clone()))
+            }
+        }
     }
 
     /// Returns the blocks of an array `[vocabulary, 1]`.
@@ -232,7 +235,7 @@ impl Problem {
         let products = parts.iter().map(|(w, x)| product(w, x, (feature_axis, 1)));
         let mut logits = products.reduce(|sum, part| sum + part).expect("there are features");
         if let Some(bias) = bias {
-            logits = logits + convert_element_type(bias, DType::F32);
+            logits += convert_element_type(bias, DType::F32);
         }
         self.bounded(logits)
     }
@@ -257,7 +260,7 @@ impl Problem {
         if self.has_bias {
             let bias = take(&inputs[3].load(), &label, 0);
             let bias = reshape(&bias, [1, self.rows]);
-            logits = logits + convert_element_type(&bias, DType::F32);
+            logits += convert_element_type(&bias, DType::F32);
         }
         self.bounded(logits)
     }
@@ -286,7 +289,7 @@ impl Problem {
         let sum = sum * exp(largest - &next) + exp(valid - &next).sum_axes(over_classes());
         if let Some(labels) = labels {
             let is_label = eq(classes.indices(shape, 0), labels);
-            picked = picked + where_(is_label, logits, 0.0).sum_axes(over_classes());
+            picked += where_(is_label, logits, 0.0).sum_axes(over_classes());
         }
         let total = match self.smoothing {
             0.0 => total,
@@ -309,10 +312,10 @@ impl Problem {
         let lse = largest + log(sum);
         let mut loss = &lse - picked * (1.0 - self.smoothing);
         if self.smoothing != 0.0 {
-            loss = loss - total * (self.smoothing / self.vocabulary as f64);
+            loss -= total * (self.smoothing / self.vocabulary as f64);
         }
         if self.z_loss != 0.0 {
-            loss = loss + &lse * &lse * self.z_loss;
+            loss += &lse * &lse * self.z_loss;
         }
         let is_class = ge(labels, 0) & lt(labels, self.vocabulary as i32);
         loss = where_(is_class, loss, f64::NAN);
@@ -362,10 +365,10 @@ impl Problem {
                 convert_element_type(&weight, DType::F32) * of_label
             }
         };
-        gradient = gradient - share;
+        gradient -= share;
         if let Some(bound) = self.soft_cap {
             let slope = logits / bound;
-            gradient = gradient * (1.0 - &slope * &slope);
+            gradient *= 1.0 - &slope * &slope;
         }
         let of_rows = rows.and_then(|rows| rows.mask(shape, 1));
         for mask in [classes.mask(shape, 0), of_rows].iter().flatten() {

@@ -31,7 +31,8 @@ pub(super) struct Norm {
 type Parts = Vec<Array>;
 
 impl Norm {
-    /// Returns the normalized features `[rows, features]`, and with a residual also the sum. Operands are `x`, the residual, the scale `[1, features]` and the bias.
+    /// Returns the normalized features `[rows, features]`, and with a residual also the sum.
+    /// Operands are `x`, the residual, the scale `[1, features]` and the bias.
     #[track_caller]
     pub(super) fn apply(&self, operands: &[Array]) -> Vec<Array> {
         let (plain, with_rule, of_rule) = (self.clone(), self.clone(), self.clone());
@@ -218,11 +219,11 @@ impl Norm {
         let gradient = |index: usize| {
             let mut gradient = &of_unit[index] - &unit[index] * &along;
             if let Some(mean) = &mean {
-                gradient = gradient - mean;
+                gradient -= mean;
             }
-            gradient = gradient * &factor;
+            gradient *= &factor;
             if let Some(of_sum) = &of_sum {
-                gradient = gradient + &of_sum[index];
+                gradient += &of_sum[index];
             }
             gradient.astype(self.dtype)
         };
