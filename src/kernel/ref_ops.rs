@@ -310,7 +310,7 @@ impl RefOperation for RefSet {
         let (state, value) = (&operands[0], &operands[1]);
         match &operands[starts.len() + 2..] {
             [mask] => {
-                let value = where_(mask, value, &self.part.read(state, starts));
+                let value = where_(mask, value, self.part.read(state, starts));
                 self.part.write(state, &value, starts)
             }
             _ => self.part.write(state, value, starts),
