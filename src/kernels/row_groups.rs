@@ -52,7 +52,7 @@ impl Steps {
         let tile_of = |row: &Array| floor_divide(row, tile as i32);
         let first_tiles = minimum(tile_of(&starts), n_tiles as i32 - 1);
         let counts = where_(
-            &gt(&ends, &starts),
+            gt(&ends, &starts),
             tile_of(&(&ends - 1)) - &first_tiles + 1,
             i32::from(visits == Visits::Groups),
         );

@@ -84,7 +84,7 @@ pub(super) fn blocks(
                 if let Some(cap) = soft_cap {
                     score = tanh(&(score / cap)) * cap;
                 }
-                let score = where_(&within([rows, page], 1, index), &score, MASKED);
+                let score = where_(within([rows, page], 1, index), &score, MASKED);
                 next = maximum(&next, score.max_axes(axes(1).keepdims()));
                 scores.push(score);
             }
@@ -93,13 +93,13 @@ pub(super) fn blocks(
             let mut sum = sums.load() * &decay;
             for (index, (score, values)) in scores.iter().zip(values).enumerate() {
                 let weights = exp(&(score - &next));
-                let weights = where_(&within([rows, page], 1, index), &weights, 0.0);
-                weight = weight + weights.sum_axes(axes(1).keepdims());
+                let weights = where_(within([rows, page], 1, index), &weights, 0.0);
+                weight += weights.sum_axes(axes(1).keepdims());
                 // Rows after the length may hold any number, also NaN.
                 let values = values.load();
                 let mask = within([page, h], 0, index);
                 let values = select_wide(&mask, &values, &full_like(&values, 0));
-                sum = sum + dot(&convert_element_type(&weights, dtype), 1, &values, 0);
+                sum += dot(&convert_element_type(&weights, dtype), 1, &values, 0);
             }
             greatest.store(&next);
             total.store(&weight);
@@ -107,7 +107,7 @@ pub(super) fn blocks(
         });
         kernel::when(eq(&block, n_blocks as i32 - 1), || {
             let weight = total.load();
-            let weight = where_(&eq(&weight, 0.0), 1.0, &weight);
+            let weight = where_(eq(&weight, 0.0), 1.0, &weight);
             output.store(convert_element_type(&(sums.load() / weight), dtype));
         });
     };
@@ -191,7 +191,7 @@ pub(super) fn on_cpu(
             let mask = within([key_heads, group, per_block * page], 2);
             let scores = where_(&mask, &scores, MASKED);
             let before = greatest.load();
-            let next = maximum(&before, &scores.max_axes(axes(2).keepdims()));
+            let next = maximum(&before, scores.max_axes(axes(2).keepdims()));
             let decay = exp(&(before - &next));
             let weights = where_(&mask, exp(&(scores - &next)), 0.0);
             greatest.store(&next);
@@ -203,7 +203,7 @@ pub(super) fn on_cpu(
         });
         kernel::when(eq(&block, n_blocks as i32 - 1), || {
             let weight = total.load();
-            let weight = where_(&eq(&weight, 0.0), 1.0, &weight);
+            let weight = where_(eq(&weight, 0.0), 1.0, &weight);
             let means = convert_element_type(&(sums.load() / weight), dtype);
             output.at((.., ..group, ..)).store(means);
         });

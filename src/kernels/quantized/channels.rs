@@ -104,11 +104,11 @@ fn forward(product: Product) -> Kernel {
         kernel::when(eq(&k_index, n_k as i32 - 1), || {
             let mut total = convert_element_type(&sums.load(), DType::F32);
             if let (Some(sums), Some(zeros)) = (&x_sums, &zeros) {
-                total = total - sums.load() * zeros.load();
+                total -= sums.load() * zeros.load();
             }
-            total = total * scales.load();
+            total *= scales.load();
             if let Some(x_scales) = &x_scales {
-                total = total * x_scales.load();
+                total *= x_scales.load();
             }
             output.store(convert_element_type(&total, dtype));
         });

@@ -37,7 +37,7 @@ impl Groups {
     fn per_block(self, rows: usize) -> usize {
         let pairs = self.count / self.per_byte;
         let most = (rows / (self.rows * self.per_byte)).clamp(1, pairs);
-        let divisor = (1..=most).rev().find(|count| pairs % count == 0);
+        let divisor = (1..=most).rev().find(|count| pairs.is_multiple_of(*count));
         divisor.unwrap_or(1) * self.per_byte
     }
 
@@ -135,7 +135,7 @@ fn forward(product: Product, groups: Groups) -> Kernel {
                         }
                     }
                 };
-                total = total + sum * of_group(&scales);
+                total += sum * of_group(&scales);
             }
         }
         sums.store(&total);

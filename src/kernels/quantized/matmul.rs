@@ -121,7 +121,7 @@ pub fn quantized_matmul_with(
 fn quantize_rows(x: &Array) -> (Array, Array) {
     let x = convert_element_type(x, DType::F32);
     let scales = x.abs().max_axes(axes(1).keepdims()) / 127.0;
-    let scales = where_(&eq(&scales, 0.0), 1.0, &scales);
+    let scales = where_(eq(&scales, 0.0), 1.0, &scales);
     (convert_element_type(&round(x / &scales), DType::I8), scales)
 }
 

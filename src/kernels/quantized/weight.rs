@@ -104,7 +104,7 @@ impl QuantizedWeight {
             let grouped = grouped(weight, quantization);
             let greatest = quantization.range().1;
             let scales = grouped.abs().max_axes(axes(1).keepdims()) / f64::from(greatest);
-            let scales = where_(&eq(&scales, 0.0), 1.0, &scales);
+            let scales = where_(eq(&scales, 0.0), 1.0, &scales);
             let integers = clip(&round(grouped / &scales), -greatest, greatest);
             QuantizedWeight::of_groups(&integers, &scales, None, weight.shape()[0], quantization)
         })
@@ -126,7 +126,7 @@ impl QuantizedWeight {
             let low = minimum(grouped.min_axes(axes(1).keepdims()), 0.0);
             let high = maximum(grouped.max_axes(axes(1).keepdims()), 0.0);
             let scales = (high - &low) / f64::from(greatest - least);
-            let scales = where_(&eq(&scales, 0.0), 1.0, &scales);
+            let scales = where_(eq(&scales, 0.0), 1.0, &scales);
             let zeros = f64::from(least) - round(low / &scales);
             let integers = clip(&(round(grouped / &scales) + &zeros), least, greatest);
             let rows = weight.shape()[0];
@@ -184,7 +184,7 @@ impl QuantizedWeight {
             let per_group = |x: &Array| reshape(x, [groups, 1, n]);
             let mut weights = convert_element_type(&integers, DType::F32);
             if let Some(zeros) = &self.zero_points {
-                weights = weights - per_group(zeros);
+                weights -= per_group(zeros);
             }
             let weights = reshape(&(weights * per_group(&self.scales)), [groups * group, n]);
             slice_in_dim(&weights, 0, self.rows as isize, 1, 0)
