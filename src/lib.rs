@@ -108,6 +108,8 @@
 // Derived code contains `::oxidax` paths, which must resolve within this crate too.
 extern crate self as oxidax;
 
+#[cfg(feature = "roofline")]
+pub mod block_sizes;
 #[cfg(feature = "checkpoint")]
 pub mod checkpoint;
 pub mod config;

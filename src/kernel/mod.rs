@@ -14,8 +14,6 @@
 
 mod analysis;
 mod batch;
-#[cfg(feature = "roofline")]
-pub mod block_sizes;
 mod checks;
 mod grid_loop;
 mod interpreter;

@@ -1,6 +1,6 @@
 //! Block sizes: the model's order, and the table of measurements.
 
-use oxidax::kernel::block_sizes::{
+use oxidax::block_sizes::{
     BlockEntry, BlockTable, KernelEstimate, TimeSource, TuneOptions, choose_blocks, estimate,
 };
 use oxidax::kernel::{

@@ -76,6 +76,8 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("random", &["core", "tree", "primitives", "transforms", "control_flow", "ops"]),
     // Counts operations of programs; compiled collectives and measurements come from `jit`.
     ("roofline", &["core", "tree", "passes", "primitives", "profile", "jit"]),
+    // Predicts the time of kernels from counted operations, and measures them under `jit`.
+    ("block_sizes", &["core", "kernel", "parallel", "jit", "roofline"]),
     // Lowers what `jit` has traced, and differentiates it (docs/guide/src/exporting-to-jax.md).
     (
         "export",

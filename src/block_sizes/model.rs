@@ -1,8 +1,7 @@
 //! [`estimate`]: the predicted time of a kernel on a device.
 
 use super::limits::{Cores, cores};
-use crate::core::{Aval, Eqn, Program};
-use crate::kernel::traffic;
+use crate::core::{Aval, Eqn, Primitive, Program};
 use crate::kernel::{DimensionSemantics, KernelCall, Memory, RefGet, RefSet, Window};
 use crate::roofline::{DeviceSpec, Roofline};
 
@@ -55,7 +54,7 @@ pub fn estimate(kernel: &KernelCall, device: &DeviceSpec) -> KernelEstimate {
     let n_parallel = of(DimensionSemantics::Parallel);
     let n_sequential = of(DimensionSemantics::Arbitrary);
     let arithmetic = n_programs * arithmetic_of(&kernel.body, device);
-    let memory = traffic::bytes(kernel) as f64 / device.hbm_bandwidth;
+    let memory = traffic(kernel) / device.hbm_bandwidth;
     let windows = || kernel.inputs.iter().chain(&kernel.outputs);
     let ends = windows().map(|window| window.block_bytes() as f64).sum::<f64>();
     let ends = ends / device.hbm_bandwidth;
@@ -109,6 +108,11 @@ pub fn estimate(kernel: &KernelCall, device: &DeviceSpec) -> KernelEstimate {
     }
 }
 
+/// Returns the bytes of all blocks that programs load and store.
+fn traffic(kernel: &KernelCall) -> f64 {
+    kernel.cost(&[], &[]).bytes as f64
+}
+
 /// Returns the time of the traffic of a GPU if all arrays stay in its last cache.
 fn cached(kernel: &KernelCall, device: &DeviceSpec) -> f64 {
     let windows = kernel.inputs.iter().chain(&kernel.outputs);
@@ -116,7 +120,7 @@ fn cached(kernel: &KernelCall, device: &DeviceSpec) -> f64 {
     if arrays > device.vmem_bytes {
         return f64::INFINITY;
     }
-    let from_cache = traffic::bytes(kernel) as f64 / device.vmem_bandwidth;
+    let from_cache = traffic(kernel) / device.vmem_bandwidth;
     from_cache.max(arrays as f64 / device.hbm_bandwidth)
 }
 

@@ -1,6 +1,6 @@
 //! Block sizes of kernels, chosen by a model of a device, or by measurements.
 //!
-//! A family of kernels is a closure from block sizes to a [`Kernel`](super::Kernel). Candidates
+//! A family of kernels is a closure from block sizes to a [`Kernel`]. Candidates
 //! that break a rule of a compiler, or do not fit into fast memory, are left out.
 //!
 //! - [`estimate`] predicts the time of a traced kernel on a device from its arithmetic, its traffic
@@ -11,7 +11,7 @@
 //!   [`BlockTable::choose_blocks`] falls back to the model for what was not measured.
 //!
 //! ```
-//! use oxidax::kernel::block_sizes::{BlockTable, choose_blocks};
+//! use oxidax::block_sizes::{BlockTable, choose_blocks};
 //! use oxidax::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref};
 //! use oxidax::prelude::*;
 //! use oxidax::roofline::DeviceSpec;
@@ -52,9 +52,8 @@ pub use model::{KernelEstimate, estimate};
 pub use table::{BlockEntry, BlockTable};
 pub use tune::TuneOptions;
 
-use super::kernel::Kernel;
-use super::kernel_call::KernelCall;
 use crate::core::{Array, Error, Loc, OpErrorKind, catch, trace};
+use crate::kernel::{Kernel, KernelCall};
 use crate::roofline::DeviceSpec;
 
 /// Block sizes for a kernel, and their time.

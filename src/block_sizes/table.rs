@@ -38,7 +38,7 @@ type Key = (String, String, String);
 /// ```
 ///
 /// ```
-/// use oxidax::kernel::block_sizes::{BlockEntry, BlockTable};
+/// use oxidax::block_sizes::{BlockEntry, BlockTable};
 /// let mut table = BlockTable::default();
 /// table.insert(BlockEntry {
 ///     chip: "v5e".into(),
