@@ -18,3 +18,4 @@ mod profiling;
 mod random_programs;
 mod training;
 mod transforms;
+mod triton;
