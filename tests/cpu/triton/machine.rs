@@ -290,8 +290,7 @@ impl Machine {
         let all = names(right.split(" -> ").next().unwrap());
         let (index, pairs) = (all[0], &all[4..]);
         let [first, end, step] = [1, 2, 3].map(|n| self.get(all[n]).scalar());
-        let mut carry: Vec<Tensor> =
-            pairs.chunks(2).map(|pair| self.get(pair[1])).collect();
+        let mut carry: Vec<Tensor> = pairs.chunks(2).map(|pair| self.get(pair[1])).collect();
         let mut n = first;
         while n < end {
             self.set(index, vec![Tensor::new(vec![], vec![n as f64])]);
@@ -364,7 +363,9 @@ impl Machine {
                 Tensor::new(shape, vec![value; n])
             }
             "tt.get_program_id" => Tensor::new(vec![], vec![self.program as f64]),
-            "tt.make_range" => Tensor::new(shape.clone(), (0..shape[0]).map(|i| i as f64).collect()),
+            "tt.make_range" => {
+                Tensor::new(shape.clone(), (0..shape[0]).map(|i| i as f64).collect())
+            }
             "tt.splat" => {
                 let n = shape.iter().product();
                 Tensor { shape, data: vec![x[0].data[0]; n], array: x[0].array }
@@ -444,9 +445,8 @@ impl Machine {
             }
             "arith.cmpi" | "arith.cmpf" => {
                 let predicate = text.split([' ', ',']).nth(1).unwrap();
-                let of = |i: usize| {
-                    f64::from(u8::from(compare(predicate, x[0].data[i], x[1].data[i])))
-                };
+                let of =
+                    |i: usize| f64::from(u8::from(compare(predicate, x[0].data[i], x[1].data[i])));
                 Tensor::new(x[0].shape.clone(), (0..x[0].data.len()).map(of).collect())
             }
             "arith.extui" | "arith.extsi" | "arith.trunci" | "arith.sitofp" | "arith.uitofp"
