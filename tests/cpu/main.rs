@@ -19,3 +19,4 @@ mod profiling;
 mod random_programs;
 mod training;
 mod transforms;
+mod triton;

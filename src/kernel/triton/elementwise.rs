@@ -78,8 +78,10 @@ impl Emitter<'_> {
                 (false, false) => signed,
             };
             let is_shift = operation.starts_with("arith.sh");
+            let is_division = !is_float && (primitive.is::<Div>() || primitive.is::<Rem>());
             return match (operation, is_shift) {
                 ("", _) => None,
+                _ if is_division => Some(self.division(operation, first, &x[1])),
                 (_, true) => Some(self.shift(operation, first, &x[1])),
                 _ => Some(self.ir.binary(operation, first, &x[1])),
             };
@@ -161,6 +163,31 @@ impl Emitter<'_> {
             (false, false, Lt) => "cmpi slt",
         };
         self.ir.compare(name, x, y)
+    }
+
+    /// Divides integers as StableHLO does: the quotient by 0 has all bits, and the rest is the
+    /// dividend. The quotient of the least integer and -1 is the least integer.
+    fn division(&mut self, operation: &str, x: &Tensor, y: &Tensor) -> Tensor {
+        let (dtype, is_rest) = (x.dtype, operation.contains("rem"));
+        let [zero, one] = [0, 1].map(|number| self.ir.int(number, dtype, &x.shape));
+        let is_zero = self.ir.compare("cmpi eq", y, &zero);
+        let mut safe = self.ir.select(&is_zero, &one, y);
+        let (low, high) = dtype.int_range();
+        if dtype.is_signed() {
+            let least = self.ir.int(low, dtype, &x.shape);
+            let minus = self.ir.int(-1, dtype, &x.shape);
+            let is_least = self.ir.compare("cmpi eq", x, &least);
+            let is_minus = self.ir.compare("cmpi eq", y, &minus);
+            let overflows = self.ir.binary("arith.andi", &is_least, &is_minus);
+            safe = self.ir.select(&overflows, &one, &safe);
+        }
+        let value = self.ir.binary(operation, x, &safe);
+        let of_zero = match (is_rest, dtype.is_signed()) {
+            (true, _) => x.clone(),
+            (false, true) => self.ir.int(-1, dtype, &x.shape),
+            (false, false) => self.ir.int(high, dtype, &x.shape),
+        };
+        self.ir.select(&is_zero, &of_zero, &value)
     }
 
     /// Shifts bits. A shift by the width or more leaves no bits of the number.

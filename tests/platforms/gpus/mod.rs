@@ -4,6 +4,8 @@
 //! runs them.
 
 mod gpu {
+    mod kernels;
+
     use crate::callbacks::callbacks_compile;
     use crate::memory_kinds::{programs_take_and_return_host_memory, residuals_are_offloaded};
     use crate::ragged::slices_of_different_sizes_compile;
