@@ -8,8 +8,8 @@ mod on_cpu {
     use oxidax::kernel::{self, BlockSpec, Grid, Kernel, KernelTarget, Output, Ref, Scratch, ds};
     use oxidax::prelude::*;
     use oxidax::primitives::{
-        DotGeneral, argmax, broadcasted_iota, concatenate, cumsum, div, dot_general, erf, expm1,
-        log1p, pow, rev, round,
+        DotGeneral, argmax, broadcasted_iota, concatenate, cumsum, dot_general, erf, expm1, log1p,
+        pow, rev, round,
     };
 
     /// Returns the Triton IR of the only kernel of a module, and the number of its programs.
@@ -295,7 +295,12 @@ mod on_cpu {
             kernel::call(
                 |[x, y, o]: [Ref; 3]| {
                     let (x, y) = (x.load(), y.load());
-                    o.store(div(&x, &y) + (&x ^ &y) + maximum(&x, &y) + where_(&lt(&x, &y), &x, 7));
+                    o.store(
+                        floor_divide(&x, &y)
+                            + (&x ^ &y)
+                            + maximum(&x, &y)
+                            + where_(&lt(&x, &y), &x, 7),
+                    );
                 },
                 Grid::new([4]),
                 [rows(), rows()],

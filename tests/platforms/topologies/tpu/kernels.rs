@@ -37,8 +37,9 @@ fn kernels_compile_for_all_generations() {
             };
             let (code, temporaries) = (memory.code, memory.temporaries);
             eprintln!("{slice} {name}: code {code} bytes, temporaries {temporaries} bytes");
-            // The compiler reserves some space on chips with two cores.
-            assert!(code > 0 && temporaries < 1 << 20, "{slice}, {name}: {memory:?}");
+            // libtpu 0.0.51 takes 114,688 bytes for this kernel on v5p. The cause is unknown.
+            let is_exception = slice.starts_with("v5p") && name == "functions";
+            assert!(code > 0 && (temporaries == 0 || is_exception), "{slice}, {name}: {memory:?}");
         }
     }
 }
