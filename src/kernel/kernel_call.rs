@@ -1,6 +1,7 @@
 //! `kernel_call`: the primitive that runs a kernel.
 
 use super::grid_loop;
+use super::interpreter;
 use super::kernel::{KernelOptions, KernelTarget};
 use super::spec::{BlockDim, DimensionSemantics, Memory, Scratch};
 use super::{batch, mosaic, traffic, triton};
@@ -325,7 +326,8 @@ impl HigherOrder for KernelCall {
     }
 
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
-        Ok(passes::eval(&grid_loop::program(self), operands))
+        interpreter::run_within_checks(self, operands)
+            .unwrap_or_else(|| Ok(passes::eval(&grid_loop::program(self), operands)))
     }
 }
 

@@ -31,7 +31,7 @@ mod text;
 mod traffic;
 mod triton;
 
-pub use interpreter::{CheckOptions, check};
+pub use interpreter::{CheckOptions, check, with_checks};
 pub use kernel::{Kernel, KernelOptions, KernelTarget, Refs, call};
 pub use kernel_call::{KernelCall, Window};
 pub use multiple_of::multiple_of;

@@ -17,7 +17,9 @@ pub use check::{CheckOptions, check};
 
 use super::kernel::Kernel;
 use super::kernel_call::KernelCall;
+use crate::core::scoped::scoped;
 use crate::core::{Array, Error, HostArray, Loc, OpErrorKind, catch};
+use crate::transforms::disable_jit;
 use report::Report;
 use run::{Fill, Run};
 
@@ -67,25 +69,77 @@ impl Kernel {
         catch(|| self.run_at(operands, loc)?.outputs())?
     }
 
-    /// Runs the kernel, and again for each input whose undefined elements were loaded.
+    /// Runs the kernel for operands at the top level.
     fn run_at(&self, operands: &[&Array], loc: Loc) -> Result<Run, Error> {
         let kernel = self.traced_at(operands, loc);
-        let report = Report { name: kernel.name.clone() };
         if crate::core::trace::is_tracing() {
+            let report = Report { name: kernel.name.clone() };
             let message = "the interpreter runs outside of functions that are traced";
             let help = "call `run_checked` with concrete arrays, or `Kernel::apply` here";
             return Err(report.error(OpErrorKind::Unsupported, message, help, loc));
         }
         let operands: Vec<HostArray> =
             operands.iter().map(|operand| operand.to_host()).collect::<Result<_, _>>()?;
-        let locs = self.spec_locs();
-        let fills = vec![Fill::Undefined; kernel.inputs.len()];
-        let run = Run::new(&kernel, &locs, &operands, &fills)?;
-        if !run.inputs_read_beyond().is_empty() {
-            check_masks(&kernel, &locs, &operands, &run, &report)?;
-        }
-        Ok(run)
+        run_checked(&kernel, &self.spec_locs(), &operands)
     }
+}
+
+scoped!(
+    /// True inside of [`with_checks`].
+    static IS_CHECKED: bool = false
+);
+
+/// Runs `f`, with every kernel in it run by [`Kernel::run_checked`]: also those that functions of
+/// the library call, and those of backward passes. Nothing is compiled, as under
+/// [`disable_jit`](crate::transforms::disable_jit). Errors about index maps have the line of the
+/// kernel's call.
+///
+/// # Errors
+/// Those of [`Kernel::run_checked`], and whatever `f` throws.
+///
+/// ```
+/// use oxidax::kernel::{self, BlockSpec, Grid, Output, Ref};
+/// use oxidax::prelude::*;
+/// let rows = || BlockSpec::new([8, 128], |[i]| (i, 0));
+/// let double = kernel::call(
+///     |[x, y]: [Ref; 2]| y.store(x.load() * 2.0),
+///     Grid::new([3]),
+///     [rows()],
+///     [Output::new(DType::F32, [32, 128], rows())],
+/// );
+/// let x = ones([32, 128]);
+/// let error = kernel::with_checks(|| double.apply1(&[&x]).sum()).unwrap_err();
+/// assert!(error.to_string().contains("no program writes output 0 at [24, 0]"));
+/// ```
+pub fn with_checks<R>(f: impl FnOnce() -> R) -> Result<R, Error> {
+    catch(|| IS_CHECKED.scope(true, || disable_jit(f)))
+}
+
+/// Runs a kernel that is evaluated inside of [`with_checks`]. Returns `None` outside.
+pub(super) fn run_within_checks(
+    kernel: &KernelCall,
+    operands: &[Array],
+) -> Option<Result<Vec<Array>, Error>> {
+    if !IS_CHECKED.get() {
+        return None;
+    }
+    let run = || {
+        let operands: Vec<HostArray> =
+            operands.iter().map(Array::to_host).collect::<Result<_, _>>()?;
+        let locs = vec![Loc::UNKNOWN; kernel.inputs.len() + kernel.outputs.len()];
+        run_checked(kernel, &locs, &operands)?.outputs()
+    };
+    Some(run())
+}
+
+/// Runs a kernel, and again with other elements beyond the ends of inputs, if they were loaded.
+fn run_checked(kernel: &KernelCall, locs: &[Loc], operands: &[HostArray]) -> Result<Run, Error> {
+    let fills = vec![Fill::Undefined; kernel.inputs.len()];
+    let run = Run::new(kernel, locs, operands, &fills)?;
+    if !run.inputs_read_beyond().is_empty() {
+        check_masks(kernel, locs, operands, &run, &Report { name: kernel.name.clone() })?;
+    }
+    Ok(run)
 }
 
 /// Fails if outputs depend on elements of inputs beyond their ends: runs the kernel with other
