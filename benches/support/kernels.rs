@@ -62,6 +62,6 @@ fn plain(q: &Array, k: &Array, v: &Array) -> Array {
 
 /// Returns the gradients of the mean square of an attention.
 fn gradients(attend: fn(&Array, &Array, &Array) -> Array, x: &[Array]) -> Vec<Array> {
-    let loss = |x: &Vec<Array>| square(&attend(&x[0], &x[1], &x[2])).sum();
+    let loss = |x: &Vec<Array>| square(attend(&x[0], &x[1], &x[2])).sum();
     grad(loss)(&x.to_vec())
 }

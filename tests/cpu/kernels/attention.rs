@@ -46,7 +46,7 @@ fn blocks_that_a_tpu_does_not_take_are_refused() {
 fn second_derivatives_are_refused() {
     let norm = |q: &Array| {
         let slope = |q: &Array| flash_attention(q, q, q).sum();
-        square(&grad(slope)(q)).sum()
+        square(grad(slope)(q)).sum()
     };
     let error = eval_shape(move |q: Array| grad(norm)(&q), typed([1, 8, 2, 16])).unwrap_err();
     let error = error.to_string();
@@ -314,12 +314,12 @@ mod on_cpu {
         let [q, k, v, _] = case.operands(DType::F32);
         let slope = |q: &Array, k: &Array, v: &Array| {
             let loss =
-                |x: &(Array, Array)| square(&flash_attention_with(&x.0, &x.1, v, &causal())).sum();
+                |x: &(Array, Array)| square(flash_attention_with(&x.0, &x.1, v, &causal())).sum();
             grad(loss)(&(q.clone(), k.clone()))
         };
         let add_batch = |x: &Array| expand_dims(x, &[1]);
         let batched = vmap(move |q: Array, k: Array, v: Array| slope(&q, &k, &v));
-        let found = batched.apply(&add_batch(&q), &add_batch(&k), &add_batch(&v));
+        let found = batched.apply(add_batch(&q), add_batch(&k), add_batch(&v));
         let expected = slope(&q, &k, &v);
         for (found, expected) in [(found.0, expected.0), (found.1, expected.1)] {
             let (found, expected) = (numbers(&found), numbers(&expected));

@@ -51,7 +51,7 @@ fn check(options: FlashAttentionOptions, segments: Option<Array>) {
                 .in_specs(p![None, "sequence"])
                 .out_specs(p![None, "sequence"]);
             let none = || zeros(([2, LENGTH], DType::I32));
-            attend.apply(q, k, v, &segments.clone().unwrap_or_else(none))
+            attend.apply(q, k, v, segments.clone().unwrap_or_else(none))
         },
         &operands,
     );
