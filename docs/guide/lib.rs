@@ -139,14 +139,14 @@ mod on_cpu {
     mod importing_from_jax {}
     #[doc = include_str!("src/exporting-to-jax.md")]
     mod exporting_to_jax {}
-    #[doc = include_str!("src/custom-kernels.md")]
-    mod custom_kernels {}
     #[doc = include_str!("src/performance.md")]
     mod performance {}
     #[doc = include_str!("src/devices-and-sharding.md")]
     mod devices_and_sharding {}
     #[doc = include_str!("src/tpu.md")]
     mod tpu {}
+    #[doc = include_str!("src/custom-kernels.md")]
+    mod custom_kernels {}
     #[doc = include_str!("src/from-jax.md")]
     mod from_jax {}
     #[doc = include_str!("src/porting-from-jax.md")]

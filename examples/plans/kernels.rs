@@ -215,8 +215,8 @@ fn compile(case: &Case, function: Function, topology: &Topology) -> anyhow::Resu
     Ok(Compiled { code: memory.code, temporaries: memory.temporaries, seconds })
 }
 
-/// Compiles all kernels for the chips of `on`, all of them if it is empty, and prints the rows. With
-/// a page, replaces its table.
+/// Compiles all kernels for the chips of `on`, all of them if it is empty, and prints the rows.
+/// With a page, replaces its table.
 pub fn run(only: &[String], on: &[String], page: Option<&Path>) -> anyhow::Result<()> {
     let mut table = vec![
         format!("| {} |", HEADINGS.join(" | ")),

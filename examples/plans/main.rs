@@ -58,8 +58,8 @@ struct Options {
     /// Write the doctor's page of each step to this folder, without recording it.
     #[arg(long, value_name = "FOLDER")]
     html: Option<PathBuf>,
-    /// Compile the kernels of `oxidax::kernels` instead of the steps, and the same functions without
-    /// kernels, for one device of each TPU generation and GPU.
+    /// Compile the kernels of `oxidax::kernels` instead of the steps, and the same functions
+    /// without kernels, for one device of each TPU generation and GPU.
     #[arg(long)]
     kernels: bool,
     /// Replace the table of this page with the recorded rows, without compiling.

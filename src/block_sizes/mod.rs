@@ -77,7 +77,7 @@ pub enum TimeSource {
 }
 
 /// Returns the candidate with the shortest time that [`estimate`] predicts for a device. The first
-/// one of equal times is chosen.
+/// the first of equal times is chosen.
 ///
 /// `build` returns the kernel with given block sizes. Of the operands only the types count; they
 /// may be traced.

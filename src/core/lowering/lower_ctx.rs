@@ -240,7 +240,7 @@ impl<'a> LowerCtx<'a> {
         self.refused_at
     }
 
-    /// Sets the location of an operation that a `lower` rule refuses inside of its own programs.
+    /// Sets the location of an operation that a `lower` rule refuses in a program that it holds.
     pub(crate) fn set_refused_at(&mut self, loc: Loc) {
         self.refused_at = self.refused_at.or(loc);
     }

@@ -2,9 +2,6 @@
 
 mod tpu;
 
-#[cfg(test)]
-mod tests;
-
 use super::kernel::KernelTarget;
 use super::kernel_call::KernelCall;
 use super::triton;

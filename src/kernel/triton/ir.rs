@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// A value in a program: a tensor, or a scalar if its shape has no axis.
 ///
-/// Triton's tensors have powers of two as sizes. `shape` is the shape of the user's array, and the
+/// Triton's tensors have powers of two as sizes. `shape` is the shape in the kernel's body, and the
 /// tensor is padded to the next powers of two. The elements beyond `shape` are undefined unless
 /// `zero_padding` is true.
 #[derive(Clone, Debug)]

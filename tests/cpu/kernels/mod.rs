@@ -1,6 +1,7 @@
 //! Kernels of models, compared with plain functions in `f64`.
 
 mod attention;
+mod block_rules;
 mod block_sizes;
 mod cross_entropy;
 mod glu;

@@ -10,7 +10,7 @@ mod products;
 mod reductions;
 mod refusals;
 mod special_values;
-mod support;
+pub(crate) mod support;
 mod transposed_products;
 mod updates;
 mod windows;

@@ -1,24 +1,27 @@
 //! Kernels that violate a rule. Each is refused while it is traced, at the line of the
 //! specification or operation, with a remedy.
 
-use crate::kernel::{
+use oxidax::kernel::{
     self, BlockSpec, Grid, Kernel, KernelOptions, KernelTarget, Memory, Output, Ref, Scratch, ds,
     ds_strided,
 };
-use crate::prelude::*;
+use oxidax::prelude::*;
 
 /// Checks that tracing the kernel fails at the line that ends with the comment `violation: NAME`,
 /// and that the message contains the parts, the last of which is from the remedy.
 #[track_caller]
 fn refused<const N: usize>(name: &str, kernel: &Kernel, operands: &[Aval], parts: [&str; N]) {
     let operands: Vec<Array> = operands.iter().cloned().map(Array::of_type).collect();
-    let traced = crate::catch(|| kernel.trace(&operands.iter().collect::<Vec<_>>()));
+    let traced = oxidax::catch(|| kernel.trace(&operands.iter().collect::<Vec<_>>()));
     let error = traced.map(drop).expect_err(name).to_string();
     let marker = format!("// violation: {name}");
-    let lines = include_str!("tests.rs").lines();
+    let lines = include_str!("block_rules.rs").lines();
     let line = lines.enumerate().find(|(_, line)| line.trim_end().ends_with(&marker));
     let line = line.expect(name).0 + 1;
-    assert!(error.contains(&format!("checks/tests.rs:{line}:")), "{name}, line {line}: {error}");
+    assert!(
+        error.contains(&format!("kernels/block_rules.rs:{line}:")),
+        "{name}, line {line}: {error}"
+    );
     let (message, help) = error.split_once("help:").expect(&error);
     for part in &parts[..N - 1] {
         assert!(message.contains(part), "{name}: `{part}` in {error}");
@@ -148,7 +151,7 @@ fn blocks_beyond_vmem() {
     ];
     refused("vmem", &kernel, &[x.clone()], parts);
     let x = Array::of_type(x);
-    let is_traced = |kernel: &Kernel| crate::catch(|| kernel.trace(&[&x])).is_ok();
+    let is_traced = |kernel: &Kernel| oxidax::catch(|| kernel.trace(&[&x])).is_ok();
     let options = KernelOptions { vmem_limit: 64 << 20, ..KernelOptions::default() };
     assert!(is_traced(&kernel.clone().options(options)));
     assert!(is_traced(&kernel.clone().targets([KernelTarget::Gpu])));
@@ -162,7 +165,7 @@ fn blocks_beyond_vmem() {
         [Output::new(DType::F32, [8, 128], BlockSpec::whole())],
     );
     let kernel = kernel.scratch([Scratch::vmem(DType::F32, [1 << 16, 1])]);
-    let traced = crate::catch(|| kernel.trace(&[&Array::of_type(x)]));
+    let traced = oxidax::catch(|| kernel.trace(&[&Array::of_type(x)]));
     let error = traced.map(drop).unwrap_err().to_string();
     assert!(error.contains("scratch 0 32.0 MiB"), "{error}");
 }
@@ -368,7 +371,7 @@ fn programs_that_share_a_block() {
     );
     let kernel = kernel.alias(0, 0);
     let x = Array::of_type(x);
-    let error = crate::catch(|| kernel.trace(&[&x])).map(drop).unwrap_err().to_string();
+    let error = oxidax::catch(|| kernel.trace(&[&x])).map(drop).unwrap_err().to_string();
     assert!(error.contains("different index maps"), "{error}");
     assert!(error.contains("give both the same index map"), "{error}");
 }
