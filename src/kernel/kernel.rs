@@ -325,8 +325,9 @@ impl Kernel {
         let on_partitioned = self.on_partitioned.as_ref().map(|function| {
             let operands = operands.iter().map(|x| strong(x.aval()));
             let scope = format!("kernel({}), partitioned", self.name);
-            let traced = trace_function_at(loc, scope, operands.collect::<Vec<_>>(), |operands| {
-                function(&operands)
+            let operands: Vec<Aval> = operands.collect();
+            let traced = trace::with_numbers_as_operands(false, || {
+                trace_function_at(loc, scope, operands, |operands| function(&operands))
             });
             let expected: Vec<Aval> = outputs.iter().map(|window| window.array.clone()).collect();
             let found = traced.program.avals_out();
