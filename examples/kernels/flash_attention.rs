@@ -54,7 +54,7 @@ fn attention([heads, t, h]: [usize; 3]) -> Kernel {
             total.store(total.load() * &decay + weights.sum_axes(axes(1).keepdims()));
             // Values after the last position are undefined.
             let key = broadcasted_iota(DType::I32, [TILE, h], 0) + &column * (TILE as i32);
-            let values = where_(&lt(&key, t as i32), values.load(), 0.0);
+            let values = where_(lt(&key, t as i32), values.load(), 0.0);
             sums.store(sums.load() * decay + weights.matmul(&values));
         });
         kernel::when(eq(&column, &row), || output.store(sums.load() / total.load()));

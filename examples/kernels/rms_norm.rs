@@ -45,7 +45,7 @@ fn backward([rows, columns]: [usize; 2]) -> Kernel {
         let along = (&g * &x).mean_axes(axes(1).keepdims());
         of_x.store(&r * (g - &x * square(&r) * along));
         let row = broadcasted_iota(DType::I32, [ROWS, columns], 0) + first * (ROWS as i32);
-        let terms = where_(&lt(&row, rows as i32), ct * x * r, 0.0);
+        let terms = where_(lt(&row, rows as i32), ct * x * r, 0.0);
         of_weight.add_assign(terms.sum_axes(axes(0).keepdims()));
     };
     let block = || BlockSpec::new([ROWS, columns], |[i]| (i, 0));
@@ -84,7 +84,7 @@ pub(crate) fn run() -> Result<Step, Error> {
     let x = random::normal(random::key(0), sizes);
     let weight = random::normal(random::key(1), [1, sizes[1]]);
     let gradients = |f: fn(&Array, &Array) -> Array| {
-        let loss = move |x: &Array, weight: &Array| sin(&f(x, weight)).sum();
+        let loss = move |x: &Array, weight: &Array| sin(f(x, weight)).sum();
         let (of_x, of_weight) = vjp(loss, (&x, &weight)).1(&ones([]));
         concatenate([&of_x, &of_weight], 0)
     };

@@ -77,13 +77,13 @@ pub enum TimeSource {
 }
 
 /// Returns the candidate with the shortest time that [`estimate`] predicts for a device. The first
-/// the first of equal times is chosen.
+/// of equal times is chosen.
 ///
 /// `build` returns the kernel with given block sizes. Of the operands only the types count; they
 /// may be traced.
 ///
 /// # Errors
-/// `Op` (value) if no candidate fits, with the reason why the last one does not.
+/// `Op` (value) if no candidate fits, with the reason of the last one.
 #[track_caller]
 pub fn choose_blocks(
     candidates: &[Vec<usize>],

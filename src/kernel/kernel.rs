@@ -37,6 +37,9 @@ pub struct KernelOptions {
     pub num_warps: Option<u32>,
     /// The number of stages of software pipelining on a GPU. The default is 3.
     pub num_stages: u32,
+    /// The outputs that the kernel does not write, by index: memory for another kernel, which
+    /// shares it as an alias. [`Kernel::run_checked`] does not miss their elements.
+    pub unwritten: Vec<usize>,
 }
 
 impl Default for KernelOptions {
@@ -47,6 +50,7 @@ impl Default for KernelOptions {
             vmem_limit: 16 << 20,
             num_warps: None,
             num_stages: 3,
+            unwritten: Vec::new(),
         }
     }
 }

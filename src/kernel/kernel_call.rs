@@ -152,11 +152,6 @@ impl KernelCall {
         pair.map(|&(input, _)| input)
     }
 
-    /// Returns true if the body writes the output.
-    pub fn writes(&self, output: usize) -> bool {
-        self.body.outputs()[output] != self.body.inputs()[self.first_output() + output]
-    }
-
     /// Returns the position of the first prefetched operand among the inputs of the body.
     pub fn first_prefetch(&self) -> usize {
         self.rank()

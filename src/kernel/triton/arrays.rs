@@ -52,11 +52,11 @@ impl Emitter<'_> {
             self.ir.select(&x[0], &x[1], &x[2])
         } else if let Some(of) = primitive.downcast_ref::<Slice>() {
             let mut value = x[0].clone();
-            for axis in 0..value.rank() {
-                let (start, stride) = (of.start_indices[axis], of.strides[axis]);
-                if (start, stride, shape[axis]) != (0, 1, value.shape[axis]) {
+            let parts = of.start_indices.iter().zip(&of.strides).zip(shape.iter());
+            for (axis, ((&start, &stride), &size)) in parts.enumerate() {
+                if (start, stride, size) != (0, 1, value.shape[axis]) {
                     let start = self.ir.int(start as i128, DType::I32, &[]);
-                    value = self.along_axis(&value, axis, &start, shape[axis], stride);
+                    value = self.along_axis(&value, axis, &start, size, stride);
                 }
             }
             value

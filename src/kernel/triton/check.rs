@@ -34,7 +34,7 @@ fn block(role: &str, aval: &Aval) -> RuleResult<()> {
     if aval.shape.contains(&0) {
         return Err(RuleError::shape(format!("{role} of {aval} on a GPU has no elements")));
     }
-    let sizes = padded(&aval.shape.to_vec());
+    let sizes = padded(&aval.shape);
     let n_elements: usize = sizes.iter().product();
     if n_elements <= MAX_ELEMENTS {
         return Ok(());

@@ -23,8 +23,8 @@ impl Emitter<'_> {
     /// Writes the kernel.
     pub(super) fn run(&mut self) -> RuleResult<Emitted> {
         let kernel = self.kernel;
-        let windows = kernel.inputs.iter().chain(&kernel.outputs);
-        windows.map(check::window).collect::<RuleResult<()>>()?;
+        let mut windows = kernel.inputs.iter().chain(&kernel.outputs);
+        windows.try_for_each(check::window)?;
         check::kernel(kernel)?;
         let is_parallel = |axis: &usize| kernel.semantics[*axis] == DimensionSemantics::Parallel;
         let parallel: Vec<usize> = (0..kernel.rank()).filter(is_parallel).collect();
@@ -38,7 +38,7 @@ impl Emitter<'_> {
         let scratch = kernel.scratch.iter().map(|scratch| scratch.aval());
         let mut states: Vec<Option<Value>> = outputs;
         for aval in scratch {
-            let zero = self.ir.int(0, aval.dtype, &aval.shape.to_vec());
+            let zero = self.ir.int(0, aval.dtype, &aval.shape);
             states.push(Some(Value::Tensor(Tensor { zero_padding: false, ..zero })));
         }
         self.level(0, &loops, &mut ids, &mut states)?;
@@ -154,7 +154,7 @@ impl Emitter<'_> {
             let window = self.windows[number].clone();
             self.load(&window, &RefPart::whole(&aval.shape), &[], None)
         } else {
-            self.ir.int(0, aval.dtype, &aval.shape.to_vec())
+            self.ir.int(0, aval.dtype, &aval.shape)
         };
         Value::Tensor(Tensor { output: Some(output), zero_padding: false, ..state })
     }

@@ -46,7 +46,7 @@ impl Emitter<'_> {
         let rhs = self.ir.transpose(rhs, &rhs_order);
         let rhs = self.reshape(&rhs, &merged([batch, k, n]))?;
         let product = self.product(&lhs, &rhs, of.precision, result.dtype)?;
-        self.reshape(&product, &result.shape.to_vec()).map(Some)
+        self.reshape(&product, &result.shape).map(Some)
     }
 
     /// Multiplies matrices, the last two axes of the operands.

@@ -87,10 +87,9 @@ impl Emitter<'_> {
             Some((&of.axes, Combiner::And))
         } else if let Some(of) = primitive.downcast_ref::<ReduceOr>() {
             Some((&of.axes, Combiner::Or))
-        } else if let Some(of) = primitive.downcast_ref::<ReduceXor>() {
-            Some((&of.axes, Combiner::Xor))
         } else {
-            None
+            let xor = primitive.downcast_ref::<ReduceXor>();
+            xor.map(|of| (&of.axes, Combiner::Xor))
         };
         if let Some((axes, combiner)) = reduced {
             return Ok(Some(self.reduce(&x[0], axes, combiner)));
@@ -101,10 +100,9 @@ impl Emitter<'_> {
             Some((of.axis, of.reverse, Combiner::Product))
         } else if let Some(of) = primitive.downcast_ref::<Cummax>() {
             Some((of.axis, of.reverse, Combiner::Max))
-        } else if let Some(of) = primitive.downcast_ref::<Cummin>() {
-            Some((of.axis, of.reverse, Combiner::Min))
         } else {
-            None
+            let min = primitive.downcast_ref::<Cummin>();
+            min.map(|of| (of.axis, of.reverse, Combiner::Min))
         };
         if let Some((axis, is_reverse, combiner)) = scanned {
             return Ok(Some(self.cumulate(&x[0], axis, is_reverse, combiner)));

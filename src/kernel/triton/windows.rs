@@ -75,7 +75,7 @@ impl Emitter<'_> {
         let mut result_axis = 0;
         for (axis, &block) in of.block.iter().enumerate() {
             let block_start = of.starts[axis].as_ref().map(|start| self.offset(start, wide));
-            let (size, is_ragged) = (sizes[axis], sizes[axis] % block.size().max(1) != 0);
+            let (size, is_ragged) = (sizes[axis], !sizes[axis].is_multiple_of(block.size().max(1)));
             let whole = AxisPart::At(AxisStart::Static(0));
             let axis_part = match block {
                 BlockDim::Squeezed => &whole,

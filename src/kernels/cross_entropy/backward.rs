@@ -1,7 +1,7 @@
 //! The backward pass: gradients of features, head and bias.
 
 use super::problem::{Problem, Span};
-use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, Scratch, ds};
+use crate::kernel::{self, BlockSpec, Grid, Kernel, KernelOptions, Output, Ref, Scratch, ds};
 use crate::kernels::parts::product;
 use crate::ops::axes;
 use crate::primitives::{convert_element_type, eq};
@@ -116,6 +116,10 @@ impl Problem {
             outputs,
         )
         .scratch(Vec::from_iter(sums))
+        .options(KernelOptions {
+            unwritten: (1..self.n_gradients()).collect(),
+            ..KernelOptions::default()
+        })
         .name("linear_cross_entropy_dx")
     }
 
