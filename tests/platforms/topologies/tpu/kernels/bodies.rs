@@ -248,7 +248,7 @@ fn functions() -> Kernel {
         let a = tanh(&x) + logistic(&x) + erf(&x) + erfc(&x) + expm1(&x) + log1p(abs(&x));
         let b = sqrt(abs(&x)) + integer_pow(&x, 3) + sign(&x) + floor(&x) + sin(&x) + cos(&x);
         let c = where_(gt(&x, 0.0) & lt(&x, 2.0), pow(abs(&x), 1.5), minimum(&x, 0.0));
-        y.store(concatenate(&[&(a + &b), &c], 0).transpose());
+        y.store(concatenate([&(a + &b), &c], 0).transpose());
         let n = n.load();
         let first = argmax(&b, 1).reshape([8, 1]) + broadcasted_iota(DType::I32, [8, 128], 1);
         z.store(rem(&n, 7) + maximum(&n, 3) + first + ge(&c, 0.0).astype(DType::I32));
