@@ -157,19 +157,19 @@ const CASES: &[Case] = &[
     Case {
         name: "RMS norm",
         types: norm_types,
-        kernel: |x| vec![kernels::rms_norm(&x[0], &x[1], &Default::default())],
+        kernel: |x| vec![kernels::rms_norm(&x[0], &x[1])],
         plain: |x| vec![plain_rms_norm(x)],
     },
     Case {
         name: "RMS norm, gradients",
         types: norm_types,
-        kernel: |x| gradients(|x| kernels::rms_norm(&x[0], &x[1], &Default::default()), x),
+        kernel: |x| gradients(|x| kernels::rms_norm(&x[0], &x[1]), x),
         plain: |x| gradients(plain_rms_norm, x),
     },
     Case {
         name: "SwiGLU",
         types: || vec![bf16([8192, 4096]); 2],
-        kernel: |x| vec![kernels::swiglu(&x[0], &x[1], &Default::default())],
+        kernel: |x| vec![kernels::swiglu(&x[0], &x[1])],
         plain: |x| vec![plain_swiglu(x)],
     },
     Case {

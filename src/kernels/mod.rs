@@ -23,10 +23,14 @@ pub use cross_entropy::{
     HeadLayout, LinearCrossEntropyOptions, linear_cross_entropy, linear_cross_entropy_with,
     linear_cross_entropy_with_lse,
 };
-pub use glu::{GluActivation, GluOptions, LinearGluOptions, geglu, glu, linear_glu, swiglu};
+pub use glu::{
+    GluActivation, GluOptions, LinearGluOptions, geglu, geglu_with, glu, glu_with, linear_glu,
+    linear_glu_with, swiglu, swiglu_with,
+};
 pub use grouped_matmul::{GroupedMatmulOptions, grouped_matmul, grouped_matmul_with};
 pub use norms::{
-    LayerNormOptions, RmsNormOptions, add_layer_norm, add_rms_norm, layer_norm, rms_norm,
+    LayerNormOptions, RmsNormOptions, add_layer_norm, add_layer_norm_with, add_rms_norm,
+    add_rms_norm_with, layer_norm, layer_norm_with, rms_norm, rms_norm_with,
 };
 pub use paged_attention::{
     PagedAttentionOptions, paged_attention, paged_attention_with, write_pages,

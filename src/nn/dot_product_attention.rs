@@ -65,6 +65,26 @@ pub struct AttentionOptions {
     pub implementation: AttentionImplementation,
 }
 
+impl AttentionOptions {
+    /// Returns true if [`dot_product_attention_with`] computes these operands by the kernel.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let options = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
+    /// for (length, is_flash) in [(512, false), (2048, true)] {
+    ///     let x = Array::of_type(Aval::new(DType::F32, [1, length, 12, 64]));
+    ///     assert_eq!(options.uses_flash(&x, &x, &x), is_flash);
+    /// }
+    /// ```
+    pub fn uses_flash(&self, query: &Array, key: &Array, value: &Array) -> bool {
+        match self.implementation {
+            AttentionImplementation::Plain => false,
+            AttentionImplementation::Auto => pays(&[query, key, value], self),
+            AttentionImplementation::Flash => true,
+        }
+    }
+}
+
 /// The least product of the lengths of queries and keys for which `Auto` chooses the kernel.
 const LEAST_FLASH_SCORES: usize = 1 << 22;
 
@@ -145,15 +165,10 @@ pub fn dot_product_attention_with(
         Ok(sizes) => sizes,
         Err(error) => throw_operands("dot_product_attention", error, &[query, key, value]),
     };
-    let is_flash = match options.implementation {
-        AttentionImplementation::Plain => false,
-        AttentionImplementation::Auto => pays(&[query, key, value], options, [t, s]),
-        AttentionImplementation::Flash => {
-            expect_known_masks(&[query, key, value], options);
-            true
-        }
-    };
-    let means = if is_flash {
+    if options.implementation == AttentionImplementation::Flash {
+        expect_known_masks(&[query, key, value], options);
+    }
+    let means = if options.uses_flash(query, key, value) {
         flash(query, key, value, options)
     } else {
         plain(query, key, value, options, &Sizes { b, t, s, n, k, h })
@@ -169,7 +184,9 @@ pub fn dot_product_attention_with(
 }
 
 /// Returns true if [`AttentionImplementation::Auto`] chooses the kernel.
-fn pays(operands: &[&Array; 3], options: &AttentionOptions, [t, s]: [usize; 2]) -> bool {
+fn pays(operands: &[&Array; 3], options: &AttentionOptions) -> bool {
+    let length = |x: &Array| x.shape().get(1).copied().unwrap_or(0);
+    let (t, s) = (length(operands[0]), length(operands[1]));
     let is_known = options.bias.is_none() && options.mask.is_none();
     // Query `i` has the key `i`, or the last one that its window reaches.
     let has_keys = match options.local_window {

@@ -2,7 +2,7 @@
 
 use super::problem::{Problem, Span, Statistics};
 use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, RefIndex, Scratch, ds};
-use crate::primitives::{eq, full};
+use crate::primitives::{eq, full, maximum};
 use crate::{Array, DType};
 
 impl Problem {
@@ -68,7 +68,8 @@ impl Problem {
         let last = kernel::num_programs(1) as i32 - 1;
         kernel::when(eq(&block, last), || {
             let statistics = [0, 1, 2, 3].map(|index: usize| scratch[index].load());
-            for (output, value) in outputs.iter().zip(self.loss(statistics, &labels)) {
+            let lse = Problem::lse(&statistics);
+            for (output, value) in outputs.iter().zip(self.loss(lse, &statistics, &labels)) {
                 output.store(value);
             }
         });
@@ -91,7 +92,11 @@ impl Problem {
                 Problem::no_statistics().map(|value| full(([1, problem.rows], DType::F32), value));
             let mut statistics = problem.fold_classes(add, none);
             statistics[2] = problem.label_logits(inputs);
-            for (output, value) in outputs.iter().zip(problem.loss(statistics, &labels)) {
+            // No logit is larger, except by rounding. So the backward pass depends on the logits of
+            // the labels. Otherwise XLA could read their classes after an optimizer has stored its
+            // result in the memory of `w`, and copies `w` before.
+            let lse = maximum(&Problem::lse(&statistics), &statistics[2]);
+            for (output, value) in outputs.iter().zip(problem.loss(lse, &statistics, &labels)) {
                 output.store(value);
             }
         };

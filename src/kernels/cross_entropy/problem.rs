@@ -303,13 +303,18 @@ impl Problem {
         self.ignore_index.map(|label| eq(labels, label))
     }
 
-    /// Returns loss and logsumexp from the statistics of all logits.
+    /// Returns the logsumexp from the statistics of all logits.
+    pub(super) fn lse([largest, sum, ..]: &Statistics) -> Array {
+        largest + log(sum)
+    }
+
+    /// Returns loss and logsumexp from the logsumexp and the statistics of all logits.
     pub(super) fn loss(
         &self,
-        [largest, sum, picked, total]: Statistics,
+        lse: Array,
+        [_, _, picked, total]: &Statistics,
         labels: &Array,
     ) -> [Array; 2] {
-        let lse = largest + log(sum);
         let mut loss = &lse - picked * (1.0 - self.smoothing);
         if self.smoothing != 0.0 {
             loss -= total * (self.smoothing / self.vocabulary as f64);

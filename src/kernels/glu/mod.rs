@@ -10,7 +10,7 @@ use crate::primitives::reshape;
 
 pub use activation::GluActivation;
 
-/// Options of [`glu`], [`swiglu`] and [`geglu`].
+/// Options of [`glu_with`], [`swiglu_with`] and [`geglu_with`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GluOptions {
     /// The number of rows and of features of a block on all platforms. By default blocks are chosen
@@ -23,13 +23,20 @@ pub struct GluOptions {
 /// Operands are of one type, `bf16`, `f16` or `f32`, which the result has. It is computed in `f32`.
 /// The backward pass needs the operands only.
 ///
-/// Throws `Op` (shape) if the types differ, `Op` (dtype) for other dtypes, and `Op` (value) for
-/// blocks without elements.
+/// Throws `Op` (shape) if the types differ, and `Op` (dtype) for other dtypes.
 ///
 /// # Reference
 /// Dauphin et al., "Language modeling with gated convolutional networks" (2017).
 #[track_caller]
-pub fn glu(gate: &Array, up: &Array, options: &GluOptions) -> Array {
+pub fn glu(gate: &Array, up: &Array) -> Array {
+    glu_with(gate, up, &GluOptions::default())
+}
+
+/// Returns the result of [`glu`], with options.
+///
+/// Throws as [`glu`] does, and `Op` (value) for blocks without elements.
+#[track_caller]
+pub fn glu_with(gate: &Array, up: &Array, options: &GluOptions) -> Array {
     apply("glu", gate, up, GluActivation::Sigmoid, options)
 }
 
@@ -38,9 +45,9 @@ pub fn glu(gate: &Array, up: &Array, options: &GluOptions) -> Array {
 /// Throws as [`glu`] does.
 ///
 /// ```
-/// use oxidax::kernels::{GluOptions, swiglu};
+/// use oxidax::kernels::swiglu;
 /// use oxidax::prelude::*;
-/// let unit = |gate: Array, up: Array| swiglu(&gate, &up, &GluOptions::default());
+/// let unit = |gate: Array, up: Array| swiglu(&gate, &up);
 /// let x = Aval::new(DType::BF16, [4, 128, 2048]);
 /// assert_eq!(eval_shape(unit, (x.clone(), x))?.aval().to_string(), "bf16[4,128,2048]");
 /// # Ok::<(), oxidax::Error>(())
@@ -50,7 +57,15 @@ pub fn glu(gate: &Array, up: &Array, options: &GluOptions) -> Array {
 /// Shazeer, "GLU variants improve transformer" (2020).
 #[doc(alias = "silu_and_mul")]
 #[track_caller]
-pub fn swiglu(gate: &Array, up: &Array, options: &GluOptions) -> Array {
+pub fn swiglu(gate: &Array, up: &Array) -> Array {
+    swiglu_with(gate, up, &GluOptions::default())
+}
+
+/// Returns the result of [`swiglu`], with options.
+///
+/// Throws as [`glu`] does, and `Op` (value) for blocks without elements.
+#[track_caller]
+pub fn swiglu_with(gate: &Array, up: &Array, options: &GluOptions) -> Array {
     apply("swiglu", gate, up, GluActivation::Silu, options)
 }
 
@@ -63,7 +78,15 @@ pub fn swiglu(gate: &Array, up: &Array, options: &GluOptions) -> Array {
 /// Shazeer, "GLU variants improve transformer" (2020).
 #[doc(alias = "gelu_tanh_and_mul")]
 #[track_caller]
-pub fn geglu(gate: &Array, up: &Array, options: &GluOptions) -> Array {
+pub fn geglu(gate: &Array, up: &Array) -> Array {
+    geglu_with(gate, up, &GluOptions::default())
+}
+
+/// Returns the result of [`geglu`], with options.
+///
+/// Throws as [`glu`] does, and `Op` (value) for blocks without elements.
+#[track_caller]
+pub fn geglu_with(gate: &Array, up: &Array, options: &GluOptions) -> Array {
     apply("geglu", gate, up, GluActivation::Gelu, options)
 }
 
@@ -104,7 +127,7 @@ fn check(gate: &Array, up: &Array, block: Option<(usize, usize)>) -> Result<(), 
     super::parts::check_dtype("gate", gate)
 }
 
-/// Options of [`linear_glu`].
+/// Options of [`linear_glu_with`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinearGluOptions {
     /// The function of the gate. The default is [`GluActivation::Silu`].
@@ -114,20 +137,20 @@ pub struct LinearGluOptions {
     pub block_sizes: Option<(usize, usize)>,
 }
 
-/// Returns `activation(x · w_gate) · (x · w_up)`, the first half of a gated feed-forward layer.
+/// Returns `silu(x · w_gate) · (x · w_up)`, the first half of a gated feed-forward layer.
+/// [`linear_glu_with`] has other activations.
 ///
 /// `x` is `float[…, d]` and the weights are `[d, f]`, of one dtype, `bf16`, `f16` or `f32`. The
 /// result is `[…, f]` of this dtype. Both products are summed in `f32` and are not stored: the
 /// backward pass computes them again, and writes their gradients, which are rounded to the dtype of
 /// the operands.
 ///
-/// Throws `Op` (shape) if sizes do not fit, `Op` (dtype) for other dtypes, and `Op` (value) for
-/// blocks without elements.
+/// Throws `Op` (shape) if sizes do not fit, and `Op` (dtype) for other dtypes.
 ///
 /// ```
-/// use oxidax::kernels::{LinearGluOptions, linear_glu};
+/// use oxidax::kernels::linear_glu;
 /// use oxidax::prelude::*;
-/// let half = |x: Array, w: Array, v: Array| linear_glu(&x, &w, &v, &LinearGluOptions::default());
+/// let half = |x: Array, w: Array, v: Array| linear_glu(&x, &w, &v);
 /// let (x, w) = (Aval::new(DType::BF16, [4, 128, 768]), Aval::new(DType::BF16, [768, 2048]));
 /// assert_eq!(eval_shape(half, (x, w.clone(), w))?.aval().to_string(), "bf16[4,128,2048]");
 /// # Ok::<(), oxidax::Error>(())
@@ -137,7 +160,31 @@ pub struct LinearGluOptions {
 /// Shazeer, "GLU variants improve transformer" (2020).
 #[doc(alias("fused_swiglu", "fused_geglu"))]
 #[track_caller]
-pub fn linear_glu(x: &Array, w_gate: &Array, w_up: &Array, options: &LinearGluOptions) -> Array {
+pub fn linear_glu(x: &Array, w_gate: &Array, w_up: &Array) -> Array {
+    linear_glu_with(x, w_gate, w_up, &LinearGluOptions::default())
+}
+
+/// Returns `activation(x · w_gate) · (x · w_up)` as [`linear_glu`] does, with options.
+///
+/// Throws as [`linear_glu`] does, and `Op` (value) for blocks without elements.
+///
+/// ```
+/// use oxidax::kernels::{GluActivation, LinearGluOptions, linear_glu_with};
+/// use oxidax::prelude::*;
+/// let options =
+///     LinearGluOptions { activation: GluActivation::Gelu, ..LinearGluOptions::default() };
+/// let half = move |x: Array, w: Array, v: Array| linear_glu_with(&x, &w, &v, &options);
+/// let (x, w) = (Aval::new(DType::F32, [4, 80]), Aval::new(DType::F32, [80, 200]));
+/// assert_eq!(eval_shape(half, (x, w.clone(), w))?.aval().to_string(), "f32[4,200]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn linear_glu_with(
+    x: &Array,
+    w_gate: &Array,
+    w_up: &Array,
+    options: &LinearGluOptions,
+) -> Array {
     if let Err(error) = check_linear(x, w_gate, w_up, options) {
         throw_operands("linear_glu", error, &[x, w_gate, w_up]);
     }

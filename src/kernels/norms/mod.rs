@@ -7,7 +7,7 @@ use crate::core::{RuleError, throw_operands};
 use crate::primitives::reshape;
 use norm::Norm;
 
-/// Options of [`rms_norm`] and [`add_rms_norm`].
+/// Options of [`rms_norm_with`] and [`add_rms_norm_with`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct RmsNormOptions {
     /// A constant added to the mean square. 1e-6 by default.
@@ -23,7 +23,7 @@ impl Default for RmsNormOptions {
     }
 }
 
-/// Options of [`layer_norm`] and [`add_layer_norm`].
+/// Options of [`layer_norm_with`] and [`add_layer_norm_with`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerNormOptions {
     /// A constant added to the variance. 1e-6 by default.
@@ -44,13 +44,12 @@ impl Default for LayerNormOptions {
 /// `x` is `float[…, d]` and `scale` is `float[d]`, each `bf16`, `f16` or `f32`. The result has the
 /// type of `x`. Statistics and products are `f32`. The backward pass recomputes them from `x`.
 ///
-/// Throws `Op` (shape) if sizes do not fit, `Op` (dtype) for other dtypes, and `Op` (value) for
-/// blocks without rows.
+/// Throws `Op` (shape) if sizes do not fit, and `Op` (dtype) for other dtypes.
 ///
 /// ```
-/// use oxidax::kernels::{RmsNormOptions, rms_norm};
+/// use oxidax::kernels::rms_norm;
 /// use oxidax::prelude::*;
-/// let norm = |x: Array, scale: Array| rms_norm(&x, &scale, &RmsNormOptions::default());
+/// let norm = |x: Array, scale: Array| rms_norm(&x, &scale);
 /// let (x, scale) = (Aval::new(DType::BF16, [8, 128, 768]), Aval::new(DType::F32, [768]));
 /// assert_eq!(eval_shape(norm, (x, scale))?.aval().to_string(), "bf16[8,128,768]");
 /// # Ok::<(), oxidax::Error>(())
@@ -59,7 +58,15 @@ impl Default for LayerNormOptions {
 /// # Reference
 /// Zhang, Sennrich, "Root mean square layer normalization" (2019).
 #[track_caller]
-pub fn rms_norm(x: &Array, scale: &Array, options: &RmsNormOptions) -> Array {
+pub fn rms_norm(x: &Array, scale: &Array) -> Array {
+    rms_norm_with(x, scale, &RmsNormOptions::default())
+}
+
+/// Normalizes as [`rms_norm`] does, with options.
+///
+/// Throws as [`rms_norm`] does, and `Op` (value) for blocks without rows.
+#[track_caller]
+pub fn rms_norm_with(x: &Array, scale: &Array, options: &RmsNormOptions) -> Array {
     let [y] = apply("rms_norm", (x, None), scale, Statistic::MeanSquare, &options.into());
     y
 }
@@ -72,10 +79,10 @@ pub fn rms_norm(x: &Array, scale: &Array, options: &RmsNormOptions) -> Array {
 /// Throws as [`rms_norm`] does.
 ///
 /// ```
-/// use oxidax::kernels::{RmsNormOptions, add_rms_norm};
+/// use oxidax::kernels::add_rms_norm;
 /// use oxidax::prelude::*;
 /// let block = |x: Array, residual: Array, scale: Array| {
-///     let (y, sum) = add_rms_norm(&x, &residual, &scale, &RmsNormOptions::default());
+///     let (y, sum) = add_rms_norm(&x, &residual, &scale);
 ///     sum + silu(&y)
 /// };
 /// let (x, scale) = (Aval::new(DType::F32, [16, 80]), Aval::new(DType::F32, [80]));
@@ -84,7 +91,15 @@ pub fn rms_norm(x: &Array, scale: &Array, options: &RmsNormOptions) -> Array {
 /// ```
 #[doc(alias = "fused_add_rms_norm")]
 #[track_caller]
-pub fn add_rms_norm(
+pub fn add_rms_norm(x: &Array, residual: &Array, scale: &Array) -> (Array, Array) {
+    add_rms_norm_with(x, residual, scale, &RmsNormOptions::default())
+}
+
+/// Adds and normalizes as [`add_rms_norm`] does, with options.
+///
+/// Throws as [`rms_norm_with`] does.
+#[track_caller]
+pub fn add_rms_norm_with(
     x: &Array,
     residual: &Array,
     scale: &Array,
@@ -103,12 +118,9 @@ pub fn add_rms_norm(
 /// Throws as [`rms_norm`] does.
 ///
 /// ```
-/// use oxidax::kernels::{LayerNormOptions, layer_norm};
+/// use oxidax::kernels::layer_norm;
 /// use oxidax::prelude::*;
-/// let options = LayerNormOptions { epsilon: 1e-5, ..Default::default() };
-/// let norm = move |x: Array, scale: Array, bias: Array| {
-///     layer_norm(&x, &scale, Some(&bias), &options)
-/// };
+/// let norm = |x: Array, scale: Array, bias: Array| layer_norm(&x, &scale, Some(&bias));
 /// let (x, scale) = (Aval::new(DType::F32, [8, 768]), Aval::new(DType::F32, [768]));
 /// assert_eq!(eval_shape(norm, (x, scale.clone(), scale))?.aval().to_string(), "f32[8,768]");
 /// # Ok::<(), oxidax::Error>(())
@@ -117,7 +129,25 @@ pub fn add_rms_norm(
 /// # Reference
 /// Ba, Kiros, Hinton, "Layer normalization" (2016).
 #[track_caller]
-pub fn layer_norm(
+pub fn layer_norm(x: &Array, scale: &Array, bias: Option<&Array>) -> Array {
+    layer_norm_with(x, scale, bias, &LayerNormOptions::default())
+}
+
+/// Normalizes as [`layer_norm`] does, with options.
+///
+/// Throws as [`rms_norm_with`] does.
+///
+/// ```
+/// use oxidax::kernels::{LayerNormOptions, layer_norm_with};
+/// use oxidax::prelude::*;
+/// let options = LayerNormOptions { epsilon: 1e-5, ..LayerNormOptions::default() };
+/// let norm = move |x: Array, scale: Array| layer_norm_with(&x, &scale, None, &options);
+/// let (x, scale) = (Aval::new(DType::F32, [8, 768]), Aval::new(DType::F32, [768]));
+/// assert_eq!(eval_shape(norm, (x, scale))?.aval().to_string(), "f32[8,768]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn layer_norm_with(
     x: &Array,
     scale: &Array,
     bias: Option<&Array>,
@@ -135,6 +165,19 @@ pub fn layer_norm(
 #[doc(alias = "fused_add_layer_norm")]
 #[track_caller]
 pub fn add_layer_norm(
+    x: &Array,
+    residual: &Array,
+    scale: &Array,
+    bias: Option<&Array>,
+) -> (Array, Array) {
+    add_layer_norm_with(x, residual, scale, bias, &LayerNormOptions::default())
+}
+
+/// Adds and normalizes as [`add_layer_norm`] does, with options.
+///
+/// Throws as [`rms_norm_with`] does.
+#[track_caller]
+pub fn add_layer_norm_with(
     x: &Array,
     residual: &Array,
     scale: &Array,

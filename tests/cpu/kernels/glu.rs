@@ -2,7 +2,8 @@
 
 use super::{expect_close, normal};
 use oxidax::kernels::{
-    GluActivation, GluOptions, LinearGluOptions, geglu, glu, linear_glu, swiglu,
+    GluActivation, GluOptions, LinearGluOptions, geglu, geglu_with, glu, glu_with, linear_glu,
+    linear_glu_with, swiglu, swiglu_with,
 };
 use oxidax::prelude::*;
 
@@ -17,9 +18,9 @@ fn reference(gate: &Array, up: &Array, activation: GluActivation) -> Array {
 fn with_kernel(gate: &Array, up: &Array, activation: GluActivation, blocked: bool) -> Array {
     let options = GluOptions { block_sizes: blocked.then_some((16, 128)) };
     match activation {
-        GluActivation::Sigmoid => glu(gate, up, &options),
-        GluActivation::Silu => swiglu(gate, up, &options),
-        GluActivation::Gelu => geglu(gate, up, &options),
+        GluActivation::Sigmoid => glu_with(gate, up, &options),
+        GluActivation::Silu => swiglu_with(gate, up, &options),
+        GluActivation::Gelu => geglu_with(gate, up, &options),
     }
 }
 
@@ -45,6 +46,19 @@ fn wide(x: &Array) -> Array {
 
 mod on_cpu {
     use super::*;
+
+    #[test]
+    fn functions_without_options_have_the_default_ones() {
+        let (gate, up) = (normal(0, [6, 80], DType::F32), normal(1, [6, 80], DType::F32));
+        for (unit, activation) in [glu, swiglu, geglu].into_iter().zip(ACTIVATIONS) {
+            let expected = with_kernel(&gate, &up, activation, false);
+            expect_close(&[unit(&gate, &up)], &[expected], DType::F32, &format!("{activation:?}"));
+        }
+        let weight = |seed| normal(seed, [80, 32], DType::F32);
+        let expected = swiglu(&gate.matmul(weight(2)), &gate.matmul(weight(3)));
+        let found = linear_glu(&gate, &weight(2), &weight(3));
+        expect_close(&[found], &[expected], DType::F32, "linear");
+    }
 
     #[test]
     fn units_of_two_arrays_equal_the_reference() {
@@ -86,7 +100,9 @@ mod on_cpu {
                     let found = results(
                         {
                             let options = options.clone();
-                            move |(x, w, v): &(Array, Array, Array)| linear_glu(x, w, v, &options)
+                            move |(x, w, v): &(Array, Array, Array)| {
+                                linear_glu_with(x, w, v, &options)
+                            }
                         },
                         &operands,
                         &weights,

@@ -2,7 +2,8 @@
 
 use super::{difference, expect_close, normal};
 use oxidax::kernels::{
-    LayerNormOptions, RmsNormOptions, add_layer_norm, add_rms_norm, layer_norm, rms_norm,
+    LayerNormOptions, RmsNormOptions, add_layer_norm, add_layer_norm_with, add_rms_norm,
+    add_rms_norm_with, layer_norm, layer_norm_with, rms_norm,
 };
 use oxidax::prelude::*;
 
@@ -11,7 +12,7 @@ type Operands = (Array, Array, Array, Array);
 
 #[test]
 fn operands_that_do_not_fit_are_refused() {
-    let norm = |x: Array, scale: Array| rms_norm(&x, &scale, &RmsNormOptions::default());
+    let norm = |x: Array, scale: Array| rms_norm(&x, &scale);
     let error = |x: Aval, scale: Aval| eval_shape(norm, (x, scale)).unwrap_err().to_string();
     let text = error(Aval::new(DType::F32, [4, 8]), Aval::new(DType::F32, [9]));
     assert!(text.contains("takes a scale of [8], got f32[9]"), "{text}");
@@ -31,10 +32,10 @@ fn reference((x, residual, scale, bias): &Operands, is_centred: bool) -> [Array;
 fn with_kernel((x, residual, scale, bias): &Operands, is_centred: bool) -> [Array; 2] {
     let (y, sum) = if is_centred {
         let options = LayerNormOptions { epsilon: 1e-5, block_rows: Some(16) };
-        add_layer_norm(x, residual, scale, Some(bias), &options)
+        add_layer_norm_with(x, residual, scale, Some(bias), &options)
     } else {
         let options = RmsNormOptions { epsilon: 1e-5, block_rows: Some(16) };
-        add_rms_norm(x, residual, scale, &options)
+        add_rms_norm_with(x, residual, scale, &options)
     };
     [y, sum]
 }
@@ -80,23 +81,38 @@ mod on_cpu {
     }
 
     #[test]
+    fn functions_without_options_have_the_default_ones() {
+        let (x, residual) = (normal(0, [6, 80], DType::F32), normal(1, [6, 80], DType::F32));
+        let (scale, bias) = (normal(2, [80], DType::F32), normal(3, [80], DType::F32));
+        let (of_rms, of_layer) = (RmsNormOptions::default(), LayerNormOptions::default());
+        let bias = Some(&bias);
+        let (y, sum) = add_rms_norm(&x, &residual, &scale);
+        let (other, other_sum) = add_rms_norm_with(&x, &residual, &scale, &of_rms);
+        assert_eq!(difference(&y, &other), 0.0);
+        assert_eq!(difference(&sum, &other_sum), 0.0);
+        let (y, sum) = add_layer_norm(&x, &residual, &scale, bias);
+        let (other, other_sum) = add_layer_norm_with(&x, &residual, &scale, bias, &of_layer);
+        assert_eq!(difference(&y, &other), 0.0);
+        assert_eq!(difference(&sum, &other_sum), 0.0);
+        let large = LayerNormOptions { epsilon: 1.0, ..of_layer };
+        let y = layer_norm(&x, &scale, bias);
+        assert!(difference(&y, &layer_norm_with(&x, &scale, bias, &large)) > 0.01);
+    }
+
+    #[test]
     fn norms_equal_the_layers_and_batch() {
         let x = normal(0, [6, 7, 80], DType::F32);
         let (scale, bias) = (normal(1, [80], DType::F32), normal(2, [80], DType::F32));
         let layer = nn::LayerNorm::with_scale(scale.clone()).with_bias(bias.clone());
-        let of = move |x: Array, scale: Array, bias: Array| {
-            layer_norm(&x, &scale, Some(&bias), &LayerNormOptions::default())
-        };
+        let of = move |x: Array, scale: Array, bias: Array| layer_norm(&x, &scale, Some(&bias));
         let mapped = vmap(of.clone()).in_axes((0, None, None)).apply(&x, &scale, &bias);
         assert!(difference(&mapped, &layer.forward(&x)) < 1e-5);
         let compiled = jit(of).call(&x, &scale, &bias).unwrap();
         assert!(difference(&compiled, &layer.forward(&x)) < 1e-5);
-        let without_bias = layer_norm(&x, &scale, None, &LayerNormOptions::default());
+        let without_bias = layer_norm(&x, &scale, None);
         assert!(difference(&without_bias, &layer.without_bias().forward(&x)) < 1e-5);
         let gradient = |x: Array, scale: Array| {
-            let norm = |(x, scale): &(Array, Array)| {
-                (rms_norm(x, scale, &RmsNormOptions::default()) * 2.0).sin().sum()
-            };
+            let norm = |(x, scale): &(Array, Array)| (rms_norm(x, scale) * 2.0).sin().sum();
             grad(norm)(&(x, scale))
         };
         let plain = |(x, scale): &(Array, Array)| {

@@ -4,6 +4,7 @@
 
 use super::Gpt2Config;
 use oxidax::core::{RuleError, throw_operands};
+use oxidax::kernels::{FlashAttentionOptions, flash_attention_with};
 use oxidax::prelude::*;
 use oxidax::profile::named_scope;
 use oxidax::random::Key;
@@ -72,6 +73,9 @@ pub struct Gpt2Attention {
     pub heads: usize,
     /// Dropout of the attention weights and of the result.
     pub drop: nn::Dropout,
+    /// The algorithm of [`Gpt2::forward`] and [`Gpt2::features`].
+    #[tree(static)]
+    pub implementation: nn::AttentionImplementation,
 }
 
 /// Feed-forward layer: two linear maps with the tanh approximation of GELU between them.
@@ -116,6 +120,38 @@ impl Gpt2 {
             ln_f: norm(config),
             drop: nn::Dropout::new(config.dropout),
         }
+    }
+
+    /// Returns the model with an algorithm of attention. [`new`](Self::new) and [`load`](Self::load)
+    /// set [`Auto`](nn::AttentionImplementation::Auto), which chooses by the length of the text.
+    ///
+    /// [`Flash`](nn::AttentionImplementation::Flash) does not store the weights of attention, so
+    /// training needs less memory. [`decode`](Self::decode) always computes all scores of its few
+    /// queries.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// use oxidax_models::gpt2::{Gpt2, Gpt2Config};
+    /// let config = Gpt2Config { layers: 2, heads: 4, width: 32, ..Gpt2Config::small() };
+    /// let features = move |key: random::Key, tokens: Array| {
+    ///     let model = Gpt2::new(key, &config).with_attention(nn::AttentionImplementation::Flash);
+    ///     model.features(&tokens, None)
+    /// };
+    /// let tokens = Aval::new(DType::I32, [1, 512]);
+    /// let features = eval_shape(features, (random::Key::of_type(), tokens))?;
+    /// assert_eq!(features.aval().to_string(), "f32[1,512,32]");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_attention(mut self, implementation: nn::AttentionImplementation) -> Gpt2 {
+        let blocks = match &mut self.h {
+            nn::Layers::Unrolled { layers } => layers.as_mut_slice(),
+            nn::Layers::Stacked { stack } => std::slice::from_mut(stack),
+        };
+        for block in blocks {
+            block.attn.implementation = implementation;
+        }
+        self
     }
 
     /// Returns logits `[b, t, vocabulary]` for the token after each of `i32[b, t]`, in the dtype of
@@ -241,6 +277,7 @@ impl Gpt2Block {
                 c_proj: linear(attn_proj, width, width, residual),
                 heads,
                 drop: drop.clone(),
+                implementation: nn::AttentionImplementation::Auto,
             },
             ln_2: norm(config),
             mlp: Gpt2Mlp {
@@ -268,7 +305,24 @@ impl Gpt2Block {
 impl Gpt2Attention {
     fn forward(&self, x: &Array, key: Option<Key>) -> Array {
         let [queries, keys, values] = self.project(x);
-        self.attend(&queries, &keys, &values, &zeros(([], DType::I32)), key)
+        let options = AttentionOptions {
+            is_causal: true,
+            implementation: self.implementation,
+            ..AttentionOptions::default()
+        };
+        if !options.uses_flash(&queries, &keys, &values) {
+            return self.attend(&queries, &keys, &values, &zeros(([], DType::I32)), key);
+        }
+        let [dropout_key, result_key] = split_key(key);
+        let options = FlashAttentionOptions {
+            is_causal: true,
+            dropout_rate: self.drop.rate.get(),
+            dropout_key,
+            ..FlashAttentionOptions::default()
+        };
+        let mixed = flash_attention_with(&queries, &keys, &values, &options);
+        let y = self.c_proj.forward(&reshape(&mixed, x.shape()));
+        self.drop.forward(&y, result_key)
     }
 
     /// Attends to the tokens `x`, which begin at position `start`, and to the earlier ones.
