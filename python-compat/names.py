@@ -21,7 +21,7 @@ ARRAYS = ["ops", "primitives", "control_flow", "transforms"]
 MODULES = {
     "jax.numpy": ARRAYS,
     "jax.lax": ["parallel", "primitives", "control_flow", "ops", "core"],
-    "jax.nn": ["ops", "primitives"],
+    "jax.nn": ["ops", "primitives", "nn"],
     "jax.random": ["random"],
     "jax.scipy.special": ["ops/special", "primitives", "ops"],
     "jax.scipy.stats": ["ops/stats"],
