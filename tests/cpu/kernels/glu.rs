@@ -55,7 +55,7 @@ mod on_cpu {
             expect_close(&[unit(&gate, &up)], &[expected], DType::F32, &format!("{activation:?}"));
         }
         let weight = |seed| normal(seed, [80, 32], DType::F32);
-        let expected = swiglu(&gate.matmul(weight(2)), &gate.matmul(weight(3)));
+        let expected = swiglu(&gate.matmul(&weight(2)), &gate.matmul(&weight(3)));
         let found = linear_glu(&gate, &weight(2), &weight(3));
         expect_close(&[found], &[expected], DType::F32, "linear");
     }
