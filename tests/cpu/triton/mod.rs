@@ -315,7 +315,8 @@ mod on_cpu {
     fn unknown_operations_are_refused_at_their_line() {
         let sorted = jit(|x: Array| {
             let body = |[x, o]: [Ref; 2]| o.store(oxidax::primitives::sort(&x.load(), 1));
-            kernel::call(body, Grid::new([4]), [rows()], output(rows())).apply1(&[&x])
+            let sort = kernel::call(body, Grid::new([4]), [rows()], output(rows()));
+            sort.targets([KernelTarget::Gpu]).apply1(&[&x])
         });
         let lowered = sorted.lower(Aval::new(F32, [32, 128])).unwrap();
         let error = lowered.as_text("cuda").unwrap_err().to_string();
