@@ -6,13 +6,14 @@ mod tpu;
 mod tests;
 
 use super::kernel::KernelTarget;
-use super::kernel_call::KernelCall;
+use super::kernel_call::{KernelCall, KernelPlatform};
 use super::triton;
 use crate::core::{Loc, RuleError};
 
 /// Checks a kernel. `locs` has the locations of the specifications of inputs, then of outputs.
 ///
-/// A kernel that runs as a loop on every platform has no rules.
+/// A kernel that runs as a loop on every platform has no rules. A kernel with another one for GPUs
+/// has no rules of GPUs.
 ///
 /// # Errors
 /// The violated rule, and the location of the specification or operation.
@@ -23,7 +24,8 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
     if kernel.options.targets.contains(&KernelTarget::Tpu) {
         tpu::check(kernel, locs)?;
     }
-    if kernel.options.targets.contains(&KernelTarget::Gpu) {
+    let has_variant = kernel.variant(KernelPlatform::Gpu).is_some();
+    if kernel.options.targets.contains(&KernelTarget::Gpu) && !has_variant {
         let windows = kernel.inputs.iter().chain(&kernel.outputs);
         for (window, &loc) in windows.zip(locs) {
             triton::check::window(window).map_err(|error| (error, loc))?;
