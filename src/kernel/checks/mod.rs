@@ -31,6 +31,7 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
             triton::check::window(window).map_err(|error| (error, loc))?;
         }
         triton::check::kernel(kernel).map_err(|error| (error, Loc::UNKNOWN))?;
+        triton::shared_memory::check(kernel)?;
     }
     Ok(())
 }

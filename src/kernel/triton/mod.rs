@@ -22,6 +22,7 @@ mod ir;
 mod math;
 mod products;
 mod reductions;
+pub(super) mod shared_memory;
 mod windows;
 
 use super::kernel_call::KernelCall;
