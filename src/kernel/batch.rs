@@ -108,7 +108,10 @@ fn batched(kernel: &KernelCall, is_mapped: &[bool], axis: &BatchAxis) -> KernelC
         scratch: kernel.scratch.clone(),
         aliases: kernel.aliases.clone(),
         options: kernel.options.clone(),
-        on_cpu: kernel.on_cpu.as_ref().map(|other| Box::new(batched(other, is_mapped, axis))),
+        variants: {
+            let variants = kernel.variants.iter();
+            variants.map(|(of, other)| (*of, Box::new(batched(other, is_mapped, axis)))).collect()
+        },
         on_partitioned: kernel.on_partitioned.as_ref().map(|program| {
             let axes: Vec<Option<usize>> =
                 is_mapped.iter().map(|&is_mapped| is_mapped.then_some(0)).collect();

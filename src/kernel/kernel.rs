@@ -1,7 +1,7 @@
 //! [`call`] and [`Kernel`]: the description of a kernel, and its application to operands.
 
 use super::checks;
-use super::kernel_call::{KernelCall, Window};
+use super::kernel_call::{KernelCall, KernelPlatform, Window};
 use super::refs::{Ref, RefRole};
 use super::scope;
 use super::spec::{BlockDim, BlockSpec, Grid, Output, Scratch};
@@ -101,7 +101,7 @@ pub struct Kernel {
     n_prefetch: usize,
     aliases: Vec<(usize, usize)>,
     options: KernelOptions,
-    on_cpu: Option<Box<Kernel>>,
+    variants: Vec<(KernelPlatform, Kernel)>,
     on_partitioned: Option<Arc<ListFunction>>,
 }
 
@@ -160,7 +160,7 @@ pub fn call<R: Refs, F: Fn(R) + Send + Sync + 'static>(
         n_prefetch: 0,
         aliases: Vec::new(),
         options: KernelOptions::default(),
-        on_cpu: None,
+        variants: Vec::new(),
         on_partitioned: None,
     }
 }
@@ -217,8 +217,21 @@ impl Kernel {
     /// Runs another kernel on CPUs, which computes the same outputs from the same operands, usually
     /// with larger blocks. Rules of other platforms do not apply to it.
     #[must_use]
-    pub fn on_cpu(mut self, kernel: Kernel) -> Kernel {
-        self.on_cpu = Some(Box::new(kernel.targets([])));
+    pub fn on_cpu(self, kernel: Kernel) -> Kernel {
+        self.with_variant(KernelPlatform::Cpu, kernel.targets([]))
+    }
+
+    /// Runs another kernel on GPUs, which computes the same outputs from the same operands, usually
+    /// with smaller blocks: a program of a GPU has less memory than a core of a TPU. Only rules of
+    /// GPUs apply to it, and this kernel then has no rules of GPUs.
+    #[must_use]
+    pub fn on_gpu(self, kernel: Kernel) -> Kernel {
+        self.with_variant(KernelPlatform::Gpu, kernel.targets([KernelTarget::Gpu]))
+    }
+
+    fn with_variant(mut self, platform: KernelPlatform, kernel: Kernel) -> Kernel {
+        self.variants.retain(|(other, _)| *other != platform);
+        self.variants.push((platform, kernel));
         self
     }
 
@@ -332,17 +345,20 @@ impl Kernel {
             .collect();
         self.check_aliases(&inputs, &outputs, loc);
         let body = self.traced_body(&prefetched, &inputs, &outputs, loc);
-        let on_cpu = self.on_cpu.as_ref().map(|kernel| kernel.traced_at(operands, loc));
         let types = |kernel: &KernelCall| -> Vec<Aval> {
             kernel.outputs.iter().map(|window| window.array.clone()).collect()
         };
-        if let Some(other) = &on_cpu {
+        let traced_variant = |(platform, kernel): &(KernelPlatform, Kernel)| {
+            let other = kernel.traced_at(operands, loc);
             let expected: Vec<Aval> = outputs.iter().map(|window| window.array.clone()).collect();
-            if types(other) != expected {
-                let message = format!("the kernel for CPUs `{}` has other outputs", other.name);
+            if types(&other) != expected {
+                let message =
+                    format!("the kernel for {platform} `{}` has other outputs", other.name);
                 self.refuse(message, None, loc);
             }
-        }
+            (*platform, Box::new(other))
+        };
+        let variants = self.variants.iter().map(traced_variant).collect();
         let on_partitioned = self.on_partitioned.as_ref().map(|function| {
             let operands = operands.iter().map(|x| strong(x.aval()));
             let scope = format!("kernel({}), partitioned", self.name);
@@ -371,7 +387,7 @@ impl Kernel {
             scratch: self.scratch.clone(),
             aliases: self.aliases.clone(),
             options: self.options.clone(),
-            on_cpu: on_cpu.map(Box::new),
+            variants,
             on_partitioned,
             body: Arc::new(body),
         };

@@ -81,6 +81,24 @@ impl Window {
     }
 }
 
+/// A platform on which another kernel may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum KernelPlatform {
+    /// CPUs, on which a kernel is a loop over its grid.
+    Cpu,
+    /// NVIDIA GPUs.
+    Gpu,
+}
+
+impl std::fmt::Display for KernelPlatform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            KernelPlatform::Cpu => "CPUs",
+            KernelPlatform::Gpu => "GPUs",
+        })
+    }
+}
+
 /// Runs a kernel: a program of references for every index of a grid.
 ///
 /// | | |
@@ -112,8 +130,9 @@ pub struct KernelCall {
     pub aliases: Vec<(usize, usize)>,
     /// Options of compilers.
     pub options: KernelOptions,
-    /// The kernel that runs instead on CPUs, for example with larger blocks.
-    pub on_cpu: Option<Box<KernelCall>>,
+    /// The kernels that run instead on some platforms, for example with larger blocks on CPUs, at
+    /// most one for each platform.
+    pub variants: Vec<(KernelPlatform, Box<KernelCall>)>,
     /// The program of ordinary operations that runs instead where the compiler partitions.
     #[serde(with = "super::text::presence")]
     pub on_partitioned: Option<Arc<Program>>,
@@ -144,6 +163,22 @@ impl KernelCall {
         let mut windows = self.inputs.iter().chain(&self.outputs);
         let is_empty = self.n_programs() == 0 || windows.any(|window| window.array.size() == 0);
         !self.options.interpret && self.options.targets.contains(&target) && !is_empty
+    }
+
+    /// Returns the kernel that runs instead on a platform.
+    pub fn variant(&self, platform: KernelPlatform) -> Option<&KernelCall> {
+        let mut variants = self.variants.iter();
+        variants.find(|(of, _)| *of == platform).map(|(_, kernel)| &**kernel)
+    }
+
+    /// Returns the kernel that runs on the platform of this name.
+    fn on_platform(&self, name: &str) -> &KernelCall {
+        let platform = match name {
+            "cpu" => KernelPlatform::Cpu,
+            "cuda" if !self.options.interpret => KernelPlatform::Gpu,
+            _ => return self,
+        };
+        self.variant(platform).unwrap_or(self)
     }
 
     /// Returns the input that shares memory with an output.
@@ -267,10 +302,7 @@ impl Primitive for KernelCall {
         if let Some(program) = self.on_partitioned.as_ref().filter(|_| is_auto_partitioned(ctx)) {
             return ctx.call(program, &self.name, operands);
         }
-        let chosen = match (&self.on_cpu, ctx.platform()) {
-            (Some(kernel), "cpu") => kernel,
-            _ => self,
-        };
+        let chosen = self.on_platform(ctx.platform());
         if chosen.is_compiled_for(ctx.platform()) {
             return match ctx.platform() {
                 "tpu" => mosaic::lower(chosen, ctx, operands),
@@ -301,8 +333,8 @@ impl HigherOrder for KernelCall {
         let maps = windows.map(|window| ("index_map", &*window.index_map));
         let own = std::iter::once(("body", &*self.body)).chain(maps);
         let partitioned = self.on_partitioned.iter().map(|of| ("on_partitioned", &**of));
-        let on_cpu = self.on_cpu.iter().flat_map(|other| other.programs());
-        own.chain(partitioned).chain(on_cpu).collect()
+        let variants = self.variants.iter().flat_map(|(_, other)| other.programs());
+        own.chain(partitioned).chain(variants).collect()
     }
 
     fn run_counts(&self, _: &[Aval], _: &[Aval]) -> Vec<RunCount> {

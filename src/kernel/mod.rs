@@ -33,7 +33,7 @@ mod triton;
 
 pub use interpreter::{CheckOptions, check, with_checks};
 pub use kernel::{Kernel, KernelOptions, KernelTarget, Refs, call};
-pub use kernel_call::{KernelCall, Window};
+pub use kernel_call::{KernelCall, KernelPlatform, Window};
 pub use multiple_of::multiple_of;
 pub use ref_index::{RefIndex, RefIndices, Start, ds, ds_strided};
 pub use ref_ops::{AxisPart, AxisStart, RefGet, RefPart, RefSet};

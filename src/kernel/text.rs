@@ -81,7 +81,7 @@ fn read(parameters: serde_json::Value, programs: Vec<Program>) -> RuleResult<Arc
     }
 }
 
-/// Returns the kernel with its body and index maps, and those of its kernel for CPUs.
+/// Returns the kernel with its body and index maps, and those of its kernels for other platforms.
 fn with_programs(
     mut kernel: KernelCall,
     programs: &mut impl Iterator<Item = Program>,
@@ -98,8 +98,8 @@ fn with_programs(
         *program = next()?;
     }
     kernel.check_programs()?;
-    if let Some(other) = kernel.on_cpu.take() {
-        kernel.on_cpu = Some(Box::new(with_programs(*other, programs)?));
+    for (platform, other) in std::mem::take(&mut kernel.variants) {
+        kernel.variants.push((platform, Box::new(with_programs(*other, programs)?)));
     }
     Ok(kernel)
 }

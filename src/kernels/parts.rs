@@ -2,7 +2,9 @@
 
 use crate::Array;
 use crate::DType;
+use crate::Tree;
 use crate::core::RuleError;
+use crate::kernel::{self, RefIndex, ds};
 use crate::primitives::{DotGeneral, dot_general};
 use std::ops::Range;
 
@@ -22,6 +24,29 @@ pub(super) fn powers_of_two(size: usize, largest: usize) -> Vec<Range<usize>> {
         start += length;
     }
     parts
+}
+
+/// Folds over the parts of `0..size`: a loop over parts of `part` indices, a power of two, then the
+/// rest in shorter ones. The step takes the index of a part and its length.
+pub(super) fn fold_parts<C: Tree>(
+    size: usize,
+    part: usize,
+    step: impl Fn(RefIndex, usize, C) -> C,
+    init: C,
+) -> C {
+    let (count, rest) = (size / part, size % part);
+    let value = match count {
+        0 => init,
+        1 => step(ds(0, part), part, init),
+        _ => {
+            let of_part = |index: Array, value| step(ds(index * part as i32, part), part, value);
+            kernel::fori_loop(0, count as i32, of_part, init)
+        }
+    };
+    let of_rest = |value, range: Range<usize>| {
+        step(ds(count * part + range.start, range.len()), range.len(), value)
+    };
+    powers_of_two(rest, part).into_iter().fold(value, of_rest)
 }
 
 /// Returns the product of two matrices, summed in `f32` over axis `axes.0` of `lhs` and `axes.1`

@@ -3,13 +3,14 @@
 mod tpu;
 
 use super::kernel::KernelTarget;
-use super::kernel_call::KernelCall;
+use super::kernel_call::{KernelCall, KernelPlatform};
 use super::triton;
 use crate::core::{Loc, RuleError};
 
 /// Checks a kernel. `locs` has the locations of the specifications of inputs, then of outputs.
 ///
-/// A kernel that runs as a loop on every platform has no rules.
+/// A kernel that runs as a loop on every platform has no rules. A kernel with another one for GPUs
+/// has no rules of GPUs.
 ///
 /// # Errors
 /// The violated rule, and the location of the specification or operation.
@@ -20,12 +21,14 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
     if kernel.options.targets.contains(&KernelTarget::Tpu) {
         tpu::check(kernel, locs)?;
     }
-    if kernel.options.targets.contains(&KernelTarget::Gpu) {
+    let has_variant = kernel.variant(KernelPlatform::Gpu).is_some();
+    if kernel.options.targets.contains(&KernelTarget::Gpu) && !has_variant {
         let windows = kernel.inputs.iter().chain(&kernel.outputs);
         for (window, &loc) in windows.zip(locs) {
             triton::check::window(window).map_err(|error| (error, loc))?;
         }
         triton::check::kernel(kernel).map_err(|error| (error, Loc::UNKNOWN))?;
+        triton::shared_memory::check(kernel)?;
     }
     Ok(())
 }

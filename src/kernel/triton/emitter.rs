@@ -5,7 +5,7 @@ use super::{MAX_ELEMENTS, unsupported};
 use crate::core::{Aval, DType, Eqn, Loc, Program, RuleError, RuleResult};
 use crate::kernel::kernel_call::{KernelCall, Window};
 use crate::kernel::ref_ops::{AxisPart, RefGet, RefPart, RefSet};
-use crate::kernel::spec::BlockDim;
+use crate::kernel::spec::{BlockDim, DimensionSemantics, Scratch};
 
 /// A window in memory, at the block of the current program.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct MemoryWindow {
 pub(super) enum Value {
     Tensor(Tensor),
     /// The state of a reference whose elements are in memory: its number among prefetched operands,
-    /// inputs and outputs.
+    /// inputs, outputs and scratch memories.
     Memory(usize),
 }
 
@@ -31,12 +31,12 @@ pub(super) enum Value {
 pub(super) struct Emitter<'a> {
     pub(super) kernel: &'a KernelCall,
     pub(super) ir: Writer,
-    /// The windows of prefetched operands, inputs and outputs.
+    /// The windows of prefetched operands, inputs, outputs and scratch memory that is in memory.
     pub(super) windows: Vec<MemoryWindow>,
-    /// Marks the outputs whose state is in memory.
+    /// Marks the outputs, then the scratch memories, whose state is in memory.
     pub(super) in_memory: Vec<bool>,
-    /// The output of which the kernel writes parts, if the writer must start again with its state
-    /// in memory.
+    /// The output or scratch memory of which the kernel writes parts, if the writer must start
+    /// again with its state in memory.
     pub(super) move_to_memory: Option<usize>,
     /// The location of the operation that was refused.
     pub(super) refused_at: Loc,
@@ -50,6 +50,12 @@ impl<'a> Emitter<'a> {
         let of = |window: &Window| (window.array.clone(), window.block.clone());
         let all = prefetched.iter().map(whole);
         let all = all.chain(kernel.inputs.iter().chain(&kernel.outputs).map(of));
+        let workspaces = workspaces(kernel, in_memory).into_iter().map(|array| {
+            let sizes = array.shape.iter().skip(1).map(|&n| n.into());
+            let block = std::iter::once(BlockDim::Squeezed).chain(sizes).collect();
+            (array, block)
+        });
+        let all = all.chain(workspaces);
         let window = |(index, (array, block)): (usize, (Aval, Vec<BlockDim>))| MemoryWindow {
             pointer: format!("%arg{index}"),
             starts: vec![None; array.rank()],
@@ -189,7 +195,9 @@ impl<'a> Emitter<'a> {
                 let is_whole = part.is_whole(&crate::core::Shape::from(state.shape.clone()));
                 if let (false, Some(output)) = (is_whole, state.output) {
                     self.move_to_memory = Some(output);
-                    return Err(RuleError::value("a part of an output is written"));
+                    return Err(RuleError::value(
+                        "a part of an output or scratch memory is written",
+                    ));
                 }
                 let mut next = match is_whole {
                     true => value.clone(),
@@ -309,6 +317,24 @@ impl<'a> Emitter<'a> {
             None => value,
         })
     }
+}
+
+/// Returns the number of programs that run in parallel.
+pub(super) fn n_parallel(kernel: &KernelCall) -> usize {
+    let axes = kernel.grid.iter().zip(&kernel.semantics);
+    axes.filter(|(_, of)| **of == DimensionSemantics::Parallel).map(|(&size, _)| size).product()
+}
+
+/// Returns the types of scratch memories in memory: their shape for each parallel program.
+pub(super) fn workspaces(kernel: &KernelCall, in_memory: &[bool]) -> Vec<Aval> {
+    let of_scratch = &in_memory[kernel.outputs.len()..];
+    let marked = kernel.scratch.iter().zip(of_scratch).filter(|(_, in_memory)| **in_memory);
+    let count = n_parallel(kernel);
+    let of_programs = |(scratch, _): (&Scratch, _)| {
+        let shape = std::iter::once(count).chain(scratch.aval().shape.iter().copied());
+        Aval::new(scratch.aval().dtype, shape.collect::<Vec<_>>())
+    };
+    marked.map(of_programs).collect()
 }
 
 /// Returns the part with all indices along an axis.

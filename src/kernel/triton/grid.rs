@@ -1,6 +1,6 @@
 //! The function of a kernel: its grid, the loops over sequential axes, and the blocks of outputs.
 
-use super::emitter::{Emitter, Value};
+use super::emitter::{Emitter, Value, n_parallel, workspaces};
 use super::ir::{Tensor, stored_element};
 use super::{Emitted, check};
 use crate::core::{DType, Program, RuleResult, Scalar};
@@ -35,11 +35,21 @@ impl Emitter<'_> {
         let mut ids = vec![self.ir.int(0, DType::I32, &[]); kernel.rank()];
         self.parallel_ids(&parallel, &mut ids);
         let outputs = vec![None; kernel.outputs.len()];
-        let scratch = kernel.scratch.iter().map(|scratch| scratch.aval());
         let mut states: Vec<Option<Value>> = outputs;
-        for aval in scratch {
+        let mut number = kernel.n_prefetch + kernel.inputs.len() + kernel.outputs.len();
+        for (index, scratch) in kernel.scratch.iter().enumerate() {
+            let place = kernel.outputs.len() + index;
+            if self.in_memory[place] {
+                let program = self.ir.op("tt.get_program_id x : i32", DType::I32, &[]);
+                self.windows[number].starts[0] = Some(program);
+                states.push(Some(Value::Memory(number)));
+                number += 1;
+                continue;
+            }
+            let aval = scratch.aval();
             let zero = self.ir.int(0, aval.dtype, &aval.shape);
-            states.push(Some(Value::Tensor(Tensor { zero_padding: false, ..zero })));
+            let output = Some(place);
+            states.push(Some(Value::Tensor(Tensor { zero_padding: false, output, ..zero })));
         }
         self.level(0, &loops, &mut ids, &mut states)?;
         self.check_size()?;
@@ -67,7 +77,8 @@ impl Emitter<'_> {
             name,
             text,
             num_warps: kernel.options.num_warps.unwrap_or(chosen),
-            n_programs: parallel.iter().map(|&axis| kernel.grid[axis]).product(),
+            n_programs: n_parallel(kernel),
+            workspaces: workspaces(kernel, &self.in_memory),
         })
     }
 

@@ -14,7 +14,7 @@ pub(super) struct Tensor {
     pub(super) dtype: DType,
     pub(super) shape: Vec<usize>,
     pub(super) zero_padding: bool,
-    /// The output whose state it is.
+    /// The output or scratch memory whose state it is.
     pub(super) output: Option<usize>,
 }
 

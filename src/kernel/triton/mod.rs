@@ -2,8 +2,8 @@
 //!
 //! Parallel axes of the grid become the grid of the GPU. Sequential axes become loops inside of a
 //! program (`grid`), which carry scratch memory and the blocks of outputs as tensors. Inputs stay
-//! in memory, and reads of them are loads (`windows`). An output of which a kernel writes parts
-//! stays in memory as well.
+//! in memory, and reads of them are loads (`windows`). An output or scratch memory of which a kernel
+//! writes parts stays in memory as well; each parallel program has its own scratch memory there.
 //!
 //! Triton's tensors have powers of two as sizes. Other sizes are padded: loads and stores have
 //! masks, and reductions replace the padding by their neutral element.
@@ -22,6 +22,7 @@ mod ir;
 mod math;
 mod products;
 mod reductions;
+pub(super) mod shared_memory;
 mod windows;
 
 use super::kernel_call::KernelCall;
@@ -46,8 +47,9 @@ pub(super) fn lower(
         ctx.set_refused_at(loc);
         error
     })?;
+    let n_results = kernel.outputs.len() + emitted.workspaces.len();
     let aliases = kernel.aliases.iter().map(|&(input, output)| {
-        let tuple = if kernel.outputs.len() == 1 { String::new() } else { output.to_string() };
+        let tuple = if n_results == 1 { String::new() } else { output.to_string() };
         format!(
             "#stablehlo.output_operand_alias<output_tuple_indices = [{tuple}], operand_index = {}, \
              operand_tuple_indices = []>",
@@ -66,8 +68,8 @@ pub(super) fn lower(
         };
         types.iter().map(layout).collect::<Vec<_>>().join(", ")
     };
-    let types: Vec<TensorType> =
-        kernel.outputs.iter().map(|window| window.array.stablehlo()).collect();
+    let arrays = kernel.outputs.iter().map(|window| &window.array).chain(&emitted.workspaces);
+    let types: Vec<TensorType> = arrays.map(Aval::stablehlo).collect();
     let operand_types: Vec<TensorType> =
         operands.iter().map(|operand| operand.ty().clone()).collect();
     let attributes = format!(
@@ -84,7 +86,9 @@ pub(super) fn lower(
         layouts(&types),
         aliases.join(", ")
     );
-    Ok(ctx.op_full("custom_call", operands, &attributes, Vec::new(), &types))
+    let mut results = ctx.op_full("custom_call", operands, &attributes, Vec::new(), &types);
+    results.truncate(kernel.outputs.len());
+    Ok(results)
 }
 
 /// A kernel as Triton IR.
@@ -95,11 +99,13 @@ pub(super) struct Emitted {
     pub(super) num_warps: u32,
     /// The number of programs that run in parallel.
     pub(super) n_programs: usize,
+    /// The types of further results, in which the programs keep scratch memory.
+    pub(super) workspaces: Vec<Aval>,
 }
 
 /// Writes the kernel as Triton IR.
 fn emit(kernel: &KernelCall) -> Result<Emitted, (RuleError, crate::core::Loc)> {
-    let mut in_memory = vec![false; kernel.outputs.len()];
+    let mut in_memory = vec![false; kernel.outputs.len() + kernel.scratch.len()];
     loop {
         let mut emitter = Emitter::new(kernel, &in_memory);
         match emitter.run() {

@@ -36,17 +36,29 @@ impl Inputs {
 const FORWARD_ON_CPU: usize = 512;
 const BACKWARD_ON_CPU: usize = 256;
 
-/// Returns the kernel with blocks of this size on CPUs, and a function of plain operations for
-/// partitioned programs.
+/// The elements of the results or gradients of a block on GPUs, forward and backward: they are sums
+/// in registers, and the operands of their products share about 160 KiB.
+const FORWARD_ON_GPU: usize = 128 * 128;
+const BACKWARD_ON_GPU: usize = 64 * 128;
+
+/// Returns the numbers of queries and of keys in a block on GPUs, for this number of elements.
+fn size_on_gpu(geometry: &Geometry, n_elements: usize) -> usize {
+    let width = geometry.h.max(geometry.hv).next_power_of_two();
+    (n_elements / width).clamp(16, 128)
+}
+
+/// Returns the kernel with blocks of these sizes on CPUs and GPUs, and a function of plain
+/// operations for partitioned programs.
 fn complete(
     geometry: &Geometry,
-    size: usize,
+    [size, n_elements]: [usize; 2],
     kernel: fn(&Geometry) -> Kernel,
     function: fn(&Geometry, &[Array]) -> Vec<Array>,
 ) -> Kernel {
     let of_function = geometry.clone();
     kernel(geometry)
         .on_cpu(kernel(&geometry.with_blocks(size)))
+        .on_gpu(kernel(&geometry.with_blocks(size_on_gpu(geometry, n_elements))))
         .on_partitioned(move |operands| function(&of_function, operands))
 }
 
@@ -54,7 +66,8 @@ fn complete(
 /// `[heads, group, 1, t]`.
 #[track_caller]
 pub(in crate::kernels) fn attend(geometry: &Geometry, inputs: &Inputs) -> (Array, Array) {
-    let kernel = complete(geometry, FORWARD_ON_CPU, forward::forward, plain::forward);
+    let sizes = [FORWARD_ON_CPU, FORWARD_ON_GPU];
+    let kernel = complete(geometry, sizes, forward::forward, plain::forward);
     let [out, lse] = kernel.apply(&inputs.operands());
     (out, lse)
 }
@@ -71,7 +84,8 @@ pub(in crate::kernels) fn backward(
     let mut operands = inputs.operands();
     operands.push(out_ct);
     operands.extend(statistics);
-    let complete = |kernel, function| complete(geometry, BACKWARD_ON_CPU, kernel, function);
+    let sizes = [BACKWARD_ON_CPU, BACKWARD_ON_GPU];
+    let complete = |kernel, function| complete(geometry, sizes, kernel, function);
     let [k, v] = complete(of_keys_and_values, plain::of_keys_and_values).apply(&operands);
     let [q] = complete(of_queries, plain::of_queries).apply(&operands);
     [q, k, v]

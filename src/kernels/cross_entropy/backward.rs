@@ -34,9 +34,10 @@ impl Problem {
         let mut inputs: Vec<&Array> = operands.iter().collect();
         inputs.extend([lse, &of_lse, &of_label]);
         let (mut of_x, mut of_w) = (self.blocked_dx(), self.blocked_dw());
-        if !self.is_blocked_on_cpu {
-            of_x = of_x.on_cpu(self.gradients_on_cpu());
-            of_w = of_w.on_cpu(self.pass_on_cpu());
+        if !self.has_fixed_blocks {
+            let on_gpu = self.on_gpu();
+            of_x = of_x.on_cpu(self.gradients_on_cpu()).on_gpu(on_gpu.blocked_dx());
+            of_w = of_w.on_cpu(self.pass_on_cpu()).on_gpu(on_gpu.blocked_dw());
         }
         let partial = of_x.apply_list(&inputs);
         inputs.extend(&partial[1..]);
@@ -71,13 +72,8 @@ impl Problem {
     /// Returns the gradient of a block of logits.
     fn gradient_of_block(&self, inputs: &Inputs<'_>, rows: &Span, classes: &Span) -> Array {
         let (x, w) = (&inputs.first[0], &inputs.first[1]);
-        let load = |part: &std::ops::Range<usize>| {
-            let features = ds(part.start, part.len());
-            (w.at(self.w_index(.., part)).load(), x.at((.., features)).load())
-        };
-        let parts: Vec<(Array, Array)> = self.feature_parts().iter().map(load).collect();
         let bias = inputs.first.get(3).map(Ref::load);
-        let logits = self.logits(&parts, bias.as_ref());
+        let logits = self.logits_of(w, x, bias.as_ref());
         self.logits_gradient(&logits, &row_values(inputs), classes, Some(rows))
     }
 
@@ -100,14 +96,23 @@ impl Problem {
             let sum = if has_sums { &refs[refs.len() - 1] } else { dx };
             let (row, class) = (kernel::program_id(0), kernel::program_id(1));
             let classes = problem.classes(class.clone());
-            kernel::when(eq(&class, 0), || sum.store(0.0));
+            kernel::when(eq(&class, 0), || {
+                problem.for_features(|features, _| sum.at((.., features)).store(0.0));
+            });
             let gradient = problem.gradient_of_block(&inputs, &problem.row_span(row), &classes);
-            for part in problem.feature_parts() {
-                let w = problem.load_w(&inputs.first[1], &part, &classes);
+            problem.for_features(|features, count| {
+                let w = problem.load_w(&inputs.first[1], (features.clone(), count), &classes);
                 let product = product(&gradient, &w, (0, problem.class_axis()));
-                sum.at((.., ds(part.start, part.len()))).add_assign(product);
+                sum.at((.., features)).add_assign(product);
+            });
+            if has_sums {
+                kernel::when(eq(&class, kernel::num_programs(1) as i32 - 1), || {
+                    problem.for_features(|features, _| {
+                        let total = sum.at((.., features.clone())).load();
+                        dx.at((.., features)).store(total.astype(problem.dtype));
+                    });
+                });
             }
-            problem.finish(sum, dx, &class, has_sums);
         };
         kernel::call(
             body,
@@ -151,18 +156,32 @@ impl Problem {
             let sums = if scratch.is_empty() { outputs } else { scratch };
             let (class, row) = (kernel::program_id(0), kernel::program_id(1));
             let rows = problem.row_span(row.clone());
-            kernel::when(eq(&row, 0), || sums.iter().for_each(|sum| sum.store(0.0)));
+            kernel::when(eq(&row, 0), || {
+                problem.for_features(|features, _| {
+                    sums[0].at(problem.w_index(.., features)).store(0.0);
+                });
+                sums[1..].iter().for_each(|sum| sum.store(0.0));
+            });
             let gradient = problem.gradient_of_block(&inputs, &rows, &problem.classes(class));
-            for part in problem.feature_parts() {
-                let x = problem.load_x(&inputs.first[0], &part, &rows);
+            problem.for_features(|features, count| {
+                let x = problem.load_x(&inputs.first[0], (features.clone(), count), &rows);
                 let product = problem.dw(&gradient, &x);
-                sums[0].at(problem.w_index(.., &part)).add_assign(product);
-            }
+                sums[0].at(problem.w_index(.., features)).add_assign(product);
+            });
             if let Some(sum) = sums.get(1) {
                 sum.add_assign(over_rows(&gradient));
             }
-            for (sum, output) in sums.iter().zip(outputs) {
-                problem.finish(sum, output, &row, !scratch.is_empty());
+            if !scratch.is_empty() {
+                kernel::when(eq(&row, kernel::num_programs(1) as i32 - 1), || {
+                    problem.for_features(|features, _| {
+                        let part = problem.w_index(.., features);
+                        let total = sums[0].at(part.clone()).load();
+                        outputs[0].at(part).store(total.astype(problem.dtype));
+                    });
+                    for (sum, output) in sums.iter().zip(outputs).skip(1) {
+                        output.store(sum.load().astype(problem.dtype));
+                    }
+                });
             }
         };
         let grid = Grid::new([n_classes, n_rows]).sequential(1);
@@ -170,15 +189,6 @@ impl Problem {
             .scratch(scratch)
             .name("linear_cross_entropy_dw");
         (0..n_outputs).fold(kernel, |kernel, output| kernel.alias(n_inputs + output, output))
-    }
-
-    /// Writes sums to an output after the last block, unless they are already there.
-    fn finish(&self, sum: &Ref, output: &Ref, block: &Array, has_sums: bool) {
-        if has_sums {
-            kernel::when(eq(block, kernel::num_programs(1) as i32 - 1), || {
-                output.store(sum.load().astype(self.dtype));
-            });
-        }
     }
 
     /// Returns the shapes of the gradients of `w` and the bias.
@@ -218,7 +228,7 @@ impl Problem {
                 sum.add_assign(product(&gradient, &w, (0, problem.class_axis())));
                 let span = || ds(&classes.start, classes.size);
                 let dw = problem.dw(&gradient, &x).astype(problem.dtype);
-                outputs[1].at(problem.w_index(span(), &(0..problem.features))).store(dw);
+                outputs[1].at(problem.w_index(span(), 0..problem.features)).store(dw);
                 if problem.has_bias {
                     let db = over_rows(&gradient).astype(problem.dtype);
                     outputs[2].at((span(), ..)).store(db);

@@ -10,8 +10,9 @@ impl Problem {
     #[track_caller]
     pub(super) fn forward(&self, operands: &[Array]) -> (Array, Array) {
         let mut kernel = self.blocked_forward();
-        if !self.is_blocked_on_cpu {
-            kernel = kernel.on_cpu(self.forward_on_cpu());
+        if !self.has_fixed_blocks {
+            let on_gpu = self.on_gpu().blocked_forward();
+            kernel = kernel.on_cpu(self.forward_on_cpu()).on_gpu(on_gpu);
         }
         let [loss, lse] = kernel.apply(&operands.iter().collect::<Vec<_>>());
         (loss, lse)
@@ -50,16 +51,8 @@ impl Problem {
             }
         });
         let labels = inputs[2].load();
-        let parts: Vec<(Array, Array)> = self
-            .feature_parts()
-            .iter()
-            .map(|part| {
-                let features = ds(part.start, part.len());
-                (w.at(self.w_index(.., part)).load(), x.at((.., features)).load())
-            })
-            .collect();
         let bias = inputs.get(3).map(Ref::load);
-        let logits = self.logits(&parts, bias.as_ref());
+        let logits = self.logits_of(w, x, bias.as_ref());
         let before = [0, 1, 2, 3].map(|index: usize| scratch[index].load());
         let after = self.add_block(before, &logits, Some(&labels), &self.classes(block.clone()));
         for (of, value) in scratch.iter().zip(&after) {
@@ -126,7 +119,7 @@ impl Problem {
     /// Loads classes of `w` and of the bias, from references to whole arrays.
     pub(super) fn classes_of(&self, inputs: &[Ref], classes: &Span) -> (Array, Option<Array>) {
         let span = || -> RefIndex { ds(&classes.start, classes.size) };
-        let w = inputs[1].at(self.w_index(span(), &(0..self.features))).load();
+        let w = inputs[1].at(self.w_index(span(), 0..self.features)).load();
         let bias = self.has_bias.then(|| inputs[3].at((span(), ..)).load());
         (w, bias)
     }

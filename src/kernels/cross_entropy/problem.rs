@@ -2,17 +2,22 @@
 
 use super::{HeadLayout, LinearCrossEntropyOptions, check_smoothing};
 use crate::core::RuleError;
-use crate::kernel::{BlockSpec, Ref, RefIndex, ds};
-use crate::kernels::parts::{powers_of_two, product};
+use crate::kernel::{BlockSpec, Ref, RefIndex};
+use crate::kernels::parts::{fold_parts, powers_of_two, product};
 use crate::ops::{axes, clip, take};
 use crate::primitives::{
-    broadcasted_iota, convert_element_type, eq, exp, ge, log, lt, maximum, reshape, tanh, where_,
+    broadcasted_iota, convert_element_type, eq, exp, full, ge, log, lt, maximum, reshape, tanh,
+    where_,
 };
 use crate::{Array, DType};
 use std::ops::Range;
 
 /// The number of rows and classes of a block on TPUs and GPUs.
 const BLOCK: usize = 128;
+/// The number of rows of a block on GPUs.
+const GPU_ROWS: usize = 64;
+/// The features that a GPU multiplies at a time, in bits.
+const GPU_FEATURE_BITS: usize = 64 * 16;
 /// The number of logits of a block on CPUs: 16 MiB in `f32`.
 const CPU_LOGITS: usize = 1 << 22;
 
@@ -31,8 +36,11 @@ pub(super) struct Problem {
     soft_cap: Option<f64>,
     /// Rows and classes of a block.
     pub(super) block: (usize, usize),
-    /// True if CPUs use the same blocks.
-    pub(super) is_blocked_on_cpu: bool,
+    /// True if CPUs and GPUs use the same blocks.
+    pub(super) has_fixed_blocks: bool,
+    /// The features that are multiplied at a time in a loop; on a TPU, which has no such loop, the
+    /// parts are written one after the other.
+    looped_features: Option<usize>,
 }
 
 /// Statistics of the logits of each row that were seen so far, `f32[1, rows]`: the largest logit,
@@ -139,8 +147,17 @@ impl Problem {
             z_loss: options.z_loss,
             soft_cap: options.soft_cap,
             block: (block_rows.min(rows.max(1)), classes.min(vocabulary)),
-            is_blocked_on_cpu: options.block_sizes.is_some(),
+            has_fixed_blocks: options.block_sizes.is_some(),
+            looped_features: None,
         })
+    }
+
+    /// Returns the sizes of a kernel for GPUs: a program has about 160 KiB of shared memory for the
+    /// operands of products, several times because of pipelining.
+    pub(super) fn on_gpu(&self) -> Problem {
+        let (rows, classes) = (GPU_ROWS.min(self.rows.max(1)), BLOCK.min(self.vocabulary));
+        let looped_features = Some(GPU_FEATURE_BITS / self.dtype.bits());
+        Problem { block: (rows, classes), looped_features, ..self.clone() }
     }
 
     /// Returns the number of blocks of rows, and of classes.
@@ -175,9 +192,9 @@ impl Problem {
     pub(super) fn w_index(
         &self,
         classes: impl Into<RefIndex>,
-        features: &Range<usize>,
+        features: impl Into<RefIndex>,
     ) -> [RefIndex; 2] {
-        self.of_layout(classes.into(), ds(features.start, features.len()))
+        self.of_layout(classes.into(), features.into())
     }
 
     /// Returns the blocks of `x`, `axis` being the grid axis of rows.
@@ -223,17 +240,62 @@ impl Problem {
     }
 
     /// Returns the parts in which features are loaded and multiplied.
-    pub(super) fn feature_parts(&self) -> Vec<Range<usize>> {
+    fn feature_parts(&self) -> Vec<Range<usize>> {
         let largest = (self.features / 16).max(BLOCK);
         powers_of_two(self.features, largest.next_power_of_two())
     }
 
-    /// Returns the logits `f32[classes, rows]` of a block from parts of `w` and of `x`, with bias
+    /// Runs a step for each part of the features, with its index and its length.
+    pub(super) fn for_features(&self, step: impl Fn(RefIndex, usize)) {
+        let Some(size) = self.looped_features else {
+            return self
+                .feature_parts()
+                .iter()
+                .for_each(|part| step(part.clone().into(), part.len()));
+        };
+        let [] = fold_parts(
+            self.features,
+            size,
+            |index, length, none: [Array; 0]| {
+                step(index, length);
+                none
+            },
+            [],
+        );
+    }
+
+    /// Returns the logits `f32[classes, rows]` of a block of `w` and of `x`, in parts, with bias
     /// and bound.
+    pub(super) fn logits_of(&self, w: &Ref, x: &Ref, bias: Option<&Array>) -> Array {
+        let load = |features: RefIndex| {
+            (w.at(self.w_index(.., features.clone())).load(), x.at((.., features)).load())
+        };
+        let Some(size) = self.looped_features else {
+            let parts: Vec<(Array, Array)> =
+                self.feature_parts().into_iter().map(|part| load(part.into())).collect();
+            return self.logits(&parts, bias);
+        };
+        let zero = full(([self.block.1, self.block.0], DType::F32), 0.0);
+        let add = |features: RefIndex, _: usize, [sum]: [Array; 1]| {
+            let (w, x) = load(features);
+            [sum + self.product_of_features(&w, &x)]
+        };
+        let [logits] = fold_parts(self.features, size, add, [zero]);
+        self.finished(logits, bias)
+    }
+
+    /// Returns the logits `f32[classes, rows]` from parts of `w` and of `x`, with bias and bound.
     pub(super) fn logits(&self, parts: &[(Array, Array)], bias: Option<&Array>) -> Array {
-        let feature_axis = 1 - self.class_axis();
-        let products = parts.iter().map(|(w, x)| product(w, x, (feature_axis, 1)));
-        let mut logits = products.reduce(|sum, part| sum + part).expect("there are features");
+        let products = parts.iter().map(|(w, x)| self.product_of_features(w, x));
+        let logits = products.reduce(|sum, part| sum + part).expect("there are features");
+        self.finished(logits, bias)
+    }
+
+    fn product_of_features(&self, w: &Array, x: &Array) -> Array {
+        product(w, x, (1 - self.class_axis(), 1))
+    }
+
+    fn finished(&self, mut logits: Array, bias: Option<&Array>) -> Array {
         if let Some(bias) = bias {
             logits += convert_element_type(bias, DType::F32);
         }
@@ -383,9 +445,10 @@ impl Problem {
     }
 
     /// Loads a part of a block of `w`. Classes outside of the array are 0.
-    pub(super) fn load_w(&self, w: &Ref, features: &Range<usize>, classes: &Span) -> Array {
+    pub(super) fn load_w(&self, w: &Ref, part: (RefIndex, usize), classes: &Span) -> Array {
+        let (features, count) = part;
         let part = w.at(self.w_index(.., features));
-        let shape = self.of_layout(classes.size, features.len());
+        let shape = self.of_layout(classes.size, count);
         match classes.mask(shape, self.class_axis()) {
             Some(mask) => part.load_masked(&mask, 0.0),
             None => part.load(),
@@ -393,9 +456,10 @@ impl Problem {
     }
 
     /// Loads a part of a block of `x`. Rows outside of the array are 0.
-    pub(super) fn load_x(&self, x: &Ref, features: &Range<usize>, rows: &Span) -> Array {
-        let part = x.at((.., ds(features.start, features.len())));
-        match rows.mask([rows.size, features.len()], 0) {
+    pub(super) fn load_x(&self, x: &Ref, part: (RefIndex, usize), rows: &Span) -> Array {
+        let (features, count) = part;
+        let part = x.at((.., features));
+        match rows.mask([rows.size, count], 0) {
             Some(mask) => part.load_masked(&mask, 0.0),
             None => part.load(),
         }

@@ -2,13 +2,27 @@
 
 use super::GluActivation;
 use crate::control_flow::custom_vjp;
-use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, ds};
-use crate::kernels::parts::{powers_of_two, product};
+use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, RefIndex};
+use crate::kernels::parts::{fold_parts, powers_of_two, product};
+use crate::primitives::full;
 use crate::{Array, DType};
 use std::ops::Range;
 
 /// The number of rows and of results of a block on TPUs and GPUs.
 const BLOCK: usize = 128;
+/// The features that a GPU multiplies at a time, in bits: its shared memory holds a few such parts.
+const GPU_FEATURE_BITS: usize = 64 * 16;
+
+/// The loads of operands in a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loads {
+    /// Whole arrays, for CPUs.
+    Whole,
+    /// Parts of the features one after the other, without a loop, for TPUs.
+    Parts,
+    /// Small parts of the features in a loop, for GPUs.
+    Loop,
+}
 
 /// Sizes and options of one application.
 #[derive(Clone, Debug)]
@@ -50,17 +64,18 @@ impl LinearGlu {
 
     /// Returns a kernel of blocks, which CPUs run with whole arrays unless blocks were chosen.
     fn on_platforms(&self, is_gradient: bool) -> Kernel {
-        let blocked = self.kernel(is_gradient, false);
+        let kernel = |loads| self.kernel(is_gradient, loads);
+        let blocked = kernel(Loads::Parts).on_gpu(kernel(Loads::Loop));
         match self.block_sizes {
             Some(_) => blocked,
-            None => blocked.on_cpu(self.kernel(is_gradient, true)),
+            None => blocked.on_cpu(kernel(Loads::Whole)),
         }
     }
 
     /// Returns the kernel of the result, or of the gradients of both products.
-    fn kernel(&self, is_gradient: bool, is_whole: bool) -> Kernel {
+    fn kernel(&self, is_gradient: bool, loads: Loads) -> Kernel {
         let (rows, results) = match self.block_sizes {
-            _ if is_whole => (self.rows, self.results),
+            _ if loads == Loads::Whole => (self.rows, self.results),
             chosen => chosen.unwrap_or((BLOCK, BLOCK)),
         };
         let (rows, results) = (rows.min(self.rows), results.min(self.results));
@@ -73,21 +88,33 @@ impl LinearGlu {
         }
         let output = |_| Output::new(self.dtype, [self.rows, self.results], of_result());
         let outputs: Vec<Output> = (0..if is_gradient { 2 } else { 1 }).map(output).collect();
-        let parts: Vec<Range<usize>> = match is_whole {
-            true => std::iter::once(0..self.features).collect(),
-            false => powers_of_two(self.features, BLOCK.max(self.features / 16)),
+        let parts: Vec<Range<usize>> = match loads {
+            Loads::Whole => std::iter::once(0..self.features).collect(),
+            _ => powers_of_two(self.features, BLOCK.max(self.features / 16)),
         };
-        let (activation, dtype) = (self.activation, self.dtype);
+        let (activation, dtype, features) = (self.activation, self.dtype, self.features);
         let body = move |refs: Vec<Ref>| {
+            let of_part = |w: &Ref, part: RefIndex| {
+                let x = refs[0].at((.., part.clone())).load();
+                product(&x, &w.at((part, ..)).load(), (1, 0))
+            };
             let products = |w: &Ref| {
-                let product = |part: &Range<usize>| {
-                    let span = || ds(part.start, part.len());
-                    product(&refs[0].at((.., span())).load(), &w.at((span(), ..)).load(), (1, 0))
-                };
+                let product = |part: &Range<usize>| of_part(w, part.clone().into());
                 let sum = parts.iter().map(product).reduce(|sum, part| sum + part);
                 sum.expect("there are features")
             };
-            let (gate, up) = (products(&refs[1]), products(&refs[2]));
+            let [gate, up] = match loads {
+                Loads::Whole | Loads::Parts => [products(&refs[1]), products(&refs[2])],
+                Loads::Loop => {
+                    let zero = full(([rows, results], DType::F32), 0.0);
+                    let add = |part: RefIndex, _: usize, [gate, up]: [Array; 2]| {
+                        let of_gate = of_part(&refs[1], part.clone());
+                        [gate + of_gate, up + of_part(&refs[2], part)]
+                    };
+                    let size = GPU_FEATURE_BITS / dtype.bits();
+                    fold_parts(features, size, add, [zero.clone(), zero])
+                }
+            };
             if is_gradient {
                 let ct = refs[3].load().astype(DType::F32);
                 let (value, slope) = activation.value_and_slope(&gate);

@@ -9,6 +9,9 @@ use crate::kernels::products::{dot, zero_from};
 use crate::ops::axes;
 use crate::primitives::{convert_element_type, eq};
 
+/// The summed indices of a block on GPUs, in bits.
+const GPU_BLOCK_BITS: usize = 64 * 16;
+
 /// Multiplies rows `[m, k]` by a matrix. Integer rows have scales, `f32[m, 1]`.
 pub(super) fn multiply(
     x: &Array,
@@ -24,7 +27,7 @@ pub(super) fn multiply(
     operands.extend(&weight.zero_points);
     operands.extend(x_scales);
     operands.extend(&sums);
-    choose(forward, product, on_cpu(product), interpret).apply1(&operands)
+    choose(forward, product, on_cpu(product), on_gpu(product), interpret).apply1(&operands)
 }
 
 /// Multiplies rows `[m, n]` by the transpose of a matrix.
@@ -38,19 +41,22 @@ pub(super) fn multiply_transposed(
     let scaled = convert_element_type(&scaled, ct.dtype());
     let mut operands = vec![&scaled, &weight.values];
     operands.extend(&weight.zero_points);
-    choose(backward, product, on_cpu(product), interpret).apply1(&operands)
+    choose(backward, product, on_cpu(product), on_gpu_transposed(product), interpret)
+        .apply1(&operands)
 }
 
-/// Returns the kernel with other blocks on a CPU, or a loop over these blocks on every platform.
+/// Returns the kernel with other blocks on a CPU and on a GPU, or a loop over these blocks on every
+/// platform.
 pub(super) fn choose(
     kernel: impl Fn(Product) -> Kernel,
     product: Product,
     on_cpu: Product,
+    on_gpu: Product,
     interpret: bool,
 ) -> Kernel {
     match interpret {
         true => kernel(product).interpret(),
-        false => kernel(product).on_cpu(kernel(on_cpu)),
+        false => kernel(product).on_cpu(kernel(on_cpu)).on_gpu(kernel(on_gpu)),
     }
 }
 
@@ -60,6 +66,30 @@ fn on_cpu(product: Product) -> Product {
     match m {
         0..=16 => Product { block_m: m, block_k: k.min(512), block_n: n.min(128), ..product },
         _ => Product { block_m: m, block_k: k, block_n: n.min(512), ..product },
+    }
+}
+
+/// Returns blocks for a GPU, where several operands of products share about 160 KiB.
+pub(super) fn on_gpu(product: Product) -> Product {
+    let Product { block_m, block_k, block_n, dtype, .. } = product;
+    let most_k = GPU_BLOCK_BITS / dtype.bits();
+    Product {
+        block_m: block_m.min(128),
+        block_k: block_k.min(most_k),
+        block_n: block_n.min(128),
+        ..product
+    }
+}
+
+/// Returns blocks for a GPU of the product with the transpose, which sums over columns.
+pub(super) fn on_gpu_transposed(product: Product) -> Product {
+    let Product { block_m, block_k, block_n, dtype, .. } = product;
+    let most_n = GPU_BLOCK_BITS / dtype.bits();
+    Product {
+        block_m: block_m.min(128),
+        block_k: block_k.min(128),
+        block_n: block_n.min(most_n),
+        ..product
     }
 }
 

@@ -1,13 +1,16 @@
 //! Products with integers that have a scale for each group of rows. Activations are
 //! `[groups, m, group rows]`, so that a program reads a group at an index of the first axis.
 
-use super::channels::{choose, floats};
+use super::channels::{floats, on_gpu, on_gpu_transposed};
 use super::matmul::Product;
 use super::weight::{Quantization, QuantizedWeight, halves};
-use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, Scratch};
+use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, RefIndex, Scratch};
+use crate::kernels::parts::fold_parts;
 use crate::kernels::products::{dot, zero_from};
 use crate::ops::axes;
-use crate::primitives::{DotGeneral, concatenate, convert_element_type, dot_general, eq, reshape};
+use crate::primitives::{
+    DotGeneral, concatenate, convert_element_type, dot_general, eq, full, reshape,
+};
 use crate::{Array, DType};
 
 /// The groups of a matrix.
@@ -62,11 +65,16 @@ pub(super) fn multiply(
     let groups = Groups::new(weight);
     let weights = groups.operands(weight);
     let operands: Vec<&Array> = std::iter::once(x).chain(&weights).chain(x_scales).collect();
-    let kernel = forward(product, groups);
+    let kernel = forward(product, groups, groups.rows);
     let kernel = match interpret {
         true => kernel.interpret(),
-        false if product.is_integer => kernel.on_cpu(forward(on_cpu(product), groups)),
+        false if product.is_integer => kernel.on_cpu(forward(on_cpu(product), groups, groups.rows)),
         false => kernel.on_cpu(forward_on_cpu(on_cpu(product), groups)),
+    };
+    let gpu = on_gpu(product);
+    let kernel = match interpret {
+        true => kernel,
+        false => kernel.on_gpu(forward(gpu, groups, gpu.block_k)),
     };
     kernel.apply1(&operands)
 }
@@ -81,8 +89,14 @@ pub(super) fn multiply_transposed(
     let groups = Groups::new(weight);
     let weights = groups.operands(weight);
     let operands: Vec<&Array> = std::iter::once(ct).chain(&weights).collect();
-    let kernel = |product| backward(product, groups);
-    choose(kernel, product, on_cpu(product), interpret).apply1(&operands)
+    let kernel = |product| backward(product, groups, groups.rows);
+    let gpu = Product { block_m: product.block_m.min(64), ..on_gpu_transposed(product) };
+    let on_gpu = backward(Product { block_k: 1, ..gpu }, groups, gpu.block_n);
+    let kernel = match interpret {
+        true => kernel(product).interpret(),
+        false => kernel(product).on_cpu(kernel(on_cpu(product))).on_gpu(on_gpu),
+    };
+    kernel.apply1(&operands)
 }
 
 /// Returns blocks for a CPU.
@@ -98,7 +112,8 @@ fn unpacked(bytes: &Array, per_byte: usize) -> Vec<Array> {
     }
 }
 
-fn forward(product: Product, groups: Groups) -> Kernel {
+/// Returns the product, of `part` rows of a group at a time.
+fn forward(product: Product, groups: Groups, part: usize) -> Kernel {
     let Product { m, n, block_m, block_k, block_n, dtype, has_zeros, is_integer, .. } = product;
     let Groups { count, rows, per_byte } = groups;
     let per_block = groups.per_block(block_k);
@@ -114,28 +129,34 @@ fn forward(product: Product, groups: Groups) -> Kernel {
         kernel::when(eq(&index, 0), || sums.store(0.0));
         let mut total = sums.load();
         for pair in 0..per_block / per_byte {
-            let bytes = values.at((pair, .., ..)).load();
-            for (half, integers) in unpacked(&bytes, per_byte).iter().enumerate() {
-                let group = pair * per_byte + half;
-                let of_group = |of: &Ref| of.at((group, .., ..)).load();
-                let rows = of_group(&x);
-                let zeros = zeros.as_ref().map(of_group);
-                let sum = match is_integer {
-                    false => dot(&rows, 1, &floats(integers, zeros.as_ref(), dtype), 0),
-                    true => {
-                        let integers = convert_element_type(integers, DType::I8);
-                        let sum = dot(&rows, 1, &integers, 0);
-                        let sum = convert_element_type(&sum, DType::F32);
-                        match zeros {
-                            Some(zeros) => {
-                                let rows = floats(&rows, None, DType::F32);
-                                sum - rows.sum_axes(axes(1).keepdims()) * zeros
-                            }
-                            None => sum,
-                        }
+            let products = |part: RefIndex| {
+                let bytes = values.at((pair, part.clone(), ..)).load();
+                let of_half = |(half, integers): (usize, &Array)| {
+                    let group = pair * per_byte + half;
+                    let rows = x.at((group, .., part.clone())).load();
+                    let zeros = zeros.as_ref().map(|of| of.at((group, .., ..)).load());
+                    if !is_integer {
+                        return dot(&rows, 1, &floats(integers, zeros.as_ref(), dtype), 0);
                     }
+                    let integers = convert_element_type(integers, DType::I8);
+                    let sum = convert_element_type(&dot(&rows, 1, &integers, 0), DType::F32);
+                    let Some(zeros) = zeros else { return sum };
+                    let rows = floats(&rows, None, DType::F32);
+                    sum - rows.sum_axes(axes(1).keepdims()) * zeros
                 };
-                total += sum * of_group(&scales);
+                unpacked(&bytes, per_byte).iter().enumerate().map(of_half).collect::<Vec<_>>()
+            };
+            let sums = if part >= rows {
+                products((..).into())
+            } else {
+                let zero = full(([block_m, block_n], DType::F32), 0.0);
+                let add = |part: RefIndex, _: usize, sums: Vec<Array>| -> Vec<Array> {
+                    sums.iter().zip(products(part)).map(|(sum, product)| sum + product).collect()
+                };
+                fold_parts(rows, part, add, vec![zero; per_byte])
+            };
+            for (half, sum) in sums.iter().enumerate() {
+                total += sum * scales.at((pair * per_byte + half, .., ..)).load();
             }
         }
         sums.store(&total);
@@ -195,7 +216,8 @@ fn forward_on_cpu(product: Product, groups: Groups) -> Kernel {
         .name("quantized_matmul_of_groups")
 }
 
-fn backward(product: Product, groups: Groups) -> Kernel {
+/// Returns the product with the transpose, of `part` rows of a group at a time.
+fn backward(product: Product, groups: Groups, part: usize) -> Kernel {
     let Product { m, n, block_m, block_k, block_n, dtype, has_zeros, .. } = product;
     let Groups { count, rows, per_byte } = groups;
     let per_block = groups.per_block(block_k);
@@ -207,7 +229,22 @@ fn backward(product: Product, groups: Groups) -> Kernel {
         let zeros = has_zeros.then(&mut next);
         let (output, sums) = (next(), next());
         let n_index = kernel::program_id(2);
-        kernel::when(eq(&n_index, 0), || sums.store(0.0));
+        let of_parts = |step: &dyn Fn(RefIndex)| match part >= rows {
+            true => step((..).into()),
+            false => fold_parts(
+                rows,
+                part,
+                |index, _, none: Vec<Array>| {
+                    step(index);
+                    none
+                },
+                Vec::new(),
+            )
+            .clear(),
+        };
+        kernel::when(eq(&n_index, 0), || {
+            of_parts(&|part| sums.at((.., .., part)).store(0.0));
+        });
         let left = n as i32 - &n_index * (block_n as i32);
         let cut = |block: Array| match n % block_n {
             0 => block,
@@ -215,18 +252,24 @@ fn backward(product: Product, groups: Groups) -> Kernel {
         };
         let ct = convert_element_type(&ct.load(), DType::F32);
         for pair in 0..per_block / per_byte {
-            let bytes = values.at((pair, .., ..)).load();
-            for (half, integers) in unpacked(&bytes, per_byte).iter().enumerate() {
-                let group = pair * per_byte + half;
-                let of_group = |of: &Ref| of.at((group, .., ..)).load();
-                let scaled = convert_element_type(&(&ct * of_group(&scales)), dtype);
-                let zeros = zeros.as_ref().map(of_group);
-                let matrix = cut(floats(integers, zeros.as_ref(), dtype));
-                sums.at((group, .., ..)).add_assign(dot(&cut(scaled), 1, &matrix, 1));
-            }
+            of_parts(&|part| {
+                let bytes = values.at((pair, part.clone(), ..)).load();
+                for (half, integers) in unpacked(&bytes, per_byte).iter().enumerate() {
+                    let group = pair * per_byte + half;
+                    let of_group = |of: &Ref| of.at((group, .., ..)).load();
+                    let scaled = convert_element_type(&(&ct * of_group(&scales)), dtype);
+                    let zeros = zeros.as_ref().map(of_group);
+                    let matrix = cut(floats(integers, zeros.as_ref(), dtype));
+                    let product = dot(&cut(scaled), 1, &matrix, 1);
+                    sums.at((group, .., part.clone())).add_assign(product);
+                }
+            });
         }
         kernel::when(eq(&n_index, n_n as i32 - 1), || {
-            output.store(convert_element_type(&sums.load(), dtype));
+            of_parts(&|part| {
+                let total = sums.at((.., .., part.clone())).load();
+                output.at((.., .., part)).store(convert_element_type(&total, dtype));
+            });
         });
     };
     let of_groups = || BlockSpec::new([per_block, 1, block_n], |[_, g, j]| (g, 0, j));

@@ -377,3 +377,52 @@ fn programs_that_share_a_block() {
     assert!(error.contains("different index maps"), "{error}");
     assert!(error.contains("give both the same index map"), "{error}");
 }
+
+#[test]
+fn operands_that_exceed_shared_memory() {
+    let kernel = |block_k: usize, num_stages: u32| {
+        kernel::call(
+            |[x, y, sum, total]: [Ref; 4]| {
+                let step = kernel::program_id(0);
+                kernel::when(eq(&step, 0), || total.store(0.0));
+                let (x, y) = (x.load(), y.load());
+                total.add_assign(x.matmul(&y)); // violation: shared memory
+                kernel::when(eq(&step, kernel::num_programs(0) as i32 - 1), || {
+                    sum.store(total.load());
+                });
+            },
+            Grid::new([4096 / block_k]).sequential(1),
+            [
+                BlockSpec::new([128, block_k], |[k]| (0, k)),
+                BlockSpec::new([block_k, 128], |[k]| (k, 0)),
+            ],
+            [Output::new(DType::F32, [128, 128], BlockSpec::whole())],
+        )
+        .scratch([Scratch::vmem(DType::F32, [128, 128])])
+        .options(KernelOptions { num_stages, ..KernelOptions::default() })
+    };
+    let types = [f32s([128, 4096]), f32s([4096, 128])];
+    let parts = ["operands of products take 262144 bytes", "524288", "Kernel::on_gpu"];
+    refused("shared memory", &kernel(256, 3), &types, parts);
+    // A kernel for GPUs replaces the blocks, and TPUs alone have no such limit.
+    let operands = types.map(Array::of_type);
+    for accepted in [kernel(64, 3), kernel(256, 3).on_gpu(kernel(64, 3)), kernel(256, 1)] {
+        accepted.trace(&[&operands[0], &operands[1]]);
+    }
+}
+
+#[test]
+fn a_kernel_for_gpus_with_other_outputs() {
+    let kernel = |size: usize| {
+        kernel::call(
+            move |[x, y]: [Ref; 2]| y.store(x.at((.., ..)).load().sum_axes(0) * size as f32),
+            Grid::new([1]),
+            [BlockSpec::whole()],
+            [Output::new(DType::F32, [size], BlockSpec::whole())],
+        )
+    };
+    let x = Array::of_type(f32s([8, 128]));
+    let error = crate::catch(|| kernel(128).on_gpu(kernel(256).targets([])).trace(&[&x]));
+    let error = error.map(drop).unwrap_err().to_string();
+    assert!(error.contains("256") || error.contains("the kernel for GPUs"), "{error}");
+}
