@@ -2,7 +2,7 @@
 
 use super::limits::{Cores, cores};
 use crate::core::{Aval, Eqn, Primitive, Program};
-use crate::kernel::{DimensionSemantics, KernelCall, Memory, RefGet, RefSet, Window};
+use crate::kernel::{BlockMapping, DimensionSemantics, KernelCall, MemorySpace, RefGet, RefSet};
 use crate::roofline::{DeviceSpec, Roofline};
 
 /// The prediction of [`estimate`].
@@ -183,9 +183,9 @@ fn tiled_bytes(aval: &Aval) -> u64 {
 /// Returns the bytes of VMEM of a kernel.
 fn vmem(kernel: &KernelCall) -> u64 {
     let windows = kernel.inputs.iter().chain(&kernel.outputs);
-    let in_vmem = windows.filter(|window| window.memory == Memory::Vmem);
+    let in_vmem = windows.filter(|window| window.memory == MemorySpace::Vmem);
     let buffers = in_vmem.map(|window| 2 * tiled_bytes(&window.ref_aval()));
-    let scratch = kernel.scratch.iter().filter(|scratch| scratch.memory() == Memory::Vmem);
+    let scratch = kernel.scratch.iter().filter(|scratch| scratch.memory() == MemorySpace::Vmem);
     let scratch = scratch.map(|scratch| tiled_bytes(scratch.aval()));
     let total = buffers.chain(scratch).fold(0, u64::saturating_add);
     total.saturating_add(largest_operation(&kernel.body))
@@ -221,13 +221,13 @@ fn loaded(kernel: &KernelCall) -> u64 {
         };
         program.eqns().iter().map(of).fold(0, u64::saturating_add)
     }
-    let blocks = kernel.inputs.iter().map(Window::block_bytes).sum::<usize>();
+    let blocks = kernel.inputs.iter().map(BlockMapping::block_bytes).sum::<usize>();
     parts(&kernel.body).min(blocks as u64)
 }
 
 /// Returns the bytes that a program of a GPU holds in registers.
 fn held_in_registers(kernel: &KernelCall) -> u64 {
-    let outputs = kernel.outputs.iter().map(Window::block_bytes).sum::<usize>();
+    let outputs = kernel.outputs.iter().map(BlockMapping::block_bytes).sum::<usize>();
     let scratch = kernel.scratch.iter().map(|scratch| scratch.aval().bytes()).sum::<usize>();
     (outputs.max(scratch)) as u64
 }

@@ -1,6 +1,6 @@
 //! Batching of kernels: the batch is a new first axis of the grid.
 
-use super::kernel_call::{KernelCall, Window};
+use super::kernel_call::{BlockMapping, KernelCall};
 use super::spec::{BlockDim, DimensionSemantics};
 use crate::control_flow::map;
 use crate::core::{Array, Aval, BatchAxis, Batched, DType, Program, RuleResult, bind};
@@ -87,7 +87,7 @@ fn bind_batched(
 
 /// Returns the kernel for a batch of the marked inputs.
 fn batched(kernel: &KernelCall, is_mapped: &[bool], axis: &BatchAxis) -> KernelCall {
-    let window = |window: &Window, mapped: bool| Window {
+    let window = |window: &BlockMapping, mapped: bool| BlockMapping {
         index_map: with_batch_index(&window.index_map, mapped),
         array: if mapped { axis.batch_of(&window.array, 0) } else { window.array.clone() },
         block: {

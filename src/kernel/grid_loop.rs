@@ -1,7 +1,7 @@
 //! A kernel as a loop over its grid, of ordinary operations. It runs on every platform, and is the
 //! form of kernels on CPUs.
 
-use super::kernel_call::{KernelCall, Window, padded_shape};
+use super::kernel_call::{BlockMapping, KernelCall, padded_shape};
 use super::spec::BlockDim;
 use crate::control_flow::fori_loop;
 use crate::core::{Array, Aval, DType, Program, Scalar, Shape, bind, bind1};
@@ -39,7 +39,7 @@ pub(super) fn program(kernel: &KernelCall) -> Program {
 
 fn run(kernel: &KernelCall, operands: &[Array]) -> Vec<Array> {
     let (prefetched, inputs) = operands.split_at(kernel.n_prefetch);
-    let initial = |(index, window): (usize, &Window)| match kernel.alias_of_output(index) {
+    let initial = |(index, window): (usize, &BlockMapping)| match kernel.alias_of_output(index) {
         Some(input) => padded(&inputs[input], window),
         None => undefined_array(&window.array.with_shape(padded_shape(window))),
     };
@@ -57,7 +57,7 @@ fn run(kernel: &KernelCall, operands: &[Array]) -> Vec<Array> {
         1 => step(fill_of(Scalar::Int(0), &Aval::new(DType::I32, [])), carry),
         _ => fori_loop(0, n_programs as i64, step, carry),
     };
-    let whole = |(output, window): (Array, &Window)| {
+    let whole = |(output, window): (Array, &BlockMapping)| {
         let shape = window.array.shape.dims();
         slice(&output, &vec![0; shape.len()], shape, &vec![1; shape.len()])
     };
@@ -66,7 +66,7 @@ fn run(kernel: &KernelCall, operands: &[Array]) -> Vec<Array> {
 
 /// Returns the array with axes that are multiples of the blocks. The elements that are added are
 /// undefined.
-fn padded(array: &Array, window: &Window) -> Array {
+fn padded(array: &Array, window: &BlockMapping) -> Array {
     if !window.is_ragged() {
         return array.clone();
     }
@@ -112,7 +112,7 @@ fn run_program(
     let mut body_inputs = grid_indices(&kernel.grid, &index);
     body_inputs.extend(prefetched.iter().cloned());
     let map_inputs = body_inputs.clone();
-    let starts = |window: &Window| starts_of(window, &map_inputs);
+    let starts = |window: &BlockMapping| starts_of(window, &map_inputs);
     for (input, window) in inputs.iter().zip(&kernel.inputs) {
         body_inputs.push(block(input, window, &starts(window)));
     }
@@ -137,7 +137,7 @@ fn run_program(
 }
 
 /// Returns the index of the first element of a program's block along each axis.
-fn starts_of(window: &Window, map_inputs: &[Array]) -> Vec<Array> {
+fn starts_of(window: &BlockMapping, map_inputs: &[Array]) -> Vec<Array> {
     let indices = passes::eval(&window.index_map, map_inputs);
     let start = |(index, block): (&Array, &BlockDim)| match block.size() {
         1 => index.clone(),
@@ -147,7 +147,7 @@ fn starts_of(window: &Window, map_inputs: &[Array]) -> Vec<Array> {
 }
 
 /// Returns a program's block of an array.
-fn block(array: &Array, window: &Window, starts: &[Array]) -> Array {
+fn block(array: &Array, window: &BlockMapping, starts: &[Array]) -> Array {
     let sizes = window.block_sizes();
     let shape = window.ref_aval().shape;
     if sizes == array.shape().dims() {

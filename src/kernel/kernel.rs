@@ -1,7 +1,7 @@
 //! [`call`] and [`Kernel`]: the description of a kernel, and its application to operands.
 
 use super::checks;
-use super::kernel_call::{KernelCall, KernelPlatform, Window};
+use super::kernel_call::{BlockMapping, KernelCall, KernelPlatform};
 use super::refs::{Ref, RefRole};
 use super::scope;
 use super::spec::{BlockDim, BlockSpec, Grid, Output, Scratch};
@@ -327,14 +327,14 @@ impl Kernel {
         let prefetched: Vec<Aval> = prefetched.iter().map(|x| strong(x.aval())).collect();
         self.check_shardings(operands, loc);
         let arrays = inputs.iter().map(|x| x.aval().clone());
-        let inputs: Vec<Window> = arrays
+        let inputs: Vec<BlockMapping> = arrays
             .zip(&self.inputs)
             .enumerate()
             .map(|(index, (array, spec))| {
                 self.window(&format!("input {index}"), array, spec, &prefetched)
             })
             .collect();
-        let outputs: Vec<Window> = self
+        let outputs: Vec<BlockMapping> = self
             .outputs
             .iter()
             .enumerate()
@@ -457,7 +457,7 @@ impl Kernel {
         }
     }
 
-    fn check_aliases(&self, inputs: &[Window], outputs: &[Window], loc: Loc) {
+    fn check_aliases(&self, inputs: &[BlockMapping], outputs: &[BlockMapping], loc: Loc) {
         for &(input, output) in &self.aliases {
             let (Some(a), Some(b)) = (inputs.get(input), outputs.get(output)) else {
                 let message = format!(
@@ -490,7 +490,13 @@ impl Kernel {
     }
 
     /// Traces the index map of a specification.
-    fn window(&self, role: &str, array: Aval, spec: &BlockSpec, prefetched: &[Aval]) -> Window {
+    fn window(
+        &self,
+        role: &str,
+        array: Aval,
+        spec: &BlockSpec,
+        prefetched: &[Aval],
+    ) -> BlockMapping {
         let refuse = |message: String, help: Option<&str>| -> ! {
             self.refuse(format!("{role}: {message}"), help, spec.loc)
         };
@@ -549,20 +555,20 @@ impl Kernel {
                 indices.iter().map(|index| convert_element_type(index, DType::I32)).collect()
             });
         let index_map = Arc::new(passes::dce(&converted));
-        Window { array: strong(&array), block, memory: spec.memory, index_map }
+        BlockMapping { array: strong(&array), block, memory: spec.memory, index_map }
     }
 
     fn traced_body(
         &self,
         prefetched: &[Aval],
-        inputs: &[Window],
-        outputs: &[Window],
+        inputs: &[BlockMapping],
+        outputs: &[BlockMapping],
         loc: Loc,
     ) -> Program {
         let rank = self.grid.sizes.len();
         let mut avals = vec![Aval::new(DType::I32, []); rank];
         avals.extend(prefetched.iter().cloned());
-        avals.extend(inputs.iter().chain(outputs).map(Window::ref_aval));
+        avals.extend(inputs.iter().chain(outputs).map(BlockMapping::ref_aval));
         avals.extend(self.scratch.iter().map(|scratch| scratch.aval.clone()));
         let scope = format!("kernel({})", self.name);
         let traced = trace::with_numbers_as_operands(false, || {

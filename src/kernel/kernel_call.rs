@@ -3,7 +3,7 @@
 use super::grid_loop;
 use super::interpreter;
 use super::kernel::{KernelOptions, KernelTarget};
-use super::spec::{BlockDim, DimensionSemantics, Memory, Scratch};
+use super::spec::{BlockDim, DimensionSemantics, MemorySpace, Scratch};
 use super::{batch, mosaic, traffic, triton};
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Error, HigherOrder, JvpResult, Known,
@@ -18,20 +18,20 @@ use std::sync::Arc;
 
 /// The blocks of one operand or result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Window {
+pub struct BlockMapping {
     /// The type of the array: dtype and shape.
     #[serde(with = "super::text::aval")]
     pub array: Aval,
     /// The size of a block along each axis of the array.
     pub block: Vec<BlockDim>,
     /// The memory of the block.
-    pub memory: Memory,
+    pub memory: MemorySpace,
     /// From the grid indices `i32[]` and the prefetched operands to the index of a block.
     #[serde(skip, default = "super::text::no_program")]
     pub index_map: Arc<Program>,
 }
 
-impl Window {
+impl BlockMapping {
     /// Returns the sizes of a block, 1 for squeezed axes.
     pub fn block_sizes(&self) -> Vec<usize> {
         self.block.iter().map(|dim| dim.size()).collect()
@@ -120,9 +120,9 @@ pub struct KernelCall {
     /// The number of leading operands that index maps may read.
     pub n_prefetch: usize,
     /// The blocks of the inputs.
-    pub inputs: Vec<Window>,
+    pub inputs: Vec<BlockMapping>,
     /// The blocks of the outputs.
-    pub outputs: Vec<Window>,
+    pub outputs: Vec<BlockMapping>,
     /// Scratch memory.
     pub scratch: Vec<Scratch>,
     /// Pairs of an input and an output that share memory. The output starts with the input's
@@ -236,7 +236,7 @@ impl KernelCall {
             .chain(prefetched.iter().cloned())
             .collect();
         let mut expected = map_inputs.clone();
-        expected.extend(windows().map(Window::ref_aval));
+        expected.extend(windows().map(BlockMapping::ref_aval));
         expected.extend(self.scratch.iter().map(|scratch| scratch.aval().clone()));
         ensure_shape!(
             body == expected
@@ -368,7 +368,7 @@ fn is_auto_partitioned(ctx: &LowerCtx<'_>) -> bool {
 }
 
 /// Returns the shape of an array whose axes are multiples of a window's blocks.
-pub(super) fn padded_shape(window: &Window) -> Shape {
+pub(super) fn padded_shape(window: &BlockMapping) -> Shape {
     let sizes = window.n_blocks().into_iter().zip(&window.block);
     Shape::from(sizes.map(|(count, block)| count * block.size()).collect::<Vec<_>>())
 }

@@ -33,11 +33,11 @@ mod triton;
 
 pub use interpreter::{CheckOptions, check, with_checks};
 pub use kernel::{Kernel, KernelOptions, KernelTarget, Refs, call};
-pub use kernel_call::{KernelCall, KernelPlatform, Window};
+pub use kernel_call::{BlockMapping, KernelCall, KernelPlatform};
 pub use multiple_of::multiple_of;
 pub use ref_index::{RefIndex, RefIndices, Start, ds, ds_strided};
 pub use ref_ops::{AxisPart, AxisStart, RefGet, RefPart, RefSet};
 pub use refs::{Ref, RefView};
 pub use scope::{fori_loop, num_programs, program_id, when, while_loop};
-pub use spec::{BlockDim, BlockSpec, DimensionSemantics, Grid, Memory, Output, Scratch};
+pub use spec::{BlockDim, BlockSpec, DimensionSemantics, Grid, MemorySpace, Output, Scratch};
 pub use text::KERNEL_PRIMITIVES;

@@ -1,9 +1,9 @@
 //! Bytes that a kernel moves between the device's memory and its own.
 
-use super::kernel_call::{KernelCall, Window};
+use super::kernel_call::{BlockMapping, KernelCall};
 
 /// Returns the number of times that a block is moved: once for each change of its index.
-pub(super) fn n_moves(kernel: &KernelCall, window: &Window) -> usize {
+pub(super) fn n_moves(kernel: &KernelCall, window: &BlockMapping) -> usize {
     match window.innermost_axis(kernel.rank()) {
         Some(axis) => kernel.grid[..=axis].iter().product(),
         None => 1,

@@ -5,9 +5,9 @@
 //! writes each kernel when it is traced.
 
 use crate::core::{DType, Loc, RuleError, RuleResult};
-use crate::kernel::kernel_call::{KernelCall, Window};
+use crate::kernel::kernel_call::{BlockMapping, KernelCall};
 use crate::kernel::mosaic;
-use crate::kernel::spec::{BlockDim, DimensionSemantics, Memory};
+use crate::kernel::spec::{BlockDim, DimensionSemantics, MemorySpace};
 
 /// The number of lanes of vector registers: the tile along the last axis.
 const LANES: usize = 128;
@@ -30,8 +30,8 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
         };
         check_dtype(&role, window).map_err(at)?;
         match window.memory {
-            Memory::Vmem => check_tiles(&role, window),
-            Memory::Smem => check_scalars(&role, window),
+            MemorySpace::Vmem => check_tiles(&role, window),
+            MemorySpace::Smem => check_scalars(&role, window),
         }
         .map_err(at)?;
     }
@@ -48,7 +48,7 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
 }
 
 /// Checks that a TPU's memories hold the dtype.
-fn check_dtype(role: &str, window: &Window) -> RuleResult<()> {
+fn check_dtype(role: &str, window: &BlockMapping) -> RuleResult<()> {
     let dtype = window.array.dtype;
     let help = match dtype {
         DType::Bool => "convert to i8 or i32 outside of the kernel, and compare with 0 inside",
@@ -68,7 +68,7 @@ fn lanes_of_vector(dtype: DType) -> usize {
 }
 
 /// Checks that a block consists of whole tiles of vector registers.
-fn check_tiles(role: &str, window: &Window) -> RuleResult<()> {
+fn check_tiles(role: &str, window: &BlockMapping) -> RuleResult<()> {
     let rank = window.block.len();
     let dtype = window.array.dtype;
     let tiles = match rank {
@@ -94,7 +94,7 @@ fn check_tiles(role: &str, window: &Window) -> RuleResult<()> {
 }
 
 /// Checks a block in the memory of scalars.
-fn check_scalars(role: &str, window: &Window) -> RuleResult<()> {
+fn check_scalars(role: &str, window: &BlockMapping) -> RuleResult<()> {
     let rank = window.block.len();
     let tiles = match rank {
         0 => return Ok(()),
@@ -104,7 +104,7 @@ fn check_scalars(role: &str, window: &Window) -> RuleResult<()> {
     for (axis, tile) in tiles {
         check_axis(role, window, axis, tile, || {
             "blocks in the memory of scalars have whole tiles too: pass the whole array with \
-             `BlockSpec::whole().memory(Memory::Smem)`, or as a prefetched operand, and index it"
+             `BlockSpec::whole().memory(MemorySpace::Smem)`, or as a prefetched operand, and index it"
                 .to_string()
         })?;
     }
@@ -113,7 +113,7 @@ fn check_scalars(role: &str, window: &Window) -> RuleResult<()> {
 
 fn check_axis(
     role: &str,
-    window: &Window,
+    window: &BlockMapping,
     axis: usize,
     tile: usize,
     help: impl Fn() -> String,
@@ -135,7 +135,7 @@ fn check_axis(
 }
 
 /// Checks that parallel programs, which several cores may run, write different blocks.
-fn check_shared_block(role: &str, kernel: &KernelCall, window: &Window) -> RuleResult<()> {
+fn check_shared_block(role: &str, kernel: &KernelCall, window: &BlockMapping) -> RuleResult<()> {
     let used = window.used_axes(kernel.rank());
     let is_shared = |axis: &usize| {
         kernel.grid[*axis] > 1

@@ -9,7 +9,7 @@ use crate::core::{Array, Aval, DType, Error, HostArray, Loc, OpErrorKind, Scalar
 use crate::kernel::grid_loop::undefined;
 use crate::kernel::kernel_call::padded_shape;
 use crate::kernel::refs::RefRole;
-use crate::kernel::{BlockDim, KernelCall, KernelTarget, Window};
+use crate::kernel::{BlockDim, BlockMapping, KernelCall, KernelTarget};
 use crate::primitives::fill_of;
 use rustc_hash::FxHashMap;
 
@@ -165,7 +165,7 @@ fn memories(
         let zero = vec![0; array.dtype().host_bytes()];
         memories.push(Memory::padded(role, array, array.shape().dims(), &zero));
     }
-    let padded = |role, input: usize, window: &Window| {
+    let padded = |role, input: usize, window: &BlockMapping| {
         let fill = fill_bytes(fills[input], window.array.dtype)?;
         let shape = padded_shape(window);
         Ok::<_, Error>(Memory::padded(role, &inputs[input], shape.dims(), &fill))
@@ -250,7 +250,7 @@ impl Evaluator<'_> {
     fn block_index(
         &mut self,
         memory: usize,
-        window: &Window,
+        window: &BlockMapping,
         loc: Loc,
     ) -> Result<Vec<usize>, Error> {
         let mut inputs = self.id_arrays();

@@ -4,9 +4,9 @@ use super::elementwise::binary;
 use super::emitter::{Emitter, Item, MemRef};
 use super::text::{Val, check_dtype, list};
 use crate::core::{Aval, DType, Loc, RuleError, RuleResult, Scalar};
-use crate::kernel::kernel_call::{KernelCall, Window};
+use crate::kernel::kernel_call::{BlockMapping, KernelCall};
 use crate::kernel::ref_ops::RefSet;
-use crate::kernel::spec::{BlockDim, DimensionSemantics, Memory};
+use crate::kernel::spec::{BlockDim, DimensionSemantics, MemorySpace};
 use crate::primitives::ComparisonDirection;
 
 /// Checks that the kernel has a form on TPUs. Returns true for each output that it writes.
@@ -46,14 +46,14 @@ pub(in crate::kernel) fn vmem(kernel: &KernelCall) -> Vec<VmemUse> {
         };
         let is_input = index < kernel.inputs.len();
         let buffers = if is_single_buffered(kernel, window, is_input) { 1 } else { 2 };
-        if memref.memory == Memory::Vmem {
+        if memref.memory == MemorySpace::Vmem {
             let (window, bytes) = (Some(index), memref.tiled_bytes());
             uses.push(VmemUse { window, role, bytes, buffers });
         }
     }
     for (index, scratch) in kernel.scratch.iter().enumerate() {
         let memref = scratch_memref(scratch.aval(), scratch.memory(), String::new());
-        if memref.memory == Memory::Vmem {
+        if memref.memory == MemorySpace::Vmem {
             let role = format!("scratch {index}");
             let (window, bytes) = (None, memref.tiled_bytes());
             uses.push(VmemUse { window, role, bytes, buffers: 1 });
@@ -63,13 +63,13 @@ pub(in crate::kernel) fn vmem(kernel: &KernelCall) -> Vec<VmemUse> {
 }
 
 /// Returns true if all programs see one block, which need not be read ahead.
-fn is_single_buffered(kernel: &KernelCall, window: &Window, is_input: bool) -> bool {
+fn is_single_buffered(kernel: &KernelCall, window: &BlockMapping, is_input: bool) -> bool {
     let is_constant = window.innermost_axis(kernel.rank()).is_none();
     kernel.n_programs() == 1 || (is_input && is_constant)
 }
 
 /// Returns the memory of a window. A scalar is a matrix of one element in the memory of scalars.
-fn window_memref(window: &Window, name: String) -> MemRef {
+fn window_memref(window: &BlockMapping, name: String) -> MemRef {
     let shape = window.block_sizes();
     let is_squeezed = window.block.iter().map(|&dim| dim == BlockDim::Squeezed).collect();
     let (dtype, memory, is_scratch) = (window.array.dtype, window.memory, false);
@@ -79,7 +79,7 @@ fn window_memref(window: &Window, name: String) -> MemRef {
     }
 }
 
-fn scratch_memref(aval: &Aval, memory: Memory, name: String) -> MemRef {
+fn scratch_memref(aval: &Aval, memory: MemorySpace, name: String) -> MemRef {
     let shape = aval.shape.to_vec();
     if shape.is_empty() {
         return MemRef { is_scratch: true, ..scalar_memref(aval.dtype, name) };
@@ -94,7 +94,7 @@ fn scalar_memref(dtype: DType, name: String) -> MemRef {
         dtype,
         shape: vec![1, 1],
         is_squeezed: vec![true, true],
-        memory: Memory::Smem,
+        memory: MemorySpace::Smem,
         is_scratch: false,
     }
 }
@@ -107,7 +107,7 @@ fn prefetch_memref(aval: &Aval, name: String) -> MemRef {
         dtype: aval.dtype,
         is_squeezed: vec![is_scalar; shape.len()],
         shape,
-        memory: Memory::Smem,
+        memory: MemorySpace::Smem,
         is_scratch: false,
     }
 }
@@ -169,7 +169,7 @@ pub(super) fn module(kernel: &KernelCall) -> Result<String, (RuleError, Loc)> {
 
 fn write(emitter: &mut Emitter, kernel: &KernelCall) -> RuleResult<()> {
     let mut arguments = common_arguments(emitter, kernel);
-    let windows: Vec<&Window> = kernel.inputs.iter().chain(&kernel.outputs).collect();
+    let windows: Vec<&BlockMapping> = kernel.inputs.iter().chain(&kernel.outputs).collect();
     for (index, window) in windows.iter().enumerate() {
         check_memory_dtype(window.array.dtype).map_err(|error| {
             let message = format!("window {index}, {}: {}", window.array, error.message);
@@ -210,21 +210,21 @@ fn check_memory_dtype(dtype: DType) -> RuleResult<()> {
 }
 
 /// Returns the attributes of the kernel's function.
-fn attributes(kernel: &KernelCall, windows: &[&Window], types: &str) -> String {
+fn attributes(kernel: &KernelCall, windows: &[&BlockMapping], types: &str) -> String {
     let sizes = if kernel.rank() == 0 { vec![1] } else { kernel.grid.clone() };
     let semantics = |axis: usize| match kernel.semantics.get(axis) {
         Some(DimensionSemantics::Parallel) => "#tpu.dimension_semantics<parallel>",
         _ => "#tpu.dimension_semantics<arbitrary>",
     };
     let semantics = list((0..sizes.len()).map(semantics));
-    let window = |(index, window): (usize, &&Window)| {
+    let window = |(index, window): (usize, &&BlockMapping)| {
         let bounds = match window.block_sizes() {
             sizes if sizes.is_empty() => "1, 1".to_string(),
             sizes => list(sizes),
         };
         let is_input = index < kernel.inputs.len();
         let is_single = kernel.n_programs() > 1 && is_single_buffered(kernel, window, is_input);
-        let mode = match is_single && window.memory == Memory::Vmem {
+        let mode = match is_single && window.memory == MemorySpace::Vmem {
             true => ", pipeline_mode = #tpu.pipeline_mode<synchronous>",
             false => "",
         };
@@ -246,7 +246,7 @@ fn attributes(kernel: &KernelCall, windows: &[&Window], types: &str) -> String {
 fn index_function(
     emitter: &mut Emitter,
     kernel: &KernelCall,
-    window: &Window,
+    window: &BlockMapping,
     index: usize,
 ) -> RuleResult<()> {
     let arguments = common_arguments(emitter, kernel);

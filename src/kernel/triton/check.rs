@@ -4,7 +4,7 @@
 use super::MAX_ELEMENTS;
 use super::ir::{check_dtype, padded};
 use crate::core::{Aval, RuleError, RuleResult};
-use crate::kernel::kernel_call::{KernelCall, Window};
+use crate::kernel::kernel_call::{BlockMapping, KernelCall};
 
 /// The most warps of one program.
 const MAX_WARPS: u32 = 32;
@@ -25,7 +25,7 @@ pub(in crate::kernel) fn kernel(kernel: &KernelCall) -> RuleResult<()> {
 }
 
 /// Checks the block of an input or output.
-pub(in crate::kernel) fn window(window: &Window) -> RuleResult<()> {
+pub(in crate::kernel) fn window(window: &BlockMapping) -> RuleResult<()> {
     block("a block", &window.ref_aval())
 }
 

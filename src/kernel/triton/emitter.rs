@@ -3,7 +3,7 @@
 use super::ir::{Tensor, Writer, check_dtype};
 use super::{MAX_ELEMENTS, unsupported};
 use crate::core::{Aval, DType, Eqn, Loc, Program, RuleError, RuleResult};
-use crate::kernel::kernel_call::{KernelCall, Window};
+use crate::kernel::kernel_call::{BlockMapping, KernelCall};
 use crate::kernel::ref_ops::{AxisPart, RefGet, RefPart, RefSet};
 use crate::kernel::spec::{BlockDim, DimensionSemantics, Scratch};
 
@@ -47,7 +47,7 @@ impl<'a> Emitter<'a> {
         let prefetched = kernel.body.avals_in();
         let prefetched = &prefetched[kernel.rank()..kernel.first_input()];
         let whole = |array: &Aval| (array.clone(), array.shape.iter().map(|&n| n.into()).collect());
-        let of = |window: &Window| (window.array.clone(), window.block.clone());
+        let of = |window: &BlockMapping| (window.array.clone(), window.block.clone());
         let all = prefetched.iter().map(whole);
         let all = all.chain(kernel.inputs.iter().chain(&kernel.outputs).map(of));
         let workspaces = workspaces(kernel, in_memory).into_iter().map(|array| {

@@ -4,7 +4,7 @@ use super::emitter::{Emitter, Value, n_parallel, workspaces};
 use super::ir::{Tensor, stored_element};
 use super::{Emitted, check};
 use crate::core::{DType, Program, RuleResult, Scalar};
-use crate::kernel::kernel_call::Window;
+use crate::kernel::kernel_call::BlockMapping;
 use crate::kernel::ref_ops::RefPart;
 use crate::kernel::spec::{BlockDim, DimensionSemantics};
 use std::fmt::Write as _;
@@ -232,7 +232,11 @@ impl Emitter<'_> {
     }
 
     /// Returns the index of the first element of a block along each axis.
-    fn block_starts(&mut self, window: &Window, ids: &[Tensor]) -> RuleResult<Vec<Option<Tensor>>> {
+    fn block_starts(
+        &mut self,
+        window: &BlockMapping,
+        ids: &[Tensor],
+    ) -> RuleResult<Vec<Option<Tensor>>> {
         let map: &Program = &window.index_map;
         let mut inputs: Vec<Value> = ids.iter().cloned().map(Value::Tensor).collect();
         inputs.extend((0..self.kernel.n_prefetch).map(Value::Memory));

@@ -2,8 +2,8 @@
 //! specification or operation, with a remedy.
 
 use oxidax::kernel::{
-    self, BlockSpec, Grid, Kernel, KernelOptions, KernelTarget, Memory, Output, Ref, Scratch, ds,
-    ds_strided,
+    self, BlockSpec, Grid, Kernel, KernelOptions, KernelTarget, MemorySpace, Output, Ref, Scratch,
+    ds, ds_strided,
 };
 use oxidax::prelude::*;
 
@@ -96,7 +96,7 @@ fn blocks_of_one_axis() {
 fn blocks_of_scalars() {
     let x = f32s([64]);
     let bad = BlockSpec::new([16], |[i]| (i,)); // violation: smem block
-    let bad = bad.memory(Memory::Smem);
+    let bad = bad.memory(MemorySpace::Smem);
     let kernel = blocks(&x, bad, BlockSpec::new([64], |[_]| (0,)), 1);
     refused("smem block", &kernel, &[x], ["16 along axis 0 of f32[64]", "prefetched operand"]);
     let kernel = kernel::call(
@@ -105,7 +105,7 @@ fn blocks_of_scalars() {
             y.store(scalars.sum());
         },
         Grid::new([1]),
-        [BlockSpec::whole().memory(Memory::Smem)],
+        [BlockSpec::whole().memory(MemorySpace::Smem)],
         [Output::new(DType::F32, [8, 128], BlockSpec::whole())],
     );
     let parts = ["`ref_get`: [64] elements of f32[64] in SMEM at once", "one element at a time"];
@@ -422,7 +422,7 @@ fn a_kernel_for_gpus_with_other_outputs() {
         )
     };
     let x = Array::of_type(f32s([8, 128]));
-    let error = crate::catch(|| kernel(128).on_gpu(kernel(256).targets([])).trace(&[&x]));
+    let error = oxidax::catch(|| kernel(128).on_gpu(kernel(256).targets([])).trace(&[&x]));
     let error = error.map(drop).unwrap_err().to_string();
     assert!(error.contains("256") || error.contains("the kernel for GPUs"), "{error}");
 }
