@@ -78,6 +78,9 @@ struct Train {
     /// Compile the layers as one loop instead of unrolling them.
     #[arg(long)]
     scan: bool,
+    /// Compute attention without storing its weights, also in windows shorter than 2,048 tokens.
+    #[arg(long)]
+    flash_attention: bool,
     /// Seed of the initial weights, the order of windows, and dropout.
     #[arg(long, default_value_t = 1337)]
     seed: u32,
@@ -204,6 +207,9 @@ impl Train {
         };
         if self.scan {
             model.h = model.h.stacked();
+        }
+        if self.flash_attention {
+            model = model.with_attention(nn::AttentionImplementation::Flash);
         }
         Ok((model, config))
     }

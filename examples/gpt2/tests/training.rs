@@ -156,6 +156,14 @@ mod on_cpu {
     }
 
     #[test]
+    fn flash_attention_trains_as_stored_weights() {
+        for model in [small(0.0), stacked(small(0.0))] {
+            let model = model.with_attention(nn::AttentionImplementation::Flash);
+            expect_alike(&run(model, &recipe()), whole(), 1e-4);
+        }
+    }
+
+    #[test]
     fn dropout_of_a_step_depends_on_its_key() {
         let model = stacked(small(0.2));
         let recipe = Recipe { accumulate: 2, ..recipe() };

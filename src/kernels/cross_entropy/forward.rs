@@ -1,6 +1,7 @@
 //! The forward pass: loss and logsumexp of each row.
 
-use super::problem::{Problem, Span, Statistics};
+use super::arithmetic::Statistics;
+use super::problem::{Problem, Span};
 use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, RefIndex, Scratch, ds};
 use crate::primitives::{eq, full, maximum};
 use crate::{Array, DType};

@@ -1,5 +1,6 @@
 //! Cross entropy of a linear layer's logits, which are never stored.
 
+mod arithmetic;
 mod backward;
 mod forward;
 mod problem;

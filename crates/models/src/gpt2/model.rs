@@ -122,8 +122,8 @@ impl Gpt2 {
         }
     }
 
-    /// Returns the model with an algorithm of attention. [`new`](Self::new) and [`load`](Self::load)
-    /// set [`Auto`](nn::AttentionImplementation::Auto), which chooses by the length of the text.
+    /// Returns the model with an algorithm of attention. By default it is
+    /// [`Auto`](nn::AttentionImplementation::Auto), which chooses by the length of the text.
     ///
     /// [`Flash`](nn::AttentionImplementation::Flash) does not store the weights of attention, so
     /// training needs less memory. [`decode`](Self::decode) always computes all scores of its few
