@@ -43,7 +43,7 @@ pub(in crate::kernel) fn check(kernel: &KernelCall) -> Result<(), (RuleError, Lo
         let row =
             |sizes: &[usize]| sizes.last().copied().unwrap_or(0) * window.array.dtype.bits() / 8;
         window.used_axes(kernel.rank())[innermost]
-            && row(&window.array.shape.to_vec()).is_multiple_of(ALIGNMENT)
+            && row(&window.array.shape).is_multiple_of(ALIGNMENT)
             && row(&window.block_sizes()).is_multiple_of(ALIGNMENT)
     });
     let states: Vec<_> =
@@ -79,7 +79,7 @@ fn operand_bytes(body: &Program, is_buffered: impl Fn(&Var) -> bool) -> (usize, 
             let aval = body.aval(*operand);
             if loads.contains(operand) && !counted.contains(operand) && is_tile(aval, summed) {
                 counted.push(*operand);
-                let n_elements: usize = padded(&aval.shape.to_vec()).iter().product();
+                let n_elements: usize = padded(&aval.shape).iter().product();
                 bytes += n_elements * aval.dtype.bits() / 8;
                 loc = eqn.loc.or(loc);
             }

@@ -89,7 +89,7 @@ impl Problem {
             // No logit is larger, except by rounding. So the backward pass depends on the logits of
             // the labels. Otherwise XLA could read their classes after an optimizer has stored its
             // result in the memory of `w`, and copies `w` before.
-            let lse = maximum(&Problem::lse(&statistics), &statistics[2]);
+            let lse = maximum(Problem::lse(&statistics), &statistics[2]);
             for (output, value) in outputs.iter().zip(problem.loss(lse, &statistics, &labels)) {
                 output.store(value);
             }
