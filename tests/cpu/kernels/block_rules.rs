@@ -60,7 +60,7 @@ fn blocks_of_parts_of_tiles() {
     refused(
         "rows",
         &kernel,
-        &[x.clone()],
+        std::slice::from_ref(&x),
         ["12 along axis 0 of f32[64,256]", "multiple of 8", "8 x 128"],
     );
     let bad = BlockSpec::new([64, 96], |[i]| (0, i)); // violation: lanes
@@ -68,7 +68,7 @@ fn blocks_of_parts_of_tiles() {
     refused(
         "lanes",
         &kernel,
-        &[x.clone()],
+        std::slice::from_ref(&x),
         ["output 0", "96 along axis 1", "multiple of 128", "tiles"],
     );
     let bad = BlockSpec::new([None, Some(256)], |[i]| (i, 0)); // violation: squeezed
@@ -149,7 +149,7 @@ fn blocks_beyond_vmem() {
         "input 0 2 x 8.0 MiB, output 0 2 x 8.0 MiB",
         "KernelOptions::vmem_limit",
     ];
-    refused("vmem", &kernel, &[x.clone()], parts);
+    refused("vmem", &kernel, std::slice::from_ref(&x), parts);
     let x = Array::of_type(x);
     let is_traced = |kernel: &Kernel| oxidax::catch(|| kernel.trace(&[&x])).is_ok();
     let targets = vec![KernelTarget::Tpu];
@@ -312,7 +312,7 @@ fn operations_without_a_form() {
         x.clone(),
     );
     let parts = ["`reduce_prod`", "sum, maximum and minimum", "logarithms"];
-    refused("product", &kernel, &[x.clone()], parts);
+    refused("product", &kernel, std::slice::from_ref(&x), parts);
     let kernel = whole(
         |[x, y]| {
             y.store(sort(&x.load(), 1)); // violation: sort
@@ -320,7 +320,7 @@ fn operations_without_a_form() {
         x.clone(),
     );
     let parts = ["`sort` has no form in a TPU kernel", "outside of the kernel"];
-    refused("sort", &kernel, &[x.clone()], parts);
+    refused("sort", &kernel, std::slice::from_ref(&x), parts);
     let kernel = kernel::call(
         |[x, y]: [Ref; 2]| {
             let start = kernel::program_id(0);
@@ -332,11 +332,11 @@ fn operations_without_a_form() {
         [Output::new(DType::F32, [1, 128], BlockSpec::whole())],
     );
     let parts = ["`dynamic_slice`", "no indices that the kernel computes", "scratch memory"];
-    refused("dynamic slice", &kernel, &[x.clone()], parts);
+    refused("dynamic slice", &kernel, std::slice::from_ref(&x), parts);
     let kernel = whole(
         |[x, y]| {
             let rows = |sum: Array, row: Array| (sum + row, ());
-            let (sum, ()) = scan(rows, zeros([128]), &x.load()); // violation: scan
+            let (sum, ()) = scan(rows, zeros([128]), x.load()); // violation: scan
             y.store(sum);
         },
         x.clone(),
@@ -364,7 +364,7 @@ fn programs_that_share_a_block() {
         [Output::new(DType::F32, [8, 128], bad)],
     );
     let parts = ["output 0: 4 programs along axis 0", "parallel", "Grid::sequential"];
-    refused("shared", &kernel, &[x.clone()], parts);
+    refused("shared", &kernel, std::slice::from_ref(&x), parts);
     let kernel = kernel::call(
         |[x, y]: [Ref; 2]| y.add_assign(x.load()),
         Grid::new([4]),

@@ -46,7 +46,7 @@ fn reference(
     };
     let mut logits = x.matmul(&w);
     if let Some(bias) = &options.bias {
-        logits = logits + bias;
+        logits += bias;
     }
     if let Some(bound) = options.soft_cap {
         logits = tanh(logits / bound) * bound;
@@ -56,7 +56,7 @@ fn reference(
     let label = maximum(labels, 0).expand_dims(-1);
     let picked = take_along_axis(&logits, &label, -1).squeeze_axes([-1]);
     let mut loss = &lse - picked * (1.0 - smoothing) - logits.mean_axes(-1) * smoothing;
-    loss = loss + &lse * &lse * options.z_loss;
+    loss += &lse * &lse * options.z_loss;
     if let Some(ignored) = options.ignore_index {
         loss = where_(eq(labels, ignored), 0.0, loss);
     }
@@ -89,7 +89,7 @@ fn results(
         all.extend(has_bias.then_some(db));
         all
     });
-    step.call(&operands.to_vec()).unwrap()
+    step.call(operands.to_vec()).unwrap()
 }
 
 /// Compares with the reference, on operands drawn for these sizes.

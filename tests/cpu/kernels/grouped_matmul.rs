@@ -145,7 +145,7 @@ mod on_cpu {
         let sizes = Array::from_slice(&[3i32, 10, 5, 0, 20, 0], [2, 3]).unwrap();
         let product = |lhs: Array, rhs: Array, sizes: Array| grouped_matmul(&lhs, &rhs, &sizes);
         let rows = vmap(product).in_axes((0, None, None));
-        let rows = rows.apply(&lhs, &rhs, &sizes.index(i![0]));
+        let rows = rows.apply(&lhs, &rhs, sizes.index(i![0]));
         let both = vmap(product).in_axes((0, None, 0)).apply(&lhs, &rhs, &sizes);
         for example in 0..2 {
             let one = |sizes: usize| {

@@ -54,7 +54,7 @@ fn results(
         let (dx, dr, dscale, dbias) = grad(weighted)(operands);
         function(operands).into_iter().chain([dx, dr, dscale, dbias]).collect::<Vec<_>>()
     });
-    step.call(operands, &weights.to_vec()).unwrap()
+    step.call(operands, weights.to_vec()).unwrap()
 }
 
 mod on_cpu {
@@ -105,7 +105,7 @@ mod on_cpu {
         let (scale, bias) = (normal(1, [80], DType::F32), normal(2, [80], DType::F32));
         let layer = nn::LayerNorm::with_scale(scale.clone()).with_bias(bias.clone());
         let of = move |x: Array, scale: Array, bias: Array| layer_norm(&x, &scale, Some(&bias));
-        let mapped = vmap(of.clone()).in_axes((0, None, None)).apply(&x, &scale, &bias);
+        let mapped = vmap(of).in_axes((0, None, None)).apply(&x, &scale, &bias);
         assert!(difference(&mapped, &layer.forward(&x)) < 1e-5);
         let compiled = jit(of).call(&x, &scale, &bias).unwrap();
         assert!(difference(&compiled, &layer.forward(&x)) < 1e-5);

@@ -154,9 +154,9 @@ mod on_cpu {
                         let scores = dot_general(&q.load(), &k.load(), how(1));
                         let rows = broadcasted_iota(I32, [16, 16], 0) + &i * 16;
                         let columns = broadcasted_iota(I32, [16, 16], 1) + &j * 16;
-                        let scores = where_(&ge(&rows, &columns), &scores, -1e30f32);
+                        let scores = where_(ge(&rows, &columns), &scores, -1e30f32);
                         let old = m.load();
-                        let new = maximum(&old, &scores.max_axes(axes(1).keepdims()));
+                        let new = maximum(&old, scores.max_axes(axes(1).keepdims()));
                         let (p, decay) = (exp(&(scores - &new)), exp(&(old - &new)));
                         l.store(l.load() * &decay + p.sum_axes(axes(1).keepdims()));
                         sum.store(sum.load() * &decay + dot_general(&p, &v.load(), how(0)));
@@ -245,7 +245,7 @@ mod on_cpu {
         let total = || {
             kernel::call(
                 |[x, o]: [Ref; 2]| {
-                    kernel::when(eq(&kernel::program_id(0), 0), || o.store(0.0));
+                    kernel::when(eq(kernel::program_id(0), 0), || o.store(0.0));
                     o.add_assign(x.load().sum_axes(axes(0).keepdims()));
                 },
                 Grid::new([4]).sequential(1),
@@ -262,10 +262,10 @@ mod on_cpu {
             kernel::call(
                 |[x, o]: [Ref; 2]| {
                     let x = x.load();
-                    let twice = transpose(&concatenate(&[&x, &x], 1), &[1, 0]);
+                    let twice = transpose(&concatenate([&x, &x], 1), &[1, 0]);
                     let halves = rev(&twice.reshape([100, 2, 4]), &[0]).sum_axes([1]);
                     let middle = transpose(&halves, &[1, 0]).index(i![.., 25..75]);
-                    o.store(cumsum(&concatenate(&[&middle, &middle], 0), 1));
+                    o.store(cumsum(&concatenate([&middle, &middle], 0), 1));
                 },
                 Grid::new([4]),
                 [BlockSpec::new([8, 50], |[i]| (i, 0))],
@@ -283,7 +283,7 @@ mod on_cpu {
                 |[x, o]: [Ref; 2]| {
                     let x = x.load();
                     let bounded = tanh(&x) + erf(&x) + logistic(&x) + sin(&x) + round(&x);
-                    o.store(bounded + log1p(&abs(&x)) + expm1(&x) + pow(&abs(&x), &x));
+                    o.store(bounded + log1p(abs(&x)) + expm1(&x) + pow(abs(&x), &x));
                 },
                 Grid::new([4]),
                 [rows()],
@@ -299,7 +299,7 @@ mod on_cpu {
                         floor_divide(&x, &y)
                             + (&x ^ &y)
                             + maximum(&x, &y)
-                            + where_(&lt(&x, &y), &x, 7),
+                            + where_(lt(&x, &y), &x, 7),
                     );
                 },
                 Grid::new([4]),
