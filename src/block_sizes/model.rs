@@ -2,7 +2,7 @@
 
 use super::limits::{Cores, cores};
 use crate::core::{Aval, Eqn, Primitive, Program};
-use crate::kernel::{BlockMapping, DimensionSemantics, KernelCall, MemorySpace, RefGet, RefSet};
+use crate::kernel::{BlockMapping, DimensionSemantics, KernelCall, KernelMemory, RefGet, RefSet};
 use crate::roofline::{DeviceSpec, Roofline};
 
 /// The prediction of [`estimate`].
@@ -183,9 +183,9 @@ fn tiled_bytes(aval: &Aval) -> u64 {
 /// Returns the bytes of VMEM of a kernel.
 fn vmem(kernel: &KernelCall) -> u64 {
     let windows = kernel.inputs.iter().chain(&kernel.outputs);
-    let in_vmem = windows.filter(|window| window.memory == MemorySpace::Vmem);
+    let in_vmem = windows.filter(|window| window.memory == KernelMemory::Vmem);
     let buffers = in_vmem.map(|window| 2 * tiled_bytes(&window.ref_aval()));
-    let scratch = kernel.scratch.iter().filter(|scratch| scratch.memory() == MemorySpace::Vmem);
+    let scratch = kernel.scratch.iter().filter(|scratch| scratch.memory() == KernelMemory::Vmem);
     let scratch = scratch.map(|scratch| tiled_bytes(scratch.aval()));
     let total = buffers.chain(scratch).fold(0, u64::saturating_add);
     total.saturating_add(largest_operation(&kernel.body))

@@ -3,7 +3,7 @@
 use super::grid_loop;
 use super::interpreter;
 use super::kernel::{KernelOptions, KernelTarget};
-use super::spec::{BlockDim, DimensionSemantics, MemorySpace, Scratch};
+use super::spec::{BlockDim, DimensionSemantics, KernelMemory, Scratch};
 use super::{batch, mosaic, traffic, triton};
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Error, HigherOrder, JvpResult, Known,
@@ -25,7 +25,7 @@ pub struct BlockMapping {
     /// The size of a block along each axis of the array.
     pub block: Vec<BlockDim>,
     /// The memory of the block.
-    pub memory: MemorySpace,
+    pub memory: KernelMemory,
     /// From the grid indices `i32[]` and the prefetched operands to the index of a block.
     #[serde(skip, default = "super::text::no_program")]
     pub index_map: Arc<Program>,

@@ -39,5 +39,5 @@ pub use ref_index::{RefIndex, RefIndices, Start, ds, ds_strided};
 pub use ref_ops::{AxisPart, AxisStart, RefGet, RefPart, RefSet};
 pub use refs::{Ref, RefView};
 pub use scope::{fori_loop, num_programs, program_id, when, while_loop};
-pub use spec::{BlockDim, BlockSpec, DimensionSemantics, Grid, MemorySpace, Output, Scratch};
+pub use spec::{BlockDim, BlockSpec, DimensionSemantics, Grid, KernelMemory, Output, Scratch};
 pub use text::KERNEL_PRIMITIVES;

@@ -12,7 +12,7 @@ use crate::primitives::{Div, fill_of, mul};
 /// Throws `Op` (value) if `index` is not an integer scalar, or `number` is 0.
 ///
 /// ```
-/// use oxidax::kernel::{self, BlockSpec, Grid, MemorySpace, Output, Ref, ds};
+/// use oxidax::kernel::{self, BlockSpec, Grid, KernelMemory, Output, Ref, ds};
 /// use oxidax::prelude::*;
 /// // Copies eight rows from an offset that is known when the kernel runs.
 /// let rows = kernel::call(
@@ -21,7 +21,7 @@ use crate::primitives::{Div, fill_of, mul};
 ///         y.store(x.at((ds(&start, 8), ..)).load());
 ///     },
 ///     Grid::new([1]),
-///     [BlockSpec::whole().memory(MemorySpace::Smem), BlockSpec::whole()],
+///     [BlockSpec::whole().memory(KernelMemory::Smem), BlockSpec::whole()],
 ///     [Output::new(DType::F32, [8, 128], BlockSpec::whole())],
 /// );
 /// let (start, x) = (Aval::new(DType::I32, [1]), Aval::new(DType::F32, [64, 128]));

@@ -68,7 +68,7 @@ impl Grid {
 
 /// The memory of a window or of scratch space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum MemorySpace {
+pub enum KernelMemory {
     /// The memory of vectors: VMEM on a TPU, registers and shared memory on a GPU.
     Vmem,
     /// The memory of scalars: SMEM on a TPU. Loads and stores are of single elements.
@@ -118,7 +118,7 @@ pub struct BlockSpec {
     pub(super) index_map: Option<Arc<IndexMap>>,
     /// The number of grid indices that the function takes.
     pub(super) n_indices: Option<usize>,
-    pub(super) memory: MemorySpace,
+    pub(super) memory: KernelMemory,
     pub(super) loc: Loc,
 }
 
@@ -175,7 +175,7 @@ impl BlockSpec {
             block: Some(block.map(Into::into).into()),
             index_map: Some(Arc::new(index_map)),
             n_indices: Some(n_indices),
-            memory: MemorySpace::Vmem,
+            memory: KernelMemory::Vmem,
             loc: Loc::caller(),
         }
     }
@@ -187,14 +187,14 @@ impl BlockSpec {
             block: None,
             index_map: None,
             n_indices: None,
-            memory: MemorySpace::Vmem,
+            memory: KernelMemory::Vmem,
             loc: Loc::caller(),
         }
     }
 
     /// Stores the block in another memory.
     #[must_use]
-    pub fn memory(mut self, memory: MemorySpace) -> BlockSpec {
+    pub fn memory(mut self, memory: KernelMemory) -> BlockSpec {
         self.memory = memory;
         self
     }
@@ -225,18 +225,18 @@ impl Output {
 pub struct Scratch {
     #[serde(with = "super::text::aval")]
     pub(super) aval: Aval,
-    pub(super) memory: MemorySpace,
+    pub(super) memory: KernelMemory,
 }
 
 impl Scratch {
     /// Creates scratch memory for vectors.
     pub fn vmem(dtype: DType, shape: impl Into<Shape>) -> Scratch {
-        Scratch { aval: Aval::new(dtype, shape), memory: MemorySpace::Vmem }
+        Scratch { aval: Aval::new(dtype, shape), memory: KernelMemory::Vmem }
     }
 
     /// Creates scratch memory for scalars.
     pub fn smem(dtype: DType, shape: impl Into<Shape>) -> Scratch {
-        Scratch { aval: Aval::new(dtype, shape), memory: MemorySpace::Smem }
+        Scratch { aval: Aval::new(dtype, shape), memory: KernelMemory::Smem }
     }
 
     /// Returns the type.
@@ -245,7 +245,7 @@ impl Scratch {
     }
 
     /// Returns the memory.
-    pub fn memory(&self) -> MemorySpace {
+    pub fn memory(&self) -> KernelMemory {
         self.memory
     }
 }

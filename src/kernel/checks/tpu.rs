@@ -7,7 +7,7 @@
 use crate::core::{DType, Loc, RuleError, RuleResult};
 use crate::kernel::kernel_call::{BlockMapping, KernelCall};
 use crate::kernel::mosaic;
-use crate::kernel::spec::{BlockDim, DimensionSemantics, MemorySpace};
+use crate::kernel::spec::{BlockDim, DimensionSemantics, KernelMemory};
 
 /// The number of lanes of vector registers: the tile along the last axis.
 const LANES: usize = 128;
@@ -30,8 +30,8 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
         };
         check_dtype(&role, window).map_err(at)?;
         match window.memory {
-            MemorySpace::Vmem => check_tiles(&role, window),
-            MemorySpace::Smem => check_scalars(&role, window),
+            KernelMemory::Vmem => check_tiles(&role, window),
+            KernelMemory::Smem => check_scalars(&role, window),
         }
         .map_err(at)?;
     }
@@ -104,7 +104,7 @@ fn check_scalars(role: &str, window: &BlockMapping) -> RuleResult<()> {
     for (axis, tile) in tiles {
         check_axis(role, window, axis, tile, || {
             "blocks in the memory of scalars have whole tiles too: pass the whole array with \
-             `BlockSpec::whole().memory(MemorySpace::Smem)`, or as a prefetched operand, and index it"
+             `BlockSpec::whole().memory(KernelMemory::Smem)`, or as a prefetched operand, and index it"
                 .to_string()
         })?;
     }

@@ -3,7 +3,7 @@
 use super::text::{Text, Val, check_dtype};
 use super::{control, convert, dot, elementwise, reduction, ref_access, structure};
 use crate::core::{Aval, DType, Loc, Program, RuleError, RuleResult};
-use crate::kernel::spec::MemorySpace;
+use crate::kernel::spec::KernelMemory;
 use std::any::Any;
 use std::collections::BTreeSet;
 
@@ -15,15 +15,15 @@ pub(super) struct MemRef {
     /// The sizes, 1 for squeezed axes.
     pub(super) shape: Vec<usize>,
     pub(super) is_squeezed: Vec<bool>,
-    pub(super) memory: MemorySpace,
+    pub(super) memory: KernelMemory,
     pub(super) is_scratch: bool,
 }
 
 impl MemRef {
     pub(super) fn ty(&self) -> String {
         let space = match self.memory {
-            MemorySpace::Vmem => "vmem",
-            MemorySpace::Smem => "smem",
+            KernelMemory::Vmem => "vmem",
+            KernelMemory::Smem => "smem",
         };
         let (dims, element) = (super::text::dims(&self.shape), super::text::element(self.dtype));
         format!("memref<{dims}{element}, #tpu.memory_space<{space}>>")

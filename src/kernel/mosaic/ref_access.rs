@@ -5,7 +5,7 @@ use super::emitter::{Emitter, Item, MemRef, Op};
 use super::text::{Val, dims, element, list, value_type};
 use crate::core::{DType, RuleError, RuleResult};
 use crate::kernel::ref_ops::{AxisPart, AxisStart, RefGet, RefPart, RefSet};
-use crate::kernel::spec::MemorySpace;
+use crate::kernel::spec::KernelMemory;
 
 /// The number of slices that a load or store with a stride is unrolled to at most.
 const MAX_UNROLLED: usize = 64;
@@ -92,7 +92,7 @@ impl Emitter {
     fn load(&mut self, memref: &MemRef, part: &RefPart, starts: &[Val]) -> RuleResult<Val> {
         let region = Region::of(memref, part, starts);
         let shape = part.shape();
-        if memref.memory == MemorySpace::Smem {
+        if memref.memory == KernelMemory::Smem {
             let indices = self.scalar_indices(memref, &region)?;
             let operands = access(memref, &indices);
             let ty = value_type(memref.dtype, &[]);
@@ -121,7 +121,7 @@ impl Emitter {
         value: &Val,
     ) -> RuleResult<()> {
         let region = Region::of(memref, part, starts);
-        if memref.memory == MemorySpace::Smem {
+        if memref.memory == KernelMemory::Smem {
             let indices = self.scalar_indices(memref, &region)?;
             let value = self.reshape(value, &[]);
             let mut operands = vec![(value.name.as_str(), value.ty())];
@@ -151,7 +151,7 @@ impl Emitter {
             strides: vec![1; sizes.len()],
             sizes,
         };
-        if from.memory != MemorySpace::Smem {
+        if from.memory != KernelMemory::Smem {
             let value = self.load_region(from, &region(from.shape.clone()))?;
             return self.store_region(to, &region(to.shape.clone()), &value);
         }
@@ -159,7 +159,7 @@ impl Emitter {
         if !is_one {
             let message = format!("{} shares memory with an output", described(from));
             return Err(RuleError::unsupported(message)
-                .help("use `MemorySpace::Vmem`, or write the output before it is read"));
+                .help("use `KernelMemory::Vmem`, or write the output before it is read"));
         }
         let whole = RefPart { axes: Vec::new(), masked: false };
         let [from, to] = [from, to].map(squeezed);
@@ -280,7 +280,7 @@ impl Emitter {
             let message = format!("[{sizes}] elements of {} at once", described(memref));
             return Err(RuleError::unsupported(message).help(
                 "the memory of scalars is read and written one element at a time: index every \
-                 axis, in a loop if necessary, or use `MemorySpace::Vmem`",
+                 axis, in a loop if necessary, or use `KernelMemory::Vmem`",
             ));
         }
         let starts = region.starts.iter();
@@ -346,6 +346,6 @@ fn required_multiple(memref: &MemRef, axis: usize, size: usize) -> u64 {
 /// Describes memory in messages.
 fn described(memref: &MemRef) -> String {
     let dims = dims(&memref.shape);
-    let space = if memref.memory == MemorySpace::Smem { " in SMEM" } else { "" };
+    let space = if memref.memory == KernelMemory::Smem { " in SMEM" } else { "" };
     format!("{}[{}]{space}", element(memref.dtype), dims.trim_end_matches('x').replace('x', ","))
 }

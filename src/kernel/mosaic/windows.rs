@@ -6,7 +6,7 @@ use super::text::{Val, check_dtype, list};
 use crate::core::{Aval, DType, Loc, RuleError, RuleResult, Scalar};
 use crate::kernel::kernel_call::{BlockMapping, KernelCall};
 use crate::kernel::ref_ops::RefSet;
-use crate::kernel::spec::{BlockDim, DimensionSemantics, MemorySpace};
+use crate::kernel::spec::{BlockDim, DimensionSemantics, KernelMemory};
 use crate::primitives::ComparisonDirection;
 
 /// Checks that the kernel has a form on TPUs. Returns true for each output that it writes.
@@ -46,14 +46,14 @@ pub(in crate::kernel) fn vmem(kernel: &KernelCall) -> Vec<VmemUse> {
         };
         let is_input = index < kernel.inputs.len();
         let buffers = if is_single_buffered(kernel, window, is_input) { 1 } else { 2 };
-        if memref.memory == MemorySpace::Vmem {
+        if memref.memory == KernelMemory::Vmem {
             let (window, bytes) = (Some(index), memref.tiled_bytes());
             uses.push(VmemUse { window, role, bytes, buffers });
         }
     }
     for (index, scratch) in kernel.scratch.iter().enumerate() {
         let memref = scratch_memref(scratch.aval(), scratch.memory(), String::new());
-        if memref.memory == MemorySpace::Vmem {
+        if memref.memory == KernelMemory::Vmem {
             let role = format!("scratch {index}");
             let (window, bytes) = (None, memref.tiled_bytes());
             uses.push(VmemUse { window, role, bytes, buffers: 1 });
@@ -79,7 +79,7 @@ fn window_memref(window: &BlockMapping, name: String) -> MemRef {
     }
 }
 
-fn scratch_memref(aval: &Aval, memory: MemorySpace, name: String) -> MemRef {
+fn scratch_memref(aval: &Aval, memory: KernelMemory, name: String) -> MemRef {
     let shape = aval.shape.to_vec();
     if shape.is_empty() {
         return MemRef { is_scratch: true, ..scalar_memref(aval.dtype, name) };
@@ -94,7 +94,7 @@ fn scalar_memref(dtype: DType, name: String) -> MemRef {
         dtype,
         shape: vec![1, 1],
         is_squeezed: vec![true, true],
-        memory: MemorySpace::Smem,
+        memory: KernelMemory::Smem,
         is_scratch: false,
     }
 }
@@ -107,7 +107,7 @@ fn prefetch_memref(aval: &Aval, name: String) -> MemRef {
         dtype: aval.dtype,
         is_squeezed: vec![is_scalar; shape.len()],
         shape,
-        memory: MemorySpace::Smem,
+        memory: KernelMemory::Smem,
         is_scratch: false,
     }
 }
@@ -224,7 +224,7 @@ fn attributes(kernel: &KernelCall, windows: &[&BlockMapping], types: &str) -> St
         };
         let is_input = index < kernel.inputs.len();
         let is_single = kernel.n_programs() > 1 && is_single_buffered(kernel, window, is_input);
-        let mode = match is_single && window.memory == MemorySpace::Vmem {
+        let mode = match is_single && window.memory == KernelMemory::Vmem {
             true => ", pipeline_mode = #tpu.pipeline_mode<synchronous>",
             false => "",
         };

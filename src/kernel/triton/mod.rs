@@ -2,8 +2,8 @@
 //!
 //! Parallel axes of the grid become the grid of the GPU. Sequential axes become loops inside of a
 //! program (`grid`), which carry scratch memory and the blocks of outputs as tensors. Inputs stay
-//! in memory, and reads of them are loads (`windows`). An output or scratch memory of which a kernel
-//! writes parts stays in memory as well; each parallel program has its own scratch memory there.
+//! in memory, and reads of them are loads (`windows`). An output or scratch memory that a kernel
+//! writes in parts stays in memory as well; each parallel program has its own scratch memory there.
 //!
 //! Triton's tensors have powers of two as sizes. Other sizes are padded: loads and stores have
 //! masks, and reductions replace the padding by their neutral element.

@@ -2,7 +2,7 @@
 //! specification or operation, with a remedy.
 
 use oxidax::kernel::{
-    self, BlockSpec, Grid, Kernel, KernelOptions, KernelTarget, MemorySpace, Output, Ref, Scratch,
+    self, BlockSpec, Grid, Kernel, KernelMemory, KernelOptions, KernelTarget, Output, Ref, Scratch,
     ds, ds_strided,
 };
 use oxidax::prelude::*;
@@ -96,7 +96,7 @@ fn blocks_of_one_axis() {
 fn blocks_of_scalars() {
     let x = f32s([64]);
     let bad = BlockSpec::new([16], |[i]| (i,)); // violation: smem block
-    let bad = bad.memory(MemorySpace::Smem);
+    let bad = bad.memory(KernelMemory::Smem);
     let kernel = blocks(&x, bad, BlockSpec::new([64], |[_]| (0,)), 1);
     refused("smem block", &kernel, &[x], ["16 along axis 0 of f32[64]", "prefetched operand"]);
     let kernel = kernel::call(
@@ -105,7 +105,7 @@ fn blocks_of_scalars() {
             y.store(scalars.sum());
         },
         Grid::new([1]),
-        [BlockSpec::whole().memory(MemorySpace::Smem)],
+        [BlockSpec::whole().memory(KernelMemory::Smem)],
         [Output::new(DType::F32, [8, 128], BlockSpec::whole())],
     );
     let parts = ["`ref_get`: [64] elements of f32[64] in SMEM at once", "one element at a time"];

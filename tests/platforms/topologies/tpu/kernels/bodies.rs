@@ -1,7 +1,7 @@
 //! Kernels that use the operations of the language.
 
 use oxidax::kernel::{
-    self, BlockSpec, Grid, Kernel, MemorySpace, Output, Ref, Scratch, ds, ds_strided,
+    self, BlockSpec, Grid, Kernel, KernelMemory, Output, Ref, Scratch, ds, ds_strided,
 };
 use oxidax::prelude::*;
 use oxidax::primitives::broadcasted_iota;
@@ -227,7 +227,7 @@ fn loops() -> Kernel {
     kernel::call(
         body,
         Grid::new([2]),
-        [rows(), BlockSpec::whole().memory(MemorySpace::Smem)],
+        [rows(), BlockSpec::whole().memory(KernelMemory::Smem)],
         [Output::new(DType::F32, [128, 256], rows()), Output::new(DType::F32, [2, 1, 256], sums)],
     )
 }
