@@ -79,7 +79,11 @@ pub fn estimate(kernel: &KernelCall, device: &DeviceSpec) -> KernelEstimate {
         Cores::Gpu { multiprocessors, shared, registers, launch, step } => {
             let warps = u64::from(kernel.options.num_warps.unwrap_or_else(|| warps_of(kernel)));
             let memory = memory.min(cached(kernel, device));
-            let stages = if n_sequential > 1 { u64::from(kernel.options.num_stages) } else { 1 };
+            let stages = if n_sequential > 1 {
+                u64::from(kernel.options.num_stages.unwrap_or(2))
+            } else {
+                1
+            };
             let fast_memory = loaded(kernel) * stages;
             let held = held_in_registers(kernel);
             let resident = (shared / fast_memory.max(1)).min(registers / held.max(1)).max(1);

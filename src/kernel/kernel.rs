@@ -35,8 +35,9 @@ pub struct KernelOptions {
     /// The number of warps of each program on a GPU, a power of two up to 32; chosen from the
     /// blocks if `None`.
     pub num_warps: Option<u32>,
-    /// The number of stages of software pipelining on a GPU. The default is 3.
-    pub num_stages: u32,
+    /// The number of stages of software pipelining on a GPU. If `None`, the largest of 3 with which
+    /// operands of products fit the shared memory.
+    pub num_stages: Option<u32>,
     /// The outputs that the kernel does not write, by index: memory for another kernel, which
     /// shares it as an alias. [`Kernel::run_checked`] does not miss their elements.
     pub unwritten: Vec<usize>,
@@ -49,7 +50,7 @@ impl Default for KernelOptions {
             interpret: false,
             vmem_limit: 16 << 20,
             num_warps: None,
-            num_stages: 3,
+            num_stages: None,
             unwritten: Vec::new(),
         }
     }

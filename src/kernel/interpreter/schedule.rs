@@ -71,6 +71,7 @@ mod tests {
             [],
             [Output::new(aval.dtype, aval.shape, BlockSpec::whole())],
         )
+        .targets([])
         .trace(&[]);
         let steps = schedule(&kernel);
         steps.into_iter().map(|step| (indices_of(&grid, step.program), step)).collect()

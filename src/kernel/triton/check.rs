@@ -17,7 +17,7 @@ pub(in crate::kernel) fn kernel(kernel: &KernelCall) -> RuleResult<()> {
         return Err(RuleError::value(format!("{count} warps per program on a GPU"))
             .help("set `KernelOptions::num_warps` to a power of two up to 32"));
     }
-    if kernel.options.num_stages == 0 {
+    if kernel.options.num_stages == Some(0) {
         return Err(RuleError::value("0 stages of pipelining on a GPU")
             .help("set `KernelOptions::num_stages` to 1 or more"));
     }

@@ -80,7 +80,7 @@ pub(super) fn lower(
         emitted.name,
         escaped(&emitted.text),
         emitted.num_warps,
-        kernel.options.num_stages,
+        shared_memory::n_stages(kernel),
         emitted.n_programs,
         layouts(&operand_types),
         layouts(&types),

@@ -14,30 +14,59 @@ use crate::kernel::ref_ops::RefGet;
 use crate::kernel::spec::DimensionSemantics;
 use crate::primitives::DotGeneral;
 
-/// The bytes of shared memory of a program on H100, H200 and B200. An A100 has 166,912.
+/// The bytes of shared memory of a program on H100, H200 and B200.
 const LIMIT: usize = 232_448;
+/// The bytes of shared memory of a program on an A100.
+const A100_LIMIT: usize = 166_912;
 /// The bytes to which rows must be aligned for asynchronous loads.
 const ALIGNMENT: usize = 16;
 /// The smallest sides of products on tensor cores.
 const TILE: usize = 16;
+
+/// Returns the number of stages of software pipelining: the chosen one, or the largest of 3 with
+/// which the operands of products fit the shared memory of an A100.
+pub(in crate::kernel) fn n_stages(kernel: &KernelCall) -> u32 {
+    let (bytes, _) = buffered_operands(kernel);
+    // Measured: the compiler needs half a buffer in addition.
+    let fits = |stages: &u32| bytes * (2 * *stages as usize - 1) / 2 <= A100_LIMIT;
+    kernel.options.num_stages.unwrap_or_else(|| (1..=3).rev().find(fits).unwrap_or(1))
+}
 
 /// Checks that buffers of operands fit the largest shared memory.
 ///
 /// # Errors
 /// The bytes and the remedy, and the location of the last product that is counted.
 pub(in crate::kernel) fn check(kernel: &KernelCall) -> Result<(), (RuleError, Loc)> {
-    let n_buffers = kernel.options.num_stages.saturating_sub(1) as usize;
+    let n_stages = n_stages(kernel);
+    let n_buffers = n_stages.saturating_sub(1) as usize;
+    let (bytes, loc) = buffered_operands(kernel);
+    let total = bytes * n_buffers;
+    if total <= LIMIT {
+        return Ok(());
+    }
+    let message = format!(
+        "operands of products take {bytes} bytes of shared memory on a GPU, {total} in the \
+         {n_buffers} buffers of {n_stages} stages, and a program has at most {LIMIT}"
+    );
+    let help = "choose smaller blocks, for GPUs alone with `Kernel::on_gpu`, or set \
+                `KernelOptions::num_stages` to fewer stages";
+    Err((RuleError::shape(message).help(help), loc))
+}
+
+/// Returns the bytes of the operands of products that the compiler loads ahead, and the location of
+/// the last product of them.
+fn buffered_operands(kernel: &KernelCall) -> (usize, Loc) {
     let axes = kernel.grid.iter().zip(&kernel.semantics).enumerate();
     let sequential: Vec<usize> = axes
         .filter(|(_, (size, of))| **of != DimensionSemantics::Parallel && **size > 1)
         .map(|(axis, _)| axis)
         .collect();
-    let Some(&innermost) = sequential.last() else { return Ok(()) };
+    let Some(&innermost) = sequential.last() else { return (0, Loc::UNKNOWN) };
     let body = &*kernel.body;
     let is_loop =
         |primitive: &dyn std::any::Any| primitive.is::<Scan>() || primitive.is::<WhileLoop>();
-    if n_buffers == 0 || body.eqns().iter().any(|eqn| is_loop(eqn.primitive.as_any())) {
-        return Ok(());
+    if body.eqns().iter().any(|eqn| is_loop(eqn.primitive.as_any())) {
+        return (0, Loc::UNKNOWN);
     }
     let buffered = kernel.inputs.iter().enumerate().filter(|(_, window)| {
         let row =
@@ -48,19 +77,7 @@ pub(in crate::kernel) fn check(kernel: &KernelCall) -> Result<(), (RuleError, Lo
     });
     let states: Vec<_> =
         buffered.map(|(index, _)| body.inputs()[kernel.first_input() + index]).collect();
-    let (bytes, loc) = operand_bytes(body, |state| states.contains(state));
-    let total = bytes * n_buffers;
-    if total <= LIMIT {
-        return Ok(());
-    }
-    let message = format!(
-        "operands of products take {bytes} bytes of shared memory on a GPU, {total} in the \
-         {n_buffers} buffers of {} stages, and a program has at most {LIMIT}",
-        kernel.options.num_stages
-    );
-    let help = "choose smaller blocks, for GPUs alone with `Kernel::on_gpu`, or set \
-                `KernelOptions::num_stages` to fewer stages";
-    Err((RuleError::shape(message).help(help), loc))
+    operand_bytes(body, |state| states.contains(state))
 }
 
 /// Returns the bytes of operands that are loaded from the marked states and multiplied on tensor

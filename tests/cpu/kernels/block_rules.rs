@@ -399,7 +399,7 @@ fn operands_that_exceed_shared_memory() {
             [Output::new(DType::F32, [128, 128], BlockSpec::whole())],
         )
         .scratch([Scratch::vmem(DType::F32, [128, 128])])
-        .options(KernelOptions { num_stages, ..KernelOptions::default() })
+        .options(KernelOptions { num_stages: Some(num_stages), ..KernelOptions::default() })
     };
     let types = [f32s([128, 4096]), f32s([4096, 128])];
     let parts = ["operands of products take 262144 bytes", "524288", "Kernel::on_gpu"];

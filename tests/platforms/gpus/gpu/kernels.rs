@@ -62,12 +62,11 @@ fn kernels_compile_for_each_gpu() {
 #[test]
 #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
 fn kernels_that_need_too_much_shared_memory_are_refused() {
-    let topology = Topology::named("a100:1").unwrap();
     let run = jit(|a: Array, b: Array| {
-        let options = KernelOptions { num_stages: 8, ..KernelOptions::default() };
+        let options = KernelOptions { num_stages: Some(8), ..KernelOptions::default() };
         product(F32).options(options).apply1(&[&a, &b])
     });
     let aval = || Aval::new(F32, [512, 512]);
-    let error = run.lower(aval(), aval()).unwrap().compile_for(&topology).unwrap_err().to_string();
-    assert!(error.contains("shared memory") || error.contains("RESOURCE_EXHAUSTED"), "{error}");
+    let error = run.lower(aval(), aval()).map(drop).unwrap_err().to_string();
+    assert!(error.contains("in the 7 buffers of 8 stages"), "{error}");
 }
