@@ -406,7 +406,8 @@ fn operands_that_exceed_shared_memory() {
     refused("shared memory", &kernel(256, 3), &types, parts);
     // A kernel for GPUs replaces the blocks, and TPUs alone have no such limit.
     let operands = types.map(Array::of_type);
-    for accepted in [kernel(64, 3), kernel(256, 3).on_gpu(kernel(64, 3)), kernel(256, 1)] {
+    let small = kernel(64, 3).targets([KernelTarget::Gpu]);
+    for accepted in [small.clone(), kernel(256, 3).on_gpu(small), kernel(256, 1)] {
         accepted.trace(&[&operands[0], &operands[1]]);
     }
 }

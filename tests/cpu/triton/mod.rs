@@ -52,7 +52,12 @@ mod on_cpu {
         let expected = host(&kernel().apply1(&references));
         let mut arrays: Vec<Vec<f64>> = operands.iter().map(host).collect();
         arrays.push(vec![f64::NAN; expected.len()]);
-        let computed = Machine::run(&text, n_programs, arrays).pop().unwrap();
+        // Scratch memory that is written in parts is in main memory, for each program.
+        for scratch in &kernel().trace(&references).scratch {
+            let padded = scratch.aval().shape.iter().map(|size| size.next_power_of_two());
+            arrays.push(vec![f64::NAN; n_programs * padded.product::<usize>()]);
+        }
+        let computed = Machine::run(&text, n_programs, arrays).swap_remove(operands.len());
         let largest = expected.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
         for (index, (x, y)) in computed.iter().zip(&expected).enumerate() {
             assert!((x - y).abs() <= 1e-2 * largest, "element {index}: {x}, expected {y}");
