@@ -10,10 +10,11 @@ use crate::{Array, DType, i};
 /// Writes new keys and values, `[b, t, kh, h]`, into pages `[kh, pages, page size, h]`, after the
 /// `lengths`, `int[b]`, keys that each sequence has. Returns the pages of keys and of values.
 ///
-/// `page_table` is `int[b, pages per sequence]`, as in [`paged_attention_with`]. The caller has
-/// assigned pages to all positions that are written. Positions after the last page of a sequence
-/// are dropped, also all those of a sequence with a negative length. A compiled function reuses the
-/// memory of pages that are passed by value.
+/// `page_table` is `int[b, pages per sequence]`, as in
+/// [`paged_attention_with`](super::paged_attention_with). The caller has assigned pages to all
+/// positions that are written. Positions after the last page of a sequence are dropped, also all
+/// those of a sequence with a negative length. A compiled function reuses the memory of pages that
+/// are passed by value.
 ///
 /// Throws `Op` if shapes do not fit.
 ///
