@@ -58,7 +58,7 @@ pub fn estimate(kernel: &KernelCall, device: &DeviceSpec) -> KernelEstimate {
     let windows = || kernel.inputs.iter().chain(&kernel.outputs);
     let ends = windows().map(|window| window.block_bytes() as f64).sum::<f64>();
     let ends = ends / device.hbm_bandwidth;
-    match cores(device) {
+    let (seconds, memory, overhead, utilization, fast_memory, excess) = match cores(device) {
         Cores::Tpu { cores, step } => {
             let utilization = in_waves(n_parallel, cores);
             let overhead = n_programs * step / (cores as f64 * utilization) + ends;
@@ -66,24 +66,12 @@ pub fn estimate(kernel: &KernelCall, device: &DeviceSpec) -> KernelEstimate {
             let limit = (kernel.options.vmem_limit as u64).min(device.vmem_bytes);
             let seconds = (arithmetic / utilization).max(memory) + overhead;
             let excess = (fast_memory > limit).then(|| excess("VMEM", fast_memory, limit));
-            KernelEstimate {
-                seconds,
-                arithmetic,
-                memory,
-                overhead,
-                utilization,
-                fast_memory,
-                excess,
-            }
+            (seconds, memory, overhead, utilization, fast_memory, excess)
         }
         Cores::Gpu { multiprocessors, shared, registers, launch, step } => {
             let warps = u64::from(kernel.options.num_warps.unwrap_or_else(|| warps_of(kernel)));
             let memory = memory.min(cached(kernel, device));
-            let stages = if n_sequential > 1 {
-                u64::from(kernel.options.num_stages.unwrap_or(2))
-            } else {
-                1
-            };
+            let stages = if n_sequential > 1 { u64::from(kernel.num_stages()) } else { 1 };
             let fast_memory = loaded(kernel) * stages;
             let held = held_in_registers(kernel);
             let resident = (shared / fast_memory.max(1)).min(registers / held.max(1)).max(1);
@@ -99,17 +87,10 @@ pub fn estimate(kernel: &KernelCall, device: &DeviceSpec) -> KernelEstimate {
             } else {
                 (held > registers).then(|| excess("registers", held, registers))
             };
-            KernelEstimate {
-                seconds,
-                arithmetic,
-                memory,
-                overhead,
-                utilization,
-                fast_memory,
-                excess,
-            }
+            (seconds, memory, overhead, utilization, fast_memory, excess)
         }
-    }
+    };
+    KernelEstimate { seconds, arithmetic, memory, overhead, utilization, fast_memory, excess }
 }
 
 /// Returns the bytes of all blocks that programs load and store.

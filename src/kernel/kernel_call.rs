@@ -69,15 +69,10 @@ impl BlockMapping {
 
     /// Marks the grid axes on which the index of the block depends.
     pub fn used_axes(&self, rank: usize) -> Vec<bool> {
-        let program = passes::dce(&self.index_map);
-        let is_used = |axis: &usize| {
-            let var = program.inputs()[*axis];
-            program.outputs().contains(&var)
-                || program.eqns().iter().any(|eqn| eqn.operands.contains(&var))
-        };
+        let used = passes::dce(&self.index_map).used_inputs();
         // A block that prefetched operands choose may change at every step.
-        let prefetches = (rank..program.inputs().len()).any(|input| is_used(&input));
-        (0..rank).map(|axis| prefetches || is_used(&axis)).collect()
+        let prefetches = used.slice(rank..used.len()).any();
+        (0..rank).map(|axis| prefetches || used[axis]).collect()
     }
 }
 
@@ -179,6 +174,11 @@ impl KernelCall {
             _ => return self,
         };
         self.variant(platform).unwrap_or(self)
+    }
+
+    /// Returns the number of stages of software pipelining on a GPU.
+    pub(crate) fn num_stages(&self) -> u32 {
+        triton::shared_memory::n_stages(self)
     }
 
     /// Returns the input that shares memory with an output.
@@ -299,11 +299,15 @@ impl Primitive for KernelCall {
         operands: &[Value],
         _: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        if let Some(program) = self.on_partitioned.as_ref().filter(|_| is_auto_partitioned(ctx)) {
+        let is_partitioned = is_auto_partitioned(ctx);
+        if let Some(program) = self.on_partitioned.as_ref().filter(|_| is_partitioned) {
             return ctx.call(program, &self.name, operands);
         }
         let chosen = self.on_platform(ctx.platform());
         if chosen.is_compiled_for(ctx.platform()) {
+            if is_partitioned {
+                return Err(refused_partition(chosen));
+            }
             return match ctx.platform() {
                 "tpu" => mosaic::lower(chosen, ctx, operands),
                 _ => triton::lower(chosen, ctx, operands),
@@ -365,6 +369,16 @@ fn is_auto_partitioned(ctx: &LowerCtx<'_>) -> bool {
         axes.is_some_and(|axes| axes.iter().any(|axis| axis == name))
     };
     ctx.partition().is_some_and(|mesh| mesh.axis_names().any(|name| !is_manual(name)))
+}
+
+/// Returns the error for a kernel that the compiler would have to split over devices.
+fn refused_partition(kernel: &KernelCall) -> RuleError {
+    RuleError::sharding(format!(
+        "the kernel `{}` is in a program that the compiler splits over devices: it would gather \
+         all operands on each of them",
+        kernel.name
+    ))
+    .help("call the kernel inside of `shard_map`, on the part of each device")
 }
 
 /// Returns the shape of an array whose axes are multiples of a window's blocks.

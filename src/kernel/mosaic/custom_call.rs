@@ -3,7 +3,7 @@
 use super::base64;
 use super::text::list;
 use super::windows::{identifier, module};
-use crate::core::{Aval, LowerCtx, Primitive, RuleError, RuleResult};
+use crate::core::{Aval, LowerCtx, Primitive, RuleResult};
 use crate::kernel::KernelOptions;
 use crate::kernel::kernel_call::KernelCall;
 use crate::stablehlo::{TensorType, Value};
@@ -18,9 +18,6 @@ pub(in crate::kernel) fn lower(
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
 ) -> RuleResult<Vec<Value>> {
-    if is_auto_partitioned(ctx) {
-        return Err(refused_partition(kernel));
-    }
     let text = module(kernel).map_err(|(error, at)| match at.get() {
         None => error,
         Some(at) => error.note(format!("in the kernel, at {}:{}", at.file(), at.line())),
@@ -112,23 +109,4 @@ fn config(kernel: &KernelCall, text: &str) -> String {
         bounded(cost.transcendentals),
         bounded(cost.bytes)
     )
-}
-
-/// Returns true if the compiler partitions the operations along an axis of a mesh.
-fn is_auto_partitioned(ctx: &LowerCtx<'_>) -> bool {
-    let is_manual = |name: &str| {
-        let axes = ctx.manual().map(|manual| &manual.axes);
-        axes.is_some_and(|axes| axes.iter().any(|axis| axis == name))
-    };
-    ctx.partition().is_some_and(|mesh| mesh.axis_names().any(|name| !is_manual(name)))
-}
-
-/// Returns the error for a kernel that the compiler would have to split over devices.
-fn refused_partition(kernel: &KernelCall) -> RuleError {
-    RuleError::sharding(format!(
-        "the kernel `{}` is in a program that the compiler splits over devices: it would gather \
-         all operands on each of them",
-        kernel.name
-    ))
-    .help("call the kernel inside of `shard_map`, on the part of each device")
 }

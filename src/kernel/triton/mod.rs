@@ -80,7 +80,7 @@ pub(super) fn lower(
         emitted.name,
         escaped(&emitted.text),
         emitted.num_warps,
-        shared_memory::n_stages(kernel),
+        kernel.num_stages(),
         emitted.n_programs,
         layouts(&operand_types),
         layouts(&types),

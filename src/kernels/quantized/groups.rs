@@ -66,17 +66,15 @@ pub(super) fn multiply(
     let weights = groups.operands(weight);
     let operands: Vec<&Array> = std::iter::once(x).chain(&weights).chain(x_scales).collect();
     let kernel = forward(product, groups, groups.rows);
-    let kernel = match interpret {
-        true => kernel.interpret(),
-        false if product.is_integer => kernel.on_cpu(forward(on_cpu(product), groups, groups.rows)),
-        false => kernel.on_cpu(forward_on_cpu(on_cpu(product), groups)),
+    if interpret {
+        return kernel.interpret().apply1(&operands);
+    }
+    let (cpu, gpu) = (on_cpu(product), on_gpu(product));
+    let cpu = match product.is_integer {
+        true => forward(cpu, groups, groups.rows),
+        false => forward_on_cpu(cpu, groups),
     };
-    let gpu = on_gpu(product);
-    let kernel = match interpret {
-        true => kernel,
-        false => kernel.on_gpu(forward(gpu, groups, gpu.block_k)),
-    };
-    kernel.apply1(&operands)
+    kernel.on_cpu(cpu).on_gpu(forward(gpu, groups, gpu.block_k)).apply1(&operands)
 }
 
 /// Multiplies rows `[m, n]` by the transpose of a matrix. Returns `[groups, m, group rows]`.
