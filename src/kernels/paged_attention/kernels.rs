@@ -29,6 +29,49 @@ fn is_used(start: &Array, count: usize, first: &Array, last: &Array, length: &Ar
     bitwise_and(&overlaps, gt(length, 0))
 }
 
+/// The references of a program that handles a block of pages, and its place in the sequence.
+struct Step<'a> {
+    query: &'a Ref,
+    keys: &'a [Ref],
+    values: &'a [Ref],
+    output: &'a Ref,
+    /// The greatest score of each row so far.
+    greatest: &'a Ref,
+    /// The sum of the weights of each row so far.
+    total: &'a Ref,
+    /// The weighted sum of values so far.
+    sums: &'a Ref,
+    /// The number of the block.
+    block: Array,
+    /// The first page of the block.
+    start: Array,
+    /// The length of the sequence.
+    length: Array,
+    /// True if the query attends to a key of the block.
+    is_used: Array,
+}
+
+impl<'a> Step<'a> {
+    /// Sorts the references, and begins the sums in the first block. Blocks are programs along
+    /// `axis`.
+    fn new(refs: &'a [Ref], per_block: usize, axis: usize) -> Step<'a> {
+        let (keys, rest) = refs[5..].split_at(per_block);
+        let (values, rest) = rest.split_at(per_block);
+        let (sequence, block) = (kernel::program_id(0), kernel::program_id(axis));
+        let [length, first, last] = [0, 1, 2].map(|index| refs[index].at((&sequence,)).load());
+        let [output, greatest, total, sums] = [0, 1, 2, 3].map(|index| &rest[index]);
+        kernel::when(eq(&block, 0), || {
+            greatest.store(MASKED);
+            total.store(0.0);
+            sums.store(0.0);
+        });
+        let start = &block * (per_block as i32);
+        let is_used = is_used(&start, per_block, &first, &last, &length);
+        let query = &refs[4];
+        Step { query, keys, values, output, greatest, total, sums, block, start, length, is_used }
+    }
+}
+
 /// Returns the page that holds a sequence's page `number`. Pages that are not used become the next
 /// one that is, so that a block of them is not read.
 fn page_number(
@@ -55,26 +98,15 @@ pub(super) fn blocks(
     let scale = options.scale.unwrap_or(1.0 / (h as f64).sqrt());
     let (soft_cap, window) = (options.soft_cap, options.window);
     let body = move |refs: Vec<Ref>| {
-        let [lengths, first, last, _, query] = std::array::from_fn(|index| refs[index].clone());
-        let (keys, rest) = refs[5..].split_at(per_block);
-        let (values, rest) = rest.split_at(per_block);
-        let [output, greatest, total, sums] = std::array::from_fn(|index| rest[index].clone());
-        let (sequence, block) = (kernel::program_id(0), kernel::program_id(2));
-        let scalar = |of: &Ref| of.at((&sequence,)).load();
-        let length = scalar(&lengths);
-        kernel::when(eq(&block, 0), || {
-            greatest.store(MASKED);
-            total.store(0.0);
-            sums.store(0.0);
-        });
-        let start = &block * (per_block as i32);
-        let is_used = is_used(&start, per_block, &scalar(&first), &scalar(&last), &length);
+        let step = Step::new(&refs, per_block, 2);
+        let Step { query, keys, values, output, greatest, total, sums, .. } = &step;
+        let Step { block, start, length, is_used, .. } = &step;
         kernel::when(is_used, || {
             let query = query.load();
             let within = |shape: [usize; 2], axis: usize, index: usize| {
-                let first = (&start + index as i32) * (page as i32);
+                let first = (start + index as i32) * (page as i32);
                 let key = broadcasted_iota(DType::I32, shape, axis) + first;
-                is_attended(&key, &length, window)
+                is_attended(&key, length, window)
             };
             let mut scores = Vec::with_capacity(per_block);
             let before = greatest.load();
@@ -91,7 +123,7 @@ pub(super) fn blocks(
             let decay = exp(&(before - &next));
             let mut weight = total.load() * &decay;
             let mut sum = sums.load() * &decay;
-            for (index, (score, values)) in scores.iter().zip(values).enumerate() {
+            for (index, (score, values)) in scores.iter().zip(*values).enumerate() {
                 let weights = exp(&(score - &next));
                 let weights = where_(within([rows, page], 1, index), &weights, 0.0);
                 weight += weights.sum_axes(axes(1).keepdims());
@@ -105,7 +137,7 @@ pub(super) fn blocks(
             total.store(&weight);
             sums.store(&sum);
         });
-        kernel::when(eq(&block, n_blocks as i32 - 1), || {
+        kernel::when(eq(block, n_blocks as i32 - 1), || {
             let weight = total.load();
             let weight = where_(eq(&weight, 0.0), 1.0, &weight);
             output.store(convert_element_type(&(sums.load() / weight), dtype));
@@ -149,20 +181,9 @@ pub(super) fn on_cpu(
     let scale = options.scale.unwrap_or(1.0 / (h as f64).sqrt());
     let (soft_cap, window) = (options.soft_cap, options.window);
     let body = move |refs: Vec<Ref>| {
-        let [lengths, first, last, _, query] = std::array::from_fn(|index| refs[index].clone());
-        let (keys, rest) = refs[5..].split_at(per_block);
-        let (values, rest) = rest.split_at(per_block);
-        let [output, greatest, total, sums] = std::array::from_fn(|index| rest[index].clone());
-        let (sequence, block) = (kernel::program_id(0), kernel::program_id(1));
-        let scalar = |of: &Ref| of.at((&sequence,)).load();
-        let length = scalar(&lengths);
-        kernel::when(eq(&block, 0), || {
-            greatest.store(MASKED);
-            total.store(0.0);
-            sums.store(0.0);
-        });
-        let start = &block * (per_block as i32);
-        let is_used = is_used(&start, per_block, &scalar(&first), &scalar(&last), &length);
+        let step = Step::new(&refs, per_block, 1);
+        let Step { query, keys, values, output, greatest, total, sums, .. } = &step;
+        let Step { block, start, length, is_used, .. } = &step;
         kernel::when(is_used, || {
             let f32 = |x: &Array| convert_element_type(x, DType::F32);
             let joined = |pages: &[Ref]| {
@@ -180,8 +201,8 @@ pub(super) fn on_cpu(
                 dot_general(lhs, rhs, numbers)
             };
             let within = |shape: [usize; 3], axis: usize| {
-                let key = broadcasted_iota(DType::I32, shape, axis) + &start * (page as i32);
-                is_attended(&key, &length, window)
+                let key = broadcasted_iota(DType::I32, shape, axis) + start * (page as i32);
+                is_attended(&key, length, window)
             };
             let query = f32(&query.at((.., ..group, ..)).load());
             let mut scores = batched(&query, &joined(keys), 2) * scale;
@@ -201,7 +222,7 @@ pub(super) fn on_cpu(
             let values = where_(&is_value, &values, full_like(&values, 0));
             sums.store(sums.load() * &decay + batched(&weights, &values, 1));
         });
-        kernel::when(eq(&block, n_blocks as i32 - 1), || {
+        kernel::when(eq(block, n_blocks as i32 - 1), || {
             let weight = total.load();
             let weight = where_(eq(&weight, 0.0), 1.0, &weight);
             let means = convert_element_type(&(sums.load() / weight), dtype);
