@@ -34,7 +34,7 @@ use oxidax::prelude::*;
 /// Runs steps of the course.
 #[derive(Parser)]
 struct Options {
-    /// The number of the step, 1 to 6 [all].
+    /// The number of the step, 1 to 6; all steps by default.
     #[arg(value_parser = clap::value_parser!(u8).range(1..=6))]
     step: Option<u8>,
     /// Compile the kernels for these topologies too, such as `v5e:2x2` and `h100`, which need not

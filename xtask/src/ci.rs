@@ -219,8 +219,40 @@ impl Beside {
     fn finish(mut self) -> Result<()> {
         let status = self.process.wait().context("waiting for `xtask ci --beside`")?;
         let log = fs::read(&self.log).with_context(|| self.log.display().to_string())?;
-        eprintln!("{}", String::from_utf8_lossy(&log));
-        ensure!(status.success(), "`xtask ci --beside` ended with {status}");
+        let log = String::from_utf8_lossy(&log);
+        eprintln!("{log}");
+        let ends = ends_of_failed_steps(&log);
+        ensure!(status.success(), "`xtask ci --beside` ended with {status}\n{ends}");
         Ok(())
+    }
+}
+
+/// Returns the last lines that each failed step of a [`Report`] printed.
+fn ends_of_failed_steps(log: &str) -> String {
+    const LINES: usize = 40;
+    let sections = log.split("\n=== ").filter_map(|section| {
+        let name = section.lines().next()?;
+        let lines: Vec<&str> = section.trim_end().lines().collect();
+        let failed = lines.last()?.starts_with(&format!("{name}: "));
+        failed.then(|| lines[lines.len().saturating_sub(LINES)..].join("\n"))
+    });
+    sections.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ends_of_failed_steps;
+
+    #[test]
+    fn failed_steps_of_a_log_are_shown_by_their_last_lines() {
+        let long: String = (0..100).map(|line| format!("line {line}\n")).collect();
+        let log = format!(
+            "\n=== docs\nfine\n\n=== public API\n{long}public API: it ended with 1\n\n\
+             === packages\npackages are fine\n\n=== summary\n  1.0 s FAILED public API\n\
+             public API: it ended with 1\n"
+        );
+        let shown = ends_of_failed_steps(&log);
+        assert!(shown.starts_with("line 61\n"), "{shown}");
+        assert!(shown.ends_with("line 99\npublic API: it ended with 1"), "{shown}");
     }
 }

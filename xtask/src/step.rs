@@ -33,7 +33,7 @@ pub(crate) enum AfterFailure {
 /// The outcomes of steps.
 pub(crate) struct Report {
     lines: Vec<String>,
-    failed: Vec<&'static str>,
+    failed: Vec<(&'static str, anyhow::Error)>,
     start: Instant,
 }
 
@@ -63,11 +63,11 @@ impl Report {
         self.lines.push(format!("{elapsed:>7.1} s {cpu:>7.1} s  {word}  {name}"));
         if let Err(error) = outcome {
             eprintln!("{name}: {error:#}");
-            self.failed.push(name);
+            self.failed.push((name, error));
         }
     }
 
-    /// Prints a summary.
+    /// Prints a summary and the errors of failed steps, which a long log may otherwise hide.
     ///
     /// # Errors
     /// If a step failed: the names of all that did.
@@ -76,8 +76,11 @@ impl Report {
         let elapsed = self.start.elapsed().as_secs_f64();
         eprintln!("{elapsed:>7.1} s {:>7.1} s  total", cpu_seconds());
         if !self.failed.is_empty() {
-            let failed = self.failed.join(", ");
-            bail!("{} of {} steps failed: {failed}", self.failed.len(), self.lines.len());
+            for (name, error) in &self.failed {
+                eprintln!("{name}: {error:#}");
+            }
+            let names: Vec<&str> = self.failed.iter().map(|(name, _)| *name).collect();
+            bail!("{} of {} steps failed: {}", names.len(), self.lines.len(), names.join(", "));
         }
         Ok(())
     }
