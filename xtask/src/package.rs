@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::root;
 
 /// The crates that are published.
-const PUBLISHED: [&str; 15] = [
+const PUBLISHED: [&str; 17] = [
     "oxidax-macros",
     "oxidax-pjrt-sys",
     "oxidax-cache",
@@ -24,6 +24,8 @@ const PUBLISHED: [&str; 15] = [
     "oxidax-weights",
     "oxidax-models",
     "oxidax-parity",
+    "oxidax-scipy",
+    "oxidax-optim",
     "oxidax-port",
     "oxidax-cli",
 ];
