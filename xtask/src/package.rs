@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::root;
 
 /// The crates that are published.
-const PUBLISHED: [&str; 17] = [
+const PUBLISHED: [&str; 18] = [
     "oxidax-macros",
     "oxidax-pjrt-sys",
     "oxidax-cache",
@@ -24,6 +24,7 @@ const PUBLISHED: [&str; 17] = [
     "oxidax-weights",
     "oxidax-models",
     "oxidax-parity",
+    "oxidax-flax",
     "oxidax-scipy",
     "oxidax-optim",
     "oxidax-port",
