@@ -40,6 +40,7 @@ mod ctc;
 mod dot_product_attention;
 mod dropout;
 mod embedding;
+pub mod image;
 pub mod init;
 mod layers;
 mod linear;
