@@ -7,10 +7,11 @@
 #[cfg(feature = "checkpoint")]
 pub use crate::checkpoint;
 pub use crate::control_flow::{
-    AssociativeScanOptions, MapOptions, Policy, RematOptions, ScanOptions, TransposeSolve, Unroll,
-    associative_scan, associative_scan_with, cond, custom_jvp, custom_linear_solve,
-    custom_linear_solve_aux, custom_root, custom_root_aux, custom_vjp, fori_loop, map, map_with,
-    parse_program, reduce, remat, remat_with, scan, scan_with, switch, while_loop,
+    AssociativeScanOptions, ForiLoopOptions, MapOptions, Policy, RematOptions, ScanOptions,
+    TransposeSolve, Unroll, associative_scan, associative_scan_with, cond, custom_jvp,
+    custom_linear_solve, custom_linear_solve_aux, custom_root, custom_root_aux, custom_vjp,
+    fori_loop, fori_loop_with, map, map_with, parse_program, reduce, remat, remat_with, scan,
+    scan_with, switch, while_loop,
 };
 pub use crate::core::{
     Array, Aval, AxisNames, DType, Device, Element, Error, IntoAval, Mesh, NamedSharding,

@@ -13,6 +13,7 @@ mod containers;
 mod def;
 mod function;
 mod function_name;
+mod nested;
 #[cfg(feature = "export")]
 mod nesting;
 mod number_arguments;
@@ -40,6 +41,7 @@ pub use def::{StaticKey, TreeDef};
 pub use function::{ByReference, ByValue, FnArgs, Function, Mixed, Transformed, TransformedFn};
 pub(crate) use function::{applied_as_function, of_first, shared_arguments, transformed};
 pub(crate) use function_name::short_name;
+pub use nested::{NestableTree, NestedTree};
 #[cfg(feature = "export")]
 pub(crate) use nesting::Nesting;
 pub use number_arguments::ScalarNumber;

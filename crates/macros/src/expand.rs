@@ -1,4 +1,4 @@
-//! Generates the `impl Tree` of `#[derive(Tree)]`.
+//! Generates the `impl`s of `#[derive(Tree)]`.
 
 use crate::bounds::bounded;
 use crate::item::{Field, Item, Variant};
@@ -30,6 +30,27 @@ pub(crate) fn tree(item: &Item<'_>) -> TokenStream {
             ) -> Self {
                 let _ = &leaves;
                 match #place { #(#unflatten)* }
+            }
+        }
+    }
+}
+
+/// Generates the implementation of `NestableTree`, by which a type is the structure of a Jacobian.
+pub(crate) fn nestable(item: &Item<'_>) -> TokenStream {
+    let name = item.name;
+    let generics = bounded(item);
+    let (parameters, arguments, clause) = generics.split_for_impl();
+    quote! {
+        #[automatically_derived]
+        impl #parameters ::oxidax::tree::NestableTree for #name #arguments #clause {
+            type Nested<__Inner: ::oxidax::tree::Tree> =
+                ::oxidax::tree::NestedTree<Self, __Inner>;
+
+            fn nest<__Inner: ::oxidax::tree::Tree>(
+                &self,
+                trees: &mut dyn ::core::iter::Iterator<Item = __Inner>,
+            ) -> ::oxidax::tree::NestedTree<Self, __Inner> {
+                ::oxidax::tree::NestedTree::new(self, trees)
             }
         }
     }

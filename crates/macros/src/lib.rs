@@ -24,7 +24,13 @@ use proc_macro::TokenStream;
 /// above. Lifetimes and unions are refused.
 #[proc_macro_derive(Tree, attributes(tree))]
 pub fn derive_tree(input: TokenStream) -> TokenStream {
-    let derived = syn::parse(input).and_then(|input| item::read(&input).map(|i| expand::tree(&i)));
+    let derived = syn::parse(input).and_then(|input| {
+        item::read(&input).map(|i| {
+            let tree = expand::tree(&i);
+            let nestable = expand::nestable(&i);
+            quote::quote!(#tree #nestable)
+        })
+    });
     derived.unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
