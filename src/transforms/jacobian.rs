@@ -313,6 +313,9 @@ where
     })
 }
 
+/// The second derivatives of outputs `O` by inputs `I`: a tree of trees of trees.
+pub type TwiceNested<O, I> = Nested<Nested<O, I>, I>;
+
 /// Returns the function that computes all second derivatives, forward over reverse.
 ///
 /// The result is the tree of the output with a tree of the first argument in place of every leaf,
@@ -336,7 +339,7 @@ where
 #[track_caller]
 pub fn hessian<'f, A: FnArgs, M: 'f, F: Function<A, M> + 'f>(
     f: F,
-) -> impl TransformedFn<'f, A, Nested<Nested<F::Output, A::First>, A::First>>
+) -> impl TransformedFn<'f, A, TwiceNested<F::Output, A::First>>
 where
     F::Output: NestableTree,
     Nested<F::Output, A::First>: NestableTree,
@@ -349,7 +352,7 @@ where
 pub fn hessian_with<'f, A: FnArgs, M: 'f, F: Function<A, M> + 'f>(
     f: F,
     options: GradOptions,
-) -> impl TransformedFn<'f, A, Nested<Nested<F::Output, A::First>, A::First>>
+) -> impl TransformedFn<'f, A, TwiceNested<F::Output, A::First>>
 where
     F::Output: NestableTree,
     Nested<F::Output, A::First>: NestableTree,
@@ -362,7 +365,7 @@ where
 #[track_caller]
 pub fn hessian_aux<'f, A: FnArgs, M: 'f, O, X, F>(
     f: F,
-) -> impl TransformedFn<'f, A, (Nested<Nested<O, A::First>, A::First>, X)>
+) -> impl TransformedFn<'f, A, (TwiceNested<O, A::First>, X)>
 where
     O: NestableTree,
     Nested<O, A::First>: NestableTree,
@@ -377,7 +380,7 @@ where
 pub fn hessian_aux_with<'f, A: FnArgs, M: 'f, O, X, F>(
     f: F,
     options: GradOptions,
-) -> impl TransformedFn<'f, A, (Nested<Nested<O, A::First>, A::First>, X)>
+) -> impl TransformedFn<'f, A, (TwiceNested<O, A::First>, X)>
 where
     O: NestableTree,
     Nested<O, A::First>: NestableTree,

@@ -26,8 +26,8 @@ pub use grad::{
     value_and_grad_aux_with, value_and_grad_with,
 };
 pub use jacobian::{
-    hessian, hessian_aux, hessian_aux_with, hessian_with, hvp, jacfwd, jacfwd_aux, jacfwd_aux_with,
-    jacfwd_with, jacrev, jacrev_aux, jacrev_aux_with, jacrev_with,
+    TwiceNested, hessian, hessian_aux, hessian_aux_with, hessian_with, hvp, jacfwd, jacfwd_aux,
+    jacfwd_aux_with, jacfwd_with, jacrev, jacrev_aux, jacrev_aux_with, jacrev_with,
 };
 pub use jet::jet;
 pub use jvp::{jvp, jvp_aux};

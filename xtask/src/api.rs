@@ -10,8 +10,9 @@ use anyhow::{Context as _, Result, ensure};
 use crate::root;
 
 /// The packages, each with the file that records its API.
-const SNAPSHOTS: [(&str, &str); 4] = [
+const SNAPSHOTS: [(&str, &str); 5] = [
     ("oxidax", "docs/api.txt"),
+    ("oxidax-flax", "docs/api-flax.txt"),
     ("oxidax-models", "docs/api-models.txt"),
     ("oxidax-optim", "docs/api-optim.txt"),
     ("oxidax-scipy", "docs/api-scipy.txt"),

@@ -93,7 +93,7 @@ pub(super) fn repeat_each(x: &Array, counts: &Array, axis: isize, options: Repea
     }
     let counts = broadcast_to(&convert_element_type(counts, DType::I32), [n]);
     // The first position of each slice, then the number of slices that begin at each position.
-    let starts = sub(&cumsum(&counts, 0), &counts);
+    let starts = sub(cumsum(&counts, 0), &counts);
     let numbers = ScatterDimensionNumbers {
         inserted_window_dims: vec![0],
         scatter_dims_to_operand_dims: vec![0],
@@ -107,7 +107,7 @@ pub(super) fn repeat_each(x: &Array, counts: &Array, axis: isize, options: Repea
         &numbers,
         GatherScatterMode::FillOrDrop,
     );
-    let slices = sub(&cumsum(&begun, 0), full_like(&begun, Scalar::Int(1)));
+    let slices = sub(cumsum(&begun, 0), full_like(&begun, Scalar::Int(1)));
     take(x, &slices, axis as isize)
 }
 
