@@ -39,6 +39,7 @@ mod segments;
 mod selection;
 pub mod special;
 pub mod stats;
+mod tree_functions;
 mod vectors;
 mod window_functions;
 
@@ -66,5 +67,6 @@ pub use products::*;
 pub use ragged_dot::*;
 pub use segments::*;
 pub use selection::*;
+pub use tree_functions::*;
 pub use vectors::*;
 pub use window_functions::*;
