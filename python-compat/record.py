@@ -19,6 +19,7 @@ os.environ["JAX_THREEFRY_PARTITIONABLE"] = "1"
 
 SUITES = [
     "promotion",
+    "trees",
     "random",
     "samplers",
     "mlp",
@@ -86,7 +87,7 @@ def main() -> int:
             continue
         start = time.perf_counter()
         module = importlib.import_module(f"recorder.{name}_suite")
-        if name == "promotion":
+        if name in ("promotion", "trees"):
             problems += module.check() if args.check else module.record() or []
         elif args.check:
             problems += module.build(STRIDE[name], quick=True).check()

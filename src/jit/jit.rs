@@ -15,7 +15,7 @@ use crate::core::{
     Array, Cache, CompileLimit, Error, Loc, MemoryKind, NamedSharding, OpErrorKind, Program,
     RuleError, Slot, bind, catch, monitoring, named_axes, no_collectives, trace,
 };
-use crate::parallel::PerArgument;
+use crate::parallel::{LeafKeys, PerArgument};
 use crate::passes::{self, Plan, PlanInput};
 use crate::primitives::{constrained, in_memory};
 use crate::replay::{Cause, record_failure, record_request};
@@ -277,10 +277,17 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         Ok(Lowered::new(traced, &Arguments::<A>(arguments.refs())))
     }
 
-    /// Returns the requested sharding of each leaf of the arguments, which have `counts` leaves.
-    fn argument_shardings(&self, counts: &[usize]) -> Result<Vec<Option<NamedSharding>>, Error> {
+    /// Returns the requested sharding of each leaf of the arguments.
+    fn argument_shardings(
+        &self,
+        arguments: A::Refs<'_>,
+    ) -> Result<Vec<Option<NamedSharding>>, Error> {
+        let counts = A::leaf_counts(arguments);
         match &self.in_shardings {
-            Some(requested) => requested.shardings(&self.name, "in_shardings", counts),
+            Some(requested) => {
+                let keys = LeafKeys::of_arguments(counts, &Arguments::<A>(arguments));
+                requested.shardings(&self.name, "in_shardings", &keys)
+            }
             None => Ok(vec![None; counts.iter().sum()]),
         }
     }
@@ -314,7 +321,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let view = Arguments::<A>(arguments);
         let counts = A::leaf_counts(arguments);
         let leaves = leaves_of(&view);
-        let shardings = self.argument_shardings(&counts)?;
+        let shardings = self.argument_shardings(arguments)?;
         let trace = || self.trace_program(arguments, &shardings, loc);
         let staged = catch(|| trace::with_numbers_as_operands(false, trace))?;
         let paths = TreeDef::of(&view).rooted_paths();
@@ -350,8 +357,8 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     ) -> Result<Plan, Error> {
         let outputs = match &self.out_shardings {
             Some(requested) => {
-                let parts = TreeDef::of(&staged.template).parts();
-                requested.shardings(&self.name, "out_shardings", &parts)?
+                let keys = LeafKeys::of_result(&staged.template);
+                requested.shardings(&self.name, "out_shardings", &keys)?
             }
             None => Vec::new(),
         };
@@ -586,7 +593,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
 
     /// Under `nan_check`, finds the operation that produced a NaN.
     fn locate_nan(&self, arguments: A::Refs<'_>, result: &O) -> Result<(), Error> {
-        let shardings = self.argument_shardings(&A::leaf_counts(arguments))?;
+        let shardings = self.argument_shardings(arguments)?;
         let staged = catch(|| self.trace_program(arguments, &shardings, Loc::UNKNOWN))?;
         let mut operands = leaves_of(&Arguments::<A>(arguments));
         operands.extend(staged.captures);
@@ -636,16 +643,19 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             let error = trace::op_error(OpErrorKind::Value, "jit", message, Loc::caller());
             trace::throw(error.with_help("set them on the outermost `jit`"));
         }
-        let counts = A::leaf_counts(arguments);
-        let shardings = self.argument_shardings(&counts);
+        let shardings = self.argument_shardings(arguments);
         let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
         let staged = self.trace_program(arguments, &shardings, Loc::caller());
-        let leaves = self.constrain(&self.in_shardings, "in_shardings", &counts, leaves);
+        let leaves = self.constrain(shardings, "in_shardings", leaves);
         let operands: Vec<&Array> = leaves.iter().chain(&staged.captures).collect();
         let call = Call { name: self.name.to_string(), program: Arc::new(staged.program) };
-        let parts = TreeDef::of(&staged.template).parts();
-        let results = bind(call, &operands);
-        let results = self.constrain(&self.out_shardings, "out_shardings", &parts, results);
+        let mut results = bind(call, &operands);
+        if let Some(requested) = &self.out_shardings {
+            let keys = LeafKeys::of_result(&staged.template);
+            let shardings = requested.shardings(&self.name, "out_shardings", &keys);
+            let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
+            results = self.constrain(shardings, "out_shardings", results);
+        }
         rebuild(&staged.template, results)
     }
 
@@ -653,14 +663,10 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     #[track_caller]
     fn constrain(
         &self,
-        requested: &Option<PerArgument<NamedSharding>>,
+        shardings: Vec<Option<NamedSharding>>,
         option: &str,
-        counts: &[usize],
         leaves: Vec<Array>,
     ) -> Vec<Array> {
-        let Some(requested) = requested else { return leaves };
-        let shardings = requested.shardings(&self.name, option, counts);
-        let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
         let mut placed = Vec::with_capacity(leaves.len());
         for (leaf, sharding) in leaves.into_iter().zip(shardings) {
             placed.push(match sharding {
@@ -713,7 +719,7 @@ impl<A: Args, O: Tree> Function<A, Transformed> for Jit<'_, A, O> {
     }
 }
 
-for_each_arity!(0..=8 call [
+for_each_arity!(0..=16 call [
     (Jit '_)
     /// Calls the function, compiling it first if this signature is new. Arguments passed by value
     /// are donated, those passed by reference are kept.
@@ -726,8 +732,8 @@ for_each_arity!(0..=8 call [
     /// Everything that can be checked is checked before anything is donated, and the arguments that
     /// were not consumed are returned in the error.
 ]);
-for_each_arity!(0..=8 apply []);
-for_each_arity!(0..=8 lower []);
+for_each_arity!(0..=16 apply []);
+for_each_arity!(0..=16 lower []);
 for_each_arity!(0..=8 record []);
 
 #[cfg(test)]

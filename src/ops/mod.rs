@@ -41,6 +41,7 @@ mod selection;
 mod spaces;
 pub mod special;
 pub mod stats;
+mod tree_functions;
 mod vectors;
 mod window_functions;
 
@@ -71,5 +72,6 @@ pub use ragged_dot::*;
 pub use segments::*;
 pub use selection::*;
 pub use spaces::*;
+pub use tree_functions::*;
 pub use vectors::*;
 pub use window_functions::*;

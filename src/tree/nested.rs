@@ -219,4 +219,4 @@ macro_rules! nestable_tuples {
     };
 }
 
-for_each_arity!(1..=12 nestable_tuples []);
+for_each_arity!(1..=16 nestable_tuples []);

@@ -52,6 +52,8 @@ mod promotion;
 mod random;
 mod samplers;
 mod transforms;
+#[cfg(test)]
+mod trees;
 mod verify;
 #[cfg(test)]
 mod verify_tests;
