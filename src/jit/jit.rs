@@ -54,6 +54,8 @@ pub struct Jit<'f, A: Args, O> {
     compiler_options: CompilerOptions,
     /// No collective is allowed in the whole function.
     refuses_collectives: bool,
+    /// Inside another trace, the operations become part of that program without a call.
+    is_inlined: bool,
 }
 
 /// Compiles `f`: traced at the first call of each signature, then run as one executable.
@@ -156,6 +158,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             out_shardings: None,
             compiler_options: CompilerOptions::default(),
             refuses_collectives: false,
+            is_inlined: false,
         }
     }
 
@@ -239,6 +242,24 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     #[must_use]
     pub fn compiler_options(mut self, options: impl Into<CompilerOptions>) -> Self {
         self.compiler_options = options.into();
+        self
+    }
+
+    /// Makes the operations part of the surrounding program inside another trace, instead of a call
+    /// of a function. The results are the same; the printed program and profiles do not show the
+    /// call. By default there is a call, and equal calls share one function.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let double = jit(|x: Array| x * 2.0).inline();
+    /// let outer = move |x: Array| sin(&double.apply(x));
+    /// let program = make_program(outer, Aval::new(DType::F32, [3]))?;
+    /// assert!(!program.to_string().contains("call"), "{program}");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn inline(mut self) -> Self {
+        self.is_inlined = true;
         self
     }
 
@@ -429,7 +450,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     #[track_caller]
     fn run(&self, arguments: A::Refs<'_>, passing: &[Passing]) -> Result<O, Failure> {
         if trace::is_tracing() {
-            return Ok(self.inline(arguments));
+            return Ok(self.apply_in_trace(arguments));
         }
         // Named axes are not part of the cache key: with one in scope, the call was inlined above.
         debug_assert!(!named_axes::any_in_scope(), "axes are named while tracing only");
@@ -631,7 +652,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
 
     /// Makes the call part of the program being traced.
     #[track_caller]
-    fn inline(&self, arguments: A::Refs<'_>) -> O {
+    fn apply_in_trace(&self, arguments: A::Refs<'_>) -> O {
         let leaves = leaves_of(&Arguments::<A>(arguments));
         if trace::jit_disabled() {
             let arguments = A::unflatten(arguments, &mut leaves.into_iter());
@@ -648,8 +669,13 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let staged = self.trace_program(arguments, &shardings, Loc::caller());
         let leaves = self.constrain(shardings, "in_shardings", leaves);
         let operands: Vec<&Array> = leaves.iter().chain(&staged.captures).collect();
-        let call = Call { name: self.name.to_string(), program: Arc::new(staged.program) };
-        let mut results = bind(call, &operands);
+        let mut results = if self.is_inlined {
+            let operands: Vec<Array> = operands.into_iter().cloned().collect();
+            passes::eval(&staged.program, &operands)
+        } else {
+            let call = Call { name: self.name.to_string(), program: Arc::new(staged.program) };
+            bind(call, &operands)
+        };
         if let Some(requested) = &self.out_shardings {
             let keys = LeafKeys::of_result(&staged.template);
             let shardings = requested.shardings(&self.name, "out_shardings", &keys);
