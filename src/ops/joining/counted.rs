@@ -58,9 +58,8 @@ fn total(x: &Array, counts: &Array, n: usize) -> usize {
     if counts.is_traced() {
         let message =
             format!("the size of the result depends on the traced counts {}", counts.aval());
-        let error = RuleError::unsupported(message).help(
-            "state it: `repeat_with(&x, &counts, axis, RepeatOptions { total_repeat_length: Some(n) })`",
-        );
+        let error = RuleError::unsupported(message)
+            .help("state it in `RepeatOptions { total_repeat_length: Some(n) }` of `repeat_with`");
         trace::throw_operands("repeat", error, &[x, counts]);
     }
     let sum = broadcast_to(&convert_element_type(counts, DType::I64), [n]).sum();
