@@ -52,7 +52,6 @@ PRODUCTS = [
         "matmul_bf16",
         [_M, R((4, 2))],
         lambda x, y: jnp.matmul(x, y, precision=_BF16),
-        (0, 1),
         tolerance=_SLACK,
     ),
     _product(
