@@ -39,6 +39,7 @@ SUITES = [
     "layers",
     "optim",
     "api",
+    "options",
     "research",
 ]
 # `--check` recomputes one in this many cases of a suite. 1 selects every case.
@@ -61,6 +62,7 @@ STRIDE = {
     "layers": 8,
     "optim": 4,
     "api": 20,
+    "options": 12,
     "research": 3,
 }
 

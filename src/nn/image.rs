@@ -106,8 +106,8 @@ pub fn resize_with(
 /// `scale` and `translation` are vectors with one element for each of `spatial_dims`. The result is
 /// differentiable with respect to both. Integers become floats.
 ///
-/// Throws `Op` (shape) for a shape of another rank, for axes out of range and for vectors of another
-/// size, and `Op` (unsupported) for [`ResizeMethod::Nearest`].
+/// Throws `Op` (shape) for a shape of another rank, for axes out of range and for vectors of
+/// another size, and `Op` (unsupported) for [`ResizeMethod::Nearest`].
 ///
 /// ```
 /// use oxidax::image::{ResizeMethod, scale_and_translate};

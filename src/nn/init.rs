@@ -311,7 +311,7 @@ fn number(value: f64, dtype: DType) -> Array {
 macro_rules! scalings {
     ($($(#[$doc:meta])*
     $name:ident, $along:ident: $scale:literal, $fan:ident, $distribution:ident;)*) => {$(
-        #[doc = concat!("Draws weights as [`", stringify!($name), "`], for another layout of axes.")]
+        #[doc = concat!("Draws weights as [`", stringify!($name), "`], for other axes.")]
         ///
         /// Throws `Op` (shape) if an axis is out of range.
         #[track_caller]

@@ -62,6 +62,7 @@ pub use conv::{Conv, ConvTranspose};
 pub use ctc::{CtcLossOptions, ctc_loss, ctc_loss_with};
 pub use dot_product_attention::{
     AttentionImplementation, AttentionOptions, dot_product_attention, dot_product_attention_with,
+    dot_product_attention_with_residual,
 };
 pub use dropout::Dropout;
 pub use embedding::Embedding;

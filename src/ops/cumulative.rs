@@ -28,7 +28,8 @@ fn replace_nan(x: &Array, value: f64) -> Array {
 }
 
 /// Cumulative sums and products of the flattened array (`x.cumsum()`) and along one axis
-/// (`x.cumsum_axis(-1)`). [`cumulative_sum_with`] sums in another dtype. [`cumsum`](crate::primitives::cumsum()) also runs backwards.
+/// (`x.cumsum_axis(-1)`). [`cumulative_sum_with`] sums in another dtype.
+/// [`cumsum`](crate::primitives::cumsum()) also runs backwards.
 impl Array {
     /// Returns the cumulative sum of the flattened array. Booleans are summed as `i32`; other
     /// dtypes stay.

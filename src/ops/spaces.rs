@@ -59,8 +59,8 @@ pub fn linspace_with(
     placed("linspace", &evenly_spaced(&start, &stop, num, options.endpoint), options)
 }
 
-/// Returns evenly spaced numbers, as [`linspace_with`], and their distance in the shape of the ends:
-/// NaN if there is none.
+/// Returns evenly spaced numbers, as [`linspace_with`], and their distance in the shape of the
+/// ends: NaN if there is none.
 #[doc(alias = "retstep")]
 #[track_caller]
 pub fn linspace_and_step(
@@ -210,8 +210,8 @@ impl Default for GeomspaceOptions {
     }
 }
 
-/// Returns a geometric sequence, as [`geomspace`], without the last number, along another axis or of
-/// another dtype.
+/// Returns a geometric sequence, as [`geomspace`], without the last number, along another axis or
+/// of another dtype.
 #[track_caller]
 pub fn geomspace_with(
     start: impl ArrayLike,

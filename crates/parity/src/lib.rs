@@ -47,6 +47,7 @@ mod numpy_arrays;
 mod ops;
 mod ops_moving;
 mod optim;
+mod options;
 #[cfg(test)]
 mod promotion;
 mod random;

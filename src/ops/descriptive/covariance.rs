@@ -118,8 +118,8 @@ pub fn corrcoef(x: &Array) -> Array {
     corrcoef_with(x, &CovOptions::default())
 }
 
-/// Returns correlation coefficients, as [`corrcoef`], with further variables or weights. The degrees
-/// of freedom do not matter.
+/// Returns correlation coefficients, as [`corrcoef`], with further variables or weights. The
+/// degrees of freedom do not matter.
 #[track_caller]
 pub fn corrcoef_with(x: &Array, options: &CovOptions) -> Array {
     let c = cov_with(x, options);

@@ -58,16 +58,23 @@ fn total(x: &Array, counts: &Array, n: usize) -> usize {
     if counts.is_traced() {
         let message =
             format!("the size of the result depends on the traced counts {}", counts.aval());
-        let error = RuleError::unsupported(message).help(
-            "state it: `repeat_with(&x, &counts, axis, RepeatOptions { total_repeat_length: Some(n) })`",
-        );
+        let error = RuleError::unsupported(message)
+            .help("state it in `RepeatOptions { total_repeat_length: Some(n) }` of `repeat_with`");
         trace::throw_operands("repeat", error, &[x, counts]);
     }
-    let sum = broadcast_to(&convert_element_type(counts, DType::I64), [n]).sum();
-    match sum.item::<i64>() {
-        Ok(sum) => sum.max(0) as usize,
-        Err(error) => trace::throw(error),
-    }
+    let bytes = counts.to_bytes().unwrap_or_else(|error| trace::throw(error));
+    let width = counts.dtype().host_bytes();
+    let is_negative = |top: u8| counts.dtype().is_signed() && top >= 0x80;
+    let sum: usize = bytes
+        .chunks_exact(width)
+        .map(|count| {
+            // A negative count is none.
+            let top = count.last().copied().unwrap_or_default();
+            let wide = count.iter().rev().fold(0usize, |sum, &byte| sum << 8 | usize::from(byte));
+            if is_negative(top) { 0 } else { wide }
+        })
+        .sum();
+    if counts.size() == 1 { sum * n } else { sum }
 }
 
 /// Repeats the slices along `axis` by counts of their own.

@@ -56,7 +56,8 @@ pub fn delete(x: &Array, indices: impl AsRef<[isize]>, axis: impl Into<Option<is
 }
 
 /// Inserts slices of `values` before `indices` along `axis`, or elements of the flattened array for
-/// `None`. Negative indices count from the end, and the size of the axis stands for its end. Several slices at one index keep their order.
+/// `None`. Negative indices count from the end, and the size of the axis stands for its end.
+/// Several slices at one index keep their order.
 ///
 /// `values` broadcast to the shape of `x` with one slice for each index, and are converted to the
 /// dtype of `x`. Throws `Op` (value) for indices out of range and `Op` (shape) for values that do

@@ -79,7 +79,8 @@ fn joined(arrays: &[Array], rank: fn(&Array) -> Array, axis: isize) -> Array {
     Loc::caller().scope(|| concatenate(arrays.iter().map(rank), axis))
 }
 
-/// Joins `values` to the end of `x` along `axis`; `None` flattens both first. Dtypes are promoted. Throws `Op` (shape) if the other axes differ.
+/// Joins `values` to the end of `x` along `axis`; `None` flattens both first. Dtypes are promoted.
+/// Throws `Op` (shape) if the other axes differ.
 #[track_caller]
 pub fn append(x: &Array, values: &Array, axis: impl Into<Option<isize>>) -> Array {
     let axis = axis.into();

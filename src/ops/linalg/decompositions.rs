@@ -68,7 +68,8 @@ impl Default for CholeskyOptions {
     }
 }
 
-/// Returns a Cholesky factor, as [`cholesky`], in upper triangular form or from one triangle of `a`.
+/// Returns a Cholesky factor, as [`cholesky`], in upper triangular form or from one triangle of
+/// `a`.
 #[track_caller]
 pub fn cholesky_with(a: &Array, options: CholeskyOptions) -> Array {
     expect_square("cholesky", a);

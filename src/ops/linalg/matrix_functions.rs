@@ -149,8 +149,8 @@ pub fn cond(a: &Array) -> Array {
 }
 
 /// Returns the condition number of each square matrix in another norm: `‖a‖ · ‖a⁻¹‖`, and for
-/// [`MatrixNorm::Spectral`](super::MatrixNorm) and its smallest counterpart the quotient of singular
-/// values. [`cond`] has the spectral norm.
+/// [`MatrixNorm::Spectral`](super::MatrixNorm) and its smallest counterpart the quotient of
+/// singular values. [`cond`] has the spectral norm.
 ///
 /// Throws `Op` (shape) unless the matrices are square, but for quotients of singular values.
 #[track_caller]

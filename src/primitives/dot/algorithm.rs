@@ -139,8 +139,10 @@ impl DotAlgorithm {
         ];
         if ctx.platform() == "cpu" && !on_cpu.iter().any(|&preset| *self == preset.into()) {
             let message = format!("CPUs do not have the algorithm {}", self.stablehlo());
-            return Err(RuleError::unsupported(message)
-                .help("CPUs have the presets F16_F16_F16, F32_F32_F32, F64_F64_F64, BF16_BF16_F32 and BF16_BF16_F32_X3, _X6, _X9"));
+            return Err(RuleError::unsupported(message).help(
+                "CPUs have the presets F16_F16_F16, F32_F32_F32, F64_F64_F64, BF16_BF16_F32 and \
+                 BF16_BF16_F32_X3, _X6, _X9",
+            ));
         }
         Ok(())
     }
