@@ -180,8 +180,8 @@ impl Device {
     }
 }
 
-/// Copies all arrays of a tree to the host: one [`HostArray`] per leaf. The copies of all leaves run
-/// side by side.
+/// Copies all arrays of a tree to the host: one [`HostArray`] per leaf. The copies of all leaves
+/// run side by side.
 ///
 /// Throws `Tracer` if a leaf is traced.
 ///

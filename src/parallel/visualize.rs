@@ -41,8 +41,8 @@ pub fn visualize_sharding(array: &Array) -> Result<String, Error> {
     Ok(draw(&cells, layout))
 }
 
-/// Draws the shards of an array of this shape under a sharding, as [`visualize_sharding`] does for an
-/// array.
+/// Draws the shards of an array of this shape under a sharding, as [`visualize_sharding`] draws
+/// those of an array.
 ///
 /// # Errors
 /// [`Error::Op`]: shape if the sharding does not divide the shape, value if it splits an axis after

@@ -1,8 +1,8 @@
 //! Implementations for arrays, tuples, vectors, options, maps and static values.
 
 use super::{
-    NodeVisitor, PathKey, Static, Tag, Tree, Visitor, for_each_arity, share, visit_child,
-    visit_node,
+    NodeVisitor, PathKey, Static, StaticFloat, Tag, Tree, Visitor, for_each_arity, share,
+    visit_child, visit_node,
 };
 use crate::core::{Array, DType};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -55,6 +55,7 @@ static_trees!(
     NonZeroUsize,
     Duration,
     DType,
+    StaticFloat,
     &'static str,
     String
 );

@@ -12,7 +12,8 @@ use std::hash::Hash;
     message = "`{Self}` cannot be static",
     note = "a static value is part of the key by which `jit` finds a compiled program, so it needs \
             `Clone + Eq + Hash + Debug + Send + Sync + 'static`",
-    note = "a number that varies belongs in an `Array`; a fixed one can be kept as a field `#[tree(static)] x: f32`, or as `Static(StaticFloat(x))`"
+    note = "a number that varies belongs in an `Array`; a fixed one can be a field \
+            `#[tree(static)] x: f32`, or a `StaticFloat`"
 )]
 pub trait StaticKey: Any + Debug + Send + Sync {
     /// Returns true if `other` has the same type and value.

@@ -80,11 +80,10 @@ use std::fmt::Display;
 /// `#[derive(Tree)]` supports structs, tuple structs and enums whose fields are trees. A field
 /// marked `#[tree(static)]` is part of the structure instead of an array, and of the signature that
 /// `jit` looks programs up by. Its type must be `Clone + Eq + Hash + Debug`. `bool`, `char`,
-/// integers, `&'static str`, `String`, `Duration`, [`DType`](crate::DType) and [`Static`] are always
-/// static, and fields of type `f32` and `f64` may be marked so: their bits count. A closure is static in a
-/// [`ByPointer`]. Options, boxes,
-/// `Arc`s, vectors, arrays, tuples of up to sixteen elements and maps of trees are trees. Leaves of
-/// maps are in the order of the keys.
+/// integers, `&'static str`, `String`, `Duration`, [`DType`](crate::DType), [`StaticFloat`] and
+/// [`Static`] are always static. Fields of type `f32` and `f64` may be marked so: their bits count.
+/// A closure is static in a [`ByPointer`]. Options, boxes, `Arc`s, vectors, arrays, tuples of up to
+/// sixteen elements and maps of trees are trees. Leaves of maps are in the order of the keys.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -61,11 +61,11 @@ fn visit<T: Tree, N: Tree>(tree: &mut T, visit: impl FnMut(&str, &mut N)) {
 }
 
 /// Returns the tree with `f` applied to every node of type `N`: a layer, an option, a user-defined
-/// struct. The type of the closure's parameter says which nodes these are, as `is_leaf` does in JAX.
+/// struct. The type of the closure's parameter selects the nodes, as `is_leaf` does in JAX.
 ///
-/// Nodes inside a node of type `N` are left to `f`. A node may get another structure: an option that
-/// was empty may become full. Static fields are not nodes, and trees with an own implementation of
-/// [`Tree`] are searched if they implement [`Tree::visit_children`].
+/// Nodes inside a node of type `N` are left to `f`. A node may get another structure: an option
+/// that was empty may become full. Static fields are not nodes. Trees with a handwritten
+/// implementation of [`Tree`] are searched if it has [`Tree::visit_children`].
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -10,8 +10,8 @@ use crate::core::{Error, Loc, TreeError, trace};
 /// `prefix` has the keys of `tree` down to its own leaves: an array stands for a whole tree, a pair
 /// of arrays for a pair of trees. Shapes and dtypes are those of `prefix`.
 ///
-/// Throws `Tree`, naming the path, if a leaf of `tree` is not below a leaf of `prefix`, or a leaf of
-/// `prefix` has no place in `tree`.
+/// Throws `Tree`, naming the path, if a leaf of `tree` is not below a leaf of `prefix`, or a leaf
+/// of `prefix` has no place in `tree`.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -92,8 +92,8 @@ pub(crate) enum EntryTree<E> {
 }
 
 impl<E: Clone> EntryTree<E> {
-    /// Returns the entry of each leaf of a tree, whose leaves have these keys. An entry belongs to a
-    /// child that has leaves, or, if the numbers of children and entries differ, to a leaf.
+    /// Returns the entry of each leaf of a tree, whose leaves have these keys. An entry belongs to
+    /// a child that has leaves, or, if the numbers of children and entries differ, to a leaf.
     pub(crate) fn per_leaf(&self, keys: &[&[String]]) -> Result<Vec<E>, EntryMismatch> {
         let entries = match self {
             EntryTree::All(entry) => return Ok(vec![entry.clone(); keys.len()]),

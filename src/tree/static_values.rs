@@ -21,9 +21,9 @@ use std::sync::Arc;
 #[doc(alias = "static_argnames")]
 pub struct Static<T>(pub T);
 
-/// A float that is part of a tree's structure: equal to another if their bits are. Fields of type
-/// `f32` and `f64` that are marked `#[tree(static)]` become one; `Static(StaticFloat(0.1))` is an
-/// argument that `jit` compiles for each value.
+/// A float that is part of a tree's structure, such as an epsilon or a rate: equal to another if
+/// their bits are, so `jit` compiles again when it changes. It is a tree without leaves. A field of
+/// type `f32` or `f64` with the mark `#[tree(static)]` is compared in the same way.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -36,9 +36,24 @@ pub struct Static<T>(pub T);
 /// let norm = |eps| Norm { scale: ones([2]), eps };
 /// assert_eq!(tree::structure(&norm(1e-5)), tree::structure(&norm(1e-5)));
 /// assert_ne!(tree::structure(&norm(1e-5)), tree::structure(&norm(1e-6)));
+/// assert_eq!(tree::StaticFloat::from(1e-5).get(), 1e-5);
 /// ```
 #[derive(Clone, Copy)]
+#[doc(alias = "Number")]
 pub struct StaticFloat(pub f64);
+
+impl StaticFloat {
+    /// Returns the number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl fmt::Display for StaticFloat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
 
 impl PartialEq for StaticFloat {
     fn eq(&self, other: &StaticFloat) -> bool {

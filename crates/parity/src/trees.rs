@@ -14,7 +14,7 @@ struct Linear {
     name: &'static str,
 }
 
-/// One of two trees, without a key of its own: the values of a dictionary differ in type.
+/// One of two trees, without a step in paths: the values of a dictionary differ in type.
 enum Either<A, B> {
     Left(A),
     Right(B),
