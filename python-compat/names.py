@@ -147,9 +147,13 @@ class Names:
         return path.startswith("std::") or path.rstrip("!") in self.suffixes
 
     def find(self, search: list[str], name: str) -> str | None:
-        """Returns the path of an item of this name in one of the modules."""
+        """Returns the path of an item of this name in one of the modules.
+
+        The name of a Python submodule does not count: `metrics.Welford` is `Welford`.
+        """
+        last = name.split(".")[-1]
         for prefix in search:
-            path = f"{prefix if prefix.startswith('oxidax_') else 'oxidax::' + prefix}::{name}"
+            path = f"{prefix if prefix.startswith('oxidax_') else 'oxidax::' + prefix}::{last}"
             if path in self.paths:
                 return shown(path)
         return None
