@@ -39,6 +39,9 @@ SUITES = [
     "optim",
     "api",
     "research",
+    "scipy_signal",
+    "scipy_spatial",
+    "scipy_sparse",
 ]
 # `--check` recomputes one in this many cases of a suite. 1 selects every case.
 STRIDE = {
@@ -61,6 +64,9 @@ STRIDE = {
     "optim": 4,
     "api": 20,
     "research": 3,
+    "scipy_signal": 16,
+    "scipy_spatial": 12,
+    "scipy_sparse": 12,
 }
 
 
