@@ -141,7 +141,7 @@ impl Suite {
     ///
     /// `apply` maps an operation, its parameters and its operands to the results. It runs inside
     /// `jit`, and is differentiated for cases with recorded derivatives. Results that are wide only
-    /// because of JAX's 64-bit default types are compared as narrow ones.
+    /// by the 64-bit default types of the recording are compared as narrow ones.
     ///
     /// Tests of crates that build on oxidax call it with their functions.
     #[must_use]

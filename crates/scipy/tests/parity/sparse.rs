@@ -2,7 +2,7 @@
 
 use crate::{check, mapped, size, sizes};
 use oxidax::prelude::*;
-use oxidax::primitives::{ConvGeneralDilated, DotGeneral, Padding};
+use oxidax::primitives::{ConvGeneralDilated, DotGeneral, GatherDimensionNumbers, Padding};
 use oxidax_scipy::sparse::{
     self, Bcoo, Bcsr, Coo, Csc, Csr, FromDenseOptions, RandomBcooOptions, SparseArray,
     SparseEyeOptions, bcoo_dot_general_sampled, random_bcoo_with, sparsify,
@@ -243,6 +243,68 @@ mod on_cpu {
         assert_eq!(none.matmul(&ones([2])).to_vec::<f32>().unwrap(), [0.0; 3]);
         assert_eq!(none.sum_duplicates().nse(), 0);
         assert_eq!(none.t().shape().dims(), [2, 3]);
+    }
+
+    fn same(x: &Array, y: &Array) -> bool {
+        x.shape() == y.shape() && allclose(x, y).item::<bool>().unwrap()
+    }
+
+    #[test]
+    fn rows_are_transposed_joined_and_broadcast() {
+        let x = array![[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]];
+        let m = Bcsr::fromdense(&x);
+        assert!(same(&m.t().todense(), &x.t()));
+        assert!(same(&m.transpose(&[1, 0]).todense(), &x.t()));
+        for axis in [0, 1] {
+            let joined = Bcsr::concatenate([&m, &m], axis);
+            assert!(same(&joined.todense(), &concatenate([&x, &x], axis as isize)));
+        }
+        let wide = m.broadcast_in_dim([4, 2, 3], &[1, 2]);
+        assert_eq!((wide.n_batch(), wide.n_dense()), (1, 0));
+        assert!(same(&wide.todense(), &broadcast_to(&x, [4, 2, 3])));
+        let deep = m.broadcast_in_dim([2, 3, 2], &[0, 1]);
+        assert_eq!((deep.n_batch(), deep.n_dense()), (0, 1));
+        assert!(same(&deep.todense(), &broadcast_to(&x.expand_dims(-1), [2, 3, 2])));
+        let other = array![[5.0, 6.0, 7.0], [8.0, 9.0, 10.0]];
+        assert_eq!(m.extract(&other).data.to_vec::<f32>().unwrap(), [6.0, 8.0, 10.0]);
+        let twice = Bcsr::from_bcoo(&(&m.to_bcoo() + &m.to_bcoo()));
+        assert_eq!((twice.nse(), twice.sum_duplicates().nse()), (6, 3));
+        assert!(same(&twice.sum_duplicates().todense(), &(&x * 2.0)));
+    }
+
+    #[test]
+    fn a_slice_is_gathered_at_traced_indices() {
+        let x = arange(12.0).reshape([3, 4]);
+        let m = Bcoo::fromdense(&x);
+        let row = jit(|m: Bcoo, at: Array| {
+            let numbers = GatherDimensionNumbers {
+                collapsed_slice_dims: vec![0],
+                start_index_map: vec![0],
+                offset_dims: vec![0],
+                ..GatherDimensionNumbers::default()
+            };
+            m.gather(&at, &numbers, &[1, 4]).todense()
+        });
+        let found = row.call(m, array![2]).unwrap();
+        assert_eq!(found.to_vec::<f32>().unwrap(), [8.0, 9.0, 10.0, 11.0]);
+    }
+
+    #[test]
+    fn gradients_have_values_and_aux() {
+        let m = Bcoo::fromdense(&array![[0.0, 2.0], [1.0, 0.0]]);
+        let f = |(m, v): &(Bcoo, Array)| m.matmul(v).sum();
+        let (value, (slope, of_v)) = sparse::value_and_grad(f)(&(m.clone(), array![3.0, 5.0]));
+        assert_eq!(value.item::<f32>().unwrap(), 13.0);
+        assert_eq!(slope.data.to_vec::<f32>().unwrap(), [5.0, 3.0]);
+        assert_eq!(of_v.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+        let with_aux = |m: &Bcoo| (m.data.square().sum(), m.data.sum());
+        let (slope, aux) = sparse::grad_aux(with_aux)(&m);
+        assert_eq!(slope.data.to_vec::<f32>().unwrap(), [4.0, 2.0]);
+        assert_eq!(aux.item::<f32>().unwrap(), 3.0);
+        let ((value, _), _) = sparse::value_and_grad_aux(with_aux)(&m);
+        assert_eq!(value.item::<f32>().unwrap(), 5.0);
+        let rows = sparse::jacrev(|m: &Bcsr| m.matmul(&ones([2])))(&Bcsr::from_bcoo(&m));
+        assert_eq!(rows.todense().sum().item::<f32>().unwrap(), 2.0);
     }
 
     #[test]
