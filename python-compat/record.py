@@ -41,6 +41,9 @@ SUITES = [
     "api",
     "options",
     "research",
+    "scipy_signal",
+    "scipy_spatial",
+    "scipy_sparse",
 ]
 # `--check` recomputes one in this many cases of a suite. 1 selects every case.
 STRIDE = {
@@ -64,6 +67,9 @@ STRIDE = {
     "api": 20,
     "options": 12,
     "research": 3,
+    "scipy_signal": 16,
+    "scipy_spatial": 12,
+    "scipy_sparse": 12,
 }
 
 
