@@ -2,8 +2,8 @@
 //!
 //! The plugin finds a library by an environment variable, and ends the process if it does not find
 //! NVIDIA's library of functions. It assembles all kernels of a process for the architecture of the
-//! first one, so that a later one for another architecture fails, or has the wrong code. All of this
-//! is checked first. Measured with `jax-cuda13-pjrt` 0.12.0.1.
+//! first one, so that a later one for another architecture fails, or has the wrong code. All of
+//! this is checked first. Measured with `jax-cuda13-pjrt` 0.12.0.1.
 
 use crate::environment;
 use crate::error::{Error, Result};
@@ -40,6 +40,7 @@ pub(crate) fn with_runtime<T>(
     }
     let runtime = runtime(plugin.path())?;
     static ARCHITECTURE: Mutex<Option<String>> = Mutex::new(None);
+    // Held while the plugin compiles: the environment is exchanged by one thread at a time.
     let mut first = ARCHITECTURE.lock().unwrap_or_else(PoisonError::into_inner);
     check_architecture(&mut first, architecture(&attributes()?))?;
     environment::lend(&[(VARIABLE, runtime.to_string_lossy().into_owned())], compile)

@@ -84,7 +84,7 @@ impl Emitter<'_> {
         reads
     }
 
-    /// Adds the memory that a value reads. `seen` has the values that were visited, and whether one
+    /// Adds the memory that a value reads. `seen` has the values that were visited: false if a
     /// visit was of elements at other indices.
     fn collect(
         &self,

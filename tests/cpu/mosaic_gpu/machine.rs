@@ -1,5 +1,5 @@
-//! An evaluator of the text of Mosaic GPU. It runs the programs of the grid one after the other, and
-//! the threads of a program together, one operation at a time.
+//! An evaluator of the text of Mosaic GPU. It runs the programs of the grid one after the other,
+//! and the threads of a program together, one operation at a time.
 //!
 //! It panics at accesses beyond an array, at elements that one thread writes and another one
 //! accesses without a barrier between, and at barriers and exchanges that not all threads reach.
