@@ -174,6 +174,8 @@ fn functions_of_arrays_take_trees() {
     let (c, d) = optimization_barrier((a + b, vec![x.clone()]));
     assert_eq!((c.sum() + d[0].sum()).item::<f32>().unwrap(), 6.0);
     assert!(optimization_barrier(Vec::<Array>::new()).is_empty());
+    let six = optimization_barrier((&x, &x, &x, &x, &x, &d));
+    assert_eq!(six.5.len(), 1);
     let named = checkpoint_name((&x, &x), "pair");
     assert_eq!(named.1.size(), 2);
     let host = device_get(&(x, vec![arange(2)])).unwrap();
