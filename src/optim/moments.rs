@@ -104,7 +104,7 @@ pub fn safe_increment(count: &Array) -> Array {
 #[track_caller]
 pub fn safe_norm(x: &Array, min_norm: f64) -> Array {
     Loc::caller().scope(|| {
-        let norm = |x: &Array| sqrt(&absolute_square(x).sum());
+        let norm = |x: &Array| sqrt(absolute_square(x).sum());
         let is_short = le(norm(x), min_norm);
         let safe = where_(&is_short, ones_like(x), x);
         let norm = norm(&safe);
@@ -117,7 +117,7 @@ pub fn safe_norm(x: &Array, min_norm: f64) -> Array {
 #[track_caller]
 pub fn safe_root_mean_squares(x: &Array, min_rms: f64) -> Array {
     Loc::caller().scope(|| {
-        let rms = |x: &Array| sqrt(&absolute_square(x).mean());
+        let rms = |x: &Array| sqrt(absolute_square(x).mean());
         let is_small = le(rms(x), min_rms);
         let safe = where_(&is_small, ones_like(x), x);
         let rms = rms(&safe);
