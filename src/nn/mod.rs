@@ -55,7 +55,7 @@ mod recurrent;
 mod rotary;
 mod summary;
 
-pub use attention::{KvCache, MultiHeadAttention};
+pub use attention::{AttendOptions, AttentionFeatures, KvCache, MultiHeadAttention};
 pub use batch_norm::{BatchNorm, BatchStats};
 pub use conv::{Conv, ConvTranspose};
 pub use ctc::{CtcLossOptions, ctc_loss, ctc_loss_with};
