@@ -20,17 +20,28 @@
 //! | [`default_matmul_precision`](ProcessConfig::default_matmul_precision) | `jax_default_matmul_precision` | `OXIDAX_DEFAULT_MATMUL_PRECISION`: `default`, `high` or `highest` | always; functions are compiled again |
 //! | [`cache`](ProcessConfig::cache), [`cache_folder`](ProcessConfig::cache_folder) | `jax_compilation_cache_dir` and related | `OXIDAX_CACHE` and related | always, for programs compiled afterwards |
 //! | [`track_arrays`](ProcessConfig::track_arrays) | | `OXIDAX_TRACK_ARRAYS` | always, for arrays created afterwards |
+//! | [`rank_promotion`](ProcessConfig::rank_promotion) | `jax_numpy_rank_promotion` | `OXIDAX_RANK_PROMOTION`: `allow`, `warn` or `raise` | always, for programs traced afterwards |
+//! | [`dtype_promotion`](ProcessConfig::dtype_promotion) | `jax_numpy_dtype_promotion` | `OXIDAX_DTYPE_PROMOTION`: `standard` or `strict` | always, for programs traced afterwards |
+//! | [`transfer_guard`](ProcessConfig::transfer_guard) | `jax_transfer_guard` | `OXIDAX_TRANSFER_GUARD`: `allow`, `log`, `disallow`, `log_explicit` or `disallow_explicit`; `OXIDAX_TRANSFER_GUARD_HOST_TO_DEVICE` and related | always |
+//! | [`debug_nans`](ProcessConfig::debug_nans), [`debug_infs`](ProcessConfig::debug_infs) | `jax_debug_nans`, `jax_debug_infs` | `OXIDAX_DEBUG_NANS`, `OXIDAX_DEBUG_INFS` | always |
+//! | [`disable_jit`](ProcessConfig::disable_jit) | `jax_disable_jit` | `OXIDAX_DISABLE_JIT` | always |
+//! | [`log_compiles`](ProcessConfig::log_compiles), [`explain_cache_misses`](ProcessConfig::explain_cache_misses) | `jax_log_compiles`, `jax_explain_cache_misses` | `OXIDAX_LOG_COMPILES`, `OXIDAX_EXPLAIN_CACHE_MISSES` | always |
 //! | [`record_failures`](ProcessConfig::record_failures) | | `OXIDAX_RECORD_FAILURES`: a folder | always |
 //!
 //! Scopes override the process's settings on one thread:
-//! [`with_default_device`](crate::parallel::with_default_device) and
-//! [`with_matmul_precision`](crate::core::with_matmul_precision).
+//! [`with_default_device`](crate::parallel::with_default_device),
+//! [`with_matmul_precision`](crate::core::with_matmul_precision),
+//! [`nan_check`](crate::debug::nan_check), [`finite_check`](crate::debug::finite_check),
+//! [`disable_jit`](crate::transforms::disable_jit), and [`with_rank_promotion`] and the other
+//! functions of this module.
 
+use crate::core::options::{self, transfer_guard};
 use crate::core::{Device, Error, Precision};
 use crate::jit::cache::{self, Settings};
 use crate::{parallel, runtime};
 use std::path::PathBuf;
 
+pub use crate::core::options::{DTypePromotion, RankPromotion, TransferDirection, TransferGuard};
 pub use crate::runtime::{CpuMalloc, RecordOptions};
 
 /// Settings to change with [`update`]. Settings that are not mentioned stay as they are.
@@ -45,6 +56,14 @@ pub struct ProcessConfig {
     default_matmul_precision: Option<Precision>,
     track_arrays: Option<bool>,
     record_failures: Option<Option<RecordOptions>>,
+    rank_promotion: Option<RankPromotion>,
+    dtype_promotion: Option<DTypePromotion>,
+    transfer_guards: [Option<TransferGuard>; 3],
+    debug_nans: Option<bool>,
+    debug_infs: Option<bool>,
+    disable_jit: Option<bool>,
+    log_compiles: Option<bool>,
+    explain_cache_misses: Option<bool>,
 }
 
 /// The settings in force, as [`current`] returns them.
@@ -68,6 +87,26 @@ pub struct CurrentConfig {
     pub track_arrays: bool,
     /// The folder in which failing calls of all threads are recorded; `None` if they are not.
     pub record_failures: Option<RecordOptions>,
+    /// The policy for operands of different ranks.
+    pub rank_promotion: RankPromotion,
+    /// The policy for operands of different dtypes.
+    pub dtype_promotion: DTypePromotion,
+    /// The policy for transfers from the host to devices.
+    pub transfer_guard_host_to_device: TransferGuard,
+    /// The policy for transfers between devices.
+    pub transfer_guard_device_to_device: TransferGuard,
+    /// The policy for transfers from devices to the host.
+    pub transfer_guard_device_to_host: TransferGuard,
+    /// True if operations that produce NaN are errors.
+    pub debug_nans: bool,
+    /// True if operations that produce NaN or infinities are errors.
+    pub debug_infs: bool,
+    /// True if programs are evaluated one equation at a time.
+    pub disable_jit: bool,
+    /// True if every compilation is logged.
+    pub log_compiles: bool,
+    /// True if the reason of every recompilation is logged as a warning.
+    pub explain_cache_misses: bool,
 }
 
 impl ProcessConfig {
@@ -173,6 +212,107 @@ impl ProcessConfig {
         self.record_failures = Some(options.into());
         self
     }
+
+    /// Sets the policy for operands of different ranks. It applies to operations that the user
+    /// writes, not to those inside of this library. Scalars are always allowed.
+    ///
+    /// ```standalone_crate
+    /// use oxidax::config::{self, ProcessConfig, RankPromotion};
+    /// use oxidax::prelude::*;
+    /// config::update(ProcessConfig::new().rank_promotion(RankPromotion::Raise))?;
+    /// assert!(catch(|| ones([2, 3]) + 1.0).is_ok());
+    /// assert_eq!(config::current()?.rank_promotion, RankPromotion::Raise);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[doc(alias = "jax_numpy_rank_promotion")]
+    #[must_use]
+    pub fn rank_promotion(mut self, policy: RankPromotion) -> ProcessConfig {
+        self.rank_promotion = Some(policy);
+        self
+    }
+
+    /// Sets the policy for operands of different dtypes. It applies to operations that the user
+    /// writes, not to those inside of this library.
+    #[doc(alias = "jax_numpy_dtype_promotion")]
+    #[must_use]
+    pub fn dtype_promotion(mut self, policy: DTypePromotion) -> ProcessConfig {
+        self.dtype_promotion = Some(policy);
+        self
+    }
+
+    /// Sets the policy for transfers in all directions.
+    ///
+    /// | direction | explicit | implicit |
+    /// |---|---|---|
+    /// | host to device | `Array::from_slice`, `array!`, `to_device` | numbers and small constants outside of `jit` |
+    /// | device to device | `device_put` | arguments that are stored elsewhere than the program runs |
+    /// | device to host | `Array::to_host` | `Array::to_vec`, `item`, `to_bytes` |
+    ///
+    /// Printing an array is always allowed. The policy holds on CPUs too.
+    #[doc(alias = "jax_transfer_guard")]
+    #[must_use]
+    pub fn transfer_guard(mut self, policy: TransferGuard) -> ProcessConfig {
+        self.transfer_guards = [Some(policy); 3];
+        self
+    }
+
+    /// Sets the policy for transfers in one direction; see
+    /// [`transfer_guard`](Self::transfer_guard).
+    #[doc(alias("jax_transfer_guard_host_to_device", "jax_transfer_guard_device_to_host"))]
+    #[must_use]
+    pub fn transfer_guard_of(
+        mut self,
+        direction: TransferDirection,
+        policy: TransferGuard,
+    ) -> ProcessConfig {
+        self.transfer_guards[direction as usize] = Some(policy);
+        self
+    }
+
+    /// Makes operations that produce NaN an error on all threads, as
+    /// [`nan_check`](crate::debug::nan_check) does in a scope.
+    #[doc(alias = "jax_debug_nans")]
+    #[must_use]
+    pub fn debug_nans(mut self, checked: bool) -> ProcessConfig {
+        self.debug_nans = Some(checked);
+        self
+    }
+
+    /// Makes operations that produce NaN or infinities an error on all threads, as
+    /// [`finite_check`](crate::debug::finite_check) does in a scope.
+    #[doc(alias = "jax_debug_infs")]
+    #[must_use]
+    pub fn debug_infs(mut self, checked: bool) -> ProcessConfig {
+        self.debug_infs = Some(checked);
+        self
+    }
+
+    /// Evaluates programs one equation at a time on all threads, as
+    /// [`disable_jit`](crate::transforms::disable_jit) does in a scope.
+    #[doc(alias = "jax_disable_jit")]
+    #[must_use]
+    pub fn disable_jit(mut self, disabled: bool) -> ProcessConfig {
+        self.disable_jit = Some(disabled);
+        self
+    }
+
+    /// Logs every compilation through `tracing`, target `oxidax::jit`, as a warning with the name,
+    /// the number of operations and the duration.
+    #[doc(alias = "jax_log_compiles")]
+    #[must_use]
+    pub fn log_compiles(mut self, logged: bool) -> ProcessConfig {
+        self.log_compiles = Some(logged);
+        self
+    }
+
+    /// Logs the reason of every recompilation of a `jit` function as a warning, not only of the
+    /// 4th, 8th, 16th, ….
+    #[doc(alias = "jax_explain_cache_misses")]
+    #[must_use]
+    pub fn explain_cache_misses(mut self, logged: bool) -> ProcessConfig {
+        self.explain_cache_misses = Some(logged);
+        self
+    }
 }
 
 /// Changes settings of the process.
@@ -221,7 +361,99 @@ pub fn update(config: ProcessConfig) -> Result<(), Error> {
     if let Some(options) = config.record_failures {
         runtime::set_recording(options);
     }
+    if let Some(policy) = config.rank_promotion {
+        options::RANK_PROMOTION.set_of_process(policy);
+    }
+    if let Some(policy) = config.dtype_promotion {
+        options::DTYPE_PROMOTION.set_of_process(policy);
+    }
+    for (direction, policy) in DIRECTIONS.into_iter().zip(config.transfer_guards) {
+        if let Some(policy) = policy {
+            transfer_guard(direction).set_of_process(policy);
+        }
+    }
+    let switches = [
+        (&options::DEBUG_NANS, config.debug_nans),
+        (&options::DEBUG_INFS, config.debug_infs),
+        (&options::DISABLE_JIT, config.disable_jit),
+        (&options::LOG_COMPILES, config.log_compiles),
+        (&options::EXPLAIN_CACHE_MISSES, config.explain_cache_misses),
+    ];
+    for (setting, value) in switches {
+        if let Some(value) = value {
+            setting.set_of_process(value);
+        }
+    }
     Ok(())
+}
+
+/// The directions, in the order of their numbers.
+const DIRECTIONS: [TransferDirection; 3] = [
+    TransferDirection::HostToDevice,
+    TransferDirection::DeviceToDevice,
+    TransferDirection::DeviceToHost,
+];
+
+/// Runs `f` with a policy for operands of different ranks on this thread. Programs that are traced
+/// already are not checked again.
+///
+/// ```
+/// use oxidax::config::{RankPromotion, with_rank_promotion};
+/// use oxidax::prelude::*;
+/// let sum = |x: &Array, y: &Array| with_rank_promotion(RankPromotion::Raise, || x + y);
+/// assert_eq!(sum(&ones([2, 3]), &ones([1, 3])).shape().dims(), [2, 3]);
+/// ```
+#[doc(alias = "jax.numpy_rank_promotion")]
+pub fn with_rank_promotion<R>(policy: RankPromotion, f: impl FnOnce() -> R) -> R {
+    options::RANK_PROMOTION.scope(policy, f)
+}
+
+/// Runs `f` with a policy for operands of different dtypes on this thread. Programs that are traced
+/// already are not checked again.
+#[doc(alias = "jax.numpy_dtype_promotion")]
+pub fn with_dtype_promotion<R>(policy: DTypePromotion, f: impl FnOnce() -> R) -> R {
+    options::DTYPE_PROMOTION.scope(policy, f)
+}
+
+/// Runs `f` with a policy for transfers in all directions on this thread; see
+/// [`ProcessConfig::transfer_guard`].
+///
+/// ```
+/// use oxidax::config::{TransferGuard, with_transfer_guard};
+/// use oxidax::prelude::*;
+/// let x = ones([2]);
+/// let host = with_transfer_guard(TransferGuard::Disallow, || x.to_host())?; // explicit
+/// assert_eq!(host.to_vec::<f32>()?, [1.0, 1.0]);
+/// # Ok::<(), Error>(())
+/// ```
+#[doc(alias = "jax.transfer_guard")]
+pub fn with_transfer_guard<R>(policy: TransferGuard, f: impl FnOnce() -> R) -> R {
+    let [to_device, between, to_host] = DIRECTIONS.map(transfer_guard);
+    to_device.scope(policy, || between.scope(policy, || to_host.scope(policy, f)))
+}
+
+/// Runs `f` with a policy for transfers in one direction on this thread; see
+/// [`ProcessConfig::transfer_guard`].
+#[doc(alias("jax.transfer_guard_host_to_device", "jax.transfer_guard_device_to_host"))]
+pub fn with_transfer_guard_of<R>(
+    direction: TransferDirection,
+    policy: TransferGuard,
+    f: impl FnOnce() -> R,
+) -> R {
+    transfer_guard(direction).scope(policy, f)
+}
+
+/// Runs `f` and logs its compilations on this thread; see [`ProcessConfig::log_compiles`].
+#[doc(alias = "jax.log_compiles")]
+pub fn with_logged_compiles<R>(f: impl FnOnce() -> R) -> R {
+    options::LOG_COMPILES.scope(true, f)
+}
+
+/// Runs `f` and logs the reasons of its recompilations on this thread; see
+/// [`ProcessConfig::explain_cache_misses`].
+#[doc(alias = "jax.explain_cache_misses")]
+pub fn with_explained_cache_misses<R>(f: impl FnOnce() -> R) -> R {
+    options::EXPLAIN_CACHE_MISSES.scope(true, f)
 }
 
 /// Returns the settings of the process. Scopes of this thread are not included.
@@ -240,5 +472,15 @@ pub fn current() -> Result<CurrentConfig, Error> {
         cache: cache::disk()?,
         track_arrays: runtime::is_tracked(),
         record_failures: runtime::process_recording(),
+        rank_promotion: options::RANK_PROMOTION.of_process(),
+        dtype_promotion: options::DTYPE_PROMOTION.of_process(),
+        transfer_guard_host_to_device: options::HOST_TO_DEVICE.of_process(),
+        transfer_guard_device_to_device: options::DEVICE_TO_DEVICE.of_process(),
+        transfer_guard_device_to_host: options::DEVICE_TO_HOST.of_process(),
+        debug_nans: options::DEBUG_NANS.of_process(),
+        debug_infs: options::DEBUG_INFS.of_process(),
+        disable_jit: options::DISABLE_JIT.of_process(),
+        log_compiles: options::LOG_COMPILES.of_process(),
+        explain_cache_misses: options::EXPLAIN_CACHE_MISSES.of_process(),
     })
 }

@@ -166,6 +166,12 @@ fn precision_of_environment() -> core::Precision {
     runtime::matmul_precision()
 }
 
+/// Returns the settings of operations, transfers and logs that the environment sets. Connects
+/// `core` to `runtime`.
+fn options_of_environment() -> core::options::EnvironmentOptions {
+    runtime::options()
+}
+
 /// Makes a value vary over axes of a mesh. Connects `core` to the operation in `primitives`.
 fn vary(x: &Array, varying: &core::Varying) -> Array {
     primitives::vary(x, varying)

@@ -14,6 +14,7 @@ use super::steps::{Retention, StepFolder};
 use super::storage::{FolderLock, SharedStorage};
 use crate::core::{Array, Error, Loc};
 use crate::tree::{self, Tree, TreeDef};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -369,6 +370,38 @@ impl Folder {
         let removed = if self.group.index() == 0 { remove() } else { Ok(()) };
         let stage = format!("removing the steps after {step}");
         agree(&*self.group, self.path(), &stage, removed).map(drop)
+    }
+
+    /// Removes the checkpoint of one step. Does nothing if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be removed. The error of the previous save.
+    #[doc(alias = "CheckpointManager.delete")]
+    pub fn remove(&mut self, step: u64) -> Result<(), Error> {
+        self.wait()?;
+        let remove = || {
+            expect_held(self.lock.as_deref(), self.path())?;
+            match self.steps()?.contains(&step) {
+                true => self.steps.remove(step),
+                false => Ok(()),
+            }
+        };
+        let removed = if self.group.index() == 0 { remove() } else { Ok(()) };
+        agree(&*self.group, self.path(), &format!("removing step {step}"), removed).map(drop)
+    }
+
+    /// Returns a note of a step's checkpoint without reading its arrays, or `None` if it does not
+    /// have one of this name. See [`Snapshot::note`].
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if the step was not saved, is damaged, or the note has another type.
+    pub fn note<V: DeserializeOwned>(&self, step: u64, name: &str) -> Result<Option<V>, Error> {
+        let path = self.path_of(step);
+        let reader = Reader::of(Contents::checkpoint(&self.steps.storage, &path)?);
+        let manifest = reader.into_contents().manifest.expect("a checkpoint has a manifest");
+        let Some(value) = manifest.notes.get(name) else { return Ok(None) };
+        let note = V::deserialize(value);
+        note.map(Some).map_err(|error| refused(&path, format!("note `{name}` is {value}: {error}")))
     }
 
     fn path(&self) -> &Path {

@@ -10,6 +10,7 @@ mod error;
 pub(crate) mod lowering;
 mod mesh;
 pub(crate) mod monitoring;
+pub(crate) mod options;
 mod program;
 pub(crate) mod scoped;
 pub(crate) mod spans;

@@ -4,6 +4,7 @@ use super::call_key::CallKey;
 use super::creation::{self, CreatedAgain};
 use super::history::{Differences, History, is_storm};
 use super::jit::{CompileRequest, Found, Jit};
+use crate::core::options::EXPLAIN_CACHE_MISSES;
 use crate::core::{CompileLimit, Error, Recompilation, SealedError, monitoring};
 use crate::tree::{Args, Tree};
 use std::sync::{MutexGuard, PoisonError};
@@ -153,7 +154,7 @@ impl<A: Args, O: Tree> Jit<'_, A, O> {
         }
         drop(history);
         if let Some(recompilation) = recompilation {
-            log(&recompilation, is_warning);
+            log(&recompilation, is_warning || EXPLAIN_CACHE_MISSES.get());
         }
         if monitoring::is_active() {
             let metadata = [("fun_name", (&*self.name).into())];

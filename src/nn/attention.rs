@@ -1,9 +1,11 @@
 //! Multi-head attention and its key-value cache.
 
-use super::Linear;
 use super::check::expect_features;
-use super::dot_product_attention::{AttentionOptions, dot_product_attention_with};
+use super::dot_product_attention::{
+    AttentionImplementation, AttentionOptions, dot_product_attention_with,
+};
 use super::rotary::{Rotary, positions_from};
+use super::{Dropout, LayerNorm, Linear};
 use crate::core::{Array, DType, Loc, RuleError, Scalar, Shape, throw_operands};
 use crate::ops::promote_types;
 use crate::primitives::{
@@ -60,6 +62,41 @@ pub struct MultiHeadAttention {
     /// The rotary position embedding of queries and keys, if any.
     #[tree(static)]
     pub rotary: Option<Rotary>,
+    /// The norm of the features of each query head, `[h]`, if any.
+    #[doc(alias = "normalize_qk")]
+    pub query_norm: Option<LayerNorm>,
+    /// The norm of the features of each key head, `[h]`, if any.
+    pub key_norm: Option<LayerNorm>,
+    /// Dropout of the weights of attention in [`attend_with`](MultiHeadAttention::attend_with).
+    pub dropout: Dropout,
+}
+
+/// Options of [`MultiHeadAttention::attend_with`].
+#[derive(Clone, Debug, Default)]
+pub struct AttendOptions {
+    /// True where a query attends to a key. Booleans that broadcast to `[b, n_heads, t, s]`.
+    pub mask: Option<Array>,
+    /// Added to the scores. Broadcasts to `[b, n_heads, t, s]`.
+    pub bias: Option<Array>,
+    /// The key of the dropout. `None` turns it off.
+    pub key: Option<Key>,
+    /// The algorithm.
+    pub implementation: AttentionImplementation,
+}
+
+/// Sizes of a [`MultiHeadAttention`] whose inputs, heads and results have different sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionFeatures {
+    /// The features of the queries' input.
+    pub query_in: usize,
+    /// The features of the input of keys and values.
+    pub memory_in: usize,
+    /// The features of all query heads together.
+    #[doc(alias = "qkv_features")]
+    pub heads: usize,
+    /// The features of the result.
+    #[doc(alias = "out_features")]
+    pub out: usize,
 }
 
 /// The keys and values of the tokens that a [`MultiHeadAttention`] has processed.
@@ -116,8 +153,52 @@ impl MultiHeadAttention {
                 n_kv_heads,
                 is_causal: false,
                 rotary: None,
+                query_norm: None,
+                key_norm: None,
+                dropout: Dropout::new(0.0),
             }
         })
+    }
+
+    /// Creates a layer in `f32` whose inputs, heads and results have different sizes.
+    ///
+    /// Throws `Op` (shape) if the heads do not divide their features.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let features = nn::AttentionFeatures { query_in: 64, memory_in: 32, heads: 128, out: 16 };
+    /// let attend = move |key: random::Key, x: Array, memory: Array| {
+    ///     nn::MultiHeadAttention::with_features(key, features, 8).attend(&x, &memory, None)
+    /// };
+    /// let aval = |t, n| Aval::new(DType::F32, [2, t, n]);
+    /// let y = eval_shape(attend, (random::Key::of_type(), aval(10, 64), aval(20, 32)))?;
+    /// assert_eq!(y.aval().to_string(), "f32[2,10,16]");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn with_features(
+        key: Key,
+        features: AttentionFeatures,
+        n_heads: usize,
+    ) -> MultiHeadAttention {
+        let AttentionFeatures { query_in, memory_in, heads, out } = features;
+        let [query_key, key_key, value_key, out_key] = key.split();
+        let query = Linear::new(query_key, query_in, heads);
+        let [key, value] = [key_key, value_key].map(|key| Linear::new(key, memory_in, heads));
+        let out = Linear::new(out_key, heads, out);
+        MultiHeadAttention::with_projections(n_heads, query, key, value, out)
+    }
+
+    /// Normalizes the features of each query and key head by a [`LayerNorm`] without a bias.
+    ///
+    /// # Reference
+    /// Dehghani et al.: Scaling vision transformers to 22 billion parameters (2023), section 2.
+    #[doc(alias = "normalize_qk")]
+    #[track_caller]
+    pub fn with_normalized_heads(self) -> MultiHeadAttention {
+        let norm = LayerNorm::new(self.features_per_head()).without_bias();
+        let (query_norm, key_norm) = (Some(norm.clone()), Some(norm));
+        MultiHeadAttention { query_norm, key_norm, ..self }
     }
 
     /// Creates a layer of `n_heads` query heads with these projections. The number of key and value
@@ -161,8 +242,19 @@ impl MultiHeadAttention {
             }
             let n_kv_heads = n_key / width;
             expect_groups(n_heads, n_kv_heads);
-            let (is_causal, rotary) = (false, None);
-            MultiHeadAttention { query, key, value, out, n_heads, n_kv_heads, is_causal, rotary }
+            MultiHeadAttention {
+                query,
+                key,
+                value,
+                out,
+                n_heads,
+                n_kv_heads,
+                is_causal: false,
+                rotary: None,
+                query_norm: None,
+                key_norm: None,
+                dropout: Dropout::new(0.0),
+            }
         })
     }
 
@@ -193,7 +285,16 @@ impl MultiHeadAttention {
     /// Throws `Op` (shape) if an operand has other sizes.
     #[track_caller]
     pub fn attend(&self, x: &Array, memory: &Array, mask: Option<&Array>) -> Array {
-        let (mut query, mut key) = (self.queries(x), self.heads("key", &self.key, memory));
+        let options = AttendOptions { mask: mask.cloned(), ..AttendOptions::default() };
+        self.attend_with(x, memory, &options)
+    }
+
+    /// Computes attention of `x` to `memory` with options, among them dropout of the weights.
+    ///
+    /// Throws `Op` (shape) if an operand has other sizes.
+    #[track_caller]
+    pub fn attend_with(&self, x: &Array, memory: &Array, options: &AttendOptions) -> Array {
+        let (mut query, mut key) = (self.queries(x), self.keys(memory));
         let value = self.heads("value", &self.value, memory);
         if let Some(rotary) = self.rotary {
             let positions = |t| broadcasted_iota(DType::I32, [t], 0);
@@ -201,8 +302,12 @@ impl MultiHeadAttention {
             key = rotary.forward(&key, &positions(key.shape()[1]));
         }
         let options = AttentionOptions {
-            mask: mask.cloned(),
+            mask: options.mask.clone(),
+            bias: options.bias.clone(),
             is_causal: self.is_causal,
+            dropout_rate: self.dropout.rate.get(),
+            dropout_key: options.key.clone(),
+            implementation: options.implementation,
             ..AttentionOptions::default()
         };
         self.attend_heads(&query, &key, &value, &options)
@@ -247,7 +352,7 @@ impl MultiHeadAttention {
     #[track_caller]
     pub fn decode(&self, x: &Array, cache: &KvCache) -> (Array, KvCache) {
         Loc::caller().scope(|| {
-            let (mut query, mut key) = (self.queries(x), self.heads("key", &self.key, x));
+            let (mut query, mut key) = (self.queries(x), self.keys(x));
             let value = self.heads("value", &self.value, x);
             let ([b, t, n, h], [rows, length, heads, width]) = (key.dims(), cache.keys.dims());
             if [b, n, h] != [rows, heads, width] || t > length {
@@ -300,7 +405,14 @@ impl MultiHeadAttention {
     #[track_caller]
     fn queries(&self, x: &Array) -> Array {
         expect_groups(self.n_heads, self.n_kv_heads);
-        self.heads("query", &self.query, x)
+        let heads = self.heads("query", &self.query, x);
+        self.query_norm.as_ref().map_or_else(|| heads.clone(), |norm| norm.forward(&heads))
+    }
+
+    #[track_caller]
+    fn keys(&self, x: &Array) -> Array {
+        let heads = self.heads("key", &self.key, x);
+        self.key_norm.as_ref().map_or_else(|| heads.clone(), |norm| norm.forward(&heads))
     }
 
     /// Projects `x`, `[b, t, features]`, to heads, `[b, t, heads, h]`.

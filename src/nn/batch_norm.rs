@@ -96,7 +96,7 @@ impl BatchNorm {
             }
         };
         let mean = mean_of(&x);
-        let centred = &x - &mean;
+        let centred = Loc::caller().scope(|| &x - &mean);
         let var = mean_of(&(&centred * &centred));
         let inverse = rsqrt(&(&var + self.epsilon.get()));
         let y = normalized(&centred, &inverse, &self.scale, &self.bias, dtype);
@@ -112,7 +112,8 @@ impl BatchNorm {
         self.expect_channels(x, stats);
         let dtype = result_dtype("BatchNorm", x, &self.scale, &self.bias);
         let x = convert_element_type(x, wide(dtype));
-        let centred = &x - convert_element_type(&stats.mean, x.dtype());
+        let mean = convert_element_type(&stats.mean, x.dtype());
+        let centred = Loc::caller().scope(|| &x - mean);
         let var = convert_element_type(&stats.var, x.dtype());
         let inverse = rsqrt(&(var + self.epsilon.get()));
         normalized(&centred, &inverse, &self.scale, &self.bias, dtype)

@@ -288,10 +288,10 @@ fn flatten_batch(
     let x = reshape(&convert_element_type(x, dtype), flat);
     let weight = convert_element_type(weight, dtype);
     let y = Loc::caller().scope(|| convolve(&x, &weight));
-    let y = match bias {
+    let y = Loc::caller().scope(|| match bias {
         Some(bias) => y + convert_element_type(bias, dtype),
         None => y,
-    };
+    });
     let dims = [outer, &y.shape().dims()[1..]].concat();
     reshape(&y, dims)
 }

@@ -1,5 +1,6 @@
 //! Scaled dot-product attention.
 
+use super::Dropout;
 use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::kernels::{FlashAttentionOptions, flash_attention_with};
 use crate::ops::{einsum, logsumexp, softmax};
@@ -7,6 +8,7 @@ use crate::primitives::{
     add, broadcasted_iota as iota, convert_element_type, expand_dims, full_like, ge, le, lt,
     moveaxis, mul, ones, reshape, stop_gradient, sub, where_,
 };
+use crate::random::Key;
 
 /// The algorithm of [`dot_product_attention_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -61,6 +63,10 @@ pub struct AttentionOptions {
     /// Numbers of keys before and after its own position that a query attends to.
     #[doc(alias = "local_window_size")]
     pub local_window: Option<(usize, usize)>,
+    /// The probability with which a weight becomes 0. Without a key there is no dropout.
+    pub dropout_rate: f64,
+    /// The key of the dropout.
+    pub dropout_key: Option<Key>,
     /// The algorithm.
     pub implementation: AttentionImplementation,
 }
@@ -288,6 +294,8 @@ fn flash(query: &Array, key: &Array, value: &Array, options: &AttentionOptions) 
         is_causal: options.is_causal,
         local_window: options.local_window,
         scale: options.scale,
+        dropout_rate: options.dropout_rate,
+        dropout_key: options.dropout_key.clone(),
         query_segments: key_segments.as_ref().map(|_| ones(([b, t], DType::I32))),
         key_segments,
         ..FlashAttentionOptions::default()
@@ -320,6 +328,8 @@ fn plain(
         scores = where_(&mask, &scores, &masked);
     }
     let weights = convert_element_type(&softmax(&scores, -1), value.dtype());
+    let dropout = Dropout::new(options.dropout_rate);
+    let weights = dropout.forward(&weights, options.dropout_key.clone());
     let weights = reshape(&weights, [b, k, n / k, t, s]);
     let means = einsum("bkgts,bskh->btkgh", [&weights, value]);
     (reshape(&means, [b, t, n, value.shape()[3]]), scores)

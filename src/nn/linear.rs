@@ -2,7 +2,7 @@
 
 use super::check::{expect_features, expect_vector, promoted_dtype};
 use super::init;
-use crate::core::{Array, Shape};
+use crate::core::{Array, Loc, Shape};
 use crate::ops::matmul;
 use crate::primitives::{convert_element_type, zeros};
 use crate::random::Key;
@@ -91,9 +91,9 @@ impl Linear {
         let dtype = promoted_dtype("Linear", x, &leaves);
         let cast = |x: &Array| convert_element_type(x, dtype);
         let y = matmul(&cast(x), &cast(&self.weight));
-        match &self.bias {
+        Loc::caller().scope(|| match &self.bias {
             Some(bias) => y + cast(bias),
             None => y,
-        }
+        })
     }
 }

@@ -56,7 +56,7 @@ mod rotary;
 mod summary;
 
 pub use crate::tree::StaticFloat as Number;
-pub use attention::{KvCache, MultiHeadAttention};
+pub use attention::{AttendOptions, AttentionFeatures, KvCache, MultiHeadAttention};
 pub use batch_norm::{BatchNorm, BatchStats};
 pub use conv::{Conv, ConvTranspose};
 pub use ctc::{CtcLossOptions, ctc_loss, ctc_loss_with};

@@ -274,21 +274,27 @@ pub(super) fn normalized(
     dtype: DType,
 ) -> Array {
     let factor = match scale {
-        Some(scale) => inverse * convert_element_type(scale, centred.dtype()),
+        Some(scale) => {
+            let scale = convert_element_type(scale, centred.dtype());
+            Loc::caller().scope(|| inverse * scale)
+        }
         None => inverse.clone(),
     };
-    scaled(&(centred * factor), &None, bias, dtype)
+    let unit = Loc::caller().scope(|| centred * factor);
+    scaled(&unit, &None, bias, dtype)
 }
 
 #[track_caller]
 fn scaled(y: &Array, scale: &Option<Array>, bias: &Option<Array>, dtype: DType) -> Array {
-    let y = match scale {
-        Some(scale) => y * convert_element_type(scale, y.dtype()),
-        None => y.clone(),
-    };
-    let y = match bias {
-        Some(bias) => &y + convert_element_type(bias, y.dtype()),
-        None => y,
-    };
-    convert_element_type(&y, dtype)
+    Loc::caller().scope(|| {
+        let y = match scale {
+            Some(scale) => y * convert_element_type(scale, y.dtype()),
+            None => y.clone(),
+        };
+        let y = match bias {
+            Some(bias) => &y + convert_element_type(bias, y.dtype()),
+            None => y,
+        };
+        convert_element_type(&y, dtype)
+    })
 }

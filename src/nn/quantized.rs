@@ -110,11 +110,13 @@ impl QuantizedLinear {
     /// Applies the scale of each output and the bias, in the dtype of `x`.
     #[track_caller]
     fn scale_and_bias(&self, sums: &Array, x: &Array) -> Array {
-        let scaled = sums * self.scale.reshape([self.weight.shape()[1]]);
-        let y = match &self.bias {
-            Some(bias) => scaled + convert_element_type(bias, DType::F32),
-            None => scaled,
-        };
+        let y = Loc::caller().scope(|| {
+            let scaled = sums * self.scale.reshape([self.weight.shape()[1]]);
+            match &self.bias {
+                Some(bias) => scaled + convert_element_type(bias, DType::F32),
+                None => scaled,
+            }
+        });
         convert_element_type(&y, x.dtype())
     }
 }

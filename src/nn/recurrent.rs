@@ -88,7 +88,8 @@ impl LstmCell {
         let cast = |leaf: &Array| convert_element_type(leaf, dtype);
         let of_x = project("LstmCell", x, "input", &self.input, dtype);
         let of_h = project("LstmCell", &state.h, "recurrent", &self.recurrent, dtype);
-        let gates = parts(&(of_x + (of_h + cast(&self.bias))), n, 4);
+        let gates = Loc::caller().scope(|| of_x + (of_h + cast(&self.bias)));
+        let gates = parts(&gates, n, 4);
         let remembered = sigmoid(&gates[1]) * cast(&state.c);
         let c = remembered + sigmoid(&gates[0]) * tanh(&gates[2]);
         let h = sigmoid(&gates[3]) * tanh(&c);
@@ -197,12 +198,13 @@ impl GruCell {
         let n = self.n_hidden();
         let dtype = promoted_dtype("GruCell", x, &self.leaves());
         let cast = |leaf: &Array| convert_element_type(leaf, dtype);
-        let of_x = project("GruCell", x, "input", &self.input, dtype) + cast(&self.bias);
-        let of_x = parts(&of_x, n, 3);
+        let of_x = project("GruCell", x, "input", &self.input, dtype);
+        let of_x = parts(&Loc::caller().scope(|| of_x + cast(&self.bias)), n, 3);
         let of_h = parts(&project("GruCell", h, "recurrent", &self.recurrent, dtype), n, 3);
         let reset = sigmoid(&(&of_x[0] + &of_h[0]));
         let update = sigmoid(&(&of_x[1] + &of_h[1]));
-        let candidate = tanh(&(&of_x[2] + reset * (&of_h[2] + cast(&self.recurrent_bias))));
+        let recurrent = Loc::caller().scope(|| &of_h[2] + cast(&self.recurrent_bias));
+        let candidate = tanh(&(&of_x[2] + reset * recurrent));
         (1.0 - &update) * candidate + update * cast(h)
     }
 

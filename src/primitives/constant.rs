@@ -6,7 +6,7 @@ use super::reshard::sharded_like;
 use super::rules::zero_jvp;
 use super::shape::broadcast_to;
 use crate::core::{
-    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, IntoAval, JvpResult,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, IntoAval, JvpResult, Loc,
     LowerCtx, MemoryKind, Primitive, Registered, RuleError, RuleResult, Scalar, Shape, Tangent,
     backend, bind1, trace,
 };
@@ -131,7 +131,7 @@ fn operand(value: Scalar, aval: &Aval) -> Option<Array> {
 
 /// Returns a number on the device, which later calls may share.
 fn shared_number(bytes: &[u8], aval: &Aval) -> Array {
-    backend().number(bytes, aval).unwrap_or_else(|error| trace::throw(error))
+    backend().number(bytes, aval).unwrap_or_else(|error| trace::throw(error.at(Loc::caller())))
 }
 
 /// Returns zeros of type `aval`, including its weakness.

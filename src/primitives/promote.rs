@@ -5,7 +5,8 @@ use super::convert::convert_to;
 use super::device_put::in_memory;
 use super::shape::broadcast_to;
 use crate::core::{
-    Array, Aval, DType, Loc, MemoryKind, RuleError, RuleResult, Scalar, Shape, promote, trace,
+    Array, Aval, DType, Loc, MemoryKind, RuleError, RuleResult, Scalar, Shape, options, promote,
+    trace,
 };
 
 /// An operand of a public function: an array or a Rust number.
@@ -176,10 +177,21 @@ fn mismatch(a: &Shape, b: &Shape) -> String {
 }
 
 /// Promotes the operands of `name` to one dtype and shape, by JAX's promotion table and NumPy's
-/// broadcasting. Throws `Op` if there is no common dtype or shape.
+/// broadcasting. Throws `Op` if there is no common dtype or shape, or if
+/// [`config`](crate::config) forbids the promotion.
 #[track_caller]
 pub fn promote_arrays<const N: usize>(name: &str, operands: [Like<'_>; N]) -> [Array; N] {
-    match joint_type(&operands) {
+    let caller = std::panic::Location::caller();
+    let joint = joint_type(&operands).and_then(|joint| {
+        let differ = operands.iter().any(|operand| operand.dtype().0 != joint.dtype)
+            || operands.iter().any(|operand| operand.shape().rank() != joint.shape.rank());
+        if differ {
+            let avals: Vec<Aval> = operands.iter().map(Like::aval).collect();
+            options::check_promotion(name, &avals, &joint, caller)?;
+        }
+        Ok(joint)
+    });
+    match joint {
         Ok(aval) => Loc::caller().scope(|| operands.map(|operand| operand.into_type(&aval))),
         Err(error) => {
             let avals: Vec<Aval> = operands.iter().map(Like::aval).collect();

@@ -14,6 +14,7 @@ use super::late_copies::{with_late_copies, without_late_copies};
 use super::lowering_target::target_of;
 use super::refused_kernels;
 use super::stalls;
+use crate::core::options::LOG_COMPILES;
 use crate::core::spans::{EventKind, Span};
 use crate::core::{
     Aval, DeviceId, Effects, Error, Loc, Mesh, NamedSharding, Placement, Program, monitoring,
@@ -126,6 +127,16 @@ impl Executable {
             false => "/oxidax/compile/backend_compile_duration",
         };
         monitoring::record_duration_of(event, name, start.elapsed());
+        if LOG_COMPILES.get() {
+            tracing::warn!(
+                target: "oxidax::jit",
+                function = name,
+                operations = program.eqns().len(),
+                from_disk,
+                duration = ?start.elapsed(),
+                "compiled"
+            );
+        }
         let options = options_for(module)?;
         let shardings = match target.mesh() {
             None => Vec::new(),

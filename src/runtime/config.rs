@@ -4,6 +4,7 @@
 
 use super::cpu_malloc::CpuMalloc;
 use super::cuda::CudaOptions;
+use crate::core::options::{DTypePromotion, EnvironmentOptions, RankPromotion, TransferGuard};
 use crate::core::{Error, Precision};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,6 +23,9 @@ pub(super) struct RuntimeConfig {
     pub(super) record_failures: Option<PathBuf>,
     /// The default precision of matrix products: `OXIDAX_DEFAULT_MATMUL_PRECISION`.
     pub(super) matmul_precision: Precision,
+    /// Settings of operations, transfers and logs: `OXIDAX_RANK_PROMOTION` and the others of
+    /// [`options_from`].
+    pub(super) options: EnvironmentOptions,
     /// Options of the CUDA client: `OXIDAX_CUDA_PREALLOCATE` and the others of [`CudaOptions`].
     pub(super) cuda: CudaOptions,
 }
@@ -48,15 +52,7 @@ impl RuntimeConfig {
             },
         };
         let cpu_malloc = CpuMalloc::from_variable(get("OXIDAX_CPU_MALLOC").as_deref())?;
-        let track_arrays = match get("OXIDAX_TRACK_ARRAYS").as_deref().map(str::trim) {
-            None | Some("" | "0") => false,
-            Some("1") => true,
-            Some(text) => {
-                return Err(Error::Plugin(format!(
-                    "OXIDAX_TRACK_ARRAYS is `{text}`; it must be 1 or 0"
-                )));
-            }
-        };
+        let track_arrays = choice(&get, "OXIDAX_TRACK_ARRAYS", SWITCH)?.unwrap_or(false);
         let matmul_precision = match get("OXIDAX_DEFAULT_MATMUL_PRECISION")
             .as_deref()
             .map(str::trim)
@@ -79,9 +75,77 @@ impl RuntimeConfig {
             track_arrays,
             record_failures: record_failures.map(PathBuf::from),
             matmul_precision,
+            options: options_from(&get)?,
             cuda,
         })
     }
+}
+
+/// The values of a variable that turns something on.
+const SWITCH: &[(&str, bool)] = &[("1", true), ("0", false)];
+
+/// Reads a variable that has one of a few values. Returns `None` if it is not set.
+fn choice<T: Copy>(
+    get: &impl Fn(&str) -> Option<String>,
+    name: &str,
+    values: &[(&str, T)],
+) -> Result<Option<T>, Error> {
+    let Some(text) = get(name) else { return Ok(None) };
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if let Some((_, value)) = values.iter().find(|(name, _)| *name == text) {
+        return Ok(Some(*value));
+    }
+    let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+    let message = format!("{name} is `{text}`; it must be {}", names.join(" or "));
+    Err(Error::Plugin(message))
+}
+
+/// Reads the settings of operations, transfers and logs.
+fn options_from(get: &impl Fn(&str) -> Option<String>) -> Result<EnvironmentOptions, Error> {
+    const RANKS: &[(&str, RankPromotion)] = &[
+        ("allow", RankPromotion::Allow),
+        ("warn", RankPromotion::Warn),
+        ("raise", RankPromotion::Raise),
+    ];
+    const DTYPES: &[(&str, DTypePromotion)] =
+        &[("standard", DTypePromotion::Standard), ("strict", DTypePromotion::Strict)];
+    const GUARDS: &[(&str, TransferGuard)] = &[
+        ("allow", TransferGuard::Allow),
+        ("log", TransferGuard::Log),
+        ("disallow", TransferGuard::Disallow),
+        ("log_explicit", TransferGuard::LogExplicit),
+        ("disallow_explicit", TransferGuard::DisallowExplicit),
+    ];
+    let all = choice(get, "OXIDAX_TRANSFER_GUARD", GUARDS)?.unwrap_or_default();
+    let guard = |direction: &str| {
+        let name = format!("OXIDAX_TRANSFER_GUARD_{direction}");
+        Ok::<_, Error>(choice(get, &name, GUARDS)?.unwrap_or(all))
+    };
+    let switch = |name: &str| Ok::<_, Error>(choice(get, name, SWITCH)?.unwrap_or(false));
+    Ok(EnvironmentOptions {
+        rank_promotion: choice(get, "OXIDAX_RANK_PROMOTION", RANKS)?.unwrap_or_default(),
+        dtype_promotion: choice(get, "OXIDAX_DTYPE_PROMOTION", DTYPES)?.unwrap_or_default(),
+        transfer_guards: [
+            guard("HOST_TO_DEVICE")?,
+            guard("DEVICE_TO_DEVICE")?,
+            guard("DEVICE_TO_HOST")?,
+        ],
+        debug_nans: switch("OXIDAX_DEBUG_NANS")?,
+        debug_infs: switch("OXIDAX_DEBUG_INFS")?,
+        disable_jit: switch("OXIDAX_DISABLE_JIT")?,
+        log_compiles: switch("OXIDAX_LOG_COMPILES")?,
+        explain_cache_misses: switch("OXIDAX_EXPLAIN_CACHE_MISSES")?,
+    })
+}
+
+/// Returns the settings of operations, transfers and logs that the environment sets. An invalid
+/// variable is an error once a client is created, and until then has no effect.
+pub(crate) fn options() -> EnvironmentOptions {
+    RuntimeConfig::from_env()
+        .map_or_else(|_| EnvironmentOptions::default(), |config| config.options)
 }
 
 /// Returns the default precision of matrix products that the environment sets. An invalid variable

@@ -12,6 +12,7 @@ use super::recompiles::Recompiles;
 use super::scratch::{NonDonatable, Scratch};
 use super::transfer::{put, put_on_default_device};
 use crate::core::nan_check::{introduced, nan_check, nan_error, not_reproduced_error};
+use crate::core::options::{TransferDirection, TransferRequest, check_transfer};
 use crate::core::spans::{EventKind, Span};
 use crate::core::{
     Array, Aval, Backend, Cache, DeviceId, Error, Loc, Placement, Primitive, Program, catch,
@@ -154,10 +155,14 @@ pub(crate) fn set_eager_max_bytes(bytes: u64) {
 
 impl Backend for Evaluator {
     fn put(&self, bytes: &[u8], aval: &Aval) -> Result<Array, Error> {
+        let direction = TransferDirection::HostToDevice;
+        check_transfer(direction, TransferRequest::Explicit, aval, Loc::UNKNOWN)?;
         put(bytes, aval)
     }
 
     fn number(&self, bytes: &[u8], aval: &Aval) -> Result<Array, Error> {
+        let direction = TransferDirection::HostToDevice;
+        check_transfer(direction, TransferRequest::Implicit, aval, Loc::UNKNOWN)?;
         let device = default_device()?;
         let mut hasher = FxHasher::default();
         (device, aval, bytes).hash(&mut hasher);
@@ -179,7 +184,11 @@ impl Backend for Evaluator {
     ) -> Result<Vec<Array>, Error> {
         let _span = Span::at(EventKind::Eager, loc, || primitive.name());
         let evaluate = || match (primitive.constant_bytes(), &results[..]) {
-            (Some(bytes), [result]) => Ok(vec![put_on_default_device(&bytes, result)?]),
+            (Some(bytes), [result]) => {
+                let direction = TransferDirection::HostToDevice;
+                check_transfer(direction, TransferRequest::Implicit, result, loc)?;
+                Ok(vec![put_on_default_device(&bytes, result)?])
+            }
             _ => self.apply_compiled(primitive, operands, results, loc),
         };
         let outputs = if is_tracked() { loc.scope(evaluate) } else { evaluate() };

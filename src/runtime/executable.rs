@@ -11,8 +11,9 @@ use super::stalls::Produced;
 use super::transfer::transfer_buffer;
 use super::unfinished;
 use crate::core::host_function::{refuse_inside, take_contained_failure};
+use crate::core::options::{TransferDirection, TransferRequest, check_transfer};
 use crate::core::spans::{EventKind, Span};
-use crate::core::{Array, Aval, Buffer, Error, NamedSharding, Placement, Program};
+use crate::core::{Array, Aval, Buffer, Error, Loc, NamedSharding, Placement, Program};
 use crate::passes::Plan;
 use oxidax_pjrt::{CompileOptions, ExecuteOptions, HostTransfer, LoadedExecutable, UniqueBuffer};
 use std::sync::Arc;
@@ -141,6 +142,8 @@ impl Executable {
         for (index, (buffer, placement)) in pairs.enumerate() {
             if !is_placed(buffer, placement) {
                 let aval = &avals[index];
+                let direction = TransferDirection::DeviceToDevice;
+                check_transfer(direction, TransferRequest::Implicit, aval, Loc::UNKNOWN)?;
                 *buffer = transfer_buffer(buffer, aval, placement, aval.memory)?;
                 transferred.push(index);
             }

@@ -66,9 +66,9 @@ pub use compile_scope::{
 };
 pub use compiler_options::CompilerOptions;
 pub use compiler_report::{CompilerReport, MemoryAnalysis};
-pub(crate) use config::matmul_precision;
 #[cfg(feature = "distributed")]
 pub(crate) use config::{cluster_variables, host_has_tpu};
+pub(crate) use config::{matmul_precision, options};
 pub use cpu_malloc::CpuMalloc;
 pub use cuda::{CudaAllocator, CudaOptions};
 pub(crate) use default_device::{

@@ -9,10 +9,11 @@ use super::placement::{shards, single_device};
 use super::scratch::{NonDonatable, Scratch};
 use super::sharded_buffer::ShardedBuffer;
 use crate::core::host_function::refuse_inside;
+use crate::core::options::{TransferDirection, TransferRequest, check_transfer};
 use crate::core::scoped::scoped;
 use crate::core::spans::{Details, EventKind, Span};
 use crate::core::{
-    Array, Aval, Buffer, Cache, DeviceId, Error, Kind, MemoryKind, NamedSharding, Placement,
+    Array, Aval, Buffer, Cache, DeviceId, Error, Kind, Loc, MemoryKind, NamedSharding, Placement,
     Program, Shape,
 };
 use crate::passes::Plan;
@@ -240,6 +241,8 @@ pub(crate) fn transfer(
     if let Placement::Mesh(sharding) = target {
         sharding.shard_shape(array.shape())?;
     }
+    let direction = TransferDirection::DeviceToDevice;
+    check_transfer(direction, TransferRequest::Explicit, array.aval(), Loc::UNKNOWN)?;
     let buffer = transfer_buffer(buffer, array.aval(), target, memory)?;
     let explicit = target.sharding().and_then(NamedSharding::explicit_part);
     if array.aval().memory == memory && array.aval().sharding == explicit {

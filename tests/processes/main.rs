@@ -12,6 +12,7 @@ mod damaged_programs;
 mod distributed;
 mod eager;
 mod memory;
+mod options;
 mod platforms;
 mod precision;
 mod recordings;

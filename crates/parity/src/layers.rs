@@ -66,6 +66,9 @@ fn attention(params: &Value, leaves: &[Array]) -> nn::MultiHeadAttention {
         n_kv_heads: size(params, "kv_heads"),
         is_causal: flag(params, "causal"),
         rotary,
+        query_norm: None,
+        key_norm: None,
+        dropout: nn::Dropout::new(0.0),
     }
 }
 

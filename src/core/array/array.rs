@@ -3,6 +3,9 @@
 use crate::core::array::backend::backend;
 use crate::core::error::throw;
 use crate::core::error::{Error, Loc, OpErrorKind};
+use crate::core::options::{
+    DEVICE_TO_HOST, TransferDirection, TransferGuard, TransferRequest, check_transfer, is_outside,
+};
 use crate::core::spans::{Details, EventKind, Span};
 use crate::core::types::aval::Aval;
 use crate::core::types::dtype::DType;
@@ -10,7 +13,7 @@ use crate::core::types::element::Element;
 use crate::core::types::shape::Shape;
 use std::any::Any;
 use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// The elements of a concrete array, on one device or several. Implemented by `runtime`.
@@ -249,6 +252,7 @@ impl Array {
     #[track_caller]
     fn read<T: Element>(&self, name: &str, loc: Loc) -> Result<Vec<T>, Error> {
         let buffer = self.buffer("the elements");
+        self.check_read(Location::caller(), loc)?;
         if T::DTYPE != self.dtype() {
             let message = format!("asked for {}, the array is {}", T::DTYPE, self.aval);
             return Err(throw::op_error(OpErrorKind::DType, name, message, loc));
@@ -267,7 +271,17 @@ impl Array {
     #[track_caller]
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         let loc = Loc::caller();
+        self.check_read(Location::caller(), loc)?;
         self.read_bytes(loc).map_err(|error| error.at(loc))
+    }
+
+    /// Checks an implicit transfer to the host that the user wrote.
+    fn check_read(&self, caller: &Location<'_>, loc: Loc) -> Result<(), Error> {
+        if DEVICE_TO_HOST.get() == TransferGuard::Allow || !is_outside(caller) {
+            return Ok(());
+        }
+        let direction = TransferDirection::DeviceToHost;
+        check_transfer(direction, TransferRequest::Implicit, self.aval(), loc)
     }
 
     /// Reads the bytes for the line `loc`, without a location for errors.

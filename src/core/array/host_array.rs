@@ -4,12 +4,14 @@ use crate::core::array::array::Array;
 use crate::core::error::loc::Loc;
 use crate::core::error::throw;
 use crate::core::error::{Error, OpErrorKind};
+use crate::core::options::{TransferDirection, TransferRequest, check_transfer, is_outside};
 use crate::core::types::aval::Aval;
 use crate::core::types::dtype::DType;
 use crate::core::types::element::Element;
 use crate::core::types::shape::Shape;
 use crate::core::types::small_float::small_float;
 use num_complex::Complex64;
+use std::panic::Location;
 
 /// An array in host memory. No operation applies to it, so it can be used where no program runs,
 /// for example inside a callback.
@@ -155,6 +157,10 @@ impl Array {
     #[doc(alias = "device_get")]
     pub fn to_host(&self) -> Result<HostArray, Error> {
         let loc = Loc::caller();
+        if is_outside(Location::caller()) {
+            let direction = TransferDirection::DeviceToHost;
+            check_transfer(direction, TransferRequest::Explicit, self.aval(), loc)?;
+        }
         self.elements(loc).map_err(|error| error.at(loc))
     }
 

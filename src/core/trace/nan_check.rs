@@ -2,6 +2,7 @@
 
 use crate::core::array::array::{Array, Kind};
 use crate::core::error::{Error, Loc, OpError, OpErrorKind};
+use crate::core::options::{DEBUG_INFS, DEBUG_NANS};
 use crate::core::program::program::Program;
 use crate::core::scoped::scoped;
 use crate::core::trace::path;
@@ -18,7 +19,10 @@ pub(crate) enum NanCheck {
     NonFinite,
 }
 
-scoped!(static NAN_CHECK: Option<NanCheck> = None);
+scoped!(
+    /// The check of a scope. The inner `None` is a scope without a check.
+    static NAN_CHECK: Option<Option<NanCheck>> = None
+);
 
 scoped!(
     /// The paths of the arguments of the program that is searched, by the addresses of their
@@ -60,17 +64,24 @@ pub(crate) fn with_argument_paths<R>(
 
 /// Runs `f` with results checked.
 pub(crate) fn with_nan_check<R>(check: NanCheck, f: impl FnOnce() -> R) -> R {
-    NAN_CHECK.scope(Some(check), f)
+    NAN_CHECK.scope(Some(Some(check)), f)
 }
 
 /// Runs `f` without a check.
 pub(crate) fn without_nan_check<R>(f: impl FnOnce() -> R) -> R {
-    NAN_CHECK.scope(None, f)
+    NAN_CHECK.scope(Some(None), f)
 }
 
 /// Returns the check in force on this thread.
 pub(crate) fn nan_check() -> Option<NanCheck> {
-    NAN_CHECK.get()
+    if let Some(check) = NAN_CHECK.get() {
+        return check;
+    }
+    if DEBUG_INFS.get() {
+        Some(NanCheck::NonFinite)
+    } else {
+        DEBUG_NANS.get().then_some(NanCheck::Nan)
+    }
 }
 
 /// Finds the reported values of an array, if it has any.

@@ -10,6 +10,7 @@ use crate::core::array::array::{Array, Kind, NO_TRACE};
 use crate::core::error::loc::{self, Loc, path};
 use crate::core::error::throw::{throw, throw_rule};
 use crate::core::error::{Error, OpError, OpErrorKind, TracerError};
+use crate::core::options::DISABLE_JIT;
 use crate::core::program::primitive::Primitive;
 use crate::core::program::program::{Eqn, Program, Var};
 use crate::core::scoped::scoped;
@@ -298,7 +299,7 @@ impl Drop for Tracing {
 
 /// Returns true if programs are evaluated equation by equation on this thread.
 pub(crate) fn jit_disabled() -> bool {
-    JIT_DISABLED.get()
+    JIT_DISABLED.get() || DISABLE_JIT.get()
 }
 
 /// Runs `f` with every program evaluated equation by equation.

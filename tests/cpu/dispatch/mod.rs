@@ -1,6 +1,7 @@
 //! Calls: donation, threads, static values, and functions compiled ahead of time.
 
 mod ahead;
+mod config_scopes;
 mod listener;
 mod outlining;
 mod recompiled;

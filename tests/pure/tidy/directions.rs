@@ -120,6 +120,11 @@ const SEAMS: &[(&str, &str, &str)] = &[
         "`runtime` reads the environment, and products are traced without it",
     ),
     (
+        "options_of_environment",
+        "src/core/options.rs",
+        "`runtime` reads the environment, and operations are checked without it",
+    ),
+    (
         "kernel_primitives",
         "src/control_flow/mod.rs",
         "kernels use control flow, and the text of a program may name them",

@@ -94,6 +94,16 @@ impl<D: Decoder + Send + Sync + 'static> Generator<D> {
         choose: impl Fn(&Array, Key) -> Array + Send + Sync + 'static,
         options: GenerateOptions,
     ) -> Generator<D> {
+        Generator::with_functions(D::clone, choose, options)
+    }
+
+    /// Creates a generator that applies `prepare` to the model once for all tokens, such as a
+    /// conversion of its dtypes, and chooses tokens by `choose`.
+    pub fn with_functions(
+        prepare: impl Fn(&D) -> D + Send + Sync + 'static,
+        choose: impl Fn(&Array, Key) -> Array + Send + Sync + 'static,
+        options: GenerateOptions,
+    ) -> Generator<D> {
         let stops: Vec<i64> = options.stop_tokens.iter().map(|&token| token.into()).collect();
         let generate = move |model: D,
                              prompts: Array,
@@ -101,7 +111,7 @@ impl<D: Decoder + Send + Sync + 'static> Generator<D> {
                              n: Array,
                              key: Key,
                              length: Static<usize>| {
-            generate(&model, &prompts, &lengths, &n, &key, length.0, &choose, &stops)
+            generate(&prepare(&model), &prompts, &lengths, &n, &key, length.0, &choose, &stops)
         };
         Generator { program: jit(generate).name("generate"), options }
     }

@@ -27,9 +27,10 @@
 //!     }
 //! }
 //!
-//! let model = Successor { table: roll(eye(10), 1, 1) };
+//! let model = Successor { table: roll(&eye(10), 1, 1) };
 //! let generator = Generator::new(SamplingOptions::greedy());
-//! let texts = generator.generate(&model, &[&[3], &[1, 2, 8]], 3, random::key(0))?;
+//! let prompts: [&[u32]; 2] = [&[3], &[1, 2, 8]];
+//! let texts = generator.generate(&model, &prompts, 3, random::key(0))?;
 //! assert_eq!(texts, [[4, 5, 6], [9, 0, 1]]);
 //! # Ok::<(), oxidax::Error>(())
 //! ```

@@ -1,7 +1,7 @@
 //! Convolutions with a kernel for each position.
 
 use super::check::{expect_features, promoted_dtype};
-use oxidax::core::{RuleError, throw_operands};
+use oxidax::core::{Loc, RuleError, throw_operands};
 use oxidax::nn::init;
 use oxidax::prelude::*;
 use oxidax::primitives::{ConvDimensionNumbers, ConvGeneralDilated};
@@ -107,9 +107,9 @@ impl ConvLocal {
         };
         let (x, weight) = (x.astype(dtype), self.weight.astype(dtype));
         let y = conv_general_dilated_local(&x, &weight, &self.window, &options);
-        match &self.bias {
+        Loc::caller().scope(|| match &self.bias {
             Some(bias) => y + bias.astype(dtype),
             None => y,
-        }
+        })
     }
 }

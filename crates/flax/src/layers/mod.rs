@@ -5,6 +5,7 @@ mod check;
 mod conv_local;
 mod conv_lstm;
 mod einsum;
+mod fp8;
 mod instance_norm;
 mod linear_general;
 mod lora;
@@ -19,6 +20,7 @@ pub use attention_weights::{AttentionWeightsOptions, dot_product_attention_weigh
 pub use conv_local::ConvLocal;
 pub use conv_lstm::ConvLstmCell;
 pub use einsum::Einsum;
+pub use fp8::{Fp8DotGeneral, Fp8Formats, Fp8Scale, overwrite_with_gradient};
 pub use instance_norm::InstanceNorm;
 pub use linear_general::{LinearGeneral, LinearGeneralOptions};
 pub use lora::{Lora, LoraLinear, lora_mask};

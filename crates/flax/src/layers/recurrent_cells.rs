@@ -2,6 +2,7 @@
 
 use super::check::{project, promoted_dtype};
 use super::rnn::RecurrentCell;
+use oxidax::core::Loc;
 use oxidax::nn::init;
 use oxidax::prelude::*;
 use oxidax::random::Key;
@@ -60,7 +61,8 @@ impl SimpleCell {
     pub fn forward(&self, h: &Array, x: &Array) -> Array {
         let leaves = [("input", &self.input), ("recurrent", &self.recurrent), ("bias", &self.bias)];
         let dtype = promoted_dtype("SimpleCell", x, &leaves);
-        let of_x = project("SimpleCell", x, "input", &self.input, dtype) + self.bias.astype(dtype);
+        let of_x = project("SimpleCell", x, "input", &self.input, dtype);
+        let of_x = Loc::caller().scope(|| of_x + self.bias.astype(dtype));
         let mut sum = of_x + project("SimpleCell", h, "recurrent", &self.recurrent, dtype);
         if self.residual {
             sum += h.astype(dtype);
@@ -151,12 +153,13 @@ impl MguCell {
             vec![("input", &self.input), ("recurrent", &self.recurrent), ("bias", &self.bias)];
         leaves.extend(self.recurrent_bias.iter().map(|bias| ("recurrent_bias", bias)));
         let dtype = promoted_dtype("MguCell", x, &leaves);
-        let of_x = project("MguCell", x, "input", &self.input, dtype) + self.bias.astype(dtype);
+        let of_x = project("MguCell", x, "input", &self.input, dtype);
+        let of_x = Loc::caller().scope(|| of_x + self.bias.astype(dtype));
         let of_h = project("MguCell", h, "recurrent", &self.recurrent, dtype);
         let [of_x, of_h] = [of_x, of_h].map(|gates| split(&gates, 2, -1));
         let forget = sigmoid(&(&of_x[0] + &of_h[0]));
         let recurrent = match &self.recurrent_bias {
-            Some(bias) => &forget * (&of_h[1] + bias.astype(dtype)),
+            Some(bias) => Loc::caller().scope(|| &forget * (&of_h[1] + bias.astype(dtype))),
             None => of_h[1].clone(),
         };
         let candidate = tanh(&(&of_x[1] + recurrent));

@@ -167,7 +167,7 @@ pub fn to_bytes<T: Tree>(tree: &T) -> Result<Vec<u8>, Error> {
 /// Reads a tree from MessagePack, as `flax.serialization.from_bytes` does.
 ///
 /// # Errors
-/// Those of [`msgpack_restore`] and [`from_state_dict`].
+/// As [`msgpack_restore`] and [`from_state_dict`].
 #[track_caller]
 pub fn from_bytes<T: Tree>(template: &T, bytes: &[u8]) -> Result<T, Error> {
     from_state_dict(template, &msgpack_restore(bytes)?)

@@ -6,7 +6,7 @@ use oxidax::prelude::*;
 /// The state of a training run: the step, the parameters, and the state of their optimizer.
 ///
 /// It is a tree, so a compiled step takes and returns it. The optimizer is not part of the tree,
-/// because it has no arrays: the step captures it.
+/// because it does not hold arrays. The step captures it.
 ///
 /// ```
 /// use oxidax::prelude::*;

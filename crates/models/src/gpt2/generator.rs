@@ -1,11 +1,11 @@
-//! Text generation: one compiled program reads the prompt and generates all tokens, with a
-//! key-value cache.
+//! Text generation with a key-value cache, by [`Generator`].
 
 use super::Gpt2;
 use crate::argument_error::argument_error;
 use oxidax::core::{RuleError, throw_operands};
 use oxidax::jit::JitStats;
 use oxidax::prelude::*;
+use oxidax_flax::generate::{GenerateOptions, Generator};
 
 /// Options for choosing the next token.
 ///
@@ -57,8 +57,8 @@ impl Sampling {
 
 /// Continues prompts with a [`Gpt2`].
 ///
-/// A program is compiled for each length of the prompt and number of new tokens, and kept for
-/// later calls.
+/// Lengths of prompts and texts are padded to powers of two. A program is compiled for each padded
+/// length, and kept for later calls.
 ///
 /// ```no_run
 /// use oxidax::prelude::*;
@@ -70,6 +70,7 @@ impl Sampling {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 pub struct TextGenerator {
+    generator: Generator<Gpt2>,
     program: Jit<'static, (Gpt2, Array, random::Key), Array>,
 }
 
@@ -92,7 +93,12 @@ impl TextGenerator {
             };
             scan(step, start, keys).1
         };
-        TextGenerator { program: jit(generate).name("generate") }
+        let generator = Generator::with_functions(
+            move |model: &Gpt2| policy.cast_to_compute(model),
+            move |logits: &Array, key| sampling.choose(&policy.cast_to_output(logits), key),
+            GenerateOptions::default(),
+        );
+        TextGenerator { generator, program: jit(generate).name("generate") }
     }
 
     /// Returns the `n` tokens that follow a prompt.
@@ -128,9 +134,11 @@ impl TextGenerator {
             }
             let context = if text.len() < positions { text.len() } else { positions / 2 };
             let count = (end - text.len()).min(positions - context);
-            let keys = random::split(random::fold_in(key.clone(), part), [count]);
-            let window = Array::from_slice(&text[text.len() - context..], [1, context])?;
-            text.extend(self.generate_batch(model, &window, &keys)?.to_vec::<i32>()?);
+            let window: Vec<u32> =
+                text[text.len() - context..].iter().map(|&token| token as u32).collect();
+            let key = random::fold_in(key.clone(), part);
+            let texts = self.generator.generate(model, &[window], count, key)?;
+            text.extend(texts.iter().flatten().map(|&token| token as i32));
         }
         Ok(text[prompt.len()..].iter().map(|&token| token as u32).collect())
     }
@@ -152,6 +160,13 @@ impl TextGenerator {
 
     /// Returns the numbers of calls and compilations so far, and the compile time.
     pub fn stats(&self) -> JitStats {
-        self.program.stats()
+        let (mut stats, batch) = (self.generator.stats(), self.program.stats());
+        stats.calls += batch.calls;
+        stats.hits += batch.hits;
+        stats.misses += batch.misses;
+        stats.traces += batch.traces;
+        stats.compiles += batch.compiles;
+        stats.compile_time += batch.compile_time;
+        stats
     }
 }

@@ -8,6 +8,7 @@ use oxidax::kernels::{FlashAttentionOptions, flash_attention_with};
 use oxidax::prelude::*;
 use oxidax::profile::named_scope;
 use oxidax::random::Key;
+use oxidax_flax::generate::Decoder;
 
 /// A GPT-2: a causal transformer over tokens, with learned positions and a head that is the token
 /// embedding.
@@ -243,12 +244,22 @@ impl Gpt2 {
     /// ```
     #[track_caller]
     pub fn decode(&self, tokens: &Array, cache: &Gpt2Cache) -> (Array, Gpt2Cache) {
+        let [_, t] = tokens.dims();
+        let (x, layers) = self.decode_blocks(tokens, cache);
+        let last = self.ln_f.forward(&x.index(i![.., -1]));
+        (self.wte.attend(&last), Gpt2Cache { layers, position: &cache.position + t as i32 })
+    }
+
+    /// Returns the features after the last block, and the keys and values of each layer.
+    fn decode_blocks(
+        &self,
+        tokens: &Array,
+        cache: &Gpt2Cache,
+    ) -> (Array, nn::Layers<(Array, Array)>) {
         let ([_, t], start) = (tokens.dims(), &cache.position);
         let x = self.wte.forward(tokens) + self.wpe.forward(&(iota(DType::I32, t) + start));
         let decode = |x: Array, block: &Gpt2Block, past| block.decode(&x, past, start);
-        let (x, layers) = self.h.scan(x, &cache.layers, decode);
-        let last = self.ln_f.forward(&x.index(i![.., -1]));
-        (self.wte.attend(&last), Gpt2Cache { layers, position: start + t as i32 })
+        self.h.scan(x, &cache.layers, decode)
     }
 
     #[track_caller]
@@ -258,6 +269,31 @@ impl Gpt2 {
             let problem = format!("{length} tokens; the model has {positions} positions");
             throw_operands("Gpt2", RuleError::value(problem), &[]);
         }
+    }
+}
+
+impl Decoder for Gpt2 {
+    type Cache = Gpt2Cache;
+
+    #[track_caller]
+    fn init_cache(&self, batch: usize, length: usize) -> Gpt2Cache {
+        self.cache(batch, length)
+    }
+
+    #[track_caller]
+    fn decode(&self, tokens: &Array, count: &Array, cache: &Gpt2Cache) -> (Array, Gpt2Cache) {
+        let (x, layers) = self.decode_blocks(tokens, cache);
+        let last = dynamic_index_in_dim(&x, count - 1, 1);
+        let last = self.ln_f.forward(&last.reshape([x.shape()[0], x.shape()[2]]));
+        (self.wte.attend(&last), Gpt2Cache { layers, position: &cache.position + count })
+    }
+
+    fn max_length(&self) -> Option<usize> {
+        self.wpe.weight.shape().first().copied()
+    }
+
+    fn vocabulary_size(&self) -> Option<usize> {
+        self.wte.weight.shape().first().copied()
     }
 }
 

@@ -45,7 +45,10 @@ mod on_cpu {
         ];
         let key = random::key(5);
         // The keys that `generate` uses for a text that fits.
-        let keys = random::split(random::fold_in(key.clone(), 0u32), [12]);
+        let base = random::fold_in(key.clone(), 0u32);
+        let keys: Vec<Array> =
+            (0..12).map(|at| random::fold_in(base.clone(), at).data().clone()).collect();
+        let keys = random::Key::from_data(stack(&keys, 0));
         for sampling in ways {
             let expected = uncached(&model(), &PROMPT, 12, sampling, &keys);
             for model in [model(), stacked(model())] {
@@ -78,6 +81,18 @@ mod on_cpu {
                 assert!(difference(&logits, &expected) < 1e-5);
             }
         }
+    }
+
+    /// Prompts of any length up to the padded one run one program.
+    #[test]
+    fn other_lengths_do_not_compile_again() {
+        let (model, generator) = (model(), TextGenerator::new(Sampling::GREEDY));
+        for (length, n) in [(3, 5), (4, 5), (7, 9), (1, 20)] {
+            let text =
+                generator.generate(&model, &PROMPT[..length.min(PROMPT.len())], n, random::key(0));
+            assert_eq!(text.unwrap().len(), n);
+        }
+        assert_eq!(generator.stats().compiles, 1);
     }
 
     #[test]
