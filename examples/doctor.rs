@@ -35,7 +35,8 @@ impl Mlp {
 
     fn forward(&self, x: &Array, policy: &Policy) -> Array {
         let layer = |(layer, x): &(nn::Linear, Array)| relu(layer.forward(x));
-        let layer = remat_with(layer, RematOptions { policy: policy.clone() });
+        let layer =
+            remat_with(layer, RematOptions { policy: policy.clone(), ..RematOptions::default() });
         let hidden = self.layers.iter().fold(x.clone(), |x, own| layer(&(own.clone(), x)));
         self.head.forward(&hidden)
     }

@@ -1,7 +1,20 @@
-"""Writes `docs/jax-names.md`: the public names of JAX and their counterparts in oxidax.
+"""Writes `docs/jax-names.md`: the public names of JAX, Flax and Optax with their counterparts.
 
-`names.py --check` compares the committed page with a newly generated one. Requires JAX. A test
-checks the page against the sources without JAX.
+Also writes `crates/cli/src/jax_names.tsv`, the same rows for the command `oxidax jax`.
+`names.py --check` compares both with the committed files. Requires JAX, Flax and Optax.
+
+The names come from the installed packages, the API of oxidax from `docs/api*.txt`, which
+`cargo xtask api --update` writes. A name has a counterpart of the same name in one of the modules
+of `search`, or one with that name as `doc(alias)`, or the counterpart that a file of
+`python-compat/names` states. Each of these files contains one table per namespace:
+
+- `module`: the Python module with the names; without it, `names` lists them;
+- `search`: modules of oxidax, relative to its root, in the order of the search;
+- `other`: names with a counterpart of another name that `doc(alias)` does not give;
+- `instead`: names without a counterpart, because Rust has another means;
+- `lacks`: the options and behaviour that a counterpart lacks;
+- `refused`: names that oxidax will not provide, each with the reason;
+- `left_out`: names that do not count, under their reasons.
 """
 
 import argparse
@@ -9,107 +22,161 @@ import importlib
 import re
 import sys
 import textwrap
+import tomllib
 import types
+from dataclasses import dataclass
 from pathlib import Path
-
-from names_of_jax import LEFT_OUT, OTHER, REFUSED
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "jax-names.md"
-ARRAYS = ["ops", "primitives", "control_flow", "transforms"]
-# Folders of `src` that contain the counterparts of each module of JAX, in the order of the search.
-MODULES = {
-    "jax.numpy": ARRAYS,
-    "jax.lax": ["parallel", "primitives", "control_flow", "ops", "core"],
-    "jax.nn": ["ops", "primitives", "nn"],
-    "jax.random": ["random"],
-    "jax.scipy.special": ["ops/special", "primitives", "ops"],
-    "jax.scipy.stats": ["ops/stats"],
-    "jax.numpy.linalg": ["ops/linalg", "ops/linalg.rs"],
-    "jax.numpy.fft": ["ops/fft", "ops/fft.rs"],
-    "jax.profiler": ["profile"],
-}
-# Prefix of the paths to a module's functions.
-PREFIX = {
-    "jax.random": "random::",
-    "jax.scipy.stats": "stats::",
-    "jax.numpy.linalg": "linalg::",
-    "jax.numpy.fft": "fft::",
-    "jax.profiler": "profile::",
-    "jax.scipy.special": "special::",
+ROWS = ROOT / "crates" / "cli" / "src" / "jax_names.tsv"
+# Files of `python-compat/names`, with the title of their names.
+AREAS = {
+    "core": "JAX core",
+    "scipy": "jax.scipy",
+    "tools": "Sharding, custom rules and tools of JAX",
+    "experimental": "jax.experimental",
+    "pallas": "Pallas",
+    "optax": "Optax",
+    "flax": "Flax, Orbax and chex",
 }
 ABOUT = """\
 # JAX's names
 
-Does oxidax have a function that JAX has, and under which name? Paths are relative to
-`use oxidax::prelude::*;`. [for-jax-users.md](for-jax-users.md) explains differences in behaviour.
+Does oxidax have a function that JAX, Flax or Optax has, and under which name? Paths are relative to
+`use oxidax::prelude::*;` or to the crate `oxidax`; `oxidax_scipy` and `oxidax_optim` are crates.
+`oxidax jax NAME` prints the entries of a name. [for-jax-users.md](for-jax-users.md) explains
+differences in behaviour.
 
-`python-compat/names.py` writes this page. A percentage is the share of names with a counterpart,
-under JAX's name or another one. It excludes deprecated names, Python objects and names for
-particular devices; these are listed as left out.
+`python-compat/names.py` writes this page from the installed packages, from the API of oxidax and
+from the aliases in its documentation. *There* counts names with a counterpart, or with another
+means in Rust; *incomplete* are those that lack an option. Names that are left out are listed, but
+not counted: aliases, deprecated names, types of Python objects.
 """
+# States of a name.
+THERE, INSTEAD, ABSENT, REFUSED, LEFT_OUT = "there", "instead", "not yet", "refused", "left out"
 
 
-def sources(folder: str) -> list[Path]:
-    """Returns the Rust files of a folder of `src`, or the single file."""
-    path = ROOT / "src" / folder
-    return sorted(path.rglob("*.rs")) if path.is_dir() else [path] if path.exists() else []
+@dataclass
+class Row:
+    """A name of a namespace.
+
+    `path` is the counterpart, if there is one. `note` is what the counterpart lacks, what Rust has
+    instead, or a reason.
+    """
+
+    namespace: str
+    name: str
+    state: str
+    path: str = ""
+    note: str = ""
 
 
-def functions(folder: str) -> dict[str, Path]:
-    """Returns the public functions (without methods) and types of a folder, with their files."""
-    files = {}
-    for path in sources(folder):
-        text = path.read_text().split("#[cfg(test)]")[0]
-        for name in re.findall(r"^pub (?:const )?(?:fn|struct|enum|trait) (\w+)", text, re.M):
-            files.setdefault(name, path)
-    return files
+def api_paths() -> set[str]:
+    """Returns the public paths of all published crates, without generic parameters."""
+    paths = set()
+    item = re.compile(
+        r"^(?:#\[\w+\] )*pub (?:const |unsafe |async )*"
+        r"(?:fn |struct |enum |trait |mod |use |macro |type |static )?([\w:]+!?)"
+    )
+    for file in sorted((ROOT / "docs").glob("api*.txt")):
+        for line in file.read_text().splitlines():
+            while "<" in line.split("(")[0]:
+                shorter = re.sub(r"<[^<>]*>", "", line, count=1)
+                if shorter == line:
+                    break
+                line = shorter
+            if match := item.match(line):
+                paths.add(match[1].strip(":!"))
+    return paths
 
 
-def methods() -> set[str]:
-    """Returns the public methods of `Array`, including those that macros generate."""
-    names = set()
-    for path in [*sources("ops"), *sources("core/array")]:
-        text = path.read_text()
-        for block in re.findall(r"^impl Array \{(.*?)^\}", text, re.M | re.S):
-            names |= set(re.findall(r"^    pub fn (\w+)", block, re.M))
-        for block in re.findall(r"^(?:unary|compare)!\((.*?)^\);", text, re.M | re.S):
-            names |= set(re.findall(r"^    (\w+)(?: = \w+)?;", block, re.M))
-    return names
-
-
-def distribution_methods() -> dict[str, str]:
-    """Returns the methods of distributions by name in `jax.scipy.stats`, from doc aliases."""
-    methods = {}
-    for path in sources("ops/stats"):
-        owner = ""
+def aliases() -> dict[str, list[str]]:
+    """Returns the documented items by alias: functions, types, or `Type::method`."""
+    found: dict[str, list[str]] = {}
+    for path in sorted([*(ROOT / "src").rglob("*.rs"), *(ROOT / "crates").glob("*/src/**/*.rs")]):
+        owner, pending = "", []
         for line in path.read_text().splitlines():
-            if match := re.match(r"(?:impl|derived_methods! {) ?(\w+)", line):
+            block = re.match(r"(?:impl|derived_methods! \{)(?:<.*?>)? ?(?:.* for )?(\w+)", line)
+            if match := block:
                 owner = match[1]
-            if match := re.search(r'"jax\.scipy\.stats\.(\w+\.(\w+))"', line):
-                methods[match[1]] = f"stats::{owner}::{match[2]}"
-    return methods
+            elif match := re.match(r"pub (?:enum|trait) (\w+)", line):
+                for alias in pending:
+                    found.setdefault(alias, []).append(match[1])
+                pending, owner = [], match[1]
+            elif line.startswith("}"):
+                owner = ""
+            if match := re.match(r'    (\w+) = \w+\(.*\), "(jax\.scipy\.stats[^"]+)"', line):
+                found.setdefault(match[2], []).append(f"{owner}::{match[1]}")
+            elif "doc(alias" in line:
+                pending += re.findall(r'"([^"]+)"', line)
+                continue
+            match = re.match(
+                r"( *)(?:pub (?:const )?(?:fn|struct|mod|type) )?(\w+)(?: = \w+)?[;,({<: ]", line
+            )
+            is_item = match and not line.strip().startswith(("#", "//", '"', ")"))
+            if pending and is_item and match[2] not in ("macro_rules", "pub", "use"):
+                name = f"{owner}::{match[2]}" if match[1] and owner else match[2]
+                for alias in pending:
+                    found.setdefault(alias, []).append(name)
+                pending = []
+    return found
 
 
-def path_of(module: str, name: str, file: Path) -> str:
-    """Returns the path of a function relative to the prelude."""
-    prefix = PREFIX.get(module, "")
-    if prefix == "special::" and "special" not in file.parts[-2]:
-        prefix = ""
-    return prefix + name
+def shown(path: str) -> str:
+    """Returns an API path relative to the prelude or to the crate `oxidax`."""
+    return path.removeprefix("oxidax::").removeprefix("prelude::")
+
+
+class Names:
+    """The API of oxidax and its aliases."""
+
+    def __init__(self) -> None:
+        self.paths = api_paths()
+        self.suffixes = {
+            "::".join(path.split("::")[at:])
+            for path in self.paths
+            for at in range(path.count("::") + 1)
+        }
+        self.aliases = aliases()
+        # Mistakes in the files of `python-compat/names`.
+        self.problems: list[str] = []
+
+    def has(self, path: str) -> bool:
+        """Returns true if a counterpart exists, or belongs to the standard library."""
+        return path.startswith("std::") or path.rstrip("!") in self.suffixes
+
+    def find(self, search: list[str], name: str) -> str | None:
+        """Returns the path of an item of this name in one of the modules.
+
+        The name of a Python submodule does not count: `metrics.Welford` is `Welford`.
+        """
+        last = name.split(".")[-1]
+        for prefix in search:
+            path = f"{prefix if prefix.startswith('oxidax_') else 'oxidax::' + prefix}::{last}"
+            if path in self.paths:
+                return shown(path)
+        return None
+
+    def find_alias(self, search: list[str], namespace: str, name: str) -> str | None:
+        """Returns the path of an item with this alias in one of the modules."""
+        for alias in (f"{namespace}.{name}", f"{namespace.removeprefix('jax.')}.{name}", name):
+            for item in self.aliases.get(alias, []):
+                if path := self.find(search, item):
+                    return path
+        return None
 
 
 def public_names(module: str) -> list[str]:
-    """Returns JAX's public names.
+    """Returns the public names of a Python module, and of the distributions of `scipy.stats`.
 
-    For `jax.scipy.stats`, includes the functions of its distributions. Omits primitives (`…_p`),
-    which are objects and not functions.
+    Omits modules and primitives (`…_p`), which are objects and not functions.
     """
     loaded = importlib.import_module(module)
     names = []
     for name in dir(loaded):
         value = getattr(loaded, name)
-        if name.startswith("_") or (module == "jax.lax" and name.endswith("_p")):
+        if name.startswith("_") or name.endswith("_p"):
             continue
         if not isinstance(value, types.ModuleType):
             names.append(name)
@@ -118,84 +185,82 @@ def public_names(module: str) -> list[str]:
     return names
 
 
-def section(module: str) -> str:
-    """Returns the page's section on a module."""
+def rows(ours: Names, namespace: str, table: dict) -> list[Row]:
+    """Returns the rows of a namespace."""
+    names = public_names(table["module"]) if "module" in table else table["names"]
     left_out = {
-        name: reason for reason, names in LEFT_OUT.get(module, {}).items() for name in names.split()
+        name: reason for reason, listed in table.get("left_out", {}).items() for name in listed
     }
-    candidates = [(folder, functions(folder)) for folder in MODULES[module]]
-    array_methods = methods() if module in ("jax.numpy", "jax.lax", "jax.nn") else set()
-    same_name, other_name, missing = [], {}, []
-    distributions = distribution_methods()
-    refused = REFUSED.get(module, {})
-    listed = set(left_out) | set(refused) | set(OTHER.get(module, {}))
-    names = public_names(module)
-    unknown = listed - set(names)
-    if unknown:
-        sys.exit(f"names_of_jax.py lists {sorted(unknown)}, which {module} does not have")
+    stated = {key: table.get(key, {}) for key in ("other", "instead", "lacks", "refused")}
+    listed = set(left_out).union(*stated.values())
+    if unknown := listed - set(names):
+        ours.problems.append(f"{namespace} does not have {sorted(unknown)}")
+    found = []
     for name in names:
-        if name in left_out or name in refused:
-            continue
-        parts = name.split(".")
-        if len(parts) == 2:
-            if name in distributions:
-                other_name[name] = distributions[name]
-            else:
-                missing.append(name)
-            continue
-        counterpart = OTHER.get(module, {}).get(name)
-        file = next((files[name] for _, files in candidates if name in files), None)
-        exists = (
-            counterpart is None
-            or counterpart.startswith(("std::", "DType", "i"))
-            or is_defined(counterpart)
-        )
-        if file is not None and (counterpart is None or counterpart == name):
-            same_name.append(path_of(module, name, file))
-        elif counterpart is not None and exists:
-            other_name[name] = counterpart
-        elif name in array_methods:
-            same_name.append(f"Array::{name}")
+        lacks = stated["lacks"].get(name, "")
+        if name in left_out:
+            found.append(Row(namespace, name, LEFT_OUT, note=left_out[name]))
+        elif name in stated["refused"]:
+            found.append(Row(namespace, name, REFUSED, note=stated["refused"][name]))
+        elif name in stated["instead"]:
+            found.append(Row(namespace, name, INSTEAD, note=stated["instead"][name]))
+        elif name in stated["other"]:
+            path = stated["other"][name]
+            if not ours.has(path):
+                ours.problems.append(f"{namespace}.{name}: oxidax does not have `{path}`")
+            found.append(Row(namespace, name, THERE, path, lacks))
         else:
-            missing.append(name)
-    covered, total = (
-        len(same_name) + len(other_name),
-        len(same_name) + len(other_name) + len(refused) + len(missing),
-    )
-    percentage = 100 * covered / total if total else 100.0
-    lines = [f"## `{module}`", "", f"{covered} of {total} names are there: {percentage:.1f} %.", ""]
-    lines += paragraph("Under the same name", same_name)
-    if other_name:
-        lines += [
-            "| JAX | oxidax |",
-            "|---|---|",
-            *(
-                f"| `{name}` | `{counterpart}` |"
-                for name, counterpart in sorted(other_name.items())
-            ),
-            "",
-        ]
-    for name, reason in sorted(refused.items()):
-        lines += [f"- Refused: `{name}`: {reason}."]
+            path = ours.find(table["search"], name)
+            path = path or ours.find_alias(table["search"], namespace, name)
+            if lacks and not path:
+                ours.problems.append(f"{namespace}.{name} lacks options, but has no counterpart")
+            found.append(Row(namespace, name, THERE if path else ABSENT, path or "", lacks))
+    return found
+
+
+def share(found: list[Row]) -> tuple[int, int, int]:
+    """Returns the numbers of names that are there, that lack an option, and that count."""
+    there = [row for row in found if row.state in (THERE, INSTEAD)]
+    counted = [row for row in found if row.state != LEFT_OUT]
+    return len(there), sum(bool(row.note) for row in there if row.state == THERE), len(counted)
+
+
+def percent(part: int, whole: int) -> str:
+    """Formats a share."""
+    return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def section(namespace: str, found: list[Row]) -> str:
+    """Returns the page's section on a namespace."""
+    there, incomplete, counted = share(found)
+    claim = f"{there} of {counted} names are there: {percent(there, counted)}."
+    if not counted:
+        claim = "No name counts."
+    if incomplete:
+        claim += f" {incomplete} of them {'is' if incomplete == 1 else 'are'} incomplete."
+    lines = [f"### `{namespace}`", "", claim, ""]
+    same, table = [], []
+    for row in found:
+        if row.state == THERE and not row.note and row.path.split("::")[-1] == row.name:
+            same.append(row.path)
+        elif row.state == THERE:
+            table.append(f"| `{row.name}` | `{row.path}` | {row.note} |")
+        elif row.state == INSTEAD:
+            table.append(f"| `{row.name}` | {row.note} | |")
+    lines += paragraph("Under the same name", same)
+    if table:
+        lines += ["| name | oxidax | lacks |", "|---|---|---|", *table, ""]
+    refused = [row for row in found if row.state == REFUSED]
+    lines += [f"- Refused: `{row.name}`: {row.note}." for row in refused]
     lines += [""] if refused else []
-    lines += paragraph("Not yet", missing)
-    by_reason = {}
-    for name, reason in left_out.items():
-        by_reason.setdefault(reason, []).append(name)
-    for reason, names in sorted(by_reason.items()):
+    lines += paragraph("Not yet", [row.name for row in found if row.state == ABSENT])
+    reasons: dict[str, list[str]] = {}
+    for row in found:
+        if row.state == LEFT_OUT:
+            reasons.setdefault(row.note, []).append(row.name)
+    for reason, names in sorted(reasons.items()):
         lines += paragraph(f"Left out ({reason})", names)
     return "\n".join(lines)
-
-
-def is_defined(path: str) -> bool:
-    """Returns true if the sources define the last segment of a path."""
-    last = path.split("::")[-1]
-    pattern = re.compile(
-        rf"pub (?:const )?(?:fn|struct|enum|trait|mod) {last}\b"
-        rf"|^    {last}(?: = \w+)?;|^    {last},$|macro_rules! {last}\b",
-        re.M,
-    )
-    return any(pattern.search(path.read_text()) for path in sources("."))
 
 
 def paragraph(title: str, names: list[str]) -> list[str]:
@@ -206,25 +271,45 @@ def paragraph(title: str, names: list[str]) -> list[str]:
     return [*textwrap.wrap(text, 98, break_long_words=False, break_on_hyphens=False), ""]
 
 
+def generate() -> tuple[str, str]:
+    """Returns the page and the rows of the command."""
+    ours, summary, sections, lines = Names(), [], [], []
+    for file, area in AREAS.items():
+        tables = tomllib.loads((ROOT / "python-compat" / "names" / f"{file}.toml").read_text())
+        by_namespace = {name: rows(ours, name, table) for name, table in tables.items()}
+        of_area = [row for found in by_namespace.values() for row in found]
+        there, incomplete, counted = share(of_area)
+        summary.append(
+            f"| [{area}](#{re.sub(r'[^a-z -]', '', area.lower()).replace(' ', '-')}) "
+            f"| {counted} | {there} | {percent(there, counted)} | {incomplete} |"
+        )
+        sections.append(f"## {area}\n")
+        sections += [section(name, found) for name, found in by_namespace.items()]
+        lines += [
+            "\t".join((row.namespace, row.name, row.state, row.path, row.note)) for row in of_area
+        ]
+    if ours.problems:
+        sys.exit("python-compat/names:\n" + "\n".join(ours.problems))
+    head = ["| names of | count | there | share | incomplete |", "|---|---:|---:|---:|---:|"]
+    page = "\n".join([ABOUT, *head, *summary, "", *sections]).rstrip() + "\n"
+    return page, "\n".join(lines) + "\n"
+
+
 def main() -> int:
-    """Writes the page, or compares it with the committed one."""
+    """Writes the page and the rows, or compares them with the committed ones."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--check", action="store_true", help="compare the page instead of writing it"
+        "--check", action="store_true", help="compare the files instead of writing them"
     )
     args = parser.parse_args()
-    page = ABOUT + "\n" + "\n".join(section(module) for module in MODULES).rstrip() + "\n"
-    if args.check:
-        is_current = PAGE.exists() and PAGE.read_text() == page
-        print(
-            "docs/jax-names.md is up to date"
-            if is_current
-            else "docs/jax-names.md is stale: run python-compat/names.py"
-        )
-        return 0 if is_current else 1
-    PAGE.write_text(page)
-    for module, percentage in re.findall(r"## `([\w.]+)`\n\n.*?: ([\d.]+) %", page):
-        print(f"{module}: {percentage} %")
+    page, lines = generate()
+    for file, text in ((PAGE, page), (ROWS, lines)):
+        if not args.check:
+            file.write_text(text)
+        elif not file.exists() or file.read_text() != text:
+            print(f"{file.relative_to(ROOT)} is stale: run python-compat/names.py")
+            return 1
+    print("\n".join(line for line in page.splitlines() if line.startswith("| [")))
     return 0
 
 

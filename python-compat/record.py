@@ -19,6 +19,7 @@ os.environ["JAX_THREEFRY_PARTITIONABLE"] = "1"
 
 SUITES = [
     "promotion",
+    "trees",
     "random",
     "samplers",
     "mlp",
@@ -39,7 +40,11 @@ SUITES = [
     "flax_layers",
     "optim",
     "api",
+    "options",
     "research",
+    "scipy_signal",
+    "scipy_spatial",
+    "scipy_sparse",
 ]
 # `--check` recomputes one in this many cases of a suite. 1 selects every case.
 STRIDE = {
@@ -62,7 +67,11 @@ STRIDE = {
     "flax_layers": 4,
     "optim": 4,
     "api": 20,
+    "options": 12,
     "research": 3,
+    "scipy_signal": 16,
+    "scipy_spatial": 12,
+    "scipy_sparse": 12,
 }
 
 
@@ -88,7 +97,7 @@ def main() -> int:
             continue
         start = time.perf_counter()
         module = importlib.import_module(f"recorder.{name}_suite")
-        if name == "promotion":
+        if name in ("promotion", "trees"):
             problems += module.check() if args.check else module.record() or []
         elif args.check:
             problems += module.build(STRIDE[name], quick=True).check()

@@ -151,6 +151,7 @@ pub mod transforms;
 pub mod tree;
 
 pub use core::{Array, Aval, DType, Element, Error, IntoAval, Scalar, Shape, catch};
+pub use nn::image;
 pub use ops::{linalg, special, stats};
 pub use tree::{Tree, TreeOps};
 

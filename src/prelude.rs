@@ -7,10 +7,12 @@
 #[cfg(feature = "checkpoint")]
 pub use crate::checkpoint;
 pub use crate::control_flow::{
-    AssociativeScanOptions, MapOptions, Policy, RematOptions, ScanOptions, TransposeSolve, Unroll,
-    associative_scan, associative_scan_with, cond, custom_jvp, custom_linear_solve,
-    custom_linear_solve_aux, custom_root, custom_root_aux, custom_vjp, fori_loop, map, map_with,
-    parse_program, reduce, remat, remat_with, scan, scan_with, switch, while_loop,
+    AssociativeScanOptions, ForiLoopOptions, MapOptions, Policy, RematOptions, ScanOptions,
+    TransposeSolve, Unroll, associative_scan, associative_scan_with, closure_convert, cond,
+    custom_gradient, custom_jvp, custom_jvp_per_argument, custom_jvp_symbolic, custom_linear_solve,
+    custom_linear_solve_aux, custom_root, custom_root_aux, custom_vjp, custom_vjp_symbolic,
+    custom_vmap, fori_loop, fori_loop_with, map, map_with, parse_program, platform_dependent,
+    reduce, remat, remat_with, scan, scan_with, sequential_vmap, switch, while_loop,
 };
 pub use crate::core::{
     Array, Aval, AxisNames, DType, Device, Element, Error, IntoAval, Mesh, NamedSharding,
@@ -27,34 +29,34 @@ pub use crate::nn::{
 };
 pub use crate::ops::*;
 pub use crate::parallel::{
-    MemoryKind, PartitionRules, Topology, device_put, device_put_replicated, device_put_sharded,
-    devices, local_devices, make_array_from_callback, make_array_from_process_local_data,
-    make_array_from_single_device_arrays, make_mesh, no_collectives, shard_map, visualize_sharding,
-    with_default_device, with_default_sharding, with_memory_kind, with_sharding_constraint,
+    MemoryKind, PartitionRules, Topology, device_get, device_put, device_put_replicated,
+    device_put_sharded, devices, local_devices, make_array_from_callback,
+    make_array_from_process_local_data, make_array_from_single_device_arrays, make_mesh,
+    no_collectives, shard_map, visualize_sharding, with_default_device, with_default_sharding,
+    with_memory_kind, with_sharding_constraint,
 };
 pub use crate::primitives::{
     ArrayLike, ArrayList, DynamicIndexOptions, Padding, Precision, QrOptions, RunningTotalOptions,
     SvdOptions, abs, acos, acosh, add, angle, approx_max_k, approx_min_k, arange_dtype,
     arange_step, argmax, argmin, argsort, argsort_descending, asin, asinh, atan, atan2, atanh,
     bessel_i0e, bessel_i1e, betainc, bitcast_convert_type, bitwise_and, bitwise_not, bitwise_or,
-    bitwise_xor, broadcast_in_dim, broadcast_to, broadcasted_iota, cbrt, ceil, checkpoint_name,
-    cholesky, clamp, complex, concatenate, conj, conv, conv_general_dilated,
-    conv_general_dilated_local, conv_general_dilated_patches, conv_transpose,
-    conv_with_general_padding, convert_element_type, cos, cosh, count_leading_zeros, cumlogsumexp,
-    cumlogsumexp_with, cummax, cummax_with, cummin, cummin_with, cumprod, cumprod_with, cumsum,
-    cumsum_with, digamma, div, dot_general, dynamic_index_in_dim, dynamic_index_in_dim_with,
-    dynamic_slice, dynamic_slice_in_dim, dynamic_update_slice, dynamic_update_slice_in_dim, eig,
-    eigh, eq, erf, erf_inv, erfc, exp, exp2, expand_dims, expm1, fft, floor, full, full_like,
-    gather, ge, gt, igamma, igammac, imag, integer_pow, iota, is_finite, lax_pad, le, lgamma,
-    linear_recurrence, linear_recurrence_with, log, log1p, logaddexp, logistic, lt, lu, maximum,
-    minimum, moveaxis, mul, ne, neg, nextafter, ones, ones_like, optimization_barrier, polygamma,
-    population_count, pow, qr, qr_with, real, reduce_and, reduce_max, reduce_min, reduce_or,
-    reduce_precision, reduce_prod, reduce_sum, reduce_window, reduce_window_max, reduce_window_min,
-    reduce_window_prod, reduce_window_sum, reduce_xor, rem, reshape, rev, round, round_half_away,
-    rsqrt, scalar, scatter, select, select_n, shift_left, shift_right, shift_right_arithmetic,
-    shift_right_logical, sign, sin, sinh, slice, slice_in_dim, sort, sort_descending, sort_key_val,
-    sort_multi, split_sizes, sqrt, square, squeeze, stop_gradient, sub, svd, svd_with, tan, tanh,
-    top_k, transpose, triangular_solve, where_, zeros, zeros_like, zeta,
+    bitwise_xor, broadcast_in_dim, broadcast_to, broadcasted_iota, cbrt, ceil, cholesky, clamp,
+    complex, concatenate, conj, conv, conv_general_dilated, conv_general_dilated_local,
+    conv_general_dilated_patches, conv_transpose, conv_with_general_padding, convert_element_type,
+    cos, cosh, count_leading_zeros, cumlogsumexp, cumlogsumexp_with, cummax, cummax_with, cummin,
+    cummin_with, cumprod, cumprod_with, cumsum, cumsum_with, digamma, div, dot_general,
+    dynamic_index_in_dim, dynamic_index_in_dim_with, dynamic_slice, dynamic_slice_in_dim,
+    dynamic_update_slice, dynamic_update_slice_in_dim, eig, eigh, eq, erf, erf_inv, erfc, exp,
+    exp2, expand_dims, expm1, fft, floor, full, full_like, gather, ge, gt, igamma, igammac, imag,
+    integer_pow, iota, is_finite, lax_pad, le, lgamma, linear_recurrence, linear_recurrence_with,
+    log, log1p, logaddexp, logistic, lt, lu, maximum, minimum, moveaxis, mul, ne, neg, nextafter,
+    ones, ones_like, polygamma, population_count, pow, qr, qr_with, real, reduce_and, reduce_max,
+    reduce_min, reduce_or, reduce_precision, reduce_prod, reduce_sum, reduce_window,
+    reduce_window_max, reduce_window_min, reduce_window_prod, reduce_window_sum, reduce_xor, rem,
+    reshape, rev, round, round_half_away, rsqrt, scalar, scatter, select, select_n, shift_left,
+    shift_right, shift_right_arithmetic, shift_right_logical, sign, sin, sinh, slice, slice_in_dim,
+    sort, sort_descending, sort_key_val, sort_multi, split_sizes, sqrt, square, squeeze, sub, svd,
+    svd_with, tan, tanh, top_k, transpose, triangular_solve, where_, zeros, zeros_like, zeta,
 };
 #[cfg(feature = "train")]
 pub use crate::train;

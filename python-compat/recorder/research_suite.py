@@ -23,12 +23,20 @@ def program(name):
     return importlib.import_module(name)
 
 
-def losses_and_figure(name):
+def losses_and_figure(name, dtype=np.float32):
     """Returns the losses of all steps and the final figure."""
     module = program(name)
-    with jax.enable_x64(False):
+    with jax.enable_x64(dtype == np.float64):
         losses, figure = module.train(module.STEPS)
-    return [np.array(losses, np.float32), np.float32(figure)]
+    return [np.array(losses, dtype), dtype(figure)]
+
+
+def blockwise_attention(dtype):
+    """Returns the losses of all steps with products in a dtype, and the last accuracy."""
+    module = program("blockwise_attention")
+    with jax.enable_x64(False):
+        losses, accuracy = module.train(module.STEPS, {"bf16": "bfloat16", "f32": "float32"}[dtype])
+    return [np.array(losses, np.float32), np.float32(accuracy)]
 
 
 def maml():
@@ -64,6 +72,13 @@ def build(stride: int, quick: bool) -> Suite:
     for name, figure in figures.items():
         compute = lambda name=name: losses_and_figure(name)
         case(name, compute, ["losses", figure], dtype="f32")
+    for dtype in ("bf16", "f32"):
+        compute = lambda dtype=dtype: blockwise_attention(dtype)
+        case(f"blockwise_attention_{dtype}", compute, ["losses", "accuracy"], dtype="f32")
+    figures = {"kalman": "frequency", "implicit_layer": "unseen", "pinn": "velocity"}
+    for name, figure in figures.items():
+        compute = lambda name=name: losses_and_figure(name, np.float64)
+        case(name, compute, ["losses", figure], dtype="f64")
     case("maml", maml, ["losses"], dtype="f32")
     case("hmc", hmc, ["positions", "schools", "rate"], dtype="f64")
     case("ppo", ppo, ["losses", "lengths"], dtype="f64")

@@ -1,7 +1,7 @@
 //! `fori_loop`: a loop over a range of integers.
 
 use super::closure::CallSite;
-use super::scan::{self, ScanOptions};
+use super::scan::{self, ScanOptions, Unroll};
 use super::while_loop;
 use crate::core::{Array, Aval, DType, Error, Loc, OpErrorKind, Scalar, Shape, throw, trace};
 use crate::primitives::{ArrayLike, Like, add, convert_to, fill_of, lt};
@@ -31,6 +31,36 @@ pub fn fori_loop<C: Tree, F: Fn(Array, C) -> C>(
     body_fun: F,
     init: impl Arg<C>,
 ) -> C {
+    fori_loop_with(lower, upper, body_fun, init, ForiLoopOptions::default())
+}
+
+/// Options of [`fori_loop_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ForiLoopOptions {
+    /// The number of steps per iteration of the compiled loop. More than one need bounds that are
+    /// known while tracing.
+    pub unroll: Unroll,
+}
+
+/// As [`fori_loop`], with options.
+///
+/// Throws as [`fori_loop`] does, and `Op` (value) if the loop is unrolled and a bound is traced.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let options = ForiLoopOptions { unroll: Unroll::Steps(4) };
+/// let sum = fori_loop_with(0, 10, |i: Array, sum: Array| sum + i, 0, options);
+/// assert_eq!(sum.item::<i32>()?, 45);
+/// # Ok::<(), Error>(())
+/// ```
+#[track_caller]
+pub fn fori_loop_with<C: Tree, F: Fn(Array, C) -> C>(
+    lower: impl ArrayLike,
+    upper: impl ArrayLike,
+    body_fun: F,
+    init: impl Arg<C>,
+    options: ForiLoopOptions,
+) -> C {
     let site = CallSite::new::<F>("fori_loop", Loc::caller());
     let (lower, upper) = (lower.like(), upper.like());
     let (dtype, weak) = common_type(&site, lower, upper);
@@ -43,12 +73,20 @@ pub fn fori_loop<C: Tree, F: Fn(Array, C) -> C>(
         Counted { value: body_fun(index, value), index: next }
     };
     // Outside of every trace the bounds are operands, so that one executable serves all of them.
-    let is_static = trace::is_tracing() || trace::jit_disabled();
+    let is_unrolled = !matches!(options.unroll, Unroll::Steps(0 | 1));
+    let is_static = trace::is_tracing() || trace::jit_disabled() || is_unrolled;
     let bounds = known_bound(lower).zip(known_bound(upper)).filter(|_| is_static);
+    if is_unrolled && bounds.is_none() {
+        let message = "a loop with a traced bound cannot be unrolled: its number of steps is \
+                       unknown while tracing";
+        let error = trace::op_error(OpErrorKind::Value, site.name, message, site.loc);
+        trace::throw(error.with_help("pass Rust numbers as bounds, or leave `unroll` out"));
+    }
     if let Some((lower, upper)) = bounds {
         let index = site.loc.scope(|| index_of(Scalar::Int(lower)));
         let length = usize::try_from((upper - lower).max(0)).unwrap_or(usize::MAX);
-        let options = ScanOptions { length: Some(length), ..ScanOptions::default() };
+        let ForiLoopOptions { unroll } = options;
+        let options = ScanOptions { length: Some(length), unroll, ..ScanOptions::default() };
         let step = |carry: Counted<C>, ()| (step(carry), ());
         return scan::run(&site, &step, &Counted { index, value }, &(), options).0.value;
     }

@@ -5,6 +5,7 @@ mod call;
 mod closure;
 mod cond;
 mod custom;
+mod custom_policy;
 mod derive;
 mod fori_loop;
 mod groups;
@@ -24,15 +25,21 @@ mod while_loop;
 
 pub use associative_scan::{AssociativeScanOptions, associative_scan, associative_scan_with};
 pub use call::Call;
-pub use cond::{Branches, Cond, cond, switch};
-pub use custom::{CustomJvp, CustomTangent, CustomVjp, custom_jvp, custom_vjp};
+pub use cond::{Branches, Cond, cond, platform_dependent, switch};
+pub use custom::{
+    ClosureConverted, CustomJvp, CustomTangent, CustomVjp, JvpRule, JvpRules, NoTangent, Perturbed,
+    SymbolicZeros, VmapInputs, VmapOutput, closure_convert, custom_gradient, custom_jvp,
+    custom_jvp_per_argument, custom_jvp_symbolic, custom_vjp, custom_vjp_symbolic, custom_vmap,
+    sequential_vmap,
+};
+pub use custom_policy::CustomPolicy;
 pub(crate) use derive::{batch_call, jvp_call, transpose_call};
-pub use fori_loop::fori_loop;
+pub use fori_loop::{ForiLoopOptions, fori_loop, fori_loop_with};
 pub use linear_solve::{
     LinearSolve, LinearSystem, Solver, TransposeSolve, custom_linear_solve, custom_linear_solve_aux,
 };
 pub use map::{MapOptions, map, map_with};
-pub use policy::Policy;
+pub use policy::{Policy, Residual};
 pub use reduce::{Reduce, reduce};
 pub use remat::{Remat, RematOptions, remat, remat_with};
 pub use root::{custom_root, custom_root_aux};

@@ -1,8 +1,10 @@
 //! Policies of `remat`: which values are stored, and how the others are recomputed.
 
+use super::custom_policy::CustomPolicy;
 use super::partial_eval::PartialEval;
 use crate::core::{
-    Array, Effects, Marks, MemoryKind, Primitive, Program, SaveHint, SplitOperand, Used, Var,
+    Array, Aval, Effects, Eqn, Marks, MemoryKind, Primitive, Program, SaveHint, SplitOperand, Used,
+    Var,
 };
 use crate::passes;
 use crate::primitives::in_memory;
@@ -48,6 +50,9 @@ pub enum Policy {
     /// Stores all values but those with one of these names.
     #[doc(alias = "save_anything_except_these_names")]
     AllButNames(Vec<String>),
+    /// Stores values that have a name, but for those with one of these names.
+    #[doc(alias = "save_any_names_but_these")]
+    AnyNamesBut(Vec<String>),
     /// Stores values with one of the names `saved` where they are, and those with one of the names
     /// `offloaded` in another memory, from which the backward pass takes them back. Names are given
     /// by [`checkpoint_name`](crate::primitives::checkpoint_name).
@@ -64,13 +69,23 @@ pub enum Policy {
     /// backward pass takes them back.
     #[doc(alias = "offload_dot_with_no_batch_dims")]
     OffloadDotsWithNoBatchDims(MemoryKind),
+    /// Stores what one of the policies stores. The first that does not recompute a value decides.
+    #[doc(alias = "save_from_both_policies")]
+    Either(Box<[Policy; 2]>),
+    /// Decides by a user-defined function; see [`Policy::custom`].
+    Custom(CustomPolicy),
 }
 
-/// The treatment of an operation's results by a policy.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Choice {
+/// The treatment of an operation's results by a [`Policy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residual {
+    /// Computes them again in the backward pass.
     Recompute,
-    Store,
+    /// Stores them where they are.
+    #[doc(alias = "Saveable")]
+    Save,
+    /// Stores them in another memory, from which the backward pass takes them back.
+    #[doc(alias = "Offloadable")]
     Offload(MemoryKind),
 }
 
@@ -98,8 +113,53 @@ impl Policy {
         }
     }
 
-    /// Returns the treatment of this operation's results.
-    fn choice(&self, primitive: &dyn Primitive) -> Choice {
+    /// Stores the values that have a name, but for these names.
+    pub fn any_names_but<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Policy {
+        Policy::AnyNamesBut(names.into_iter().map(Into::into).collect())
+    }
+
+    /// Stores what this policy or `other` stores. Where both store a value, this one decides the
+    /// memory.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let policy = Policy::Dots.or(Policy::names(["normalized"]));
+    /// let block = |x: &Array| tanh(&checkpoint_name(&tanh(x), "normalized"));
+    /// let block = remat_with(block, RematOptions { policy, ..RematOptions::default() });
+    /// // The argument and the named value.
+    /// assert_eq!(saved_residuals(|x: &Array| block(x).sum(), &ones([3])).len(), 2);
+    /// ```
+    #[must_use]
+    #[doc(alias = "save_from_both_policies")]
+    pub fn or(self, other: Policy) -> Policy {
+        Policy::Either(Box::new([self, other]))
+    }
+
+    /// Decides by a function of the operation and the types of its operands.
+    ///
+    /// Policies of functions without captures are equal if the functions are. Other policies are
+    /// equal only to their clones.
+    ///
+    /// ```
+    /// use oxidax::control_flow::Residual;
+    /// use oxidax::prelude::*;
+    /// let policy = Policy::custom(|operation, _| match operation.name() {
+    ///     "sin" | "cos" => Residual::Save,
+    ///     _ => Residual::Recompute,
+    /// });
+    /// let f = remat_with(|x: &Array| sin(&tanh(x)), RematOptions { policy, ..Default::default() });
+    /// assert_eq!(grad(|x: &Array| f(x))(&zeros([])).item::<f32>()?, 1.0);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn custom<F>(choose: F) -> Policy
+    where
+        F: Fn(&dyn Primitive, &[Aval]) -> Residual + Send + Sync + 'static,
+    {
+        Policy::Custom(CustomPolicy::new(choose))
+    }
+
+    /// Returns the treatment of an operation's results.
+    pub fn residual(&self, primitive: &dyn Primitive, operands: &[Aval]) -> Residual {
         let hint = primitive.save_hint();
         let is_named = |names: &[String]| match hint {
             SaveHint::Named(name) => names.iter().any(|other| other == name),
@@ -112,16 +172,24 @@ impl Policy {
             Policy::DotsWithNoBatchDims => matches!(hint, SaveHint::Contraction { batched: false }),
             Policy::Names(names) => is_named(names),
             Policy::AllButNames(names) => !is_named(names),
+            Policy::AnyNamesBut(names) => matches!(hint, SaveHint::Named(_)) && !is_named(names),
             Policy::SaveAndOffloadNames { offloaded, memory, .. } if is_named(offloaded) => {
-                return Choice::Offload(*memory);
+                return Residual::Offload(*memory);
             }
             Policy::SaveAndOffloadNames { saved, .. } => is_named(saved),
             Policy::OffloadDotsWithNoBatchDims(memory) => match hint {
-                SaveHint::Contraction { batched: false } => return Choice::Offload(*memory),
+                SaveHint::Contraction { batched: false } => return Residual::Offload(*memory),
                 _ => false,
             },
+            Policy::Either(policies) => {
+                let mut choices =
+                    policies.iter().map(|policy| policy.residual(primitive, operands));
+                let stored = choices.find(|choice| *choice != Residual::Recompute);
+                return stored.unwrap_or(Residual::Recompute);
+            }
+            Policy::Custom(custom) => return custom.residual(primitive, operands),
         };
-        if is_stored { Choice::Store } else { Choice::Recompute }
+        if is_stored { Residual::Save } else { Residual::Recompute }
     }
 }
 
@@ -208,12 +276,8 @@ fn values_to_store(known: &Program, residuals: &[Var], policy: &Policy) -> Vec<(
         if !eqn.results.iter().any(|&var| needed[var as usize]) {
             continue;
         }
-        let choice = match policy.choice(&*eqn.primitive) {
-            // An operation with effects must run once.
-            Choice::Recompute if eqn.primitive.effects() != Effects::None => Choice::Store,
-            choice => choice,
-        };
-        if choice == Choice::Recompute {
+        let choice = choice_of(policy, known, eqn);
+        if choice == Residual::Recompute {
             eqn.operands.iter().for_each(|&var| needed.set(var as usize));
             continue;
         }
@@ -221,7 +285,7 @@ fn values_to_store(known: &Program, residuals: &[Var], policy: &Policy) -> Vec<(
             stored.push((
                 var,
                 match choice {
-                    Choice::Offload(memory) => memory,
+                    Residual::Offload(memory) => memory,
                     _ => known.aval(var).memory,
                 },
             ));
@@ -229,6 +293,14 @@ fn values_to_store(known: &Program, residuals: &[Var], policy: &Policy) -> Vec<(
     }
     stored.reverse();
     stored
+}
+
+fn choice_of(policy: &Policy, program: &Program, eqn: &Eqn) -> Residual {
+    match policy.residual(&*eqn.primitive, &program.avals_of(&eqn.operands)) {
+        // An operation with effects must run once.
+        Residual::Recompute if eqn.primitive.effects() != Effects::None => Residual::Save,
+        choice => choice,
+    }
 }
 
 /// Computes the variables `residuals` from variables with defined values.

@@ -37,9 +37,16 @@ pub struct Remat {
     pub policy: Policy,
     /// True in the backward pass, which repeats the work of the forward pass.
     pub again: bool,
+    /// True if the compiler must not reuse values of the forward pass in the backward pass.
+    #[serde(skip_serializing_if = "is_true")]
+    pub prevent_cse: bool,
     /// The program.
     #[serde(skip)]
     pub program: Arc<Program>,
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 impl Remat {
@@ -76,7 +83,7 @@ impl Primitive for Remat {
         operands: &[Value],
         _: &[Aval],
     ) -> RuleResult<Vec<Value>> {
-        if !self.again || operands.is_empty() {
+        if !self.again || !self.prevent_cse || operands.is_empty() {
             return ctx.call(&self.program, &self.name, operands);
         }
         let types: Vec<_> = operands.iter().map(|value| value.ty().clone()).collect();
@@ -168,10 +175,21 @@ pub fn remat<'f, A: FnArgs, M: 'f, F: Function<A, M> + 'f>(
 }
 
 /// Options of [`remat_with`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RematOptions {
     /// The values that are stored for the backward pass besides the arguments.
     pub policy: Policy,
+    /// Keeps the compiler from reusing values of the forward pass in the backward pass, which would
+    /// undo the recomputation, by a barrier between them. True by default. The body of a `scan`
+    /// does not need the barrier, because the compiler shares nothing between two loops; without
+    /// it, the compiler can fuse the recomputation with its surroundings.
+    pub prevent_cse: bool,
+}
+
+impl Default for RematOptions {
+    fn default() -> RematOptions {
+        RematOptions { policy: Policy::default(), prevent_cse: true }
+    }
 }
 
 /// As [`remat`], with options.
@@ -180,7 +198,7 @@ pub struct RematOptions {
 /// use oxidax::prelude::*;
 /// let (w, x) = (ones([3, 3]), ones([3]));
 /// // The products are stored, the cheap functions of them are recomputed.
-/// let options = RematOptions { policy: Policy::Dots };
+/// let options = RematOptions { policy: Policy::Dots, ..RematOptions::default() };
 /// let layer = remat_with(|x: &Array| tanh(&x.matmul(&w)), options);
 /// let gradient = grad(|x: &Array| layer(x).sum())(&x);
 /// # Ok::<(), oxidax::Error>(())
@@ -191,11 +209,11 @@ pub fn remat_with<'f, A: FnArgs, M: 'f, F: Function<A, M> + 'f>(
     options: RematOptions,
 ) -> impl TransformedFn<'f, A, F::Output> {
     let loc = Loc::caller();
-    transformed::<A, _>(f.name(), move |arguments| apply(&options.policy, &f, arguments, loc))
+    transformed::<A, _>(f.name(), move |arguments| apply(&options, &f, arguments, loc))
 }
 
 fn apply<A: Args, M, F: Function<A, M>>(
-    policy: &Policy,
+    options: &RematOptions,
     f: &F,
     arguments: A::Refs<'_>,
     loc: Loc,
@@ -211,7 +229,8 @@ fn apply<A: Args, M, F: Function<A, M>>(
     let traced = loc.scope(|| trace_function(format!("remat({name})"), avals, call));
     operands.extend(traced.captures);
     let program = Arc::new(traced.program);
-    let primitive = Remat { name, policy: policy.clone(), again: false, program };
+    let RematOptions { policy, prevent_cse } = options.clone();
+    let primitive = Remat { name, policy, again: false, prevent_cse, program };
     let operands: Vec<&Array> = operands.iter().collect();
     let outputs = loc.scope(|| bind(primitive, &operands));
     rebuild(&traced.template, outputs)
@@ -226,10 +245,15 @@ pub(super) fn make(
         name: String,
         policy: Policy,
         again: bool,
+        #[serde(default = "yes")]
+        prevent_cse: bool,
     }
-    let Parameters { name, policy, again } = parse::parameters(params)?;
+    fn yes() -> bool {
+        true
+    }
+    let Parameters { name, policy, again, prevent_cse } = parse::parameters(params)?;
     let [program] = parse::exact("remat", programs)?;
-    Ok(Arc::new(Remat { name, policy, again, program: Arc::new(program) }))
+    Ok(Arc::new(Remat { name, policy, again, prevent_cse, program: Arc::new(program) }))
 }
 
 pub(super) fn exemplars() -> Vec<Exemplar> {
@@ -239,10 +263,12 @@ pub(super) fn exemplars() -> Vec<Exemplar> {
         vec![&inputs[0] * &sine, crate::primitives::exp(&sine)]
     }));
     let sample = || Sample::uniform(DType::F64, [2, 3], -2.0, 2.0);
-    [(Policy::Nothing, false), (Policy::Everything, true)]
+    let either = Policy::Dots.or(Policy::any_names_but(["a"]));
+    [(Policy::Nothing, false, true), (Policy::Everything, true, true), (either, true, false)]
         .into_iter()
-        .map(|(policy, again)| {
-            let remat = Remat { name: "f".into(), policy, again, program: program.clone() };
+        .map(|(policy, again, prevent_cse)| {
+            let program = program.clone();
+            let remat = Remat { name: "f".into(), policy, again, prevent_cse, program };
             Exemplar::new(remat, [sample(), sample()])
         })
         .collect()

@@ -76,7 +76,7 @@ pub struct Fitted {
 /// let lowered = |batch: usize, policy: &Policy| {
 ///     let policy = policy.clone();
 ///     let step = jit(move |w: Array, x: Array| {
-///         let options = RematOptions { policy: policy.clone() };
+///         let options = RematOptions { policy: policy.clone(), ..RematOptions::default() };
 ///         let layer = remat_with(|(w, h): &(Array, Array)| tanh(&h.matmul(w)), options);
 ///         let loss = |w: &Array| (0..12).fold(x.clone(), |h, _| layer(&(w.clone(), h))).mean();
 ///         grad(loss)(&w)

@@ -9,7 +9,7 @@ use super::traced::Traced;
 use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::nan_check::with_argument_paths;
 use crate::core::spans::{EventKind, Span};
-use crate::core::{Array, Error, Loc, Mesh, Program, TracerError, TreeError, trace};
+use crate::core::{Array, Error, Loc, Mesh, Placement, Program, TracerError, TreeError, trace};
 use crate::passes::{self, Peak};
 use crate::profile::StepMemory;
 use crate::replay::{Cause, RecordedCall, record_failure};
@@ -179,6 +179,55 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     /// Returns the mesh that the function runs on; `None` for one device.
     pub fn mesh(&self) -> Option<&Mesh> {
         self.names.plan.mesh()
+    }
+
+    /// Returns the placement that each leaf of the arguments must have, in order: a device or a
+    /// sharding. `None` for a leaf of a program that was compiled for one device of a topology.
+    #[doc(alias = "jax.stages.Compiled.input_shardings")]
+    pub fn input_shardings(&self) -> Vec<Option<Placement>> {
+        let count = self.names.arguments.len();
+        match &self.target {
+            CompiledTarget::Loaded(specialization) => {
+                let inputs = specialization.executable.inputs().iter().take(count);
+                inputs.cloned().map(Some).collect()
+            }
+            CompiledTarget::Topology(executable, _) => {
+                let inputs = executable.plan().inputs.iter().cloned().map(Placement::Mesh);
+                inputs.map(Some).chain(std::iter::repeat(None)).take(count).collect()
+            }
+        }
+    }
+
+    /// Returns the placement of each leaf of the result, in order: a device, or the sharding that
+    /// was requested or that the compiler chose. `None` for a leaf whose sharding is known only
+    /// once the program is loaded on its topology.
+    ///
+    /// ```
+    /// # oxidax::parallel::set_cpu_devices(8)?;
+    /// use oxidax::prelude::*;
+    /// let mesh = Mesh::new(devices()?, [("data", 8)])?;
+    /// let rows = mesh.sharding(p!["data"])?;
+    /// let f = jit(|x: Array| (&x * 2.0, x.sum())).in_shardings(&rows);
+    /// let compiled = f.lower(Aval::new(DType::F32, [16]))?.compile()?;
+    /// assert_eq!(compiled.input_shardings(), [Some(Placement::Mesh(rows.clone()))]);
+    /// let outputs = compiled.output_shardings();
+    /// assert_eq!(outputs[0], Some(Placement::Mesh(rows)));
+    /// assert!(outputs[1].as_ref().is_some_and(|of| of.sharding().unwrap().is_replicated()));
+    /// # use oxidax::parallel::Placement;
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[doc(alias = "jax.stages.Compiled.output_shardings")]
+    pub fn output_shardings(&self) -> Vec<Option<Placement>> {
+        match &self.target {
+            CompiledTarget::Loaded(specialization) => {
+                specialization.executable.outputs().into_iter().map(Some).collect()
+            }
+            CompiledTarget::Topology(executable, _) => {
+                let outputs = executable.plan().outputs.iter().cloned();
+                let outputs = outputs.map(|output| output.map(Placement::Mesh));
+                outputs.chain(std::iter::repeat(None)).take(self.names.results.len()).collect()
+            }
+        }
     }
 
     /// Estimates the peak memory of all devices together by source line, as
@@ -354,7 +403,7 @@ impl<A, O> fmt::Debug for Compiled<A, O> {
     }
 }
 
-for_each_arity!(0..=8 call [
+for_each_arity!(0..=16 call [
     (Compiled)
     /// Calls the function. Arguments passed by value are donated, those passed by reference are
     /// kept.

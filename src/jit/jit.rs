@@ -15,7 +15,7 @@ use crate::core::{
     Array, Cache, CompileLimit, Error, Loc, MemoryKind, NamedSharding, OpErrorKind, Program,
     RuleError, Slot, bind, catch, monitoring, named_axes, no_collectives, trace,
 };
-use crate::parallel::PerArgument;
+use crate::parallel::{LeafKeys, PerArgument};
 use crate::passes::{self, Plan, PlanInput};
 use crate::primitives::{constrained, in_memory};
 use crate::replay::{Cause, record_failure, record_request};
@@ -54,6 +54,8 @@ pub struct Jit<'f, A: Args, O> {
     compiler_options: CompilerOptions,
     /// No collective is allowed in the whole function.
     refuses_collectives: bool,
+    /// Inside another trace, the operations become part of that program without a call.
+    is_inlined: bool,
 }
 
 /// Compiles `f`: traced at the first call of each signature, then run as one executable.
@@ -156,6 +158,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             out_shardings: None,
             compiler_options: CompilerOptions::default(),
             refuses_collectives: false,
+            is_inlined: false,
         }
     }
 
@@ -242,6 +245,24 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         self
     }
 
+    /// Makes the operations part of the surrounding program inside another trace, instead of a call
+    /// of a function. The results are the same; the printed program and profiles do not show the
+    /// call. By default there is a call, and equal calls share one function.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let double = jit(|x: Array| x * 2.0).inline();
+    /// let outer = move |x: Array| sin(&double.apply(x));
+    /// let program = make_program(outer, Aval::new(DType::F32, [3]))?;
+    /// assert!(!program.to_string().contains("call"), "{program}");
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn inline(mut self) -> Self {
+        self.is_inlined = true;
+        self
+    }
+
     /// Makes every exchange between devices an error: of the compilation, before the function runs
     /// and before anything is donated. See [`no_collectives`], which covers a part of a function.
     ///
@@ -277,10 +298,17 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         Ok(Lowered::new(traced, &Arguments::<A>(arguments.refs())))
     }
 
-    /// Returns the requested sharding of each leaf of the arguments, which have `counts` leaves.
-    fn argument_shardings(&self, counts: &[usize]) -> Result<Vec<Option<NamedSharding>>, Error> {
+    /// Returns the requested sharding of each leaf of the arguments.
+    fn argument_shardings(
+        &self,
+        arguments: A::Refs<'_>,
+    ) -> Result<Vec<Option<NamedSharding>>, Error> {
+        let counts = A::leaf_counts(arguments);
         match &self.in_shardings {
-            Some(requested) => requested.shardings(&self.name, "in_shardings", counts),
+            Some(requested) => {
+                let keys = LeafKeys::of_arguments(counts, &Arguments::<A>(arguments));
+                requested.shardings(&self.name, "in_shardings", &keys)
+            }
             None => Ok(vec![None; counts.iter().sum()]),
         }
     }
@@ -314,7 +342,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let view = Arguments::<A>(arguments);
         let counts = A::leaf_counts(arguments);
         let leaves = leaves_of(&view);
-        let shardings = self.argument_shardings(&counts)?;
+        let shardings = self.argument_shardings(arguments)?;
         let trace = || self.trace_program(arguments, &shardings, loc);
         let staged = catch(|| trace::with_numbers_as_operands(false, trace))?;
         let paths = TreeDef::of(&view).rooted_paths();
@@ -350,8 +378,8 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     ) -> Result<Plan, Error> {
         let outputs = match &self.out_shardings {
             Some(requested) => {
-                let parts = TreeDef::of(&staged.template).parts();
-                requested.shardings(&self.name, "out_shardings", &parts)?
+                let keys = LeafKeys::of_result(&staged.template);
+                requested.shardings(&self.name, "out_shardings", &keys)?
             }
             None => Vec::new(),
         };
@@ -422,7 +450,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     #[track_caller]
     fn run(&self, arguments: A::Refs<'_>, passing: &[Passing]) -> Result<O, Failure> {
         if trace::is_tracing() {
-            return Ok(self.inline(arguments));
+            return Ok(self.apply_in_trace(arguments));
         }
         // Named axes are not part of the cache key: with one in scope, the call was inlined above.
         debug_assert!(!named_axes::any_in_scope(), "axes are named while tracing only");
@@ -586,7 +614,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
 
     /// Under `nan_check`, finds the operation that produced a NaN.
     fn locate_nan(&self, arguments: A::Refs<'_>, result: &O) -> Result<(), Error> {
-        let shardings = self.argument_shardings(&A::leaf_counts(arguments))?;
+        let shardings = self.argument_shardings(arguments)?;
         let staged = catch(|| self.trace_program(arguments, &shardings, Loc::UNKNOWN))?;
         let mut operands = leaves_of(&Arguments::<A>(arguments));
         operands.extend(staged.captures);
@@ -624,7 +652,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
 
     /// Makes the call part of the program being traced.
     #[track_caller]
-    fn inline(&self, arguments: A::Refs<'_>) -> O {
+    fn apply_in_trace(&self, arguments: A::Refs<'_>) -> O {
         let leaves = leaves_of(&Arguments::<A>(arguments));
         if trace::jit_disabled() {
             let arguments = A::unflatten(arguments, &mut leaves.into_iter());
@@ -636,16 +664,24 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             let error = trace::op_error(OpErrorKind::Value, "jit", message, Loc::caller());
             trace::throw(error.with_help("set them on the outermost `jit`"));
         }
-        let counts = A::leaf_counts(arguments);
-        let shardings = self.argument_shardings(&counts);
+        let shardings = self.argument_shardings(arguments);
         let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
         let staged = self.trace_program(arguments, &shardings, Loc::caller());
-        let leaves = self.constrain(&self.in_shardings, "in_shardings", &counts, leaves);
+        let leaves = self.constrain(shardings, "in_shardings", leaves);
         let operands: Vec<&Array> = leaves.iter().chain(&staged.captures).collect();
-        let call = Call { name: self.name.to_string(), program: Arc::new(staged.program) };
-        let parts = TreeDef::of(&staged.template).parts();
-        let results = bind(call, &operands);
-        let results = self.constrain(&self.out_shardings, "out_shardings", &parts, results);
+        let mut results = if self.is_inlined {
+            let operands: Vec<Array> = operands.into_iter().cloned().collect();
+            passes::eval(&staged.program, &operands)
+        } else {
+            let call = Call { name: self.name.to_string(), program: Arc::new(staged.program) };
+            bind(call, &operands)
+        };
+        if let Some(requested) = &self.out_shardings {
+            let keys = LeafKeys::of_result(&staged.template);
+            let shardings = requested.shardings(&self.name, "out_shardings", &keys);
+            let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
+            results = self.constrain(shardings, "out_shardings", results);
+        }
         rebuild(&staged.template, results)
     }
 
@@ -653,14 +689,10 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     #[track_caller]
     fn constrain(
         &self,
-        requested: &Option<PerArgument<NamedSharding>>,
+        shardings: Vec<Option<NamedSharding>>,
         option: &str,
-        counts: &[usize],
         leaves: Vec<Array>,
     ) -> Vec<Array> {
-        let Some(requested) = requested else { return leaves };
-        let shardings = requested.shardings(&self.name, option, counts);
-        let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
         let mut placed = Vec::with_capacity(leaves.len());
         for (leaf, sharding) in leaves.into_iter().zip(shardings) {
             placed.push(match sharding {
@@ -713,7 +745,7 @@ impl<A: Args, O: Tree> Function<A, Transformed> for Jit<'_, A, O> {
     }
 }
 
-for_each_arity!(0..=8 call [
+for_each_arity!(0..=16 call [
     (Jit '_)
     /// Calls the function, compiling it first if this signature is new. Arguments passed by value
     /// are donated, those passed by reference are kept.
@@ -726,8 +758,8 @@ for_each_arity!(0..=8 call [
     /// Everything that can be checked is checked before anything is donated, and the arguments that
     /// were not consumed are returned in the error.
 ]);
-for_each_arity!(0..=8 apply []);
-for_each_arity!(0..=8 lower []);
+for_each_arity!(0..=16 apply []);
+for_each_arity!(0..=16 lower []);
 for_each_arity!(0..=8 record []);
 
 #[cfg(test)]

@@ -363,4 +363,4 @@ macro_rules! calls {
     };
 }
 
-for_each_arity!(0..=8 calls []);
+for_each_arity!(0..=16 calls []);

@@ -18,8 +18,20 @@ use std::sync::Arc;
 pub enum KernelTarget {
     /// Mosaic, for TPUs.
     Tpu,
-    /// Triton, for NVIDIA GPUs.
+    /// The [`GpuBackend`] of the kernel, for NVIDIA GPUs.
     Gpu,
+}
+
+/// A compiler of kernels for NVIDIA GPUs. Both are parts of XLA's CUDA plugin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum GpuBackend {
+    /// Triton. It takes every operation of kernels for GPUs, and uses tensor cores.
+    #[default]
+    Triton,
+    /// Mosaic GPU, by text of its stable form. It takes elementwise operations, reductions,
+    /// operations that move elements, and conditions, and blocks of any sizes. Compiling needs the
+    /// runtime library of Mosaic GPU, which `oxidax plugin install cuda` installs.
+    MosaicGpu,
 }
 
 /// Options of the compilers of kernels.
@@ -38,6 +50,9 @@ pub struct KernelOptions {
     /// The number of stages of software pipelining on a GPU. If `None`, the largest of 3 with which
     /// operands of products fit the shared memory.
     pub num_stages: Option<u32>,
+    /// The compiler on NVIDIA GPUs, Triton by default.
+    #[serde(default)]
+    pub gpu_backend: GpuBackend,
     /// The outputs that the kernel does not write, by index: memory for another kernel, which
     /// shares it as an alias. [`Kernel::run_checked`] does not miss their elements.
     pub unwritten: Vec<usize>,
@@ -51,6 +66,7 @@ impl Default for KernelOptions {
             vmem_limit: 16 << 20,
             num_warps: None,
             num_stages: None,
+            gpu_backend: GpuBackend::Triton,
             unwritten: Vec::new(),
         }
     }
@@ -212,6 +228,28 @@ impl Kernel {
     #[must_use]
     pub fn targets(mut self, targets: impl Into<Vec<KernelTarget>>) -> Kernel {
         self.options.targets = targets.into();
+        self
+    }
+
+    /// Sets the compiler on NVIDIA GPUs.
+    ///
+    /// ```
+    /// use oxidax::kernel::{self, BlockSpec, GpuBackend, Grid, Kernel, Output, Ref};
+    /// use oxidax::prelude::*;
+    /// let rows = || BlockSpec::new([8, 100], |[i]| (i, 0));
+    /// let softmax = move || -> Kernel {
+    ///     let body = |[x, o]: [Ref; 2]| o.store(softmax(x.load(), [1]));
+    ///     let output = Output::new(DType::F32, [32, 100], rows());
+    ///     kernel::call(body, Grid::new([4]), [rows()], [output]).gpu_backend(GpuBackend::MosaicGpu)
+    /// };
+    /// let run = jit(move |x: Array| softmax().apply1(&[&x]));
+    /// let lowered = run.lower(Aval::new(DType::F32, [32, 100]))?;
+    /// assert!(lowered.as_text("cuda")?.contains("mosaic_gpu_v2"));
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn gpu_backend(mut self, backend: GpuBackend) -> Kernel {
+        self.options.gpu_backend = backend;
         self
     }
 

@@ -2,9 +2,9 @@
 
 use super::grid_loop;
 use super::interpreter;
-use super::kernel::{KernelOptions, KernelTarget};
+use super::kernel::{GpuBackend, KernelOptions, KernelTarget};
 use super::spec::{BlockDim, DimensionSemantics, KernelMemory, Scratch};
-use super::{batch, mosaic, traffic, triton};
+use super::{batch, mosaic, mosaic_gpu, traffic, triton};
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Error, HigherOrder, JvpResult, Known,
     LowerCtx, Marks, Primitive, Program, Pruned, RuleError, RuleResult, RunCount, Shape, SplitEqn,
@@ -310,6 +310,9 @@ impl Primitive for KernelCall {
             }
             return match ctx.platform() {
                 "tpu" => mosaic::lower(chosen, ctx, operands),
+                _ if chosen.options.gpu_backend == GpuBackend::MosaicGpu => {
+                    mosaic_gpu::lower(chosen, ctx, operands)
+                }
                 _ => triton::lower(chosen, ctx, operands),
             };
         }

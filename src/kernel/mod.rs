@@ -21,6 +21,7 @@ mod interpreter;
 mod kernel;
 mod kernel_call;
 mod mosaic;
+mod mosaic_gpu;
 mod multiple_of;
 mod ref_index;
 mod ref_ops;
@@ -32,7 +33,7 @@ mod traffic;
 mod triton;
 
 pub use interpreter::{CheckOptions, check, with_checks};
-pub use kernel::{Kernel, KernelOptions, KernelTarget, Refs, call};
+pub use kernel::{GpuBackend, Kernel, KernelOptions, KernelTarget, Refs, call};
 pub use kernel_call::{BlockMapping, KernelCall, KernelPlatform};
 pub use multiple_of::multiple_of;
 pub use ref_index::{RefIndex, RefIndices, Start, ds, ds_strided};

@@ -3,10 +3,10 @@
 use super::Dropout;
 use crate::core::{Array, DType, RuleError, throw_operands};
 use crate::kernels::{FlashAttentionOptions, flash_attention_with};
-use crate::ops::{einsum, softmax};
+use crate::ops::{einsum, logsumexp, softmax};
 use crate::primitives::{
-    add, broadcasted_iota as iota, convert_element_type, full_like, ge, le, lt, mul, ones, reshape,
-    sub, where_,
+    add, broadcasted_iota as iota, convert_element_type, expand_dims, full_like, ge, le, lt,
+    moveaxis, mul, ones, reshape, stop_gradient, sub, where_,
 };
 use crate::random::Key;
 
@@ -137,7 +137,8 @@ pub fn dot_product_attention(query: &Array, key: &Array, value: &Array) -> Array
 
 /// Returns scaled dot-product attention: means of the values, weighted by
 /// `softmax(scale * query · key + bias)` over the unmasked keys. Queries are `[b, t, n, h]`, keys
-/// `[b, s, k, h]`, values `[b, s, k, v]`, and the result is `[b, t, n, v]`.
+/// `[b, s, k, h]`, values `[b, s, k, v]`, and the result is `[b, t, n, v]`. All may be without the
+/// axis of the batch.
 ///
 /// If there are fewer key heads `k` than query heads `n`, each key head serves `n / k` neighbouring
 /// query heads. Scores and weights are computed in `f32` for narrower floats. A query without
@@ -157,6 +158,81 @@ pub fn dot_product_attention_with(
     value: &Array,
     options: &AttentionOptions,
 ) -> Array {
+    if [query, key, value].iter().all(|x| x.rank() == 3) {
+        let [query, key, value] = [query, key, value].map(|x| expand_dims(x, &[0]));
+        let means = dot_product_attention_with(&query, &key, &value, options);
+        return reshape(&means, means.shape().remove(0));
+    }
+    let Sizes { b, t, s, n, k, h } = checked_sizes(query, key, value);
+    if options.implementation == AttentionImplementation::Flash {
+        expect_known_masks(&[query, key, value], options);
+    }
+    let means = if options.uses_flash(query, key, value) {
+        flash(query, key, value, options)
+    } else {
+        plain(query, key, value, options, &Sizes { b, t, s, n, k, h }).0
+    };
+    without_padding(means, options, [b, t])
+}
+
+/// Sets the results of queries that are not valid to 0.
+#[track_caller]
+fn without_padding(means: Array, options: &AttentionOptions, [b, t]: [usize; 2]) -> Array {
+    match &options.query_lengths {
+        None => means,
+        Some(lengths) => {
+            let position = iota(DType::I32, [1, t, 1, 1], 1);
+            let valid = lt(position, per_example(lengths, b));
+            where_(&valid, &means, full_like(&means, 0))
+        }
+    }
+}
+
+/// Returns attention, as [`dot_product_attention_with`], and for each query and head the logarithm
+/// of the sum of the exponentials of its scores, `[b, t, n]`, in the dtype of the keys and without
+/// a derivative. Means over parts of the keys are combined with these.
+///
+/// Computes the array of all scores. Throws `Op` (value) for [`AttentionImplementation::Flash`].
+///
+/// ```
+/// use oxidax::nn::dot_product_attention_with_residual;
+/// use oxidax::prelude::*;
+/// let x = zeros([1, 4, 2, 8]);
+/// let (_, residual) =
+///     dot_product_attention_with_residual(&x, &x, &x, &AttentionOptions::default());
+/// assert_eq!(residual.shape().dims(), [1, 4, 2]);
+/// assert!((residual.max().item::<f32>()? - 4f32.ln()).abs() < 1e-6);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "return_residual")]
+#[track_caller]
+pub fn dot_product_attention_with_residual(
+    query: &Array,
+    key: &Array,
+    value: &Array,
+    options: &AttentionOptions,
+) -> (Array, Array) {
+    if options.implementation == AttentionImplementation::Flash {
+        let error = RuleError::value("the kernel does not return the sums of the scores")
+            .help("set `implementation: AttentionImplementation::Plain`");
+        throw_operands("dot_product_attention", error, &[query, key, value]);
+    }
+    if [query, key, value].iter().all(|x| x.rank() == 3) {
+        let [query, key, value] = [query, key, value].map(|x| expand_dims(x, &[0]));
+        let (means, sums) = dot_product_attention_with_residual(&query, &key, &value, options);
+        let first = |x: &Array| reshape(x, x.shape().remove(0));
+        return (first(&means), first(&sums));
+    }
+    let sizes = checked_sizes(query, key, value);
+    let (means, scores) = plain(query, key, value, options, &sizes);
+    let sums = convert_element_type(&logsumexp(&scores, -1), key.dtype());
+    let means = without_padding(means, options, [sizes.b, sizes.t]);
+    (means, stop_gradient(moveaxis(&sums, 1, 2)))
+}
+
+/// Returns the sizes of operands of one dtype that fit.
+#[track_caller]
+fn checked_sizes(query: &Array, key: &Array, value: &Array) -> Sizes {
     let checked = if query.dtype() == key.dtype() && key.dtype() == value.dtype() {
         sizes(query, key, value)
     } else {
@@ -167,25 +243,9 @@ pub fn dot_product_attention_with(
             value.dtype()
         )))
     };
-    let Sizes { b, t, s, n, k, h } = match checked {
+    match checked {
         Ok(sizes) => sizes,
         Err(error) => throw_operands("dot_product_attention", error, &[query, key, value]),
-    };
-    if options.implementation == AttentionImplementation::Flash {
-        expect_known_masks(&[query, key, value], options);
-    }
-    let means = if options.uses_flash(query, key, value) {
-        flash(query, key, value, options)
-    } else {
-        plain(query, key, value, options, &Sizes { b, t, s, n, k, h })
-    };
-    match &options.query_lengths {
-        None => means,
-        Some(lengths) => {
-            let position = iota(DType::I32, [1, t, 1, 1], 1);
-            let valid = lt(position, per_example(lengths, b));
-            where_(&valid, &means, full_like(&means, 0))
-        }
     }
 }
 
@@ -243,7 +303,8 @@ fn flash(query: &Array, key: &Array, value: &Array, options: &AttentionOptions) 
     flash_attention_with(query, key, value, &options)
 }
 
-/// Computes attention by operations on the array of all scores.
+/// Computes attention by operations on the array of all scores, `[b, n, t, s]`, which is returned
+/// too.
 #[track_caller]
 fn plain(
     query: &Array,
@@ -251,7 +312,7 @@ fn plain(
     value: &Array,
     options: &AttentionOptions,
     &Sizes { b, t, s, n, k, h }: &Sizes,
-) -> Array {
+) -> (Array, Array) {
     let wide = if query.dtype().bits() < 32 { DType::F32 } else { query.dtype() };
     // Query heads are grouped by the key head that they share.
     let grouped = reshape(&convert_element_type(query, wide), [b, t, k, n / k, h]);
@@ -271,7 +332,7 @@ fn plain(
     let weights = dropout.forward(&weights, options.dropout_key.clone());
     let weights = reshape(&weights, [b, k, n / k, t, s]);
     let means = einsum("bkgts,bskh->btkgh", [&weights, value]);
-    reshape(&means, [b, t, n, value.shape()[3]])
+    (reshape(&means, [b, t, n, value.shape()[3]]), scores)
 }
 
 #[track_caller]

@@ -59,9 +59,35 @@ pub fn normal(key: Key, shape: impl IntoAval, deviation: f64) -> Array {
 /// The standard deviation after truncation is `0.88 · deviation`.
 #[track_caller]
 pub fn truncated_normal(key: Key, shape: impl IntoAval, deviation: f64) -> Array {
+    truncated_normal_with(key, shape, deviation, TruncatedNormalOptions::default())
+}
+
+/// Options of [`truncated_normal_with`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TruncatedNormalOptions {
+    /// The lower bound, in standard deviations. The default is -2.
+    pub lower: f64,
+    /// The upper bound, in standard deviations. The default is 2.
+    pub upper: f64,
+}
+
+impl Default for TruncatedNormalOptions {
+    fn default() -> Self {
+        TruncatedNormalOptions { lower: -2.0, upper: 2.0 }
+    }
+}
+
+/// Draws truncated normal weights, as [`truncated_normal`], with other bounds.
+#[track_caller]
+pub fn truncated_normal_with(
+    key: Key,
+    shape: impl IntoAval,
+    deviation: f64,
+    options: TruncatedNormalOptions,
+) -> Array {
     let Aval { shape, dtype, .. } = shape.into_aval(DType::F32);
     let deviation = number(deviation, dtype);
-    mul(random::truncated_normal(key, (shape, dtype), -2.0..2.0), deviation)
+    mul(random::truncated_normal(key, (shape, dtype), options.lower..options.upper), deviation)
 }
 
 /// Draws uniform weights in `0.0..scale`.
@@ -244,6 +270,18 @@ pub fn orthogonal_with(key: Key, shape: impl IntoAval, options: OrthogonalInitOp
 /// Xiao et al., "Dynamical isometry and a mean field theory of CNNs" (2018).
 #[track_caller]
 pub fn delta_orthogonal(key: Key, shape: impl IntoAval, scale: f64) -> Array {
+    let options = OrthogonalInitOptions { scale, ..OrthogonalInitOptions::default() };
+    delta_orthogonal_with(key, shape, options)
+}
+
+/// Draws an orthogonal convolution kernel, as [`delta_orthogonal`], with another axis of columns
+/// among those of inputs and outputs.
+#[track_caller]
+pub fn delta_orthogonal_with(
+    key: Key,
+    shape: impl IntoAval,
+    options: OrthogonalInitOptions,
+) -> Array {
     let Aval { shape, dtype, .. } = shape.into_aval(DType::F32);
     let is_kernel = match *shape.dims() {
         [ref window @ .., n_in, n_out] => {
@@ -258,7 +296,6 @@ pub fn delta_orthogonal(key: Key, shape: impl IntoAval, scale: f64) -> Array {
         throw_operands("delta_orthogonal", RuleError::shape(message), &[]);
     }
     let n = shape.rank() - 2;
-    let options = OrthogonalInitOptions { scale, ..OrthogonalInitOptions::default() };
     let centre = orthogonal_with(key, (&shape[n..], dtype), options);
     let start: Vec<i32> = shape[..n].iter().map(|&k| (k as i32 - 1) / 2).chain([0, 0]).collect();
     let centre = reshape(&centre, [&vec![1; n][..], &shape[n..]].concat());
@@ -272,7 +309,21 @@ fn number(value: f64, dtype: DType) -> Array {
 }
 
 macro_rules! scalings {
-    ($($(#[$doc:meta])* $name:ident: $scale:literal, $fan:ident, $distribution:ident;)*) => {$(
+    ($($(#[$doc:meta])*
+    $name:ident, $along:ident: $scale:literal, $fan:ident, $distribution:ident;)*) => {$(
+        #[doc = concat!("Draws weights as [`", stringify!($name), "`], for other axes.")]
+        ///
+        /// Throws `Op` (shape) if an axis is out of range.
+        #[track_caller]
+        pub fn $along(key: Key, shape: impl IntoAval, axes: &FanAxes) -> Array {
+            let numbers = VarianceScaling {
+                scale: $scale,
+                fan: Fan::$fan,
+                distribution: Distribution::$distribution,
+            };
+            variance_scaling_with(key, shape, numbers, axes)
+        }
+
         $(#[$doc])*
         #[track_caller]
         pub fn $name(key: Key, shape: impl IntoAval) -> Array {
@@ -293,7 +344,7 @@ scalings!(
     /// Glorot, Bengio: Understanding the difficulty of training deep feedforward neural networks
     /// (2010), equation 16.
     #[doc(alias = "xavier_uniform")]
-    glorot_uniform: 1.0, Average, Uniform;
+    glorot_uniform, glorot_uniform_with: 1.0, Average, Uniform;
 
     /// Draws Glorot's truncated normal weights, of variance 1 over the mean of the fans.
     ///
@@ -301,19 +352,19 @@ scalings!(
     /// Glorot, Bengio: Understanding the difficulty of training deep feedforward neural networks
     /// (2010), equation 12.
     #[doc(alias = "xavier_normal")]
-    glorot_normal: 1.0, Average, TruncatedNormal;
+    glorot_normal, glorot_normal_with: 1.0, Average, TruncatedNormal;
 
     /// Draws LeCun's uniform weights, of variance 1 over the number of inputs.
     ///
     /// # Reference
     /// LeCun, Bottou, Orr, Müller: Efficient BackProp (1998), section 4.6.
-    lecun_uniform: 1.0, In, Uniform;
+    lecun_uniform, lecun_uniform_with: 1.0, In, Uniform;
 
     /// Draws LeCun's truncated normal weights, of variance 1 over the number of inputs.
     ///
     /// # Reference
     /// LeCun, Bottou, Orr, Müller: Efficient BackProp (1998), section 4.6.
-    lecun_normal: 1.0, In, TruncatedNormal;
+    lecun_normal, lecun_normal_with: 1.0, In, TruncatedNormal;
 
     /// Draws He's uniform weights, of variance 2 over the number of inputs, for layers before a
     /// `relu`.
@@ -321,7 +372,7 @@ scalings!(
     /// # Reference
     /// He, Zhang, Ren, Sun: Delving deep into rectifiers (2015), equation 10.
     #[doc(alias = "kaiming_uniform")]
-    he_uniform: 2.0, In, Uniform;
+    he_uniform, he_uniform_with: 2.0, In, Uniform;
 
     /// Draws He's truncated normal weights, of variance 2 over the number of inputs, for layers
     /// before a `relu`.
@@ -329,5 +380,5 @@ scalings!(
     /// # Reference
     /// He, Zhang, Ren, Sun: Delving deep into rectifiers (2015), equation 10.
     #[doc(alias = "kaiming_normal")]
-    he_normal: 2.0, In, TruncatedNormal;
+    he_normal, he_normal_with: 2.0, In, TruncatedNormal;
 );

@@ -153,7 +153,10 @@ impl<T: Tree + Clone> Layers<T> {
         let keys = key.map(|key| random::split(key, [n]));
         match self {
             Layers::Unrolled { .. } => {
-                let key = |i: usize| keys.as_ref().map(|keys| Key::from_data(row(keys.data(), i)));
+                let key = |i: usize| {
+                    let keys = keys.as_ref()?;
+                    Some(Key::from_data_with(row(keys.data(), i), keys.implementation()))
+                };
                 Layers::Unrolled { layers: (0..n).map(key).collect() }
             }
             Layers::Stacked { .. } => Layers::Stacked { stack: keys },

@@ -40,6 +40,7 @@ mod ctc;
 mod dot_product_attention;
 mod dropout;
 mod embedding;
+pub mod image;
 pub mod init;
 mod layers;
 mod linear;
@@ -49,18 +50,19 @@ mod metrics;
 mod mixed;
 mod mlp;
 mod norm;
-mod number;
 mod quantized;
 mod recurrent;
 mod rotary;
 mod summary;
 
+pub use crate::tree::StaticFloat as Number;
 pub use attention::{AttendOptions, AttentionFeatures, KvCache, MultiHeadAttention};
 pub use batch_norm::{BatchNorm, BatchStats};
 pub use conv::{Conv, ConvTranspose};
 pub use ctc::{CtcLossOptions, ctc_loss, ctc_loss_with};
 pub use dot_product_attention::{
     AttentionImplementation, AttentionOptions, dot_product_attention, dot_product_attention_with,
+    dot_product_attention_with_residual,
 };
 pub use dropout::Dropout;
 pub use embedding::Embedding;
@@ -78,7 +80,6 @@ pub use metrics::{Average, confusion_matrix, top_k_accuracy};
 pub use mixed::{DTypePolicy, LossScale, all_finite, select_tree};
 pub use mlp::{Activation, GatedMlp, Mlp};
 pub use norm::{GroupNorm, LayerNorm, RmsNorm};
-pub use number::Number;
 pub use quantized::{QuantizedLinear, quantize};
 pub use recurrent::{GruCell, LstmCell, LstmState, RnnOptions};
 pub use rotary::Rotary;

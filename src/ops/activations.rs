@@ -161,7 +161,7 @@ pub fn glu(x: impl ArrayLike, axis: isize) -> Array {
 /// Returns the largest element along axes, without a derivative; over an empty axis, the lowest
 /// value of the dtype.
 #[track_caller]
-fn stable_max(name: &str, x: &Array, axes: &Axes) -> Array {
+pub(super) fn stable_max(name: &str, x: &Array, axes: &Axes) -> Array {
     let resolved = super::axes::signed(&axes.resolve(name, x));
     axes.restore(name, x, &stop_gradient(reduce_max(x, &resolved)))
 }
@@ -216,6 +216,9 @@ pub struct LogsumexpOptions<'a> {
     /// Factors of the exponentials, of any sign, broadcast against the operand. All are 1 if
     /// `None`. An element with factor 0 is ignored, even if it is infinite.
     pub b: Option<&'a Array>,
+    /// Booleans that broadcast to the operand. Elements at which they are false are ignored.
+    #[doc(alias = "where")]
+    pub where_: Option<&'a Array>,
 }
 
 /// Returns `log(Σ b · exp(x))` along `axes`, as [`logsumexp`] with factors. The result is NaN where
@@ -228,8 +231,28 @@ pub fn logsumexp_with(
     axes: impl Into<Axes>,
     options: LogsumexpOptions<'_>,
 ) -> Array {
-    let x = &x.to_array();
+    let (x, axes) = (&x.to_array(), axes.into());
+    let (sum, max) = log_terms(x, &axes, options);
+    let full = add(log(sum), &max);
+    let reduced = reshape(&full, without_axes(x.shape(), &axes.resolve("logsumexp", x)));
+    axes.restore("logsumexp", x, &reduced)
+}
+
+/// Returns the sum of `b · exp(x - max)` along `axes`, which stay with size 1, and the largest
+/// element `max`, or 0 where that is infinite.
+#[track_caller]
+pub(super) fn log_terms(x: &Array, axes: &Axes, options: LogsumexpOptions<'_>) -> (Array, Array) {
     const NAME: &str = "logsumexp";
+    let masked;
+    let x = match options.where_ {
+        None => x,
+        Some(mask) => {
+            let x = inexact(x);
+            let over = super::axes::Reduction::from(axes.clone()).where_(mask);
+            masked = over.masked(NAME, &x, crate::core::Scalar::Float(f64::NEG_INFINITY));
+            &masked
+        }
+    };
     let (x, factors) = match options.b {
         None => (inexact(x), None),
         Some(b) => {
@@ -238,7 +261,6 @@ pub fn logsumexp_with(
             (where_(ne(&b, zeros_like(&b)), &x, lowest), Some(b))
         }
     };
-    let axes = axes.into();
     let keepdims = axes.clone().keepdims();
     let ordered = if x.dtype().is_complex() { real(&x) } else { x.clone() };
     let max = stable_max(NAME, &ordered, &keepdims);
@@ -249,9 +271,7 @@ pub fn logsumexp_with(
         None => terms,
         Some(factors) => mul(terms, factors),
     };
-    let full = add(log(terms.sum_axes(keepdims)), &max);
-    let reduced = reshape(&full, without_axes(x.shape(), &axes.resolve(NAME, &x)));
-    axes.restore(NAME, &x, &reduced)
+    (terms.sum_axes(keepdims), max)
 }
 
 /// Shifts and scales `x` along `axes` to mean 0 and variance 1. `epsilon`, 1e-5 by default in JAX,

@@ -1,6 +1,6 @@
 //! Axes and options of reductions.
 
-use crate::core::{Array, RuleError, Scalar, Shape, trace};
+use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
 use crate::primitives::{
     ArrayLike, Like, broadcast_to, convert_to, reshape, resolve_axes, scalar, transpose, where_,
 };
@@ -49,9 +49,19 @@ impl Axes {
         Reduction::from(self).initial(value)
     }
 
+    /// Sums in `dtype`. See [`Reduction::dtype`].
+    pub fn dtype(self, dtype: DType) -> Reduction {
+        Reduction::from(self).dtype(dtype)
+    }
+
     /// Divides by `n - ddof` in a variance or standard deviation. See [`Reduction::ddof`].
     pub fn ddof(self, ddof: impl Into<f64>) -> Reduction {
         Reduction::from(self).ddof(ddof)
+    }
+
+    /// Returns the axes as they were given; `None` for all of them.
+    pub(super) fn list(&self) -> Option<&[isize]> {
+        self.list.as_deref()
     }
 
     /// Returns the axes of `x`, sorted.
@@ -92,15 +102,16 @@ impl Axes {
     }
 }
 
-/// [`Axes`] and options of a reduction: a mask, an initial value and `ddof`. Converts from axes. A
-/// method throws `Op` (unsupported) for an option that it does not take.
+/// [`Axes`] and options of a reduction: a mask, an initial value, a dtype and `ddof`. Converts from
+/// axes. A method throws `Op` (unsupported) for an option that it does not take.
 ///
 /// | methods | options |
 /// |-|-|
-/// | `sum_axes`, `prod_axes` | `where_`, `initial` |
+/// | `sum_axes`, `prod_axes` | `where_`, `initial`, `dtype` |
 /// | `max_axes`, `min_axes` | `initial`, and `where_` together with `initial` |
-/// | `var_axes`, `std_axes` | `where_`, `ddof` |
-/// | `mean_axes`, `all_axes`, `any_axes` | `where_` |
+/// | `var_axes`, `std_axes` | `where_`, `ddof`, `dtype` |
+/// | `mean_axes` | `where_`, `dtype` |
+/// | `all_axes`, `any_axes` | `where_` |
 ///
 /// Masked elements affect neither the result nor its gradient, whatever their values.
 ///
@@ -118,11 +129,12 @@ pub struct Reduction {
     pub(super) mask: Option<Array>,
     pub(super) initial: Option<Array>,
     pub(super) ddof: f64,
+    pub(super) dtype: Option<DType>,
 }
 
 impl<A: Into<Axes>> From<A> for Reduction {
     fn from(axes: A) -> Reduction {
-        Reduction { axes: axes.into(), mask: None, initial: None, ddof: 0.0 }
+        Reduction { axes: axes.into(), mask: None, initial: None, ddof: 0.0, dtype: None }
     }
 }
 
@@ -147,6 +159,22 @@ impl Reduction {
     /// gives the variance of a population; 1 gives the unbiased estimate from a sample.
     pub fn ddof(self, ddof: impl Into<f64>) -> Reduction {
         Reduction { ddof: ddof.into(), ..self }
+    }
+
+    /// Converts the operand to `dtype` before the reduction, and gives the result that dtype. By
+    /// default sums of integers below 32 bits have 32 bits; the dtype of the operand keeps its
+    /// width. Floats of 16 bits and less are accumulated in `f32` all the same.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let x = Array::from_slice(&[200u8, 100], [2])?;
+    /// assert_eq!(x.sum_axes(axes(0).dtype(DType::U8)).item::<u8>()?, 44);
+    /// assert_eq!(x.mean_axes(axes(0).dtype(DType::F64)).item::<f64>()?, 150.0);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[doc(alias = "promote_integers")]
+    pub fn dtype(self, dtype: DType) -> Reduction {
+        Reduction { dtype: Some(dtype), ..self }
     }
 
     /// Keeps the reduced axes with size 1, so that the result broadcasts against the operand.
@@ -205,6 +233,16 @@ impl Reduction {
             let error = RuleError::unsupported(message)
                 .help("`sum_axes`, `prod_axes`, `max_axes` and `min_axes` take it");
             trace::throw_operands(name, error, &[initial]);
+        }
+    }
+
+    /// Throws if a dtype is set.
+    #[track_caller]
+    pub(super) fn reject_dtype(&self, name: &str) {
+        if let Some(dtype) = self.dtype {
+            let error = RuleError::unsupported(format!("does not take a dtype, got {dtype}"))
+                .help("convert the result with `astype`");
+            trace::throw_operands(name, error, &[]);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Calculus on sampled functions: interpolation, gradients and integrals.
 
+use super::axes::Axes;
 use super::axis_slice::{expect_axis, slice_axis};
 use super::descriptive::{SearchsortedOptions, Side, searchsorted_with};
 use super::{Index, clip, remainder, take};
@@ -96,7 +97,7 @@ pub fn interp_with(x: impl ArrayLike, xp: &Array, fp: &Array, options: InterpOpt
         return where_(gt(&x, &xp), right, below);
     }
     let upper = clip(
-        &searchsorted_with(&xp, &x, SearchsortedOptions { side: Side::Right }),
+        &searchsorted_with(&xp, &x, SearchsortedOptions { side: Side::Right, sorter: None }),
         1,
         n as i32 - 1,
     );
@@ -222,6 +223,20 @@ pub fn gradient_with(x: &Array, axis: isize, options: GradientOptions<'_>) -> Ar
     let first = div(&rise.1, slice_axis(&steps, 0, 0, 1));
     let end = div(&rise.2, slice_axis(&steps, 0, n - 2, n - 1));
     move_axis(&concatenate([&first, &inner, &end], last as isize), last, axis)
+}
+
+/// Returns the derivatives along each of `axes`, or along all for `Axes::all()`, as [`gradient`].
+///
+/// Throws `Op` (shape) for fewer than two elements along an axis.
+#[track_caller]
+pub fn gradient_axes(x: &Array, axes: impl Into<Axes>) -> Vec<Array> {
+    let axes = axes.into();
+    let all: Vec<isize> = (0..x.rank() as isize).collect();
+    let mut derivatives = Vec::new();
+    for &axis in axes.list().unwrap_or(&all) {
+        derivatives.push(gradient(x, axis));
+    }
+    derivatives
 }
 
 /// Returns differences over two steps, and over one step at both ends.

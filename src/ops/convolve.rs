@@ -1,6 +1,6 @@
 //! Convolution and correlation of vectors.
 
-use crate::core::{Array, Loc, RuleError, promote, trace};
+use crate::core::{Array, DType, Loc, RuleError, promote, trace};
 use crate::primitives::{
     ConvGeneralDilated, Padding, Precision, conj, conv_general_dilated, convert_to, inexact,
     reshape, rev,
@@ -16,6 +16,21 @@ pub enum ConvolveMode {
     Same,
     /// The `max(n, m) - min(n, m) + 1` elements for which the vectors overlap completely.
     Valid,
+}
+
+/// Options of [`convolve_with`] and [`correlate_with`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConvolveOptions {
+    /// The precision of the products. The default is [`Precision::Highest`].
+    pub precision: Precision,
+    /// The dtype of sums and result. The default is the dtype that the vectors promote to.
+    pub preferred_element_type: Option<DType>,
+}
+
+impl Default for ConvolveOptions {
+    fn default() -> Self {
+        ConvolveOptions { precision: Precision::Highest, preferred_element_type: None }
+    }
 }
 
 #[track_caller]
@@ -42,7 +57,7 @@ fn vectors(name: &str, x: &Array, y: &Array) -> [Array; 2] {
 
 /// Returns the dot products of `long` and the kernel `short` at the offsets that `mode` selects.
 #[track_caller]
-fn sliding_dot(long: &Array, short: &Array, mode: ConvolveMode) -> Array {
+fn sliding_dot(long: &Array, short: &Array, mode: ConvolveMode, options: ConvolveOptions) -> Array {
     let m = short.size() as isize;
     let pads = match mode {
         ConvolveMode::Full => (m - 1, m - 1),
@@ -51,7 +66,8 @@ fn sliding_dot(long: &Array, short: &Array, mode: ConvolveMode) -> Array {
     };
     let options = ConvGeneralDilated {
         padding: Padding::Explicit(vec![pads]),
-        precision: [Precision::Highest; 2],
+        precision: [options.precision; 2],
+        preferred_element_type: options.preferred_element_type,
         ..ConvGeneralDilated::default()
     };
     let [long, short] = [long, short].map(|x| reshape(x, [1, 1, x.size()]));
@@ -73,9 +89,16 @@ fn sliding_dot(long: &Array, short: &Array, mode: ConvolveMode) -> Array {
 /// ```
 #[track_caller]
 pub fn convolve(x: &Array, y: &Array, mode: ConvolveMode) -> Array {
+    convolve_with(x, y, mode, ConvolveOptions::default())
+}
+
+/// Returns the convolution of two vectors, as [`convolve`], with another precision or dtype of the
+/// sums.
+#[track_caller]
+pub fn convolve_with(x: &Array, y: &Array, mode: ConvolveMode, options: ConvolveOptions) -> Array {
     let [x, y] = vectors("convolve", x, y);
     let (long, short) = if x.size() < y.size() { (&y, &x) } else { (&x, &y) };
-    sliding_dot(long, &rev(short, &[0]), mode)
+    sliding_dot(long, &rev(short, &[0]), mode, options)
 }
 
 /// Returns the correlation of two vectors, `z[k] = sum(x[i + k] * conj(y[i]))`. Integers become
@@ -84,11 +107,18 @@ pub fn convolve(x: &Array, y: &Array, mode: ConvolveMode) -> Array {
 /// Throws `Op` (shape) unless both are vectors with at least one element.
 #[track_caller]
 pub fn correlate(x: &Array, y: &Array, mode: ConvolveMode) -> Array {
+    correlate_with(x, y, mode, ConvolveOptions::default())
+}
+
+/// Returns the correlation of two vectors, as [`correlate`], with another precision or dtype of the
+/// sums.
+#[track_caller]
+pub fn correlate_with(x: &Array, y: &Array, mode: ConvolveMode, options: ConvolveOptions) -> Array {
     let [x, y] = vectors("correlate", x, y);
     let y = if y.dtype().is_complex() { conj(&y) } else { y };
     if x.size() < y.size() {
-        rev(&sliding_dot(&y, &x, mode), &[0])
+        rev(&sliding_dot(&y, &x, mode, options), &[0])
     } else {
-        sliding_dot(&x, &y, mode)
+        sliding_dot(&x, &y, mode, options)
     }
 }

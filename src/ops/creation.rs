@@ -1,11 +1,10 @@
-//! Ranges, identity matrices, grids and one-hot encodings.
+//! Arrays like others, ranges, identity matrices, grids and one-hot encodings.
 
 use super::axis_slice::expect_axis;
 use crate::core::{Array, Aval, DType, IntoAval, RuleError, Scalar, Shape, throw_operands, trace};
 use crate::primitives::{
-    ArrayLike, ArrayList, Like, abs, add, arange_step, broadcast_in_dim, broadcasted_iota as iota,
-    concatenate, convert_element_type, div, eq, exp, fill_of, log, mul, pow, promote_inexact,
-    references, reshape, sign, sub,
+    ArrayLike, ArrayList, arange_step, broadcast_in_dim, broadcasted_iota as iota,
+    convert_element_type, eq, fill_of, references, reshape, sub,
 };
 
 /// Returns `0, 1, …` below `stop`: `i32` for an integer, `f32` for a float. The result is empty if
@@ -23,141 +22,47 @@ pub fn arange(stop: impl Into<Scalar>) -> Array {
     arange_step(0, stop, 1)
 }
 
-/// Options of [`linspace_with`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinspaceOptions {
-    /// Includes `stop` as the last number. The default is true.
-    pub endpoint: bool,
+/// Options of [`zeros_like_with`], [`ones_like_with`] and [`full_like_with`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LikeOptions {
+    /// The dtype of the result. The default is that of the operand.
+    pub dtype: Option<DType>,
+    /// The shape of the result. The default is that of the operand.
+    pub shape: Option<Shape>,
 }
 
-impl Default for LinspaceOptions {
-    fn default() -> Self {
-        LinspaceOptions { endpoint: true }
-    }
-}
-
-/// Returns `num` evenly spaced numbers from `start` to `stop`, both included, along a new first
-/// axis:
-/// `[num, …]` for operands of shape `[…]`. Integers become floats. A single number is `start`.
-///
-/// Throws `Op` for operands that do not broadcast.
-#[track_caller]
-pub fn linspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
-    linspace_with(start, stop, num, LinspaceOptions::default())
-}
-
-/// Returns evenly spaced numbers, as [`linspace`]. With `endpoint: false` `stop` is not included:
-/// it would be the next number.
-///
-/// Throws `Op` for operands that do not broadcast.
-#[track_caller]
-pub fn linspace_with(
-    start: impl ArrayLike,
-    stop: impl ArrayLike,
-    num: usize,
-    options: LinspaceOptions,
-) -> Array {
-    let [start, stop] = strong_ends(start.like(), stop.like());
-    if !options.endpoint {
-        return spread(&start, &stop, num, num);
-    }
-    if num < 2 {
-        let inner: Vec<usize> = (1..=start.rank()).collect();
-        return broadcast_in_dim(&start, start.shape().insert(0, num), &inner);
-    }
-    // The last number is `stop` itself, without rounding.
-    let open = spread(&start, &stop, num - 1, num - 1);
-    concatenate([&open, &reshape(&stop, stop.shape().insert(0, 1))], 0)
-}
-
-/// Converts both ends to one float dtype that is not weak.
-#[track_caller]
-fn strong_ends(start: Like<'_>, stop: Like<'_>) -> [Array; 2] {
-    let [start, stop] = promote_inexact("linspace", [start, stop]);
-    [convert_element_type(&start, start.dtype()), convert_element_type(&stop, stop.dtype())]
-}
-
-/// Returns `start + i/parts · (stop - start)` for `i` in `0..num`.
-#[track_caller]
-fn spread(start: &Array, stop: &Array, num: usize, parts: usize) -> Array {
-    let shape = start.shape().insert(0, num);
-    let inner: Vec<usize> = (1..=start.rank()).collect();
-    let part = start.dtype().real();
-    let steps = convert_element_type(&iota(DType::I32, [num], 0), part);
-    let share = div(&steps, Scalar::Float(parts as f64));
-    let share = convert_element_type(&broadcast_in_dim(&share, shape.clone(), &[0]), start.dtype());
-    let rest = sub(fill_of(Scalar::Int(1), share.aval()), &share);
-    // Both ends are weighted, so that a small one keeps its precision beside a much larger one.
-    let low = mul(broadcast_in_dim(start, shape.clone(), &inner), rest);
-    let high = mul(broadcast_in_dim(stop, shape, &inner), share);
-    add(low, high)
-}
-
-/// Options of [`logspace_with`].
-#[derive(Clone, Copy, Debug)]
-pub struct LogspaceOptions<'a> {
-    /// The base of the powers. The default is 10.
-    pub base: Like<'a>,
-    /// Includes `base^stop` as the last number. The default is true.
-    pub endpoint: bool,
-}
-
-impl Default for LogspaceOptions<'_> {
-    fn default() -> Self {
-        LogspaceOptions { base: Like::Scalar(Scalar::Float(10.0)), endpoint: true }
-    }
-}
-
-/// Returns `num` numbers from `10^start` to `10^stop`, both included, with evenly spaced
-/// logarithms:
-/// `[num, …]` for operands of shape `[…]`.
+/// Returns zeros of the shape and dtype of `x`, where the options do not state another.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// assert_eq!(eval_shape(|| logspace(0.0, 3.0, 4), ())?.aval().to_string(), "f32[4]");
-/// # Ok::<(), oxidax::Error>(())
+/// let x = ones([2, 3]);
+/// let wide = LikeOptions { dtype: Some(DType::F64), ..Default::default() };
+/// assert_eq!(zeros_like_with(&x, wide).aval().to_string(), "f64[2,3]");
 /// ```
+#[doc(alias = "empty_like")]
 #[track_caller]
-pub fn logspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
-    logspace_with(start, stop, num, LogspaceOptions::default())
+pub fn zeros_like_with(x: &Array, options: LikeOptions) -> Array {
+    full_like_with(x, 0, options)
 }
 
-/// Returns powers with evenly spaced exponents, as [`logspace`], of another base or without the
-/// last.
+/// Returns ones of the shape and dtype of `x`, where the options do not state another.
 #[track_caller]
-pub fn logspace_with(
-    start: impl ArrayLike,
-    stop: impl ArrayLike,
-    num: usize,
-    options: LogspaceOptions<'_>,
-) -> Array {
-    let endpoint = options.endpoint;
-    pow(options.base, linspace_with(start, stop, num, LinspaceOptions { endpoint }))
+pub fn ones_like_with(x: &Array, options: LikeOptions) -> Array {
+    full_like_with(x, 1, options)
 }
 
-/// Returns `num` numbers from `start` to `stop`, both included, each the same multiple of the
-/// previous one: `[num, …]` for operands of shape `[…]`. NaN if real operands differ in sign or are
-/// 0.
+/// Returns an array of the shape and dtype of `x`, where the options do not state another, filled
+/// with `value`.
 #[track_caller]
-pub fn geomspace(start: impl ArrayLike, stop: impl ArrayLike, num: usize) -> Array {
-    let [start, stop] = promote_inexact("geomspace", [start.like(), stop.like()]);
-    // Negative operands are spaced by their magnitudes.
-    let sign = if start.dtype().is_complex() {
-        div(&start, convert_element_type(&abs(&start), start.dtype()))
-    } else {
-        sign(&start)
-    };
-    let (low, high) = (div(&start, &sign), div(&stop, &sign));
-    let inner = exp(linspace(log(&low), log(&high), num));
-    let middle = mul(&sign, inner);
-    if num < 2 {
-        return middle;
+pub fn full_like_with(x: &Array, value: impl Into<Scalar>, options: LikeOptions) -> Array {
+    let mut aval = x.aval().clone();
+    if let Some(shape) = options.shape {
+        aval = aval.with_shape(shape);
     }
-    // Both ends are the operands themselves, without rounding.
-    let between = super::axis_slice::slice_axis(&middle, 0, 1, num - 1);
-    let first = reshape(&start, start.shape().insert(0, 1));
-    let last = reshape(&stop, stop.shape().insert(0, 1));
-    concatenate([&first, &between, &last], 0)
+    if let Some(dtype) = options.dtype {
+        aval = Aval { dtype, weak: false, ..aval };
+    }
+    fill_of(value.into(), &aval)
 }
 
 /// Options of [`eye_with`].
@@ -216,6 +121,9 @@ pub enum Indexing {
 pub struct MeshgridOptions {
     /// The order of the first two axes. The default is [`Indexing::Xy`].
     pub indexing: Indexing,
+    /// Returns axes of size 1 where a coordinate is constant, which broadcast to the grid. The
+    /// default is false.
+    pub sparse: bool,
 }
 
 /// Returns the coordinate arrays of the grid that `vectors` span: result `i` varies like vector `i`
@@ -252,7 +160,14 @@ pub fn meshgrid_with<F>(vectors: impl ArrayList<F>, options: MeshgridOptions) ->
     }
     let mut grids = Vec::with_capacity(vectors.len());
     for (index, x) in vectors.iter().enumerate() {
-        grids.push(broadcast_in_dim(x, shape.as_slice(), &[axis_of(index)]));
+        let axis = axis_of(index);
+        grids.push(if options.sparse {
+            let mut sizes = vec![1; shape.len()];
+            sizes[axis] = shape[axis];
+            reshape(x, sizes)
+        } else {
+            broadcast_in_dim(x, shape.as_slice(), &[axis])
+        });
     }
     grids
 }

@@ -28,7 +28,8 @@ fn replace_nan(x: &Array, value: f64) -> Array {
 }
 
 /// Cumulative sums and products of the flattened array (`x.cumsum()`) and along one axis
-/// (`x.cumsum_axis(-1)`). [`cumsum`](crate::primitives::cumsum()) also runs backwards.
+/// (`x.cumsum_axis(-1)`). [`cumulative_sum_with`] sums in another dtype.
+/// [`cumsum`](crate::primitives::cumsum()) also runs backwards.
 impl Array {
     /// Returns the cumulative sum of the flattened array. Booleans are summed as `i32`; other
     /// dtypes stay.
@@ -94,6 +95,8 @@ pub struct CumulativeOptions {
     /// Puts the empty sum, 0, or the empty product, 1, in front: the axis is one longer. The
     /// default is false.
     pub include_initial: bool,
+    /// The dtype that the operand is converted to first, and that of the result.
+    pub dtype: Option<DType>,
 }
 
 /// Resolves the axis of a cumulative reduction.
@@ -133,7 +136,7 @@ pub fn cumulative_sum(x: &Array, axis: isize) -> Array {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let options = CumulativeOptions { include_initial: true };
+/// let options = CumulativeOptions { include_initial: true, ..Default::default() };
 /// let sums = move |x: Array| cumulative_sum_with(&x, -1, options);
 /// let y = eval_shape(sums, Aval::new(DType::U8, [2, 3]))?;
 /// assert_eq!(y.aval().to_string(), "u32[2,4]");
@@ -142,7 +145,8 @@ pub fn cumulative_sum(x: &Array, axis: isize) -> Array {
 #[track_caller]
 pub fn cumulative_sum_with(x: &Array, axis: isize, options: CumulativeOptions) -> Array {
     let axis = cumulative_axis("cumulative_sum", x, axis);
-    with_initial(cumsum(&widened(x), axis), axis, options, zeros_like)
+    let x = options.dtype.map_or_else(|| widened(x), |dtype| convert_element_type(x, dtype));
+    with_initial(cumsum(&x, axis), axis, options, zeros_like)
 }
 
 /// Returns the cumulative product of `x` along `axis`. Booleans are multiplied as `i32`; other
@@ -156,5 +160,6 @@ pub fn cumulative_prod(x: &Array, axis: isize) -> Array {
 #[track_caller]
 pub fn cumulative_prod_with(x: &Array, axis: isize, options: CumulativeOptions) -> Array {
     let axis = cumulative_axis("cumulative_prod", x, axis);
-    with_initial(cumprod(&bool_to_int(x), axis), axis, options, ones_like)
+    let x = options.dtype.map_or_else(|| bool_to_int(x), |dtype| convert_element_type(x, dtype));
+    with_initial(cumprod(&x, axis), axis, options, ones_like)
 }

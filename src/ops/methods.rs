@@ -4,8 +4,8 @@
 
 use super::partial_shape::{PartialShape, infer_shape};
 use super::{
-    Axes, argpartition, diagonal, dot, flip, matmul, matrix_transpose, nonzero, partition, ptp,
-    repeat, searchsorted, swapaxes, take, trace,
+    Axes, Repeats, argpartition, diagonal, dot, flip, matmul, matrix_transpose, nonzero, partition,
+    ptp, repeat, searchsorted, swapaxes, take, trace,
 };
 use crate::core::{Array, DType, RuleError, Shape, trace as tracing};
 use crate::primitives::rules::{resolve_axis, without_axes};
@@ -13,6 +13,23 @@ use crate::primitives::{
     ArrayLike, argsort, bitcast_convert_type, broadcast_to, convert_element_type, reshape,
     resolve_axes, round, sort, transpose,
 };
+
+/// The order in which elements of an array are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ElementOrder {
+    /// The last axis varies fastest, NumPy's order `C`.
+    #[default]
+    RowMajor,
+    /// The first axis varies fastest, NumPy's order `F`.
+    ColumnMajor,
+}
+
+/// Options of [`Array::reshape_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReshapeOptions {
+    /// The order of the elements. The default is [`ElementOrder::RowMajor`].
+    pub order: ElementOrder,
+}
 
 /// Shape and dtype.
 impl Array {
@@ -35,6 +52,30 @@ impl Array {
         match infer_shape(&shape.sizes(), self.shape()) {
             Ok(shape) => reshape(self, shape),
             Err(error) => tracing::throw_operands("reshape", error, &[self]),
+        }
+    }
+
+    /// Returns the same elements under another shape, read and written in the order of the options.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let x = array![[1, 2, 3], [4, 5, 6]];
+    /// let columns = ReshapeOptions { order: ElementOrder::ColumnMajor };
+    /// assert_eq!(x.reshape_with([-1], columns).to_vec::<i32>()?, [1, 4, 2, 5, 3, 6]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn reshape_with(&self, shape: impl PartialShape, options: ReshapeOptions) -> Array {
+        let shape = match infer_shape(&shape.sizes(), self.shape()) {
+            Ok(shape) => shape,
+            Err(error) => tracing::throw_operands("reshape", error, &[self]),
+        };
+        match options.order {
+            ElementOrder::RowMajor => reshape(self, shape),
+            ElementOrder::ColumnMajor => {
+                let reversed: Shape = shape.iter().rev().copied().collect();
+                reshape(&self.transpose(), reversed).transpose()
+            }
         }
     }
 
@@ -153,7 +194,7 @@ impl Array {
 
     /// Repeats each element along `axis` `repeats` times, as [`repeat`].
     #[track_caller]
-    pub fn repeat(&self, repeats: usize, axis: isize) -> Array {
+    pub fn repeat(&self, repeats: impl Into<Repeats>, axis: impl Into<Option<isize>>) -> Array {
         repeat(self, repeats, axis)
     }
 
@@ -206,13 +247,13 @@ impl Array {
 impl Array {
     /// Sorts along `axis`, smallest first and NaN last, as [`sort`].
     #[track_caller]
-    pub fn sort(&self, axis: isize) -> Array {
+    pub fn sort(&self, axis: impl Into<Option<isize>>) -> Array {
         sort(self, axis)
     }
 
     /// Returns the indices, `i32`, that sort the array along `axis`, as [`argsort`].
     #[track_caller]
-    pub fn argsort(&self, axis: isize) -> Array {
+    pub fn argsort(&self, axis: impl Into<Option<isize>>) -> Array {
         argsort(self, axis)
     }
 
@@ -244,7 +285,7 @@ impl Array {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     #[track_caller]
-    pub fn take(&self, indices: &Array, axis: isize) -> Array {
+    pub fn take(&self, indices: &Array, axis: impl Into<Option<isize>>) -> Array {
         take(self, indices, axis)
     }
 

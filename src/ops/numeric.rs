@@ -15,6 +15,29 @@ pub fn clip(x: &Array, low: impl ArrayLike, high: impl ArrayLike) -> Array {
     minimum(maximum(x, low), high)
 }
 
+/// Options of [`clip_with`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClipOptions<'a> {
+    /// The lower bound; none if `None`.
+    pub min: Option<Like<'a>>,
+    /// The upper bound; none if `None`.
+    pub max: Option<Like<'a>>,
+}
+
+/// Limits `x`, as [`clip`], by one bound, both or none.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let options = ClipOptions { max: Some(2.0.like()), ..Default::default() };
+/// assert_eq!(clip_with(&array![1.0, 3.0], options).to_vec::<f32>()?, [1.0, 2.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn clip_with(x: &Array, options: ClipOptions<'_>) -> Array {
+    let x = options.min.map_or_else(|| x.clone(), |low| maximum(x, low));
+    options.max.map_or_else(|| x.clone(), |high| minimum(&x, high))
+}
+
 /// Returns true for each element that is NaN; for a complex number, if either part is.
 #[track_caller]
 pub fn isnan(x: impl ArrayLike) -> Array {
@@ -106,23 +129,63 @@ fn full_of(x: &Array, value: bool) -> Array {
 /// parts of complex numbers. Integers stay.
 #[track_caller]
 pub fn nan_to_num(x: impl ArrayLike) -> Array {
+    nan_to_num_with(x, NanToNumOptions::default())
+}
+
+/// Options of [`nan_to_num_with`].
+#[derive(Clone, Copy, Debug)]
+pub struct NanToNumOptions<'a> {
+    /// The value that replaces NaN. The default is 0.
+    pub nan: Like<'a>,
+    /// The value that replaces `∞`; the largest finite value of the dtype if `None`.
+    pub posinf: Option<Like<'a>>,
+    /// The value that replaces `-∞`; the smallest finite value of the dtype if `None`.
+    pub neginf: Option<Like<'a>>,
+}
+
+impl Default for NanToNumOptions<'_> {
+    fn default() -> Self {
+        NanToNumOptions { nan: Like::Scalar(Scalar::Int(0)), posinf: None, neginf: None }
+    }
+}
+
+/// Replaces NaN and infinities, as [`nan_to_num`], by other values, which broadcast and are
+/// converted to the dtype of `x`.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let options = NanToNumOptions { posinf: Some(9.0.like()), ..Default::default() };
+/// let y = nan_to_num_with(array![f32::NAN, f32::INFINITY], options);
+/// assert_eq!(y.to_vec::<f32>()?, [0.0, 9.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn nan_to_num_with(x: impl ArrayLike, options: NanToNumOptions<'_>) -> Array {
     #[track_caller]
-    fn of(x: &Array) -> Array {
+    fn of(x: &Array, options: NanToNumOptions<'_>) -> Array {
         let dtype = x.dtype();
         if dtype.is_complex() {
-            return complex(nan_to_num(real(x)), nan_to_num(imag(x)));
+            return complex(of(&real(x), options), of(&imag(x), options));
         }
         if !dtype.is_float() {
             return x.clone();
         }
+        let replaced = |mask: &Array, value: Like<'_>, x: &Array| {
+            let value = match value {
+                Like::Scalar(value) => full_like(x, value),
+                Like::Array(value) => convert_element_type(value, dtype),
+            };
+            where_(mask, value, x)
+        };
         let bound = dtype.float_max();
-        let x = where_(isnan(x), zeros_like(x), x);
+        let bound_of = |bound: f64| Like::Scalar(Scalar::Float(bound));
+        let x = replaced(&isnan(x), options.nan, x);
         let above = eq(&x, full_like(&x, f64::INFINITY));
-        let x = where_(&above, full_like(&x, bound), &x);
+        let x = replaced(&above, options.posinf.unwrap_or(bound_of(bound)), &x);
         let below = eq(&x, full_like(&x, f64::NEG_INFINITY));
-        where_(&below, full_like(&x, -bound), &x)
+        replaced(&below, options.neginf.unwrap_or(bound_of(-bound)), &x)
     }
-    of(&x.to_array())
+    of(&x.to_array(), options)
 }
 
 #[track_caller]

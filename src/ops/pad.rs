@@ -1,5 +1,6 @@
 //! Padding with NumPy's modes.
 
+use super::pad_values::with_values;
 use super::{clip, remainder, take};
 use crate::core::{Array, DType, Loc, RuleError, Scalar, trace};
 use crate::primitives::{ArrayLike, PaddingDim, iota, lax_pad, minimum, sub};
@@ -53,6 +54,33 @@ pub enum PadMode {
     Symmetric,
     /// The elements from the opposite end.
     Wrap,
+    /// A statistic of the first elements before the axis, and of the last after it.
+    #[doc(alias = "maximum")]
+    Statistic {
+        /// The statistic.
+        statistic: PadStatistic,
+        /// The number of elements that it is computed from; all of the axis if `None`.
+        stat_length: Option<usize>,
+    },
+    /// Numbers from a value at the outer end to the element at the edge.
+    LinearRamp(Scalar),
+    /// As [`PadMode::Reflect`], with values mirrored at the element at the edge too: `2 e - x`.
+    ReflectOdd,
+    /// As [`PadMode::Symmetric`], with values mirrored at the element at the edge too.
+    SymmetricOdd,
+}
+
+/// Statistic of [`PadMode::Statistic`]. That of integers is rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PadStatistic {
+    /// The largest element.
+    Maximum,
+    /// The smallest element.
+    Minimum,
+    /// The mean.
+    Mean,
+    /// The median.
+    Median,
 }
 
 /// Options of [`pad_with`].
@@ -129,6 +157,14 @@ fn pad_axes(x: &Array, pad_width: PadWidth, options: PadOptions) -> Array {
             let message = format!("axis {axis} is empty, so there are no elements to pad with");
             trace::throw_operands("pad", RuleError::shape(message), &[x]);
         }
+        if let PadMode::Statistic { stat_length: Some(0), .. } = options.mode {
+            let error = RuleError::value("a statistic of no elements has no value");
+            trace::throw_operands("pad", error, &[x]);
+        }
+        if let Some(computed) = with_values(&padded, axis, width, options.mode) {
+            padded = computed;
+            continue;
+        }
         let size = x.shape()[axis];
         let indices = Loc::caller().scope(|| padded_indices(size, width, options.mode));
         padded = take(&padded, &indices, axis as isize);
@@ -150,6 +186,6 @@ fn padded_indices(size: usize, (before, after): (usize, usize), mode: PadMode) -
         PadMode::Wrap => remainder(&position, n),
         PadMode::Reflect if n > 1 => mirrored(2 * (n - 1), 2 * (n - 1)),
         PadMode::Symmetric => mirrored(2 * n, 2 * n - 1),
-        PadMode::Reflect | PadMode::Constant(_) => remainder(&position, n),
+        _ => remainder(&position, n),
     }
 }

@@ -235,16 +235,45 @@ pub fn poly(roots: &Array) -> Array {
 /// the same length.
 #[track_caller]
 pub fn polyfit(x: &Array, y: &Array, degree: usize) -> Array {
+    polyfit_with(x, y, degree, PolyfitOptions::default())
+}
+
+/// Options of [`polyfit_with`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PolyfitOptions<'a> {
+    /// Weights of the residuals, `[n]`, before they are squared. All are 1 if `None`.
+    pub w: Option<&'a Array>,
+    /// Singular values up to `rcond` times the largest count as zero; `n · ε` if `None`.
+    pub rcond: Option<f64>,
+}
+
+/// Fits a polynomial, as [`polyfit`], with weights or another tolerance.
+///
+/// Throws `Op` (shape) unless the weights have the shape of `x`.
+#[track_caller]
+pub fn polyfit_with(x: &Array, y: &Array, degree: usize, options: PolyfitOptions<'_>) -> Array {
     Loc::caller().scope(|| {
         if x.rank() != 1 || y.shape().first() != Some(&x.size()) {
             let message = format!("takes vectors of one size, got {} and {}", x.shape(), y.shape());
             trace::throw_operands("polyfit", RuleError::shape(message), &[x, y]);
         }
         let powers = super::vander(&inexact(x), degree + 1);
+        let (powers, y) = match options.w {
+            None => (powers, y.clone()),
+            Some(w) if w.shape() == x.shape() => {
+                let column = reshape(w, [w.size(), 1]);
+                let rows = if y.rank() == 1 { mul(y, w) } else { mul(y, &column) };
+                (mul(&powers, &column), rows)
+            }
+            Some(w) => {
+                let message = format!("weights {} for {}", w.shape(), x.shape());
+                trace::throw_operands("polyfit", RuleError::shape(message), &[x, w])
+            }
+        };
         let scale = sqrt(mul(&powers, &powers).sum_axes(super::axes(0).keepdims()));
-        let rcond = x.size() as f64 * powers.dtype().epsilon();
+        let rcond = options.rcond.unwrap_or(x.size() as f64 * powers.dtype().epsilon());
         let options = LstsqOptions { rcond: Some(rcond) };
-        let solution = lstsq_with(&div(&powers, &scale), y, options).x;
+        let solution = lstsq_with(&div(&powers, &scale), &y, options).x;
         match y.rank() {
             1 => div(solution, reshape(&scale, [degree + 1])),
             _ => div(solution, reshape(&scale, [degree + 1, 1])),

@@ -2,7 +2,10 @@
 
 use crate::core::{Array, DType, NamedSharding, RuleError, Shape, trace};
 use crate::primitives::rules::{resolve_axis, without_axes};
-use crate::primitives::{DotGeneral, Precision, conj, dot_general, mul, reshape, transpose};
+use crate::primitives::{
+    DotAlgorithm, DotGeneral, Precision, conj, convert_element_type, dot_general, mul, reshape,
+    transpose,
+};
 
 fn check_matmul(x: &Array, y: &Array) -> Result<(), RuleError> {
     if x.rank() == 0 || y.rank() == 0 {
@@ -53,7 +56,9 @@ pub fn matmul(x: &Array, y: &Array) -> Array {
     matmul_with(x, y, MatmulOptions::default())
 }
 
-/// Options of [`matmul_with`] and [`einsum_with`](super::einsum_with).
+/// Options of products: [`matmul_with`], [`einsum_with`](super::einsum_with), [`dot_with`],
+/// [`tensordot_with`], [`inner_with`], [`vdot_with`], [`vecdot_with`](super::vecdot_with),
+/// [`matvec_with`](super::matvec_with), [`vecmat_with`](super::vecmat_with).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MatmulOptions<'a> {
     /// The dtype of sums and result. The default is the dtype that the operands promote to.
@@ -61,6 +66,9 @@ pub struct MatmulOptions<'a> {
     /// The precision of the products. [`Precision::Default`] is replaced by the one of
     /// [`with_matmul_precision`](crate::prelude::with_matmul_precision).
     pub precision: Precision,
+    /// The algorithm, such as `Some(DotAlgorithmPreset::BF16_BF16_F32.into())`. By default the
+    /// compiler chooses one by the precision.
+    pub algorithm: Option<DotAlgorithm>,
     /// The sharding of the result over explicit axes of a mesh. By default that of the operands'
     /// axes, which is ambiguous if summed axes are sharded.
     pub out_sharding: Option<&'a NamedSharding>,
@@ -73,6 +81,7 @@ impl MatmulOptions<'_> {
         DotGeneral {
             preferred_element_type: self.preferred_element_type,
             precision: [self.precision; 2],
+            algorithm: self.algorithm,
             out_sharding: self.out_sharding.map(|sharding| sharding.permuted(axes)),
             ..numbers
         }
@@ -197,10 +206,41 @@ pub(super) fn inverse(permutation: &[usize]) -> Vec<usize> {
 /// (shape) if the sizes differ.
 #[track_caller]
 pub fn dot(x: &Array, y: &Array) -> Array {
+    dot_with(x, y, MatmulOptions::default())
+}
+
+/// Returns NumPy's `dot` product, as [`dot`], with another dtype of the sums or another precision.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let wide = MatmulOptions { preferred_element_type: Some(DType::F32), ..Default::default() };
+/// let x = ones(([4], DType::BF16));
+/// assert_eq!(dot_with(&x, &x, wide).aval().to_string(), "f32[]");
+/// ```
+#[track_caller]
+pub fn dot_with(x: &Array, y: &Array, options: MatmulOptions<'_>) -> Array {
     if x.rank() == 0 || y.rank() == 0 {
-        return mul(x, y);
+        return scaled(x, y, options);
     }
-    dot_general(x, y, contract(&[x.rank() - 1], &[y.rank().saturating_sub(2)]))
+    let numbers = contract(&[x.rank() - 1], &[y.rank().saturating_sub(2)]);
+    in_order(x, y, numbers, options)
+}
+
+/// Multiplies by a scalar.
+#[track_caller]
+fn scaled(x: &Array, y: &Array, options: MatmulOptions<'_>) -> Array {
+    match options.preferred_element_type {
+        Some(dtype) => mul(convert_element_type(x, dtype), convert_element_type(y, dtype)),
+        None => mul(x, y),
+    }
+}
+
+/// Multiplies with the axes of the result in the order of the product.
+#[track_caller]
+fn in_order(x: &Array, y: &Array, numbers: DotGeneral, options: MatmulOptions<'_>) -> Array {
+    let n_summed = numbers.lhs_contracting.len() + numbers.rhs_contracting.len();
+    let axes: Vec<usize> = (0..(x.rank() + y.rank()).saturating_sub(n_summed)).collect();
+    dot_general(x, y, options.apply(numbers, &axes))
 }
 
 /// Returns the inner product of all elements in row-major order, a scalar. The first operand is
@@ -208,18 +248,33 @@ pub fn dot(x: &Array, y: &Array) -> Array {
 /// `Op` (shape) if the numbers of elements differ.
 #[track_caller]
 pub fn vdot(x: &Array, y: &Array) -> Array {
+    vdot_with(x, y, MatmulOptions::default())
+}
+
+/// Returns the inner product of all elements, as [`vdot`], with another dtype of the sums or
+/// another precision.
+#[track_caller]
+pub fn vdot_with(x: &Array, y: &Array, options: MatmulOptions<'_>) -> Array {
     let x = if x.dtype().is_complex() { conj(x) } else { x.clone() };
-    dot_general(&reshape(&x, [x.size()]), &reshape(y, [y.size()]), contract(&[0], &[0]))
+    let [x, y] = [&x, y].map(|side| reshape(side, [side.size()]));
+    in_order(&x, &y, contract(&[0], &[0]), options)
 }
 
 /// Returns the sum of products over the last axes of both: `[a…, k] · [b…, k] → [a…, b…]`. Scalars
 /// multiply. Throws `Op` (shape) if the sizes differ.
 #[track_caller]
 pub fn inner(x: &Array, y: &Array) -> Array {
+    inner_with(x, y, MatmulOptions::default())
+}
+
+/// Returns the sum of products over the last axes, as [`inner`], with another dtype of the sums or
+/// another precision.
+#[track_caller]
+pub fn inner_with(x: &Array, y: &Array, options: MatmulOptions<'_>) -> Array {
     if x.rank() == 0 || y.rank() == 0 {
-        return mul(x, y);
+        return scaled(x, y, options);
     }
-    dot_general(x, y, contract(&[x.rank() - 1], &[y.rank() - 1]))
+    in_order(x, y, contract(&[x.rank() - 1], &[y.rank() - 1]), options)
 }
 
 /// Returns the products of all pairs of elements of the flattened operands: `[m], [n] → [m, n]`.
@@ -254,6 +309,18 @@ impl<const N: usize> From<([isize; N], [isize; N])> for TensorDotAxes {
 /// axes are out of range or their sizes differ.
 #[track_caller]
 pub fn tensordot(x: &Array, y: &Array, axes: impl Into<TensorDotAxes>) -> Array {
+    tensordot_with(x, y, axes, MatmulOptions::default())
+}
+
+/// Returns the sum of products over axes, as [`tensordot`], with another dtype of the sums or
+/// another precision.
+#[track_caller]
+pub fn tensordot_with(
+    x: &Array,
+    y: &Array,
+    axes: impl Into<TensorDotAxes>,
+    options: MatmulOptions<'_>,
+) -> Array {
     let resolved = match axes.into() {
         TensorDotAxes::Count(n) if n > x.rank().min(y.rank()) => Err(RuleError::shape(format!(
             "cannot sum over {n} axes of arrays of ranks {} and {}",
@@ -269,7 +336,7 @@ pub fn tensordot(x: &Array, y: &Array, axes: impl Into<TensorDotAxes>) -> Array 
         }
     };
     match resolved {
-        Ok((a, b)) => dot_general(x, y, contract(&a, &b)),
+        Ok((a, b)) => in_order(x, y, contract(&a, &b), options),
         Err(error) => trace::throw_operands("tensordot", error, &[x, y]),
     }
 }

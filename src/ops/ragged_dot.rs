@@ -3,8 +3,8 @@
 use crate::core::{Array, DType, Loc, RuleError, RuleResult, trace};
 use crate::ensure_shape;
 use crate::primitives::{
-    DotGeneral, bitwise_and, broadcast_in_dim, broadcasted_iota, convert_element_type, cumsum,
-    dot_general, ge, lt, select, sub, zeros_like,
+    DotGeneral, Precision, bitwise_and, broadcast_in_dim, broadcasted_iota, convert_element_type,
+    cumsum, dot_general, ge, lt, select, sub, zeros_like,
 };
 
 /// Dimension numbers of [`ragged_dot_general`]: a [`DotGeneral`], and the ragged axis, which
@@ -253,7 +253,8 @@ fn compute(lhs: &Array, rhs: &Array, group_sizes: &Array, numbers: &RaggedDot) -
 /// `group_sizes`, `int[g]`, holds the number of consecutive rows of each group. The result is `[m,
 /// n]`; rows after the last group are zeros. Layers of experts use it with rows sorted by expert.
 ///
-/// [`ragged_dot_general`] has other layouts, precisions and dtypes. Throws `Op` in the same cases.
+/// [`ragged_dot_with`] has other precisions and dtypes, [`ragged_dot_general`] other layouts.
+/// Throws `Op` in the same cases.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -268,7 +269,33 @@ fn compute(lhs: &Array, rhs: &Array, group_sizes: &Array, numbers: &RaggedDot) -
 /// ```
 #[track_caller]
 pub fn ragged_dot(lhs: &Array, rhs: &Array, group_sizes: &Array) -> Array {
-    let dot =
-        DotGeneral { lhs_contracting: vec![1], rhs_contracting: vec![1], ..DotGeneral::default() };
+    ragged_dot_with(lhs, rhs, group_sizes, RaggedDotOptions::default())
+}
+
+/// Options of [`ragged_dot_with`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RaggedDotOptions {
+    /// The precision of the products.
+    pub precision: Precision,
+    /// The dtype of sums and result. The default is the dtype that the operands promote to.
+    pub preferred_element_type: Option<DType>,
+}
+
+/// Multiplies each row by the matrix of its group, as [`ragged_dot`], with another dtype of the
+/// sums or another precision.
+#[track_caller]
+pub fn ragged_dot_with(
+    lhs: &Array,
+    rhs: &Array,
+    group_sizes: &Array,
+    options: RaggedDotOptions,
+) -> Array {
+    let dot = DotGeneral {
+        lhs_contracting: vec![1],
+        rhs_contracting: vec![1],
+        precision: [options.precision; 2],
+        preferred_element_type: options.preferred_element_type,
+        ..DotGeneral::default()
+    };
     ragged_dot_general(lhs, rhs, group_sizes, &RaggedDot { dot, lhs_ragged: 0, rhs_group: Some(0) })
 }

@@ -10,7 +10,10 @@ use crate::primitives::{
 
 /// Returns the dtype in which a sum or product is accumulated, and the dtype of its result.
 /// Integers below 32 bits are widened to 32; 16-bit floats are accumulated in `f32`.
-fn sum_dtypes(x: &Array) -> (DType, DType) {
+fn sum_dtypes(x: &Array, dtype: Option<DType>) -> (DType, DType) {
+    if let Some(dtype) = dtype {
+        return (accumulator(dtype), dtype);
+    }
     let result = match x.dtype() {
         DType::Bool => DType::I32,
         dtype if dtype.is_signed() && dtype.bits() < 32 => DType::I32,
@@ -99,8 +102,8 @@ impl Array {
         let over = over.into();
         over.reject_ddof("sum");
         let axes = signed(&over.axes.resolve("sum", self));
-        let (within, result) = sum_dtypes(self);
-        let weak = self.aval().weak;
+        let (within, result) = sum_dtypes(self, over.dtype);
+        let weak = self.aval().weak && over.dtype.is_none();
         let x = over.masked("sum", &convert_to(self, within, weak), Scalar::Int(0));
         let sum = over.with_initial("sum", &reduce_sum(&x, &axes), |a, b| add(a, b));
         over.axes.restore("sum", self, &convert_to(&sum, result, weak))
@@ -118,8 +121,8 @@ impl Array {
         let over = over.into();
         over.reject_ddof("prod");
         let axes = signed(&over.axes.resolve("prod", self));
-        let (within, result) = sum_dtypes(self);
-        let weak = self.aval().weak;
+        let (within, result) = sum_dtypes(self, over.dtype);
+        let weak = self.aval().weak && over.dtype.is_none();
         let x = over.masked("prod", &convert_to(self, within, weak), Scalar::Int(1));
         let product = over.with_initial("prod", &reduce_prod(&x, &axes), |a, b| mul(a, b));
         over.axes.restore("prod", self, &convert_to(&product, result, weak))
@@ -138,6 +141,7 @@ impl Array {
     pub fn max_axes(&self, over: impl Into<Reduction>) -> Array {
         let over = over.into();
         over.reject_ddof("max");
+        over.reject_dtype("max");
         let axes = over.axes.resolve("max", self);
         let x = extremum_operand("max", self, &over, &axes, lowest(self.dtype()));
         let max = reduce_max(&x, &signed(&axes));
@@ -158,6 +162,7 @@ impl Array {
     pub fn min_axes(&self, over: impl Into<Reduction>) -> Array {
         let over = over.into();
         over.reject_ddof("min");
+        over.reject_dtype("min");
         let axes = over.axes.resolve("min", self);
         let x = extremum_operand("min", self, &over, &axes, highest(self.dtype()));
         let min = reduce_min(&x, &signed(&axes));
@@ -179,8 +184,8 @@ impl Array {
         over.reject_ddof("mean");
         over.reject_initial("mean");
         let axes = over.axes.resolve("mean", self);
-        let result = mean_dtype(self.dtype());
-        let weak = self.aval().weak;
+        let result = over.dtype.unwrap_or(mean_dtype(self.dtype()));
+        let weak = self.aval().weak && over.dtype.is_none();
         let x = over.masked("mean", &convert_to(self, accumulator(result), weak), Scalar::Int(0));
         let sum = reduce_sum(&x, &signed(&axes));
         let mean = match Count::of("mean", &x, &over, &axes) {
@@ -204,13 +209,15 @@ impl Array {
         let over = over.into();
         over.reject_initial("var");
         let axes = over.axes.resolve("var", self);
-        let result = mean_dtype(self.dtype()).real();
-        let weak = self.aval().weak;
-        let x = convert_to(self, accumulator(mean_dtype(self.dtype())), weak);
+        let within = over.dtype.unwrap_or(mean_dtype(self.dtype()));
+        let result = within.real();
+        let weak = self.aval().weak && over.dtype.is_none();
+        let x = convert_to(self, accumulator(within), weak);
         // Masked elements are replaced first: otherwise their NaN would reach the gradient.
         let x = over.masked("var", &x, Scalar::Int(0));
         let mean_axes = Axes::from(signed(&axes)).keepdims();
-        let mean = x.mean_axes(Reduction { axes: mean_axes, ddof: 0.0, ..over.clone() });
+        let mean =
+            x.mean_axes(Reduction { axes: mean_axes, ddof: 0.0, dtype: None, ..over.clone() });
         let centred = over.masked("var", &sub(&x, &mean), Scalar::Int(0));
         let squared = if centred.dtype().is_complex() {
             real(mul(&centred, conj(&centred)))
@@ -253,6 +260,7 @@ impl Array {
     pub fn all_axes(&self, over: impl Into<Reduction>) -> Array {
         let over = over.into();
         over.reject_ddof("all");
+        over.reject_dtype("all");
         over.reject_initial("all");
         let axes = signed(&over.axes.resolve("all", self));
         let truth = over.masked("all", &self.truth(), Scalar::Bool(true));
@@ -270,6 +278,7 @@ impl Array {
     pub fn any_axes(&self, over: impl Into<Reduction>) -> Array {
         let over = over.into();
         over.reject_ddof("any");
+        over.reject_dtype("any");
         over.reject_initial("any");
         let axes = signed(&over.axes.resolve("any", self));
         let truth = over.masked("any", &self.truth(), Scalar::Bool(false));
@@ -307,10 +316,12 @@ impl Array {
     }
 
     /// Returns the index of the largest element along `axis`, as `i32`: the first of equal
-    /// elements, or the first NaN if there is one. Throws `Op` (shape) over an empty axis.
+    /// elements, or the first NaN if there is one. `axes(-1).keepdims()` keeps the axis with size
+    /// 1, and `Axes::all()` counts in the flattened array. Throws `Op` (shape) over an empty axis
+    /// and for several axes.
     #[track_caller]
-    pub fn argmax_axis(&self, axis: isize) -> Array {
-        argmax(self, axis)
+    pub fn argmax_axis(&self, axis: impl Into<Axes>) -> Array {
+        self.index_of_extremum("argmax", axis.into(), argmax)
     }
 
     /// Returns the index of the smallest element of the flattened array, as `i32`. See
@@ -321,9 +332,25 @@ impl Array {
     }
 
     /// Returns the index of the smallest element along `axis`, as `i32`: the first of equal
-    /// elements, or the first NaN if there is one. Throws `Op` (shape) over an empty axis.
+    /// elements, or the first NaN if there is one. `axes(-1).keepdims()` keeps the axis with size
+    /// 1, and `Axes::all()` counts in the flattened array. Throws `Op` (shape) over an empty axis
+    /// and for several axes.
     #[track_caller]
-    pub fn argmin_axis(&self, axis: isize) -> Array {
-        argmin(self, axis)
+    pub fn argmin_axis(&self, axis: impl Into<Axes>) -> Array {
+        self.index_of_extremum("argmin", axis.into(), argmin)
+    }
+
+    /// Applies `find` along one axis, or to the flattened array.
+    #[track_caller]
+    fn index_of_extremum(&self, name: &str, axes: Axes, find: fn(&Array, isize) -> Array) -> Array {
+        let index = match axes.list() {
+            None => find(&reshape(self, [self.size()]), 0),
+            Some(&[axis]) => find(self, axis),
+            Some(several) => {
+                let message = format!("takes one axis or all of them, got {several:?}");
+                trace::throw_operands(name, RuleError::shape(message), &[self])
+            }
+        };
+        axes.restore(name, self, &index)
     }
 }

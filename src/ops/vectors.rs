@@ -1,6 +1,6 @@
 //! Products of vectors along an axis, and the Kronecker product.
 
-use super::{Index, matmul};
+use super::{Index, MatmulOptions, matmul_with};
 use crate::core::{Array, Loc, RuleError, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{conj, mul, neg, reshape, sub, zeros_like};
@@ -25,6 +25,14 @@ fn vector_axis(name: &str, x: &Array, axis: isize, operands: [&Array; 2]) -> usi
 /// ```
 #[track_caller]
 pub fn vecdot(x: &Array, y: &Array, axis: isize) -> Array {
+    vecdot_with(x, y, axis, MatmulOptions::default())
+}
+
+/// Returns the sum of products along `axis`, as [`vecdot`], with another dtype of the sums or
+/// another precision. Throws `Op` (unsupported) for `out_sharding`.
+#[track_caller]
+pub fn vecdot_with(x: &Array, y: &Array, axis: isize, options: MatmulOptions<'_>) -> Array {
+    reject_sharding("vecdot", options, [x, y]);
     let (a, b) = (vector_axis("vecdot", x, axis, [x, y]), vector_axis("vecdot", y, axis, [x, y]));
     if x.shape()[a] != y.shape()[b] {
         let message = format!(
@@ -38,7 +46,7 @@ pub fn vecdot(x: &Array, y: &Array, axis: isize) -> Array {
     let (x, y) = (move_axis(&x, a, x.rank() - 1), move_axis(y, b, y.rank() - 1));
     let row = reshape(&x, x.shape().insert(x.rank() - 1, 1));
     let column = reshape(&y, y.shape().insert(y.rank(), 1));
-    matmul(&row, &column).squeeze_axes([-2, -1])
+    matmul_with(&row, &column, options).squeeze_axes([-2, -1])
 }
 
 #[track_caller]
@@ -63,18 +71,44 @@ fn expect_ranks(name: &str, ranks: [usize; 2], operands: [&Array; 2]) {
 /// `Op` (shape) if sizes do not fit.
 #[track_caller]
 pub fn matvec(x: &Array, y: &Array) -> Array {
+    matvec_with(x, y, MatmulOptions::default())
+}
+
+/// Multiplies matrices by column vectors, as [`matvec`], with another dtype of the sums or another
+/// precision. Throws `Op` (unsupported) for `out_sharding`.
+#[track_caller]
+pub fn matvec_with(x: &Array, y: &Array, options: MatmulOptions<'_>) -> Array {
     expect_ranks("matvec", [2, 1], [x, y]);
-    matmul(x, &y.index([Index::Ellipsis, Index::NewAxis])).squeeze_axes([-1])
+    reject_sharding("matvec", options, [x, y]);
+    matmul_with(x, &y.index([Index::Ellipsis, Index::NewAxis]), options).squeeze_axes([-1])
+}
+
+/// Throws if the sharding of the result is set: the product has another rank.
+#[track_caller]
+fn reject_sharding(name: &str, options: MatmulOptions<'_>, operands: [&Array; 2]) {
+    if options.out_sharding.is_some() {
+        let error = RuleError::unsupported("does not take out_sharding")
+            .help("`einsum_with` and `dot_general` take it");
+        trace::throw_operands(name, error, &operands);
+    }
 }
 
 /// Multiplies conjugated row vectors by matrices: `[…, n] × […, n, m] → […, m]`. The leading axes
 /// broadcast. Throws `Op` (shape) if sizes do not fit.
 #[track_caller]
 pub fn vecmat(x: &Array, y: &Array) -> Array {
+    vecmat_with(x, y, MatmulOptions::default())
+}
+
+/// Multiplies row vectors by matrices, as [`vecmat`], with another dtype of the sums or another
+/// precision. Throws `Op` (unsupported) for `out_sharding`.
+#[track_caller]
+pub fn vecmat_with(x: &Array, y: &Array, options: MatmulOptions<'_>) -> Array {
+    reject_sharding("vecmat", options, [x, y]);
     expect_ranks("vecmat", [1, 2], [x, y]);
     let x = if x.dtype().is_complex() { conj(x) } else { x.clone() };
     let row = reshape(&x, x.shape().insert(x.rank() - 1, 1));
-    matmul(&row, y).squeeze_axes([-2])
+    matmul_with(&row, y, options).squeeze_axes([-2])
 }
 
 /// Returns the cross products of the vectors along `axis`, which have 3 components, or 2 if the
@@ -90,20 +124,44 @@ pub fn vecmat(x: &Array, y: &Array) -> Array {
 /// ```
 #[track_caller]
 pub fn cross(x: &Array, y: &Array, axis: isize) -> Array {
-    let (a, b) = (vector_axis("cross", x, axis, [x, y]), vector_axis("cross", y, axis, [x, y]));
+    cross_with(x, y, CrossOptions { axisa: axis, axisb: axis, axisc: axis })
+}
+
+/// Options of [`cross_with`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CrossOptions {
+    /// The axis of the components of the first operand. The default is -1.
+    pub axisa: isize,
+    /// The axis of the components of the second operand. The default is -1.
+    pub axisb: isize,
+    /// The axis of the components of the result, if it has any. The default is -1.
+    pub axisc: isize,
+}
+
+impl Default for CrossOptions {
+    fn default() -> Self {
+        CrossOptions { axisa: -1, axisb: -1, axisc: -1 }
+    }
+}
+
+/// Returns cross products, as [`cross`], of vectors along different axes.
+#[track_caller]
+pub fn cross_with(x: &Array, y: &Array, options: CrossOptions) -> Array {
+    let CrossOptions { axisa, axisb, axisc } = options;
+    let (a, b) = (vector_axis("cross", x, axisa, [x, y]), vector_axis("cross", y, axisb, [x, y]));
     let sizes = [x.shape()[a], y.shape()[b]];
     if sizes.iter().any(|size| ![2, 3].contains(size)) {
         let message =
             format!("takes vectors of 2 or 3 components, got {} and {}", sizes[0], sizes[1]);
         trace::throw_operands("cross", RuleError::shape(message), &[x, y]);
     }
-    let (xs, ys) = (super::unstack(x, axis), super::unstack(y, axis));
+    let (xs, ys) = (super::unstack(x, axisa), super::unstack(y, axisb));
     if sizes == [2, 2] {
         return minor(&xs, &ys, 0, 1);
     }
     let parts = [minor(&xs, &ys, 1, 2), minor(&xs, &ys, 2, 0), minor(&xs, &ys, 0, 1)];
     let stacked = super::stack(parts.iter().collect::<Vec<_>>(), -1);
-    match resolve_axis(axis, stacked.rank()) {
+    match resolve_axis(axisc, stacked.rank()) {
         Ok(axis) => move_axis(&stacked, stacked.rank() - 1, axis),
         Err(error) => trace::throw_operands("cross", error, &[x, y]),
     }

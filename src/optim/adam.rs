@@ -135,6 +135,16 @@ pub fn nadam(learning_rate: impl Into<Schedule>) -> Optimizer {
     adam_with(learning_rate, AdamOptions { nesterov: true, ..AdamOptions::default() })
 }
 
+/// Creates NAdam with options. The option `nesterov` is not used.
+pub fn nadam_with(learning_rate: impl Into<Schedule>, options: AdamOptions) -> Optimizer {
+    adam_with(learning_rate, AdamOptions { nesterov: true, ..options })
+}
+
+/// Creates NAdamW with options. The option `nesterov` is not used.
+pub fn nadamw_with(learning_rate: impl Into<Schedule>, options: AdamWOptions) -> Optimizer {
+    adamw_with(learning_rate, AdamWOptions { nesterov: true, ..options })
+}
+
 /// Creates NAdamW: [`nadam`] with decoupled weight decay of 1e-4.
 pub fn nadamw(learning_rate: impl Into<Schedule>) -> Optimizer {
     adamw_with(learning_rate, AdamWOptions { nesterov: true, ..AdamWOptions::default() })

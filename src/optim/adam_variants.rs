@@ -44,6 +44,39 @@ pub fn adamax_with(learning_rate: impl Into<Schedule>, options: AdamaxOptions) -
     scale_by_adamax_with(options).chain(scale_by_learning_rate(learning_rate))
 }
 
+/// Options of [`adamaxw_with`].
+#[derive(Clone, Debug)]
+pub struct AdamaxWOptions {
+    /// The options of the scaling.
+    pub scaling: AdamaxOptions,
+    /// The part of a parameter that a step subtracts, times the learning rate. 1e-4 by default.
+    pub weight_decay: f64,
+    /// The leaves that decay. All trained leaves by default.
+    pub mask: Mask,
+}
+
+impl Default for AdamaxWOptions {
+    fn default() -> AdamaxWOptions {
+        let scaling = AdamaxOptions::default();
+        AdamaxWOptions { scaling, weight_decay: 1e-4, mask: Mask::all() }
+    }
+}
+
+/// Creates AdaMax with decoupled weight decay of 1e-4.
+pub fn adamaxw(learning_rate: impl Into<Schedule>) -> Optimizer {
+    adamaxw_with(learning_rate, AdamaxWOptions::default())
+}
+
+/// Creates AdaMax with decoupled weight decay, with options.
+pub fn adamaxw_with(learning_rate: impl Into<Schedule>, options: AdamaxWOptions) -> Optimizer {
+    let AdamaxWOptions { scaling, weight_decay, mask } = options;
+    chain([
+        scale_by_adamax_with(scaling),
+        add_decayed_weights_with(weight_decay, AddDecayedWeightsOptions { mask }),
+        scale_by_learning_rate(learning_rate),
+    ])
+}
+
 /// Scales updates as AdaMax does, without the learning rate.
 pub fn scale_by_adamax() -> Optimizer {
     scale_by_adamax_with(AdamaxOptions::default())

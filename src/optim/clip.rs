@@ -3,8 +3,9 @@
 use super::adam::absolute_square;
 use super::leaves::Leaf;
 use super::optimizer::Optimizer;
+use super::schedule::Schedule;
 use super::sgd::stateless;
-use super::slots::{Slots, Step, Transformation};
+use super::slots::{Rate, Slots, Step, Transformation};
 use crate::core::{Array, DType};
 use crate::ops::axes;
 use crate::primitives::{clamp, convert_element_type, full_like, lt, maximum, sqrt, where_};
@@ -33,7 +34,7 @@ pub fn global_norm<T: Tree>(updates: &T) -> Array {
 
 /// Scales updates so that the norm of all leaves together is at most `max_norm`.
 ///
-/// The norm is computed in `f32` at least.
+/// The norm is computed in `f32` at least. `max_norm` may be a schedule.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -43,24 +44,32 @@ pub fn global_norm<T: Tree>(updates: &T) -> Array {
 /// # Reference
 /// Pascanu, Mikolov, Bengio: On the difficulty of training recurrent neural networks (2013),
 /// section 3.2.
-pub fn clip_by_global_norm(max_norm: f64) -> Optimizer {
-    Optimizer::one(ClipByGlobalNorm(max_norm))
+pub fn clip_by_global_norm(max_norm: impl Into<Schedule>) -> Optimizer {
+    Optimizer::one(ClipByGlobalNorm(max_norm.into()))
 }
 
 #[derive(Debug)]
-struct ClipByGlobalNorm(f64);
+struct ClipByGlobalNorm(Schedule);
 
 impl Transformation for ClipByGlobalNorm {
-    fn update(&self, _: &Step<'_>, leaves: &mut [Leaf], _: &mut Slots<'_>) {
+    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], _: &mut Slots<'_>) {
         let sums = leaves.iter().map(|leaf| wide(&absolute_square(&leaf.update)).sum());
         let Some(sum) = sums.reduce(|a, b| a + b) else { return };
         let norm = sqrt(&sum);
-        let is_short = lt(&norm, self.0);
+        let limit = step.rate(&self.0);
+        let is_short = match &limit {
+            Rate::Number(limit) => lt(&norm, *limit),
+            Rate::Array(limit) => lt(&norm, convert_element_type(limit, norm.dtype())),
+        };
         for leaf in leaves {
             let dtype = leaf.update.dtype();
-            let clipped = &leaf.update / convert_element_type(&norm, dtype) * self.0;
+            let clipped = limit.times(&(&leaf.update / convert_element_type(&norm, dtype)));
             leaf.update = where_(&is_short, &leaf.update, &clipped);
         }
+    }
+
+    fn schedules(&self, visit: &mut dyn FnMut(&Schedule)) {
+        visit(&self.0);
     }
 }
 

@@ -96,6 +96,25 @@ pub fn masked(inner: Optimizer, mask: Mask) -> Optimizer {
     Optimizer::one(Partition { parts, is_complete: false })
 }
 
+/// Sets the updates of the leaves of a mask to zero.
+pub fn freeze(mask: Mask) -> Optimizer {
+    masked(super::set_to_zero(), mask)
+}
+
+/// Applies an optimizer to all leaves but those of `freeze_mask`, whose updates are zero.
+///
+/// The accumulators have the prefix `train`.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let embedding = optim::Mask::paths(["embed.*"]);
+/// let optimizer = optim::selective_transform(optim::adamw(1e-3), embedding);
+/// # drop(optimizer);
+/// ```
+pub fn selective_transform(inner: Optimizer, freeze_mask: Mask) -> Optimizer {
+    partition([("freeze", freeze_mask, super::set_to_zero()), ("train", Mask::all(), inner)])
+}
+
 /// Applies an optimizer to each group of leaves. A leaf belongs to the first part whose mask
 /// contains it.
 ///

@@ -1,12 +1,14 @@
 //! Optimizers: chains of transformations, run as one program.
 
-use super::leaves::{Leaf, Leaves, pair, rebuild, throw_tree};
-use super::schedule::Hyperparams;
+use super::extra_args::{ExtraArgs, ExtraArrays, UpdateOptions};
+use super::leaves::{Leaf, LeafList, Leaves, pair, rebuild, throw_tree};
+use super::schedule::{Hyperparams, Schedule};
 use super::slots::{Links, Slots, Step, Transformation};
 use super::state::{Paths, State, number};
 use crate::core::{Array, DType, Error, Loc, throw};
 use crate::jit::{Jit, jit};
-use crate::primitives::{convert_element_type, zeros, zeros_like};
+use crate::ops::remainder;
+use crate::primitives::{convert_element_type, eq, where_, zeros, zeros_like};
 use crate::tree::{self, Tree};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +26,7 @@ pub struct Optimizer {
 }
 
 /// The update of all leaves, compiled for calls outside of a trace.
-type UpdateStep = Jit<'static, (Leaves, State), (Vec<Array>, State)>;
+type UpdateStep = Jit<'static, (LeafList, State, ExtraArrays), (Vec<Array>, State)>;
 
 impl fmt::Debug for Optimizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,6 +48,47 @@ impl fmt::Debug for Optimizer {
 /// ```
 pub fn chain(links: impl IntoIterator<Item = Optimizer>) -> Optimizer {
     Optimizer::from_links(links.into_iter().flat_map(|link| link.links.to_vec()))
+}
+
+/// Chains transformations whose accumulators have the name of the transformation as a prefix, as in
+/// `adam.mu`.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let optimizer = optim::named_chain([
+///     ("clip", optim::clip_by_global_norm(1.0)),
+///     ("adam", optim::scale_by_adam()),
+///     ("rate", optim::scale_by_learning_rate(1e-3)),
+/// ]);
+/// assert_eq!(tree::paths(&optimizer.init(&ones([2]))), ["count", "adam.mu", "adam.nu"]);
+/// ```
+pub fn named_chain<S: Into<String>>(links: impl IntoIterator<Item = (S, Optimizer)>) -> Optimizer {
+    let named = links.into_iter().map(|(name, optimizer)| {
+        let named = Named { name: name.into(), links: optimizer.links };
+        Arc::new(named) as Arc<dyn Transformation>
+    });
+    Optimizer::from_links(named)
+}
+
+/// Transformations whose slots have a prefix.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    links: Links,
+}
+
+impl Transformation for Named {
+    fn init(&self, leaves: &[Leaf], slots: &mut Slots<'_>) {
+        slots.within(&self.name, |slots| init_all(&self.links, leaves, slots));
+    }
+
+    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], slots: &mut Slots<'_>) {
+        slots.within(&self.name, |slots| update_all(&self.links, step, leaves, slots));
+    }
+
+    fn schedules(&self, visit: &mut dyn FnMut(&Schedule)) {
+        self.links.iter().for_each(|link| link.schedules(visit));
+    }
 }
 
 impl Optimizer {
@@ -123,22 +166,64 @@ impl Optimizer {
     #[doc(alias = "backward_step")]
     #[track_caller]
     pub fn update<T: Tree>(&self, gradients: &T, state: &State, parameters: &T) -> (T, State) {
+        self.update_with(gradients, state, parameters, UpdateOptions::default())
+    }
+
+    /// Returns the updates and the next state, with further arguments for transformations that
+    /// need them: the value of the loss, the loss as a function, and arrays by name.
+    ///
+    /// Transformations that do not need an argument ignore it. With a function and concrete arrays
+    /// the operations run one by one; call it under [`jit`](crate::jit::jit()).
+    ///
+    /// Throws as [`Optimizer::update`], and `Tree` if a transformation needs an argument that is
+    /// missing.
+    ///
+    /// ```
+    /// use oxidax::optim::UpdateOptions;
+    /// use oxidax::prelude::*;
+    /// let optimizer = optim::polyak_sgd();
+    /// let loss = |w: &Array| w.square().sum();
+    /// let w = array([3f32, 4.0])?;
+    /// let state = optimizer.init(&w);
+    /// let (value, gradient) = value_and_grad(loss)(&w);
+    /// let options = UpdateOptions { value: Some(&value), ..UpdateOptions::default() };
+    /// let (updates, _) = optimizer.update_with(&gradient, &state, &w, options);
+    /// assert_eq!(updates.to_vec::<f32>()?, [-1.5, -2.0]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[doc(alias = "GradientTransformationExtraArgs")]
+    #[track_caller]
+    pub fn update_with<T: Tree>(
+        &self,
+        gradients: &T,
+        state: &State,
+        parameters: &T,
+        options: UpdateOptions<'_, T>,
+    ) -> (T, State) {
         let loc = Loc::caller();
         Loc::caller().scope(|| {
             let (list, trained) = pair(parameters, gradients, loc);
+            let arrays = options.arrays();
             let is_traced = tree::leaves(state).iter().any(Array::is_traced)
+                || tree::leaves(&arrays).iter().any(Array::is_traced)
                 || list.iter().any(|leaf| leaf.update.is_traced() || leaf.parameter.is_traced());
-            let (updates, state) = if is_traced {
-                transform(&self.links, list, state, loc)
+            let (updates, state) = if is_traced || options.value_fn.is_some() {
+                let of_leaves = options
+                    .value_fn
+                    .map(|f| move |leaves: &Leaves| f(&with_leaves(parameters, leaves)));
+                let value_fn = of_leaves.as_ref().map(|f| f as &dyn Fn(&Leaves) -> Array);
+                let extra = ExtraArgs { arrays, value_fn, injected: Vec::new() };
+                transform(&self.links, list, state, &extra, loc)
             } else {
                 let step = self.compiled.get_or_init(|| {
                     let links = self.links.clone();
-                    jit(move |leaves: Leaves, state: State| {
-                        transform(&links, leaves.list, &state, Loc::caller())
+                    jit(move |leaves: LeafList, state: State, arrays: ExtraArrays| {
+                        let extra = ExtraArgs { arrays, value_fn: None, injected: Vec::new() };
+                        transform(&links, leaves.list, &state, &extra, Loc::caller())
                     })
                 });
-                let leaves = Leaves { paths: Paths::of(&list), list };
-                match step.call(&leaves, state) {
+                let leaves = LeafList { paths: Paths::of(&list), list };
+                match step.call(&leaves, state, arrays) {
                     Ok(result) => result,
                     Err(failed) => throw(with_location(failed.error, loc)),
                 }
@@ -155,6 +240,26 @@ impl Optimizer {
             (rebuild(gradients, leaves), state)
         })
     }
+
+    /// Returns the updates and the next state inside of another transformation, with its extra
+    /// arguments.
+    pub(super) fn update_leaves(
+        &self,
+        updates: &Leaves,
+        state: &State,
+        parameters: &Leaves,
+        extra: &ExtraArgs<'_>,
+        loc: Loc,
+    ) -> (Leaves, State) {
+        let (list, _) = pair(parameters, updates, loc);
+        let (values, state) = transform(&self.links, list, state, extra, loc);
+        (Leaves::from_parts(parameters.paths().clone(), values), state)
+    }
+}
+
+/// Replaces the leaves of a model that `leaves` contains.
+pub(super) fn with_leaves<T: Tree>(model: &T, leaves: &Leaves) -> T {
+    tree::map_with_path(model, |path, leaf| leaves.get(path).unwrap_or(leaf).clone())
 }
 
 /// Sets the location of an error to that of the caller, which the compiled step does not have.
@@ -186,8 +291,15 @@ pub(super) fn update_all(
 }
 
 /// Runs the chain. Returns the updates of trained leaves and the next state.
-fn transform(links: &Links, mut leaves: Vec<Leaf>, state: &State, loc: Loc) -> (Vec<Array>, State) {
-    let step = Step::after(&state.count, Hyperparams::of(state));
+fn transform(
+    links: &Links,
+    mut leaves: Vec<Leaf>,
+    state: &State,
+    extra: &ExtraArgs<'_>,
+    loc: Loc,
+) -> (Vec<Array>, State) {
+    let numbers: Vec<_> = extra.injected.iter().chain(&state.hyperparams).cloned().collect();
+    let step = Step::after(&state.count, Hyperparams::new(&numbers), extra);
     let mut slots = Slots::new(&state.slots, loc);
     update_all(links, &step, &mut leaves, &mut slots);
     let next = State {
@@ -217,6 +329,28 @@ pub fn apply_updates<T: Tree>(parameters: &T, updates: &T) -> T {
             });
         }
         rebuild(parameters, updated)
+    })
+}
+
+/// Returns `new` if `steps` is a multiple of `update_period`, and `old` otherwise.
+///
+/// Use it for the target network of reinforcement learning. `steps: i32[]` counts updates.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (new, old) = (ones([2]), zeros([2]));
+/// let target = optim::periodic_update(&new, &old, &scalar(10), 5);
+/// assert_eq!(target.to_vec::<f32>()?, [1.0, 1.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+///
+/// Throws `Tree` if the two models differ in structure.
+#[track_caller]
+pub fn periodic_update<T: Tree>(new: &T, old: &T, steps: &Array, update_period: u32) -> T {
+    Loc::caller().scope(|| {
+        let period = i32::try_from(update_period.max(1)).unwrap_or(i32::MAX);
+        let is_due = eq(remainder(steps, period), 0);
+        tree::zip_map(new, old, |new, old| where_(&is_due, new, old))
     })
 }
 

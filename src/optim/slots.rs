@@ -1,8 +1,9 @@
 //! Access of transformations to the optimizer's state.
 
+use super::extra_args::ExtraArgs;
 use super::leaves::{Leaf, expect_same_paths, throw_tree};
 use super::schedule::{Hyperparams, Schedule};
-use super::state::{Header, Paths, Slot, SlotKind};
+use super::state::{Header, Paths, Slot, SlotKind, StatePart};
 use crate::core::{Array, Aval, DType, Loc, Scalar, Shape};
 use crate::primitives::{convert_element_type, fill_of, minimum, pow};
 use std::cell::RefCell;
@@ -32,12 +33,19 @@ pub(super) struct Step<'a> {
     /// The number of updates, this one included.
     pub(super) count: Array,
     pub(super) hyperparams: Hyperparams<'a>,
+    /// Further arguments of the update.
+    pub(super) extra: &'a ExtraArgs<'a>,
     corrections: RefCell<Vec<(u64, DType, Array)>>,
 }
 
 impl<'a> Step<'a> {
-    pub(super) fn after(before: &'a Array, hyperparams: Hyperparams<'a>) -> Step<'a> {
-        Step { before, count: next_count(before), hyperparams, corrections: RefCell::default() }
+    pub(super) fn after(
+        before: &'a Array,
+        hyperparams: Hyperparams<'a>,
+        extra: &'a ExtraArgs<'a>,
+    ) -> Step<'a> {
+        let (count, corrections) = (next_count(before), RefCell::default());
+        Step { before, count, hyperparams, extra, corrections }
     }
 
     /// Returns the value of a schedule at this step.
@@ -154,6 +162,11 @@ impl<'a> Slots<'a> {
         }
     }
 
+    /// Replaces the value of a slot of one array that was put at a position.
+    pub(super) fn replace_single(&mut self, position: usize, value: Array) {
+        self.after[position].values[0] = value;
+    }
+
     /// Returns a unique name for a new slot: `name`, or `name_1`, `name_2` and so on.
     fn unique_name(&self, name: &str, slots: &[Slot]) -> String {
         let first = format!("{}{name}", self.scope);
@@ -211,6 +224,53 @@ impl<'a> Slots<'a> {
             }
         }
         slot.values.clone()
+    }
+
+    /// Creates a slot with the paths and values of a part of a typed state.
+    pub(super) fn create_part(&mut self, part: &StatePart, values: &[Array]) {
+        let name = self.unique_name(&part.name, &self.after);
+        let header = Arc::new(Header { name, paths: part.paths.clone() });
+        self.after.push(Slot { header, values: values.to_vec() });
+    }
+
+    /// Takes the next slot, which must have the paths and types of a part of a typed state.
+    pub(super) fn take_part(&mut self, part: &StatePart, template: &[Array]) -> Vec<Array> {
+        let kind = if part.paths.is_some() { SlotKind::PerLeaf } else { SlotKind::Single };
+        let slot = self.next(&part.name, kind);
+        if let (Some(paths), Some(slot_paths)) = (&part.paths, &slot.header.paths) {
+            expect_same_paths(paths.list(), slot_paths.list(), "the state", self.loc);
+        }
+        self.expect_types(part, &slot.header.name, template, &slot.values, "the state has");
+        slot.values.clone()
+    }
+
+    /// Puts the values of a part of a typed state, whose shapes must not have changed.
+    pub(super) fn put_part(&mut self, part: &StatePart, values: Vec<Array>) {
+        let before = &self.before[self.after.len()];
+        let name = &before.header.name;
+        self.expect_types(part, name, &before.values, &values, "the update returned");
+        self.put(values);
+    }
+
+    fn expect_types(
+        &self,
+        part: &StatePart,
+        name: &str,
+        expected: &[Array],
+        actual: &[Array],
+        description: &str,
+    ) {
+        for (i, (expected, actual)) in expected.iter().zip(actual).enumerate() {
+            let same_kind = expected.dtype().is_inexact() == actual.dtype().is_inexact();
+            if expected.shape() != actual.shape() || !same_kind {
+                let path = part.paths.as_ref().map_or("", |paths| paths.list()[i].as_str());
+                let (expected, actual) = (expected.aval(), actual.aval());
+                let message = format!("`{name}` starts as {expected}, {description} {actual}");
+                let help = "keep the shapes of the state that `init` returns, and create the \
+                            state with `init` of the same model";
+                throw_tree(path, message, help, self.loc);
+            }
+        }
     }
 
     /// Takes the next slot, of one array.

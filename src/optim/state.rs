@@ -1,6 +1,6 @@
 //! The state of an optimizer.
 
-use super::leaves::{Leaf, throw_tree};
+use super::leaves::{LEAVES, Leaf, Leaves, throw_tree};
 use crate::core::{Array, DType, Loc};
 use crate::primitives::{convert_element_type, full};
 use crate::tree::{self, PathKey, Tag, Tree, Visitor};
@@ -34,6 +34,16 @@ pub(super) struct Slot {
     pub(super) values: Vec<Array>,
 }
 
+impl Slot {
+    /// Returns the index of a hyperparameter of an inner optimizer.
+    fn nested(&self, name: &str) -> Option<usize> {
+        let header = &self.header;
+        let is_list = header.name == "hyperparams" || header.name.ends_with(".hyperparams");
+        let paths = header.paths.as_ref().filter(|_| is_list)?;
+        paths.list().iter().position(|path| path == name)
+    }
+}
+
 /// The name of a slot and the paths of its leaves, if it has one array per leaf.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Header {
@@ -51,6 +61,121 @@ pub(super) enum SlotKind {
 impl Header {
     pub(super) fn kind(&self) -> SlotKind {
         if self.paths.is_some() { SlotKind::PerLeaf } else { SlotKind::Single }
+    }
+}
+
+/// A part of a typed state that becomes one slot: a field of a struct, or an item of a tuple.
+#[derive(Clone, Debug)]
+pub(super) struct StatePart {
+    pub(super) name: String,
+    pub(super) paths: Option<Paths>,
+    /// The number of its arrays.
+    pub(super) n_leaves: usize,
+}
+
+impl StatePart {
+    /// Returns the parts of a typed state, in the order of its leaves.
+    pub(super) fn all_of(state: &impl Tree) -> Vec<StatePart> {
+        let mut parts = Parts::default();
+        state.flatten(&mut parts);
+        let part = |Part { name, paths, is_per_leaf }: Part| {
+            let is_single = paths.len() == 1 && paths[0].is_empty() && !is_per_leaf;
+            let n_leaves = paths.len();
+            let paths = (!is_single).then(|| Paths::new(paths.into_iter()));
+            StatePart { name, paths, n_leaves }
+        };
+        parts.list.into_iter().filter(|part| !part.paths.is_empty()).map(part).collect()
+    }
+}
+
+/// Collects the parts of a typed state. The slots of a nested [`State`] are parts as well, with the
+/// field as the prefix of their names.
+#[derive(Default)]
+struct Parts {
+    list: Vec<Part>,
+    depth: usize,
+    path: Vec<String>,
+    /// The name of the field that holds a nested state.
+    prefix: Option<String>,
+}
+
+struct Part {
+    name: String,
+    paths: Vec<String>,
+    is_per_leaf: bool,
+}
+
+impl Part {
+    fn new(name: String) -> Part {
+        Part { name, paths: Vec::new(), is_per_leaf: false }
+    }
+}
+
+impl Parts {
+    /// Returns the current part. Leaves outside of a field belong to the part `state`.
+    fn part(&mut self) -> &mut Part {
+        if self.depth == 0 && self.list.is_empty() {
+            self.list.push(Part::new("state".into()));
+        }
+        self.list.last_mut().expect("a part was entered")
+    }
+
+    fn is_whole(&self) -> bool {
+        self.list.first().is_some_and(|part| part.name == "state" && part.is_per_leaf)
+    }
+
+    /// Returns the depth at which children are parts.
+    fn part_depth(&self) -> usize {
+        usize::from(self.prefix.is_some())
+    }
+}
+
+impl Visitor for Parts {
+    fn leaf(&mut self, _: &Array) {
+        let path = self.path.concat();
+        self.part().paths.push(path);
+    }
+
+    fn tag(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Name(LEAVES) if self.depth <= 1 => self.part().is_per_leaf = true,
+            Tag::Name(STATE) if self.depth == 1 => {
+                self.prefix = self.list.pop().map(|part| part.name);
+            }
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, key: PathKey<'_>) {
+        let is_part = self.depth == self.part_depth() && !self.is_whole();
+        let is_first = self.path.is_empty();
+        let (text, is_index) = match key {
+            PathKey::Field(name) => (name.to_string(), false),
+            PathKey::Index(index) if is_part => (index.to_string(), false),
+            PathKey::Index(index) => (format!("[{index}]"), true),
+            PathKey::Entry(key) => (key.to_string(), false),
+        };
+        self.depth += 1;
+        if is_part {
+            let name = match &self.prefix {
+                Some(prefix) => format!("{prefix}.{text}"),
+                None => text,
+            };
+            self.list.push(Part::new(name));
+        } else {
+            let dot = if is_first || is_index || text.starts_with('[') { "" } else { "." };
+            self.path.push(format!("{dot}{text}"));
+        }
+    }
+
+    fn exit(&mut self) {
+        self.depth -= 1;
+        if self.depth > self.part_depth() || self.is_whole() {
+            self.path.pop();
+        }
+        if self.depth == 0 {
+            self.prefix = None;
+        }
     }
 }
 
@@ -97,10 +222,64 @@ impl State {
     }
 
     /// Returns the array of an accumulator for the leaf at `path`, if both exist.
+    #[doc(alias = "tree_get_all_with_path")]
     pub fn get(&self, accumulator: &str, path: &str) -> Option<&Array> {
         let slot = self.slots.iter().find(|slot| slot.header.name == accumulator)?;
         let paths = slot.header.paths.as_ref()?;
         slot.values.get(paths.list().iter().position(|leaf_path| leaf_path == path)?)
+    }
+
+    /// Returns the arrays of an accumulator for all trained leaves, if it exists.
+    #[doc(alias = "tree_get")]
+    pub fn accumulator(&self, name: &str, parameters: &Leaves) -> Option<Leaves> {
+        let arrays = parameters.iter().map(|(path, _)| self.get(name, path).cloned());
+        let arrays = arrays.collect::<Option<Vec<Array>>>()?;
+        Some(Leaves::from_parts(parameters.paths().clone(), arrays))
+    }
+
+    /// Sets an array that does not belong to a leaf, such as `learning_rate` of a line search.
+    ///
+    /// Throws `Tree` if there is none of this name, or its type differs.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let optimizer = optim::multi_steps(optim::sgd(0.1), 4);
+    /// let mut state = optimizer.init(&ones([2]));
+    /// state.set_value("mini_step", &scalar(3));
+    /// assert_eq!(state.value("mini_step").unwrap().item::<i32>()?, 3);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[doc(alias = "tree_set")]
+    #[track_caller]
+    pub fn set_value(&mut self, name: &str, value: &Array) {
+        let loc = Loc::caller();
+        let is_it = |slot: &Slot| slot.header.paths.is_none() && slot.header.name == name;
+        let Some(index) = self.slots.iter().position(is_it) else {
+            let message = format!("the state does not have a value `{name}`");
+            throw_tree("", message, "`tree::paths(&state)` lists the names", loc);
+        };
+        let old = &mut self.slots[index].values[0];
+        expect_type(name, old, value, loc);
+        *old = convert_element_type(value, old.dtype());
+    }
+
+    /// Sets the array of an accumulator for the leaf at `path`.
+    ///
+    /// Throws `Tree` if one of both does not exist, or its type differs.
+    #[track_caller]
+    pub fn set(&mut self, accumulator: &str, path: &str, value: &Array) {
+        let loc = Loc::caller();
+        let found = self.slots.iter().enumerate().find_map(|(i, slot)| {
+            let paths = slot.header.paths.as_ref().filter(|_| slot.header.name == accumulator)?;
+            Some((i, paths.list().iter().position(|leaf| leaf == path)?))
+        });
+        let Some((slot, index)) = found else {
+            let message = format!("the state does not have an accumulator `{accumulator}` of it");
+            throw_tree(path, message, "`tree::paths(&state)` lists the names", loc);
+        };
+        let old = &mut self.slots[slot].values[index];
+        expect_type(path, old, value, loc);
+        *old = convert_element_type(value, old.dtype());
     }
 
     /// Returns an array that does not belong to a leaf: `last_finite`, `notfinite_count`,
@@ -112,7 +291,11 @@ impl State {
 
     /// Returns the current value of a [`hyperparam`](super::hyperparam()): `f32[]`.
     pub fn hyperparam(&self, name: &str) -> Option<&Array> {
-        self.hyperparams.iter().find(|(other, _)| **other == *name).map(|(_, value)| value)
+        let outer = self.hyperparams.iter().find(|(other, _)| **other == *name);
+        outer.map(|(_, value)| value).or_else(|| {
+            let nested = self.slots.iter().find_map(|slot| Some((slot, slot.nested(name)?)));
+            nested.map(|(slot, index)| &slot.values[index])
+        })
     }
 
     /// Sets a [`hyperparam`](super::hyperparam()) for later updates, without recompiling the step.
@@ -128,7 +311,15 @@ impl State {
     #[track_caller]
     pub fn set_hyperparam(&mut self, name: &str, value: f64) {
         let names: Vec<&str> = self.hyperparams.iter().map(|(name, _)| &**name).collect();
-        let Some(index) = names.iter().position(|other| *other == name) else {
+        let index = names.iter().position(|other| *other == name);
+        let nested = self.slots.iter().position(|slot| slot.nested(name).is_some());
+        if let (None, Some(at)) = (index, nested) {
+            let slot = &mut self.slots[at];
+            let index = slot.nested(name).expect("the slot has it");
+            slot.values[index] = number(value);
+            return;
+        }
+        let Some(index) = index else {
             let message =
                 format!("`{name}` is not a hyperparameter, there are [{}]", names.join(", "));
             let help = "give the optimizer `optim::hyperparam(name, value)` instead of the number";
@@ -161,15 +352,27 @@ impl State {
     }
 }
 
+/// Throws unless a new value has the shape and the kind of dtype of the old one.
+fn expect_type(path: &str, old: &Array, new: &Array, loc: Loc) {
+    let same_kind = old.dtype().is_inexact() == new.dtype().is_inexact();
+    if old.shape() != new.shape() || !same_kind {
+        let message = format!("it is {}, the new value {}", old.aval(), new.aval());
+        throw_tree(path, message, "keep the shape and the kind of dtype", loc);
+    }
+}
+
 /// Converts a number to the dtype of numbers in the state.
 #[track_caller]
 pub(super) fn number(value: f64) -> Array {
     convert_element_type(&full([], value), DType::F32)
 }
 
+/// The name that a [`State`] has as a node of a tree.
+const STATE: &str = "State";
+
 impl Tree for State {
     fn flatten(&self, visitor: &mut dyn Visitor) {
-        visitor.tag(Tag::Name("State"));
+        visitor.tag(Tag::Name(STATE));
         visitor.enter(PathKey::Field("count"));
         visitor.leaf(&self.count);
         visitor.exit();

@@ -9,8 +9,7 @@ use super::slots::{Links, Rate, Slots, Step, Transformation, next_count};
 use crate::core::{Array, DType};
 use crate::ops::isfinite;
 use crate::primitives::{
-    bitwise_and, bitwise_or, convert_element_type, eq, full, gt, reduce_and, where_, zeros,
-    zeros_like,
+    bitwise_and, bitwise_or, convert_element_type, full, gt, reduce_and, where_, zeros, zeros_like,
 };
 
 /// Options of [`ema_with`].
@@ -116,64 +115,10 @@ impl Transformation for ParamsEma {
 }
 
 /// Returns `f32`, unless the dtype is wider or complex.
-fn at_least_f32(x: &Array) -> DType {
+pub(super) fn at_least_f32(x: &Array) -> DType {
     match x.dtype() {
         dtype if dtype.is_float() && dtype.bits() < 32 => DType::F32,
         dtype => dtype,
-    }
-}
-
-/// Accumulates gradients: applies `inner` to the mean of every `every_k` gradients. The updates
-/// between are zero.
-///
-/// Use it for a batch that is too large for the device, in `every_k` parts of equal size. The mean
-/// is stored in `f32` at least, as `acc_grads`. `mini_step: i32[]` counts the parts, `inner.count`
-/// the steps of `inner`.
-///
-/// ```
-/// use oxidax::prelude::*;
-/// let optimizer = optim::multi_steps(optim::adamw(1e-3), 4);
-/// ```
-#[doc(alias = "MultiSteps")]
-pub fn multi_steps(inner: Optimizer, every_k: u32) -> Optimizer {
-    let every_k = i32::try_from(every_k.max(1)).unwrap_or(i32::MAX);
-    Optimizer::one(MultiSteps { every_k, links: inner.links().clone() })
-}
-
-#[derive(Debug)]
-struct MultiSteps {
-    every_k: i32,
-    links: Links,
-}
-
-impl Transformation for MultiSteps {
-    fn init(&self, leaves: &[Leaf], slots: &mut Slots<'_>) {
-        slots.create_single("mini_step", zeros(([], DType::I32)));
-        slots.create("acc_grads", leaves, |leaf| {
-            zero_slot(leaf, Some(at_least_f32(&leaf.parameter)))
-        });
-        init_inner(&self.links, leaves, slots);
-    }
-
-    fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], slots: &mut Slots<'_>) {
-        let mini_step = slots.take_single("mini_step");
-        let means = slots.take("acc_grads", leaves);
-        let is_last = eq(&mini_step, self.every_k - 1);
-        let n_parts = &mini_step + 1;
-        slots.put_single(where_(&is_last, zeros_like(&n_parts), &n_parts));
-        let mut next = Vec::with_capacity(means.len());
-        for (leaf, mean) in leaves.iter_mut().zip(&means) {
-            let n = convert_element_type(&n_parts, mean.dtype());
-            let mean = mean + (convert_element_type(&leaf.update, mean.dtype()) - mean) / n;
-            next.push(where_(&is_last, zeros_like(&mean), &mean));
-            leaf.update = convert_element_type(&mean, leaf.update.dtype());
-        }
-        slots.put(next);
-        update_inner(&self.links, &is_last, step, leaves, slots);
-    }
-
-    fn schedules(&self, visit: &mut dyn FnMut(&Schedule)) {
-        self.links.iter().for_each(|link| link.schedules(visit));
     }
 }
 
@@ -259,7 +204,7 @@ impl Transformation for ApplyIfFinite {
 }
 
 /// Creates the slots of an inner optimizer: `inner.count`, then its own.
-fn init_inner(links: &Links, leaves: &[Leaf], slots: &mut Slots<'_>) {
+pub(super) fn init_inner(links: &Links, leaves: &[Leaf], slots: &mut Slots<'_>) {
     slots.within("inner", |slots| {
         slots.create_single("count", zeros(([], DType::I32)));
         init_all(links, leaves, slots);
@@ -267,7 +212,7 @@ fn init_inner(links: &Links, leaves: &[Leaf], slots: &mut Slots<'_>) {
 }
 
 /// Runs an inner optimizer. If `is_applied` is false, its updates are zero and its slots unchanged.
-fn update_inner(
+pub(super) fn update_inner(
     links: &Links,
     is_applied: &Array,
     step: &Step<'_>,
@@ -277,7 +222,7 @@ fn update_inner(
     let first = slots.put_count();
     slots.within("inner", |slots| {
         let count = slots.take_single("count");
-        let inner = Step::after(&count, step.hyperparams);
+        let inner = Step::after(&count, step.hyperparams, step.extra);
         slots.put_single(inner.count.clone());
         update_all(links, &inner, leaves, slots);
     });

@@ -2,7 +2,7 @@
 //! program.
 
 use super::device_put::device_put;
-use super::per_argument::{PerArgument, PerLeaf};
+use super::per_argument::{LeafKeys, PerArgument, PerLeaf};
 use crate::core::{Array, Loc, MemoryKind, NamedSharding, trace};
 use crate::primitives::{constrained, in_memory};
 use crate::tree::{Tree, leaves_of, rebuild};
@@ -42,7 +42,8 @@ pub fn with_sharding_constraint<T: Tree>(
     let loc = Loc::caller();
     let leaves = leaves_of(tree);
     let shardings = PerArgument::All(loc.scope(|| shardings.into()));
-    let shardings = shardings.shardings("with_sharding_constraint", "shardings", &[leaves.len()]);
+    let keys = LeafKeys::of_tree(tree);
+    let shardings = shardings.shardings("with_sharding_constraint", "shardings", &keys);
     let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
     loc.scope(|| {
         let constrained = leaves.iter().zip(shardings).map(|(leaf, sharding)| match sharding {

@@ -1,7 +1,7 @@
 //! Transfers of trees of arrays to devices and meshes.
 
 use super::partition_rules::TreeSharding;
-use super::per_argument::{PerArgument, PerLeaf};
+use super::per_argument::{LeafKeys, PerArgument, PerLeaf};
 use crate::core::{
     Array, Aval, DType, Device, DeviceId, Error, HostArray, IntoAval, Loc, MemoryKind, Mesh,
     NamedSharding, OpErrorKind, PartitionSpec, Placement, Shape, catch, leaf_error, trace,
@@ -69,7 +69,8 @@ put_target_from!(
     PartitionSpec,
     &PartitionSpec,
     TreeSharding,
-    &TreeSharding
+    &TreeSharding,
+    PerLeaf<NamedSharding>
 );
 
 /// The target of one leaf.
@@ -117,7 +118,7 @@ pub fn device_put<T: Tree>(tree: &T, target: impl Into<PutTarget>) -> Result<T, 
         }
         PutTarget::Memory(memory) => leaves.iter().map(|_| LeafTarget::Memory(memory)).collect(),
         PutTarget::Mesh(shardings) => PerArgument::All(shardings)
-            .shardings("device_put", "the target", &[leaves.len()])?
+            .shardings("device_put", "the target", &LeafKeys::of_tree(tree))?
             .into_iter()
             .map(|sharding| sharding.map_or(LeafTarget::Keep, LeafTarget::Mesh))
             .collect(),

@@ -1,6 +1,6 @@
 //! Conversions between arrays of one process and arrays of all processes.
 
-use super::per_argument::{PerArgument, PerLeaf};
+use super::per_argument::{LeafKeys, PerArgument, PerLeaf};
 use crate::core::{Array, Error, Loc, NamedSharding};
 use crate::runtime::{host_local, put_host_local};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild, rooted};
@@ -41,7 +41,7 @@ pub fn host_local_array_to_global_array<T: Tree>(
     let shardings = PerArgument::All(shardings.into()).shardings(
         function,
         "the global arrays",
-        &[leaves.len()],
+        &LeafKeys::of_tree(tree),
     )?;
     let structure = TreeDef::of(tree);
     let mut global: Vec<Array> = Vec::with_capacity(leaves.len());

@@ -20,6 +20,7 @@
 //!
 //! `docs/parallel.md` is the guide.
 
+mod array_placement;
 mod constraint;
 mod device_put;
 mod devices;
@@ -41,6 +42,7 @@ pub use crate::runtime::{
     CudaAllocator, CudaOptions, LiveArray, MemoryStats, PluginOption, PluginOptions, Shard,
     Topology, process_count, process_index,
 };
+pub use array_placement::{GlobalShard, device_get};
 pub use constraint::{with_memory_kind, with_sharding_constraint};
 pub use device_put::{
     PutTarget, device_put, device_put_replicated, device_put_sharded, make_array_from_callback,
@@ -54,9 +56,10 @@ pub use devices::{
 pub use host_local::{global_array_to_host_local_array, host_local_array_to_global_array};
 pub use make_mesh::make_mesh;
 pub use partition_rules::{PartitionRules, TreeSharding};
+pub(crate) use per_argument::LeafKeys;
 pub use per_argument::{PerArgument, PerLeaf};
 pub use reshard::{auto_axes, explicit_axes, reshard};
 pub(crate) use shard_map::MapRegion;
 pub use shard_map::{ShardMapped, shard_map};
 pub use single_device_arrays::make_array_from_single_device_arrays;
-pub use visualize::visualize_sharding;
+pub use visualize::{visualize_sharding, visualize_sharding_of};

@@ -1,6 +1,6 @@
 //! [`reshard`], [`auto_axes`] and [`explicit_axes`]: shardings in the types of arrays.
 
-use super::per_argument::{PerArgument, PerLeaf};
+use super::per_argument::{LeafKeys, PerArgument, PerLeaf};
 use crate::core::{
     Array, Loc, NamedSharding, Placement, RuleError, bind1, leaf_error, throw_operands, trace,
 };
@@ -63,7 +63,7 @@ fn reshard_leaves<T: Tree>(
     loc: Loc,
 ) -> T {
     let leaves = leaves_of(tree);
-    let shardings = shardings.shardings(function, "shardings", &[leaves.len()]);
+    let shardings = shardings.shardings(function, "shardings", &LeafKeys::of_tree(tree));
     let shardings = shardings.unwrap_or_else(|error| trace::throw(error.at(loc)));
     let structure = TreeDef::of(tree);
     let mut moved = Vec::with_capacity(leaves.len());

@@ -1,6 +1,6 @@
 //! [`shard_map`]: runs a function on every device of a mesh, on that device's shards.
 
-use super::per_argument::PerArgument;
+use super::per_argument::{LeafKeys, PerArgument};
 use crate::control_flow::{ShardMapping, map_shards};
 use crate::core::named_axes::with_axes;
 use crate::core::{
@@ -70,8 +70,10 @@ pub fn shard_map<A: Args, M, F: Function<A, M>>(
 }
 
 impl<A: Args, O: Tree, F: Fn(A) -> O> ShardMapped<A, F> {
-    /// Sets the specs of the arguments: one [`PartitionSpec`] for all, or a tuple with one for
-    /// each.
+    /// Sets the specs of the arguments: one [`PartitionSpec`] for all, or a tuple with an entry for
+    /// each. The entry of an argument may be a tree of specs, nested as the argument is:
+    /// `(p!["data"], (p![], p!["model"]))`, in the order of the fields, or by name with
+    /// [`PerLeaf::fields`](super::PerLeaf::fields). One entry may stand for a part of the argument.
     #[must_use]
     pub fn in_specs(mut self, specs: impl Into<PerArgument<PartitionSpec>>) -> Self {
         self.in_specs = Some(specs.into());
@@ -79,7 +81,8 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> ShardMapped<A, F> {
     }
 
     /// Sets the specs by which the devices' results are concatenated: one for all, or a tuple with
-    /// one for each part of a tuple.
+    /// an entry for each part of a tuple, each a spec or a tree of specs as in
+    /// [`in_specs`](Self::in_specs).
     #[must_use]
     pub fn out_specs(mut self, specs: impl Into<PerArgument<PartitionSpec>>) -> Self {
         self.out_specs = Some(specs.into());
@@ -130,15 +133,16 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> ShardMapped<A, F> {
             )
         };
         let view = Arguments::<A>(arguments);
+        let keys = LeafKeys::of_arguments(A::leaf_counts(arguments), &view);
         let specs = in_specs
-            .leaves("in_specs", "specs", &A::leaf_counts(arguments))
+            .leaves("in_specs", "specs", &keys)
             .unwrap_or_else(|message| region.refuse(message, "give one for each argument"));
         let specs = specs.into_iter().map(Option::unwrap_or_default).collect();
         region.map(
             (TreeDef::of(&view).paths(), leaves_of(&view), specs),
             |leaves| (self.f)(A::unflatten(arguments, &mut leaves.into_iter())),
             |result| {
-                let specs = out_specs.leaves("out_specs", "specs", &TreeDef::of(result).parts());
+                let specs = out_specs.leaves("out_specs", "specs", &LeafKeys::of_result(result));
                 let specs = specs.unwrap_or_else(|message| {
                     region.refuse(message, "give one for each part of the result")
                 });
@@ -286,7 +290,7 @@ macro_rules! apply {
     };
 }
 
-for_each_arity!(1..=8 apply []);
+for_each_arity!(1..=16 apply []);
 
 applied_as_function!(ShardMapped);
 

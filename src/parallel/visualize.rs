@@ -41,6 +41,41 @@ pub fn visualize_sharding(array: &Array) -> Result<String, Error> {
     Ok(draw(&cells, layout))
 }
 
+/// Draws the shards of an array of this shape under a sharding, as [`visualize_sharding`] draws
+/// those of an array.
+///
+/// # Errors
+/// [`Error::Op`]: shape if the sharding does not divide the shape, value if it splits an axis after
+/// the second.
+///
+/// ```
+/// # oxidax::parallel::set_cpu_devices(8)?;
+/// use oxidax::parallel::visualize_sharding_of;
+/// use oxidax::prelude::*;
+/// let mesh = Mesh::new(devices()?, [("data", 4), ("model", 2)])?;
+/// let drawing = visualize_sharding_of([8, 4], &mesh.sharding(p!["data", "model"])?)?;
+/// assert_eq!(drawing.lines().count(), 9);
+/// # Ok::<(), Error>(())
+/// ```
+#[doc(alias = "jax.debug.visualize_sharding")]
+#[track_caller]
+pub fn visualize_sharding_of(
+    shape: impl Into<Shape>,
+    sharding: &NamedSharding,
+) -> Result<String, Error> {
+    let (loc, shape) = (Loc::caller(), shape.into());
+    let name = "visualize_sharding_of";
+    sharding
+        .spec()
+        .shard_shape(sharding.mesh(), &shape)
+        .map_err(|error| trace::rule_error(name, error, loc))?;
+    let Some(cells) = shard_cells(&shape, sharding) else {
+        let message = format!("{shape:?} is split along more than two axes: {sharding}");
+        return Err(trace::op_error(OpErrorKind::Value, name, message, loc));
+    };
+    Ok(draw(&cells, if shape.rank() == 1 { Layout::Row } else { Layout::Grid }))
+}
+
 /// Returns the ids of the devices of each shard, in rows and columns; `None` if an axis after the
 /// second is split.
 fn shard_cells(shape: &Shape, sharding: &NamedSharding) -> Option<Vec<Vec<String>>> {

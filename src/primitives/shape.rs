@@ -354,13 +354,75 @@ pub fn transpose(x: &Array, permutation: &[usize]) -> Array {
     }
 }
 
-/// Moves axis `from` of `x` to position `to`. Negative axes count from the back.
-#[track_caller]
-pub fn moveaxis(x: &Array, from: isize, to: isize) -> Array {
-    match (resolve_axis(from, x.rank()), resolve_axis(to, x.rank())) {
-        (Ok(from), Ok(to)) => move_axis(x, from, to),
-        (Err(error), _) | (_, Err(error)) => trace::throw_operands("moveaxis", error, &[x]),
+/// One axis or a list of axes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AxisList(Vec<isize>);
+
+impl From<isize> for AxisList {
+    fn from(axis: isize) -> AxisList {
+        AxisList(vec![axis])
     }
+}
+
+impl<const N: usize> From<[isize; N]> for AxisList {
+    fn from(axes: [isize; N]) -> AxisList {
+        AxisList(axes.to_vec())
+    }
+}
+
+impl From<&[isize]> for AxisList {
+    fn from(axes: &[isize]) -> AxisList {
+        AxisList(axes.to_vec())
+    }
+}
+
+impl From<Vec<isize>> for AxisList {
+    fn from(axes: Vec<isize>) -> AxisList {
+        AxisList(axes)
+    }
+}
+
+/// Moves axis `from` of `x` to position `to`, or each axis of a list to the position in another.
+/// Other axes keep their order. Negative axes count from the back.
+///
+/// Throws `Op` (shape) for axes out of range or named twice, and for lists of different lengths.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let x = zeros([2, 3, 4]);
+/// assert_eq!(moveaxis(&x, 0, -1).shape().dims(), [3, 4, 2]);
+/// assert_eq!(moveaxis(&x, [0, 1], [-1, -2]).shape().dims(), [4, 3, 2]);
+/// ```
+#[track_caller]
+pub fn moveaxis(x: &Array, from: impl Into<AxisList>, to: impl Into<AxisList>) -> Array {
+    let (AxisList(from), AxisList(to)) = (from.into(), to.into());
+    match moved_order(&from, &to, x.rank()) {
+        Ok(order) => transpose(x, &order),
+        Err(error) => trace::throw_operands("moveaxis", error, &[x]),
+    }
+}
+
+/// Returns the permutation that moves the axes `from` to the positions `to`.
+fn moved_order(from: &[isize], to: &[isize], rank: usize) -> RuleResult<Vec<usize>> {
+    let resolved = |axes: &[isize]| -> RuleResult<Vec<usize>> {
+        let axes: Vec<usize> =
+            axes.iter().map(|&axis| resolve_axis(axis, rank)).collect::<RuleResult<_>>()?;
+        match (1..axes.len()).find(|&at| axes[..at].contains(&axes[at])) {
+            Some(at) => Err(RuleError::shape(format!("axis {} is named twice", axes[at]))),
+            None => Ok(axes),
+        }
+    };
+    let (from_axes, to_axes) = (resolved(from)?, resolved(to)?);
+    if from.len() != to.len() {
+        let (n, m) = (from.len(), to.len());
+        return Err(RuleError::shape(format!("{n} axes to move for {m} positions")));
+    }
+    let mut rest = (0..rank).filter(|axis| !from_axes.contains(axis));
+    let order = (0..rank).map(|position| match to_axes.iter().position(|&to| to == position) {
+        Some(moved) => from_axes[moved],
+        None => rest.next().expect("as many positions as axes are left"),
+    });
+    Ok(order.collect())
 }
 
 impl Registered for Transpose {

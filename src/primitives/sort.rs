@@ -243,11 +243,21 @@ pub fn sort_multi(operands: &[impl Borrow<Array>], axis: isize, num_keys: usize)
     }
 }
 
-/// Sorts `x` along `axis`, smallest first. Negative axes count from the back. See [`Sort`] for the
-/// order and the rules.
+/// Sorts `x` along `axis`, or the flattened array for `None`, smallest first. Negative axes count
+/// from the back. Equal elements keep their order. See [`Sort`] for the order and the rules.
 #[track_caller]
-pub fn sort(x: &Array, axis: isize) -> Array {
+pub fn sort(x: &Array, axis: impl Into<Option<isize>>) -> Array {
+    let (x, axis) = along(x, axis.into());
     sort_multi(&[x], axis, 1).swap_remove(0)
+}
+
+/// Returns `x` and the axis, or the flattened array and its axis for `None`.
+#[track_caller]
+fn along(x: &Array, axis: Option<isize>) -> (Array, isize) {
+    match axis {
+        Some(axis) => (x.clone(), axis),
+        None => (super::reshape(x, [x.size()]), 0),
+    }
 }
 
 /// Sorts `keys` along `axis`, and `values` of the same shape in the order of their keys. Equal keys
@@ -269,7 +279,9 @@ pub fn sort_key_val(keys: &Array, values: &Array, axis: isize) -> (Array, Array)
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn argsort(x: &Array, axis: isize) -> Array {
+pub fn argsort(x: &Array, axis: impl Into<Option<isize>>) -> Array {
+    let (x, axis) = &along(x, axis.into());
+    let axis = *axis;
     match resolve_axis(axis, x.rank()) {
         Ok(dimension) => {
             let positions = broadcasted_iota(DType::I32, x.shape(), dimension);
@@ -281,7 +293,9 @@ pub fn argsort(x: &Array, axis: isize) -> Array {
 
 /// Sorts `x` along `axis`, largest first: the reverse of [`sort`], so NaN comes first.
 #[track_caller]
-pub fn sort_descending(x: &Array, axis: isize) -> Array {
+pub fn sort_descending(x: &Array, axis: impl Into<Option<isize>>) -> Array {
+    let (x, axis) = &along(x, axis.into());
+    let axis = *axis;
     rev(&sort(x, axis), &[axis])
 }
 
@@ -295,7 +309,9 @@ pub fn sort_descending(x: &Array, axis: isize) -> Array {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn argsort_descending(x: &Array, axis: isize) -> Array {
+pub fn argsort_descending(x: &Array, axis: impl Into<Option<isize>>) -> Array {
+    let (x, axis) = &along(x, axis.into());
+    let axis = *axis;
     match resolve_axis(axis, x.rank()) {
         Ok(dimension) => {
             // Reversed before and after, so that the first of equal elements stays the first.

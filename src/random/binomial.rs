@@ -1,9 +1,9 @@
 //! Binomial and multinomial samplers, by inversion if few successes are expected, else by
 //! rejection.
 
-use super::bits::split_words;
+use super::bits::{split_shape, split_words};
 use super::gamma::any;
-use super::key::{Key, key_array};
+use super::key::Key;
 use super::parameters::{CheckedArguments, SampleShape, sample_shape};
 use super::poisson::{steps_of, transformed};
 use super::sampler::{cast, constant, draw, expect_float, number_dtype, parameter};
@@ -14,7 +14,7 @@ use crate::ops::{clip, finfo, isinf, isnan, result_type};
 use crate::primitives::{
     ArrayLike, RunningTotalOptions, abs, bitwise_not, broadcast_to, ceil, convert_element_type,
     cumsum_with, div, eq, floor, full_like, ge, gt, inexact, le, log, log1p, lt, moveaxis, neg,
-    reshape, select, slice, sqrt, sub, where_, zeros_like,
+    select, sqrt, sub, where_, zeros_like,
 };
 
 /// Returns numbers of successes in `n` independent trials of success probability `p`.
@@ -191,10 +191,9 @@ pub fn multinomial(key: Key, shape: impl SampleShape, n: impl ArrayLike, p: &Arr
         // Each outcome is binomial among the remaining trials.
         let left = cumsum_with(&p, 0, RunningTotalOptions { reverse: true });
         let shares = clip(&(p / where_(eq(&left, 0), 1, &left)), 0, 1);
-        let keys = key_array(&words, &Shape::new(&[k]));
-        let step = |rest: Array, (share, key): (Array, Array)| {
-            let word = |i: usize| reshape(&slice(&key, &[i], &[i + 1], &[1]), []);
-            let count = raw_binomial(&[word(0), word(1)], &rest, &share, rest.dtype());
+        let keys = split_shape(&words, &Shape::new(&[k]));
+        let step = |rest: Array, (share, key): (Array, [Array; 2])| {
+            let count = raw_binomial(&key, &rest, &share, rest.dtype());
             (rest - &count, count)
         };
         let (_, counts) = scan(step, n, (shares, keys));

@@ -1,12 +1,128 @@
-//! Random bits: hashed counters.
+//! Random bits: hashed counters, or the output of XLA's generator.
+//!
+//! A key is two words in all samplers: `u32` for Threefry, and 64 bits for XLA's generator, `u64`
+//! for [`KeyImpl::Rbg`](super::KeyImpl) and `i64` for `UnsafeRbg`.
 
 use super::key::Key;
 use super::sampler::{cast, constant, draw_from};
 use crate::core::{Array, Aval, DType, IntoAval, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{
-    broadcast_to, fill_of, iota, reshape, shift_right_logical, slice, slice_in_dim, threefry_bits,
+    RandomAlgorithm, bitcast_convert_type, bitwise_xor, broadcast_to, concatenate, fill_of, iota,
+    reshape, rng_bit_generator, shift_right_logical, slice, slice_in_dim, threefry_bits,
     threefry2x32,
 };
+
+/// Returns true for the words of a key of XLA's generator.
+fn is_generated(key: &[Array; 2]) -> bool {
+    key[0].dtype().bits() == 64
+}
+
+/// Returns true for the words of a key that XLA's generator also splits.
+fn splits_by_generator(key: &[Array; 2]) -> bool {
+    key[0].dtype() == DType::I64
+}
+
+/// Returns the state of XLA's generator: two words along the last axis.
+#[track_caller]
+fn state(key: &[Array; 2]) -> Array {
+    let last = key[0].shape().insert(key[0].rank(), 1);
+    let words = [0, 1].map(|word| reshape(&bitcast_convert_type(&key[word], DType::U64), &last));
+    concatenate(&words, -1)
+}
+
+/// Draws bits of `shape` for each of several keys.
+#[track_caller]
+fn generated(keys: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+    rng_bit_generator(&state(keys), shape, dtype, RandomAlgorithm::Default).1
+}
+
+/// Returns the two 32-bit words of a 64-bit word, the lower first.
+#[track_caller]
+fn low_and_high(word: &Array) -> [Array; 2] {
+    let pair = bitcast_convert_type(word, DType::U32);
+    let at = pair.rank() as isize - 1;
+    [0, 1].map(|half| reshape(&slice_in_dim(&pair, half, half + 1, 1, at), word.shape()))
+}
+
+/// Joins 32-bit words, the lower first, to a word of the dtype of `like`.
+#[track_caller]
+fn joined(low: &Array, high: &Array, like: &Array) -> Array {
+    let last = low.shape().insert(low.rank(), 1);
+    let pair = concatenate([&reshape(low, &last), &reshape(high, &last)], -1);
+    bitcast_convert_type(&bitcast_convert_type(&pair, DType::U64), like.dtype())
+}
+
+/// Hashes counters with each half of a key of XLA's generator.
+#[track_caller]
+fn hash_halves(key: &[Array; 2], high: &Array, low: &Array, shape: &Shape) -> [Array; 2] {
+    [0, 1].map(|half| {
+        let [a, b] = hash(&low_and_high(&key[half]), high, low, shape);
+        joined(&a, &b, &key[half])
+    })
+}
+
+/// Splits a key into the words of an array of keys.
+#[track_caller]
+pub(super) fn split_shape(key: &[Array; 2], shape: &Shape) -> [Array; 2] {
+    if splits_by_generator(key) {
+        return mixed(key, shape);
+    }
+    let [high, low] = counters(shape);
+    match is_generated(key) {
+        true => hash_halves(key, &high, &low, shape),
+        false => hash(key, &high, &low, shape),
+    }
+}
+
+/// Splits each of several keys by XLA's generator: every tenth of the states that it generates.
+#[track_caller]
+fn mixed(keys: &[Array; 2], shape: &Shape) -> [Array; 2] {
+    let batch = keys[0].rank();
+    let bits = generated(keys, &Shape::new(&[10 * shape.size(), 4]), DType::U32);
+    let spread = slice_in_dim(&bits, 0, 10 * shape.size() as isize, 10, batch as isize);
+    let mut full: Vec<usize> = keys[0].shape().to_vec();
+    full.extend_from_slice(shape);
+    full.push(4);
+    words_of_halves(&reshape(&spread, full), &keys[0])
+}
+
+/// Converts states, `u32[…, 4]`, to two words of the dtype of `like`.
+#[track_caller]
+fn words_of_halves(states: &Array, like: &Array) -> [Array; 2] {
+    let last = states.rank() as isize - 1;
+    let shape = states.shape().remove(last as usize);
+    let word = |at: isize| reshape(&slice_in_dim(states, at, at + 1, 1, last), &shape);
+    [joined(&word(0), &word(1), like), joined(&word(2), &word(3), like)]
+}
+
+/// Converts the words of keys to their data: `u32[…, 2]`, or `u32[…, 4]`.
+#[track_caller]
+pub(super) fn data_of(words: &[Array; 2]) -> Array {
+    let all: Vec<Array> = match is_generated(words) {
+        true => words.iter().flat_map(low_and_high).collect(),
+        false => words.to_vec(),
+    };
+    let last = words[0].shape().insert(words[0].rank(), 1);
+    let columns: Vec<Array> = all.iter().map(|word| reshape(word, &last)).collect();
+    concatenate(&columns, -1)
+}
+
+/// Derives the words of a key from a key and a `u32` number.
+#[track_caller]
+pub(super) fn fold_words(key: &[Array; 2], data: &Array) -> [Array; 2] {
+    let zero = constant(0, DType::U32);
+    if !is_generated(key) {
+        return hash(key, &zero, data, &Shape::scalar());
+    }
+    if !splits_by_generator(key) {
+        return hash_halves(key, &zero, data, &Shape::scalar());
+    }
+    let seed = joined(&zero, data, &key[0]);
+    let bits = generated(&[seed.clone(), seed], &Shape::new(&[10, 4]), DType::U32);
+    let last = reshape(&slice(&bits, &[9, 0], &[10, 4], &[1, 1]), [4]);
+    let [a, b] = words_of_halves(&last, &key[0]);
+    [bitwise_xor(&key[0], a), bitwise_xor(&key[1], b)]
+}
 
 /// Returns the flat index of every element of `shape` as two words, the upper and the lower. The
 /// upper word is a scalar if it is 0 everywhere.
@@ -46,6 +162,9 @@ fn hash_bits(key: &[Array; 2], high: &Array, low: &Array, shape: &Shape, dtype: 
 /// Draws bits with the words of a key.
 #[track_caller]
 pub(super) fn raw(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+    if is_generated(key) {
+        return generated(key, shape, dtype);
+    }
     let [high, low] = counters(shape);
     hash_bits(key, &high, &low, shape, dtype)
 }
@@ -54,6 +173,9 @@ pub(super) fn raw(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
 /// shape.
 #[track_caller]
 pub(super) fn raw_each(keys: &[Array; 2], dtype: DType) -> Array {
+    if is_generated(keys) {
+        return generated(keys, &Shape::scalar(), dtype);
+    }
     let zero = constant(0, DType::U32);
     hash_bits(keys, &zero, &zero, keys[0].shape(), dtype)
 }
@@ -61,9 +183,7 @@ pub(super) fn raw_each(keys: &[Array; 2], dtype: DType) -> Array {
 /// Splits a key into the words of `N` keys.
 #[track_caller]
 pub(super) fn split_words<const N: usize>(key: &[Array; 2]) -> [[Array; 2]; N] {
-    let shape = Shape::new(&[N]);
-    let [high, low] = counters(&shape);
-    let [a, b] = hash(key, &high, &low, &shape);
+    let [a, b] = split_shape(key, &Shape::new(&[N]));
     let word = |x: &Array, i: usize| reshape(&slice(x, &[i], &[i + 1], &[1]), []);
     std::array::from_fn(|i| [word(&a, i), word(&b, i)])
 }
@@ -71,11 +191,22 @@ pub(super) fn split_words<const N: usize>(key: &[Array; 2]) -> [[Array; 2]; N] {
 /// Splits each of several keys, as [`split_words`].
 #[track_caller]
 pub(super) fn split_each<const N: usize>(keys: &[Array; 2]) -> [[Array; 2]; N] {
+    if splits_by_generator(keys) {
+        let [a, b] = mixed(keys, &Shape::new(&[N]));
+        let last = a.rank() as isize - 1;
+        let column =
+            |x: &Array, at: isize| reshape(&slice_in_dim(x, at, at + 1, 1, last), keys[0].shape());
+        return std::array::from_fn(|at| [column(&a, at as isize), column(&b, at as isize)]);
+    }
     let shape = keys[0].shape().insert(0, N);
     let mut lengths = vec![1; shape.rank()];
     lengths[0] = N;
     let low = reshape(&iota(DType::U32, N), lengths);
-    let [a, b] = hash(keys, &constant(0, DType::U32), &low, &shape);
+    let zero = constant(0, DType::U32);
+    let [a, b] = match is_generated(keys) {
+        true => hash_halves(keys, &zero, &low, &shape),
+        false => hash(keys, &zero, &low, &shape),
+    };
     let row = |x: &Array, at: usize| {
         reshape(&slice_in_dim(x, at as isize, at as isize + 1, 1, 0), keys[0].shape())
     };

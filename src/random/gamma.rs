@@ -1,6 +1,6 @@
 //! Gamma samplers: rejection in a loop, and the derivative with respect to the shape parameter.
 
-use super::bits::{counters, hash, split_each};
+use super::bits::{split_each, split_shape};
 use super::gumbel::tiny;
 use super::key::Key;
 use super::normal::normal_each;
@@ -107,8 +107,7 @@ fn slope<const LOG: bool>(numbers: &Array, a: &Array) -> Array {
 fn numbers<const LOG: bool>((high, low, a): &Operands) -> Array {
     let key = [high.clone(), low.clone()];
     let shape = a.shape();
-    let [high, low] = counters(shape);
-    let [keys, boosts] = split_each(&hash(&key, &high, &low, shape));
+    let [keys, boosts] = split_each(&split_shape(&key, shape));
     let plain = ge(a, 1);
     // The loop needs a shape parameter of at least 1. For smaller ones, 1 is added and the result
     // is multiplied by a power of a uniform number.

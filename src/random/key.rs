@@ -1,23 +1,61 @@
 //! Keys of random streams.
 
-use super::bits::{counters, hash};
+use super::bits::{data_of, fold_words, split_shape};
 use super::sampler::draw;
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw, throw_operands, trace};
 use crate::primitives::{
-    ArrayLike, Like, concatenate, convert_element_type, fill_of, reshape, slice,
+    ArrayLike, Like, bitcast_convert_type, concatenate, convert_element_type, fill_of, reshape,
+    slice,
 };
 use crate::tree::{self, Tree};
 
-/// Key of a random stream, two 32-bit words, or an array of keys.
+/// The generator of the bits of a [`Key`].
+///
+/// The bits of [`KeyImpl::Threefry`] are the same on every platform. Those of the others are
+/// defined by the platform; on CPUs they equal JAX's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KeyImpl {
+    /// Counters hashed by Threefry-2x32: JAX's `threefry2x32`.
+    #[default]
+    #[doc(alias = "threefry2x32")]
+    Threefry,
+    /// Bits from XLA's generator, the platform's fastest; keys are split and folded by Threefry.
+    Rbg,
+    /// Bits from XLA's generator, which also splits and folds keys. Less work than
+    /// [`KeyImpl::Rbg`], and without evidence that split keys are independent.
+    UnsafeRbg,
+}
+
+impl KeyImpl {
+    /// Returns the number of 32-bit words of a key.
+    fn n_words(self) -> usize {
+        match self {
+            KeyImpl::Threefry => 2,
+            KeyImpl::Rbg | KeyImpl::UnsafeRbg => 4,
+        }
+    }
+
+    /// Returns the name of keys in trees, so that functions compile for each generator.
+    fn tag(self) -> &'static str {
+        match self {
+            KeyImpl::Threefry => "Key",
+            KeyImpl::Rbg => "RbgKey",
+            KeyImpl::UnsafeRbg => "UnsafeRbgKey",
+        }
+    }
+}
+
+/// Key of a random stream, two or four 32-bit words, or an array of keys.
 ///
 /// Samplers take a key by value, and it is not `Copy`: using one key twice gives the same numbers
-/// and requires an explicit `clone()`. A key is a tree with one leaf, `u32[2]`. An array of keys,
-/// returned by [`split`], has leading axes: `vmap` maps over them, `scan` steps through them, and
-/// `for` iterates over the first.
+/// and requires an explicit `clone()`. A key is a tree with one leaf, `u32[2]`, or `u32[4]` for
+/// other generators than Threefry. An array of keys, returned by [`split`], has leading axes:
+/// `vmap` maps over them, `scan` steps through them, and `for` iterates over the first.
 #[derive(Clone)]
 #[doc(alias = "PRNGKey")]
 pub struct Key {
     data: Array,
+    implementation: KeyImpl,
 }
 
 impl Key {
@@ -27,19 +65,37 @@ impl Key {
     #[doc(alias = "wrap_key_data")]
     #[track_caller]
     pub fn from_data(data: Array) -> Key {
-        if data.dtype() != DType::U32 {
-            let error = RuleError::dtype(format!("a key is two words of u32, got {}", data.aval()));
-            throw_operands("Key::from_data", error, &[&data]);
-        }
-        if data.shape().last() != Some(&2) {
-            let error =
-                RuleError::shape(format!("a key has a last axis of 2, got {}", data.aval()));
-            throw_operands("Key::from_data", error, &[&data]);
-        }
-        Key { data }
+        Key::from_data_with(data, KeyImpl::Threefry)
     }
 
-    /// Returns the words: `u32[2]`, after the axes of an array of keys.
+    /// Creates a key, or an array of keys, of a generator from its words: `u32[…, 2]` for
+    /// [`KeyImpl::Threefry`], `u32[…, 4]` for the others.
+    ///
+    /// Throws `Op` for another dtype or a last axis of another size.
+    #[track_caller]
+    pub fn from_data_with(data: Array, implementation: KeyImpl) -> Key {
+        let n = implementation.n_words();
+        let count = if n == 2 { "two" } else { "four" };
+        if data.dtype() != DType::U32 {
+            let message = format!("a key is {count} words of u32, got {}", data.aval());
+            throw_operands("Key::from_data", RuleError::dtype(message), &[&data]);
+        }
+        if data.shape().last() != Some(&n) {
+            let error =
+                RuleError::shape(format!("a key has a last axis of {n}, got {}", data.aval()));
+            throw_operands("Key::from_data", error, &[&data]);
+        }
+        Key { data, implementation }
+    }
+
+    /// Returns the generator of the bits.
+    #[doc(alias = "key_impl")]
+    pub fn implementation(&self) -> KeyImpl {
+        self.implementation
+    }
+
+    /// Returns the words: `u32[2]`, or `u32[4]` for other generators than Threefry, after the axes
+    /// of an array of keys.
     #[doc(alias = "key_data")]
     pub fn data(&self) -> &Array {
         &self.data
@@ -66,8 +122,12 @@ impl Key {
     /// ```
     #[track_caller]
     pub fn split<const N: usize>(self) -> [Key; N] {
-        let words = self.words("split");
-        let keys = draw(|| rows_of(&key_array(&words, &Shape::new(&[N])), N));
+        let (words, implementation) = (self.words("split"), self.implementation);
+        let keys = draw(|| {
+            let data = data_of(&split_shape(&words, &Shape::new(&[N])));
+            let all = Key { data, implementation };
+            (0..N).map(|index| all.row(index)).collect::<Vec<Key>>()
+        });
         <[Key; N]>::try_from(keys).expect("there are N rows")
     }
 
@@ -93,7 +153,7 @@ impl Key {
     #[track_caller]
     pub fn iter(&self) -> std::vec::IntoIter<Key> {
         let n = self.len();
-        draw(|| rows_of(&self.data, n)).into_iter()
+        draw(|| (0..n).map(|index| self.row(index)).collect::<Vec<Key>>()).into_iter()
     }
 
     /// Returns the key at `index` along the first axis of an array of keys.
@@ -112,12 +172,23 @@ impl Key {
             let error = RuleError::value(format!("the index is {index}, there are {n} keys"));
             throw_operands("Key::get", error, &[]);
         }
-        draw(|| row_of(&self.data, index))
+        draw(|| self.row(index))
+    }
+
+    /// Returns the key at `index` along the first axis.
+    #[track_caller]
+    fn row(&self, index: usize) -> Key {
+        let data = &self.data;
+        let (mut start, mut stop) = (vec![0; data.rank()], data.shape().to_vec());
+        (start[0], stop[0]) = (index, index + 1);
+        let row = slice(data, &start, &stop, &vec![1; data.rank()]);
+        Key { data: reshape(&row, data.shape().remove(0)), implementation: self.implementation }
     }
 
     /// Returns a key without words, as an argument of `eval_shape` and `make_program`.
     pub fn of_type() -> Key {
-        Key { data: Array::of_type(Aval::new(DType::U32, [2])) }
+        let data = Array::of_type(Aval::new(DType::U32, [2]));
+        Key { data, implementation: KeyImpl::Threefry }
     }
 
     /// Throws `Op` (shape) for an array of keys.
@@ -135,13 +206,28 @@ impl Key {
     #[track_caller]
     pub(super) fn words(&self, name: &str) -> [Array; 2] {
         self.expect_one(name);
-        words_of(&self.data)
+        words_of(&self.data, self.implementation)
     }
 }
 
-/// Returns the two words in the data of one key as scalars.
+/// Returns the two words in the data of one key as scalars: `u32` for Threefry, and the dtypes that
+/// `bits.rs` explains for the others.
 #[track_caller]
-pub(super) fn words_of(data: &Array) -> [Array; 2] {
+pub(super) fn words_of(data: &Array, implementation: KeyImpl) -> [Array; 2] {
+    let wide = match implementation {
+        KeyImpl::Threefry => None,
+        KeyImpl::Rbg => Some(DType::U64),
+        KeyImpl::UnsafeRbg => Some(DType::I64),
+    };
+    let joined;
+    let data = match wide {
+        None => data,
+        Some(dtype) => {
+            let pairs = bitcast_convert_type(&reshape(data, [2, 2]), DType::U64);
+            joined = bitcast_convert_type(&pairs, dtype);
+            &joined
+        }
+    };
     let high = reshape(&slice(data, &[0], &[1], &[1]), []);
     let low = reshape(&slice(data, &[1], &[2], &[1]), []);
     [high, low]
@@ -155,11 +241,11 @@ impl std::fmt::Debug for Key {
 
 impl Tree for Key {
     fn flatten(&self, visitor: &mut dyn tree::Visitor) {
-        visitor.tag(tree::Tag::Name("Key"));
+        visitor.tag(tree::Tag::Name(self.implementation.tag()));
         visitor.leaf(&self.data);
     }
     fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Key {
-        Key { data: self.data.unflatten(leaves) }
+        Key { data: self.data.unflatten(leaves), implementation: self.implementation }
     }
 }
 
@@ -174,16 +260,42 @@ impl Tree for Key {
 #[doc(alias = "seed")]
 #[track_caller]
 pub fn key(seed: i64) -> Key {
-    let words = [(seed as u64 >> 32) as u32, seed as u32];
+    key_with(seed, KeyOptions::default())
+}
+
+/// Options of [`key_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyOptions {
+    /// The generator. The default is [`KeyImpl::Threefry`].
+    #[doc(alias = "impl")]
+    pub implementation: KeyImpl,
+}
+
+/// Returns the key of a seed, as [`key`], of another generator.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax::random::{KeyImpl, KeyOptions};
+/// let rbg = random::key_with(42, KeyOptions { implementation: KeyImpl::Rbg });
+/// assert_eq!(rbg.data().to_vec::<u32>()?, [0, 42, 0, 42]);
+/// let [a, b] = rbg.split();
+/// let x = random::normal(a, [3]) + random::uniform(b, [3], 0.0..1.0);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn key_with(seed: i64, options: KeyOptions) -> Key {
+    let implementation = options.implementation;
+    let words = [(seed as u64 >> 32) as u32, seed as u32].repeat(implementation.n_words() / 2);
     let data = if trace::is_tracing() {
         let aval = Aval::new(DType::U32, [1]);
-        let high = fill_of(Scalar::from(words[0]), &aval);
-        let low = fill_of(Scalar::from(words[1]), &aval);
-        concatenate([&high, &low], 0)
+        let words: Vec<Array> =
+            words.iter().map(|&word| fill_of(Scalar::from(word), &aval)).collect();
+        concatenate(&words, 0)
     } else {
-        Array::from_slice(&words, [2]).unwrap_or_else(|error| throw(error))
+        let n = words.len();
+        Array::from_slice(&words, [n]).unwrap_or_else(|error| throw(error))
     };
-    Key { data }
+    Key { data, implementation }
 }
 
 impl IntoIterator for Key {
@@ -259,23 +371,9 @@ impl SplitShape for &Shape {
 /// ```
 #[track_caller]
 pub fn split(key: Key, shape: impl SplitShape) -> Key {
-    let words = key.words("split");
+    let (words, implementation) = (key.words("split"), key.implementation);
     let shape = shape.split_shape();
-    draw(|| Key { data: key_array(&words, &shape) })
-}
-
-/// Returns the keys along the first axis of an array of `n` keys.
-#[track_caller]
-fn rows_of(data: &Array, n: usize) -> Vec<Key> {
-    (0..n).map(|index| row_of(data, index)).collect()
-}
-
-#[track_caller]
-fn row_of(data: &Array, index: usize) -> Key {
-    let (mut start, mut stop) = (vec![0; data.rank()], data.shape().to_vec());
-    (start[0], stop[0]) = (index, index + 1);
-    let row = slice(data, &start, &stop, &vec![1; data.rank()]);
-    Key { data: reshape(&row, data.shape().remove(0)) }
+    draw(|| Key { data: data_of(&split_shape(&words, &shape)), implementation })
 }
 
 /// Returns a tree of samples with the structure, shapes and dtypes of `tree`, as Optax's
@@ -302,15 +400,6 @@ pub fn tree_like<T: Tree>(key: Key, tree: &T, sampler: impl Fn(Key, Aval) -> Arr
     let samples = split(key, leaves.len()).into_iter().zip(leaves);
     let samples = samples.map(|(key, leaf)| sampler(key, leaf.aval().clone()));
     tree::unflatten(tree, samples)
-}
-
-/// Returns the hashes of the counters of `shape` as an array of keys: `u32[shape…, 2]`.
-#[track_caller]
-pub(super) fn key_array(words: &[Array; 2], shape: &Shape) -> Array {
-    let last = shape.insert(shape.rank(), 1);
-    let [high, low] = counters(shape);
-    let [a, b] = hash(words, &high, &low, shape).map(|half| reshape(&half, &last));
-    concatenate([&a, &b], -1)
 }
 
 /// Returns a key derived from `key` and a number, such as a step, a layer or a device.
@@ -343,10 +432,7 @@ pub fn fold_in(key: Key, data: impl ArrayLike) -> Key {
         }
     };
     draw(|| {
-        let low = convert_element_type(&data, DType::U32);
-        let high = fill_of(Scalar::Int(0), low.aval());
-        let scalar = Shape::scalar();
-        let [a, b] = hash(&words, &high, &low, &scalar).map(|half| reshape(&half, [1]));
-        Key { data: concatenate([&a, &b], 0) }
+        let folded = fold_words(&words, &convert_element_type(&data, DType::U32));
+        Key { data: data_of(&folded), implementation: key.implementation }
     })
 }

@@ -1,6 +1,6 @@
 //! Helpers of all samplers: execution as one program, parameters, and checks.
 
-use super::key::{Key, words_of};
+use super::key::{Key, KeyImpl, words_of};
 use crate::core::trace::{self};
 use crate::core::{
     Array, Aval, Cache, DType, Loc, Program, RuleError, Scalar, Shape, catch, throw, throw_operands,
@@ -38,6 +38,7 @@ struct SamplerKey {
     name: &'static str,
     shape: Shape,
     dtype: DType,
+    implementation: KeyImpl,
     operands: Vec<Aval>,
 }
 
@@ -56,14 +57,16 @@ pub(super) fn draw_from(
     key.expect_one(name);
     let inputs: Vec<Array> =
         std::iter::once(key.data()).chain(operands.iter().copied()).cloned().collect();
+    let implementation = key.implementation();
     let sample = |inputs: &[Array]| {
-        with_constants(|| loc.scope(|| sampler(words_of(&inputs[0]), &inputs[1..])))
+        with_constants(|| loc.scope(|| sampler(words_of(&inputs[0], implementation), &inputs[1..])))
     };
     if trace::is_tracing() {
         return sample(&inputs);
     }
     let avals: Vec<Aval> = inputs.iter().map(|input| input.aval().clone()).collect();
-    let sampler_key = SamplerKey { name, shape: shape.clone(), dtype, operands: avals };
+    let sampler_key =
+        SamplerKey { name, shape: shape.clone(), dtype, implementation, operands: avals };
     let mut hasher = FxHasher::default();
     sampler_key.hash(&mut hasher);
     let program = PROGRAMS.get_or_make(

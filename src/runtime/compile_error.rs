@@ -19,9 +19,13 @@ pub(super) fn compile_error(
             Error::TooLarge { message, needed, available, dump, loc: Loc::UNKNOWN }
         }
         None => {
-            let at = kernel_location(&message);
-            let at = at.map(|at| format!("\n   --> {at}")).unwrap_or_default();
-            let message = format!("{name}: {message}{at}");
+            let locations = kernel_locations(&message, program);
+            let at: String = locations.iter().map(|at| format!("\n   --> {at}")).collect();
+            let help = match message.contains(SHARED_MEMORY) && !locations.is_empty() {
+                true => SHARED_MEMORY_HELP,
+                false => "",
+            };
+            let message = format!("{name}: {message}{at}{help}");
             Error::Compile { message, dump, loc: Loc::UNKNOWN }
         }
     }
@@ -32,6 +36,37 @@ fn sizes(message: &str) -> Option<(u64, u64)> {
     let mut sizes = message.split([' ', '(', ')', ',']).filter_map(size);
     let (needed, available) = (sizes.next()?, sizes.next()?);
     (message.contains("RESOURCE_EXHAUSTED") && needed > available).then_some((needed, available))
+}
+
+/// The start of a compiler's message on a kernel for GPUs that needs too much shared memory.
+const SHARED_MEMORY: &str = "Shared memory size limit exceeded";
+const SHARED_MEMORY_HELP: &str = "\n  help: choose smaller blocks for GPUs with `Kernel::on_gpu`, \
+    smaller parts in loops, or fewer stages with `KernelOptions::num_stages`: a program has 166912 \
+    bytes of shared memory on an A100, and 232448 on H100, H200 and B200";
+
+/// Returns the source positions of what a compiler of kernels refused: of the operation if the
+/// message has it, else of the calls of kernels.
+fn kernel_locations(message: &str, program: &Program) -> Vec<String> {
+    if let Some(at) = kernel_location(message) {
+        return vec![at];
+    }
+    let mut locations = Vec::new();
+    if ["Mosaic GPU", "Triton", SHARED_MEMORY].iter().any(|part| message.contains(part)) {
+        kernel_calls(program, &mut locations);
+    }
+    locations
+}
+
+/// Adds the source positions of the calls of kernels in a program.
+fn kernel_calls(program: &Program, locations: &mut Vec<String>) {
+    for eqn in program.eqns() {
+        if eqn.primitive.name() == "kernel_call" {
+            let at = eqn.loc.get().map(|at| format!("{}:{}:{}", at.file(), at.line(), at.column()));
+            locations.extend(at.filter(|at| !locations.contains(at)));
+        } else if let Some(holder) = eqn.primitive.as_higher_order() {
+            holder.programs().into_iter().for_each(|(_, inner)| kernel_calls(inner, locations));
+        }
+    }
 }
 
 /// Returns the source position of an operation in a kernel that the compiler refused. Each
@@ -112,6 +147,23 @@ mod tests {
         assert_eq!(kernel_location(message).unwrap(), "src/my_kernel.rs:12:34");
         assert_eq!(kernel_location(&message.replace("Mosaic", "XLA")), None);
         assert_eq!(kernel_location(&message.replace("src/my_kernel.rs", "-")), None);
+    }
+
+    #[test]
+    fn calls_of_kernels_are_named_if_the_message_has_no_location() {
+        use crate::kernel::{self, BlockSpec, Grid, Output, Ref};
+        let add = |x: Array| {
+            let body = |[x, o]: [Ref; 2]| o.store(x.load() + 1.0);
+            let output = Output::new(DType::F32, [8, 128], BlockSpec::whole());
+            kernel::call(body, Grid::new([1]), [BlockSpec::whole()], [output]).apply1(&[&x])
+        };
+        let line = line!() - 2;
+        let program = make_program(jit(add), Aval::new(DType::F32, [8, 128])).unwrap();
+        let message = "INTERNAL: Mosaic GPU pass pipeline failed: ptxas";
+        let locations = kernel_locations(message, &program);
+        assert_eq!(locations.len(), 1);
+        assert!(locations[0].starts_with(&format!("{}:{line}:", file!())), "{locations:?}");
+        assert!(kernel_locations("INTERNAL: no kernel", &program).is_empty());
     }
 
     #[test]

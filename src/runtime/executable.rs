@@ -92,6 +92,15 @@ impl Executable {
         &self.inputs
     }
 
+    /// Returns the placement of each result.
+    pub(crate) fn outputs(&self) -> Vec<Placement> {
+        let outputs = (0..self.results.len()).map(|index| {
+            let sharding = self.outputs.shardings.get(index).cloned();
+            sharding.map_or_else(|| self.outputs.target.clone(), Placement::Mesh)
+        });
+        outputs.collect()
+    }
+
     /// Returns the bytes of its machine code, at least 4096, or 4096 if the plugin does not report
     /// them.
     pub(crate) fn code_bytes(&self) -> u64 {

@@ -4,9 +4,12 @@ use super::callbacks;
 use super::client::{location, runtime_error, slice_index};
 use super::compile::{first_device_options, mesh_options};
 use crate::core::{Device, Error, Mesh};
+use oxidax_cache::CacheKeyBuilder;
 use oxidax_pjrt::{CompileOptions, NamedValue, PjrtValue, Plugin};
 use oxidax_plugin::{Config, Platform, Request, Stderr, find_or_install};
+use std::borrow::Cow;
 use std::fmt;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -289,6 +292,7 @@ impl Topology {
         text: &str,
         options: &CompileOptions,
     ) -> oxidax_pjrt::Result<oxidax_pjrt::Executable> {
+        let text = with_hashes_for(text, self.kind());
         let program = oxidax_pjrt::PjrtProgram::mlir(text)?;
         self.0.topology.compile(&program, options)
     }
@@ -310,6 +314,36 @@ impl Topology {
     }
 }
 
+/// Returns a module whose hashes of kernels of Mosaic GPU depend on the kind of GPU as well.
+///
+/// The plugin keeps the code of a kernel by its hash alone, for all clients and topologies of the
+/// process, and would return the code for another GPU.
+fn with_hashes_for<'a>(text: &'a str, kind: &str) -> Cow<'a, str> {
+    const START: &str = "{kernel_hash = \"";
+    /// The length of 32 bytes as `\XX`.
+    const LENGTH: usize = 96;
+    if !text.contains(START) {
+        return Cow::Borrowed(text);
+    }
+    let mut parts = text.split(START);
+    let mut changed = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        changed.push_str(START);
+        let Some((hash, rest)) = part.split_at_checked(LENGTH) else {
+            changed.push_str(part);
+            continue;
+        };
+        let mut key = CacheKeyBuilder::new();
+        key.part("kernel", hash.as_bytes());
+        key.part("kind", kind.as_bytes());
+        for byte in key.finish().as_bytes() {
+            write!(changed, "\\{byte:02X}").expect("strings take any text");
+        }
+        changed.push_str(rest);
+    }
+    Cow::Owned(changed)
+}
+
 impl fmt::Debug for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Topology({}, {} devices)", self.name(), self.devices().len())
@@ -320,7 +354,17 @@ impl fmt::Debug for Topology {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-    use super::{Topology, parse_gpus};
+    use super::{Topology, parse_gpus, with_hashes_for};
+
+    #[test]
+    fn hashes_of_kernels_depend_on_the_gpu() {
+        let hash = "\\0A".repeat(32);
+        let text = format!("a {{kernel_hash = \"{hash}\", module}} b {{kernel_hash = \"{hash}\"}}");
+        let [a100, h100] = ["A100", "H100"].map(|kind| with_hashes_for(&text, kind).into_owned());
+        assert!(a100 != h100 && a100 != text && a100.len() == text.len(), "{a100}");
+        assert!(a100.starts_with("a {kernel_hash = \"\\") && a100.ends_with("\"}"), "{a100}");
+        assert_eq!(with_hashes_for("no kernels", "H100"), "no kernels");
+    }
 
     #[test]
     fn several_hosts_of_gpus_are_an_error() {

@@ -71,6 +71,11 @@ impl TopologyExecutable {
         &self.name
     }
 
+    /// Returns the placements of arguments and results.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// Returns the topology.
     pub(crate) fn topology(&self) -> &Topology {
         &self.topology

@@ -58,8 +58,8 @@ pub(super) fn expect_inexact<P: Tree>(
         leaves[index].aval()
     );
     let help = format!(
-        "pass it as another argument or capture it; `{transform}_with(f, GradOptions {{ allow_int: \
-         true }})` gives it a gradient of zeros"
+        "pass it as another argument or capture it; the option `GradOptions::allow_int` of \
+         `{transform}_with` gives it a gradient of zeros"
     );
     trace::throw(Error::Tree(Box::new(TreeError {
         path: rooted(&paths(primals)[index]),
@@ -69,13 +69,23 @@ pub(super) fn expect_inexact<P: Tree>(
     })))
 }
 
-/// Throws `Op` unless `output`, of a function to differentiate, is a scalar of float dtype.
-pub(super) fn expect_scalar_output(transform: &str, output: &Array, loc: Loc) {
+/// Throws `Op` unless `output`, of a function to differentiate, is a scalar of float dtype, or of
+/// complex dtype for a holomorphic function.
+pub(super) fn expect_scalar_output(
+    transform: &str,
+    output: &Array,
+    options: GradOptions,
+    loc: Loc,
+) {
     if output.rank() != 0 {
         let message = format!("needs a function with a scalar output, got {}", output.aval());
         trace::throw_op(OpErrorKind::Shape, transform, message, loc);
     }
-    if !output.dtype().is_float() {
+    if options.holomorphic && !output.dtype().is_complex() {
+        let message = format!("needs a function with a complex output, got {}", output.aval());
+        trace::throw_op(OpErrorKind::DType, transform, message, loc);
+    }
+    if !options.holomorphic && !output.dtype().is_float() {
         let message = format!("needs a function with a real float output, got {}", output.aval());
         trace::throw_op(OpErrorKind::DType, transform, message, loc);
     }

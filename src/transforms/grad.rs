@@ -46,12 +46,14 @@ pub fn grad<'f, A: FnArgs, M: 'f, F: Function<A, M, Output = Array> + 'f>(
 /// let table = (ones([3]), Array::from_slice(&[2i32, 0], [2])?);
 /// let picked = |(x, at): &(Array, Array)| take(x, at, 0).sum();
 /// assert!(catch(|| grad(picked)(&table)).is_err());
-/// let (dx, dat) = grad_with(picked, GradOptions { allow_int: true })(&table);
+/// let options = GradOptions { allow_int: true, ..GradOptions::default() };
+/// let (dx, dat) = grad_with(picked, options)(&table);
 /// assert_eq!(dx.to_vec::<f32>()?, [1.0, 0.0, 1.0]);
 /// assert_eq!(dat.to_vec::<i32>()?, [0, 0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "allow_int")]
+#[doc(alias = "holomorphic")]
 #[track_caller]
 pub fn grad_with<'f, A: FnArgs, M: 'f, F: Function<A, M, Output = Array> + 'f>(
     f: F,

@@ -3,7 +3,7 @@
 use super::checks::{checked_tangents, throw_rule_error};
 use super::staging::{staged, trace_call};
 use crate::core::{Array, Derivation, Loc, Program, Tangent, trace};
-use crate::tree::{Function, PrimalArgs, Primals, expect_alike, leaves_of, paths, rebuild};
+use crate::tree::{Function, PrimalArgs, Primals, Tree, expect_alike, leaves_of, paths, rebuild};
 
 /// Interprets a program with the `jvp` rules. Returns the outputs and their tangents.
 pub(crate) fn jvp_program(
@@ -70,10 +70,47 @@ pub fn jvp<A: PrimalArgs, M, F: Function<A, M>>(
     tangents: impl Primals<A>,
 ) -> (F::Output, F::Output) {
     let loc = Loc::caller();
-    let (primals, tangents) = loc.scope(|| (primals.tree(), tangents.tree()));
-    let (primals, tangents) = (&primals, &tangents);
-    expect_alike(primals, tangents, loc);
     let scope = format!("jvp({})", f.name());
+    let (primals, tangents) = loc.scope(|| (primals.tree(), tangents.tree()));
+    let f = |primals| (f.apply(A::from_primals(primals)), ());
+    let (outputs, tangents, ()) = jvp_staged(scope, f, &primals, &tangents, loc);
+    (outputs, tangents)
+}
+
+/// As [`jvp`], for a function that also returns values that are not differentiated. Returns
+/// `(value, tangent, aux)`.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let f = |x: &Array| (sin(x), cos(x));
+/// let (_, dy, cosine) = jvp_aux(f, &zeros([]), &ones([]));
+/// assert_eq!(dy.item::<f32>()?, cosine.item::<f32>()?);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "has_aux")]
+#[track_caller]
+pub fn jvp_aux<A: PrimalArgs, O: Tree, X: Tree, M, F: Function<A, M, Output = (O, X)>>(
+    f: F,
+    primals: impl Primals<A>,
+    tangents: impl Primals<A>,
+) -> (O, O, X) {
+    let loc = Loc::caller();
+    let scope = format!("jvp({})", f.name());
+    let (primals, tangents) = loc.scope(|| (primals.tree(), tangents.tree()));
+    let f = |primals| f.apply(A::from_primals(primals));
+    jvp_staged(scope, f, &primals, &tangents, loc)
+}
+
+/// Returns the outputs, their tangents and the auxiliary values of `f`, in one stage.
+#[track_caller]
+fn jvp_staged<P: Tree, O: Tree, X: Tree>(
+    scope: String,
+    f: impl FnOnce(P) -> (O, X),
+    primals: &P,
+    tangents: &P,
+    loc: Loc,
+) -> (O, O, X) {
+    expect_alike(primals, tangents, loc);
     staged(|| {
         let tangents = checked_tangents(
             "jvp",
@@ -82,9 +119,11 @@ pub fn jvp<A: PrimalArgs, M, F: Function<A, M>>(
             &leaves_of(tangents),
             loc,
         );
-        let call = trace_call(scope, |primals| f.apply(A::from_primals(primals)), primals);
-        let (outputs, tangents) = jvp_call(&call.program, &call.operands, tangents);
-        (rebuild(&call.template, outputs), rebuild(&call.template, tangents))
+        let call = trace_call(scope, f, primals);
+        let (outputs, mut tangents) = jvp_call(&call.program, &call.operands, tangents);
+        tangents.truncate(leaves_of(&call.template.0).len());
+        let (outputs, aux) = rebuild(&call.template, outputs);
+        (outputs, rebuild(&call.template.0, tangents), aux)
     })
 }
 

@@ -232,3 +232,20 @@ pub fn linearize<A: PrimalArgs, M, F: Function<A, M>>(
     let derivative = Linearized::new(template_of(&primals), template_of(&outputs), map, loc);
     (outputs, derivative)
 }
+
+/// As [`linearize`], for a function that also returns values that are not differentiated. Returns
+/// `(value, aux, derivative)`.
+#[doc(alias = "has_aux")]
+#[track_caller]
+pub fn linearize_aux<A: PrimalArgs, O: Tree, X: Tree, M, F: Function<A, M, Output = (O, X)>>(
+    f: F,
+    primals: impl Primals<A>,
+) -> (O, X, Linearized<A::Primals, O>) {
+    let loc = Loc::caller();
+    let scope = format!("linearize({})", f.name());
+    let primals = loc.scope(|| primals.tree());
+    let f = |primals| f.apply(A::from_primals(primals));
+    let (outputs, aux, map) = linearize_staged(scope, f, &primals);
+    let derivative = Linearized::new(template_of(&primals), template_of(&outputs), map, loc);
+    (outputs, aux, derivative)
+}

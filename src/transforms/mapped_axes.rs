@@ -1,6 +1,7 @@
 //! [`MappedAxes`]: the axes that `vmap` and `pmap` map over.
 
-use crate::tree::for_each_arity;
+use crate::tree::{EntryMismatch, EntryTree, LeafValues, Tree, for_each_arity};
+use std::collections::BTreeMap;
 
 /// The positions of mapped axes, as `in_axes` and `out_axes` take them. Negative positions count
 /// from the back; `None` stands for a value that all examples share.
@@ -61,6 +62,27 @@ impl<T: IntoMappedAxes, const N: usize> IntoMappedAxes for [T; N] {
     }
 }
 
+/// Axes by the keys of a map, or by the names of a struct's fields.
+impl<K: ToString, T: IntoMappedAxes> IntoMappedAxes for BTreeMap<K, T> {
+    fn mapped_axes(self) -> MappedAxes {
+        let fields = self.into_iter().map(|(key, axes)| (key.to_string(), axes.mapped_axes()));
+        MappedAxes::Fields(fields.collect())
+    }
+}
+
+/// An axis per leaf, as [`map_values`](crate::tree::map_values) makes it of a tree.
+impl<T: Tree> IntoMappedAxes for LeafValues<T, Option<isize>> {
+    fn mapped_axes(self) -> MappedAxes {
+        MappedAxes::Each(self.into_values().into_iter().map(MappedAxes::All).collect())
+    }
+}
+
+impl<T: Tree> IntoMappedAxes for &LeafValues<T, Option<isize>> {
+    fn mapped_axes(self) -> MappedAxes {
+        MappedAxes::Each(self.values().iter().copied().map(MappedAxes::All).collect())
+    }
+}
+
 macro_rules! tuples {
     ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
         #[diagnostic::do_not_recommend]
@@ -73,7 +95,7 @@ macro_rules! tuples {
     };
 }
 
-for_each_arity!(1..=8 tuples []);
+for_each_arity!(1..=16 tuples []);
 
 impl MappedAxes {
     /// Creates a tree of axes whose entries are named, for a struct or a map. Each field that has
@@ -142,8 +164,8 @@ impl MappedAxes {
             let keys: Vec<&[String]> =
                 keys[begin..begin + count].iter().map(|keys| &keys[1..]).collect();
             begin += count;
-            axes.extend(entry.of_tree(&keys).map_err(|mismatch| {
-                mismatch.message("in_axes", &format!("argument {index}"), count)
+            axes.extend(entry.entries().per_leaf(&keys).map_err(|mismatch| {
+                mismatch.message("in_axes", "axes", &format!("argument {index}"), count)
             })?);
         }
         Ok(axes)
@@ -160,132 +182,25 @@ impl MappedAxes {
             return Ok(vec![axis; keys.len()]);
         }
         let keys: Vec<&[String]> = keys.iter().map(Vec::as_slice).collect();
-        self.of_tree(&keys).map_err(|mismatch| match mismatch {
-            Mismatch::Count { named, path } if path.is_empty() => {
+        self.entries().per_leaf(&keys).map_err(|mismatch| match mismatch {
+            EntryMismatch::Count { named, path } if path.is_empty() => {
                 format!("out_axes names {named} axes, the function gives {} leaves", keys.len())
             }
-            other => other.message("out_axes", "the result", keys.len()),
+            other => other.message("out_axes", "axes", "the result", keys.len()),
         })
     }
 
-    /// Returns the axis of each leaf of a tree, whose leaves have these keys. An entry belongs to a
-    /// child that has leaves, or, if the numbers of children and entries differ, to a leaf.
-    fn of_tree(&self, keys: &[&[String]]) -> Result<Vec<Option<isize>>, Mismatch> {
-        let entries = match self {
-            MappedAxes::All(axis) => return Ok(vec![*axis; keys.len()]),
-            MappedAxes::Each(entries) => entries,
-            MappedAxes::Fields(fields) => return of_fields(fields, keys),
-        };
-        let children = children(keys);
-        if children.len() == entries.len() {
-            let mut axes = Vec::with_capacity(keys.len());
-            for (entry, (key, leaves)) in entries.iter().zip(children) {
-                axes.extend(entry.of_tree(&leaves).map_err(|error| error.inside(key))?);
-            }
-            return Ok(axes);
-        }
-        let flat = self.flat();
-        match flat {
-            Some(axes) if axes.len() == keys.len() => Ok(axes),
-            flat => {
-                let named = flat.map_or(entries.len(), |axes| axes.len());
-                Err(Mismatch::Count { named, path: Vec::new() })
-            }
-        }
-    }
-
-    /// Returns all entries in order, unless some are named.
-    fn flat(&self) -> Option<Vec<Option<isize>>> {
+    /// Returns the entries for [`EntryTree::per_leaf`].
+    fn entries(&self) -> EntryTree<Option<isize>> {
         match self {
-            MappedAxes::All(axis) => Some(vec![*axis]),
+            MappedAxes::All(axis) => EntryTree::All(*axis),
             MappedAxes::Each(entries) => {
-                let axes: Option<Vec<_>> = entries.iter().map(MappedAxes::flat).collect();
-                axes.map(|axes| axes.concat())
+                EntryTree::Each(entries.iter().map(MappedAxes::entries).collect())
             }
-            MappedAxes::Fields(_) => None,
-        }
-    }
-}
-
-/// The leaves of a child of a tree: its key, and the keys inside it.
-type Child<'a> = (&'a str, Vec<&'a [String]>);
-
-/// Groups leaves by their first key. A leaf without keys is its own child.
-fn children<'a>(keys: &[&'a [String]]) -> Vec<Child<'a>> {
-    let mut children: Vec<Child<'a>> = Vec::new();
-    for keys in keys {
-        let (key, rest) = match keys.split_first() {
-            Some((key, rest)) => (key.as_str(), rest),
-            None => ("", *keys),
-        };
-        match children.last_mut() {
-            Some((last, leaves)) if *last == key => leaves.push(rest),
-            _ => children.push((key, vec![rest])),
-        }
-    }
-    children
-}
-
-/// Returns the axes of leaves by the names of their fields.
-fn of_fields(
-    fields: &[(String, MappedAxes)],
-    keys: &[&[String]],
-) -> Result<Vec<Option<isize>>, Mismatch> {
-    let children = children(keys);
-    let has_child = |name: &str| children.iter().any(|(key, _)| *key == name);
-    for (index, (name, _)) in fields.iter().enumerate() {
-        if !has_child(name) {
-            let names: Vec<&str> = children.iter().map(|(key, _)| *key).collect();
-            let reason = format!("has no arrays in a field `{name}`, but in {names:?}");
-            return Err(Mismatch::Field { reason, path: Vec::new() });
-        }
-        if fields[..index].iter().any(|(other, _)| other == name) {
-            let reason = format!("gets two entries for the field `{name}`");
-            return Err(Mismatch::Field { reason, path: Vec::new() });
-        }
-    }
-    let mut axes = Vec::with_capacity(keys.len());
-    for (key, leaves) in children {
-        let Some((_, entry)) = fields.iter().find(|(name, _)| name == key) else {
-            let reason = format!("gets no entry for its field `{key}`");
-            return Err(Mismatch::Field { reason, path: Vec::new() });
-        };
-        axes.extend(entry.of_tree(&leaves).map_err(|error| error.inside(key))?);
-    }
-    Ok(axes)
-}
-
-/// The difference between a tree of axes and a tree of arrays.
-enum Mismatch {
-    /// The number of entries.
-    Count { named: usize, path: Vec<String> },
-    /// The names of fields.
-    Field { reason: String, path: Vec<String> },
-}
-
-impl Mismatch {
-    /// Returns the mismatch seen from the parent of the child with this key.
-    fn inside(mut self, key: &str) -> Mismatch {
-        let (Mismatch::Count { path, .. } | Mismatch::Field { path, .. }) = &mut self;
-        path.insert(0, key.to_string());
-        self
-    }
-
-    /// Returns the message of `function` about `tree`, which has `count` leaves.
-    fn message(self, function: &str, tree: &str, count: usize) -> String {
-        let at = |path: &[String]| match path {
-            [] => tree.to_string(),
-            path => format!("`{}` of {tree}", path.join(".")),
-        };
-        match self {
-            Mismatch::Count { named, path } if path.is_empty() => {
-                format!("{function} names {named} axes for {tree}, which has {count} leaves")
+            MappedAxes::Fields(fields) => {
+                let fields = fields.iter().map(|(name, axes)| (name.clone(), axes.entries()));
+                EntryTree::Fields(fields.collect())
             }
-            Mismatch::Count { named, path } => format!(
-                "{function} names {named} axes for {}, which has another number of children",
-                at(&path)
-            ),
-            Mismatch::Field { reason, path } => format!("{function}: {} {reason}", at(&path)),
         }
     }
 }

@@ -154,6 +154,26 @@ pub fn disable_jit<R>(f: impl FnOnce() -> R) -> R {
     trace::with_jit_disabled(f)
 }
 
+/// Runs `f` outside of the traces under construction: its operations are evaluated at once, and its
+/// result is concrete.
+///
+/// A traced function computes a table or a bound of concrete arrays with it, and can read the
+/// elements. Arrays that are traced outside of `f` have no elements yet and cannot be used inside.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let f = jit(|x: Array| {
+///     let table = ensure_compile_time_eval(|| arange(4.0).square());
+///     let largest = ensure_compile_time_eval(|| table.max()).item::<f32>().expect("concrete");
+///     x * table / largest
+/// });
+/// assert_eq!(f.call(ones([4]))?.to_vec::<f32>()?[3], 1.0);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+pub fn ensure_compile_time_eval<R>(f: impl FnOnce() -> R) -> R {
+    trace::with_tracing_suspended(f)
+}
+
 /// Runs the work of a transform.
 ///
 /// Inside a trace the work is recorded there. At the top level it is recorded into a program of its

@@ -1,42 +1,83 @@
-//! Reverse mode: vector-Jacobian products, and transposes of linear functions.
+//! Reverse mode: vector-Jacobian products.
 
 use super::checks::{checked_tangents, expect_inexact, expect_scalar_output};
+use super::jacobian::expect_holomorphic;
 use super::linearize::{LinearMap, linearize_call, linearize_staged};
-use super::staging::{staged, template_of, trace_call};
-use super::transpose::transpose_program;
-use crate::core::{Array, Known, Loc, Marks, Scalar, Tangent};
+use super::staging::{staged, template_of};
+use crate::core::{Array, Dense, Loc, Marks, Program, Scalar, Tangent};
 use crate::primitives::fill_of;
 use crate::tree::{
-    Function, PrimalArgs, Primals, Transformed, Tree, expect_alike, leaves_of, paths, rebuild,
+    Function, PathKey, PrimalArgs, Primals, Tag, Transformed, Tree, TreeDef, Visitor, expect_alike,
+    leaves_of, paths, rebuild,
 };
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// The derivative of a function at a point, in reverse mode: a linear map from cotangents of the
 /// outputs to cotangents of the inputs. Created by [`vjp`].
 ///
 /// It is called, `pullback(&ct)`, any number of times, and transforms accept it. It holds the
-/// residuals of the primal computation.
+/// residuals of the primal computation, and is a tree of them: functions under `jit` can return and
+/// take it.
 pub struct Vjp<P, O> {
+    map: LinearMap,
+    structure: Arc<Structure<P, O>>,
     pull_back: Box<dyn Fn(&O) -> P + Send + Sync>,
+}
+
+/// The part of a pullback that is not arrays.
+struct Structure<P, O> {
+    primals: P,
+    outputs: O,
+    created: Loc,
+    key: VjpKey,
+}
+
+/// The part of a pullback's structure by which signatures are compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct VjpKey {
+    program: Arc<Program>,
+    dense: Marks<Dense>,
+    primals: TreeDef,
+    outputs: TreeDef,
+}
+
+impl Hash for VjpKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.program.hash(state);
+    }
 }
 
 impl<P: Tree, O: Tree> Vjp<P, O> {
     fn new(primals: P, outputs: O, map: LinearMap, created: Loc) -> Vjp<P, O> {
+        let key = VjpKey {
+            program: Arc::new(map.program.clone()),
+            dense: map.outputs.clone(),
+            primals: TreeDef::of(&primals),
+            outputs: TreeDef::of(&outputs),
+        };
+        Vjp::with_structure(Arc::new(Structure { primals, outputs, created, key }), map)
+    }
+
+    fn with_structure(structure: Arc<Structure<P, O>>, map: LinearMap) -> Vjp<P, O> {
+        let (held, linear) = (structure.clone(), map.clone());
         let pull_back = move |cotangents: &O| {
-            let loc = Loc::scoped().or(created);
-            expect_alike(&outputs, cotangents, loc);
+            let Structure { primals, outputs, created, .. } = &*structure;
+            let loc = Loc::scoped().or(*created);
+            expect_alike(outputs, cotangents, loc);
             staged(|| {
                 let cts = checked_tangents(
                     "vjp",
-                    &paths(&outputs),
-                    &leaves_of(&outputs),
+                    &paths(outputs),
+                    &leaves_of(outputs),
                     &leaves_of(cotangents),
                     loc,
                 );
-                rebuild(&primals, map.pull_back_to(&cts, &leaves_of(&primals)))
+                rebuild(primals, linear.pull_back_to(&cts, &leaves_of(primals)))
             })
         };
-        Vjp { pull_back: Box::new(pull_back) }
+        Vjp { map, structure: held, pull_back: Box::new(pull_back) }
     }
 
     /// Returns the cotangents of the inputs for cotangents of the outputs, as a call does. Leaves
@@ -54,6 +95,23 @@ impl<P, O> Deref for Vjp<P, O> {
     type Target = dyn Fn(&O) -> P + Send + Sync;
     fn deref(&self) -> &Self::Target {
         &*self.pull_back
+    }
+}
+
+impl<P: Tree, O: Tree> Tree for Vjp<P, O> {
+    fn flatten(&self, visitor: &mut dyn Visitor) {
+        visitor.tag(Tag::Name("Vjp"));
+        visitor.tag(Tag::Static(&self.structure.key));
+        for (index, residual) in self.map.residuals.iter().enumerate() {
+            visitor.enter(PathKey::Index(index));
+            visitor.leaf(residual);
+            visitor.exit();
+        }
+    }
+    fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
+        let residuals = self.map.residuals.iter().map(|leaf| leaf.unflatten(leaves)).collect();
+        let map = LinearMap { residuals, ..self.map.clone() };
+        Vjp::with_structure(self.structure.clone(), map)
     }
 }
 
@@ -109,7 +167,7 @@ pub fn vjp_aux<A: PrimalArgs, O: Tree, X: Tree, M, F: Function<A, M, Output = (O
     vjp_staged(scope, |primals| f.apply(A::from_primals(primals)), &primals, loc)
 }
 
-fn vjp_staged<P: Tree, O: Tree, X: Tree>(
+pub(super) fn vjp_staged<P: Tree, O: Tree, X: Tree>(
     scope: String,
     f: impl FnOnce(P) -> (O, X),
     primals: &P,
@@ -126,6 +184,9 @@ pub struct GradOptions {
     /// Accepts leaves of integer or boolean dtype in the first argument, such as counters and
     /// tables of a model. Their gradients are zeros of their dtype. False by default.
     pub allow_int: bool,
+    /// Differentiates a holomorphic function: all inputs and outputs are complex, and the result is
+    /// the complex derivative. False by default.
+    pub holomorphic: bool,
 }
 
 /// A call of `grad` or one of its variants.
@@ -156,6 +217,7 @@ impl GradCall {
         primals: &P,
     ) -> (Array, X, P) {
         expect_inexact(self.transform, primals, self.options, self.loc);
+        expect_holomorphic(self.transform, primals, self.options, self.loc);
         staged(|| {
             let linearize = || linearize_call(self.scope.clone(), f, primals);
             let (value, aux, map) = self.loc.scope(linearize);
@@ -165,48 +227,9 @@ impl GradCall {
     }
 
     fn gradient(&self, value: &Array, map: &LinearMap, primals: &[Array]) -> Vec<Array> {
-        expect_scalar_output(self.transform, value, self.loc);
+        expect_scalar_output(self.transform, value, self.options, self.loc);
         let one = || fill_of(Scalar::Int(1), value.aval());
         let seed = self.loc.scope(one);
         map.pull_back_to(&[Tangent::Dense(seed)], primals)
     }
-}
-
-/// Applies the transpose of a linear function to cotangents of its outputs. `example` gives the
-/// types of its inputs; its values are not used.
-///
-/// Throws `Op` if an operation of `f` is not linear in the inputs.
-///
-/// ```
-/// use oxidax::prelude::*;
-/// let x = zeros([2]);
-/// let ct = linear_transpose(|x: &Array| x * 3.0, &x, &ones([2]));
-/// assert_eq!(ct.to_vec::<f32>()?, [3.0, 3.0]);
-/// # Ok::<(), oxidax::Error>(())
-/// ```
-#[track_caller]
-pub fn linear_transpose<A: PrimalArgs, M, F: Function<A, M>>(
-    f: F,
-    example: impl Primals<A>,
-    cotangents: &F::Output,
-) -> A::Primals {
-    let loc = Loc::caller();
-    let example = &loc.scope(|| example.tree());
-    let scope = format!("transpose({})", f.name());
-    staged(|| {
-        let call = trace_call(scope, |example| f.apply(A::from_primals(example)), example);
-        expect_alike(&call.template, cotangents, loc);
-        let cts = checked_tangents(
-            "transpose",
-            &paths(&call.template),
-            &leaves_of(&call.template),
-            &leaves_of(cotangents),
-            loc,
-        );
-        let known: Marks<Known> =
-            Marks::none(call.n_arguments).concat(&Marks::all(call.n_captures()));
-        let captures = &call.operands[call.n_arguments..];
-        let cts = transpose_program(&call.program, &known, captures, &cts);
-        rebuild(example, cts.iter().map(Tangent::to_dense).collect())
-    })
 }

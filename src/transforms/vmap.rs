@@ -347,4 +347,4 @@ impl<O: Tree, F: Fn(()) -> O> VMap<(), F> {
     }
 }
 
-for_each_arity!(1..=8 apply []);
+for_each_arity!(1..=16 apply []);

@@ -16,9 +16,10 @@ pub enum Passing {
 }
 
 /// An argument of type `T`, passed by value (`T`), which donates it, or by reference (`&T`), which
-/// keeps it. A tuple of up to four trees may be passed as a tuple of values and references, and an
-/// array as a number, which becomes a weakly typed scalar, also in tuples of up to three. A struct
-/// may be passed as the struct of references that `#[derive(TreeRef)]` declares.
+/// keeps it. A tuple of up to four trees may be passed as a tuple of values and references, one of
+/// up to twelve as a tuple of references, an array of trees as an array of references, and a scalar
+/// as a number, which becomes weakly typed, also in tuples of up to three. A struct may be passed as
+/// the struct of references that `#[derive(TreeRef)]` declares.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed as the argument `{T}`",
     note = "pass a `{T}`, which is donated, or a `&{T}`, which is kept; for a tuple, pass a tuple \
@@ -72,6 +73,19 @@ impl<'a, T: Tree> Arg<T> for &'a T {
         self
     }
     fn release(_: &'a T) -> Option<T> {
+        None
+    }
+}
+
+/// An array of references is kept.
+#[diagnostic::do_not_recommend]
+impl<'a, T: Tree, const N: usize> Arg<[T; N]> for [&'a T; N] {
+    const PASSING: Passing = Passing::Reference;
+    type Held = Owned<[T; N]>;
+    fn hold(self) -> Self::Held {
+        Owned(self.map(share))
+    }
+    fn release(_: Self::Held) -> Option<[T; N]> {
         None
     }
 }
@@ -172,3 +186,11 @@ tuples!(A 0 r, B 1 r, C 2 v, D 3 v);
 tuples!(A 0 r, B 1 r, C 2 v, D 3 r);
 tuples!(A 0 r, B 1 r, C 2 r, D 3 v);
 tuples!(A 0 r, B 1 r, C 2 r, D 3 r);
+tuples!(A 0 r, B 1 r, C 2 r, D 3 r, E 4 r);
+tuples!(A 0 r, B 1 r, C 2 r, D 3 r, E 4 r, G 5 r);
+tuples!(A 0 r, B 1 r, C 2 r, D 3 r, E 4 r, G 5 r, H 6 r);
+tuples!(A 0 r, B 1 r, C 2 r, D 3 r, E 4 r, G 5 r, H 6 r, I 7 r);
+tuples!(A 0 r, B 1 r, C 2 r, D 3 r, E 4 r, G 5 r, H 6 r, I 7 r, J 8 r);
+tuples!(A 0 r, B 1 r, C 2 r, D 3 r, E 4 r, G 5 r, H 6 r, I 7 r, J 8 r, K 9 r);
+tuples!(A 0 r, B 1 r, C 2 r, D 3 r, E 4 r, G 5 r, H 6 r, I 7 r, J 8 r, K 9 r, L 10 r);
+tuples!(A 0 r, B 1 r, C 2 r, D 3 r, E 4 r, G 5 r, H 6 r, I 7 r, J 8 r, K 9 r, L 10 r, M 11 r);

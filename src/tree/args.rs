@@ -123,7 +123,7 @@ macro_rules! arguments {
     };
 }
 
-for_each_arity!(0..=8 arguments []);
+for_each_arity!(0..=16 arguments []);
 
 impl Examples<()> for () {
     fn examples(self) {}
@@ -139,4 +139,4 @@ macro_rules! examples {
     };
 }
 
-for_each_arity!(2..=8 examples []);
+for_each_arity!(2..=16 examples []);

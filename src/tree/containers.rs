@@ -1,11 +1,17 @@
 //! Implementations for arrays, tuples, vectors, options, maps and static values.
 
-use super::{PathKey, Static, Tag, Tree, Visitor, for_each_arity};
-use crate::core::Array;
-use std::collections::{BTreeMap, HashMap};
+use super::{
+    NodeVisitor, PathKey, Static, StaticFloat, Tag, Tree, Visitor, for_each_arity, share,
+    visit_child, visit_node,
+};
+use crate::core::{Array, DType};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::{Debug, Display};
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::sync::Arc;
+use std::time::Duration;
 
 impl Tree for Array {
     fn flatten(&self, visitor: &mut dyn Visitor) {
@@ -44,6 +50,12 @@ static_trees!(
     u64,
     u128,
     usize,
+    NonZeroU32,
+    NonZeroU64,
+    NonZeroUsize,
+    Duration,
+    DType,
+    StaticFloat,
     &'static str,
     String
 );
@@ -71,6 +83,24 @@ impl<T: Tree> Tree for Box<T> {
     fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
         Box::new((**self).unflatten(leaves))
     }
+    fn visit_children(&mut self, visitor: &mut dyn NodeVisitor) {
+        visit_node(&mut **self, visitor);
+    }
+}
+
+/// Trees that share a part: it has leaves in each place, as it has in JAX.
+impl<T: Tree> Tree for Arc<T> {
+    fn flatten(&self, visitor: &mut dyn Visitor) {
+        (**self).flatten(visitor);
+    }
+    fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
+        Arc::new((**self).unflatten(leaves))
+    }
+    fn visit_children(&mut self, visitor: &mut dyn NodeVisitor) {
+        let mut part = share(&**self);
+        visit_node(&mut part, visitor);
+        *self = Arc::new(part);
+    }
 }
 
 impl<T: Tree> Tree for Option<T> {
@@ -86,6 +116,11 @@ impl<T: Tree> Tree for Option<T> {
     fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
         self.as_ref().map(|tree| tree.unflatten(leaves))
     }
+    fn visit_children(&mut self, visitor: &mut dyn NodeVisitor) {
+        if let Some(tree) = self {
+            visit_node(tree, visitor);
+        }
+    }
 }
 
 fn flatten_items<'a, T: Tree>(
@@ -100,12 +135,45 @@ fn flatten_items<'a, T: Tree>(
     }
 }
 
+fn visit_items<'a, T: Tree>(items: impl Iterator<Item = &'a mut T>, visitor: &mut dyn NodeVisitor) {
+    for (index, item) in items.enumerate() {
+        visit_child(PathKey::Index(index), item, visitor);
+    }
+}
+
 impl<T: Tree> Tree for Vec<T> {
     fn flatten(&self, visitor: &mut dyn Visitor) {
         flatten_items(self.iter(), visitor);
     }
     fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
         self.iter().map(|item| item.unflatten(leaves)).collect()
+    }
+    fn visit_children(&mut self, visitor: &mut dyn NodeVisitor) {
+        visit_items(self.iter_mut(), visitor);
+    }
+}
+
+impl<T: Tree> Tree for VecDeque<T> {
+    fn flatten(&self, visitor: &mut dyn Visitor) {
+        flatten_items(self.iter(), visitor);
+    }
+    fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
+        self.iter().map(|item| item.unflatten(leaves)).collect()
+    }
+    fn visit_children(&mut self, visitor: &mut dyn NodeVisitor) {
+        visit_items(self.iter_mut(), visitor);
+    }
+}
+
+impl<T: Tree> Tree for Box<[T]> {
+    fn flatten(&self, visitor: &mut dyn Visitor) {
+        flatten_items(self.iter(), visitor);
+    }
+    fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
+        self.iter().map(|item| item.unflatten(leaves)).collect()
+    }
+    fn visit_children(&mut self, visitor: &mut dyn NodeVisitor) {
+        visit_items(self.iter_mut(), visitor);
     }
 }
 
@@ -115,6 +183,9 @@ impl<T: Tree, const N: usize> Tree for [T; N] {
     }
     fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
         std::array::from_fn(|index| self[index].unflatten(leaves))
+    }
+    fn visit_children(&mut self, visitor: &mut dyn NodeVisitor) {
+        visit_items(self.iter_mut(), visitor);
     }
 }
 
@@ -145,6 +216,11 @@ where
     fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
         self.iter().map(|(key, value)| (key.clone(), value.unflatten(leaves))).collect()
     }
+    fn visit_children(&mut self, visitor: &mut dyn NodeVisitor) {
+        for (key, value) in self {
+            visit_child(PathKey::Entry(key), value, visitor);
+        }
+    }
 }
 
 fn sorted<K: Ord, V, S>(map: &HashMap<K, V, S>) -> Vec<(&K, &V)> {
@@ -165,6 +241,13 @@ where
     fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
         let entries = sorted(self).into_iter();
         entries.map(|(key, value)| (key.clone(), value.unflatten(leaves))).collect()
+    }
+    fn visit_children(&mut self, visitor: &mut dyn NodeVisitor) {
+        let mut entries: Vec<_> = self.iter_mut().collect();
+        entries.sort_unstable_by(|a, b| a.0.cmp(b.0));
+        for (key, value) in entries {
+            visit_child(PathKey::Entry(key), value, visitor);
+        }
     }
 }
 
@@ -189,8 +272,11 @@ macro_rules! tuple_trees {
             fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self {
                 ($(self.$index.unflatten(leaves),)*)
             }
+            fn visit_children(&mut self, visitor: &mut dyn NodeVisitor) {
+                $(visit_child(PathKey::Index($index), &mut self.$index, visitor);)*
+            }
         }
     };
 }
 
-for_each_arity!(1..=12 tuple_trees []);
+for_each_arity!(1..=16 tuple_trees []);

@@ -12,7 +12,8 @@ use std::hash::Hash;
     message = "`{Self}` cannot be static",
     note = "a static value is part of the key by which `jit` finds a compiled program, so it needs \
             `Clone + Eq + Hash + Debug + Send + Sync + 'static`",
-    note = "a number that varies belongs in an `Array`; a fixed `f32` can be kept as `Static(x.to_bits())`"
+    note = "a number that varies belongs in an `Array`; a fixed one can be a field \
+            `#[tree(static)] x: f32`, or a `StaticFloat`"
 )]
 pub trait StaticKey: Any + Debug + Send + Sync {
     /// Returns true if `other` has the same type and value.
@@ -194,11 +195,16 @@ pub(crate) struct Difference {
     pub(crate) b: String,
 }
 
+/// The path of a node during a walk, and the lengths of the paths of the nodes around it.
 #[derive(Default)]
-struct Path(String, Vec<usize>);
+pub(super) struct Path(String, Vec<usize>);
 
 impl Path {
-    fn enter(&mut self, key: PathKey<'_>) {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn enter(&mut self, key: PathKey<'_>) {
         self.1.push(self.0.len());
         let dot = if self.0.is_empty() { "" } else { "." };
         match key {
@@ -209,7 +215,7 @@ impl Path {
         .expect("writing to a String does not fail");
     }
 
-    fn exit(&mut self) {
+    pub(super) fn exit(&mut self) {
         let length = self.1.pop().expect("every exit follows its enter");
         self.0.truncate(length);
     }

@@ -33,7 +33,7 @@ pub struct Transformed;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a function from trees of arrays to a tree of arrays",
     note = "write the types of all parameters, all by value, `|w: Array, x: Array| …`, or all by \
-            reference, `|w: &Array, x: &Array| …`; up to eight are supported, and up to three may \
+            reference, `|w: &Array, x: &Array| …`; up to sixteen are supported, and up to three may \
             mix both",
     note = "there must be as many parameters as arguments: for two, `jvp(f, (&x, &y), (&dx, &dy))`",
     note = "every parameter and the result must be a `Tree`: numbers that vary go in as an \
@@ -223,7 +223,7 @@ macro_rules! functions {
     };
 }
 
-for_each_arity!(1..=8 functions []);
+for_each_arity!(1..=16 functions []);
 
 macro_rules! functions_of_values {
     ([] $(($index:tt $name:ident $param:ident $value:ident))*) => {
@@ -240,7 +240,7 @@ macro_rules! functions_of_values {
     };
 }
 
-for_each_arity!(0..=8 functions_of_values []);
+for_each_arity!(0..=16 functions_of_values []);
 
 /// Implements `Function` for functions that take arguments by value (`v`) and by reference (`r`).
 macro_rules! mixed_functions {

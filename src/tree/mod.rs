@@ -13,15 +13,21 @@ mod containers;
 mod def;
 mod function;
 mod function_name;
+mod key_path;
+mod leaf_values;
+mod nested;
 #[cfg(feature = "export")]
 mod nesting;
+mod nodes;
 mod number_arguments;
 mod packed_tree;
 mod pattern;
+mod prefix;
 mod primals;
 mod ravel;
 mod signature;
 mod signature_changes;
+mod static_values;
 #[cfg(test)]
 mod tests;
 
@@ -40,16 +46,31 @@ pub use def::{StaticKey, TreeDef};
 pub use function::{ByReference, ByValue, FnArgs, Function, Mixed, Transformed, TransformedFn};
 pub(crate) use function::{applied_as_function, of_first, shared_arguments, transformed};
 pub(crate) use function_name::short_name;
+pub use key_path::{
+    KeyEntry, KeyPath, all, flatten, flatten_with_path, key_paths, leaves_with_path,
+    reduce_associative,
+};
+pub use leaf_values::{
+    LeafValues, map_values, map_values_of, map_values_with_path, map_with_values, transpose,
+};
+pub use nested::{NestableTree, NestedTree};
 #[cfg(feature = "export")]
 pub(crate) use nesting::Nesting;
+pub use nodes::{
+    NodeVisitor, map_nodes, map_nodes_with_path, nodes, nodes_with_path, visit_child, visit_node,
+    zip_nodes,
+};
 pub use number_arguments::ScalarNumber;
 pub use oxidax_macros::{Tree, TreeOps, TreeRef};
 pub use packed_tree::PackedTree;
 pub(crate) use pattern::captures;
+pub use prefix::broadcast;
+pub(crate) use prefix::{EntryMismatch, EntryTree};
 pub use primals::{PrimalArgs, Primals};
 pub use ravel::{ravel, stack, unstack};
 pub(crate) use signature::Gathered;
 pub use signature::Signature;
+pub use static_values::{ByPointer, Static, StaticFloat};
 
 use crate::core::{Array, Loc};
 use std::fmt::Display;
@@ -59,9 +80,10 @@ use std::fmt::Display;
 /// `#[derive(Tree)]` supports structs, tuple structs and enums whose fields are trees. A field
 /// marked `#[tree(static)]` is part of the structure instead of an array, and of the signature that
 /// `jit` looks programs up by. Its type must be `Clone + Eq + Hash + Debug`. `bool`, `char`,
-/// integers, `&'static str`, `String` and [`Static`] are always static. Options, boxes, vectors,
-/// arrays, tuples of up to twelve elements and maps of trees are trees. Leaves of maps are in the
-/// order of the keys.
+/// integers, `&'static str`, `String`, `Duration`, [`DType`](crate::DType), [`StaticFloat`] and
+/// [`Static`] are always static. Fields of type `f32` and `f64` may be marked so: their bits count.
+/// A closure is static in a [`ByPointer`]. Options, boxes, `Arc`s, vectors, arrays, tuples of up to
+/// sixteen elements and maps of trees are trees. Leaves of maps are in the order of the keys.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -119,6 +141,12 @@ pub trait Tree: Sized + Send + Sync + 'static {
     /// # Panics
     /// If there are too few leaves. oxidax counts them before.
     fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Self;
+
+    /// Visits the trees inside this one, which the visitor may replace; see [`map_nodes`]. Calls
+    /// [`visit_child`] for each. By default a tree has no inner nodes.
+    fn visit_children(&mut self, visitor: &mut dyn NodeVisitor) {
+        let _ = visitor;
+    }
 }
 
 /// A value with structure and leaves: every [`Tree`], and the [`Arguments`] of a call.
@@ -185,22 +213,6 @@ pub enum PathKey<'a> {
     /// A key of a map, printed as `.key`.
     Entry(&'a dyn Display),
 }
-
-/// A value that is part of a tree's structure instead of its arrays.
-///
-/// ```
-/// use oxidax::prelude::*;
-/// let program = make_program(
-///     |x: Array, power: Static<u32>| (1..power.0).fold(x.clone(), |y, _| &y * &x),
-///     (Aval::new(DType::F32, []), Static(3)),
-/// )?;
-/// assert_eq!(program.eqns().len(), 2);
-/// # Ok::<(), Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[doc(alias = "static_argnums")]
-#[doc(alias = "static_argnames")]
-pub struct Static<T>(pub T);
 
 /// Returns the arrays of a tree, in order.
 ///

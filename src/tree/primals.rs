@@ -62,4 +62,4 @@ macro_rules! several {
     };
 }
 
-for_each_arity!(2..=8 several []);
+for_each_arity!(2..=16 several []);

@@ -9,9 +9,13 @@ use crate::primitives::{
 /// Returns all elements of a tree as one vector, and the function that converts such a vector back
 /// to a tree.
 ///
-/// Leaves are in order, each row by row. The vector has the dtype to which the leaves promote. The
-/// returned function gives each leaf its shape and dtype, and throws `Op` (shape) for a vector of
-/// another length. Transforms accept it.
+/// Leaves are in order, each row by row. The vector has the dtype to which the leaves promote, and
+/// is `f32[0]` for a tree without leaves. Transforms accept the returned function. It gives each
+/// leaf its shape. If all leaves have one dtype, they get that of the vector, which may be another;
+/// else each gets its own dtype back.
+///
+/// The returned function throws `Op`: shape for a vector of another length, dtype for a vector of
+/// another dtype if the leaves differ in dtype.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -27,10 +31,9 @@ use crate::primitives::{
 pub fn ravel<T: Tree>(tree: &T) -> (Array, impl Fn(&Array) -> T + Send + Sync + use<T>) {
     let loc = Loc::caller();
     let leaves = leaves_of(tree);
+    let dtype = common_dtype(&leaves, &paths(tree), loc);
     let flat = loc.scope(|| {
-        let Some(dtype) = common_dtype(&leaves, &paths(tree), loc) else {
-            return zeros([0]);
-        };
+        let Some(dtype) = dtype else { return zeros([0]) };
         let vectors: Vec<Array> = leaves
             .iter()
             .map(|leaf| convert_element_type(&reshape(leaf, [leaf.size()]), dtype))
@@ -40,16 +43,25 @@ pub fn ravel<T: Tree>(tree: &T) -> (Array, impl Fn(&Array) -> T + Send + Sync + 
     let avals: Vec<_> = leaves.iter().map(|leaf| leaf.aval().clone()).collect();
     let template = rebuild(tree, avals.iter().cloned().map(Array::of_type).collect());
     let n: usize = leaves.iter().map(Array::size).sum();
+    let mixed = dtype.filter(|dtype| leaves.iter().any(|leaf| leaf.dtype() != *dtype));
     (flat, move |flat: &Array| {
         if flat.shape().dims() != [n] {
             let message =
                 format!("the tree has {n} elements, so it needs [{n}], got {}", flat.aval());
             trace::throw_op(OpErrorKind::Shape, "unravel", message, Loc::scoped().or(loc));
         }
+        if let Some(dtype) = mixed.filter(|dtype| *dtype != flat.dtype()) {
+            let message = format!(
+                "the leaves differ in dtype, so it needs {dtype}, got {flat_aval}",
+                flat_aval = flat.aval()
+            );
+            trace::throw_op(OpErrorKind::DType, "unravel", message, Loc::scoped().or(loc));
+        }
         let sizes: Vec<usize> = avals.iter().map(Aval::size).collect();
         let parts = split_sizes(flat, &sizes, 0);
         let leaves = parts.iter().zip(&avals).map(|(part, aval)| {
-            convert_element_type(&reshape(part, aval.shape.clone()), aval.dtype)
+            let leaf = reshape(part, aval.shape.clone());
+            if mixed.is_some() { convert_element_type(&leaf, aval.dtype) } else { leaf }
         });
         rebuild(&template, leaves.collect())
     })
@@ -58,9 +70,10 @@ pub fn ravel<T: Tree>(tree: &T) -> (Array, impl Fn(&Array) -> T + Send + Sync + 
 /// Returns the dtype that all leaves promote to; `None` without leaves.
 fn common_dtype(leaves: &[Array], paths: &[String], loc: Loc) -> Option<DType> {
     let (first, rest) = leaves.split_first()?;
-    let mut common = (first.dtype(), first.aval().weak);
+    // Weak types count as others here, as in JAX.
+    let mut common = (first.dtype(), false);
     for (leaf, path) in rest.iter().zip(&paths[1..]) {
-        common = promote(common, (leaf.dtype(), leaf.aval().weak)).unwrap_or_else(|| {
+        common = promote(common, (leaf.dtype(), false)).unwrap_or_else(|| {
             let message = format!("ravel: {} and {} have no common dtype", common.0, leaf.aval());
             throw_leaf(path, message, "convert the leaves to one dtype", loc)
         });

@@ -12,6 +12,7 @@ mod idioms;
 mod importing;
 mod importing_damaged;
 mod kernels;
+mod mosaic_gpu;
 mod ops;
 mod planted;
 mod primitives;

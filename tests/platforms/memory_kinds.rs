@@ -54,7 +54,7 @@ pub fn programs_take_and_return_host_memory(topology: &Topology, mesh: &Mesh) {
 pub fn residuals_are_offloaded(topology: &Topology) {
     let gradient = |policy: Policy| {
         jit(move |x: Array, w: Array| {
-            let options = RematOptions { policy: policy.clone() };
+            let options = RematOptions { policy: policy.clone(), ..RematOptions::default() };
             let block = remat_with(
                 |x: &Array, w: &Array| sin(checkpoint_name(&tanh(x.matmul(w)), "hidden")),
                 options,

@@ -124,7 +124,7 @@ fn residuals_are_offloaded() {
     let gradient = |policy: Policy| {
         let block = remat_with(
             |x: &Array, w: &Array| sin(checkpoint_name(&tanh(x.matmul(w)), "hidden")),
-            RematOptions { policy },
+            RematOptions { policy, ..RematOptions::default() },
         );
         let step = jit(move |x: Array, w: Array| {
             let step = |x: Array, w: Array| (block(&x, &w), ());

@@ -1,5 +1,5 @@
-//! `cargo xtask api`: compares the public APIs of `oxidax` and `oxidax-models` with
-//! `docs/api.txt` and `docs/api-models.txt`.
+//! `cargo xtask api`: compares the public APIs of the published libraries that users name in their
+//! programs with `docs/api*.txt`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,8 +10,13 @@ use anyhow::{Context as _, Result, ensure};
 use crate::root;
 
 /// The packages, each with the file that records its API.
-const SNAPSHOTS: [(&str, &str); 2] =
-    [("oxidax", "docs/api.txt"), ("oxidax-models", "docs/api-models.txt")];
+const SNAPSHOTS: [(&str, &str); 5] = [
+    ("oxidax", "docs/api.txt"),
+    ("oxidax-flax", "docs/api-flax.txt"),
+    ("oxidax-models", "docs/api-models.txt"),
+    ("oxidax-optim", "docs/api-optim.txt"),
+    ("oxidax-scipy", "docs/api-scipy.txt"),
+];
 
 /// Compares each snapshot with the public API of all features, or writes it.
 pub(crate) fn run(update: bool) -> Result<()> {
@@ -26,7 +31,7 @@ fn check(package: &str, file: &'static str, update: bool) -> Result<()> {
     // The JSON output of rustdoc is unstable, so the stable compiler needs this variable. A
     // separate target folder keeps the variable from rebuilding the dependencies of other commands.
     let status = Command::new("cargo")
-        .args(["rustdoc", "--quiet", "--package", package, "--lib", "--features=full"])
+        .args(["rustdoc", "--quiet", "--package", package, "--lib", "--all-features"])
         .args(["--", "-Zunstable-options", "--output-format=json", "--cap-lints=allow"])
         .current_dir(root())
         .env("RUSTC_BOOTSTRAP", "1")

@@ -8,7 +8,7 @@ use crate::tpu;
 const TESTS: [&str; 9] =
     ["test", "--workspace", "--test", "suite", "--test", "platforms", "gpu::", "--", "--ignored"];
 
-/// Installs the pinned CUDA plugin with its tools (246 MiB to download, 426 MiB on disk) and runs
+/// Installs the pinned CUDA plugin with its tools (253 MiB to download, 427 MiB on disk) and runs
 /// the tests that need them.
 pub(crate) fn compile_only() -> Result<()> {
     tpu::install("cuda")?;

@@ -96,7 +96,7 @@ enum Task {
         #[arg(long)]
         database: Option<PathBuf>,
     },
-    /// Compare the public APIs with docs/api.txt and docs/api-models.txt
+    /// Compare the public APIs with docs/api*.txt
     Api {
         /// Write the files instead
         #[arg(long)]

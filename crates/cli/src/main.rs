@@ -1,6 +1,6 @@
 //! The `oxidax` command: writes projects, manages plugins and compiled programs, examines training
 //! steps, makes pages of profiles, replays failed steps, runs, ports and compares functions of JAX,
-//! converts weights, and explains errors.
+//! converts weights, looks up names of JAX, and explains errors.
 //!
 //! It is a separate crate, so that its dependencies never reach users of the library.
 
@@ -9,6 +9,7 @@
 mod cache;
 mod doctor;
 mod explain;
+mod jax_names;
 mod new;
 mod plugin;
 mod port;
@@ -70,6 +71,8 @@ enum Command {
     Port(port::Port),
     /// Compare what JAX computes on this machine with what oxidax computes
     Verify(verify::Verify),
+    /// Print the counterpart of a name of JAX, Flax or Optax: `oxidax jax jnp.einsum`
+    Jax(jax_names::Name),
     /// Print the manual page of an error: `oxidax explain shape`
     Explain(explain::Explain),
 }
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Command::Weights { action } => weights::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Port(port) => port::run(&port).map(|()| ExitCode::SUCCESS),
         Command::Verify(verify) => verify::run(&verify),
+        Command::Jax(name) => jax_names::run(&name).map(|()| ExitCode::SUCCESS),
         Command::Explain(explain) => explain::run(&explain).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {

@@ -1,11 +1,11 @@
-//! Generates the `impl Tree` of `#[derive(Tree)]`.
+//! Generates the `impl`s of `#[derive(Tree)]`.
 
 use crate::bounds::bounded;
 use crate::item::{Field, Item, Variant};
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
-use syn::{Ident, Member};
+use syn::{GenericArgument, Ident, Member, PathArguments, Type};
 
 /// Generates the implementation.
 pub(crate) fn tree(item: &Item<'_>) -> TokenStream {
@@ -14,6 +14,7 @@ pub(crate) fn tree(item: &Item<'_>) -> TokenStream {
     let (parameters, arguments, clause) = generics.split_for_impl();
     let flatten = item.variants.iter().map(flatten);
     let unflatten = item.variants.iter().map(unflatten);
+    let visit = visit_children(item);
     // The match of an enum without variants needs a place, not a reference, to be exhaustive.
     let place = if item.variants.is_empty() { quote!(*self) } else { quote!(self) };
     quote! {
@@ -31,8 +32,56 @@ pub(crate) fn tree(item: &Item<'_>) -> TokenStream {
                 let _ = &leaves;
                 match #place { #(#unflatten)* }
             }
+
+            #visit
         }
     }
+}
+
+/// Generates the implementation of `NestableTree`, by which a type is the structure of a Jacobian.
+pub(crate) fn nestable(item: &Item<'_>) -> TokenStream {
+    let name = item.name;
+    let generics = bounded(item);
+    let (parameters, arguments, clause) = generics.split_for_impl();
+    quote! {
+        #[automatically_derived]
+        impl #parameters ::oxidax::tree::NestableTree for #name #arguments #clause {
+            type Nested<__Inner: ::oxidax::tree::Tree> =
+                ::oxidax::tree::NestedTree<Self, __Inner>;
+
+            fn nest<__Inner: ::oxidax::tree::Tree>(
+                &self,
+                trees: &mut dyn ::core::iter::Iterator<Item = __Inner>,
+            ) -> ::oxidax::tree::NestedTree<Self, __Inner> {
+                ::oxidax::tree::NestedTree::new(self, trees)
+            }
+        }
+    }
+}
+
+/// Generates the visit of all children, unless there are none.
+fn visit_children(item: &Item<'_>) -> Option<TokenStream> {
+    let has_children = |variant: &Variant<'_>| variant.fields.iter().any(|f| !f.is_static);
+    if !item.variants.iter().any(has_children) {
+        return None;
+    }
+    let arms = item.variants.iter().map(|variant| {
+        let constructor = constructor(variant);
+        let fields = variant.fields.iter().enumerate().filter(|(_, field)| !field.is_static);
+        let (patterns, visits): (Vec<_>, Vec<_>) = fields
+            .map(|(position, field)| {
+                let (local, member, key) = (local(position), &field.member, key(field));
+                let visit = quote!(::oxidax::tree::visit_child(#key, #local, visitor););
+                (quote!(#member: #local), visit)
+            })
+            .unzip();
+        quote!(#constructor { #(#patterns,)* .. } => { #(#visits)* })
+    });
+    Some(quote! {
+        fn visit_children(&mut self, visitor: &mut dyn ::oxidax::tree::NodeVisitor) {
+            match self { #(#arms)* }
+        }
+    })
 }
 
 /// Returns `Self` or `Self::Variant`. With braces it fits named, numbered and no fields.
@@ -63,6 +112,13 @@ fn flatten(variant: &Variant<'_>) -> TokenStream {
         let local = local(position);
         let ty = field.ty;
         let key = key(field);
+        if field.is_static
+            && let Some(value) = float_key(ty, &local)
+        {
+            return quote!(
+                ::oxidax::tree::Visitor::static_field(
+                    visitor, #key, ::oxidax::tree::Tag::of(&#value)););
+        }
         if field.is_static {
             // The type's own tokens give compiler errors the right location.
             return quote!(
@@ -81,6 +137,29 @@ fn flatten(variant: &Variant<'_>) -> TokenStream {
             ::oxidax::tree::Visitor::tag(visitor, ::oxidax::tree::Tag::Name(#tag));
             #(#fields)*
         }
+    }
+}
+
+/// Returns the key of a static float or option of one, which have no total equality.
+fn float_key(ty: &Type, local: &Ident) -> Option<TokenStream> {
+    let is_float = |ty: &Type| match ty {
+        Type::Path(path) => path.path.is_ident("f32") || path.path.is_ident("f64"),
+        _ => false,
+    };
+    let static_float = quote!(::oxidax::tree::StaticFloat::from);
+    if is_float(ty) {
+        return Some(quote!(#static_float(*#local)));
+    }
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last().filter(|segment| segment.ident == "Option")?;
+    match &last.arguments {
+        PathArguments::AngleBracketed(arguments) => match arguments.args.first() {
+            Some(GenericArgument::Type(inner)) if is_float(inner) => {
+                Some(quote!(::core::option::Option::map(*#local, #static_float)))
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -159,6 +238,15 @@ mod tests {
                         },
                     }
                 }
+
+                fn visit_children(&mut self, visitor: &mut dyn ::oxidax::tree::NodeVisitor) {
+                    match self {
+                        Self { w: __tree_0, .. } => {
+                            ::oxidax::tree::visit_child(
+                                ::oxidax::tree::PathKey::Field("w"), __tree_0, visitor);
+                        }
+                    }
+                }
             }
         };
         assert_eq!(found, expected.to_string());
@@ -175,6 +263,16 @@ mod tests {
         assert!(found.contains(&quote!(Self::Relu {} => Self::Relu {},).to_string()), "{found}");
         assert!(found.contains(&quote!(Tag::Name("Act::Scaled")).to_string()), "{found}");
         assert!(found.contains(&quote!(PathKey::Index(0usize)).to_string()), "{found}");
+    }
+
+    #[test]
+    fn static_floats_are_compared_by_their_bits() {
+        let found = expanded(&parse_quote! {
+            struct Norm { #[tree(static)] eps: f32, #[tree(static)] cap: Option<f64> }
+        });
+        assert!(found.contains(&quote!(StaticFloat::from(*__tree_0)).to_string()), "{found}");
+        assert!(found.contains(&"Option :: map (* __tree_1 ,"), "{found}");
+        assert!(!found.contains("visit_children"), "{found}");
     }
 
     #[test]

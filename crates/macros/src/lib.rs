@@ -18,13 +18,20 @@ use proc_macro::TokenStream;
 /// A field's name is its step in the paths of its leaves (`weight`, or `[0]` in a tuple struct or
 /// variant); the name of the struct, or of the enum and its variant, is part of the structure. A
 /// field marked `#[tree(static)]` holds no arrays: its value is part of the structure, so it must
-/// be `Clone + Eq + Hash + Debug + Send + Sync + 'static`, and `jit` recompiles when it changes.
+/// be `Clone + Eq + Hash + Debug + Send + Sync + 'static`, or `f32`, `f64` or an option of them,
+/// which are compared by their bits; `jit` recompiles when it changes.
 ///
 /// A type parameter in a tree's field gets the bound `Tree`, one in a static field the bounds
 /// above. Lifetimes and unions are refused.
 #[proc_macro_derive(Tree, attributes(tree))]
 pub fn derive_tree(input: TokenStream) -> TokenStream {
-    let derived = syn::parse(input).and_then(|input| item::read(&input).map(|i| expand::tree(&i)));
+    let derived = syn::parse(input).and_then(|input| {
+        item::read(&input).map(|i| {
+            let tree = expand::tree(&i);
+            let nestable = expand::nestable(&i);
+            quote::quote!(#tree #nestable)
+        })
+    });
     derived.unwrap_or_else(syn::Error::into_compile_error).into()
 }
 

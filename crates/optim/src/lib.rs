@@ -1,4 +1,4 @@
-//! What Optax has beyond [`oxidax::optim`]: the optimizers of `optax.contrib`, projections onto
+//! The parts of Optax beyond [`oxidax::optim`]: the optimizers of `optax.contrib`, projections onto
 //! sets, assignment problems, perturbed functions and second-order quantities.
 
 #![forbid(unsafe_code)]

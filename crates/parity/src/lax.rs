@@ -90,7 +90,11 @@ fn running(op: &str, x: &Array, params: &Value) -> Option<Array> {
             let include_initial = params["include_initial"].as_bool().unwrap();
             let function =
                 if op == "cumulative_sum" { cumulative_sum_with } else { cumulative_prod_with };
-            return Some(function(x, axis(params), CumulativeOptions { include_initial }));
+            return Some(function(
+                x,
+                axis(params),
+                CumulativeOptions { include_initial, ..Default::default() },
+            ));
         }
         _ => {
             let name = op.strip_prefix("jnp.")?;

@@ -47,11 +47,14 @@ mod numpy_arrays;
 mod ops;
 mod ops_moving;
 mod optim;
+mod options;
 #[cfg(test)]
 mod promotion;
 mod random;
 mod samplers;
 mod transforms;
+#[cfg(test)]
+mod trees;
 mod verify;
 #[cfg(test)]
 mod verify_tests;

@@ -140,9 +140,11 @@ pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> 
             }
             count => tensordot(x, y, usize::try_from(whole(count)).unwrap()),
         },
-        ("logsumexp", [x, weights]) => {
-            logsumexp_with(x, along(params), LogsumexpOptions { b: Some(weights) })
-        }
+        ("logsumexp", [x, weights]) => logsumexp_with(
+            x,
+            along(params),
+            LogsumexpOptions { b: Some(weights), ..Default::default() },
+        ),
         ("clip", [x, low, high]) => clip(x, low, high),
         ("where", [mask, x, y]) => where_(mask, x, y),
         (_, [x]) => unary(op, x, params).unwrap_or_else(|| panic!("no function is called {op}")),

@@ -81,7 +81,8 @@ fn made(op: &str, params: &Value) -> Option<Array> {
         "linspace" => {
             let aval = Aval::new(dtype(&params["dtype"]), Shape::scalar());
             let end = |name: &str| fill_of(scalar(name), &aval);
-            let options = LinspaceOptions { endpoint: params["endpoint"] != false };
+            let options =
+                LinspaceOptions { endpoint: params["endpoint"] != false, ..Default::default() };
             linspace_with(end("start"), end("stop"), size("num"), options)
         }
         "arange" => {

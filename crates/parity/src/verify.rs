@@ -6,8 +6,8 @@ use crate::fixtures::{Apply, Case, Suite};
 use crate::joined::{Computed, Work, compute};
 use crate::known::DELIBERATE;
 use crate::{
-    api, collectives, control_flow, lax, layers, linalg, nn, numpy, ops, optim, random, samplers,
-    transforms,
+    api, collectives, control_flow, lax, layers, linalg, nn, numpy, ops, optim, options, random,
+    samplers, transforms,
 };
 use oxidax::prelude::*;
 use serde_json::Value;
@@ -25,6 +25,7 @@ pub const SUITES: &[&str] = &[
     "numpy",
     "linalg",
     "api",
+    "options",
     "transforms",
     "control_flow",
     "collectives",
@@ -109,6 +110,7 @@ pub(crate) fn computation(suite: &str, op: &str, params: &Value) -> Option<Compu
         "numpy" => Computation::Joined(numpy::apply),
         "linalg" => Computation::Joined(linalg::apply),
         "api" => Computation::Joined(api::apply),
+        "options" => Computation::Joined(options::apply),
         "transforms" => transforms::computation(op),
         "control_flow" => Computation::Joined(control_flow::apply),
         "collectives" => Computation::Joined(collectives::apply),
@@ -123,7 +125,7 @@ pub(crate) fn computation(suite: &str, op: &str, params: &Value) -> Option<Compu
 
 /// Returns true for suites in which JAX has 64-bit default types, which are 32-bit types here.
 fn has_wide_defaults(suite: &str) -> bool {
-    ["lax", "numpy", "linalg", "api", "control_flow", "collectives"].contains(&suite)
+    ["lax", "numpy", "linalg", "api", "options", "control_flow", "collectives"].contains(&suite)
 }
 
 impl Suite {
@@ -141,7 +143,7 @@ impl Suite {
     ///
     /// `apply` maps an operation, its parameters and its operands to the results. It runs inside
     /// `jit`, and is differentiated for cases with recorded derivatives. Results that are wide only
-    /// because of JAX's 64-bit default types are compared as narrow ones.
+    /// by the 64-bit default types of the recording are compared as narrow ones.
     ///
     /// Tests of crates that build on oxidax call it with their functions.
     #[must_use]

@@ -13,6 +13,7 @@ use crate::compile_options::CompileOptions;
 use crate::device::PjrtDevice;
 use crate::error::{Error, Result};
 use crate::exit;
+use crate::mosaic_gpu;
 use crate::plugin::Plugin;
 use crate::program::PjrtProgram;
 use crate::signature::ExecutableSignature;
@@ -117,10 +118,14 @@ impl Client {
         args.compile_options_size = encoded.len();
         // SAFETY: client, program and options are alive for the call, which does not write to the
         // code.
-        unsafe {
-            self.plugin().call(&mut args)?;
-            LoadedExecutable::from_raw(self, args.executable, signature)
-        }
+        let call = || unsafe { self.plugin().call(&mut args) };
+        let attributes = || match self.devices().first() {
+            Some(device) => device.attributes(),
+            None => Ok(Vec::new()),
+        };
+        mosaic_gpu::with_runtime(self.plugin(), program, attributes, call)?;
+        // SAFETY: the executable came from this client, and nothing else destroys it.
+        unsafe { LoadedExecutable::from_raw(self, args.executable, signature) }
     }
 }
 

@@ -52,6 +52,7 @@ mod launch;
 mod libtpu;
 mod memory;
 mod mlir;
+mod mosaic_gpu;
 mod named_value;
 mod operations;
 mod plugin;

@@ -11,6 +11,7 @@ use crate::compile_options::CompileOptions;
 use crate::device::DeviceDescription;
 use crate::error::{Error, Result};
 use crate::executable::{Executable, raw_program};
+use crate::mosaic_gpu;
 use crate::named_value::NamedValue;
 use crate::plugin::Plugin;
 use crate::program::PjrtProgram;
@@ -207,11 +208,15 @@ impl TopologyDescription {
         args.compile_options_size = encoded.len();
         args.client = self.0.client.as_ref().map_or(std::ptr::null_mut(), Client::as_ptr);
         // SAFETY: topology, program and options are alive for the call; the client is the
-        // topology's client or null; the caller owns the executable.
-        unsafe {
-            self.plugin().call(&mut args)?;
-            Executable::from_raw(self.plugin(), self.0.client.as_ref(), args.executable)
-        }
+        // topology's client or null.
+        let call = || unsafe { self.plugin().call(&mut args) };
+        let attributes = || {
+            let first = self.devices()?.into_iter().next();
+            Ok(first.map(|device| device.attributes).unwrap_or_default())
+        };
+        mosaic_gpu::with_runtime(self.plugin(), program, attributes, call)?;
+        // SAFETY: the caller owns the executable, which came from this plugin and client.
+        unsafe { Executable::from_raw(self.plugin(), self.0.client.as_ref(), args.executable) }
     }
 
     fn check_assignment(&self, options: &CompileOptions) -> Result<()> {

@@ -242,7 +242,7 @@ pub const CUDA: Pin = Pin {
     license: "Apache-2.0",
     api: (0, 116),
     beside: None,
-    needs: &[CUDA_PTXAS, CUDA_LIBDEVICE],
+    needs: &[CUDA_PTXAS, CUDA_LIBDEVICE, CUDA_MOSAIC],
 };
 
 /// The assembler of CUDA 13. The CUDA plugin cannot compile without it.
@@ -293,12 +293,41 @@ pub const CUDA_LIBDEVICE: Pin = Pin {
     needs: &[],
 };
 
+/// The runtime library of kernels of Mosaic GPU, of the same version as [`CUDA`].
+pub const CUDA_MOSAIC: Pin = Pin {
+    name: "cuda-mosaic",
+    platform: Platform::Cuda,
+    package: "jax-cuda13-plugin",
+    version: "0.12.0.1",
+    wheel: "jax_cuda13_plugin-0.12.0.1-cp312-cp312-manylinux_2_27_x86_64.whl",
+    tags: Tags { python: "3.12", implementation: "cp", abi: "cp312", ..ANY_PYTHON },
+    wheel_size: 8_237_586,
+    wheel_sha256: "6028faf179e7aa7cc64100ed3c7c7b1b11346f5aa05d5e9e33e8fe60c5289fa1",
+    member: "jax_cuda13_plugin/libmosaic_gpu_runtime.so",
+    library_size: 445_280,
+    library_sha256: "6f40466615d04c554d4422919a903ad2ebd15acbf275d9bf37d0b18d4d730786",
+    publisher: "the JAX team (Google)",
+    license: "Apache-2.0",
+    api: (0, 0),
+    beside: Some(Beside { folder: "jax_cuda13_plugin", executable: false }),
+    needs: &[],
+};
+
 /// The licence in the packages' metadata. The URL is that of the text in their `License.txt`.
 const NVIDIA_LICENSE: &str = "LicenseRef-NVIDIA-Proprietary (https://docs.nvidia.com/cuda/eula)";
 
 /// All pins, in the order of `oxidax plugin list`.
-pub const ALL: &[Pin] =
-    &[CPU, CPU_AARCH64, TPU, CUDA, CUDA_PTXAS, CUDA_LIBDEVICE, CPU_API_0_106, CPU_API_0_81];
+pub const ALL: &[Pin] = &[
+    CPU,
+    CPU_AARCH64,
+    TPU,
+    CUDA,
+    CUDA_PTXAS,
+    CUDA_LIBDEVICE,
+    CUDA_MOSAIC,
+    CPU_API_0_106,
+    CPU_API_0_81,
+];
 
 /// Returns the default pin of a platform.
 ///
@@ -343,7 +372,7 @@ mod tests {
                 assert_eq!(hash.len(), 64);
                 assert!(hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)));
             }
-            assert_eq!(pin.beside.is_none(), pin.file_name().ends_with(".so"), "{}", pin.member);
+            assert!(pin.beside.is_some() || pin.file_name().ends_with(".so"), "{}", pin.member);
             assert_eq!(pin.beside.is_none(), pin.api != (0, 0), "{}", pin.name);
             // The layout in the cache is that of Python's site-packages.
             let beside = pin.beside.is_none_or(|b| pin.member.starts_with(b.folder));

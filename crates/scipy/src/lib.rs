@@ -4,3 +4,12 @@
 //! `jax.scipy.special` and `jax.scipy.stats` are [`oxidax::special`] and [`oxidax::stats`].
 
 #![forbid(unsafe_code)]
+
+pub mod cluster;
+pub mod fft;
+pub mod interpolate;
+pub mod ndimage;
+mod operands;
+pub mod signal;
+pub mod sparse;
+pub mod spatial;

@@ -5,7 +5,16 @@ use std::path::Path;
 /// The largest number of lines of Rust per line of Python.
 const MOST: f64 = 1.4;
 
-const PROGRAMS: [&str; 6] = ["graph_net", "hmc", "maml", "neural_ode", "own_optimizer", "ppo"];
+const PROGRAMS: [&str; 8] = [
+    "blockwise_attention",
+    "graph_net",
+    "hmc",
+    "kalman",
+    "maml",
+    "neural_ode",
+    "own_optimizer",
+    "ppo",
+];
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

@@ -3,10 +3,14 @@
 #![allow(clippy::duplicate_mod, reason = "each program declares the module `chart`")]
 #![allow(dead_code, reason = "the programs' `main` functions are not called")]
 
+#[path = "../blockwise_attention.rs"]
+mod blockwise_attention;
 #[path = "../graph_net.rs"]
 mod graph_net;
 #[path = "../hmc.rs"]
 mod hmc;
+#[path = "../kalman.rs"]
+mod kalman;
 #[path = "../maml.rs"]
 mod maml;
 #[path = "../neural_ode.rs"]

@@ -10,7 +10,7 @@ use crate::core::{
     Array, Aval, DType, Effects, Loc, OpErrorKind, Primitive, Program, ProgramInput, RuleError,
     Scalar, trace,
 };
-use crate::primitives::{ArrayLike, clamp, convert_to, ne};
+use crate::primitives::{ArrayLike, clamp, convert_to, ne, scalar};
 use crate::tree::{Arg, Difference, Function, Tree, TreeDef, leaves_of, rebuild, rooted, share};
 use std::sync::Arc;
 
@@ -84,6 +84,7 @@ where
         labels: vec!["`false_fun`".into(), "`true_fun`".into()],
         reference: 1,
         loc,
+        platforms: Vec::new(),
     };
     choice.apply(&[&false_fun, &true_fun], &*operand.hold())
 }
@@ -119,6 +120,27 @@ pub fn switch<A: Tree, O: Tree, M>(
     branches.with_list(|list| switch_among(&index, list, operand, loc))
 }
 
+/// Traces the branches, one for each of the `platforms`, and binds the conditional that the target
+/// of lowering decides.
+pub(super) fn among_platforms<A: Tree, O: Tree>(
+    platforms: Vec<String>,
+    branches: &[&dyn Fn(A) -> O],
+    operand: &A,
+    loc: Loc,
+) -> O {
+    let index = loc.scope(|| scalar(0i32));
+    let choice = Choice {
+        name: "platform_dependent",
+        index: &index,
+        scopes: platforms.iter().map(|name| format!("platform_dependent[{name}]")).collect(),
+        labels: platforms.iter().map(|name| format!("`{name}`")).collect(),
+        reference: 0,
+        loc,
+        platforms,
+    };
+    choice.apply(branches, operand)
+}
+
 fn switch_among<A: Tree, O: Tree>(
     index: &Array,
     branches: &[&dyn Fn(A) -> O],
@@ -149,6 +171,7 @@ fn switch_among<A: Tree, O: Tree>(
         labels: numbers.map(|number| format!("branch {number}")).collect(),
         reference: 0,
         loc,
+        platforms: Vec::new(),
     };
     choice.apply(branches, operand)
 }
@@ -173,6 +196,8 @@ struct Choice<'a> {
     /// The branch that the results of the others are compared with.
     reference: usize,
     loc: Loc,
+    /// The platform of each branch, if the platform decides.
+    platforms: Vec<String>,
 }
 
 impl Choice<'_> {
@@ -221,7 +246,7 @@ impl Choice<'_> {
         let programs: Vec<Program> =
             programs.into_iter().map(|program| vary_outputs(program, &outputs)).collect();
         expect_no_collectives(self.name, &programs, axes, self.loc);
-        let cond = Cond::new(programs);
+        let cond = Cond { platforms: self.platforms.clone(), ..Cond::new(programs) };
         if cond.n_outputs() == 0 && cond.effects() == Effects::None {
             return Vec::new();
         }

@@ -3,22 +3,25 @@
 mod branches;
 mod exemplars;
 mod function;
+mod platform;
 mod split;
 
 pub use branches::Branches;
 pub(super) use exemplars::exemplars;
 pub use function::{cond, switch};
+pub use platform::platform_dependent;
 
 use super::derive::{
     Derived, batch_front, bind_derivative, front_axes, jvp_of, mapped_of, operand_cotangents,
     transpose_of, with_front_axes,
 };
+use super::parse;
 use super::pruning::Live;
 use crate::core::varying::joint;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, HigherOrder, JvpResult, Known,
-    LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,
-    SplitEqn, Spmd, Tangent, Used, Varying, bind,
+    Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,
+    SplitEqn, Spmd, Tangent, Used, Varying, backend, bind,
 };
 use crate::passes;
 use crate::primitives::rules::{batch_at_front, move_axis};
@@ -26,16 +29,17 @@ use crate::primitives::{broadcast_in_dim, eq, select};
 use crate::stablehlo::{TensorType, Value};
 use crate::transforms::batch::batch_program;
 use crate::{ensure, ensure_dtype, ensure_shape};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Applies the program with the given number. Only that program runs.
+/// Applies the program with the given number, or the program for the platform that the module is
+/// compiled for. Only that program runs.
 ///
 /// | | |
 /// |-|-|
 /// | operands   | `index: i32[]`, then the operands of every branch |
 /// | results    | those of the selected branch; all branches return the same types. A number out of range selects the last |
-/// | lowering   | [`stablehlo.case`](https://openxla.org/stablehlo/spec#case) |
+/// | lowering   | [`stablehlo.case`](https://openxla.org/stablehlo/spec#case); of platforms, the program of the target |
 /// | batching   | over `index`: all branches run and results are selected |
 /// | derivative | a conditional over the branches' derivatives; a branch that has no residual where another one has returns zeros |
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
@@ -44,11 +48,34 @@ pub struct Cond {
     /// The programs.
     #[serde(skip)]
     pub branches: Vec<Arc<Program>>,
+    /// The platform of each program, such as `cpu`; `default` is any. Empty if the number selects
+    /// the program.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub platforms: Vec<String>,
 }
 
 impl Cond {
     fn new<P: Into<Arc<Program>>>(branches: impl IntoIterator<Item = P>) -> Cond {
-        Cond { branches: branches.into_iter().map(Into::into).collect() }
+        Cond { branches: branches.into_iter().map(Into::into).collect(), platforms: Vec::new() }
+    }
+
+    /// Returns a conditional over other programs.
+    fn with_branches<P: Into<Arc<Program>>>(&self, branches: impl IntoIterator<Item = P>) -> Cond {
+        Cond { platforms: self.platforms.clone(), ..Cond::new(branches) }
+    }
+
+    /// Returns the number of the program for a platform.
+    fn branch_for(&self, platform: &str) -> RuleResult<usize> {
+        let is_gpu = matches!(platform, "cuda" | "rocm");
+        let named = |name: &str| self.platforms.iter().position(|other| other == name);
+        let number = named(platform).or_else(|| named("gpu").filter(|_| is_gpu));
+        number.or_else(|| named("default")).ok_or_else(|| {
+            let names = self.platforms.join("`, `");
+            RuleError::unsupported(format!(
+                "has no branch for the platform `{platform}`, only for `{names}`"
+            ))
+            .help("add a branch for it, or one for \"default\"")
+        })
     }
 
     fn n_outputs(&self) -> usize {
@@ -72,7 +99,8 @@ impl Cond {
                 required.grow(&branch.results);
             }
             if branches.iter().all(|branch| branch.results == required) {
-                return (Cond::new(branches.into_iter().map(|branch| branch.program)), required);
+                let branches = branches.into_iter().map(|branch| branch.program);
+                return (self.with_branches(branches), required);
             }
         }
     }
@@ -192,6 +220,10 @@ impl Primitive for Cond {
         operands: &[Value],
         results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
+        if !self.platforms.is_empty() {
+            let number = self.branch_for(ctx.platform())?;
+            return ctx.inline(&self.branches[number], &operands[1..]);
+        }
         let mut types: Vec<TensorType> = results.iter().map(Aval::stablehlo).collect();
         // Ordered effects of all branches start from one token. The conditional returns the next.
         let token = (self.effects() == Effects::Ordered).then(|| ctx.token());
@@ -338,13 +370,20 @@ impl HigherOrder for Cond {
         let operands = Marks::all(1).concat(&inputs);
         let branches = branches.iter().map(|branch| branch.with_inputs(&inputs));
         Some(Pruned {
-            primitive: Arc::new(Cond::new(branches)),
+            primitive: Arc::new(self.with_branches(branches)),
             operands: operands.positions(),
             results: used.positions(),
         })
     }
 
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
+        if !self.platforms.is_empty() {
+            // The backend knows the platform.
+            let primitive: Arc<dyn Primitive> = Arc::new(self.clone());
+            let results = self.branches[0].avals_out();
+            let operands: Vec<&Array> = operands.iter().collect();
+            return backend().apply(&primitive, &operands, results, Loc::scoped());
+        }
         let index = operands[0].item::<i32>()?;
         let last = self.branches.len() - 1;
         let number = usize::try_from(index).map_or(last, |number| number.min(last));
@@ -352,7 +391,23 @@ impl HigherOrder for Cond {
     }
 }
 
-pub(super) fn make(_: serde_json::Value, programs: Vec<Program>) -> RuleResult<Arc<dyn Primitive>> {
+pub(super) fn make(
+    params: serde_json::Value,
+    programs: Vec<Program>,
+) -> RuleResult<Arc<dyn Primitive>> {
     ensure!(!programs.is_empty(), "cond holds at least one program, got none");
-    Ok(Arc::new(Cond::new(programs)))
+    #[derive(Default, Deserialize)]
+    struct Parameters {
+        #[serde(default)]
+        platforms: Vec<String>,
+    }
+    let parameters: Option<Parameters> = parse::parameters(params)?;
+    let Parameters { platforms } = parameters.unwrap_or_default();
+    ensure!(
+        platforms.is_empty() || platforms.len() == programs.len(),
+        "cond holds {} programs for {} platforms",
+        programs.len(),
+        platforms.len()
+    );
+    Ok(Arc::new(Cond { platforms, ..Cond::new(programs) }))
 }

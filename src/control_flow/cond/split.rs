@@ -29,7 +29,7 @@ pub(super) fn split(cond: &Cond, known: &Marks<Known>) -> Option<SplitEqn> {
     if halves.iter().all(|half| half.is_trivial()) {
         return None;
     }
-    Some(CondHalves::new(&halves, &known).split())
+    Some(CondHalves::new(cond, &halves, &known).split())
 }
 
 /// A residual of one branch.
@@ -43,6 +43,7 @@ struct Residual {
 
 /// The two halves of a conditional.
 struct CondHalves<'a> {
+    cond: &'a Cond,
     halves: &'a [Arc<PartialEval>],
     known: &'a Marks<Known>,
     n_known_outputs: usize,
@@ -55,8 +56,13 @@ struct CondHalves<'a> {
 }
 
 impl<'a> CondHalves<'a> {
-    fn new(halves: &'a [Arc<PartialEval>], known: &'a Marks<Known>) -> CondHalves<'a> {
-        let mut cond = CondHalves {
+    fn new(
+        cond: &'a Cond,
+        halves: &'a [Arc<PartialEval>],
+        known: &'a Marks<Known>,
+    ) -> CondHalves<'a> {
+        let mut split = CondHalves {
+            cond,
             halves,
             known,
             n_known_outputs: halves[0].known_outputs().count(),
@@ -65,9 +71,9 @@ impl<'a> CondHalves<'a> {
             residuals: Vec::new(),
         };
         for half in halves {
-            cond.add_branch(half);
+            split.add_branch(half);
         }
-        cond
+        split
     }
 
     fn add_branch(&mut self, half: &PartialEval) {
@@ -174,7 +180,7 @@ impl<'a> CondHalves<'a> {
             }
             half.unknown.with_inputs(&inputs)
         });
-        let unknown = Cond::new(unknown);
+        let unknown = self.cond.with_branches(unknown);
         let known = branches().map(|(half, residuals)| self.known_branch(half, residuals));
         // The conditional's first operand is the index.
         let mut unknown_operands = vec![SplitOperand::Operand(0)];
@@ -185,7 +191,7 @@ impl<'a> CondHalves<'a> {
             });
         }
         SplitEqn {
-            known: Arc::new(Cond::new(known)),
+            known: Arc::new(self.cond.with_branches(known)),
             known_operands: Marks::all(1).concat(self.known).positions(),
             unknown: Arc::new(unknown),
             unknown_operands,

@@ -30,12 +30,28 @@ pub(super) struct HeldFunction {
     scope: Vec<NamedAxis>,
 }
 
+/// The identity of a function that a primitive holds, by which programs are compared.
 #[derive(Clone, PartialEq, Eq)]
-enum Identity {
+pub(super) enum Identity {
     /// The type of a function without captures, and the structures of its trees.
     Type(TypeId, Arc<[TreeDef]>),
     Address(usize),
     Batched(Box<Identity>, Vec<Option<usize>>, Vec<OutAxis>, BatchAxis),
+}
+
+impl Identity {
+    /// Returns the identity of a function that calls the user's function `R` on trees of the given
+    /// structures: its type if it captures nothing, else the address of the object.
+    pub(super) fn of<R: 'static>(
+        structures: impl Into<Arc<[TreeDef]>>,
+        object: &Arc<impl ?Sized>,
+    ) -> Identity {
+        if size_of::<R>() == 0 {
+            Identity::Type(TypeId::of::<R>(), structures.into())
+        } else {
+            Identity::Address(Arc::as_ptr(object).cast::<()>() as usize)
+        }
+    }
 }
 
 impl Hash for Identity {
@@ -67,11 +83,16 @@ impl HeldFunction {
         run: impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static,
     ) -> HeldFunction {
         let run: Arc<ListFunction> = Arc::new(run);
-        let identity = if size_of::<R>() == 0 {
-            Identity::Type(TypeId::of::<R>(), structures.into())
-        } else {
-            Identity::Address(Arc::as_ptr(&run).cast::<()>() as usize)
-        };
+        let identity = Identity::of::<R>(structures, &run);
+        HeldFunction { run, identity, axis_names: Vec::new(), scope: axes_in_scope() }
+    }
+
+    /// Holds `run`, which is determined by a user's function of this identity.
+    pub(super) fn with_identity(
+        identity: Identity,
+        run: impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static,
+    ) -> HeldFunction {
+        let run = Arc::new(run);
         HeldFunction { run, identity, axis_names: Vec::new(), scope: axes_in_scope() }
     }
 

@@ -1,10 +1,12 @@
 //! `custom_jvp`: a function with a user-defined forward derivative.
 
+use super::batching::BatchRule;
 use super::captures::{Captures, Rebinding, captured_tangent_error, is_tracing_rule, tracing_rule};
 use super::held_function::{
     HeldFunction, OutAxis, batched_function, eval_traced, example_avals, expect_types,
     function_text_form, n_own, own,
 };
+use super::symbolic::{SymbolicZeros, take_dense, with_all_dense, with_dense};
 use crate::control_flow::Call;
 use crate::control_flow::derive::avals_of;
 use crate::core::{
@@ -16,13 +18,13 @@ use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
 use crate::transforms::staging::{Traced, template_of, trace_call, trace_function, trace_rules};
 use crate::tree::{
-    Function, PrimalArgs, TransformedFn, Tree, TreeDef, leaves_of, rebuild, shared_arguments,
-    transformed,
+    Function, PrimalArgs, TransformedFn, Tree, TreeDef, count_leaves, leaves_of, rebuild,
+    shared_arguments, transformed,
 };
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Applies a program with a user-defined forward derivative.
+/// Applies a program with a user-defined forward derivative, batching rule, or both.
 ///
 /// | | |
 /// |-|-|
@@ -38,7 +40,10 @@ pub struct CustomJvp {
     /// The number of operands that are arguments of the function; the others are captured.
     pub n_arguments: usize,
     /// Maps all operands and the tangents of the arguments to the results and their tangents.
-    rule: HeldFunction,
+    pub(super) rule: HeldFunction,
+    /// The user's batching rule, if there is one.
+    #[serde(skip)]
+    pub(super) batch_rule: Option<BatchRule>,
 }
 
 impl Primitive for CustomJvp {
@@ -57,7 +62,7 @@ impl Primitive for CustomJvp {
         }
         let mut inputs = primals.to_vec();
         inputs.extend(tangents.iter().map(Tangent::to_dense));
-        let mut outputs = self.rule.run(&inputs);
+        let mut outputs = with_dense(Marks::of_tangents(tangents), || self.rule.run(&inputs));
         let tangents = outputs.split_off(outputs.len() / 2);
         let to_tangent = |tangent: Array| {
             if tangent.dtype().is_inexact() {
@@ -75,6 +80,9 @@ impl Primitive for CustomJvp {
         axes: &[Option<usize>],
         axis: &BatchAxis,
     ) -> RuleResult<Batched> {
+        if let Some(rule) = &self.batch_rule {
+            return rule.batch(self, operands, axes, axis);
+        }
         let function = batched_function(&self.function, operands, axes, axis);
         let n_outputs = self.function.program.outputs().len();
         let mut avals = example_avals(operands, axes);
@@ -198,11 +206,64 @@ where
     F: Function<A, M, Output = O> + 'f,
     R: Function<(A::Primals, A::Primals), MR, Output = (O, O)> + Send + Sync + 'static,
 {
-    let loc = Loc::caller();
-    let rule = Arc::new(move |primals, tangents| rule.apply((primals, tangents)));
-    transformed::<A, _>(f.name(), move |arguments| {
+    let rule = move |primals, tangents| rule.apply((primals, tangents));
+    with_rule(f.name(), move |arguments: A| f.apply(arguments), rule, Loc::caller())
+}
+
+/// As [`custom_jvp`], with a rule that knows which tangents are zero. `rule` maps the arguments and
+/// their tangents, as [`SymbolicZeros`], to the value of `f` and its tangent. For a function of
+/// several arguments, both are of a tuple.
+///
+/// When the rule is traced to check its result, no tangent is a symbolic zero.
+///
+/// ```
+/// use oxidax::control_flow::SymbolicZeros;
+/// use oxidax::prelude::*;
+/// let f = custom_jvp_symbolic(
+///     |x: &Array, y: &Array| x * y,
+///     |(x, y): &(Array, Array), tangents: &SymbolicZeros<(Array, Array)>| {
+///         let parts = [tangents.get(0).map(|dx| dx * y), tangents.get(1).map(|dy| dy * x)];
+///         let tangent = parts.into_iter().flatten().reduce(|a, b| a + b);
+///         (x * y, tangent.unwrap_or_else(|| zeros_like(x)))
+///     },
+/// );
+/// let (x, y) = (full([], 2.0), full([], 3.0));
+/// assert_eq!(grad(|x: &Array| f(x, &y))(&x).item::<f32>()?, 3.0);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "symbolic_zeros")]
+#[track_caller]
+pub fn custom_jvp_symbolic<'f, A, O, M, F, R>(f: F, rule: R) -> impl TransformedFn<'f, A, O>
+where
+    A: PrimalArgs,
+    O: Tree,
+    M: 'f,
+    F: Function<A, M, Output = O> + 'f,
+    R: Fn(&A::Primals, &SymbolicZeros<A::Primals>) -> (O, O) + Send + Sync + 'static,
+{
+    let rule = move |primals: A::Primals, tangents: A::Primals| {
+        let dense = take_dense(count_leaves(&tangents));
+        rule(&primals, &SymbolicZeros::new(tangents, dense))
+    };
+    with_rule(f.name(), move |arguments: A| f.apply(arguments), rule, Loc::caller())
+}
+
+/// Returns `f` with a rule for the forward derivative.
+pub(super) fn with_rule<'f, A, O, R>(
+    name: String,
+    f: impl Fn(A) -> O + 'f,
+    rule: R,
+    loc: Loc,
+) -> impl TransformedFn<'f, A, O>
+where
+    A: PrimalArgs,
+    O: Tree,
+    R: Fn(A::Primals, A::Primals) -> (O, O) + Send + Sync + 'static,
+{
+    let rule = Arc::new(rule);
+    transformed::<A, _>(name.clone(), move |arguments| {
         let primals = shared_arguments::<A>(arguments).into_primals();
-        apply(&f.name(), |primals| f.apply(A::from_primals(primals)), &rule, primals, loc)
+        apply(&name, |primals| f(A::from_primals(primals)), &rule, primals, loc)
     })
 }
 
@@ -225,7 +286,7 @@ where
         outputs: template_of(&call.template),
         loc,
     };
-    let traced_rule = tracing_rule::<R, _>(|| rule.trace());
+    let traced_rule = with_all_dense(|| tracing_rule::<R, _>(|| rule.trace()));
     let captures = Captures::of(traced_rule.captures);
     let structures = [TreeDef::of(primals), TreeDef::of(&call.template)];
     let rule = rule.flat(call.n_captures(), captures.rebinding());
@@ -234,6 +295,7 @@ where
         n_arguments: call.n_arguments,
         rule: HeldFunction::new::<R>(structures, rule)
             .with_axis_names(traced_rule.program.axis_names()),
+        batch_rule: None,
     };
     let operands = [call.operands, captures.operands].concat();
     let outputs = loc.scope(|| bind(primitive, &operands.iter().collect::<Vec<_>>()));
@@ -303,7 +365,7 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
         vec![x * &sin(y), dx * &sin(y) + x * &cos(y) * dy]
     });
     let function = Call { name: "f".into(), program: Arc::new(program) };
-    let custom = CustomJvp { function, n_arguments: 2, rule };
+    let custom = CustomJvp { function, n_arguments: 2, rule, batch_rule: None };
     let sample = || Sample::uniform(DType::F64, [2, 3], -2.0, 2.0);
     vec![Exemplar::new(custom, [sample(), sample()])]
 }

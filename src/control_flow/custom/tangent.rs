@@ -1,6 +1,7 @@
 //! The tangent of a function that has a reverse rule only. It can be transposed but not evaluated.
 
 use super::held_function::{HeldFunction, OutAxis, example_avals};
+use super::symbolic::with_dense;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, JvpResult, LowerCtx, Operand, Primitive, RuleError,
     RuleResult, Spmd, Tangent, bind,
@@ -123,14 +124,14 @@ impl Primitive for CustomTangent {
         let known: Option<Vec<Array>> = known.iter().map(|x| x.known().cloned()).collect();
         let mut inputs = known.ok_or_else(|| self.forward_mode_error())?;
         let mut cts = cts.iter();
+        let mut dense = Vec::with_capacity(self.results.len());
         for aval in &self.results {
-            inputs.push(if aval.dtype.is_inexact() {
-                cts.next().expect("one cotangent per inexact result").to_dense()
-            } else {
-                zeros_of(aval)
-            });
+            let ct = aval.dtype.is_inexact().then(|| cts.next()).flatten();
+            dense.push(ct.is_some_and(|ct| !ct.is_zero()));
+            inputs.push(ct.map_or_else(|| zeros_of(aval), Tangent::to_dense));
         }
-        let mut argument_cts = self.backward.run(&inputs);
+        let dense = dense.into_iter().collect();
+        let mut argument_cts = with_dense(dense, || self.backward.run(&inputs));
         argument_cts.retain(|ct| ct.dtype().is_inexact());
         let mut operand_cts = vec![None; self.n_known];
         for (operand, ct) in tangents.iter().zip(argument_cts) {

@@ -5,20 +5,21 @@ use super::held_function::{
     HeldFunction, OutAxis, batched_function, eval_traced, example_avals, expect_types,
     function_text_form, n_own, own,
 };
+use super::symbolic::{Perturbed, SymbolicZeros, take_dense, with_all_dense, with_dense};
 use super::tangent::CustomTangent;
 use crate::control_flow::Call;
 use crate::control_flow::derive::avals_of;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
     Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult,
-    RunCount, Sample, SplitEqn, Spmd, Tangent, TextForm, Used, bind, trace,
+    RunCount, Sample, SplitEqn, Spmd, Tangent, TextForm, TreeError, Used, bind, trace,
 };
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
 use crate::transforms::staging::{Traced, template_of, trace_call, trace_function, trace_rules};
 use crate::tree::{
-    Function, PrimalArgs, TransformedFn, Tree, TreeDef, leaves_of, rebuild, shared_arguments,
-    transformed,
+    Function, PrimalArgs, TransformedFn, Tree, TreeDef, count_leaves, leaves_of, rebuild,
+    shared_arguments, transformed,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -72,7 +73,7 @@ impl Primitive for CustomVjp {
             return Err(captured_tangent_error("custom_vjp", &self.function.name));
         }
         let inputs = self.rule_operands(primals);
-        let mut outputs = self.forward.run(&inputs);
+        let mut outputs = with_dense(Marks::of_tangents(tangents), || self.forward.run(&inputs));
         let mut residuals = outputs.split_off(outputs.len() - self.n_residuals);
         residuals.extend_from_slice(&inputs[self.n_arguments..]);
         let varying: Vec<Array> = tangents
@@ -245,13 +246,81 @@ where
     Fwd: Function<A, MF, Output = (O, R)> + Send + Sync + 'static,
     Bwd: Function<(R, O), MB, Output = A::Primals> + Send + Sync + 'static,
 {
-    let forward = Arc::new(move |primals| forward.apply(A::from_primals(primals)));
-    let backward = Arc::new(move |residuals, cts| backward.apply((residuals, cts)));
-    let loc = Loc::caller();
-    transformed::<A, _>(f.name(), move |arguments| {
+    let forward = move |primals| forward.apply(A::from_primals(primals));
+    let backward = move |residuals, cts| backward.apply((residuals, cts));
+    with_rules(f.name(), move |arguments: A| f.apply(arguments), forward, backward, Loc::caller())
+}
+
+/// As [`custom_vjp`], with rules that know which derivatives are needed. `forward` receives the
+/// arguments as [`Perturbed`], which tells by which leaves is differentiated; `backward` receives
+/// the cotangents as [`SymbolicZeros`]. For a function of several arguments, those are tuples.
+///
+/// The residuals have the same structure and types whatever is perturbed. Cotangents that
+/// `backward` returns for leaves that are not perturbed are ignored. When the rules are traced to
+/// check their results, everything is perturbed and no cotangent is a symbolic zero.
+///
+/// ```
+/// use oxidax::control_flow::{Perturbed, SymbolicZeros};
+/// use oxidax::prelude::*;
+/// let f = custom_vjp_symbolic(
+///     |x: &Array| (sin(x), cos(x)),
+///     |x: &Perturbed<Array>| ((sin(x.value()), cos(x.value())), x.value().clone()),
+///     |x: &Array, cts: &SymbolicZeros<(Array, Array)>| {
+///         let parts = [cts.get(0).map(|ct| ct * cos(x)), cts.get(1).map(|ct| -ct * sin(x))];
+///         parts.into_iter().flatten().reduce(|a, b| a + b).unwrap_or_else(|| zeros_like(x))
+///     },
+/// );
+/// let slope = grad(|x: &Array| f(x).0)(&zeros([]));
+/// assert_eq!(slope.item::<f32>()?, 1.0);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "symbolic_zeros")]
+#[track_caller]
+pub fn custom_vjp_symbolic<'f, A, O, R, M, F, Fwd, Bwd>(
+    f: F,
+    forward: Fwd,
+    backward: Bwd,
+) -> impl TransformedFn<'f, A, O>
+where
+    A: PrimalArgs,
+    O: Tree,
+    R: Tree,
+    M: 'f,
+    F: Function<A, M, Output = O> + 'f,
+    Fwd: Fn(&Perturbed<A::Primals>) -> (O, R) + Send + Sync + 'static,
+    Bwd: Fn(&R, &SymbolicZeros<O>) -> A::Primals + Send + Sync + 'static,
+{
+    let forward = move |primals: A::Primals| {
+        let perturbed = take_dense(count_leaves(&primals));
+        forward(&Perturbed::new(primals, perturbed))
+    };
+    let backward = move |residuals: R, cts: O| {
+        let dense = take_dense(count_leaves(&cts));
+        backward(&residuals, &SymbolicZeros::new(cts, dense))
+    };
+    with_rules(f.name(), move |arguments: A| f.apply(arguments), forward, backward, Loc::caller())
+}
+
+/// Returns `f` with rules for the reverse derivative.
+fn with_rules<'f, A, O, R, Fwd, Bwd>(
+    name: String,
+    f: impl Fn(A) -> O + 'f,
+    forward: Fwd,
+    backward: Bwd,
+    loc: Loc,
+) -> impl TransformedFn<'f, A, O>
+where
+    A: PrimalArgs,
+    O: Tree,
+    R: Tree,
+    Fwd: Fn(A::Primals) -> (O, R) + Send + Sync + 'static,
+    Bwd: Fn(R, O) -> A::Primals + Send + Sync + 'static,
+{
+    let (forward, backward) = (Arc::new(forward), Arc::new(backward));
+    transformed::<A, _>(name.clone(), move |arguments| {
         let primals = shared_arguments::<A>(arguments).into_primals();
         let rules = (&forward, &backward);
-        apply(&f.name(), |primals| f.apply(A::from_primals(primals)), rules, primals, loc)
+        apply(&name, |primals| f(A::from_primals(primals)), rules, primals, loc)
     })
 }
 
@@ -282,7 +351,7 @@ where
         outputs: template_of(&call.template),
         loc,
     };
-    let traced_forward = tracing_rule::<(Fwd, Bwd), _>(|| forward.trace());
+    let traced_forward = with_all_dense(|| tracing_rule::<(Fwd, Bwd), _>(|| forward.trace()));
     let residuals = template_of(&traced_forward.template.1);
     let backward = Backward {
         rule: backward.clone(),
@@ -292,7 +361,7 @@ where
         residuals,
         loc,
     };
-    let traced_backward = tracing_rule::<(Fwd, Bwd), _>(|| backward.trace());
+    let traced_backward = with_all_dense(|| tracing_rule::<(Fwd, Bwd), _>(|| backward.trace()));
     let rule_captures = traced_forward.captures.into_iter().chain(traced_backward.captures);
     let captures = Captures::of(rule_captures);
     let operands: Vec<&Array> = call.operands.iter().chain(&captures.operands).collect();
@@ -305,8 +374,11 @@ where
         n_arguments: call.n_arguments,
         n_captured: captures.operands.len(),
         n_residuals,
-        forward: HeldFunction::new::<Fwd>(structures, forward.flat(captures.rebinding()))
-            .with_axis_names(traced_forward.program.axis_names()),
+        forward: HeldFunction::new::<Fwd>(
+            structures,
+            forward.flat(captures.rebinding(), avals_of(&leaves_of(&backward.residuals))),
+        )
+        .with_axis_names(traced_forward.program.axis_names()),
         backward: HeldFunction::new::<Bwd>(
             backward_structures,
             backward.flat(captures.rebinding()),
@@ -345,18 +417,46 @@ where
     }
 
     /// Returns the rule as a function of lists. Its inputs are the arguments, then the captures of
-    /// both rules.
+    /// both rules. Its residuals must have the types `residuals`.
     fn flat<R: Tree>(
         self,
         rebinding: Rebinding,
+        residuals: Vec<Aval>,
     ) -> impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static
     where
         F: Fn(P) -> (O, R) + Send + Sync + 'static,
     {
         move |inputs| {
             let (primals, captured) = inputs.split_at(leaves_of(&self.primals).len());
-            rebinding.with(captured, || eval_traced(&self.trace(), primals))
+            rebinding.with(captured, || {
+                let traced = self.trace();
+                self.expect_residuals(&residuals, &avals_of(&leaves_of(&traced.template.1)));
+                eval_traced(&traced, primals)
+            })
         }
+    }
+}
+
+impl<P, O, F> Forward<P, O, F> {
+    /// Throws `Tree` if the residuals depend on what is perturbed.
+    fn expect_residuals(&self, expected: &[Aval], found: &[Aval]) {
+        let is_alike = expected.len() == found.len()
+            && expected.iter().zip(found).all(|(a, b)| a.same_type(b));
+        if is_alike {
+            return;
+        }
+        let list =
+            |avals: &[Aval]| avals.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        trace::throw(Error::Tree(Box::new(TreeError {
+            path: "$".into(),
+            message: format!(
+                "custom_vjp: the forward rule's residuals differ between calls: ({}) and ({})",
+                list(expected),
+                list(found)
+            ),
+            loc: self.loc,
+            help: Some("return the same residuals whatever arguments are perturbed".into()),
+        })));
     }
 }
 

@@ -108,7 +108,7 @@ fn run<T: Tree, X: Tree>(
         let solver = vectors.trace_aux("solve", |b| solve(matvec, &b));
         let template = solver.template;
         let solver = TracedProgram { program: Arc::new(solver.program), captures: solver.captures };
-        let vecmat = |ct: &T| linear_transpose(matvec, ct, ct);
+        let vecmat = |ct: &T| linear_transpose(matvec, ct)(ct);
         let transposed = match transpose {
             TransposeSolve::Unknown => None,
             TransposeSolve::Symmetric => Some((forward.clone(), solver.clone())),

@@ -84,6 +84,7 @@ pub fn set_mesh<'a>(mesh: impl Into<Option<&'a Mesh>>) -> Option<Mesh> {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "use_mesh")]
+#[doc(alias = "use_abstract_mesh")]
 pub fn with_mesh<R>(mesh: &Mesh, f: impl FnOnce() -> R) -> R {
     CURRENT.scope(Some(MeshId::of(mesh)), f)
 }

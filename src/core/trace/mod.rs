@@ -15,5 +15,5 @@ pub use named_axes::{AxisNames, axis_size};
 pub(crate) use trace_scope::TraceScope;
 pub(crate) use tracing::{
     Mode, Tracing, are_operands, escaped_error, interpreted, is_tracing, jit_disabled, same_value,
-    same_variable, with_jit_disabled, with_numbers_as_operands,
+    same_variable, with_jit_disabled, with_numbers_as_operands, with_tracing_suspended,
 };

@@ -29,6 +29,11 @@ pub(crate) fn with_axes<R>(
     AXES.update(|scope| scope.extend(axes), f)
 }
 
+/// Runs `f` without axes in scope.
+pub(super) fn without_axes<R>(f: impl FnOnce() -> R) -> R {
+    AXES.scope(Vec::new(), f)
+}
+
 /// Returns the axes in scope, outermost first.
 pub(crate) fn axes_in_scope() -> Vec<NamedAxis> {
     AXES.with(Clone::clone)

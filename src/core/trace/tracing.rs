@@ -4,6 +4,7 @@
 //! interprets that program with each primitive's rules, under the current trace. A traced
 //! array is plain data: a variable number and the id of its trace.
 
+use super::named_axes::without_axes;
 use super::rebinding;
 use crate::core::array::array::{Array, Kind, NO_TRACE};
 use crate::core::error::loc::{self, Loc, path};
@@ -324,6 +325,22 @@ pub(crate) fn are_operands() -> bool {
 /// Returns true if this thread is tracing.
 pub(crate) fn is_tracing() -> bool {
     STACK.with_borrow(|stack| !stack.is_empty())
+}
+
+/// Runs `f` outside of every trace. The traces under construction go on afterwards.
+pub(crate) fn with_tracing_suspended<R>(f: impl FnOnce() -> R) -> R {
+    /// The stack of suspended traces, put back when dropped.
+    struct Suspended(Vec<Builder>);
+
+    impl Drop for Suspended {
+        fn drop(&mut self) {
+            let suspended = std::mem::take(&mut self.0);
+            STACK.with_borrow_mut(|stack| *stack = suspended);
+        }
+    }
+
+    let _suspended = Suspended(STACK.with_borrow_mut(std::mem::take));
+    without_axes(|| NUMBERS_ARE_OPERANDS.scope(false, f))
 }
 
 /// Returns true if two traced arrays are the same variable of one trace.

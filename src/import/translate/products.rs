@@ -47,6 +47,7 @@ impl<'m> Translator<'m> {
             rhs_batch: list("rhs_batching_dimensions")?,
             precision: self.precision(operands)?,
             preferred_element_type: Some(self.result_dtype(operands)?),
+            algorithm: None,
             out_sharding: None,
         };
         if operands.operation.name() == "dot" {

@@ -2,9 +2,9 @@
 
 mod tpu;
 
-use super::kernel::KernelTarget;
+use super::kernel::{GpuBackend, KernelTarget};
 use super::kernel_call::{KernelCall, KernelPlatform};
-use super::triton;
+use super::{mosaic_gpu, triton};
 use crate::core::{Loc, RuleError};
 
 /// Checks a kernel. `locs` has the locations of the specifications of inputs, then of outputs.
@@ -23,6 +23,9 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
     }
     let has_variant = kernel.variant(KernelPlatform::Gpu).is_some();
     if kernel.options.targets.contains(&KernelTarget::Gpu) && !has_variant {
+        if kernel.options.gpu_backend == GpuBackend::MosaicGpu {
+            return mosaic_gpu(kernel, locs);
+        }
         let windows = kernel.inputs.iter().chain(&kernel.outputs);
         for (window, &loc) in windows.zip(locs) {
             triton::check::window(window).map_err(|error| (error, loc))?;
@@ -31,4 +34,13 @@ pub(super) fn check(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError,
         triton::shared_memory::check(kernel)?;
     }
     Ok(())
+}
+
+/// Checks a kernel for Mosaic GPU: its blocks, and the operations that it takes.
+fn mosaic_gpu(kernel: &KernelCall, locs: &[Loc]) -> Result<(), (RuleError, Loc)> {
+    let windows = kernel.inputs.iter().chain(&kernel.outputs);
+    for (window, &loc) in windows.zip(locs) {
+        mosaic_gpu::check::window(window).map_err(|error| (error, loc))?;
+    }
+    mosaic_gpu::emit(kernel).map(drop)
 }

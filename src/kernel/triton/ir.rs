@@ -72,7 +72,7 @@ pub(super) fn type_of(dtype: DType, shape: &[usize]) -> String {
 }
 
 /// Refuses dtypes that Triton IR does not have, or that the emitter does not convert.
-pub(super) fn check_dtype(dtype: DType) -> RuleResult<()> {
+pub(in crate::kernel) fn check_dtype(dtype: DType) -> RuleResult<()> {
     use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
     match dtype {
         Bool | I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 | BF16 | F16 | F32 | F64 => Ok(()),

@@ -15,6 +15,7 @@
 mod arrays;
 pub(super) mod check;
 mod control;
+mod custom_call;
 mod elementwise;
 mod emitter;
 mod grid;
@@ -27,9 +28,10 @@ mod windows;
 
 use super::kernel_call::KernelCall;
 use crate::core::{Aval, LowerCtx, RuleError, RuleResult};
-use crate::stablehlo::{TensorType, Value};
+use crate::stablehlo::Value;
+pub(super) use custom_call::{GpuCall, escaped};
 use emitter::Emitter;
-use std::fmt::Write as _;
+pub(super) use ir::check_dtype;
 
 /// The most elements of one of Triton's tensors.
 const MAX_ELEMENTS: usize = 1 << 20;
@@ -47,48 +49,18 @@ pub(super) fn lower(
         ctx.set_refused_at(loc);
         error
     })?;
-    let n_results = kernel.outputs.len() + emitted.workspaces.len();
-    let aliases = kernel.aliases.iter().map(|&(input, output)| {
-        let tuple = if n_results == 1 { String::new() } else { output.to_string() };
-        format!(
-            "#stablehlo.output_operand_alias<output_tuple_indices = [{tuple}], operand_index = {}, \
-             operand_tuple_indices = []>",
-            kernel.n_prefetch + input
-        )
-    });
-    let aliases: Vec<String> = aliases.collect();
-    let layouts = |types: &[TensorType]| {
-        let layout = |ty: &TensorType| {
-            let rank = ty.dims().len();
-            let axes: Vec<String> = (0..rank).rev().map(|axis| axis.to_string()).collect();
-            match rank {
-                0 => "dense<> : tensor<0xindex>".to_string(),
-                _ => format!("dense<[{}]> : tensor<{rank}xindex>", axes.join(", ")),
-            }
-        };
-        types.iter().map(layout).collect::<Vec<_>>().join(", ")
-    };
-    let arrays = kernel.outputs.iter().map(|window| &window.array).chain(&emitted.workspaces);
-    let types: Vec<TensorType> = arrays.map(Aval::stablehlo).collect();
-    let operand_types: Vec<TensorType> =
-        operands.iter().map(|operand| operand.ty().clone()).collect();
-    let attributes = format!(
-        "call_target_name = \"__gpu$xla.gpu.triton\", api_version = 4 : i32, backend_config = \
-         {{name = \"{}\", ir = \"{}\", num_warps = {} : i32, num_stages = {} : i32, grid_x = {} : \
-         i32, grid_y = 1 : i32, grid_z = 1 : i32, debug = false}}, operand_layouts = [{}], \
-         result_layouts = [{}], output_operand_aliases = [{}]",
+    let config = format!(
+        "name = \"{}\", ir = \"{}\", num_warps = {} : i32, num_stages = {} : i32, grid_x = {} : \
+         i32, grid_y = 1 : i32, grid_z = 1 : i32, debug = false",
         emitted.name,
         escaped(&emitted.text),
         emitted.num_warps,
         kernel.num_stages(),
-        emitted.n_programs,
-        layouts(&operand_types),
-        layouts(&types),
-        aliases.join(", ")
+        emitted.n_programs
     );
-    let mut results = ctx.op_full("custom_call", operands, &attributes, Vec::new(), &types);
-    results.truncate(kernel.outputs.len());
-    Ok(results)
+    let workspaces = &emitted.workspaces;
+    let call = GpuCall { target: "__gpu$xla.gpu.triton", config, workspaces };
+    Ok(call.write(kernel, ctx, operands))
 }
 
 /// A kernel as Triton IR.
@@ -116,20 +88,6 @@ fn emit(kernel: &KernelCall) -> Result<Emitted, (RuleError, crate::core::Loc)> {
             },
         }
     }
-}
-
-/// Escapes text for a string in MLIR.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' | 0..32 | 127.. => {
-                write!(escaped, "\\{byte:02X}").expect("strings take any text");
-            }
-            _ => escaped.push(char::from(byte)),
-        }
-    }
-    escaped
 }
 
 /// Refuses an operation.

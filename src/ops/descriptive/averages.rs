@@ -20,6 +20,14 @@ use crate::primitives::{broadcast_in_dim, div, mul, promote_inexact, sub};
 /// ```
 #[track_caller]
 pub fn average(x: &Array, weights: &Array, axes: impl Into<Axes>) -> Array {
+    average_returned(x, weights, axes).0
+}
+
+/// Returns the weighted mean of `x` along `axes`, as [`average`], and the sum of the weights in its
+/// shape.
+#[doc(alias = "returned")]
+#[track_caller]
+pub fn average_returned(x: &Array, weights: &Array, axes: impl Into<Axes>) -> (Array, Array) {
     let axes = axes.into();
     let resolved = axes.resolve("average", x);
     let weights = match (weights.shape() == x.shape(), resolved.as_slice()) {
@@ -37,7 +45,8 @@ pub fn average(x: &Array, weights: &Array, axes: impl Into<Axes>) -> Array {
         }
     };
     let [x, weights] = promote_inexact("average", [x.like(), weights.like()]);
-    div(mul(&x, &weights).sum_axes(axes.clone()), weights.sum_axes(axes))
+    let total = weights.sum_axes(axes.clone());
+    (div(mul(&x, &weights).sum_axes(axes), &total), total)
 }
 
 /// Returns the largest minus the smallest element along `axes`. Throws `Op` (shape) over an empty

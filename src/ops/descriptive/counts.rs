@@ -21,10 +21,12 @@ pub enum Side {
 const COMPARE_ALL: usize = 32;
 
 /// Options of [`searchsorted_with`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SearchsortedOptions {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SearchsortedOptions<'a> {
     /// The side of equal elements. The default is [`Side::Left`].
     pub side: Side,
+    /// Indices that sort the vector, as `argsort` returns them. By default the vector is sorted.
+    pub sorter: Option<&'a Array>,
 }
 
 /// Returns the indices at which `values` are inserted into the vector `sorted`, before equal
@@ -54,14 +56,19 @@ fn before(element: &Array, value: &Array, side: Side) -> Array {
     }
 }
 
-/// Returns insertion indices, as [`searchsorted`], on either side of equal elements.
+/// Returns insertion indices, as [`searchsorted`], on either side of equal elements, or into a
+/// vector that is sorted by indices.
 #[track_caller]
 pub fn searchsorted_with(
     sorted: &Array,
     values: impl ArrayLike,
-    options: SearchsortedOptions,
+    options: SearchsortedOptions<'_>,
 ) -> Array {
     let side = options.side;
+    let sorted = &match options.sorter {
+        Some(sorter) => take(sorted, sorter, 0),
+        None => sorted.clone(),
+    };
     let values = match values.like() {
         Like::Array(x) => x.clone(),
         Like::Scalar(value) => scalar(value),
@@ -122,8 +129,8 @@ pub fn digitize_with(x: &Array, bins: &Array, options: DigitizeOptions) -> Array
             let message = format!("takes a vector of at least one edge, got {}", bins.aval());
             trace::throw_operands("digitize", RuleError::shape(message), &[x, bins]);
         }
-        let side =
-            SearchsortedOptions { side: if options.right { Side::Left } else { Side::Right } };
+        let side = if options.right { Side::Left } else { Side::Right };
+        let side = SearchsortedOptions { side, sorter: None };
         let increasing = searchsorted_with(bins, x, side);
         let decreasing = sub(n as i32, searchsorted_with(&rev(bins, &[0]), x, side));
         where_(ge(bins.index([Index::At(-1)]), bins.index([Index::At(0)])), increasing, decreasing)

@@ -3,7 +3,8 @@
 use super::super::{Index, clip, diagonal, dot};
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::{
-    complex, conj, convert_element_type, div, imag, inexact, mul, real, reshape, sqrt, sub,
+    complex, concatenate, conj, convert_element_type, div, imag, inexact, mul, real, reshape, sqrt,
+    sub,
 };
 
 /// Options of [`cov_with`].
@@ -18,11 +19,15 @@ pub struct CovOptions {
     /// Weights of the observations, `[n]`, not negative.
     #[doc(alias = "aweights")]
     pub weights: Option<Array>,
+    /// Further variables with the same observations, below those of the operand.
+    pub y: Option<Array>,
+    /// Rows are variables and columns observations, the default; otherwise the reverse.
+    pub rowvar: bool,
 }
 
 impl Default for CovOptions {
     fn default() -> CovOptions {
-        CovOptions { ddof: 1.0, frequencies: None, weights: None }
+        CovOptions { ddof: 1.0, frequencies: None, weights: None, y: None, rowvar: true }
     }
 }
 
@@ -43,15 +48,30 @@ pub fn cov(x: &Array) -> Array {
 /// Returns covariances, as [`cov`], with other degrees of freedom and weights. Integers become
 /// floats. The result is NaN or infinite if the divisor is 0.
 ///
-/// For NumPy's second operand `y` append rows, for `rowvar=False` transpose. Throws `Op` (shape)
-/// for arrays of rank above 2 and for weights that are not a vector over the observations.
+/// Throws `Op` (shape) for arrays of rank above 2, for further variables with another number of
+/// observations, and for weights that are not a vector over the observations.
 #[track_caller]
 pub fn cov_with(x: &Array, options: &CovOptions) -> Array {
-    if x.rank() > 2 {
-        let message = format!("takes a vector or a matrix, got rank {}", x.rank());
-        trace::throw_operands("cov", RuleError::shape(message), &[x]);
+    let mut variables = Vec::with_capacity(2);
+    for x in std::iter::once(x).chain(&options.y) {
+        if x.rank() > 2 {
+            let message = format!("takes a vector or a matrix, got rank {}", x.rank());
+            trace::throw_operands("cov", RuleError::shape(message), &[x]);
+        }
+        let rows = super::super::atleast_2d(&inexact(x));
+        variables.push(if options.rowvar || x.rank() < 2 { rows } else { rows.t() });
     }
-    let x = super::super::atleast_2d(&inexact(x));
+    if let [first, second] = variables.as_slice()
+        && first.shape()[1] != second.shape()[1]
+    {
+        let message = format!(
+            "{} and {} have different numbers of observations",
+            first.shape(),
+            second.shape()
+        );
+        trace::throw_operands("cov", RuleError::shape(message), &[first, second]);
+    }
+    let x = concatenate(&variables, 0);
     let n = x.shape()[1];
     let part = x.dtype().real();
     let mut weights: Option<Array> = None;
@@ -95,7 +115,14 @@ pub fn cov_with(x: &Array, options: &CovOptions) -> Array {
 /// deviations. Rows of `x` are variables: `[k, n] → [k, k]`, `[n] → []`.
 #[track_caller]
 pub fn corrcoef(x: &Array) -> Array {
-    let c = cov(x);
+    corrcoef_with(x, &CovOptions::default())
+}
+
+/// Returns correlation coefficients, as [`corrcoef`], with further variables or weights. The
+/// degrees of freedom do not matter.
+#[track_caller]
+pub fn corrcoef_with(x: &Array, options: &CovOptions) -> Array {
+    let c = cov_with(x, options);
     if c.rank() == 0 {
         return div(&c, &c);
     }

@@ -4,8 +4,8 @@ use super::super::{Index, diff, linspace, ravel_multi_index};
 use super::counts::{SearchsortedOptions, Side, searchsorted_with};
 use crate::core::{Array, DType, Loc, RuleError, Scalar, trace};
 use crate::primitives::{
-    add, convert_element_type, div, eq, fill_of, inexact, ones_like, reshape, slice, sub, where_,
-    zeros,
+    add, convert_element_type, div, eq, fill_of, inexact, ones, ones_like, reshape, slice, sub,
+    where_, zeros,
 };
 
 /// Bins of a histogram: their number, a range, or their edges.
@@ -79,7 +79,8 @@ pub fn histogram_bin_edges(x: &Array, bins: impl Into<Bins>) -> Array {
 #[track_caller]
 fn bin_indices(x: &Array, edges: &Array) -> Array {
     let n = edges.size() as i32;
-    let number = searchsorted_with(edges, x, SearchsortedOptions { side: Side::Right });
+    let number =
+        searchsorted_with(edges, x, SearchsortedOptions { side: Side::Right, sorter: None });
     where_(eq(x, edges.index([Index::At(-1)])), n - 1, number)
 }
 
@@ -146,6 +147,39 @@ pub fn histogram_with(
 /// matrix, and `Op` (value) unless there is one `Bins` for each column.
 #[track_caller]
 pub fn histogramdd(x: &Array, bins: &[Bins]) -> (Array, Vec<Array>) {
+    binned(x, bins, HistogramOptions::default())
+}
+
+/// Returns a histogram of rows, as [`histogramdd`], weighted or as a density. The counts have the
+/// dtype of the weights, or that of `x`; integers become floats.
+///
+/// Throws `Op` (shape) unless there is one weight for each row.
+#[track_caller]
+pub fn histogramdd_with(
+    x: &Array,
+    bins: &[Bins],
+    options: HistogramOptions<'_>,
+) -> (Array, Vec<Array>) {
+    Loc::caller().scope(|| {
+        let (mut counts, edges) = binned(x, bins, options);
+        if options.weights.is_none() {
+            counts = convert_element_type(&counts, inexact(x).dtype());
+        }
+        if options.density {
+            counts = div(&counts, counts.sum());
+            for (axis, edges) in edges.iter().enumerate() {
+                let mut shape = vec![1; bins.len()];
+                shape[axis] = edges.size() - 1;
+                counts = div(&counts, reshape(&diff(edges, 0), shape));
+            }
+        }
+        (counts, edges)
+    })
+}
+
+/// Returns the sums of the weights in each bin, or `i32` counts, and the edges.
+#[track_caller]
+fn binned(x: &Array, bins: &[Bins], options: HistogramOptions<'_>) -> (Array, Vec<Array>) {
     Loc::caller().scope(|| {
         let columns = match x.rank() {
             2 => x.shape()[1],
@@ -169,8 +203,17 @@ pub fn histogramdd(x: &Array, bins: &[Bins]) -> (Array, Vec<Array>) {
         }
         let multi_index: Vec<&Array> = numbers.iter().collect();
         let flat = ravel_multi_index(multi_index, &sizes, super::super::IndexMode::Clip);
-        let counts = zeros(([sizes.iter().product::<usize>()], DType::I32));
-        let counts = counts.at([Index::Array(flat)]).add(1);
+        let weights = match options.weights {
+            Some(weights) if *weights.shape().dims() == [x.shape()[0]] => inexact(weights),
+            Some(weights) => {
+                let message = format!("weights {} for {} rows", weights.shape(), x.shape()[0]);
+                trace::throw_operands("histogramdd", RuleError::shape(message), &[&x, weights])
+            }
+            // Whole numbers of `i32` are exact where those of a narrow float are not.
+            None => ones(([x.shape()[0]], DType::I32)),
+        };
+        let counts = zeros(([sizes.iter().product::<usize>()], weights.dtype()));
+        let counts = counts.at([Index::Array(flat)]).add(&weights);
         let counts = reshape(&counts, sizes.as_slice());
         let starts = vec![1; sizes.len()];
         let limits: Vec<usize> = sizes.iter().map(|&size| size - 1).collect();
@@ -188,14 +231,41 @@ pub fn histogram2d(
     x_bins: impl Into<Bins>,
     y_bins: impl Into<Bins>,
 ) -> (Array, Array, Array) {
+    plane("histogram2d", x, y, [x_bins.into(), y_bins.into()], histogramdd)
+}
+
+/// Returns a histogram of points in a plane, as [`histogram2d`], weighted or as a density. See
+/// [`histogramdd_with`].
+#[track_caller]
+pub fn histogram2d_with(
+    x: &Array,
+    y: &Array,
+    x_bins: impl Into<Bins>,
+    y_bins: impl Into<Bins>,
+    options: HistogramOptions<'_>,
+) -> (Array, Array, Array) {
+    plane("histogram2d", x, y, [x_bins.into(), y_bins.into()], |points, bins| {
+        histogramdd_with(points, bins, options)
+    })
+}
+
+/// Counts points in a plane as rows of a matrix.
+#[track_caller]
+fn plane(
+    name: &str,
+    x: &Array,
+    y: &Array,
+    bins: [Bins; 2],
+    count: impl FnOnce(&Array, &[Bins]) -> (Array, Vec<Array>),
+) -> (Array, Array, Array) {
     Loc::caller().scope(|| {
         if x.rank() != 1 || x.shape() != y.shape() {
             let message =
                 format!("takes two vectors of one size, got {} and {}", x.shape(), y.shape());
-            trace::throw_operands("histogram2d", RuleError::shape(message), &[x, y]);
+            trace::throw_operands(name, RuleError::shape(message), &[x, y]);
         }
         let points = super::super::column_stack([x, y]);
-        let (counts, mut edges) = histogramdd(&points, &[x_bins.into(), y_bins.into()]);
+        let (counts, mut edges) = count(&points, &bins);
         let y_edges = edges.swap_remove(1);
         (counts, edges.swap_remove(0), y_edges)
     })

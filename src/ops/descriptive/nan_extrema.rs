@@ -42,7 +42,7 @@ pub fn nanmin(x: &Array, axes: impl Into<Axes>) -> Array {
 
 /// Replaces `index` by -1 where all elements of `x` along `axis` are NaN.
 #[track_caller]
-fn negative_if_all_nan(index: &Array, x: &Array, axis: isize) -> Array {
+fn negative_if_all_nan(index: &Array, x: &Array, axis: Axes) -> Array {
     if !x.dtype().is_inexact() {
         return index.clone();
     }
@@ -50,17 +50,21 @@ fn negative_if_all_nan(index: &Array, x: &Array, axis: isize) -> Array {
 }
 
 /// Returns the index along `axis` of the largest element that is not NaN, `i32`; -1 where all
-/// elements are NaN. Flatten the array first for JAX's default. Throws `Op` (shape) over an empty
-/// axis.
+/// elements are NaN. JAX's default is `Axes::all()`, the flattened array. See
+/// [`Array::argmax_axis`] for axes and errors.
 #[track_caller]
-pub fn nanargmax(x: &Array, axis: isize) -> Array {
-    negative_if_all_nan(&replace_nan(x, f64::NEG_INFINITY).argmax_axis(axis), x, axis)
+pub fn nanargmax(x: &Array, axis: impl Into<Axes>) -> Array {
+    let axis = axis.into();
+    let index = replace_nan(x, f64::NEG_INFINITY).argmax_axis(axis.clone());
+    negative_if_all_nan(&index, x, axis)
 }
 
 /// Returns the index along `axis` of the smallest element that is not NaN, `i32`; -1 where all
-/// elements are NaN. Flatten the array first for JAX's default. Throws `Op` (shape) over an empty
-/// axis.
+/// elements are NaN. JAX's default is `Axes::all()`, the flattened array. See
+/// [`Array::argmax_axis`] for axes and errors.
 #[track_caller]
-pub fn nanargmin(x: &Array, axis: isize) -> Array {
-    negative_if_all_nan(&replace_nan(x, f64::INFINITY).argmin_axis(axis), x, axis)
+pub fn nanargmin(x: &Array, axis: impl Into<Axes>) -> Array {
+    let axis = axis.into();
+    let index = replace_nan(x, f64::INFINITY).argmin_axis(axis.clone());
+    negative_if_all_nan(&index, x, axis)
 }

@@ -1,10 +1,12 @@
 //! Sums, products and moments that ignore NaN.
 
+use super::super::Reduction;
 use super::super::axes::Axes;
 use super::super::isnan;
 use crate::core::{Array, DType};
 use crate::primitives::{
-    conj, convert_element_type, div, full_like, inexact, le, mul, real, sqrt, sub, where_,
+    bitwise_and, conj, convert_element_type, div, full_like, inexact, le, mul, real, sqrt, sub,
+    where_,
 };
 
 /// Replaces NaN in `x` by `value`; integers stay.
@@ -29,24 +31,28 @@ fn count(x: &Array, dtype: DType, axes: Axes) -> Array {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn nansum(x: &Array, axes: impl Into<Axes>) -> Array {
+pub fn nansum(x: &Array, axes: impl Into<Reduction>) -> Array {
     replace_nan(x, 0.0).sum_axes(axes)
 }
 
 /// Returns the product along `axes` without NaN; 1 where all elements are NaN. For dtypes see
 /// [`Array::prod_axes`].
 #[track_caller]
-pub fn nanprod(x: &Array, axes: impl Into<Axes>) -> Array {
+pub fn nanprod(x: &Array, axes: impl Into<Reduction>) -> Array {
     replace_nan(x, 1.0).prod_axes(axes)
 }
 
 /// Returns the mean along `axes` without NaN; NaN where all elements are NaN. Integers become
-/// floats.
+/// floats. Options are those of [`Array::mean_axes`].
 #[track_caller]
-pub fn nanmean(x: &Array, axes: impl Into<Axes>) -> Array {
-    let (x, axes) = (inexact(x), axes.into());
-    let n = count(&x, x.dtype(), axes.clone());
-    div(nansum(&x, axes), n)
+pub fn nanmean(x: &Array, axes: impl Into<Reduction>) -> Array {
+    let (x, over) = (inexact(x), axes.into());
+    let valid = !isnan(&x);
+    let mask = match over.mask("nanmean", &x) {
+        Some(mask) => bitwise_and(&mask, &valid),
+        None => valid,
+    };
+    x.mean_axes(Reduction { mask: Some(mask), ..over })
 }
 
 /// Options of [`nanvar_with`] and [`nanstd_with`].

@@ -119,3 +119,18 @@ pub fn unwrap_with(x: &Array, axis: isize, options: UnwrapOptions) -> Array {
     let moved = add(slice_axis(&x, resolved, 1, n), cumsum(&jump, axis));
     concatenate([&slice_axis(&x, resolved, 0, 1), &moved], axis)
 }
+
+/// Options of [`angle_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AngleOptions {
+    /// Returns degrees instead of radians. The default is false.
+    pub deg: bool,
+}
+
+/// Returns the angle of each element in the complex plane, as [`angle`](crate::primitives::angle),
+/// in radians or degrees.
+#[track_caller]
+pub fn angle_with(x: impl ArrayLike, options: AngleOptions) -> Array {
+    let radians = crate::primitives::angle(x);
+    if options.deg { rad2deg(radians) } else { radians }
+}

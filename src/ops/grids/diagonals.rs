@@ -3,8 +3,8 @@
 use super::super::{DiagonalOptions, Index, diagonal_with, stack};
 use crate::core::{Array, DType, Loc, RuleError, trace};
 use crate::primitives::{
-    ArrayLike, PaddingDim, broadcast_in_dim, broadcasted_iota as iota, eq, full_like, lax_pad, mul,
-    reshape, sub, where_, zeros, zeros_like,
+    ArrayLike, PaddingDim, arange_step, broadcast_in_dim, broadcasted_iota as iota, eq, full_like,
+    lax_pad, mul, reshape, sub, where_, zeros, zeros_like,
 };
 
 /// Returns a square matrix with the vector `x`, `[n]`, on diagonal `offset` and zeros elsewhere, of
@@ -58,6 +58,24 @@ pub fn diagflat(x: &Array, offset: isize) -> Array {
 /// size, and for values that do not broadcast.
 #[track_caller]
 pub fn fill_diagonal(x: &Array, values: impl ArrayLike) -> Array {
+    fill_diagonal_with(x, values, FillDiagonalOptions::default())
+}
+
+/// Options of [`fill_diagonal_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FillDiagonalOptions {
+    /// Begins the diagonal again below a matrix of more rows than columns, after one row. The
+    /// default is false.
+    pub wrap: bool,
+}
+
+/// Sets the main diagonal, as [`fill_diagonal`], once or again below it.
+#[track_caller]
+pub fn fill_diagonal_with(
+    x: &Array,
+    values: impl ArrayLike,
+    options: FillDiagonalOptions,
+) -> Array {
     Loc::caller().scope(|| {
         let equal_sizes = x.shape().windows(2).all(|pair| pair[0] == pair[1]);
         if x.rank() < 2 || x.rank() > 2 && !equal_sizes {
@@ -65,6 +83,13 @@ pub fn fill_diagonal(x: &Array, values: impl ArrayLike) -> Array {
             trace::throw_operands("fill_diagonal", RuleError::shape(message), &[x]);
         }
         let n = x.shape().iter().copied().min().unwrap_or(0);
+        if options.wrap && x.rank() == 2 && x.shape()[0] > n {
+            // Row-major positions at a distance of one row and one column.
+            let step = x.shape()[1] as i32 + 1;
+            let flat = reshape(x, [x.size()]);
+            let at = arange_step(0, x.size() as i32, step);
+            return reshape(&flat.at([Index::Array(at)]).set(values), x.shape());
+        }
         let index = iota(DType::I32, [n], 0);
         let indices = vec![Index::Array(index); x.rank()];
         x.at(indices).set(values)
@@ -72,9 +97,22 @@ pub fn fill_diagonal(x: &Array, values: impl ArrayLike) -> Array {
 }
 
 /// Returns the powers `n - 1, …, 1, 0` of each element of a vector, as columns: `[m] → [m, n]`.
-/// Flip the last axis for increasing powers. Throws `Op` (shape) for other ranks.
+/// [`vander_with`] orders them. Throws `Op` (shape) for other ranks.
 #[track_caller]
 pub fn vander(x: &Array, n: usize) -> Array {
+    vander_with(x, n, VanderOptions::default())
+}
+
+/// Options of [`vander_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VanderOptions {
+    /// Orders the powers `0, 1, …`. The default is false.
+    pub increasing: bool,
+}
+
+/// Returns powers of the elements of a vector, as [`vander`], in either order.
+#[track_caller]
+pub fn vander_with(x: &Array, n: usize, options: VanderOptions) -> Array {
     if x.rank() != 1 {
         let message = format!("takes a vector, got rank {}", x.rank());
         trace::throw_operands("vander", RuleError::shape(message), &[x]);
@@ -86,5 +124,8 @@ pub fn vander(x: &Array, n: usize) -> Array {
     for exponent in 1..n {
         powers.push(mul(&powers[exponent - 1], x));
     }
-    stack(powers.iter().rev().collect::<Vec<_>>(), -1)
+    if !options.increasing {
+        powers.reverse();
+    }
+    stack(&powers, -1)
 }

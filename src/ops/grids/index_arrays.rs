@@ -136,15 +136,48 @@ pub fn ix_<F>(vectors: impl ArrayList<F>) -> Vec<Array> {
 /// Returns the index of each element along every axis, `i32[rank, …]`: `[2, 2, 3]` for `[2, 3]`.
 #[track_caller]
 pub fn indices(shape: impl Into<Shape>) -> Array {
+    indices_with(shape, IndicesOptions::default())
+}
+
+/// Options of [`indices_with`] and [`sparse_indices`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndicesOptions {
+    /// The dtype of the indices. The default is `i32`.
+    pub dtype: DType,
+}
+
+impl Default for IndicesOptions {
+    fn default() -> Self {
+        IndicesOptions { dtype: DType::I32 }
+    }
+}
+
+/// Returns the index of each element along every axis, as [`indices`], in another dtype.
+#[track_caller]
+pub fn indices_with(shape: impl Into<Shape>, options: IndicesOptions) -> Array {
     let shape = shape.into();
     if shape.rank() == 0 {
-        return zeros(([0], DType::I32));
+        return zeros(([0], options.dtype));
     }
     let mut arrays = Vec::with_capacity(shape.rank());
     for axis in 0..shape.rank() {
-        arrays.push(iota(DType::I32, shape.clone(), axis));
+        arrays.push(iota(options.dtype, shape.clone(), axis));
     }
     stack(arrays.iter().collect::<Vec<_>>(), 0)
+}
+
+/// Returns the indices along each axis as arrays that broadcast to `shape`: `[2, 1]` and `[1, 3]`
+/// for `[2, 3]`.
+#[track_caller]
+pub fn sparse_indices(shape: impl Into<Shape>, options: IndicesOptions) -> Vec<Array> {
+    let shape = shape.into();
+    let mut arrays = Vec::with_capacity(shape.rank());
+    for axis in 0..shape.rank() {
+        let mut sizes = vec![1; shape.rank()];
+        sizes[axis] = shape[axis];
+        arrays.push(iota(options.dtype, sizes, axis));
+    }
+    arrays
 }
 
 /// Calls `f` with the index arrays of `shape`, one for each axis, `f32` unless a dtype is given:

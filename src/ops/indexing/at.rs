@@ -2,12 +2,13 @@
 
 use super::index::Index;
 use super::mask::lone_mask;
+use super::options::IndexOptions;
 use super::resolve::{AxisAction, AxisSlice, gather_plan, resolve, shape_after};
 use crate::core::{Array, DType, Loc, RuleError, Scalar, Shape, trace};
 use crate::primitives::{
     ArrayLike, Combiner, GatherScatterMode, Like, ScatterDimensionNumbers, add, broadcast_to,
     convert_element_type, div, dynamic_update_slice, fill_of, index_of, iota, maximum, minimum,
-    mul, reshape, scatter, where_,
+    mul, neg, reshape, scatter_with, where_,
 };
 
 /// Indexed elements of an array, to be updated. Returned by [`Array::at`].
@@ -22,6 +23,7 @@ use crate::primitives::{
 pub struct At<'a> {
     x: &'a Array,
     indices: Vec<Index>,
+    options: IndexOptions,
 }
 
 /// Functional updates.
@@ -36,7 +38,31 @@ impl Array {
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn at(&self, indices: impl AsRef<[Index]>) -> At<'_> {
-        At { x: self, indices: indices.as_ref().to_vec() }
+        self.at_with(indices, IndexOptions::default())
+    }
+
+    /// Selects elements to read or update, as [`Array::at`], with a treatment of indices out of
+    /// range and promises about the indices.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// use oxidax::primitives::GatherScatterMode;
+    /// let x = array![1.0, 2.0, 3.0];
+    /// let fill = IndexOptions {
+    ///     mode: Some(GatherScatterMode::FillOrDrop),
+    ///     fill_value: Some(0.0.into()),
+    ///     ..Default::default()
+    /// };
+    /// let read = x.at_with(i![&array![2, 5]], fill).get();
+    /// assert_eq!(read.to_vec::<f32>()?, [3.0, 0.0]);
+    /// let clip = IndexOptions { mode: Some(GatherScatterMode::Clip), ..Default::default() };
+    /// let updated = x.at_with(i![&array![0, 5]], clip).set(9.0);
+    /// assert_eq!(updated.to_vec::<f32>()?, [9.0, 2.0, 9.0]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    pub fn at_with(&self, indices: impl AsRef<[Index]>, options: IndexOptions) -> At<'_> {
+        let indices = options.with_dynamic(indices.as_ref().to_vec(), self);
+        At { x: self, indices, options }
     }
 }
 
@@ -56,6 +82,16 @@ impl At<'_> {
     #[track_caller]
     pub fn add(&self, values: impl ArrayLike) -> Array {
         self.update(values.like(), Combiner::Add)
+    }
+
+    /// Subtracts the values, once for each occurrence of an index.
+    ///
+    /// Throws `Op` for an index out of range and for values that do not broadcast.
+    #[doc(alias = "subtract")]
+    #[track_caller]
+    pub fn sub(&self, values: impl ArrayLike) -> Array {
+        let values = values.to_array();
+        Loc::caller().scope(|| self.update(neg(&values).like(), Combiner::Add))
     }
 
     /// Multiplies by the values, once for each occurrence of an index.
@@ -108,10 +144,18 @@ impl At<'_> {
         }
     }
 
-    /// Returns the elements, as [`Array::index`].
+    /// Returns the elements, as [`Array::index`] if the options do not set another mode.
+    ///
+    /// Throws `Op` for a static index out of range if no mode is set.
     #[track_caller]
     pub fn get(&self) -> Array {
-        self.x.index(&self.indices)
+        match resolve(&self.indices, self.x) {
+            Ok((slices, actions)) => {
+                let mode = GatherScatterMode::Clip;
+                self.x.gather_resolved(&slices, &actions, mode, self.options)
+            }
+            Err(error) => trace::throw_operands("index", error, &[self.x]),
+        }
     }
 
     /// Takes the minimum of the elements and the values.
@@ -157,8 +201,10 @@ impl At<'_> {
         let contiguous = slices.iter().all(|slice| slice.stride == 1 && !slice.reversed);
         match gathers {
             false if contiguous => update_block(self.x, &slices, &actions, values, combiner),
-            true if keeps_whole_axes => scatter_windows(self.x, &actions, values, combiner),
-            _ => scatter_elements(self.x, &slices, &actions, values, combiner),
+            true if keeps_whole_axes => {
+                scatter_windows(self.x, &actions, values, combiner, self.options)
+            }
+            _ => scatter_elements(self.x, (&slices, &actions), values, combiner, self.options),
         }
     }
 }
@@ -235,6 +281,7 @@ fn scatter_windows(
     actions: &[AxisAction],
     values: Like<'_>,
     combiner: Combiner,
+    options: IndexOptions,
 ) -> Array {
     // A static index becomes an index array with one element.
     let mut gathers = Vec::with_capacity(actions.len());
@@ -255,7 +302,7 @@ fn scatter_windows(
         });
     }
     let expanded = reshape(x, shape);
-    let plan = gather_plan(&expanded, &gathers);
+    let plan = gather_plan(&expanded, &gathers, options);
     let n_index_axes = plan.indices.rank() - 1;
     let rank = expanded.rank() - plan.axes.len() + n_index_axes;
     let in_window = |axis: &usize| *axis < plan.position || *axis >= plan.position + n_index_axes;
@@ -270,26 +317,29 @@ fn scatter_windows(
     let index_shape = &plan.indices.shape()[..n_index_axes];
     shape.splice(plan.position..plan.position, index_shape.iter().copied());
     let values = broadcast_values(x, values, &shape.into());
-    let mode = GatherScatterMode::FillOrDrop;
-    reshape(&scatter(&expanded, &plan.indices, &values, combiner, &numbers, mode), x.shape())
+    let options = options.scatter();
+    let updated = scatter_with(&expanded, &plan.indices, &values, combiner, &numbers, options);
+    reshape(&updated, x.shape())
 }
 
 /// Updates single elements, addressed by their flat indices, with one scatter.
 #[track_caller]
 fn scatter_elements(
     x: &Array,
-    slices: &[AxisSlice],
-    actions: &[AxisAction],
+    (slices, actions): (&[AxisSlice], &[AxisAction]),
     values: Like<'_>,
     combiner: Combiner,
+    options: IndexOptions,
 ) -> Array {
     let fits_i32 = x.size() as i128 <= DType::I32.int_range().1;
     let numbers = iota(if fits_i32 { DType::I32 } else { DType::I64 }, x.size());
     // Indices out of range become the lowest integer, which is out of range as well.
+    let of_numbers = IndexOptions { fill_value: None, unique_indices: false, ..options };
     let flat_indices = reshape(&numbers, x.shape()).gather_resolved(
         slices,
         actions,
         GatherScatterMode::FillOrDrop,
+        of_numbers,
     );
     let values = broadcast_values(x, values, flat_indices.shape());
     let column = reshape(&flat_indices, flat_indices.shape().insert(flat_indices.rank(), 1));
@@ -299,6 +349,7 @@ fn scatter_elements(
         ..Default::default()
     };
     let flat = reshape(x, [x.size()]);
-    let mode = GatherScatterMode::FillOrDrop;
-    reshape(&scatter(&flat, &column, &values, combiner, &numbers, mode), x.shape())
+    // The flat indices need not have the order of the index vectors.
+    let options = IndexOptions { indices_are_sorted: false, ..options }.scatter();
+    reshape(&scatter_with(&flat, &column, &values, combiner, &numbers, options), x.shape())
 }

@@ -2,7 +2,8 @@
 
 use super::index::Index;
 use super::mask::without_masks;
-use super::take::{gather_axes, wrap_negative};
+use super::options::IndexOptions;
+use super::take::{gather_axes, signed_indices, wrap_negative};
 use crate::core::{Array, RuleError, Shape, trace};
 use crate::primitives::{
     GatherScatterMode, broadcast_to, concatenate, dynamic_slice, reshape, rev, slice,
@@ -167,27 +168,31 @@ impl Array {
     pub fn index(&self, indices: impl AsRef<[Index]>) -> Array {
         match resolve(indices.as_ref(), self) {
             Ok((slices, actions)) => {
-                self.gather_resolved(&slices, &actions, GatherScatterMode::Clip)
+                let options = IndexOptions::default();
+                self.gather_resolved(&slices, &actions, GatherScatterMode::Clip, options)
             }
             Err(error) => trace::throw_operands("index", error, &[self]),
         }
     }
 
-    /// Returns the elements of a resolved index; `mode` handles indices out of range.
+    /// Returns the elements of a resolved index; `mode` handles indices out of range unless the
+    /// options do.
     #[track_caller]
     pub(super) fn gather_resolved(
         &self,
         slices: &[AxisSlice],
         actions: &[AxisAction],
         mode: GatherScatterMode,
+        options: IndexOptions,
     ) -> Array {
         let sliced = self.slice_axes(slices);
         let reshaped = reshape(&sliced, shape_after(sliced.shape(), actions));
         if !actions.iter().any(|action| matches!(action, AxisAction::Gather(_))) {
             return reshaped;
         }
-        let plan = gather_plan(&reshaped, actions);
-        gather_axes(&reshaped, &plan.axes, &plan.indices, plan.position, mode)
+        let plan = gather_plan(&reshaped, actions, options);
+        let options = options.gather(mode);
+        gather_axes(&reshaped, &plan.axes, &plan.indices, plan.position, options)
     }
 
     #[track_caller]
@@ -250,7 +255,7 @@ pub(super) struct GatherPlan {
 /// Broadcasts all index arrays and joins them. `x` has the axes that `actions` keep, insert or
 /// gather.
 #[track_caller]
-pub(super) fn gather_plan(x: &Array, actions: &[AxisAction]) -> GatherPlan {
+pub(super) fn gather_plan(x: &Array, actions: &[AxisAction], options: IndexOptions) -> GatherPlan {
     // Static indices count as index arrays in the rule that orders the axes of the result.
     let advanced: Vec<usize> = (0..actions.len())
         .filter(|&entry| matches!(actions[entry], AxisAction::Gather(_) | AxisAction::Drop(_)))
@@ -266,7 +271,11 @@ pub(super) fn gather_plan(x: &Array, actions: &[AxisAction]) -> GatherPlan {
             AxisAction::Drop(_) => {}
             AxisAction::Keep | AxisAction::Insert => axis += 1,
             AxisAction::Gather(array) => {
-                arrays.push(wrap_negative(array, x.shape()[axis]));
+                arrays.push(if options.wrap_negative_indices {
+                    wrap_negative(array, x.shape()[axis])
+                } else {
+                    signed_indices(array)
+                });
                 axes.push(axis);
                 axis += 1;
             }

@@ -1,21 +1,33 @@
 //! Gathering elements by integer arrays.
 
+use super::options::{IndexOptions, TakeMode, TakeOptions};
 use crate::core::{Array, DType, RuleError, Scalar, Shape, trace};
+use crate::ops::IndexMode;
 use crate::primitives::rules::resolve_axis;
 use crate::primitives::{
-    GatherDimensionNumbers, GatherScatterMode, add, broadcast_to, convert_element_type, fill_of,
-    gather, lt, reshape, where_, zeros_like,
+    GatherDimensionNumbers, GatherOptions, GatherScatterMode, add, broadcast_to,
+    convert_element_type, fill_of, gather_with, lt, reshape, where_, zeros_like,
 };
+
+/// Converts indices to signed integers of 32 bits and more.
+#[track_caller]
+pub(super) fn signed_indices(indices: &Array) -> Array {
+    let dtype = match indices.dtype() {
+        narrow if narrow.bits() < 32 => DType::I32,
+        unsigned if unsigned.is_unsigned() => DType::I64,
+        other => other,
+    };
+    convert_element_type(indices, dtype)
+}
 
 /// Converts indices to signed integers and adds the size to negative ones.
 #[track_caller]
 pub(super) fn wrap_negative(indices: &Array, size: usize) -> Array {
-    if indices.dtype().is_unsigned() {
-        let is_narrow = indices.dtype().bits() < 32;
-        return convert_element_type(indices, if is_narrow { DType::I32 } else { DType::I64 });
+    let is_unsigned = indices.dtype().is_unsigned();
+    let indices = signed_indices(indices);
+    if is_unsigned {
+        return indices;
     }
-    let dtype = if indices.dtype().bits() < 32 { DType::I32 } else { indices.dtype() };
-    let indices = convert_element_type(indices, dtype);
     let end = fill_of(Scalar::Int(size as i128), indices.aval());
     where_(lt(&indices, zeros_like(&indices)), add(&indices, end), &indices)
 }
@@ -28,7 +40,7 @@ pub(super) fn gather_axes(
     axes: &[usize],
     indices: &Array,
     position: usize,
-    mode: GatherScatterMode,
+    options: GatherOptions,
 ) -> Array {
     let n_index_axes = indices.rank() - 1;
     let rank = x.rank() - axes.len() + n_index_axes;
@@ -42,7 +54,7 @@ pub(super) fn gather_axes(
     };
     let size = |axis: usize| if axes.contains(&axis) { 1 } else { x.shape()[axis] };
     let slice_sizes: Vec<usize> = (0..x.rank()).map(size).collect();
-    gather(x, indices, &numbers, &slice_sizes, mode)
+    gather_with(x, indices, &numbers, &slice_sizes, options)
 }
 
 #[track_caller]
@@ -71,9 +83,11 @@ fn expect_indices(name: &str, x: &Array, indices: &Array, axis: isize) -> usize 
 /// Returns the slices of `x` along `axis` at `indices`. The axes of `indices` replace that axis:
 /// `[a…, n, b…]` at `[i…]` gives `[a…, i…, b…]`.
 ///
+/// Without an axis, `take(&x, &indices, None)`, the elements of the flattened array are taken.
 /// Negative indices count from the end. An index out of range gives NaN, the lowest value of signed
-/// integers, the highest of unsigned ones, or true; [`Array::index`] clamps instead. Throws `Op`
-/// for an axis out of range and indices that are not integers.
+/// integers, the highest of unsigned ones, or true; [`Array::index`] clamps instead, and
+/// [`take_with`] has a choice. Throws `Op` for an axis out of range and indices that are not
+/// integers.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -83,7 +97,35 @@ fn expect_indices(name: &str, x: &Array, indices: &Array, axis: isize) -> usize 
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn take(x: &Array, indices: &Array, axis: isize) -> Array {
+pub fn take(x: &Array, indices: &Array, axis: impl Into<Option<isize>>) -> Array {
+    take_with(x, indices, axis, TakeOptions::default())
+}
+
+/// Returns the slices of `x` along `axis` at `indices`, as [`take`], with another treatment of
+/// indices out of range.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (x, ids) = (array![1.0, 2.0, 3.0], array![0, 4, -1]);
+/// let taken = |mode| take_with(&x, &ids, 0, TakeOptions { mode, ..Default::default() });
+/// assert_eq!(taken(TakeMode::Clip).to_vec::<f32>()?, [1.0, 3.0, 1.0]);
+/// assert_eq!(taken(TakeMode::Wrap).to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn take_with(
+    x: &Array,
+    indices: &Array,
+    axis: impl Into<Option<isize>>,
+    options: TakeOptions,
+) -> Array {
+    let axis = axis.into();
+    let x = &if axis.is_none() { reshape(x, [x.size()]) } else { x.clone() };
+    take_along(x, indices, axis.unwrap_or(0), options)
+}
+
+#[track_caller]
+fn take_along(x: &Array, indices: &Array, axis: isize, options: TakeOptions) -> Array {
     let axis = expect_indices("take", x, indices, axis);
     let size = x.shape()[axis];
     let mut shape = x.shape()[..axis].to_vec();
@@ -92,9 +134,13 @@ pub fn take(x: &Array, indices: &Array, axis: isize) -> Array {
     if size == 0 {
         return fill_of(Scalar::Int(0), &x.aval().with_shape(shape));
     }
-    let indices = wrap_negative(indices, size);
+    let indices = match options.mode {
+        TakeMode::Fill => wrap_negative(indices, size),
+        TakeMode::Clip => signed_indices(indices),
+        TakeMode::Wrap => IndexMode::Wrap.apply(&signed_indices(indices), size),
+    };
     let column = reshape(&indices, indices.shape().insert(indices.rank(), 1));
-    gather_axes(x, &[axis], &column, axis, GatherScatterMode::FillOrDrop)
+    gather_axes(x, &[axis], &column, axis, options.gather())
 }
 
 /// Returns, for each element of `indices`, the element of `x` at that index along `axis` and at the
@@ -115,7 +161,34 @@ pub fn take(x: &Array, indices: &Array, axis: isize) -> Array {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn take_along_axis(x: &Array, indices: &Array, axis: isize) -> Array {
+pub fn take_along_axis(x: &Array, indices: &Array, axis: impl Into<Option<isize>>) -> Array {
+    take_along_axis_with(x, indices, axis, IndexOptions::default())
+}
+
+/// Returns elements along an axis, as [`take_along_axis`], with another treatment of indices out of
+/// range, and promises about the indices.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let options = IndexOptions { fill_value: Some(0.0.into()), ..Default::default() };
+/// let y = take_along_axis_with(&array![1.0, 2.0], &array![1, 2], 0, options);
+/// assert_eq!(y.to_vec::<f32>()?, [2.0, 0.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn take_along_axis_with(
+    x: &Array,
+    indices: &Array,
+    axis: impl Into<Option<isize>>,
+    options: IndexOptions,
+) -> Array {
+    let axis = axis.into();
+    let x = &if axis.is_none() { reshape(x, [x.size()]) } else { x.clone() };
+    elements_along(x, indices, axis.unwrap_or(0), options)
+}
+
+#[track_caller]
+fn elements_along(x: &Array, indices: &Array, axis: isize, options: IndexOptions) -> Array {
     let axis = expect_indices("take_along_axis", x, indices, axis);
     let (size, count) = (x.shape()[axis], indices.shape().get(axis).copied().unwrap_or(0));
     let others = |shape: &Shape| -> Shape {
@@ -136,7 +209,12 @@ pub fn take_along_axis(x: &Array, indices: &Array, axis: isize) -> Array {
     if size == 0 {
         return fill_of(Scalar::Int(0), &x.aval().with_shape(with(count)));
     }
-    let indices = broadcast_to(&wrap_negative(indices, size), with(count));
+    let indices = if options.wrap_negative_indices {
+        wrap_negative(indices, size)
+    } else {
+        signed_indices(indices)
+    };
+    let indices = broadcast_to(&indices, with(count));
     let x = broadcast_to(x, with(size));
     let column = reshape(&indices, indices.shape().insert(indices.rank(), 1));
     let batch: Vec<usize> = (0..x.rank()).filter(|&other| other != axis).collect();
@@ -147,6 +225,6 @@ pub fn take_along_axis(x: &Array, indices: &Array, axis: isize) -> Array {
         start_indices_batching_dims: batch,
         ..Default::default()
     };
-    let mode = GatherScatterMode::FillOrDrop;
-    gather(&x, &column, &numbers, &vec![1; x.rank()], mode)
+    let options = options.gather(GatherScatterMode::FillOrDrop);
+    gather_with(&x, &column, &numbers, &vec![1; x.rank()], options)
 }

@@ -3,7 +3,7 @@
 use super::super::axis_slice::slice_axis;
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::rules::resolve_axis;
-use crate::primitives::{broadcast_to, concatenate, convert_element_type};
+use crate::primitives::{broadcast_to, concatenate, convert_element_type, reshape};
 
 /// Resolves indices of an axis, negative ones from its end. Resolved indices must be below `limit`.
 fn resolve_indices(indices: &[isize], size: usize, limit: usize) -> Result<Vec<usize>, RuleError> {
@@ -16,12 +16,24 @@ fn resolve_indices(indices: &[isize], size: usize, limit: usize) -> Result<Vec<u
     indices.iter().map(resolve).collect()
 }
 
-/// Deletes the slices of `x` at `indices` along `axis`. Negative indices count from the end.
+/// Returns `x` and the axis, or the flattened array and its axis for `None`.
+#[track_caller]
+pub(super) fn along(x: &Array, axis: Option<isize>) -> (Array, isize) {
+    match axis {
+        Some(axis) => (x.clone(), axis),
+        None => (reshape(x, [x.size()]), 0),
+    }
+}
+
+/// Deletes the slices of `x` at `indices` along `axis`, or elements of the flattened array for
+/// `None`. Negative indices count from the end.
 /// Indices are static, since they determine the shape of the result.
 ///
 /// Throws `Op` (value) for indices out of range and `Op` (shape) for an axis out of range.
 #[track_caller]
-pub fn delete(x: &Array, indices: impl AsRef<[isize]>, axis: isize) -> Array {
+pub fn delete(x: &Array, indices: impl AsRef<[isize]>, axis: impl Into<Option<isize>>) -> Array {
+    let (x, axis) = &along(x, axis.into());
+    let axis = *axis;
     let resolved = resolve_axis(axis, x.rank()).and_then(|axis| {
         let size = x.shape()[axis];
         Ok((axis, resolve_indices(indices.as_ref(), size, size)?))
@@ -43,8 +55,9 @@ pub fn delete(x: &Array, indices: impl AsRef<[isize]>, axis: isize) -> Array {
     if pieces.is_empty() { slice_axis(x, axis, 0, 0) } else { concatenate(&pieces, axis as isize) }
 }
 
-/// Inserts slices of `values` before `indices` along `axis`. Negative indices count from the end,
-/// and the size of the axis stands for its end. Several slices at one index keep their order.
+/// Inserts slices of `values` before `indices` along `axis`, or elements of the flattened array for
+/// `None`. Negative indices count from the end, and the size of the axis stands for its end.
+/// Several slices at one index keep their order.
 ///
 /// `values` broadcast to the shape of `x` with one slice for each index, and are converted to the
 /// dtype of `x`. Throws `Op` (value) for indices out of range and `Op` (shape) for values that do
@@ -58,7 +71,14 @@ pub fn delete(x: &Array, indices: impl AsRef<[isize]>, axis: isize) -> Array {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn insert(x: &Array, indices: impl AsRef<[isize]>, values: &Array, axis: isize) -> Array {
+pub fn insert(
+    x: &Array,
+    indices: impl AsRef<[isize]>,
+    values: &Array,
+    axis: impl Into<Option<isize>>,
+) -> Array {
+    let (x, axis) = &along(x, axis.into());
+    let axis = *axis;
     let resolved = resolve_axis(axis, x.rank()).and_then(|axis| {
         let size = x.shape()[axis];
         let indices = resolve_indices(indices.as_ref(), size, size + 1)?;

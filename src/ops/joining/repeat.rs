@@ -1,8 +1,9 @@
-//! Repeated elements, and differences of neighbours.
+//! Repeated elements.
 
-use super::super::axis_slice::{expect_axis, slice_axis};
+use super::super::axis_slice::expect_axis;
+use super::counted::{RepeatOptions, Repeats, repeat_each};
 use crate::core::{Array, Shape};
-use crate::primitives::{broadcast_in_dim, ne, reshape, slice, sub, zeros};
+use crate::primitives::{broadcast_in_dim, reshape, slice, zeros};
 
 /// Repeats `x` as a whole, `reps[i]` times along axis `i`. Axes are aligned at the last one, and
 /// missing axes count as 1.
@@ -25,9 +26,58 @@ pub fn tile(x: &Array, reps: &[usize]) -> Array {
     reshape(&broadcast_in_dim(x, pairs, &element_axes), shape)
 }
 
-/// Repeats each element of `x` along `axis` `repeats` times.
+/// Repeats each element of `x` along `axis`, or of the flattened array for `None`. `repeats` is one
+/// number, or integers with one count for each slice along the axis.
+///
+/// Throws `Op` (shape) for an axis out of range and for another number of counts, and `Op`
+/// (unsupported) for traced counts, which require [`repeat_with`].
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let x = array![[1, 2], [3, 4]];
+/// assert_eq!(repeat(&x, 2, 1).to_vec::<i32>()?, [1, 1, 2, 2, 3, 3, 4, 4]);
+/// assert_eq!(repeat(&x, [0, 2], 1).to_vec::<i32>()?, [2, 2, 4, 4]);
+/// assert_eq!(repeat(&x, [1, 0, 0, 2], None).to_vec::<i32>()?, [1, 4, 4]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
 #[track_caller]
-pub fn repeat(x: &Array, repeats: usize, axis: isize) -> Array {
+pub fn repeat(x: &Array, repeats: impl Into<Repeats>, axis: impl Into<Option<isize>>) -> Array {
+    repeat_with(x, repeats, axis, RepeatOptions::default())
+}
+
+/// Repeats elements, as [`repeat`], to a static total size, which traced counts require.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let total = RepeatOptions { total_repeat_length: Some(5) };
+/// let y = eval_shape(
+///     move |x: Array, counts: Array| repeat_with(&x, &counts, 0, total),
+///     (Aval::new(DType::F32, [3, 4]), Aval::new(DType::I32, [3])),
+/// )?;
+/// assert_eq!(y.aval().to_string(), "f32[5,4]");
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn repeat_with(
+    x: &Array,
+    repeats: impl Into<Repeats>,
+    axis: impl Into<Option<isize>>,
+    options: RepeatOptions,
+) -> Array {
+    let axis = axis.into();
+    let x = &if axis.is_none() { reshape(x, [x.size()]) } else { x.clone() };
+    let axis = axis.unwrap_or(0);
+    match (repeats.into(), options.total_repeat_length) {
+        (Repeats::Count(count), None) => repeat_all(x, count, axis),
+        (Repeats::Count(count), Some(_)) => {
+            repeat_each(x, &Array::from(vec![count as i32]), axis, options)
+        }
+        (Repeats::Counts(counts), _) => repeat_each(x, &counts, axis, options),
+    }
+}
+
+#[track_caller]
+fn repeat_all(x: &Array, repeats: usize, axis: isize) -> Array {
     let axis = expect_axis("repeat", axis, x.rank(), x);
     let pairs = x.shape().insert(axis + 1, repeats);
     let element_axes: Vec<usize> = (0..=x.rank()).filter(|&other| other != axis + 1).collect();
@@ -54,21 +104,4 @@ pub fn resize(x: &Array, new_shape: impl Into<Shape>) -> Array {
     }
     let repeated = tile(&reshape(x, [available]), &[needed.div_ceil(available)]);
     reshape(&slice(&repeated, &[0], &[needed], &[1]), shape)
-}
-
-/// Returns the differences `x[i + 1] - x[i]` along `axis`, one fewer than there are elements. For
-/// booleans they are `x[i + 1] != x[i]`.
-#[track_caller]
-pub fn diff(x: &Array, axis: isize) -> Array {
-    let axis = expect_axis("diff", axis, x.rank(), x);
-    let size = x.shape()[axis];
-    let later = slice_axis(x, axis, size.min(1), size);
-    let earlier = slice_axis(x, axis, 0, size.max(1) - 1);
-    if x.dtype().is_bool() { ne(later, earlier) } else { sub(later, earlier) }
-}
-
-/// Returns the differences of neighbours in the flattened array: `[n - 1]` for `n` elements.
-#[track_caller]
-pub fn ediff1d(x: &Array) -> Array {
-    diff(&reshape(x, [x.size()]), 0)
 }

@@ -1,27 +1,10 @@
-//! Rolling, flipping, rotating and exchanging axes.
+//! Flipping, rotating and exchanging axes.
 
 use super::super::axes::{Axes, signed};
-use super::super::axis_slice::{expect_axis, slice_axis};
+use super::super::axis_slice::expect_axis;
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
-use crate::primitives::{concatenate, rev, transpose};
-
-/// Shifts the elements of `x` by `shift` positions along `axis`. Elements beyond the last position
-/// reappear at the first; a negative `shift` moves towards lower indices.
-#[track_caller]
-pub fn roll(x: &Array, shift: isize, axis: isize) -> Array {
-    let axis = expect_axis("roll", axis, x.rank(), x);
-    let size = x.shape()[axis];
-    if size == 0 {
-        return x.clone();
-    }
-    let first = (-shift).rem_euclid(size as isize) as usize;
-    if first == 0 {
-        return x.clone();
-    }
-    let parts = [&slice_axis(x, axis, first, size), &slice_axis(x, axis, 0, first)];
-    concatenate(parts, axis as isize)
-}
+use crate::primitives::{rev, transpose};
 
 /// Reverses the order of the elements of `x` along `axes`.
 #[track_caller]

@@ -79,11 +79,13 @@ fn joined(arrays: &[Array], rank: fn(&Array) -> Array, axis: isize) -> Array {
     Loc::caller().scope(|| concatenate(arrays.iter().map(rank), axis))
 }
 
-/// Joins `values` to the end of `x` along `axis`. NumPy flattens both by default. Dtypes are
-/// promoted. Throws `Op` (shape) if the other axes differ.
+/// Joins `values` to the end of `x` along `axis`; `None` flattens both first. Dtypes are promoted.
+/// Throws `Op` (shape) if the other axes differ.
 #[track_caller]
-pub fn append(x: &Array, values: &Array, axis: isize) -> Array {
-    concatenate([x, values], axis)
+pub fn append(x: &Array, values: &Array, axis: impl Into<Option<isize>>) -> Array {
+    let axis = axis.into();
+    let [(x, along), (values, _)] = [x, values].map(|x| super::insert_delete::along(x, axis));
+    concatenate([&x, &values], along)
 }
 
 /// Joins arrays along axis 1, and vectors along axis 0. Throws `Op` (shape) if the other axes

@@ -1,14 +1,85 @@
 //! Decompositions of matrices.
 
-use super::{adjoint, expect_square};
-use crate::core::{Array, DType, bind1};
-use crate::ops::tril;
-use crate::primitives::{self, QrOptions, SvdOptions, inexact, slice_in_dim, where_};
+use super::{SolveTriangularOptions, adjoint, expect_square, solve_triangular_with};
+use crate::control_flow::custom_jvp;
+use crate::core::{Array, DType, Loc, bind1};
+use crate::ops::{flip, matmul, take_along_axis, tril, triu};
+use crate::primitives::{
+    self, QrOptions, SvdOptions, abs, argsort, conj, convert_element_type, expand_dims, inexact,
+    lt, slice_in_dim, where_,
+};
 
 /// Returns `(a + aᴴ) / 2`. Gradients through it are symmetric.
 #[track_caller]
 fn symmetrized(a: &Array) -> Array {
     (a + adjoint(a)) * 0.5
+}
+
+/// The triangle of a Hermitian matrix that is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Triangle {
+    /// The diagonal and the elements below it.
+    #[default]
+    Lower,
+    /// The diagonal and the elements above it.
+    Upper,
+}
+
+/// Returns the Hermitian matrix that has a triangle of `a`.
+#[track_caller]
+fn from_triangle(a: &Array, triangle: Triangle) -> Array {
+    let half = match triangle {
+        Triangle::Lower => tril(a, -1),
+        Triangle::Upper => triu(a, 1),
+    };
+    let diagonal = tril(&triu(a, 0), 0);
+    let diagonal = (&diagonal + adjoint(&diagonal)) * 0.5;
+    &half + adjoint(&half) + diagonal
+}
+
+/// Returns the factor of the lower triangle of `a`. Its derivative is that of a symmetric change:
+/// `l φ(l⁻¹ da l⁻ᴴ)`, where `φ` halves the diagonal and drops what is above it.
+#[track_caller]
+fn cholesky_of_lower(a: &Array) -> Array {
+    let factor = |a: &Array| primitives::cholesky(&from_triangle(a, Triangle::Lower));
+    let rule = move |a: &Array, da: &Array| {
+        let l = factor(a);
+        let lower = SolveTriangularOptions { lower: true, ..Default::default() };
+        let left = solve_triangular_with(&l, da, lower);
+        let middle = adjoint(&solve_triangular_with(&l, &adjoint(&left), lower));
+        let half = (tril(&middle, 0) + tril(&middle, -1)) * 0.5;
+        (l.clone(), matmul(&l, &half))
+    };
+    Loc::caller().scope(|| custom_jvp(factor, rule)(a))
+}
+
+/// Options of [`cholesky_with`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CholeskyOptions {
+    /// Returns the upper triangular `u` with `uᴴ · u = a`. The default is false.
+    pub upper: bool,
+    /// Replaces `a` by `(a + aᴴ) / 2`. Otherwise its lower triangle is read. The default is true.
+    pub symmetrize_input: bool,
+}
+
+impl Default for CholeskyOptions {
+    fn default() -> Self {
+        CholeskyOptions { upper: false, symmetrize_input: true }
+    }
+}
+
+/// Returns a Cholesky factor, as [`cholesky`], in upper triangular form or from one triangle of
+/// `a`.
+#[track_caller]
+pub fn cholesky_with(a: &Array, options: CholeskyOptions) -> Array {
+    expect_square("cholesky", a);
+    let a = inexact(a);
+    let l = if options.symmetrize_input {
+        primitives::cholesky(&symmetrized(&a))
+    } else {
+        cholesky_of_lower(&a)
+    };
+    if options.upper { adjoint(&l) } else { l }
 }
 
 /// Returns the lower triangular `l` with `l · lᴴ = a`, for Hermitian positive definite `a`, `[…, n,
@@ -73,8 +144,8 @@ pub struct QrResult {
     pub r: Array,
 }
 
-/// Returns the QR decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`. For a square `q` use
-/// [`primitives::qr`](crate::primitives::qr()).
+/// Returns the QR decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`. [`qr_with`] also
+/// returns a square `q`.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -84,7 +155,14 @@ pub struct QrResult {
 /// ```
 #[track_caller]
 pub fn qr(a: &Array) -> QrResult {
-    let (q, r) = primitives::qr_with(&inexact(a), QrOptions { full_matrices: false });
+    qr_with(a, QrOptions { full_matrices: false })
+}
+
+/// Returns the QR decomposition of `a`, as [`qr`], or with a square `q` for
+/// `QrOptions { full_matrices: true }`, NumPy's mode `complete`.
+#[track_caller]
+pub fn qr_with(a: &Array, options: QrOptions) -> QrResult {
+    let (q, r) = primitives::qr_with(&inexact(a), options);
     QrResult { q, r }
 }
 
@@ -147,8 +225,50 @@ pub struct EighResult {
 /// ```
 #[track_caller]
 pub fn eigh(a: &Array) -> EighResult {
+    eigh_with(a, EighOptions::default())
+}
+
+/// Options of [`eigh_with`] and [`eigvalsh_with`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EighOptions {
+    /// The triangle that is read unless the matrix is symmetrized. NumPy's `UPLO`.
+    #[doc(alias = "UPLO")]
+    pub triangle: Triangle,
+    /// Replaces `a` by `(a + aᴴ) / 2`, the default, so that both triangles are read.
+    pub symmetrize_input: bool,
+}
+
+impl Default for EighOptions {
+    fn default() -> Self {
+        EighOptions { triangle: Triangle::Lower, symmetrize_input: true }
+    }
+}
+
+/// Returns eigenvalues and eigenvectors, as [`eigh`], of the Hermitian matrix that one triangle of
+/// `a` determines.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax::linalg::{EighOptions, Triangle, eigvalsh_with};
+/// let a = array![[1.0, 99.0], [2.0, 1.0]];
+/// let lower = EighOptions { symmetrize_input: false, ..Default::default() };
+/// let w = eigvalsh_with(&a, lower).to_vec::<f32>()?;
+/// assert!((w[0] + 1.0).abs() < 1e-5 && (w[1] - 3.0).abs() < 1e-5);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn eigh_with(a: &Array, options: EighOptions) -> EighResult {
     expect_square("eigh", a);
-    let (eigenvectors, eigenvalues) = primitives::eigh(&symmetrized(&inexact(a)));
+    let a = inexact(a);
+    let a = if options.symmetrize_input {
+        symmetrized(&a)
+    } else {
+        let value = move |a: &Array| from_triangle(a, options.triangle);
+        // The tangent is symmetrized, so that gradients are symmetric as JAX's.
+        let rule = move |a: &Array, da: &Array| (value(a), symmetrized(da));
+        Loc::caller().scope(|| custom_jvp(value, rule)(&a))
+    };
+    let (eigenvectors, eigenvalues) = primitives::eigh(&a);
     EighResult { eigenvalues, eigenvectors }
 }
 
@@ -157,6 +277,13 @@ pub fn eigh(a: &Array) -> EighResult {
 pub fn eigvalsh(a: &Array) -> Array {
     expect_square("eigvalsh", a);
     eigh(a).eigenvalues
+}
+
+/// Returns the eigenvalues of the Hermitian matrix that one triangle of `a` determines. See
+/// [`eigh_with`].
+#[track_caller]
+pub fn eigvalsh_with(a: &Array, options: EighOptions) -> Array {
+    eigh_with(a, options).eigenvalues
 }
 
 /// Factors of `a = u · diag(s) · vᴴ`.
@@ -171,8 +298,8 @@ pub struct SvdResult {
     pub vh: Array,
 }
 
-/// Returns the singular value decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`. For square
-/// `u` and `vᴴ` use [`primitives::svd`](crate::primitives::svd()).
+/// Returns the singular value decomposition of `a`, `[…, m, n]`, with `k = min(m, n)`.
+/// [`svd_with`] also returns square `u` and `vᴴ`.
 ///
 /// Each pair of singular vectors is determined up to a factor of modulus 1, which may differ from
 /// JAX's.
@@ -185,8 +312,35 @@ pub struct SvdResult {
 /// ```
 #[track_caller]
 pub fn svd(a: &Array) -> SvdResult {
-    let (u, s, vh) = primitives::svd_with(&inexact(a), SvdOptions { full_matrices: false });
+    svd_with(a, SvdOptions { full_matrices: false })
+}
+
+/// Returns the singular value decomposition of `a`, as [`svd`], or with square `u` and `vᴴ` for
+/// `SvdOptions { full_matrices: true }`, which is the default of JAX.
+#[track_caller]
+pub fn svd_with(a: &Array, options: SvdOptions) -> SvdResult {
+    let (u, s, vh) = primitives::svd_with(&inexact(a), options);
     SvdResult { u, s, vh }
+}
+
+/// Returns the singular value decomposition of Hermitian `a`, `[…, n, n]`, from its eigenvalues,
+/// which takes less time than [`svd`]. `a` is symmetrized first.
+///
+/// Throws `Op` if the matrices are not square.
+#[doc(alias = "hermitian")]
+#[track_caller]
+pub fn svd_hermitian(a: &Array) -> SvdResult {
+    expect_square("svd", a);
+    let EighResult { eigenvalues, eigenvectors } = eigh(a);
+    let s = abs(&eigenvalues);
+    let order = flip(&argsort(&s, -1), -1);
+    let columns = expand_dims(&order, &[-2]);
+    let u = take_along_axis(&eigenvectors, &columns, -1);
+    let signs = where_(lt(&eigenvalues, 0), -1, 1);
+    let signs = take_along_axis(&signs, &order, -1);
+    let signs = convert_element_type(&expand_dims(&signs, &[-2]), u.dtype());
+    let vh = primitives::moveaxis(&conj(&u * signs), -1, -2);
+    SvdResult { u, s: take_along_axis(&s, &order, -1), vh }
 }
 
 /// Returns the singular values of `a`, decreasing. See [`svd`].

@@ -110,6 +110,8 @@ pub fn matrix_power(a: &Array, n: i32) -> Array {
 pub struct MatrixRankOptions {
     /// Singular values up to `rtol` times the largest count as zero; `max(m, n) · ε` if `None`.
     pub rtol: Option<f64>,
+    /// The matrices are Hermitian, so that their eigenvalues suffice. The default is false.
+    pub hermitian: bool,
 }
 
 /// Returns the rank of each matrix, `i32[…]`: the number of singular values larger than
@@ -126,7 +128,8 @@ pub fn matrix_rank_with(a: &Array, options: MatrixRankOptions) -> Array {
     if a.rank() < 2 {
         return convert_element_type(&primitives::reduce_or(&ne(&a, 0), &all_axes(&a)), DType::I32);
     }
-    let s = super::svdvals(&a);
+    let s =
+        if options.hermitian { primitives::abs(super::eigvalsh(&a)) } else { super::svdvals(&a) };
     let sides = a.shape()[a.rank() - 2].max(a.shape()[a.rank() - 1]);
     let rtol = options.rtol.unwrap_or(sides as f64 * a.dtype().epsilon());
     let cutoff = expand_dims(&(reduce_max(&s, &[-1]) * rtol), &[-1]);
@@ -143,6 +146,24 @@ fn all_axes(x: &Array) -> Vec<isize> {
 pub fn cond(a: &Array) -> Array {
     let s = super::svdvals(a);
     reduce_max(&s, &[-1]) / primitives::reduce_min(&s, &[-1])
+}
+
+/// Returns the condition number of each square matrix in another norm: `‖a‖ · ‖a⁻¹‖`, and for
+/// [`MatrixNorm::Spectral`](super::MatrixNorm) and its smallest counterpart the quotient of
+/// singular values. [`cond`] has the spectral norm.
+///
+/// Throws `Op` (shape) unless the matrices are square, but for quotients of singular values.
+#[track_caller]
+pub fn cond_with(a: &Array, norm: super::MatrixNorm) -> Array {
+    use super::MatrixNorm;
+    match norm {
+        MatrixNorm::Spectral => cond(a),
+        MatrixNorm::NegSpectral => {
+            let s = super::svdvals(a);
+            primitives::reduce_min(&s, &[-1]) / reduce_max(&s, &[-1])
+        }
+        norm => super::matrix_norm(a, norm) * super::matrix_norm(&super::inv(a), norm),
+    }
 }
 
 /// Returns the product of a chain of matrices, `[m₀, m₁]` to `[mₙ₋₁, mₙ]`, in the order that takes

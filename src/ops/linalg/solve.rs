@@ -171,6 +171,8 @@ pub struct PinvOptions {
     /// `None`.
     #[doc(alias = "rcond")]
     pub rtol: Option<f64>,
+    /// The matrices are Hermitian, so that their eigenvalues suffice. The default is false.
+    pub hermitian: bool,
 }
 
 /// Returns the Moore-Penrose inverse of each matrix of `a`: `[…, m, n]` to `[…, n, m]`. Singular
@@ -195,12 +197,16 @@ pub fn pinv_with(a: &Array, options: PinvOptions) -> Array {
     }
     let (m, n) = matrix_sizes(&a);
     let rtol = options.rtol.unwrap_or(10.0 * m.max(n) as f64 * a.dtype().epsilon());
-    Loc::caller().scope(|| pseudo_inverse(&a, rtol))
+    Loc::caller().scope(|| pseudo_inverse(&a, rtol, options.hermitian))
 }
 
-fn pseudo_inverse(a: &Array, rtol: f64) -> Array {
+fn pseudo_inverse(a: &Array, rtol: f64, hermitian: bool) -> Array {
     let f = move |a: &Array| {
-        let (u, s, vh) = primitives::svd_with(a, SvdOptions { full_matrices: false });
+        let super::SvdResult { u, s, vh } = if hermitian {
+            super::svd_hermitian(a)
+        } else {
+            super::svd_with(a, SvdOptions { full_matrices: false })
+        };
         let largest = primitives::reduce_max(&s, &[-1]);
         let cutoff = expand_dims(&(largest * rtol), &[-1]);
         let nonzero = gt(&s, &cutoff);
@@ -209,7 +215,7 @@ fn pseudo_inverse(a: &Array, rtol: f64) -> Array {
         matmul(&(adjoint(&vh) * inverse), &adjoint(&u))
     };
     let rule = move |a: &Array, da: &Array| {
-        let p = pseudo_inverse(a, rtol);
+        let p = pseudo_inverse(a, rtol, hermitian);
         let (ph, dah) = (adjoint(&p), adjoint(da));
         let inner = matmul(&matmul(&p, da), &p);
         // The change outside of the row and column spaces.
@@ -266,7 +272,7 @@ pub fn lstsq_with(a: &Array, b: &Array, options: LstsqOptions) -> LeastSquares {
         }
         let (m, n) = matrix_sizes(&a);
         let rcond = options.rcond.unwrap_or(m.max(n) as f64 * a.dtype().epsilon());
-        let x = matmul(&pinv_with(&a, PinvOptions { rtol: Some(rcond) }), &b);
+        let x = matmul(&pinv_with(&a, PinvOptions { rtol: Some(rcond), hermitian: false }), &b);
         let error = matmul(&a, &x) - &b;
         let square = primitives::real(&(&error * conj(&error)));
         let s = super::svdvals(&a);
@@ -285,6 +291,23 @@ pub fn lstsq_with(a: &Array, b: &Array, options: LstsqOptions) -> LeastSquares {
 /// the other axes, with the same number of elements, are those of `x`.
 #[track_caller]
 pub fn tensorsolve(a: &Array, b: &Array) -> Array {
+    tensorsolve_with(a, b, &TensorsolveOptions::default())
+}
+
+/// Options of [`tensorsolve_with`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TensorsolveOptions {
+    /// Axes of `a` that are moved to its end first.
+    pub axes: Vec<isize>,
+}
+
+/// Solves a tensor equation, as [`tensorsolve`], for other axes of `a`.
+///
+/// Throws `Op` (shape) for axes out of range or named twice.
+#[track_caller]
+pub fn tensorsolve_with(a: &Array, b: &Array, options: &TensorsolveOptions) -> Array {
+    let n = options.axes.len() as isize;
+    let a = &primitives::moveaxis(a, options.axes.as_slice(), (-n..0).collect::<Vec<_>>());
     Loc::caller().scope(|| {
         let inner: Vec<usize> = a.shape()[b.rank().min(a.rank())..].to_vec();
         let n: usize = inner.iter().product();

@@ -1,7 +1,7 @@
 //! Replacement of elements.
 
 use super::super::grids::{cycled, wide};
-use super::super::{Index, IndexMode};
+use super::super::{Index, IndexMode, IndexOptions};
 use super::nonzero::{true_indices, truth};
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::rules::resolve_axis;
@@ -61,6 +61,19 @@ pub fn put(x: &Array, indices: &Array, values: impl ArrayLike, mode: IndexMode) 
 /// range are dropped. Throws `Op` for other ranks, sizes and dtypes.
 #[track_caller]
 pub fn put_along_axis(x: &Array, indices: &Array, values: impl ArrayLike, axis: isize) -> Array {
+    put_along_axis_with(x, indices, values, axis, IndexOptions::default())
+}
+
+/// Replaces elements along an axis, as [`put_along_axis`], with another treatment of indices out of
+/// range, and promises about the indices.
+#[track_caller]
+pub fn put_along_axis_with(
+    x: &Array,
+    indices: &Array,
+    values: impl ArrayLike,
+    axis: isize,
+    options: IndexOptions,
+) -> Array {
     let resolved = resolve_axis(axis, x.rank()).and_then(|axis| {
         if indices.rank() != x.rank() {
             return Err(RuleError::shape(format!(
@@ -92,5 +105,5 @@ pub fn put_along_axis(x: &Array, indices: &Array, values: impl ArrayLike, axis: 
             iota(indices.dtype(), shape.clone(), other)
         }));
     }
-    x.at(index).set(values)
+    x.at_with(index, options).set(values)
 }

@@ -35,6 +35,47 @@ pub fn linear_schedule(init_value: f64, end_value: f64, transition_steps: u32) -
     polynomial_schedule(init_value, end_value, 1.0, transition_steps)
 }
 
+/// Options of [`polynomial_schedule_with`] and [`linear_schedule_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransitionOptions {
+    /// The number of steps before the transition, with the first value. 0 by default.
+    pub transition_begin: u32,
+}
+
+/// Creates a polynomial schedule as [`polynomial_schedule`], with options.
+pub fn polynomial_schedule_with(
+    init_value: f64,
+    end_value: f64,
+    power: f64,
+    transition_steps: u32,
+    options: TransitionOptions,
+) -> Schedule {
+    let schedule = polynomial_schedule(init_value, end_value, power, transition_steps);
+    match options.transition_begin {
+        0 => schedule,
+        steps => schedule.delayed(steps),
+    }
+}
+
+/// Creates a linear schedule as [`linear_schedule`], with options.
+///
+/// ```
+/// use oxidax::optim::TransitionOptions;
+/// use oxidax::prelude::*;
+/// let options = TransitionOptions { transition_begin: 10 };
+/// let rate = optim::linear_schedule_with(1.0, 0.0, 20, options);
+/// assert_eq!(rate.value(&scalar(20)).item::<f32>()?, 0.5);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+pub fn linear_schedule_with(
+    init_value: f64,
+    end_value: f64,
+    transition_steps: u32,
+    options: TransitionOptions,
+) -> Schedule {
+    polynomial_schedule_with(init_value, end_value, 1.0, transition_steps, options)
+}
+
 /// Creates a schedule that starts at `init_value` and is multiplied by a scale at each boundary.
 ///
 /// Throws `Op` (value) if a scale is negative.

@@ -1,6 +1,5 @@
 //! The type of schedules and their evaluation.
 
-use super::super::state::State;
 use super::constructors::Interpolation;
 use crate::core::{Array, DType, Loc};
 use crate::primitives::{
@@ -77,7 +76,16 @@ pub(super) enum ScheduleKind {
         name: Arc<str>,
         first: f64,
     },
+    /// A number that an outer transformation computes.
+    Injected {
+        name: Arc<str>,
+    },
     Function(Function),
+    /// A function of the value of another schedule.
+    Mapped {
+        inner: Schedule,
+        f: Function,
+    },
 }
 
 /// A function of the count.
@@ -101,8 +109,8 @@ impl PartialEq for Function {
 pub(in crate::optim) struct Hyperparams<'a>(&'a [(Arc<str>, Array)]);
 
 impl<'a> Hyperparams<'a> {
-    pub(in crate::optim) fn of(state: &'a State) -> Hyperparams<'a> {
-        Hyperparams(&state.hyperparams)
+    pub(in crate::optim) fn new(numbers: &'a [(Arc<str>, Array)]) -> Hyperparams<'a> {
+        Hyperparams(numbers)
     }
 }
 
@@ -150,6 +158,20 @@ impl Schedule {
         Schedule::from_kind(ScheduleKind::Function(Function(Arc::new(f))))
     }
 
+    /// Applies `f` to the value, `f32[]`.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let rate = optim::linear_schedule(1.0, 0.0, 10).map(|rate| rate.square());
+    /// assert_eq!(rate.value(&scalar(5)).item::<f32>()?, 0.25);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn map(self, f: impl Fn(&Array) -> Array + Send + Sync + 'static) -> Schedule {
+        let f = Function(Arc::new(f));
+        Schedule::from_kind(ScheduleKind::Mapped { inner: self, f })
+    }
+
     /// Delays the schedule by `steps` steps. Until then it has its value at count 0.
     #[doc(alias = "transition_begin")]
     pub fn delayed(self, steps: u32) -> Schedule {
@@ -162,6 +184,11 @@ impl Schedule {
     #[track_caller]
     pub fn value(&self, count: &Array) -> Array {
         Loc::caller().scope(|| self.value_with(count, Hyperparams(&[])))
+    }
+
+    /// Creates the number that an outer transformation computes.
+    pub(in crate::optim) fn injected(name: Arc<str>) -> Schedule {
+        Schedule::from_kind(ScheduleKind::Injected { name })
     }
 
     /// Returns the value of a constant schedule.
@@ -179,13 +206,16 @@ impl Schedule {
             ScheduleKind::Joined { schedules, .. } => {
                 schedules.iter().for_each(|inner| inner.hyperparams(first_values));
             }
-            ScheduleKind::Delayed { inner, .. } => inner.hyperparams(first_values),
+            ScheduleKind::Delayed { inner, .. } | ScheduleKind::Mapped { inner, .. } => {
+                inner.hyperparams(first_values);
+            }
             ScheduleKind::Constant(_)
             | ScheduleKind::Polynomial { .. }
             | ScheduleKind::Cosine { .. }
             | ScheduleKind::Exponential { .. }
             | ScheduleKind::Piecewise { .. }
             | ScheduleKind::Interpolated { .. }
+            | ScheduleKind::Injected { .. }
             | ScheduleKind::Function(_) => {}
         }
     }
@@ -246,7 +276,14 @@ impl Schedule {
                 let current = hyperparams.0.iter().find(|(other, _)| other == name);
                 current.map_or_else(|| number(*first), |(_, value)| value.clone())
             }
+            ScheduleKind::Injected { name } => {
+                let current = hyperparams.0.iter().find(|(other, _)| other == name);
+                current.map_or_else(|| number(f64::NAN), |(_, value)| value.clone())
+            }
             ScheduleKind::Function(f) => to_f32(&f.0(count)),
+            ScheduleKind::Mapped { inner, f } => {
+                to_f32(&f.0(&inner.value_with(count, hyperparams)))
+            }
         }
     }
 }

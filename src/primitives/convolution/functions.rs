@@ -2,7 +2,7 @@
 
 use super::general::ConvGeneralDilated;
 use super::numbers::ConvDimensionNumbers;
-use crate::core::{Array, Loc, Precision, RuleError, Shape, bind1, trace};
+use crate::core::{Array, DType, Loc, Precision, RuleError, Shape, bind1, trace};
 use crate::primitives::comparison::eq;
 use crate::primitives::convert::convert_element_type;
 use crate::primitives::dot::{DotGeneral, bind_promoted, dot_general};
@@ -116,6 +116,10 @@ pub struct ConvTransposeOptions {
     pub transpose_kernel: bool,
     /// The precision of `lhs` and of `rhs`.
     pub precision: [Precision; 2],
+    /// The dtype of sums and result; `None` for the dtype that the operands promote to.
+    pub preferred_element_type: Option<DType>,
+    /// Makes explicit padding that of the convolution that is transposed, as for named padding.
+    pub use_consistent_padding: bool,
 }
 
 /// Convolves with fractional strides, which enlarges the spatial axes of `lhs`. This is the
@@ -162,7 +166,12 @@ pub fn conv_transpose(lhs: &Array, rhs: &Array, how: &ConvTransposeOptions) -> A
             Padding::Valid => (kernel - 1, kernel + stride - 2 + (kernel - stride).max(0)),
             Padding::Explicit(pads) => {
                 let (low, high) = pads.get(index).copied().unwrap_or_default();
-                (low, low + high)
+                if how.use_consistent_padding {
+                    let low = kernel - 1 - low;
+                    (low, low + kernel - 1 - high)
+                } else {
+                    (low, low + high)
+                }
             }
             same => {
                 let both = kernel + stride - 2;
@@ -178,6 +187,7 @@ pub fn conv_transpose(lhs: &Array, rhs: &Array, how: &ConvTransposeOptions) -> A
         rhs_dilation: how.rhs_dilation.clone(),
         dimension_numbers: numbers.clone(),
         precision: how.precision,
+        preferred_element_type: how.preferred_element_type,
         ..ConvGeneralDilated::default()
     };
     let kernel = if how.transpose_kernel {

@@ -1,10 +1,12 @@
 //! `dot_general`, the general product that matrix products and `einsum` are built on.
 
+mod algorithm;
 mod as_sum;
 mod bf16_on_cpu;
 mod integers_on_gpu;
 mod over_steps;
 
+pub use algorithm::{DotAlgorithm, DotAlgorithmPreset, DotPrecisionType};
 pub(super) use bf16_on_cpu::multiplied;
 use integers_on_gpu::integer_of;
 
@@ -49,6 +51,10 @@ pub struct DotGeneral {
     pub precision: [Precision; 2],
     /// The dtype of sums and result; `None` for the dtype of the operands.
     pub preferred_element_type: Option<DType>,
+    /// The algorithm; `None` lets the compiler choose one by the precision, which is ignored
+    /// otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<DotAlgorithm>,
     /// The sharding of the result over explicit axes of a mesh. By default that of the batch and
     /// free axes of the operands, which is ambiguous if contracting axes are sharded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,6 +154,21 @@ impl DotGeneral {
         are_last(&self.lhs_contracting, lhs_rank)
     }
 
+    /// Returns the attribute of the dimension numbers.
+    fn dimension_attribute(&self) -> String {
+        let list =
+            |axes: &[usize]| axes.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        format!(
+            "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [{}], \
+            rhs_batching_dimensions = [{}], lhs_contracting_dimensions = [{}], \
+            rhs_contracting_dimensions = [{}]>",
+            list(&self.lhs_batch),
+            list(&self.rhs_batch),
+            list(&self.lhs_contracting),
+            list(&self.rhs_contracting),
+        )
+    }
+
     /// Returns all problems with the shapes, not only the first.
     fn shape_mistakes(&self, lhs: &Aval, rhs: &Aval) -> Vec<String> {
         let mut mistakes = Vec::new();
@@ -239,6 +260,7 @@ impl DotGeneral {
                 rhs_batch: self.rhs_batch.clone(),
                 precision: self.precision,
                 preferred_element_type: self.preferred_element_type,
+                algorithm: self.algorithm,
                 out_sharding,
             },
             [ct, rhs],
@@ -272,6 +294,12 @@ impl Primitive for DotGeneral {
         }
         let dtype = product_dtype(lhs.dtype, rhs.dtype, self.preferred_element_type)
             .map_err(|error| error.note(self.describe()))?;
+        if self.algorithm.is_some() && !(lhs.dtype.is_float() && rhs.dtype.is_float()) {
+            return Err(RuleError::dtype(format!(
+                "an algorithm multiplies floats, got {} and {}",
+                lhs.dtype, rhs.dtype
+            )));
+        }
         let weak = lhs.weak && rhs.weak && self.preferred_element_type.is_none();
         Ok(vec![Aval { weak, ..Aval::new(dtype, self.shape(&lhs.shape, &rhs.shape)) }])
     }
@@ -330,6 +358,9 @@ impl Primitive for DotGeneral {
         if ctx.is_in_kernel() && self.is_sum_in_kernel(operands, &results[0]) {
             return lower_by(ctx, operands, |x| vec![self.as_sum(&x[0], &x[1])]);
         }
+        if let Some(algorithm) = &self.algorithm {
+            return self.lower_by_algorithm(algorithm, ctx, operands, &results[0]);
+        }
         if self.gains_from_rows(ctx, operands) {
             let (product, lhs) = self.along_rows(ctx, &operands[0])?;
             return product.lower(ctx, &[lhs, operands[1].clone()], results);
@@ -359,17 +390,9 @@ impl Primitive for DotGeneral {
                 *factor = convert(ctx, factor, ty);
             }
         }
-        let list =
-            |axes: &[usize]| axes.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         let attributes = format!(
-            "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [{}], \
-            rhs_batching_dimensions = [{}], lhs_contracting_dimensions = [{}], \
-            rhs_contracting_dimensions = [{}]>, precision_config = [#stablehlo<precision {}>, \
-            #stablehlo<precision {}>]",
-            list(&self.lhs_batch),
-            list(&self.rhs_batch),
-            list(&self.lhs_contracting),
-            list(&self.rhs_contracting),
+            "{}, precision_config = [#stablehlo<precision {}>, #stablehlo<precision {}>]",
+            self.dimension_attribute(),
             self.precision[0].stablehlo(),
             self.precision[1].stablehlo(),
         );

@@ -278,13 +278,61 @@ pub fn gather(
     slice_sizes: &[usize],
     mode: GatherScatterMode,
 ) -> Array {
+    gather_with(
+        x,
+        indices,
+        dimension_numbers,
+        slice_sizes,
+        GatherOptions { mode, ..GatherOptions::default() },
+    )
+}
+
+/// Options of [`gather_with`].
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct GatherOptions {
+    /// The treatment of indices out of range. The default is [`GatherScatterMode::FillOrDrop`].
+    pub mode: GatherScatterMode,
+    /// The value that `FillOrDrop` fills with. `None` is NaN, the smallest value of a signed
+    /// integer dtype, the largest of an unsigned one, or true.
+    pub fill_value: Option<Scalar>,
+    /// Promises that no two slices overlap. The default is false.
+    pub unique_indices: bool,
+    /// Promises that the index vectors are in lexicographic order. The default is false.
+    pub indices_are_sorted: bool,
+}
+
+/// Gathers slices, as [`gather()`], with promises about the indices and a fill value. Promises that
+/// do not hold give a result that depends on the platform.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax::primitives::{GatherDimensionNumbers, GatherOptions, gather_with};
+/// let numbers = GatherDimensionNumbers {
+///     collapsed_slice_dims: vec![0],
+///     start_index_map: vec![0],
+///     ..GatherDimensionNumbers::default()
+/// };
+/// let options = GatherOptions { fill_value: Some(7.0.into()), ..Default::default() };
+/// let (x, ids) = (array![1.0, 2.0], array![[1], [5]]);
+/// let y = gather_with(&x, &ids, &numbers, &[1], options);
+/// assert_eq!(y.to_vec::<f32>()?, [2.0, 7.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn gather_with(
+    x: &Array,
+    indices: &Array,
+    dimension_numbers: &GatherDimensionNumbers,
+    slice_sizes: &[usize],
+    options: GatherOptions,
+) -> Array {
     let gather = Gather {
         dimension_numbers: dimension_numbers.clone(),
         slice_sizes: slice_sizes.to_vec(),
-        unique_indices: false,
-        indices_are_sorted: false,
-        mode,
-        fill_value: None,
+        unique_indices: options.unique_indices,
+        indices_are_sorted: options.indices_are_sorted,
+        mode: options.mode,
+        fill_value: options.fill_value,
     };
     bind1(gather, [x, indices])
 }

@@ -325,12 +325,53 @@ pub fn scatter(
     dimension_numbers: &ScatterDimensionNumbers,
     mode: GatherScatterMode,
 ) -> Array {
+    let options = ScatterOptions { mode, ..ScatterOptions::default() };
+    scatter_with(x, indices, updates, combiner, dimension_numbers, options)
+}
+
+/// Options of [`scatter_with`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ScatterOptions {
+    /// The treatment of indices out of range. The default is [`GatherScatterMode::FillOrDrop`].
+    pub mode: GatherScatterMode,
+    /// Promises that no two windows overlap. The default is false.
+    pub unique_indices: bool,
+    /// Promises that the index vectors are in lexicographic order. The default is false.
+    pub indices_are_sorted: bool,
+}
+
+/// Combines updates into `x`, as [`scatter()`], with promises about the indices. Promises that do
+/// not hold give a result that depends on the platform.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax::primitives::{Combiner, ScatterDimensionNumbers, ScatterOptions, scatter_with};
+/// let numbers = ScatterDimensionNumbers {
+///     inserted_window_dims: vec![0],
+///     scatter_dims_to_operand_dims: vec![0],
+///     ..ScatterDimensionNumbers::default()
+/// };
+/// let options = ScatterOptions { unique_indices: true, ..Default::default() };
+/// let (x, ids, updates) = (zeros([3]), array![[2], [0]], array![1.0, 2.0]);
+/// let y = scatter_with(&x, &ids, &updates, Combiner::Update, &numbers, options);
+/// assert_eq!(y.to_vec::<f32>()?, [2.0, 0.0, 1.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn scatter_with(
+    x: &Array,
+    indices: &Array,
+    updates: &Array,
+    combiner: Combiner,
+    dimension_numbers: &ScatterDimensionNumbers,
+    options: ScatterOptions,
+) -> Array {
     let scatter = Scatter {
         combiner,
         dimension_numbers: dimension_numbers.clone(),
-        indices_are_sorted: false,
-        unique_indices: false,
-        mode,
+        indices_are_sorted: options.indices_are_sorted,
+        unique_indices: options.unique_indices,
+        mode: options.mode,
     };
     bind1(scatter, [x, indices, updates])
 }

@@ -318,7 +318,7 @@ mod on_cpu {
             let step = |(i, y): Pair, x: Array| ((&i + 1, y + x * i.astype(DType::F64)), ());
             scan(step, (scalar(0), zeros(([], DType::F64))), xs).0.1
         };
-        let ct = linear_transpose(f, zeros(([4], DType::F64)), &f64s(&[2.0], &[]));
+        let ct = linear_transpose(f, zeros(([4], DType::F64)))(&f64s(&[2.0], &[]));
         close(&ct, &f64s(&[0.0, 2.0, 4.0, 6.0], &[4]));
     }
 

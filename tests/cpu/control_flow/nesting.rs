@@ -44,7 +44,10 @@ fn remat_in_scan_stores_operands_only() {
             let layer = |h: &Array| sin(sin(sin(h.matmul(w))));
             let step = |h: Array, x: Array| {
                 let h = match &policy {
-                    Some(policy) => remat_with(layer, RematOptions { policy: policy.clone() })(&h),
+                    Some(policy) => remat_with(
+                        layer,
+                        RematOptions { policy: policy.clone(), ..RematOptions::default() },
+                    )(&h),
                     None => layer(&h),
                 };
                 (h + x, ())
@@ -184,9 +187,13 @@ mod on_cpu {
         let loss = |w: &Array, policy: Option<Policy>| {
             let layer = |h: &Array| sin(exp(h.matmul(w)));
             let step = |h: Array, x: Array| match &policy {
-                Some(policy) => {
-                    (remat_with(layer, RematOptions { policy: policy.clone() })(&(h + x)), ())
-                }
+                Some(policy) => (
+                    remat_with(
+                        layer,
+                        RematOptions { policy: policy.clone(), ..RematOptions::default() },
+                    )(&(h + x)),
+                    (),
+                ),
                 None => (layer(&(h + x)), ()),
             };
             scan(step, zeros(([2], DType::F64)), &xs).0.sum()

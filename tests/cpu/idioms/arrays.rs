@@ -278,7 +278,7 @@ fn lists_of_arrays_have_one_form() {
     close(&einsum("i,i->", (&x, y.clone())), &[11.0]);
     let grid = meshgrid([x.clone(), y.clone()]);
     close(&grid[1], &[3.0, 3.0, 4.0, 4.0]);
-    close(&optimization_barrier((&x, 2.0))[1], &[2.0]);
+    close(&optimization_barrier((&x, 2.0)).1, &[2.0]);
     let m = x.reshape((1, -1));
     close(&linalg::multi_dot((&m, m.t(), &m)), &[5.0, 10.0]);
     close(&select_first([x.greater(1.0)], [&y], 0.0), &[0.0, 4.0]);

@@ -10,6 +10,7 @@ mod arrays;
 mod control_flow;
 mod packed_trees;
 mod transforms;
+mod tree_maps;
 mod trees;
 
 fn array(values: &[f32]) -> Array {

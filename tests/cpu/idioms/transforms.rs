@@ -26,7 +26,7 @@ fn derivatives_take_functions_of_several_arguments() {
     assert_eq!(number(&derivative(&(zeros_like(&x), ones_like(&y)))), 3.0);
     let (_, aux, pullback) = vjp_aux(|x: &Array, y: &Array| (x * y, x + y), (&x, &y));
     assert_eq!((values(&aux), values(&pullback(&aux).0)), (vec![4.0, 6.0], vec![12.0, 24.0]));
-    let sum = linear_transpose(|x: &Array, y: &Array| x * 2.0 + y, (&x, &y), &x);
+    let sum = linear_transpose(|x: &Array, y: &Array| x * 2.0 + y, (&x, &y))(&x);
     assert_eq!((values(&sum.0), values(&sum.1)), (vec![2.0, 4.0], vec![1.0, 2.0]));
     // One tuple as the only argument takes a tuple of references, too.
     let of_tuple = |(x, y): &(Array, Array)| product(x, y);
@@ -137,7 +137,7 @@ fn integer_leaves_of_grad_are_refused_by_name() {
     expect![[r#"
         error[tree]: $.steps: grad: requires real- or complex-valued inputs, got i32[]
            --> tests/cpu/idioms/transforms.rs:LINE
-          help: pass it as another argument or capture it; `grad_with(f, GradOptions { allow_int: true })` gives it a gradient of zeros"#]]
+          help: pass it as another argument or capture it; the option `GradOptions::allow_int` of `grad_with` gives it a gradient of zeros"#]]
     .assert_eq(&without_column(&error, line));
     let refused = |error: Option<Error>, name: &str| {
         let text = error.unwrap().to_string();
@@ -154,7 +154,7 @@ fn integer_leaves_of_grad_are_refused_by_name() {
         assert!(text.contains("a real float argument, got i32[1]"), "{text}");
     }
     // The remedies: allow them, pass them as another argument, or capture them.
-    let allow = GradOptions { allow_int: true };
+    let allow = GradOptions { allow_int: true, ..GradOptions::default() };
     let gradient = grad_with(loss, allow)(&model);
     assert_eq!((values(&gradient.weight), gradient.steps.dtype()), (vec![3.0], DType::I32));
     let of_weight = |w: &Array, n: &Array| (w * n).sum();

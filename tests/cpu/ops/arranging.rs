@@ -103,7 +103,12 @@ mod on_cpu {
         assert_eq!(f32s(&linspace(0.0, 1.0, 5)), [0., 0.25, 0.5, 0.75, 1.]);
         assert_eq!(f32s(&linspace(2.0, f32::INFINITY, 1)), [2.0]);
         assert_eq!(
-            f32s(&linspace_with(0.0, 1.0, 4, LinspaceOptions { endpoint: false })),
+            f32s(&linspace_with(
+                0.0,
+                1.0,
+                4,
+                LinspaceOptions { endpoint: false, ..Default::default() }
+            )),
             [0., 0.25, 0.5, 0.75]
         );
         assert_eq!(f32s(&diff(&vector(&[1., 4., 9.]), 0)), [3., 5.]);
@@ -111,7 +116,10 @@ mod on_cpu {
         let columns = linspace(vector(&[0., 1.]), vector(&[1., 3.]), 3);
         assert_eq!(f32s(&columns), [0., 1., 0.5, 2., 1., 3.]);
         let (x, y) = (vector(&[1., 2., 3.]), vector(&[4., 5.]));
-        let grids = meshgrid_with([&x, &y], MeshgridOptions { indexing: Indexing::Ij });
+        let grids = meshgrid_with(
+            [&x, &y],
+            MeshgridOptions { indexing: Indexing::Ij, ..Default::default() },
+        );
         assert_eq!(f32s(&grids[0]), [1., 1., 2., 2., 3., 3.]);
         let grids = meshgrid([&x, &y]);
         assert_eq!(f32s(&grids[0]), [1., 2., 3., 1., 2., 3.]);

@@ -58,7 +58,7 @@ fn equations_have_the_location_of_the_caller() {
             softmax(x, -1),
             log_softmax(x, [0, 1]),
             logsumexp(x, -1),
-            logsumexp_with(x, 0, LogsumexpOptions { b: Some(x) }),
+            logsumexp_with(x, 0, LogsumexpOptions { b: Some(x), ..Default::default() }),
             standardize(x, -1, 1e-5),
         ]
     });
@@ -101,7 +101,7 @@ fn equations_have_the_location_of_the_caller() {
             linspace(0.0, 1.0, 4),
             one_hot(arange(4), 4),
             diff(x, 0),
-            linspace_with(0.0, 1.0, 3, LinspaceOptions { endpoint: false }),
+            linspace_with(0.0, 1.0, 3, LinspaceOptions { endpoint: false, ..Default::default() }),
         ]);
         all
     });

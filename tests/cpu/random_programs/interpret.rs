@@ -269,7 +269,9 @@ impl Step {
                 compiled.apply(&arguments)
             }
             Inner::Remat => remat(f)(x),
-            Inner::RematDots => remat_with(f, RematOptions { policy: Policy::Dots })(x),
+            Inner::RematDots => {
+                remat_with(f, RematOptions { policy: Policy::Dots, ..RematOptions::default() })(x)
+            }
             Inner::Vmap => vmap(|x: Array| f(&x)).apply(rows(x)),
             Inner::VmapLast => {
                 let x = rows(x);

@@ -166,7 +166,8 @@ mod on_cpu {
         let x = f32s(&[1.0, 2.0, 3.0], &[3]);
         let at = Array::from_slice(&[1i32], []).unwrap();
         let double = |pair: &(Array, Array)| picked(pair) * 2.0;
-        let (dx, dat) = grad_with(double, GradOptions { allow_int: true })(&(x, at));
+        let (dx, dat) =
+            grad_with(double, GradOptions { allow_int: true, ..GradOptions::default() })(&(x, at));
         assert_eq!(dx.to_vec::<f32>().unwrap(), [2.0; 3]);
         assert_eq!(dat.item::<i32>().unwrap(), 0);
     }

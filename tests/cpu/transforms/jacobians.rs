@@ -61,7 +61,7 @@ mod on_cpu {
         assert_eq!(sum.to_vec::<f32>().unwrap(), [1.0, 1.0]);
         assert_eq!(square.to_vec::<f32>().unwrap(), [2.0, 0.0, 0.0, 4.0]);
         let n = Array::from_slice(&[7i32], []).unwrap();
-        let allow = GradOptions { allow_int: true };
+        let allow = GradOptions { allow_int: true, ..GradOptions::default() };
         let (dx, dn) = jacrev_with(|(x, _): &(Array, Array)| x * 3.0, allow)(&(x, n));
         assert_eq!(dx.to_vec::<f32>().unwrap(), [3.0, 0.0, 0.0, 3.0]);
         assert_eq!((dn.dtype(), dn.to_vec::<i32>().unwrap()), (DType::I32, vec![0, 0]));

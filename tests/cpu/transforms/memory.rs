@@ -17,7 +17,7 @@ fn block(x: &Array, w: &(Array, Array)) -> Array {
 fn loss(policy: Option<&Policy>, looped: bool, weights: &(Array, Array), x: &Array) -> Array {
     let step = |x: &Array, w: &(Array, Array)| match policy {
         Some(policy) => {
-            let options = RematOptions { policy: policy.clone() };
+            let options = RematOptions { policy: policy.clone(), ..RematOptions::default() };
             let layer = |(x, w): &(Array, (Array, Array))| block(x, w);
             remat_with(layer, options)(&(x.clone(), w.clone()))
         }

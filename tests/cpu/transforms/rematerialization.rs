@@ -12,7 +12,10 @@ fn layers(policy: Option<Policy>, n: usize) -> impl Fn(&Array, &Array) -> Array 
         let mut h = x.clone();
         for _ in 0..n {
             h = match &policy {
-                Some(policy) => remat_with(layer, RematOptions { policy: policy.clone() })(&h),
+                Some(policy) => remat_with(
+                    layer,
+                    RematOptions { policy: policy.clone(), ..RematOptions::default() },
+                )(&h),
                 None => layer(&h),
             };
         }
@@ -56,8 +59,10 @@ fn policy_selects_recomputed_operations() {
 fn policies_apply_inside_calls() {
     let product = jit(|w: Array, x: Array| x.matmul(&w));
     let f = move |w: &Array, x: &Array| {
-        let block =
-            remat_with(|x: &Array| sin(product.apply(w, x)), RematOptions { policy: Policy::Dots });
+        let block = remat_with(
+            |x: &Array| sin(product.apply(w, x)),
+            RematOptions { policy: Policy::Dots, ..RematOptions::default() },
+        );
         block(&block(x)).sum()
     };
     let program = make_program(

@@ -193,7 +193,7 @@ fn remat_offloads_what_its_policy_names() {
             let hidden = checkpoint_name(&tanh(x.matmul(x)), "hidden");
             sin(tanh(&hidden)).sum()
         };
-        grad(remat_with(f, RematOptions { policy }))
+        grad(remat_with(f, RematOptions { policy, ..RematOptions::default() }))
     };
     let x = counting(&[4, 4]) * 0.1;
     let expected = block(Policy::Everything)(&x);
@@ -213,7 +213,10 @@ fn remat_offloads_what_its_policy_names() {
     let stacked = grad(move |x: &Array| {
         let layer = remat_with(
             |x: Array| sin(checkpoint_name(&tanh(x.matmul(&x)), "hidden")),
-            RematOptions { policy: Policy::save_and_offload([], ["hidden"]) },
+            RematOptions {
+                policy: Policy::save_and_offload([], ["hidden"]),
+                ..RematOptions::default()
+            },
         );
         let layer = move |x: Array, (): ()| (tanh(layer(&x)), ());
         scan_with(layer, x.clone(), (), ScanOptions { length: Some(3), ..ScanOptions::default() })

@@ -9,6 +9,7 @@ mod line_profiles;
 mod loop_kernels;
 mod mapped;
 mod memory_kinds;
+mod nested_specs;
 mod outlining;
 mod parity;
 mod partitioned_attention;

@@ -1,49 +1,98 @@
-//! Checks of the pages for JAX users: the names that they list exist, and percentages are correct.
+//! Checks of the pages for JAX users: the names that they list exist, and shares are correct.
+
+use std::collections::BTreeMap;
 
 use crate::tidy::sources::{Source, root, rust_below, words};
 
-/// One module of docs/jax-names.md.
-#[derive(Default)]
-struct Section {
-    module: String,
-    /// The sentence with the percentage.
-    claim: String,
-    /// Paths in oxidax.
-    there: Vec<String>,
-    /// Number of names without a counterpart.
-    absent: usize,
+/// The rows of docs/jax-names.md.
+const ROWS: &str = "crates/cli/src/jax_names.tsv";
+
+/// Snapshots of the public APIs, which `cargo xtask api` checks.
+const APIS: [&str; 5] = [
+    "docs/api.txt",
+    "docs/api-flax.txt",
+    "docs/api-models.txt",
+    "docs/api-optim.txt",
+    "docs/api-scipy.txt",
+];
+
+/// A row: namespace, name, state, counterpart and note.
+struct Row {
+    namespace: String,
+    state: String,
+    path: String,
 }
 
-/// Returns the text between pairs of backticks.
-fn quoted(text: &str) -> impl Iterator<Item = String> {
-    text.split('`').skip(1).step_by(2).map(str::to_owned)
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn page() -> Vec<Section> {
-    let text = std::fs::read_to_string(root().join("docs/jax-names.md")).unwrap();
-    let mut sections: Vec<Section> = Vec::new();
-    // Paragraphs are wrapped, so the page is split at empty lines.
-    for paragraph in text.split("\n\n") {
-        if let Some(title) = paragraph.strip_prefix("## ") {
-            let module = quoted(title).next().unwrap();
-            sections.push(Section { module, ..Section::default() });
-            continue;
-        }
-        let Some(section) = sections.last_mut() else { continue };
-        if paragraph.contains("names are there:") {
-            section.claim = paragraph.trim().to_owned();
-        } else if paragraph.starts_with("Under the same name:") {
-            section.there.extend(quoted(paragraph));
-        } else if paragraph.starts_with("Not yet:") {
-            section.absent += quoted(paragraph).count();
-        } else if paragraph.starts_with("| JAX |") {
-            let rows = paragraph.lines().skip(2);
-            section.there.extend(rows.map(|row| quoted(row).nth(1).unwrap()));
-        } else if paragraph.starts_with("- Refused:") {
-            section.absent += paragraph.lines().count();
+fn rows() -> Vec<Row> {
+    let text = read(ROWS);
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [namespace, _, state, path, _] = fields[..] else {
+            panic!("{ROWS}: a row has five fields: {line}")
+        };
+        Row { namespace: namespace.into(), state: state.into(), path: path.into() }
+    };
+    text.lines().map(row).collect()
+}
+
+/// Returns true if a line of an API has an item at this path.
+fn is_there(apis: &str, path: &str) -> bool {
+    let path = path.trim_end_matches('!');
+    path.starts_with("std::")
+        || words(apis, path).any(|at| {
+            let before = apis[..at].chars().next_back();
+            matches!(before, Some(':' | ' '))
+        })
+}
+
+/// Returns the path at the start of an item, without generic parameters as in `Jit<F>::lower`.
+fn without_generics(item: &str) -> String {
+    let (mut kept, mut depth) = (String::new(), 0);
+    for c in item.replace("->", "").chars() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            '(' if depth == 0 => break,
+            _ if depth == 0 => kept.push(c),
+            _ => {}
         }
     }
-    sections
+    kept + "\n"
+}
+
+#[test]
+fn names_page_lists_existing_items() {
+    let apis: String = APIS.map(read).concat().lines().map(without_generics).collect();
+    let missing: Vec<String> = rows()
+        .iter()
+        .filter(|row| row.state == "there" && !is_there(&apis, &row.path))
+        .map(|row| format!("{}: no `{}` is public", row.namespace, row.path))
+        .collect();
+    let advice = "run `cargo xtask api --update` and python-compat/names.py";
+    assert!(missing.is_empty(), "{advice}:\n{}", missing.join("\n"));
+    assert!(!is_there(&apis, "no_such_function") && !is_there(&apis, "linalg::arange"));
+}
+
+#[test]
+fn names_page_agrees_with_its_rows() {
+    let page = read("docs/jax-names.md");
+    let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for row in rows().iter().filter(|row| row.state != "left out") {
+        let (there, all) = counts.entry(row.namespace.clone()).or_default();
+        *there += usize::from(row.state == "there" || row.state == "instead");
+        *all += 1;
+    }
+    assert!(counts.len() > 60, "the page lacks namespaces");
+    for (namespace, (there, all)) in counts {
+        let share = 100.0 * there as f64 / all as f64;
+        let claim =
+            format!("\n### `{namespace}`\n\n{there} of {all} names are there: {share:.1} %.");
+        assert!(page.contains(&claim), "docs/jax-names.md lacks:{claim}");
+    }
 }
 
 /// Returns true if the code defines `name`: a function, type, module or macro, a variant, or an
@@ -59,73 +108,6 @@ fn defines(source: &Source, name: &str) -> bool {
             .any(|keyword| before.ends_with(keyword))
             || alone && matches!(after, Some(',' | ';' | ' '))
     })
-}
-
-/// Returns true if the last segment of a path is defined. If the segment before is a module, the
-/// definition must be in its file or folder.
-fn is_there(sources: &[Source], path: &str) -> bool {
-    let parts: Vec<&str> = path.split("::").collect();
-    let (name, owner) = (parts[parts.len() - 1], parts.len().checked_sub(2).map(|at| parts[at]));
-    if parts[0] == "std" {
-        return true;
-    }
-    let of_module: Vec<&Source> = match owner {
-        Some(owner) if owner.starts_with(char::is_lowercase) => sources
-            .iter()
-            .filter(|s| {
-                let path = s.path.trim_end_matches(".rs");
-                path.split('/').any(|part| part == owner)
-            })
-            .collect(),
-        Some("DType" | "DTypeKind") => sources
-            .iter()
-            .filter(|s| s.path.ends_with("dtype.rs") || s.path.ends_with("dtypes.rs"))
-            .collect(),
-        _ => sources.iter().collect(),
-    };
-    of_module.iter().any(|source| defines(source, name))
-}
-
-#[test]
-fn names_page_lists_existing_items() {
-    let sources = rust_below("src");
-    let mut wrong = Vec::new();
-    for section in page() {
-        for path in &section.there {
-            if !is_there(&sources, path) {
-                wrong.push(format!("{}: no `{path}` is defined in src", section.module));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "run python-compat/names.py again:\n{}", wrong.join("\n"));
-}
-
-#[test]
-fn names_page_percentages_are_correct() {
-    let sections = page();
-    assert!(sections.len() >= 8, "the page lacks modules");
-    for Section { module, claim, there, absent } in &sections {
-        let (there, all) = (there.len(), there.len() + absent);
-        let share = 100.0 * there as f64 / all as f64;
-        assert_eq!(*claim, format!("{there} of {all} names are there: {share:.1} %."), "{module}");
-    }
-}
-
-#[test]
-fn array_api_covers_95_percent() {
-    for Section { module, there, absent, .. } in page() {
-        if ["jax.numpy", "jax.nn"].contains(&module.as_str()) {
-            assert!(there.len() * 100 >= (there.len() + absent) * 95, "{module} is below 95 %");
-        }
-    }
-}
-
-#[test]
-fn unknown_names_are_not_found() {
-    let sources = rust_below("src");
-    for path in ["no_such_function", "Array::no_such_method", "linalg::arange", "DType::F128"] {
-        assert!(!is_there(&sources, path), "{path}");
-    }
 }
 
 /// Returns the names in `#[doc(alias = "…")]` attributes, without a leading module path.

@@ -6,6 +6,7 @@ mod cache;
 #[path = "../../../plugin/tests/install/elf.rs"]
 mod elf;
 mod first_chapter;
+mod jax_names;
 mod new;
 mod plugin;
 mod port;

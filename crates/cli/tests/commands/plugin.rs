@@ -71,7 +71,7 @@ fn an_unknown_name_lists_the_valid_names() {
     let outcome = User::new().oxidax(&["plugin", "install", "rocm"]);
     assert!(!outcome.succeeded);
     let expected = "`rocm` is neither a plugin's name (cpu, cpu-aarch64, tpu, cuda, cuda-ptxas, \
-                    cuda-libdevice, cpu-api-0.106, cpu-api-0.81)";
+                    cuda-libdevice, cuda-mosaic, cpu-api-0.106, cpu-api-0.81)";
     assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
     let outcome = User::new().oxidax(&["plugin", "install", "cpu", "--platform", "tpu"]);
     assert!(outcome.stderr.contains("`cpu` is a plugin for cpu, not tpu"), "{}", outcome.stderr);

@@ -57,7 +57,7 @@ pub fn dot_product_attention_weights(
     let scaled = query.astype(wide) / h.sqrt();
     let mut scores = einsum("...tnh,...snh->...nts", [&scaled, &key.astype(wide)]);
     if let Some(bias) = &options.bias {
-        scores = scores + bias.astype(wide);
+        scores += bias.astype(wide);
     }
     if let Some(mask) = &options.mask {
         // A finite value, so that a query without unmasked keys does not become NaN.

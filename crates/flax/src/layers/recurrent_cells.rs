@@ -65,7 +65,7 @@ impl SimpleCell {
         let of_x = Loc::caller().scope(|| of_x + self.bias.astype(dtype));
         let mut sum = of_x + project("SimpleCell", h, "recurrent", &self.recurrent, dtype);
         if self.residual {
-            sum = sum + h.astype(dtype);
+            sum += h.astype(dtype);
         }
         self.activation.forward(&sum)
     }

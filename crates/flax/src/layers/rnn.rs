@@ -306,7 +306,7 @@ fn flip(xs: &Array, lengths: Option<&Array>) -> Array {
 fn select_rows(valid: &Array, new: &Array, old: &Array) -> Array {
     let mut dims = vec![1; new.rank()];
     dims[..valid.rank()].copy_from_slice(valid.shape().dims());
-    where_(&valid.reshape(dims), new, old)
+    where_(valid.reshape(dims), new, old)
 }
 
 #[track_caller]

@@ -105,12 +105,9 @@ fn extension(shape: &[usize], name: &str, bytes: &[u8], out: &mut Vec<u8>) -> Re
 }
 
 #[track_caller]
-fn length<E: std::fmt::Display>(
+fn length<E: encode::RmpWriteErr>(
     written: Result<impl Sized, encode::ValueWriteError<E>>,
-) -> Result<(), Error>
-where
-    E: encode::RmpWriteErr,
-{
+) -> Result<(), Error> {
     written.map(drop).map_err(|error| value_error("msgpack_serialize", error.to_string()))
 }
 

@@ -5,7 +5,7 @@ use oxidax::Tree;
 struct Dropout {
     mask: Array,
     #[tree(static)]
-    rate: f32,
+    rates: Vec<f32>,
 }
 
 fn main() {}

@@ -62,7 +62,12 @@ fn placed(op: &str, x: &[Array]) -> Option<Vec<Array>> {
         "ravel_multi_index" => ravel_multi_index([&x[0], &x[1]], &[3, 4], IndexMode::Clip),
         "ravel_multi_index_wrap" => ravel_multi_index([&x[0], &x[1]], &[3, 4], IndexMode::Wrap),
         "unravel_index" => return Some(unravel_index(&x[0], &[3, 4])),
-        "linspace_open" => linspace_with(&x[0], &x[1], 5, LinspaceOptions { endpoint: false }),
+        "linspace_open" => linspace_with(
+            &x[0],
+            &x[1],
+            5,
+            LinspaceOptions { endpoint: false, ..Default::default() },
+        ),
         "logspace" => logspace(&x[0], &x[1], 5),
         "geomspace" => geomspace(&x[0], &x[1], 6),
         _ => return None,

@@ -40,7 +40,7 @@ fn reduced(op: &str, x: &[Array]) -> Option<Array> {
         "cov" | "cov_vector" => cov(&x[0]),
         "cov_weights" => {
             let (frequencies, weights) = (Some(x[1].clone()), Some(x[2].clone()));
-            cov_with(&x[0], &CovOptions { ddof: 1.0, frequencies, weights })
+            cov_with(&x[0], &CovOptions { frequencies, weights, ..Default::default() })
         }
         "cov_bias" => cov_with(&x[0], &CovOptions { ddof: 0.0, ..CovOptions::default() }),
         "corrcoef" => corrcoef(&x[0]),
@@ -56,7 +56,7 @@ fn counted(op: &str, x: &[Array]) -> Option<Vec<Array>> {
     let result = match op {
         "searchsorted" | "searchsorted_nan" | "searchsorted_long" => searchsorted(&x[0], &x[1]),
         "searchsorted_right" | "searchsorted_long_right" => {
-            searchsorted_with(&x[0], &x[1], SearchsortedOptions { side: Side::Right })
+            searchsorted_with(&x[0], &x[1], SearchsortedOptions { side: Side::Right, sorter: None })
         }
         "digitize" | "digitize_falling" => digitize(&x[0], &x[1]),
         "digitize_right" => digitize_with(&x[0], &x[1], DigitizeOptions { right: true }),

@@ -190,13 +190,14 @@ fn the_list_shows_pins_local_plugins_and_leftovers() {
             "cuda",
             "cuda-ptxas",
             "cuda-libdevice",
+            "cuda-mosaic",
             "cpu-api-0.106",
             "cpu-api-0.81",
             "fake-plugin-1.0"
         ]
     );
-    assert!(entries[..8].iter().all(|entry| entry.condition == Condition::NotInstalled));
-    assert_eq!(entries[8].condition, Condition::Unused);
+    assert!(entries[..9].iter().all(|entry| entry.condition == Condition::NotInstalled));
+    assert_eq!(entries[9].condition, Condition::Unused);
 }
 
 #[test]

@@ -303,7 +303,7 @@ impl Writer<'_> {
             }
             "optimization_barrier" => {
                 let operands = shaping::arrays(scope, &self.avals, &eqn.ins);
-                Several::List(format!("optimization_barrier({operands})"))
+                Several::List(format!("oxidax::primitives::optimization_barrier({operands})"))
             }
             _ => return Err(unknown()),
         })

@@ -156,9 +156,10 @@ pub(crate) fn write(scope: &Scope, avals: &[Aval], eqn: &Eqn) -> Option<Result<T
                 name => format!("random::{name}({key}, {shape})"),
             }))
         }
-        "optimization_barrier" if eqn.ins.len() == 1 => {
-            Ok(Text::atom(format!("optimization_barrier(({},)).remove(0)", reference())))
-        }
+        "optimization_barrier" if eqn.ins.len() == 1 => Ok(Text::atom(format!(
+            "oxidax::primitives::optimization_barrier(({},)).remove(0)",
+            reference()
+        ))),
         _ => return None,
     })
 }

@@ -1,7 +1,10 @@
-//! Kernels compiled by Triton for several GPUs.
+//! Kernels compiled by Triton and Mosaic GPU for several GPUs.
 
 use oxidax::core::DType::{BF16, F32, I8, I32};
-use oxidax::kernel::{self, BlockSpec, Grid, Kernel, KernelOptions, Output, Ref, Scratch};
+use oxidax::kernel::{
+    self, BlockSpec, GpuBackend, Grid, Kernel, KernelOptions, KernelTarget, Output, Ref, Scratch,
+    ds,
+};
 use oxidax::prelude::*;
 use oxidax::primitives::{DotGeneral, dot_general};
 
@@ -69,4 +72,105 @@ fn kernels_that_need_too_much_shared_memory_are_refused() {
     let aval = || Aval::new(F32, [512, 512]);
     let error = run.lower(aval(), aval()).map(drop).unwrap_err().to_string();
     assert!(error.contains("in the 7 buffers of 8 stages"), "{error}");
+}
+
+/// A kernel of Mosaic GPU over blocks of rows, the last of which reaches beyond the arrays.
+fn mosaic(body: fn(&[Ref]), dtype: DType, n_inputs: usize) -> Kernel {
+    let rows = || BlockSpec::new([4, 300], |[i]| (i, 0));
+    let output = Output::new(dtype, [18, 300], rows());
+    let inputs: Vec<BlockSpec> = (0..n_inputs).map(|_| rows()).collect();
+    kernel::call(move |refs: Vec<Ref>| body(&refs), Grid::new([5]), inputs, [output])
+        .targets([KernelTarget::Gpu])
+        .gpu_backend(GpuBackend::MosaicGpu)
+}
+
+fn added(refs: &[Ref]) {
+    refs[2].store(refs[0].load() + refs[1].load());
+}
+
+fn gated(refs: &[Ref]) {
+    let x = refs[0].load() * 0.5 + 1.0;
+    refs[2].store(tanh(&x) * logistic(&refs[1].load()));
+}
+
+fn softmax_of_rows(refs: &[Ref]) {
+    refs[1].store(softmax(refs[0].load(), [1]));
+}
+
+fn normalized(refs: &[Ref]) {
+    let x = refs[0].load().astype(F32);
+    let centered = &x - x.mean_axes(axes(1).keepdims());
+    let variance = square(&centered).mean_axes(axes(1).keepdims());
+    refs[1].store((centered * rsqrt(&(variance + 1e-5))).astype(BF16));
+}
+
+/// Compiles kernels for the GPU of this name, and one of them for another GPU.
+fn compile_kernels_of_mosaic_gpu(name: &str) {
+    let topology = Topology::named(&format!("{name}:1")).unwrap();
+    let kernels: [(fn(&[Ref]), DType, usize); 4] =
+        [(added, F32, 2), (gated, BF16, 2), (softmax_of_rows, F32, 1), (normalized, BF16, 1)];
+    for (index, (body, dtype, n_inputs)) in kernels.into_iter().enumerate() {
+        let run = jit(move |operands: Vec<Array>| {
+            let operands: Vec<&Array> = operands.iter().collect();
+            mosaic(body, dtype, n_inputs).apply1(&operands)
+        });
+        let operands = vec![zeros([18, 300]).astype(dtype); n_inputs];
+        let lowered = run.lower(&operands).unwrap();
+        let compiled = lowered.compile_for(&topology).unwrap();
+        let size = compiled.serialize().unwrap().len();
+        assert!(size > 9000, "{name} {dtype}: {size} bytes");
+        if index > 0 {
+            continue;
+        }
+        let other = Topology::named(if name == "a100" { "h100:1" } else { "a100:1" }).unwrap();
+        let error = lowered.compile_for(&other).map(drop).unwrap_err().to_string();
+        assert!(error.contains("compile this program in another process"), "{error}");
+    }
+}
+
+/// A process compiles kernels of Mosaic GPU for one architecture, so that each has its process.
+#[test]
+#[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
+fn kernels_of_mosaic_gpu_compile_for_each_gpu() {
+    const VARIABLE: &str = "OXIDAX_TEST_MOSAIC_GPU";
+    if let Ok(name) = std::env::var(VARIABLE) {
+        return compile_kernels_of_mosaic_gpu(&name);
+    }
+    for name in ["a100", "h100", "b200"] {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["kernels_of_mosaic_gpu_compile_for_each_gpu", "--ignored", "--nocapture"])
+            .env(VARIABLE, name)
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && printed.contains("1 passed"), "{name}: {output:?}");
+    }
+}
+
+/// Triton reports that the operands of products in a loop do not fit, without a location.
+#[test]
+#[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
+fn errors_of_the_compiler_name_the_call_of_the_kernel() {
+    let run = jit(|a: Array, b: Array| {
+        let body = |[a, b, o]: [Ref; 3]| {
+            let step = |k: Array, sum: Array| {
+                let a = a.at((.., ds(&k * 128, 128))).load();
+                sum + a.matmul(&b.at((ds(&k * 128, 128), ..)).load())
+            };
+            o.store(kernel::fori_loop(0, 4, step, zeros([256, 256])));
+        };
+        let output = Output::new(F32, [256, 256], BlockSpec::whole());
+        let whole = [BlockSpec::whole(), BlockSpec::whole()];
+        let product = kernel::call(body, Grid::new([1]), whole, [output]);
+        product.targets([KernelTarget::Gpu]).apply1(&[&a, &b])
+    });
+    let line = line!() - 2;
+    let lowered = run.lower(Aval::new(F32, [256, 512]), Aval::new(F32, [512, 256])).unwrap();
+    for (name, limit) in [("a100", "166912"), ("h100", "232448")] {
+        let topology = Topology::named(&format!("{name}:1")).unwrap();
+        let error = lowered.compile_for(&topology).map(drop).unwrap_err().to_string();
+        assert!(error.contains(&format!("available: {limit}")), "{error}");
+        assert!(error.contains(&format!("--> {}:{line}:", file!())), "{error}");
+        assert!(error.contains("`Kernel::on_gpu`") && error.contains(name), "{error}");
+    }
 }

@@ -14,7 +14,8 @@ fn step(batch: usize, policy: Policy, mesh: Option<&Mesh>) -> Step {
     let state = eval_shape(|w: Array| optim::adam(1e-3).init(&w), &weight).unwrap();
     let step = move |w: Array, state: optim::State, x: Array| {
         let layer = |(w, h): &(Array, Array)| (0..3).fold(h.clone(), |h, _| tanh(h.matmul(w)));
-        let layer = remat_with(layer, RematOptions { policy: policy.clone() });
+        let layer =
+            remat_with(layer, RematOptions { policy: policy.clone(), ..RematOptions::default() });
         let loss = |w: &Array| (0..2).fold(x.clone(), |h, _| layer(&(w.clone(), h))).mean();
         let (loss, gradients) = value_and_grad(loss)(&w);
         let (updates, state) = optimizer.update(&gradients, &state, &w);
