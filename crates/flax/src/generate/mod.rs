@@ -22,7 +22,7 @@
 //!     }
 //!
 //!     fn decode(&self, tokens: &Array, count: &Array, position: &Array) -> (Array, Array) {
-//!         let last = dynamic_index_in_dim(tokens, count - 1, 1);
+//!         let last = dynamic_index_in_dim(tokens, count - 1, 1).squeeze_axes([1]);
 //!         (take(&self.table, &last, 0), position + count)
 //!     }
 //! }
