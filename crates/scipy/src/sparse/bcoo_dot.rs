@@ -382,8 +382,9 @@ impl Bcoo {
 /// use oxidax::primitives::DotGeneral;
 /// use oxidax_scipy::sparse::bcoo_dot_general_sampled;
 /// let (x, y) = (array![[1.0, 2.0], [3.0, 4.0]], array![[1.0, 0.0], [1.0, 1.0]]);
-/// let axes = DotGeneral { lhs_contracting: vec![1], rhs_contracting: vec![0], ..Default::default()
-/// }; let sampled = bcoo_dot_general_sampled(&x, &y, &array![[0, 0], [1, 1]], &axes);
+/// let (lhs_contracting, rhs_contracting) = (vec![1], vec![0]);
+/// let axes = DotGeneral { lhs_contracting, rhs_contracting, ..Default::default() };
+/// let sampled = bcoo_dot_general_sampled(&x, &y, &array![[0, 0], [1, 1]], &axes);
 /// assert_eq!(sampled.to_vec::<f32>()?, [3.0, 4.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
