@@ -18,8 +18,8 @@ pub enum Passing {
 /// An argument of type `T`, passed by value (`T`), which donates it, or by reference (`&T`), which
 /// keeps it. A tuple of up to four trees may be passed as a tuple of values and references, one of
 /// up to twelve as a tuple of references, an array of trees as an array of references, and a scalar
-/// as a number, which becomes weakly typed, also in tuples of up to three. A struct may be passed as
-/// the struct of references that `#[derive(TreeRef)]` declares.
+/// as a number, which becomes weakly typed, also in tuples of up to three. A struct may be passed
+/// as the struct of references that `#[derive(TreeRef)]` declares.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed as the argument `{T}`",
     note = "pass a `{T}`, which is donated, or a `&{T}`, which is kept; for a tuple, pass a tuple \

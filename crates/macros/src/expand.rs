@@ -71,7 +71,9 @@ fn visit_children(item: &Item<'_>) -> Option<TokenStream> {
         let (patterns, visits): (Vec<_>, Vec<_>) = fields
             .map(|(position, field)| {
                 let (local, member, key) = (local(position), &field.member, key(field));
-                let visit = quote!(::oxidax::tree::visit_child(#key, #local, visitor););
+                let ty = field.ty;
+                // The type's own tokens give compiler errors one location, so that they are merged.
+                let visit = quote!(::oxidax::tree::visit_child::<#ty>(#key, #local, visitor););
                 (quote!(#member: #local), visit)
             })
             .unzip();
@@ -242,7 +244,7 @@ mod tests {
                 fn visit_children(&mut self, visitor: &mut dyn ::oxidax::tree::NodeVisitor) {
                     match self {
                         Self { w: __tree_0, .. } => {
-                            ::oxidax::tree::visit_child(
+                            ::oxidax::tree::visit_child::<T>(
                                 ::oxidax::tree::PathKey::Field("w"), __tree_0, visitor);
                         }
                     }
