@@ -23,11 +23,11 @@ const PLATFORMS: [&str; 6] = ["cpu", "cuda", "rocm", "gpu", "tpu", "default"];
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let scaled = |x: Array| {
-///     platform_dependent(["cpu", "default"], (|x: &Array| x * 2.0, |x: &Array| x * 3.0), x)
+/// let f = |x: Array| {
+///     platform_dependent(["cpu", "default"], (|x: &Array| sin(x), |x: &Array| tanh(x)), x)
 /// };
-/// let text = jit(scaled).lower(Aval::new(DType::F32, [3]))?.as_text("tpu")?;
-/// assert!(text.contains("dense<3.0"), "{text}");
+/// let text = jit(f).lower(Aval::new(DType::F32, [3]))?.as_text("tpu")?;
+/// assert!(text.contains("stablehlo.tanh"), "{text}");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]

@@ -155,7 +155,7 @@ impl<P: Tree> Pullback<P> {
 /// use oxidax::prelude::*;
 /// // The square with a derivative that is clipped to 1.
 /// let f = custom_gradient(|x: &Array| {
-///     let slope = clip(x * 2.0, -1.0, 1.0);
+///     let slope = clip(&(x * 2.0), -1.0, 1.0);
 ///     (x * x, move |ct: &Array| ct * &slope)
 /// });
 /// assert_eq!(grad(|x: &Array| f(x))(&full([], 3.0)).item::<f32>()?, 1.0);

@@ -14,6 +14,7 @@ pub enum Tangent {
 
 impl Tangent {
     /// A symbolic zero for a value like `x`.
+    #[doc(alias = "zero_from_primal")]
     pub fn zero_like(x: &Array) -> Tangent {
         Tangent::Zero(x.aval().clone())
     }

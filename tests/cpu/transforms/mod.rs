@@ -3,11 +3,13 @@
 mod collectives;
 mod composition;
 mod custom;
+mod custom_rules;
 mod derived_programs;
 mod jacobians;
 mod memory;
 mod named_scopes;
 mod rematerialization;
+mod taylor;
 
 use oxidax::prelude::*;
 
