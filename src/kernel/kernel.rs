@@ -240,7 +240,8 @@ impl Kernel {
     /// let softmax = move || -> Kernel {
     ///     let body = |[x, o]: [Ref; 2]| o.store(softmax(x.load(), [1]));
     ///     let output = Output::new(DType::F32, [32, 100], rows());
-    ///     kernel::call(body, Grid::new([4]), [rows()], [output]).gpu_backend(GpuBackend::MosaicGpu)
+    ///     let softmax = kernel::call(body, Grid::new([4]), [rows()], [output]);
+    ///     softmax.gpu_backend(GpuBackend::MosaicGpu)
     /// };
     /// let run = jit(move |x: Array| softmax().apply1(&[&x]));
     /// let lowered = run.lower(Aval::new(DType::F32, [32, 100]))?;

@@ -11,6 +11,11 @@ use std::ffi::OsString;
 /// A variable's name and value.
 pub(crate) type Variable = (&'static str, String);
 
+/// Returns the value of a variable.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
 /// Runs `body` with the variables set, then removes them. Variables that are already set are not
 /// changed.
 ///

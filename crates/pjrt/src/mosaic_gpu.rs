@@ -21,7 +21,7 @@ const LIBDEVICE: &str = "nvvm/libdevice/libdevice.10.bc";
 const TARGET: &[u8] = b"mosaic_gpu_v2";
 
 /// Compiles a program. If it calls kernels of Mosaic GPU, the plugin finds the runtime library that
-/// lies in a folder beside its own, as in the cache and in Python's site-packages.
+/// is stored in a folder beside its own, as in the cache and in Python's site-packages.
 ///
 /// # Errors
 /// [`Error::Invalid`] if such a program's runtime library or NVIDIA's library of functions is
@@ -73,7 +73,7 @@ fn check_architecture(first: &mut Option<String>, architecture: Option<String>) 
 /// Returns the runtime library for a plugin's file.
 fn runtime(plugin: &Path) -> Result<PathBuf> {
     let folders = || plugin.ancestors().skip(2).take(2);
-    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let named = environment::variable(VARIABLE).map(PathBuf::from);
     let beside = folders().map(|folder| folder.join("jax_cuda13_plugin").join(RUNTIME));
     let Some(runtime) = named.into_iter().chain(beside).find(|file| file.is_file()) else {
         return Err(missing(RUNTIME));
@@ -121,7 +121,7 @@ mod tests {
             std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
             std::fs::write(file, "").expect("a file");
         };
-        if std::env::var_os(VARIABLE).is_none() {
+        if environment::variable(VARIABLE).is_none() {
             let error = runtime(&plugin).expect_err("no library").to_string();
             assert!(error.contains(RUNTIME) && error.contains("plugin install cuda"), "{error}");
         }

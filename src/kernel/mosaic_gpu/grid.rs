@@ -121,7 +121,7 @@ impl<'a> Emitter<'a> {
             .collect();
         let mut ids = vec![Index::Number(0); kernel.rank()];
         let sizes: Vec<usize> = parallel.iter().map(|&axis| kernel.grid[axis]).collect();
-        let block = self.text.index_to_i32("%block");
+        let block = self.text.index_from("%block");
         for (&axis, id) in parallel.iter().zip(self.text.unravel(&block, &sizes)) {
             ids[axis] = id;
         }

@@ -37,8 +37,8 @@ use super::triton::{GpuCall, escaped};
 use crate::core::{Aval, Loc, LowerCtx, RuleError, RuleResult};
 use crate::stablehlo::Value;
 use emitter::Emitter;
-use oxidax_cache::CacheKeyBuilder;
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// The bytes of shared memory of a program on an A100, less than on later GPUs, without 1,024 that
 /// the compiler may need.
@@ -65,18 +65,26 @@ pub(super) fn lower(
         ctx.set_refused_at(loc);
         error
     })?;
-    let mut key = CacheKeyBuilder::new();
-    key.part("text", text.as_bytes());
-    let mut hash = String::new();
-    for byte in key.finish().as_bytes() {
-        write!(hash, "\\{byte:02X}").expect("strings take any text");
-    }
     let config = format!(
-        "kernel_hash = \"{hash}\", module = \"{}\", use_custom_barrier = false",
+        "kernel_hash = \"{}\", module = \"{}\", use_custom_barrier = false",
+        hash(&text),
         escaped(&text)
     );
     let call = GpuCall { target: "mosaic_gpu_v2", config, workspaces: &[] };
     Ok(call.write(kernel, ctx, operands))
+}
+
+/// Returns 32 bytes that identify a text in the process, as a string of MLIR.
+fn hash(text: &str) -> String {
+    let mut bytes = String::new();
+    for part in 0..4u8 {
+        let mut hasher = DefaultHasher::new();
+        (part, text).hash(&mut hasher);
+        for byte in hasher.finish().to_le_bytes() {
+            write!(bytes, "\\{byte:02X}").expect("strings take any text");
+        }
+    }
+    bytes
 }
 
 /// Returns a name that the text accepts.

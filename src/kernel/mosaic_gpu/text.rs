@@ -188,7 +188,7 @@ impl Writer {
     }
 
     /// Converts a value of the type `index` to `i32`.
-    pub(super) fn index_to_i32(&mut self, name: &str) -> Index {
+    pub(super) fn index_from(&mut self, name: &str) -> Index {
         Index::Name(self.pure("arith.index_cast", &[name], "", (&["index"], "i32")))
     }
 
