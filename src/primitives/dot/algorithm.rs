@@ -176,7 +176,11 @@ impl super::DotGeneral {
         algorithm.check(ctx)?;
         let convert = |ctx: &mut LowerCtx<'_>, x: &Value, dtype: DType| {
             let ty = x.ty().with_element(dtype.stablehlo());
-            if *x.ty() == ty { x.clone() } else { ctx.op_as("convert", &[x.clone()], "", &ty) }
+            if *x.ty() == ty {
+                x.clone()
+            } else {
+                ctx.op_as("convert", std::slice::from_ref(x), "", &ty)
+            }
         };
         let mut factors = Vec::with_capacity(2);
         for (operand, dtype) in operands.iter().zip(algorithm.operands()) {
