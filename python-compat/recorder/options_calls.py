@@ -201,7 +201,7 @@ MASKS = [
         "standardize_where",
         [_M, V([True, False, True, True])],
         lambda x, m: jax.nn.standardize(x, where=m),
-        (0,),
+        None,
         tolerance={"rtol": 1e-3, "atol": 1e-4},
     ),
 ]

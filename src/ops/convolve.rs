@@ -20,16 +20,16 @@ pub enum ConvolveMode {
 
 /// Options of [`convolve_with`] and [`correlate_with`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConvolveOptions {
+pub struct VectorConvolutionOptions {
     /// The precision of the products. The default is [`Precision::Highest`].
     pub precision: Precision,
     /// The dtype of sums and result. The default is the dtype that the vectors promote to.
     pub preferred_element_type: Option<DType>,
 }
 
-impl Default for ConvolveOptions {
+impl Default for VectorConvolutionOptions {
     fn default() -> Self {
-        ConvolveOptions { precision: Precision::Highest, preferred_element_type: None }
+        VectorConvolutionOptions { precision: Precision::Highest, preferred_element_type: None }
     }
 }
 
@@ -57,7 +57,12 @@ fn vectors(name: &str, x: &Array, y: &Array) -> [Array; 2] {
 
 /// Returns the dot products of `long` and the kernel `short` at the offsets that `mode` selects.
 #[track_caller]
-fn sliding_dot(long: &Array, short: &Array, mode: ConvolveMode, options: ConvolveOptions) -> Array {
+fn sliding_dot(
+    long: &Array,
+    short: &Array,
+    mode: ConvolveMode,
+    options: VectorConvolutionOptions,
+) -> Array {
     let m = short.size() as isize;
     let pads = match mode {
         ConvolveMode::Full => (m - 1, m - 1),
@@ -89,13 +94,18 @@ fn sliding_dot(long: &Array, short: &Array, mode: ConvolveMode, options: Convolv
 /// ```
 #[track_caller]
 pub fn convolve(x: &Array, y: &Array, mode: ConvolveMode) -> Array {
-    convolve_with(x, y, mode, ConvolveOptions::default())
+    convolve_with(x, y, mode, VectorConvolutionOptions::default())
 }
 
 /// Returns the convolution of two vectors, as [`convolve`], with another precision or dtype of the
 /// sums.
 #[track_caller]
-pub fn convolve_with(x: &Array, y: &Array, mode: ConvolveMode, options: ConvolveOptions) -> Array {
+pub fn convolve_with(
+    x: &Array,
+    y: &Array,
+    mode: ConvolveMode,
+    options: VectorConvolutionOptions,
+) -> Array {
     let [x, y] = vectors("convolve", x, y);
     let (long, short) = if x.size() < y.size() { (&y, &x) } else { (&x, &y) };
     sliding_dot(long, &rev(short, &[0]), mode, options)
@@ -107,13 +117,18 @@ pub fn convolve_with(x: &Array, y: &Array, mode: ConvolveMode, options: Convolve
 /// Throws `Op` (shape) unless both are vectors with at least one element.
 #[track_caller]
 pub fn correlate(x: &Array, y: &Array, mode: ConvolveMode) -> Array {
-    correlate_with(x, y, mode, ConvolveOptions::default())
+    correlate_with(x, y, mode, VectorConvolutionOptions::default())
 }
 
 /// Returns the correlation of two vectors, as [`correlate`], with another precision or dtype of the
 /// sums.
 #[track_caller]
-pub fn correlate_with(x: &Array, y: &Array, mode: ConvolveMode, options: ConvolveOptions) -> Array {
+pub fn correlate_with(
+    x: &Array,
+    y: &Array,
+    mode: ConvolveMode,
+    options: VectorConvolutionOptions,
+) -> Array {
     let [x, y] = vectors("correlate", x, y);
     let y = if y.dtype().is_complex() { conj(&y) } else { y };
     if x.size() < y.size() {

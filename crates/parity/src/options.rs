@@ -5,8 +5,8 @@
 use crate::fixtures::Suite;
 use oxidax::image::{ResizeMethod, ResizeOptions, resize_with, scale_and_translate};
 use oxidax::linalg::{
-    self, CholeskyOptions, EighOptions, MatrixNorm, MatrixRankOptions, NormOptions, PinvOptions,
-    TensorsolveOptions, Triangle,
+    self, CholeskyOptions, EighOptions, EighTriangle, MatrixNorm, MatrixRankOptions, NormOptions,
+    PinvOptions, TensorsolveOptions,
 };
 use oxidax::prelude::*;
 use oxidax::primitives::{ConvTransposeOptions, DotAlgorithmPreset, GatherScatterMode};
@@ -21,8 +21,10 @@ fn by(preset: DotAlgorithmPreset) -> MatmulOptions<'static> {
 }
 
 fn products(op: &str, x: &[Array]) -> Option<Vec<Array>> {
-    let convolved =
-        ConvolveOptions { preferred_element_type: Some(DType::F32), ..ConvolveOptions::default() };
+    let convolved = VectorConvolutionOptions {
+        preferred_element_type: Some(DType::F32),
+        ..VectorConvolutionOptions::default()
+    };
     Some(vec![match op {
         "dot_wide" | "dot_scalar_wide" => dot_with(&x[0], &x[1], wide()),
         "inner_wide" => inner_with(&x[0], &x[1], wide()),
@@ -247,8 +249,8 @@ fn linear(op: &str, x: &[Array]) -> Option<Vec<Array>> {
         ),
         "cond_1" => linalg::cond_with(&positive_definite(&x[0]), MatrixNorm::L1),
         "cond_-2" => linalg::cond_with(&positive_definite(&x[0]), MatrixNorm::NegSpectral),
-        "eigvalsh_lower" => linalg::eigvalsh_with(&x[0], triangle(Triangle::Lower)),
-        "eigvalsh_upper" => linalg::eigvalsh_with(&x[0], triangle(Triangle::Upper)),
+        "eigvalsh_lower" => linalg::eigvalsh_with(&x[0], triangle(EighTriangle::Lower)),
+        "eigvalsh_upper" => linalg::eigvalsh_with(&x[0], triangle(EighTriangle::Upper)),
         "cholesky_upper" => {
             let options = CholeskyOptions { upper: true, ..Default::default() };
             linalg::cholesky_with(&positive_definite(&x[0]), options)

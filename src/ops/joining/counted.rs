@@ -77,7 +77,7 @@ fn total(x: &Array, counts: &Array, n: usize) -> usize {
     if counts.size() == 1 { sum * n } else { sum }
 }
 
-/// Repeats the slices along `axis` by counts of their own.
+/// Repeats each slice along `axis` by its count.
 #[track_caller]
 pub(super) fn repeat_each(x: &Array, counts: &Array, axis: isize, options: RepeatOptions) -> Array {
     let axis = expect_axis("repeat", axis, x.rank(), x);
@@ -120,40 +120,40 @@ pub(super) fn repeat_each(x: &Array, counts: &Array, axis: isize, options: Repea
 
 /// Distances of [`roll`](super::roll): one for all axes, or one for each.
 #[derive(Clone, Debug)]
-pub enum Shift {
+pub enum RollShift {
     /// Static distances.
     Static(Vec<isize>),
     /// Integers, `[]` or one for each axis, which may be traced.
     Traced(Array),
 }
 
-impl From<isize> for Shift {
-    fn from(shift: isize) -> Shift {
-        Shift::Static(vec![shift])
+impl From<isize> for RollShift {
+    fn from(shift: isize) -> RollShift {
+        RollShift::Static(vec![shift])
     }
 }
 
-impl<const N: usize> From<[isize; N]> for Shift {
-    fn from(shifts: [isize; N]) -> Shift {
-        Shift::Static(shifts.to_vec())
+impl<const N: usize> From<[isize; N]> for RollShift {
+    fn from(shifts: [isize; N]) -> RollShift {
+        RollShift::Static(shifts.to_vec())
     }
 }
 
-impl From<Vec<isize>> for Shift {
-    fn from(shifts: Vec<isize>) -> Shift {
-        Shift::Static(shifts)
+impl From<Vec<isize>> for RollShift {
+    fn from(shifts: Vec<isize>) -> RollShift {
+        RollShift::Static(shifts)
     }
 }
 
-impl From<&Array> for Shift {
-    fn from(shift: &Array) -> Shift {
-        Shift::Traced(shift.clone())
+impl From<&Array> for RollShift {
+    fn from(shift: &Array) -> RollShift {
+        RollShift::Traced(shift.clone())
     }
 }
 
-impl From<Array> for Shift {
-    fn from(shift: Array) -> Shift {
-        Shift::Traced(shift)
+impl From<Array> for RollShift {
+    fn from(shift: Array) -> RollShift {
+        RollShift::Traced(shift)
     }
 }
 
@@ -176,7 +176,7 @@ impl From<Array> for Shift {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn roll(x: &Array, shift: impl Into<Shift>, axes: impl Into<Axes>) -> Array {
+pub fn roll(x: &Array, shift: impl Into<RollShift>, axes: impl Into<Axes>) -> Array {
     let (shift, axes) = (shift.into(), axes.into());
     let Some(list) = axes.list() else {
         return reshape(&roll_axes(&reshape(x, [x.size()]), &shift, &[0]), x.shape());
@@ -185,10 +185,10 @@ pub fn roll(x: &Array, shift: impl Into<Shift>, axes: impl Into<Axes>) -> Array 
 }
 
 #[track_caller]
-fn roll_axes(x: &Array, shift: &Shift, axes: &[isize]) -> Array {
+fn roll_axes(x: &Array, shift: &RollShift, axes: &[isize]) -> Array {
     let n_shifts = match shift {
-        Shift::Static(shifts) => shifts.len(),
-        Shift::Traced(shifts) => shifts.size(),
+        RollShift::Static(shifts) => shifts.len(),
+        RollShift::Traced(shifts) => shifts.size(),
     };
     if n_shifts != 1 && n_shifts != axes.len() {
         let message = format!("{n_shifts} shifts for {} axes", axes.len());
@@ -199,8 +199,8 @@ fn roll_axes(x: &Array, shift: &Shift, axes: &[isize]) -> Array {
         let axis = expect_axis("roll", axis, x.rank(), x);
         let position = if n_shifts == 1 { 0 } else { position };
         rolled = match shift {
-            Shift::Static(shifts) => roll_static(&rolled, shifts[position], axis),
-            Shift::Traced(shifts) => {
+            RollShift::Static(shifts) => roll_static(&rolled, shifts[position], axis),
+            RollShift::Traced(shifts) => {
                 if !shifts.dtype().is_integer() {
                     let message = format!("takes integer shifts, got {}", shifts.aval());
                     trace::throw_operands("roll", RuleError::dtype(message), &[x, shifts]);

@@ -10,7 +10,7 @@ mod split;
 mod stack;
 
 pub use block::{BlockRows, block};
-pub use counted::{RepeatOptions, Repeats, Shift, roll};
+pub use counted::{RepeatOptions, Repeats, RollShift, roll};
 pub use differences::{DiffOptions, Ediff1dOptions, diff, diff_with, ediff1d, ediff1d_with};
 pub use insert_delete::{delete, insert};
 pub use repeat::{repeat, repeat_with, resize, tile};

@@ -6,10 +6,12 @@ mod nonzero;
 mod put;
 mod select;
 mod sets;
+mod trim;
 mod unique;
 
 pub use nonzero::*;
 pub use put::*;
 pub use select::*;
 pub use sets::*;
+pub use trim::*;
 pub use unique::*;
