@@ -79,7 +79,7 @@ impl<'a, T: Tree> Arg<T> for &'a T {
 
 /// An array of references is kept.
 #[diagnostic::do_not_recommend]
-impl<'a, T: Tree, const N: usize> Arg<[T; N]> for [&'a T; N] {
+impl<T: Tree, const N: usize> Arg<[T; N]> for [&T; N] {
     const PASSING: Passing = Passing::Reference;
     type Held = Owned<[T; N]>;
     fn hold(self) -> Self::Held {
