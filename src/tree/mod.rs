@@ -147,6 +147,12 @@ pub trait Tree: Sized + Send + Sync + 'static {
     fn visit_children(&mut self, visitor: &mut dyn NodeVisitor) {
         let _ = visitor;
     }
+
+    /// Visits this tree as the child of another at `key`, as [`visit_child`] does. For
+    /// `#[derive(Tree)]`; implementations keep the default.
+    fn visit_at(&mut self, key: PathKey<'_>, visitor: &mut dyn NodeVisitor) {
+        visit_child(key, self, visitor);
+    }
 }
 
 /// A value with structure and leaves: every [`Tree`], and the [`Arguments`] of a call.

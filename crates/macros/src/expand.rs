@@ -73,7 +73,7 @@ fn visit_children(item: &Item<'_>) -> Option<TokenStream> {
                 let (local, member, key) = (local(position), &field.member, key(field));
                 let ty = field.ty;
                 // The type's own tokens give compiler errors one location, so that they are merged.
-                let visit = quote!(::oxidax::tree::visit_child::<#ty>(#key, #local, visitor););
+                let visit = quote!(<#ty as ::oxidax::tree::Tree>::visit_at(#local, #key, visitor););
                 (quote!(#member: #local), visit)
             })
             .unzip();
@@ -244,8 +244,8 @@ mod tests {
                 fn visit_children(&mut self, visitor: &mut dyn ::oxidax::tree::NodeVisitor) {
                     match self {
                         Self { w: __tree_0, .. } => {
-                            ::oxidax::tree::visit_child::<T>(
-                                ::oxidax::tree::PathKey::Field("w"), __tree_0, visitor);
+                            <T as ::oxidax::tree::Tree>::visit_at(
+                                __tree_0, ::oxidax::tree::PathKey::Field("w"), visitor);
                         }
                     }
                 }
