@@ -134,12 +134,31 @@ impl Suite {
     #[must_use]
     pub fn verify(self) -> Vec<CaseReport> {
         let suite = if has_wide_defaults(&self.name) { self.with_narrow_defaults() } else { self };
-        let cases: Vec<Case<'_>> =
-            suite.cases.iter().map(|json| Case { suite: &suite, json }).collect();
+        suite.reports(|op, params| computation(&suite.name, op, params))
+    }
+
+    /// Computes every case with `apply`, and compares the results as [`Suite::verify`] does.
+    ///
+    /// `apply` maps an operation, its parameters and its operands to the results. It runs inside
+    /// `jit`, and is differentiated for cases with recorded derivatives. Results that are wide only
+    /// because of JAX's 64-bit default types are compared as narrow ones.
+    ///
+    /// Tests of crates that build on oxidax call it with their functions.
+    #[must_use]
+    pub fn verify_with(self, apply: fn(&str, &Value, &[Array]) -> Vec<Array>) -> Vec<CaseReport> {
+        self.with_narrow_defaults().reports(|_, _| Some(Computation::Joined(apply)))
+    }
+
+    fn reports(
+        &self,
+        computation: impl Fn(&str, &Value) -> Option<Computation>,
+    ) -> Vec<CaseReport> {
+        let suite = self;
+        let cases: Vec<Case<'_>> = suite.cases.iter().map(|json| Case { suite, json }).collect();
         let mut joined = Vec::new();
         let mut computed: Vec<Option<Result<Computed, String>>> = vec![None; cases.len()];
         for (at, case) in cases.iter().enumerate() {
-            match computation(&suite.name, case.op(), case.params()) {
+            match computation(case.op(), case.params()) {
                 Some(Computation::Joined(apply)) => joined.push((at, case.work(apply))),
                 Some(Computation::Alone(compute)) => {
                     let outcome = guarded(|| compute(*case));

@@ -4,3 +4,9 @@
 //! `jax.scipy.special` and `jax.scipy.stats` are [`oxidax::special`] and [`oxidax::stats`].
 
 #![forbid(unsafe_code)]
+
+pub mod integrate;
+pub mod linalg;
+pub mod ode;
+pub mod optimize;
+pub mod sparse;

@@ -1,0 +1,3 @@
+//! Systems of equations whose matrix is sparse or a function.
+
+pub mod linalg;
