@@ -7,9 +7,13 @@
 
 pub mod cluster;
 pub mod fft;
+pub mod integrate;
 pub mod interpolate;
+pub mod linalg;
 pub mod ndimage;
+pub mod ode;
 mod operands;
+pub mod optimize;
 pub mod signal;
 pub mod sparse;
 pub mod spatial;

@@ -17,6 +17,7 @@ mod bcsr;
 mod create;
 mod derivatives;
 mod entries;
+pub mod linalg;
 mod matrices;
 mod matrix_products;
 mod sparsify;
