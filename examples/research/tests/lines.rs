@@ -5,14 +5,16 @@ use std::path::Path;
 /// The largest number of lines of Rust per line of Python.
 const MOST: f64 = 1.4;
 
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 10] = [
     "blockwise_attention",
     "graph_net",
     "hmc",
+    "implicit_layer",
     "kalman",
     "maml",
     "neural_ode",
     "own_optimizer",
+    "pinn",
     "ppo",
 ];
 

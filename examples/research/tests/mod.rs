@@ -9,6 +9,8 @@ mod blockwise_attention;
 mod graph_net;
 #[path = "../hmc.rs"]
 mod hmc;
+#[path = "../implicit_layer.rs"]
+mod implicit_layer;
 #[path = "../kalman.rs"]
 mod kalman;
 #[path = "../maml.rs"]
@@ -17,6 +19,8 @@ mod maml;
 mod neural_ode;
 #[path = "../own_optimizer.rs"]
 mod own_optimizer;
+#[path = "../pinn.rs"]
+mod pinn;
 #[path = "../ppo.rs"]
 mod ppo;
 

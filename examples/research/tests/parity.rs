@@ -94,6 +94,22 @@ mod on_cpu {
     }
 
     #[test]
+    fn an_implicit_layer_equals_jax() {
+        let [losses, unseen] = recorded("implicit_layer");
+        let (found, figure) = implicit_layer::train(losses.len()).unwrap();
+        expect_close(&found, &losses);
+        expect_close(&[figure], &unseen);
+    }
+
+    #[test]
+    fn a_physics_informed_network_equals_jax() {
+        let [losses, velocity] = recorded("pinn");
+        let (found, figure) = pinn::train(losses.len()).unwrap();
+        expect_close(&found, &losses);
+        expect_close(&[figure], &velocity);
+    }
+
+    #[test]
     fn blockwise_attention_equals_jax() {
         let [losses] = recorded("blockwise_attention_f32");
         let (found, accuracy) = blockwise_attention::train(losses.len(), DType::F32).unwrap();

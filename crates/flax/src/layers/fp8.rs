@@ -48,7 +48,7 @@ impl Fp8Scale {
         let amax = self.amax_history.max();
         let valid = gt(&amax, 0.0) & is_finite(&amax);
         let fitted = maximum(&amax, f64::from(f32::MIN_POSITIVE)) / largest(format);
-        let scale = where_(&valid, &fitted.reshape([1usize]), &self.scale);
+        let scale = where_(&valid, fitted.reshape([1usize]), &self.scale);
         let newest = abs(x).max().astype(DType::F32).reshape([1usize]);
         let n = self.amax_history.size() as isize;
         // The oldest magnitude is replaced, and the newest one is the first.

@@ -10,7 +10,7 @@ use oxidax::prelude::*;
 use oxidax::transforms::GradOptions;
 
 /// Differentiates integers too, whose derivatives are not used.
-const WITH_INDICES: GradOptions = GradOptions { allow_int: true };
+const WITH_INDICES: GradOptions = GradOptions { allow_int: true, holomorphic: false };
 
 /// Returns `derivatives` with the indices of `x` in place of the derivatives by them.
 #[track_caller]
