@@ -252,7 +252,7 @@ mod tests {
             struct Norm { #[tree(static)] eps: f32, #[tree(static)] cap: Option<f64> }
         });
         assert!(found.contains(&quote!(StaticFloat::from(*__tree_0)).to_string()), "{found}");
-        assert!(found.contains(&"Option :: map (* __tree_1 ,"), "{found}");
+        assert!(found.contains("Option :: map (* __tree_1 ,"), "{found}");
         assert!(!found.contains("visit_children"), "{found}");
     }
 
