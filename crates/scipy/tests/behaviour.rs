@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "arrays of constants are valid")]
 
 use oxidax::prelude::*;
-use oxidax_scipy::{linalg, ode, sparse};
+use oxidax_scipy::{linalg, ode, optimize, sparse};
 
 /// Returns the message of the error that `f` throws.
 fn message<R>(f: impl FnOnce() -> R) -> String {
@@ -40,6 +40,18 @@ fn errors_name_the_operation_and_the_numbers() {
 
 mod on_cpu {
     use super::*;
+
+    #[test]
+    fn the_minimum_of_a_curved_valley_is_reached() {
+        let f = |x: &Array| {
+            let (head, tail) = (x.index(i![..-1]), x.index(i![1..]));
+            ((tail - head.square()).square() * 100.0 + (1.0 - &head).square()).sum()
+        };
+        let result = optimize::minimize(f, &array![-1.2, 1.0, 0.5]);
+        assert!(result.success.item::<bool>().unwrap());
+        let options = CloseOptions { rtol: 1e-3, ..Default::default() };
+        assert!(allclose_with(&result.x, 1.0, options).item::<bool>().unwrap());
+    }
 
     #[test]
     fn one_triangle_is_read() {

@@ -39,11 +39,6 @@ fn linear(op: &str, params: &Value, operands: &[Array]) -> Option<Vec<Array>> {
     }])
 }
 
-fn rosenbrock(x: &Array) -> Array {
-    let (head, tail) = (x.index(i![..-1]), x.index(i![1..]));
-    ((tail - head.square()).square() * 100.0 + (1.0 - &head).square()).sum()
-}
-
 fn himmelblau(x: &Array) -> Array {
     let (x, y) = (x.index(i![0]), x.index(i![1]));
     (x.square() + &y - 11.0).square() + (&x + y.square() - 7.0).square()
@@ -55,7 +50,6 @@ fn quartic(x: &Array) -> Array {
 
 fn minimized(op: &str, params: &Value, x0: &Array) -> Vec<Array> {
     let f = match params["function"].as_str().unwrap() {
-        "rosenbrock" => rosenbrock,
         "himmelblau" => himmelblau,
         _ => quartic,
     };

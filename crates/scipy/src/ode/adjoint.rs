@@ -32,8 +32,9 @@ pub(super) fn solve(
     let integrated = custom_vjp(
         move |inputs: &(Array, Array, Vec<Array>)| run(&dynamics, inputs),
         move |inputs: &(Array, Array, Vec<Array>)| {
-            let ys = run(&forward, inputs);
-            let (_, ts, args) = inputs;
+            let (y0, ts, args) = inputs;
+            // An outer derivative passes through these values, too.
+            let ys = solve(forward.clone(), options, y0, ts, args.clone(), order - 1);
             (ys.clone(), (ys, ts.clone(), args.clone()))
         },
         move |residuals: &(Array, Array, Vec<Array>), cts: &Array| {
