@@ -166,7 +166,7 @@ fn scaled(x: &Array, first: f64, others: f64) -> Array {
     }
     let n = x.shape()[x.rank() - 1];
     let factor = |value: f64| full(([], x.dtype()), value);
-    x * where_(eq(&iota(DType::I32, n), 0), factor(first), factor(others))
+    x * where_(eq(iota(DType::I32, n), 0), factor(first), factor(others))
 }
 
 /// Returns the transform of the last axis.
@@ -190,7 +190,7 @@ fn restored(x: &Array, norm: FftNorm) -> Array {
     let (first, others) = factors(n, norm);
     let half = scaled(x, 0.5 / first, 1.0 / others);
     let spectrum = complex(&half, zeros_like(&half)) * conj(quarter_turns(n, x.dtype()));
-    let folded = real(&ifft_with(&spectrum, FftOptions::default()));
+    let folded = real(ifft_with(&spectrum, FftOptions::default()));
     let middle = n.div_ceil(2);
     let (even, odd) = (part(&folded, 0..middle, last), rev(&part(&folded, middle..n, last), &[-1]));
     spread(&even, 0, n) + spread(&odd, 1, n)

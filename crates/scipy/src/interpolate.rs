@@ -118,7 +118,7 @@ impl RegularGridInterpolator {
     #[track_caller]
     pub fn apply_with(&self, points: &Array, method: GridMethod) -> Array {
         let n_axes = self.grid.len();
-        let points = if points.rank() == 1 && n_axes > 0 && points.size() % n_axes == 0 {
+        let points = if points.rank() == 1 && n_axes > 0 && points.size().is_multiple_of(n_axes) {
             points.reshape([points.size() / n_axes, n_axes])
         } else {
             points.clone()

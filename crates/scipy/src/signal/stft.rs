@@ -130,10 +130,10 @@ fn extended(x: &Array, n: usize, boundary: SegmentBoundary) -> Array {
         SegmentBoundary::Even => with(PadMode::Reflect),
         SegmentBoundary::Odd => {
             // The reflection of the constant extension is twice the end minus the mirror image.
-            let inside = pad(&zeros_like(x), widths.clone());
+            let inside = pad(zeros_like(x), widths.clone());
             let mirrored = with(PadMode::Reflect);
             let turned = with(PadMode::Edge) * 2.0 - &mirrored;
-            let is_inside = pad(&ones((vec![size], DType::I32)), (n, n));
+            let is_inside = pad(ones((vec![size], DType::I32)), (n, n));
             where_(gt(&is_inside, 0), mirrored, turned) + inside
         }
     }
@@ -199,7 +199,7 @@ pub fn stft_with(x: &Array, options: &StftOptions) -> (Array, Array, Array) {
         let real_dtype = x.dtype().real();
         let mut times = centres(&segments, y.shape()[last], options.fs, real_dtype);
         if options.boundary != SegmentBoundary::None {
-            times = times - segments.nperseg as f64 / 2.0 / options.fs;
+            times -= segments.nperseg as f64 / 2.0 / options.fs;
         }
         let freqs = frequencies(segments.nfft, options.fs, sides, real_dtype);
         (freqs, times, moveaxis(&scaled, -1, axis as isize))

@@ -52,7 +52,7 @@ impl Bcoo {
             let n = indices.shape()[0];
             let mut flat = zeros((vec![n], indices.dtype()));
             for (axis, stride) in strides(&old).into_iter().enumerate() {
-                flat = flat + column(indices, axis) * stride as i32;
+                flat += column(indices, axis) * stride as i32;
             }
             let parts: Vec<Array> = strides(&new)
                 .into_iter()

@@ -46,7 +46,7 @@ pub(super) fn rows_of(indptr: &Array, nse: usize) -> Array {
         return zeros(([nse], indptr.dtype()));
     }
     let ends = slice_in_dim(indptr, 1, n_rows as isize + 1, 1, 0);
-    let options = SearchsortedOptions { side: Side::Right, ..SearchsortedOptions::default() };
+    let options = SearchsortedOptions { side: Side::Right };
     searchsorted_with(&ends, iota(indptr.dtype(), nse), options).astype(indptr.dtype())
 }
 
@@ -56,7 +56,7 @@ pub(super) fn rows_of(indptr: &Array, nse: usize) -> Array {
 pub(super) fn pointers_of(rows: &Array, n_rows: usize) -> Array {
     let ones = ones_like(rows);
     let counts = scatter_at(&ones, &rows.expand_dims(-1), &[n_rows]);
-    pad(&cumsum(&counts, 0).astype(rows.dtype()), [(1, 0)])
+    pad(cumsum(&counts, 0).astype(rows.dtype()), [(1, 0)])
 }
 
 impl Bcsr {

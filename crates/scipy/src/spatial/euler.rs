@@ -145,11 +145,11 @@ impl Rotation {
         let mut second = second;
         if !is_symmetric {
             if is_intrinsic {
-                first = first * sign;
+                first *= sign;
             } else {
-                third = third * sign;
+                third *= sign;
             }
-            second = second - PI / 2.0;
+            second -= PI / 2.0;
         }
         let angles = stack([&first, &second, &third], -1);
         unit.of_radians(&(remainder(angles + PI, 2.0 * PI) - PI))

@@ -170,7 +170,7 @@ impl Rotation {
     /// Creates the rotation by 0 in a float dtype.
     #[track_caller]
     pub fn identity_of(num: Option<usize>, dtype: DType) -> Rotation {
-        let one = eq(&iota(DType::I32, 4usize), 3).astype(dtype);
+        let one = eq(iota(DType::I32, 4usize), 3).astype(dtype);
         let quat = match num {
             Some(num) => broadcast_to(&one, [num, 4]),
             None => one,
@@ -223,7 +223,7 @@ impl Rotation {
     #[track_caller]
     pub fn canonical(&self) -> Rotation {
         let sign = [3, 0, 1, 2].into_iter().rev().fold(None, |rest: Option<Array>, index| {
-            let own = sign(&component(&self.quat, index));
+            let own = sign(component(&self.quat, index));
             Some(match rest {
                 Some(rest) => where_(eq(&own, 0.0), rest, own),
                 None => own,

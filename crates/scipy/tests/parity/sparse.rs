@@ -233,7 +233,7 @@ mod on_cpu {
         let m = random_bcoo_with(random::key(1), [3, 4, 5], options);
         assert_eq!(m.sum_duplicates().nse(), 6);
         let flat = m.indices.index(i![.., .., 0]) * 5 + m.indices.index(i![.., .., 1]);
-        assert!(gt(&diff(&flat, 1), 0).all().item::<bool>().unwrap());
+        assert!(gt(diff(&flat, 1), 0).all().item::<bool>().unwrap());
     }
 
     #[test]
