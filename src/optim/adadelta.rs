@@ -132,7 +132,8 @@ impl Default for RpropOptions {
 }
 
 /// Creates resilient propagation: each coordinate has a step size, which grows while the gradient
-/// keeps its sign. Use it with full batches.
+/// keeps its sign. Use it with full batches. As in Optax, the first update is zero, and each
+/// gradient decides on the step of the one before.
 ///
 /// # Reference
 /// Riedmiller, Braun: A direct adaptive method for faster backpropagation learning: the RPROP
@@ -196,7 +197,11 @@ impl GradientTransformation for ScaleByRprop {
         let prev_updates = updates.zip_map([&product, &step_sizes], |g, [product, size]| {
             where_(lt(product, 0.0), zeros_like(g), size * sign(g))
         });
-        (prev_updates.clone(), RpropState { step_sizes, prev_updates })
+        // As in Optax, a step is taken when the next gradient confirms its sign.
+        let updates = product.zip_map([&state.prev_updates], |product, [last]| {
+            where_(lt(product, 0.0), zeros_like(last), last)
+        });
+        (updates, RpropState { step_sizes, prev_updates })
     }
 }
 

@@ -87,12 +87,19 @@ pub fn optimistic_gradient_descent_with(
 }
 
 /// Options of [`optimistic_adam_with`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OptimisticAdamOptions {
-    /// The options of Adam.
+    /// The options of Adam, with Nesterov's momentum by default.
     pub adam: AdamOptions,
     /// The factors of the optimistic gradient.
     pub optimistic: OptimisticGradientOptions,
+}
+
+impl Default for OptimisticAdamOptions {
+    fn default() -> OptimisticAdamOptions {
+        let adam = AdamOptions { nesterov: true, ..AdamOptions::default() };
+        OptimisticAdamOptions { adam, optimistic: OptimisticGradientOptions::default() }
+    }
 }
 
 /// Creates optimistic Adam: Adam whose updates are followed by an optimistic gradient.
