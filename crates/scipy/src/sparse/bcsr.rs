@@ -46,7 +46,7 @@ pub(super) fn rows_of(indptr: &Array, nse: usize) -> Array {
         return zeros(([nse], indptr.dtype()));
     }
     let ends = slice_in_dim(indptr, 1, n_rows as isize + 1, 1, 0);
-    let options = SearchsortedOptions { side: Side::Right };
+    let options = SearchsortedOptions { side: Side::Right, ..Default::default() };
     searchsorted_with(&ends, iota(indptr.dtype(), nse), options).astype(indptr.dtype())
 }
 
