@@ -103,7 +103,7 @@ pub fn keep_params_nonnegative() -> Optimizer {
 /// use oxidax::prelude::*;
 /// let optimizer = optim::zero_nans().chain(optim::sgd(1.0));
 /// let w = ones([2]);
-/// let gradient = array([f32::NAN, 2.0])?;
+/// let gradient = array![f32::NAN, 2.0];
 /// let (updates, state) = optimizer.update(&gradient, &optimizer.init(&w), &w);
 /// assert_eq!(updates.to_vec::<f32>()?, [0.0, -2.0]);
 /// assert!(state.get("found_nan", "").unwrap().item::<bool>()?);

@@ -100,7 +100,7 @@ pub trait GradientTransformation: Send + Sync + 'static {
 ///     },
 /// );
 /// let optimizer = bounded.chain(optim::sgd(0.1));
-/// let w = array([3f32, 4.0])?;
+/// let w = array![3f32, 4.0];
 /// let (updates, _) = optimizer.update(&w, &optimizer.init(&w), &w);
 /// assert_eq!(updates.to_vec::<f32>()?, [-0.06, -0.08]);
 /// # Ok::<(), oxidax::Error>(())

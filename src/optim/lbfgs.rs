@@ -70,7 +70,7 @@ impl Default for ScaleByLbfgsOptions {
 ///     (1.0 - &x).square() + (y - x.square()).square() * 100.0
 /// };
 /// let optimizer = optim::lbfgs();
-/// let mut p = array([-1.2f32, 1.0])?;
+/// let mut p = array![-1.2f32, 1.0];
 /// let mut state = optimizer.init(&p);
 /// let step = jit(move |p: Array, state: optim::State| {
 ///     let (value, gradient) = optim::value_and_grad_from_state(rosenbrock, &p, &state);

@@ -63,7 +63,7 @@ impl Default for BacktrackingOptions {
 /// let loss = |w: &Array| w.square().sum();
 /// let search = optim::scale_by_backtracking_linesearch(15);
 /// let optimizer = optim::sgd(1.0).chain(search);
-/// let w = array([1f32, 2.0])?;
+/// let w = array![1f32, 2.0];
 /// let (value, gradient) = value_and_grad(loss)(&w);
 /// let options = UpdateOptions {
 ///     value: Some(&value),

@@ -62,7 +62,7 @@ pub fn measure_with_ema_with(
 ///     ("mean_norm", optim::measure_with_ema(|updates| tree::norm(updates), 0.9)),
 /// ]);
 /// let optimizer = norms.chain(optim::adam(1e-3));
-/// let w = array([3f32, 4.0])?;
+/// let w = array![3f32, 4.0];
 /// let (_, state) = optimizer.update(&w, &optimizer.init(&w), &w);
 /// assert_eq!(state.get("measurements", "norm").unwrap().item::<f32>()?, 5.0);
 /// # Ok::<(), oxidax::Error>(())

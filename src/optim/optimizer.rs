@@ -183,7 +183,7 @@ impl Optimizer {
     /// use oxidax::prelude::*;
     /// let optimizer = optim::polyak_sgd();
     /// let loss = |w: &Array| w.square().sum();
-    /// let w = array([3f32, 4.0])?;
+    /// let w = array![3f32, 4.0];
     /// let state = optimizer.init(&w);
     /// let (value, gradient) = value_and_grad(loss)(&w);
     /// let options = UpdateOptions { value: Some(&value), ..UpdateOptions::default() };

@@ -13,7 +13,7 @@ use oxidax::prelude::*;
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let costs = array([[4f32, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]])?;
+/// let costs = array![[4f32, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.0, 2.0]];
 /// let (rows, columns) = oxidax_optim::assignment::hungarian_algorithm(&costs);
 /// assert_eq!(rows.to_vec::<i32>()?, [0, 1, 2]);
 /// assert_eq!(columns.to_vec::<i32>()?, [1, 0, 2]);

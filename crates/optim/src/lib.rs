@@ -7,7 +7,7 @@
 //! ```
 //! use oxidax::prelude::*;
 //! let optimizer = optim::clip_by_global_norm(1.0).chain(oxidax_optim::prodigy());
-//! let w = array([3f32, -4.0])?;
+//! let w = array![3f32, -4.0];
 //! let (updates, _) = optimizer.update(&w, &optimizer.init(&w), &w);
 //! assert_eq!(updates.shape().dims(), [2]);
 //! # Ok::<(), oxidax::Error>(())

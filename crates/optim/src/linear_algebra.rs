@@ -26,7 +26,7 @@ impl Default for PowerIterationOptions {
 /// ```
 /// use oxidax::prelude::*;
 /// use oxidax_optim::power_iteration;
-/// let matrix = array([[2f32, 0.0], [0.0, 5.0]])?;
+/// let matrix = array![[2f32, 0.0], [0.0, 5.0]];
 /// let (eigenvalue, _) =
 ///     power_iteration(|v: &Array| matmul(&matrix, v), &ones([2]), Default::default());
 /// assert!((eigenvalue - 5.0).abs().item::<f32>()? < 1e-4);
@@ -152,8 +152,8 @@ pub fn matrix_inverse_pth_root_with(
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let a = array([[1f32, 0.0], [0.0, 1.0]])?;
-/// let x = oxidax_optim::nnls(&a, &array([2f32, -1.0])?, 50);
+/// let a = array![[1f32, 0.0], [0.0, 1.0]];
+/// let x = oxidax_optim::nnls(&a, &array![2f32, -1.0], 50);
 /// assert_eq!(x.to_vec::<f32>()?, [2.0, 0.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```

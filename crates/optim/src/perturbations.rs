@@ -75,7 +75,7 @@ impl Default for PerturbedOptions {
 /// // The perturbed arg max is a softmax.
 /// let hard = |x: &Array| one_hot(&argmax(x, 0), 3);
 /// let soft = make_perturbed_fun(hard);
-/// let x = array([0f32, 0.1, 0.0])?;
+/// let x = array![0f32, 0.1, 0.0];
 /// let mean = soft(random::key(0), &x);
 /// assert!((mean.sum() - 1.0).abs().item::<f32>()? < 1e-5);
 /// # Ok::<(), oxidax::Error>(())

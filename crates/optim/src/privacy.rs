@@ -11,10 +11,10 @@ use oxidax::random::{self, Key};
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let gradients = array([[3f32, 4.0], [0.3, 0.4]])?;
+/// let gradients = array![[3f32, 4.0], [0.3, 0.4]];
 /// let (sum, clipped) = oxidax_optim::per_example_global_norm_clip(&gradients, 1.0);
 /// assert_eq!(clipped.item::<i32>()?, 1);
-/// assert!((sum - array([0.9f32, 1.2])?).abs().max().item::<f32>()? < 1e-6);
+/// assert!((sum - array![0.9f32, 1.2]).abs().max().item::<f32>()? < 1e-6);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 ///

@@ -18,7 +18,7 @@ pub fn projection_non_negative<T: Tree>(tree: &T) -> T {
 /// ```
 /// use oxidax::prelude::*;
 /// use oxidax_optim::projections::projection_box;
-/// let x = array([-1f32, 0.5, 3.0])?;
+/// let x = array![-1f32, 0.5, 3.0];
 /// let inside = projection_box(&x, &zeros([3]), &ones([3]));
 /// assert_eq!(inside.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
 /// # Ok::<(), oxidax::Error>(())
@@ -41,7 +41,7 @@ pub fn projection_hypercube<T: Tree>(tree: &T, scale: f64) -> T {
 /// ```
 /// use oxidax::prelude::*;
 /// use oxidax_optim::projections::projection_simplex;
-/// let x = array([2f32, 0.0, 1.5])?;
+/// let x = array![2f32, 0.0, 1.5];
 /// assert_eq!(projection_simplex(&x, 1.0).to_vec::<f32>()?, [0.75, 0.0, 0.25]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
@@ -151,8 +151,8 @@ fn moved_along<T: Tree>(x: &T, a: &T, factor: &Array) -> T {
 /// use oxidax::prelude::*;
 /// use oxidax_optim::projections::{keep_params_in, projection_simplex};
 /// let optimizer = optim::sgd(0.1).chain(keep_params_in(|x| projection_simplex(x, 1.0)));
-/// let w = array([0.5f32, 0.5])?;
-/// let (updates, _) = optimizer.update(&array([1f32, -1.0])?, &optimizer.init(&w), &w);
+/// let w = array![0.5f32, 0.5];
+/// let (updates, _) = optimizer.update(&array![1f32, -1.0], &optimizer.init(&w), &w);
 /// assert_eq!((w + updates).sum().item::<f32>()?, 1.0);
 /// # Ok::<(), oxidax::Error>(())
 /// ```

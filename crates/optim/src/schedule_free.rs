@@ -60,7 +60,7 @@ pub struct ScheduleFreeSgdOptions {
 /// use oxidax::prelude::*;
 /// use oxidax_optim::{schedule_free_eval_params, schedule_free_sgd};
 /// let optimizer = schedule_free_sgd(0.5);
-/// let mut w = array([3f32, -4.0])?;
+/// let mut w = array![3f32, -4.0];
 /// let mut state = optimizer.init(&w);
 /// for _ in 0..50 {
 ///     let updates;

@@ -22,7 +22,7 @@ pub fn hvp<T: Tree>(loss: impl Fn(&T) -> Array, v: &Array, parameters: &T) -> Ar
 /// ```
 /// use oxidax::prelude::*;
 /// let loss = |w: &Array| (w.square() * w).sum();
-/// let diagonal = oxidax_optim::second_order::hessian_diag(loss, &array([1f32, 2.0])?);
+/// let diagonal = oxidax_optim::second_order::hessian_diag(loss, &array![1f32, 2.0]);
 /// assert_eq!(diagonal.to_vec::<f32>()?, [6.0, 12.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```

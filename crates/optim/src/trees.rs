@@ -10,7 +10,7 @@ use oxidax::random::{self, Key};
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let pair = (array([1f32, 7.0])?, scalar(3.0));
+/// let pair = (array![1f32, 7.0], scalar(3.0));
 /// assert_eq!(oxidax_optim::trees::max(&pair).item::<f32>()?, 7.0);
 /// # Ok::<(), oxidax::Error>(())
 /// ```

@@ -37,7 +37,7 @@ use oxidax::prelude::*;
 /// ```
 /// use oxidax::prelude::*;
 /// use oxidax_optim::losses::{LossOptions, kl_divergence_with};
-/// let targets = array([[0.5f32, 0.5], [1.0, 0.0]])?;
+/// let targets = array![[0.5f32, 0.5], [1.0, 0.0]];
 /// let log_predictions = full([2, 2], 0.5f32.ln());
 /// let options = LossOptions { axes: vec![0], ..LossOptions::default() };
 /// let divergence = kl_divergence_with(&log_predictions, &targets, &options);

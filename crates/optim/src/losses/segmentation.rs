@@ -81,7 +81,7 @@ impl Default for DiceOptions {
 /// ```
 /// use oxidax::prelude::*;
 /// use oxidax_optim::losses::dice_loss;
-/// let targets = one_hot(array([[0i32, 1, 1]])?, 2);
+/// let targets = one_hot(array![[0i32, 1, 1]], 2);
 /// let loss = dice_loss(&(&targets * 20.0), &targets);
 /// assert!(loss.max().item::<f32>()? < 1e-3);
 /// # Ok::<(), oxidax::Error>(())
