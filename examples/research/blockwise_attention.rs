@@ -81,7 +81,7 @@ fn layer([q, k, v, o, up, down]: &Layer, x: &Array) -> Array {
         |w: &Array| project(&norm(x), w).astype(w.dtype()).reshape((-1, HEADS, WIDTH / HEADS));
     let mixed = vmap(attention).in_axes(1).out_axes(1);
     let mixed = mixed.apply(heads(q), heads(k), heads(v)).reshape((-1, WIDTH));
-    let x = x + checkpoint_name(&project(&mixed, o), "attended");
+    let x = x + checkpoint_name(project(&mixed, o), "attended");
     &x + project(&silu(project(&norm(&x), up)), down)
 }
 

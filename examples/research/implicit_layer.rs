@@ -24,7 +24,7 @@ const POINTS: usize = 64;
 const FILTERS: usize = 4;
 const F64: DType = DType::F64;
 
-#[derive(Tree)]
+#[derive(Clone, Tree)]
 struct Params {
     filters: Array,
     weights: Array,
@@ -55,18 +55,21 @@ fn solve(f: impl Fn(&Array) -> Array, z: &Array, b: &Array) -> Array {
 }
 
 /// Returns the signal of least energy.
+fn minimize(y: &Array, p: &Params) -> Array {
+    let step = |_: Array, z: Array| solve(|v| bound(v, &z, y, p), &z, y);
+    fori_loop(0, SOLVER_STEPS, step, y)
+}
+
+/// As [`minimize`], with the derivative of the implicit function theorem.
 fn denoise(y: &Array, p: &Params) -> Array {
-    let minimize = |y: &Array, p: &Params| {
-        let step = |_: Array, z: Array| solve(|v| bound(v, &z, y, p), &z, y);
-        fori_loop(0, SOLVER_STEPS, step, y)
-    };
-    let forward = move |y: &Array, p: &Params| {
+    let forward = |y: &Array, p: &Params| {
         let z = minimize(y, p);
         (z.clone(), (z, y.clone(), p.clone()))
     };
     let backward = |(z, y, p): (Array, Array, Params), cotangent: Array| {
         let u = solve(|z| energy(z, &y, &p), &z, &cotangent);
-        vjp(|y: &Array, p: &Params| -grad(|z: &Array| energy(z, y, p))(&z), &y, &p).1(&u)
+        let slope = |y: &Array, p: &Params| -grad(|z: &Array| energy(z, y, p))(&z);
+        vjp(slope, (&y, &p)).1(&u)
     };
     custom_vjp(minimize, forward, backward)(y, p)
 }

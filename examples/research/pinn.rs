@@ -70,8 +70,12 @@ pub fn train(steps: usize) -> Result<(Vec<f64>, f64), Error> {
     let mut state = lbfgs.init(&params);
     let step = jit(|params: nn::Mlp, state: optim::State| {
         let (value, grads) = optim::value_and_grad_from_state(&loss, &params, &state);
-        let mut options = UpdateOptions { value: Some(&value), ..Default::default() };
-        (options.gradient, options.value_fn) = (Some(&grads), Some(&loss));
+        let options = UpdateOptions {
+            value: Some(&value),
+            gradient: Some(&grads),
+            value_fn: Some(&loss),
+            ..Default::default()
+        };
         let (updates, state) = lbfgs.update_with(&grads, &state, &params, options);
         (optim::apply_updates(&params, &updates), state, value)
     });

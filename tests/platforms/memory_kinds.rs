@@ -56,7 +56,7 @@ pub fn residuals_are_offloaded(topology: &Topology) {
         jit(move |x: Array, w: Array| {
             let options = RematOptions { policy: policy.clone(), ..RematOptions::default() };
             let block = remat_with(
-                |x: &Array, w: &Array| sin(checkpoint_name(&tanh(x.matmul(w)), "hidden")),
+                |x: &Array, w: &Array| sin(checkpoint_name(tanh(x.matmul(w)), "hidden")),
                 options,
             );
             let loss = |w: &Array| {

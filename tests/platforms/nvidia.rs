@@ -123,7 +123,7 @@ fn residuals_are_offloaded() {
     let w = random::normal(random::key(1), [4, 256, 256]) * 0.05;
     let gradient = |policy: Policy| {
         let block = remat_with(
-            |x: &Array, w: &Array| sin(checkpoint_name(&tanh(x.matmul(w)), "hidden")),
+            |x: &Array, w: &Array| sin(checkpoint_name(tanh(x.matmul(w)), "hidden")),
             RematOptions { policy, ..RematOptions::default() },
         );
         let step = jit(move |x: Array, w: Array| {

@@ -138,7 +138,7 @@ impl Model {
         let Averages { value, gamma, product, square, correction, bound } = averages;
         let alpha = args.rate(&self.learning_rate).astype(value.dtype());
         let growth = &alpha * self.weight_decay + 1.0;
-        let floor = full_like(*bound, self.lower_bound);
+        let floor = full_like(bound, self.lower_bound);
         let current = match self.bound {
             LowerBound::Fixed => (*bound).clone(),
             LowerBound::Adapted => {

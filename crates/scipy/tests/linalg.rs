@@ -62,12 +62,12 @@ fn checked_schur(a: &Array, SchurResult { t, z }: &SchurResult) -> Array {
     let subdiagonal = DiagonalOptions { offset: -1, axis1: -2, axis2: -1 };
     let below = diagonal_with(t, subdiagonal);
     if t.dtype().is_complex() {
-        error = error + abs(tril(t, -1)).max();
+        error += abs(tril(t, -1)).max();
     } else if n > 2 {
         // No two neighbouring elements of the subdiagonal.
         let m = n as isize - 1;
         let both = slice_in_dim(&below, 0, m - 1, 1, -1) * slice_in_dim(&below, 1, m, 1, -1);
-        error = error + abs(both).max();
+        error += abs(both).max();
     }
     let bound = t.dtype().real().epsilon() * 200.0;
     where_(lt(error, bound), ordered_eigenvalues(t), f64::NAN)

@@ -67,7 +67,7 @@ fn pendulum((angle, speed): &Pair, t: &Array, rates: &Array) -> Pair {
 }
 
 fn system(y: &Array, t: &Array, m: &Array) -> Array {
-    sin(&m.matmul(y)) - y * t * 0.2
+    sin(m.matmul(y)) - y * t * 0.2
 }
 
 fn swing(y0: &Array, t: &Array, rates: &Array, options: OdeOptions) -> Array {

@@ -1,6 +1,9 @@
 //! Losses, samples and figures compared with `python-compat/fixtures/research.safetensors`.
 
-use crate::{blockwise_attention, graph_net, hmc, kalman, maml, neural_ode, own_optimizer, ppo};
+use crate::{
+    blockwise_attention, graph_net, hmc, implicit_layer, kalman, maml, neural_ode, own_optimizer,
+    pinn, ppo,
+};
 use oxidax::prelude::*;
 use std::path::Path;
 

@@ -103,9 +103,9 @@ fn nodes_of_two_trees_are_combined_by_path() {
 #[test]
 fn static_floats_and_functions_are_part_of_the_key_of_programs() {
     let double = jit(|model: &Vec<Layer<Linear, 2>>| tree::map(model, |x| x * 2.0));
-    let same = double.call(&model()).unwrap();
+    let same = double.call(model()).unwrap();
     assert_eq!(tree::structure(&same), tree::structure(&model()));
-    double.call(&model()).unwrap();
+    double.call(model()).unwrap();
     assert_eq!(double.stats().compiles, 1);
     let other = tree::map_nodes(&model(), |node: &Linear| Linear { eps: 0.2, ..node.clone() });
     double.call(&other).unwrap();

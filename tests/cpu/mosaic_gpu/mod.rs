@@ -34,7 +34,7 @@ mod on_cpu {
             let operands: Vec<&Array> = operands.iter().collect();
             kernel().apply_list(&operands)
         });
-        run.lower(&operands.to_vec())?.as_text("cuda")
+        run.lower(operands.to_vec())?.as_text("cuda")
     }
 
     /// Compares the outputs of a kernel with those of the loop on the CPU.

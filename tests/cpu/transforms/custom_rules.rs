@@ -52,7 +52,7 @@ mod on_cpu {
             let rule = |inputs: VmapInputs<Array>| VmapOutput::mapped(inputs.arguments);
             custom_vmap(|x: &Array| x * &y, rule)(&y)
         };
-        let text = catch(|| vmap(f).apply(&ones([2]))).unwrap_err().to_string();
+        let text = catch(|| vmap(f).apply(ones([2]))).unwrap_err().to_string();
         assert!(text.contains("captures an array that is mapped over"), "{text}");
     }
 
@@ -88,8 +88,7 @@ mod on_cpu {
         let (x, y) = (f32s(&[2.0], &[]), f32s(&[3.0], &[]));
         close(value(&grad(|x: &Array| f(x, &y).0)(&x)), 3000.0);
         close(value(&grad(|y: &Array| f(&x, y).1)(&y)), 1.0);
-        let rows =
-            vmap(|x: Array| grad(|x: &Array| f(x, &y).0)(&x)).apply(&f32s(&[1.0, 2.0], &[2]));
+        let rows = vmap(|x: Array| grad(|x: &Array| f(x, &y).0)(&x)).apply(f32s(&[1.0, 2.0], &[2]));
         assert_eq!(rows.to_vec::<f32>().unwrap(), [3000.0; 2]);
     }
 
@@ -110,7 +109,7 @@ mod on_cpu {
         let x = f32s(&[0.5], &[]);
         close(value(&grad(f)(&x)), 0.5f32.cos());
         close(value(&disable_jit(|| f(&x))), 0.5f32.sin());
-        let rows = vmap(move |x: Array| f(&x)).apply(&f32s(&[0.5, 0.5], &[2]));
+        let rows = vmap(move |x: Array| f(&x)).apply(f32s(&[0.5, 0.5], &[2]));
         close(rows.to_vec::<f32>().unwrap()[1], 0.5f32.sin());
     }
 }

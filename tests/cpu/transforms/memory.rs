@@ -9,7 +9,7 @@ const LAYERS: usize = 8;
 
 /// A residual block, whose wide hidden layer takes most of the memory.
 fn block(x: &Array, w: &(Array, Array)) -> Array {
-    let hidden = checkpoint_name(&x.matmul(&w.0), "hidden");
+    let hidden = checkpoint_name(x.matmul(&w.0), "hidden");
     x + gelu(&hidden).matmul(&w.1)
 }
 

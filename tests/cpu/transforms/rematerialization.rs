@@ -6,7 +6,7 @@ use oxidax::prelude::*;
 fn layers(policy: Option<Policy>, n: usize) -> impl Fn(&Array, &Array) -> Array {
     move |w, x| {
         let layer = |h: &Array| {
-            let h = checkpoint_name(&h.matmul(w), "product");
+            let h = checkpoint_name(h.matmul(w), "product");
             sin(sin(sin(&h)))
         };
         let mut h = x.clone();

@@ -6,7 +6,7 @@ use oxidax::prelude::*;
 
 #[test]
 fn residuals_follow_the_policy() {
-    let f = |x: &Array| sin(&checkpoint_name(&tanh(&sin(x)), "t")).sum();
+    let f = |x: &Array| sin(checkpoint_name(tanh(sin(x)), "t")).sum();
     let stored = |policy: Policy| {
         let options = RematOptions { policy, prevent_cse: false };
         let x = Array::from_slice(&[1.0f32; 3], [3]).unwrap();

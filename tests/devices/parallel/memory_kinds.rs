@@ -190,7 +190,7 @@ fn loops_read_and_write_host_memory() {
 fn remat_offloads_what_its_policy_names() {
     let block = |policy: Policy| {
         let f = |x: &Array| {
-            let hidden = checkpoint_name(&tanh(x.matmul(x)), "hidden");
+            let hidden = checkpoint_name(tanh(x.matmul(x)), "hidden");
             sin(tanh(&hidden)).sum()
         };
         grad(remat_with(f, RematOptions { policy, ..RematOptions::default() }))
@@ -212,7 +212,7 @@ fn remat_offloads_what_its_policy_names() {
     // In a loop the offloaded values of all steps are stacked in host memory.
     let stacked = grad(move |x: &Array| {
         let layer = remat_with(
-            |x: Array| sin(checkpoint_name(&tanh(x.matmul(&x)), "hidden")),
+            |x: Array| sin(checkpoint_name(tanh(x.matmul(&x)), "hidden")),
             RematOptions {
                 policy: Policy::save_and_offload([], ["hidden"]),
                 ..RematOptions::default()

@@ -27,7 +27,7 @@ fn specs_of_shard_map_are_trees() {
     let results = || (rows(), [p![], p![]]);
     let apply = |specs: PerLeaf<PartitionSpec>| {
         let mapped = shard_map(f, &mesh).in_specs((specs, p![])).out_specs(results());
-        let (sum, list) = mapped.apply(&pair(), &ones([1]));
+        let (sum, list) = mapped.apply(pair(), ones([1]));
         assert_eq!(values(&list[1]), [2.0]);
         values(&sum)
     };
@@ -46,7 +46,7 @@ fn mismatched_specs_name_the_part() {
     let first = |specs: PerLeaf<PartitionSpec>| {
         let f = shard_map(|(x, _): &(Array, Linear)| x.clone(), &mesh);
         let f = f.in_specs((specs,)).out_specs(p!["data"]);
-        oxidax::catch(|| f.apply(&pair())).unwrap_err().to_string()
+        oxidax::catch(|| f.apply(pair())).unwrap_err().to_string()
     };
     let error = first((p![], p![], p![], p![]).into());
     assert!(error.contains("in_specs names 4 specs for tree 0, which has 3 leaves"), "{error}");
@@ -69,16 +69,16 @@ fn shardings_of_jit_are_trees() {
             ))
             .out_shardings((&rows, [&whole, &rows]));
     let y = ones([8]);
-    let (sum, list) = f.call(&pair(), &y).unwrap();
+    let (sum, list) = f.call(pair(), &y).unwrap();
     assert_eq!(sum.sharding(), Some(rows.clone()));
     assert_eq!(list[0].sharding(), Some(whole.clone()));
     assert_eq!(list[1].sharding(), Some(rows.clone()));
-    let compiled = f.lower(&pair(), &y).unwrap().compile().unwrap();
+    let compiled = f.lower(pair(), &y).unwrap().compile().unwrap();
     let on = |sharding: &NamedSharding| Some(Placement::Mesh(sharding.clone()));
     assert_eq!(compiled.input_shardings(), [&rows, &rows, &whole, &whole].map(on));
     assert_eq!(compiled.output_shardings(), [&rows, &whole, &rows].map(on));
     let outer = jit(move |p: &(Array, Linear), y: &Array| f.apply(p, y));
-    assert_eq!(outer.call(&pair(), &y).unwrap().1[1].sharding(), Some(rows));
+    assert_eq!(outer.call(pair(), &y).unwrap().1[1].sharding(), Some(rows));
 }
 
 #[test]

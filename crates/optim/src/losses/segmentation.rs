@@ -124,7 +124,7 @@ pub fn dice_loss_with(predictions: &Array, targets: &Array, options: &DiceOption
         + options.smooth;
     let mut loss = 1.0 - (&common + options.smooth) / denominator;
     if let Some(weights) = &options.class_weights {
-        loss = loss * weights;
+        loss *= weights;
     }
     if options.background == Background::Ignored && n_classes > 1 {
         loss = slice_in_dim(&loss, 1, n_classes as isize, 1, -1);

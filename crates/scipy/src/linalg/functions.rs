@@ -63,7 +63,7 @@ pub fn expm_with(a: &Array, options: ExpmOptions) -> Array {
         let norm = matrix_norm(&a, MatrixNorm::L1);
         let halvings = ceil(maximum(log(norm / bound) / std::f64::consts::LN_2, 0.0));
         let is_too_large = gt(&halvings, max_squarings as f64);
-        let halvings = stop_gradient(&minimum(halvings, max_squarings as f64));
+        let halvings = stop_gradient(minimum(halvings, max_squarings as f64));
         let a = &a * wide(&exp2(-&halvings));
         let (even, odd) = pade_parts(&a, &pade_coefficients(degree));
         let (numerator, denominator) = (&even + &odd, &even - &odd);

@@ -208,7 +208,7 @@ pub(super) fn pivoted_reflectors(a: &Array) -> Vec<Array> {
     let step = |j: Array, (a, taus, order): (Array, Array, Array)| {
         // The column with the largest part at and below row j.
         let is_open = ge(indices(m), &j).expand_dims(1);
-        let open = abs(&where_(is_open, &a, 0));
+        let open = abs(where_(is_open, &a, 0));
         let squares = reduce_sum(&(&open * &open), &[0]);
         let best = argmax(&where_(ge(indices(n), &j), squares, -1.0), 0);
         let (x, y) = (column(&a, &j), column(&a, &best));

@@ -235,7 +235,7 @@ pub fn eigvalsh_tridiagonal_range(d: &Array, e: &Array, range: Range<usize>) -> 
             // The derivative of an eigenvalue is the quadratic form of its eigenvector.
             let v = eigh_tridiagonal_range(d, e, range.clone()).eigenvectors;
             let change = hermitian(dd, de);
-            let dw = real(&(conj(&v) * change.matmul(&v)).sum_axes(0));
+            let dw = real((conj(&v) * change.matmul(&v)).sum_axes(0));
             (bisected(&real(d), &abs(e), range.clone()), dw)
         };
         custom_jvp(f, rule)(&(d, e))

@@ -71,7 +71,7 @@ fn pull_back(
         let (y, t, ct) = (at(ys, &i), at(ts, &i), at(cts, &i));
         // The effect of moving the time of this observation.
         let slope = dynamics(&y, &t, args);
-        let t_bar = real(&(&slope * &ct).sum()).astype(ts.dtype());
+        let t_bar = real((&slope * &ct).sum()).astype(ts.dtype());
         let t0_bar = t0_bar - &t_bar;
         let (flat, unravel) = tree::ravel(&(y, y_bar, t0_bar, bars));
         let times = -stack([t, at(ts, &(&i - 1))], 0);

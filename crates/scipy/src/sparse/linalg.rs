@@ -345,7 +345,7 @@ impl Krylov {
         for _ in 0..2 {
             let overlap = conj(&self.basis).matmul(&w);
             w = &w - overlap.matmul(&self.basis);
-            line = line + overlap;
+            line += overlap;
         }
         let length = tree::norm(&w);
         // The space is exhausted when the remainder is rounding error.

@@ -5,6 +5,7 @@ use oxidax::ops::fft::{FftNorm, FftOptions, FftnOptions};
 use oxidax::prelude::*;
 use oxidax_scipy::fft as cosine;
 use oxidax_scipy::signal::{self, *};
+use oxidax_scipy::signal::{convolve_with, correlate_with};
 use serde_json::Value;
 
 fn mode(params: &Value) -> ConvolveMode {

@@ -74,8 +74,10 @@ fn kernels_that_need_too_much_shared_memory_are_refused() {
     assert!(error.contains("in the 7 buffers of 8 stages"), "{error}");
 }
 
+type Body = fn(&[Ref]);
+
 /// A kernel of Mosaic GPU over blocks of rows, the last of which reaches beyond the arrays.
-fn mosaic(body: fn(&[Ref]), dtype: DType, n_inputs: usize) -> Kernel {
+fn mosaic(body: Body, dtype: DType, n_inputs: usize) -> Kernel {
     let rows = || BlockSpec::new([4, 300], |[i]| (i, 0));
     let output = Output::new(dtype, [18, 300], rows());
     let inputs: Vec<BlockSpec> = (0..n_inputs).map(|_| rows()).collect();
@@ -90,7 +92,7 @@ fn added(refs: &[Ref]) {
 
 fn gated(refs: &[Ref]) {
     let x = refs[0].load() * 0.5 + 1.0;
-    refs[2].store(tanh(&x) * logistic(&refs[1].load()));
+    refs[2].store(tanh(&x) * logistic(refs[1].load()));
 }
 
 fn softmax_of_rows(refs: &[Ref]) {
@@ -107,7 +109,7 @@ fn normalized(refs: &[Ref]) {
 /// Compiles kernels for the GPU of this name, and one of them for another GPU.
 fn compile_kernels_of_mosaic_gpu(name: &str) {
     let topology = Topology::named(&format!("{name}:1")).unwrap();
-    let kernels: [(fn(&[Ref]), DType, usize); 4] =
+    let kernels: [(Body, DType, usize); 4] =
         [(added, F32, 2), (gated, BF16, 2), (softmax_of_rows, F32, 1), (normalized, BF16, 1)];
     for (index, (body, dtype, n_inputs)) in kernels.into_iter().enumerate() {
         let run = jit(move |operands: Vec<Array>| {
