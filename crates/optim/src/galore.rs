@@ -1,5 +1,6 @@
 //! GaLore: optimizers of low-rank projections of gradients.
 
+use crate::check::expect_value;
 use crate::leaf_arithmetic::select;
 use oxidax::optim::{
     AddDecayedWeightsOptions, GradientTransformation, Leaves, Mask, Optimizer, Schedule, State,
@@ -80,10 +81,10 @@ pub fn scale_by_galore() -> Optimizer {
 
 /// Scales updates as GaLore does, with options.
 ///
-/// # Panics
-/// If the rank is 0.
+/// Throws `Op` (value) if the rank is 0.
+#[track_caller]
 pub fn scale_by_galore_with(options: ScaleByGaloreOptions) -> Optimizer {
-    assert!(options.rank > 0, "the rank of GaLore must be positive, got 0");
+    expect_value(options.rank > 0, "scale_by_galore", || "rank must be positive, got 0".into());
     Optimizer::new(ScaleByGalore(options))
 }
 

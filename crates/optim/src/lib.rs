@@ -18,6 +18,7 @@
 mod ademamix;
 mod adopt;
 pub mod assignment;
+mod check;
 mod distance;
 mod galore;
 mod leaf_arithmetic;

@@ -1,6 +1,7 @@
 //! Power iteration, roots of matrices, non-negative least squares, scaled gradients and a Gaussian
 //! distribution.
 
+use crate::check::expect_value;
 use oxidax::prelude::*;
 use oxidax::random::{self, Key};
 
@@ -89,8 +90,7 @@ impl Default for InverseRootOptions {
 /// Guo, Higham: A Schur–Newton method for the matrix pth root and its inverse (2006), the coupled
 /// Newton iteration 3.3.
 ///
-/// # Panics
-/// If `p` is another number.
+/// Throws `Op` (value) if `p` is another number.
 #[track_caller]
 pub fn matrix_inverse_pth_root(matrix: &Array, p: u32) -> (Array, Array) {
     matrix_inverse_pth_root_with(matrix, p, InverseRootOptions::default())
@@ -98,15 +98,16 @@ pub fn matrix_inverse_pth_root(matrix: &Array, p: u32) -> (Array, Array) {
 
 /// Returns `matrix^(-1/p)`, with options.
 ///
-/// # Panics
-/// Unless `p` is 1, 2, 4 or 8.
+/// Throws `Op` (value) unless `p` is 1, 2, 4 or 8.
 #[track_caller]
 pub fn matrix_inverse_pth_root_with(
     matrix: &Array,
     p: u32,
     options: InverseRootOptions,
 ) -> (Array, Array) {
-    assert!(matches!(p, 1 | 2 | 4 | 8), "p must be 1, 2, 4 or 8, got {p}");
+    expect_value(matches!(p, 1 | 2 | 4 | 8), "matrix_inverse_pth_root", || {
+        format!("p must be 1, 2, 4 or 8, got {p}")
+    });
     let [n, _] = matrix.dims();
     let alpha = -1.0 / f64::from(p);
     let a = matrix.astype(DType::F32);

@@ -1,5 +1,6 @@
 //! The reduction of the learning rate on plateaus.
 
+use crate::check::expect_value;
 use crate::leaf_arithmetic::{number, scaled};
 use oxidax::optim::{GradientTransformation, Leaves, Optimizer, UpdateArgs};
 use oxidax::prelude::*;
@@ -64,17 +65,21 @@ pub fn reduce_on_plateau() -> Optimizer {
 
 /// Reduces updates on plateaus, with options.
 ///
-/// # Panics
-/// If `factor` is not between 0 and 1, if a tolerance is negative, if both are 0, or if `rtol` is
-/// above 1.
+/// Throws `Op` (value) if `factor` is not between 0 and 1, if a tolerance is negative, if both are
+/// 0, or if `rtol` is above 1.
+#[track_caller]
 pub fn reduce_on_plateau_with(options: ReduceOnPlateauOptions) -> Optimizer {
     let ReduceOnPlateauOptions { factor, rtol, atol, .. } = options;
-    assert!(factor > 0.0 && factor < 1.0, "factor must be between 0 and 1, got {factor}");
-    assert!(
-        rtol >= 0.0 && atol >= 0.0 && rtol + atol > 0.0 && rtol <= 1.0,
-        "tolerances must not be negative, one must be positive, and rtol at most 1: got rtol \
-         {rtol}, atol {atol}"
-    );
+    expect_value(factor > 0.0 && factor < 1.0, "reduce_on_plateau", || {
+        format!("factor must be between 0 and 1, got {factor}")
+    });
+    let are_tolerances = rtol >= 0.0 && atol >= 0.0 && rtol + atol > 0.0 && rtol <= 1.0;
+    expect_value(are_tolerances, "reduce_on_plateau", || {
+        format!(
+            "tolerances must not be negative, one must be positive, and rtol at most 1: got rtol \
+             {rtol}, atol {atol}"
+        )
+    });
     Optimizer::new(ReduceOnPlateau(options))
 }
 

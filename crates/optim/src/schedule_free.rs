@@ -1,5 +1,6 @@
 //! Schedule-free learning: averages of iterates instead of a decaying learning rate.
 
+use crate::check::expect_state;
 use crate::leaf_arithmetic::{copied, number};
 use oxidax::optim::{
     GradientTransformation, Leaves, Optimizer, ScaleByRmsOptions, Schedule, State, UpdateArgs,
@@ -149,12 +150,13 @@ fn warmed_up(learning_rate: f64, warmup_steps: Option<u32>) -> Schedule {
 /// Returns the parameters at which a model trained with [`schedule_free`] is evaluated: the average
 /// of the iterates.
 ///
-/// Throws `Tree` if the state is not that of a [`schedule_free`] optimizer.
+/// Throws `Op` (value) if the state is not that of a [`schedule_free`] optimizer.
 #[track_caller]
 pub fn schedule_free_eval_params<T: Tree>(state: &State, parameters: &T) -> T {
     let leaves = Leaves::new(parameters);
-    let b1 = state.value("b1").expect("the state is that of `schedule_free`");
-    let z = state.accumulator("z", &leaves).expect("the state is that of `schedule_free`");
+    let (name, optimizer) = ("schedule_free_eval_params", "schedule_free");
+    let b1 = expect_state(name, state.value("b1"), optimizer);
+    let z = expect_state(name, state.accumulator("z", &leaves), optimizer);
     let x = leaves.zip_map([&z], |y, [z]| {
         let b1 = b1.astype(z.dtype());
         ((y - (1.0 - &b1) * z) / b1).astype(y.dtype())

@@ -1,12 +1,12 @@
 //! Functions of whole trees that `optax.tree` has beyond [`oxidax::tree`].
 
+use crate::check::expect_value;
 use oxidax::prelude::*;
 use oxidax::random::{self, Key};
 
 /// Returns the largest element of all leaves.
 ///
-/// # Panics
-/// If there are no leaves.
+/// Throws `Op` (value) if there are no leaves.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -18,18 +18,23 @@ use oxidax::random::{self, Key};
 #[track_caller]
 pub fn max<T: Tree>(tree: &T) -> Array {
     let largest = tree::leaves(tree).into_iter().map(|leaf| leaf.max());
-    largest.reduce(|a, b| maximum(a, b)).expect("the largest element of a tree without leaves")
+    expect_leaves("max", largest.reduce(|a, b| maximum(a, b)))
+}
+
+#[track_caller]
+fn expect_leaves(function: &str, extremum: Option<Array>) -> Array {
+    expect_value(extremum.is_some(), function, || "needs a tree with a leaf".into());
+    extremum.expect("a check above")
 }
 
 /// Returns the least element of all leaves.
 ///
-/// # Panics
-/// If there are no leaves.
+/// Throws `Op` (value) if there are no leaves.
 #[doc(alias = "tree_min")]
 #[track_caller]
 pub fn min<T: Tree>(tree: &T) -> Array {
     let least = tree::leaves(tree).into_iter().map(|leaf| leaf.min());
-    least.reduce(|a, b| minimum(a, b)).expect("the least element of a tree without leaves")
+    expect_leaves("min", least.reduce(|a, b| minimum(a, b)))
 }
 
 /// Returns the number of elements of all leaves.

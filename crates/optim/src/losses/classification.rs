@@ -1,6 +1,7 @@
 //! Losses of classes.
 
-use super::{LossOptions, expect_same_shape};
+use super::LossOptions;
+use crate::check::{expect_same_shape, expect_value, last_size};
 use crate::projections::unit_simplex;
 use oxidax::prelude::*;
 
@@ -16,8 +17,7 @@ pub fn hinge_loss(predictions: &Array, targets: &Array) -> Array {
 
 /// Returns `max(0, -prediction · target)`, element-wise. Targets are -1 and 1.
 ///
-/// # Panics
-/// If the shapes differ.
+/// Throws `Op` (shape) if the shapes differ.
 ///
 /// # Reference
 /// Rosenblatt: The perceptron (1958).
@@ -40,7 +40,7 @@ pub fn sparsemax_loss(logits: &Array, labels: &Array) -> Array {
 
 /// Returns the one-hot form of classes, and the score of each class, `[…]`.
 fn of_labels(scores: &Array, labels: &Array) -> (Array, Array) {
-    let n_classes = *scores.shape().last().expect("scores have an axis of classes");
+    let n_classes = last_size("multiclass_hinge_loss", scores);
     let one_hot = one_hot(labels, n_classes).astype(scores.dtype());
     let of_label = reduce_sum(&(scores * &one_hot), &[-1]);
     (one_hot, of_label)
@@ -95,8 +95,7 @@ pub fn softmax_cross_entropy_with(logits: &Array, labels: &Array, options: &Loss
 ///
 /// `labels` have the shape of the logits without the axis.
 ///
-/// # Panics
-/// Unless there is one axis.
+/// Throws `Op` (value) unless there is one axis.
 #[doc(alias = "softmax_cross_entropy_with_integer_labels")]
 #[track_caller]
 pub fn softmax_cross_entropy_with_integer_labels_with(
@@ -104,7 +103,9 @@ pub fn softmax_cross_entropy_with_integer_labels_with(
     labels: &Array,
     options: &LossOptions,
 ) -> Array {
-    assert!(options.axes.len() == 1, "classes have one axis, got {:?}", options.axes);
+    expect_value(options.axes.len() == 1, "softmax_cross_entropy_with_integer_labels", || {
+        format!("classes have one axis, got {:?}", options.axes)
+    });
     let axis = options.axes[0];
     let index = expand_dims(labels, &[axis]);
     let of_label = squeeze(&take_along_axis(logits, &index, axis), &[axis]);

@@ -94,14 +94,3 @@ impl LossOptions {
         x - self.log_sum_exp(x)
     }
 }
-
-/// Throws unless the shapes are equal.
-#[track_caller]
-fn expect_same_shape(name: &str, x: &Array, y: &Array) {
-    assert!(
-        x.shape() == y.shape(),
-        "{name}: operands must have one shape, got {} and {}",
-        x.aval(),
-        y.aval()
-    );
-}

@@ -1,6 +1,6 @@
 //! Losses of overlapping regions.
 
-use super::expect_same_shape;
+use crate::check::{expect_same_shape, last_size};
 use oxidax::prelude::*;
 
 /// The values that [`dice_loss_with`] takes.
@@ -87,8 +87,7 @@ impl Default for DiceOptions {
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 ///
-/// # Panics
-/// If the shapes differ.
+/// Throws `Op` (shape) if the shapes differ.
 ///
 /// # Reference
 /// Milletari, Navab, Ahmadi: V-Net (2016), equation 2. Salehi, Erdogmus, Gholipour: Tversky loss
@@ -100,12 +99,11 @@ pub fn dice_loss(predictions: &Array, targets: &Array) -> Array {
 
 /// Returns one minus the Dice coefficient, with options.
 ///
-/// # Panics
-/// If the shapes differ.
+/// Throws `Op` (shape) if the shapes differ.
 #[track_caller]
 pub fn dice_loss_with(predictions: &Array, targets: &Array, options: &DiceOptions) -> Array {
     expect_same_shape("dice_loss", predictions, targets);
-    let n_classes = *predictions.shape().last().expect("predictions have an axis of classes");
+    let n_classes = last_size("dice_loss", predictions);
     let probabilities = match options.predictions {
         Predictions::Probabilities => predictions.clone(),
         Predictions::Logits if n_classes == 1 => sigmoid(predictions),
@@ -139,8 +137,7 @@ pub fn dice_loss_with(predictions: &Array, targets: &Array, options: &DiceOption
 /// Returns the mean Dice loss with classes weighted by the inverse of their squared frequencies: a
 /// scalar.
 ///
-/// # Panics
-/// If the shapes differ.
+/// Throws `Op` (shape) if the shapes differ.
 ///
 /// # Reference
 /// Sudre et al.: Generalised Dice overlap as a deep learning loss function for highly unbalanced
@@ -164,8 +161,7 @@ pub fn multiclass_generalized_dice_loss(predictions: &Array, targets: &Array) ->
 /// `predictions` are logits. They and `targets` are `float[b, …]`, with or without a last axis of
 /// size 1.
 ///
-/// # Panics
-/// If the shapes differ.
+/// Throws `Op` (shape) if the shapes differ.
 #[track_caller]
 pub fn binary_dice_loss(predictions: &Array, targets: &Array) -> Array {
     let with_class = |x: &Array| match x.shape().last() {
