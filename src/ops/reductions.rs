@@ -321,7 +321,9 @@ impl Array {
     /// and for several axes.
     #[track_caller]
     pub fn argmax_axis(&self, axis: impl Into<Axes>) -> Array {
-        self.index_of_extremum("argmax", axis.into(), argmax)
+        let axes = axis.into();
+        let (x, axis) = self.along_extremum("argmax", &axes);
+        axes.restore("argmax", self, &argmax(&x, axis))
     }
 
     /// Returns the index of the smallest element of the flattened array, as `i32`. See
@@ -337,20 +339,22 @@ impl Array {
     /// and for several axes.
     #[track_caller]
     pub fn argmin_axis(&self, axis: impl Into<Axes>) -> Array {
-        self.index_of_extremum("argmin", axis.into(), argmin)
+        let axes = axis.into();
+        let (x, axis) = self.along_extremum("argmin", &axes);
+        axes.restore("argmin", self, &argmin(&x, axis))
     }
 
-    /// Applies `find` along one axis, or to the flattened array.
+    /// Returns the array and the axis along which an extremum is searched: the flattened array for
+    /// all axes. A function passed as an argument would lose the location of the caller.
     #[track_caller]
-    fn index_of_extremum(&self, name: &str, axes: Axes, find: fn(&Array, isize) -> Array) -> Array {
-        let index = match axes.list() {
-            None => find(&reshape(self, [self.size()]), 0),
-            Some(&[axis]) => find(self, axis),
+    fn along_extremum(&self, name: &str, axes: &Axes) -> (Array, isize) {
+        match axes.list() {
+            None => (reshape(self, [self.size()]), 0),
+            Some(&[axis]) => (self.clone(), axis),
             Some(several) => {
                 let message = format!("takes one axis or all of them, got {several:?}");
                 trace::throw_operands(name, RuleError::shape(message), &[self])
             }
-        };
-        axes.restore(name, self, &index)
+        }
     }
 }

@@ -7,9 +7,10 @@ use crate::tree::{Function, PrimalArgs};
 /// Returns the forward and the backward pass of `f` as two functions.
 ///
 /// The forward pass maps the arguments to the value of `f` and its pullback. For a function of
-/// several arguments, it takes them as one tuple. The backward pass maps the pullback and the cotangent of the value to the cotangents of all arguments. A [`Vjp`] is a
-/// tree of its residuals, so each pass can be compiled on its own, for example to overlap the
-/// backward pass of one microbatch with the forward pass of the next.
+/// several arguments, it takes them as one tuple. The backward pass maps the pullback and the
+/// cotangent of the value to the cotangents of all arguments. A [`Vjp`] is a tree of its residuals,
+/// so each pass can be compiled on its own, for example to overlap the backward pass of one
+/// microbatch with the forward pass of the next.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -7,7 +7,8 @@
 //! use oxidax::prelude::*;
 //! use oxidax_flax::checkpoint::{CheckpointManager, CheckpointManagerOptions};
 //! # let directory = tempfile::tempdir().expect("a temporary folder");
-//! let options = CheckpointManagerOptions::new().max_to_keep(2).best_metric("loss").lowest_is_best();
+//! let options = CheckpointManagerOptions::new().max_to_keep(2);
+//! let options = options.best_metric("loss").lowest_is_best();
 //! let mut manager = CheckpointManager::new(directory.path(), options)?;
 //! let mut weights = zeros([3]);
 //! for (step, loss) in [(1, 0.5), (2, 0.1), (3, 0.4), (4, 0.3)] {

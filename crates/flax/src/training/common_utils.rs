@@ -146,8 +146,8 @@ pub fn onehot_with(labels: &Array, n_classes: usize, options: OneHotOptions) -> 
     where_(&hot, &on, &off)
 }
 
-/// Applies a function of batches over devices, `[n, b, …] → [n, b, …]`, to a batch of any size: pads
-/// it with zeros, splits it, and drops the results of the padding.
+/// Applies a function of batches over devices, `[n, b, …] → [n, b, …]`, to a batch of any size:
+/// pads it with zeros, splits it, and drops the results of the padding.
 ///
 /// Batches of at least `min_device_batch` examples on each device avoid a compilation for the last
 /// batch of an epoch.
