@@ -251,7 +251,9 @@ def section(namespace: str, found: list[Row]) -> str:
     if table:
         lines += ["| name | oxidax | lacks |", "|---|---|---|", *table, ""]
     refused = [row for row in found if row.state == REFUSED]
-    lines += [f"- Refused: `{row.name}`: {row.note}." for row in refused]
+    for row in refused:
+        text = f"- Refused: `{row.name}`: {row.note}."
+        lines += textwrap.wrap(text, 98, subsequent_indent="  ", break_long_words=False)
     lines += [""] if refused else []
     lines += paragraph("Not yet", [row.name for row in found if row.state == ABSENT])
     reasons: dict[str, list[str]] = {}

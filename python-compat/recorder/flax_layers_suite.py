@@ -264,7 +264,8 @@ def _norms(suite):
             return y, u, jax.lax.stop_gradient(sigma)
 
         params = {"n_steps": n_steps}
-        suite.case(f"spectral_norm_{n_steps}", "spectral_norm", operands, run, params, wrt=[0, 1, 2])
+        name = f"spectral_norm_{n_steps}"
+        suite.case(name, "spectral_norm", operands, run, params, wrt=[0, 1, 2])
 
 
 def _attention(suite):

@@ -11,7 +11,7 @@ from .ops_elementwise import inside
 from .scipy_linalg_suite import definite, matrix
 from .suite import Suite
 
-# Iterations stop at a tolerance, and odeint's steps have an error of their own.
+# Iterations stop at a tolerance, and odeint's steps have their own error.
 TOLERANCE = {
     "f32": {"rtol": 2e-4, "atol": 2e-5},
     "f64": {"rtol": 1e-6, "atol": 1e-7},

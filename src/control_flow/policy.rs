@@ -69,7 +69,8 @@ pub enum Policy {
     /// backward pass takes them back.
     #[doc(alias = "offload_dot_with_no_batch_dims")]
     OffloadDotsWithNoBatchDims(MemoryKind),
-    /// Stores what one of the policies stores. The first that does not recompute a value decides.
+    /// Stores a value if one of the policies stores it. The first that does not recompute the value
+    /// decides.
     #[doc(alias = "save_from_both_policies")]
     Either(Box<[Policy; 2]>),
     /// Decides by a user-defined function; see [`Policy::custom`].
@@ -147,7 +148,8 @@ impl Policy {
     ///     "sin" | "cos" => Residual::Save,
     ///     _ => Residual::Recompute,
     /// });
-    /// let f = remat_with(|x: &Array| sin(&tanh(x)), RematOptions { policy, ..Default::default() });
+    /// let options = RematOptions { policy, ..Default::default() };
+    /// let f = remat_with(|x: &Array| sin(&tanh(x)), options);
     /// assert_eq!(grad(|x: &Array| f(x))(&zeros([])).item::<f32>()?, 1.0);
     /// # Ok::<(), oxidax::Error>(())
     /// ```

@@ -206,17 +206,17 @@ mod tests {
     #[test]
     fn a_struct_expands_to_one_arm() {
         let found = expanded(&parse_quote! {
-            pub struct Layer<T> { w: T, #[tree(static)] r#type: u8 }
+            pub struct Pair<T> { w: T, #[tree(static)] r#type: u8 }
         });
         let expected = quote! {
             #[automatically_derived]
-            impl<T: ::oxidax::tree::Tree> ::oxidax::tree::Tree for Layer<T> {
+            impl<T: ::oxidax::tree::Tree> ::oxidax::tree::Tree for Pair<T> {
                 fn flatten(&self, visitor: &mut dyn ::oxidax::tree::Visitor) {
                     let _ = &visitor;
                     match self {
                         Self { w: __tree_0, r#type: __tree_1 } => {
                             ::oxidax::tree::Visitor::tag(
-                                visitor, ::oxidax::tree::Tag::Name("Layer"));
+                                visitor, ::oxidax::tree::Tag::Name("Pair"));
                             ::oxidax::tree::Visitor::enter(
                                 visitor, ::oxidax::tree::PathKey::Field("w"));
                             <T as ::oxidax::tree::Tree>::flatten(__tree_0, visitor);

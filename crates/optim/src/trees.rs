@@ -50,16 +50,16 @@ pub fn size<T: Tree>(tree: &T) -> usize {
 
 /// The tolerances of [`all_close`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CloseOptions {
+pub struct TreeCloseOptions {
     /// The difference relative to the second tree. 1e-5 by default.
     pub rtol: f64,
     /// The absolute difference. 1e-8 by default.
     pub atol: f64,
 }
 
-impl Default for CloseOptions {
-    fn default() -> CloseOptions {
-        CloseOptions { rtol: 1e-5, atol: 1e-8 }
+impl Default for TreeCloseOptions {
+    fn default() -> TreeCloseOptions {
+        TreeCloseOptions { rtol: 1e-5, atol: 1e-8 }
     }
 }
 
@@ -70,15 +70,15 @@ impl Default for CloseOptions {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// use oxidax_optim::trees::{CloseOptions, all_close};
-/// let close = all_close(&ones([2]), &full([2], 1.000_001), CloseOptions::default());
+/// use oxidax_optim::trees::{TreeCloseOptions, all_close};
+/// let close = all_close(&ones([2]), &full([2], 1.000_001), TreeCloseOptions::default());
 /// assert!(close.item::<bool>()?);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "tree_allclose")]
 #[track_caller]
-pub fn all_close<T: Tree>(a: &T, b: &T, options: CloseOptions) -> Array {
-    let CloseOptions { rtol, atol } = options;
+pub fn all_close<T: Tree>(a: &T, b: &T, options: TreeCloseOptions) -> Array {
+    let TreeCloseOptions { rtol, atol } = options;
     let close = tree::zip_map(a, b, |a, b| {
         let axes: Vec<isize> = (0..a.rank() as isize).collect();
         let is_close = if a.dtype().is_inexact() {

@@ -82,7 +82,7 @@ type ListRule = dyn Fn(usize, &Marks<Mapped>, &[Array]) -> RuleResult<(Vec<Array
     + Send
     + Sync;
 
-/// A batching rule that a primitive holds. Its identity is that of the user's function.
+/// A batching rule that a primitive holds. Its identity is that of the user-defined function.
 #[derive(Clone)]
 pub(super) struct BatchRule {
     run: Arc<ListRule>,
@@ -231,9 +231,9 @@ fn tangent_program(program: &Program) -> Program {
 /// Returns `f` with a user-defined batching rule: `vmap` applies `rule` in place of batching the
 /// operations of `f`.
 ///
-/// `rule` receives the size of the batch and the arguments, of which mapped leaves have the batch as
-/// their first axis, and returns the results as [`VmapOutput`]. For a function of several arguments
-/// they are a tuple. A second `vmap` batches the operations of the rule, in which calls of the
+/// `rule` receives the size of the batch and the arguments, whose mapped leaves have the batch as
+/// first axis, and returns the results as [`VmapOutput`]. For a function of several arguments they
+/// are a tuple. A second `vmap` batches the operations of the rule, in which calls of the
 /// function itself have their rule again. Derivatives are those of `f`; in forward mode the rule of
 /// a derivative is the derivative of the rule, in reverse mode `vmap` batches the operations.
 ///

@@ -14,8 +14,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub struct NoTangent;
 
-/// A rule that maps the tangent of one argument `X`, the value `O` and all arguments `P` to its part
-/// of the tangent of the value: a closure, or [`NoTangent`].
+/// A rule that maps the tangent of one argument `X`, the value `O` and all arguments `P` to its
+/// part of the tangent of the value: a closure, or [`NoTangent`].
 pub trait JvpRule<X, O, P, M> {
     /// Returns the part of the tangent; `None` if it is zero.
     fn tangent(&self, direction: &X, value: &O, primals: &P) -> Option<O>;
@@ -95,13 +95,13 @@ macro_rules! rules_of_arity {
 
 for_each_arity!(1..=8 rules_of_arity []);
 
-/// Returns `f` with a forward derivative that is a sum over its arguments. `rules` is a tuple with a
-/// rule for each of up to four arguments: a closure from the tangent of that argument, the value of
-/// `f` and all arguments (a tuple if there are several) to its part of the tangent, or
+/// Returns `f` with a forward derivative that is a sum over its arguments. `rules` is a tuple with
+/// a rule for each of up to four arguments: a closure from the tangent of that argument, the value
+/// of `f` and all arguments (a tuple if there are several) to its part of the tangent, or
 /// [`NoTangent`].
 ///
-/// A rule does not run if the tangent of its argument is known to be zero. Other limits are those of
-/// [`custom_jvp`](super::custom_jvp()).
+/// A rule does not run if the tangent of its argument is known to be zero. Other limits are those
+/// of [`custom_jvp`](super::custom_jvp()).
 ///
 /// ```
 /// use oxidax::prelude::*;

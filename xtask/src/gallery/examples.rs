@@ -130,6 +130,30 @@ pub(super) const EXAMPLES: &[Example] = &[
         ("graph_net.svg", "Mean squared error of the forces, by step"),
     ),
     research(
+        "kalman",
+        "--chart {images}/kalman.svg",
+        "frequency",
+        ("kalman.svg", "Negative log likelihood per measurement, by step"),
+    ),
+    research(
+        "implicit_layer",
+        "--chart {images}/implicit_layer.svg",
+        "unseen",
+        ("implicit_layer.svg", "Mean squared error of the denoised signals, by step"),
+    ),
+    research(
+        "pinn",
+        "--chart {images}/pinn.svg",
+        "loss",
+        ("pinn.svg", "Squared residual of Burgers' equation, by step"),
+    ),
+    research(
+        "blockwise_attention",
+        "--chart {images}/blockwise_attention.svg",
+        "accuracy",
+        ("blockwise_attention.svg", "Cross entropy of each step"),
+    ),
+    research(
         "own_optimizer",
         "--chart {images}/own_optimizer.svg",
         "accuracy",

@@ -8,7 +8,7 @@ use oxidax::random::Key;
 
 /// A product of two narrow matrices, `x · a · b`, that adapts a frozen layer.
 ///
-/// `b` is zero at first, so that the adapted layer computes what the frozen one does.
+/// `b` is zero at first, so that the adapted layer equals the frozen layer.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -111,36 +111,36 @@ pub fn get_metrics<T: Tree>(device_metrics: &[T]) -> T {
 
 /// The values of [`onehot_with`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OneHotOptions {
+pub struct OnehotValues {
     /// The value at the label. 1 by default.
     pub on_value: f64,
     /// The value elsewhere. 0 by default.
     pub off_value: f64,
 }
 
-impl Default for OneHotOptions {
-    fn default() -> OneHotOptions {
-        OneHotOptions { on_value: 1.0, off_value: 0.0 }
+impl Default for OnehotValues {
+    fn default() -> OnehotValues {
+        OnehotValues { on_value: 1.0, off_value: 0.0 }
     }
 }
 
 /// Returns one-hot vectors of labels, `int[…] → f32[…, classes]`. Labels out of range give zeros.
 #[track_caller]
 pub fn onehot(labels: &Array, n_classes: usize) -> Array {
-    onehot_with(labels, n_classes, OneHotOptions::default())
+    onehot_with(labels, n_classes, OnehotValues::default())
 }
 
 /// Returns one-hot vectors of labels with other values than 1 and 0.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// use oxidax_flax::training::{OneHotOptions, onehot_with};
-/// let options = OneHotOptions { on_value: 0.9, off_value: 0.05 };
+/// use oxidax_flax::training::{OnehotValues, onehot_with};
+/// let options = OnehotValues { on_value: 0.9, off_value: 0.05 };
 /// assert_eq!(onehot_with(&array![1], 3, options).to_vec::<f32>()?, [0.05, 0.9, 0.05]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn onehot_with(labels: &Array, n_classes: usize, options: OneHotOptions) -> Array {
+pub fn onehot_with(labels: &Array, n_classes: usize, options: OnehotValues) -> Array {
     let hot = gt(one_hot(labels, n_classes), 0.5);
     let [on, off] = [options.on_value, options.off_value].map(|value| full([], value as f32));
     where_(&hot, &on, &off)

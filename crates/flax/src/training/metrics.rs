@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// A metric over batches. It is a tree, so a compiled step can take and return it.
 ///
 /// [`nn::Average`], [`Accuracy`], [`Welford`] and [`MultiMetric`] are metrics.
-pub trait Metric: Sized {
+pub trait RunningMetric: Sized {
     /// The values of a batch.
     type Update<'a>;
     /// The result.
@@ -30,7 +30,7 @@ pub trait Metric: Sized {
     fn reset(&self) -> Self;
 }
 
-impl Metric for nn::Average {
+impl RunningMetric for nn::Average {
     type Update<'a> = &'a Array;
     type Value = Array;
 
@@ -59,7 +59,7 @@ impl Metric for nn::Average {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// use oxidax_flax::training::{Accuracy, Metric};
+/// use oxidax_flax::training::{Accuracy, RunningMetric};
 /// let logits = Array::from_slice(&[0.1f32, 0.9, 0.8, 0.2, 0.3, 0.7], [3, 2])?;
 /// let metric = Accuracy::new().update((&logits, &array![1, 0, 0]));
 /// assert!((metric.compute().item::<f32>()? - 2.0 / 3.0).abs() < 1e-6);
@@ -131,7 +131,7 @@ impl Accuracy {
     }
 }
 
-impl Metric for Accuracy {
+impl RunningMetric for Accuracy {
     type Update<'a> = (&'a Array, &'a Array);
     type Value = Array;
 
@@ -162,7 +162,7 @@ impl Metric for Accuracy {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// use oxidax_flax::training::{Metric, Welford};
+/// use oxidax_flax::training::{RunningMetric, Welford};
 /// let metric = Welford::new().update(&array![1.0f32, 3.0]).update(&array![5.0f32, 7.0]);
 /// let statistics = metric.compute();
 /// assert_eq!(statistics.mean.item::<f32>()?, 4.0);
@@ -210,7 +210,7 @@ impl Welford {
     }
 }
 
-impl Metric for Welford {
+impl RunningMetric for Welford {
     type Update<'a> = &'a Array;
     type Value = Statistics;
 
@@ -257,7 +257,7 @@ impl Metric for Welford {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// use oxidax_flax::training::{Metric, MultiMetric};
+/// use oxidax_flax::training::{RunningMetric, MultiMetric};
 /// let metrics = MultiMetric::new(["loss", "norm"], nn::Average::new());
 /// let (loss, norm) = (array![1.0f32, 3.0], array![5.0f32]);
 /// let metrics = metrics.update(&[("loss", &loss), ("norm", &norm)]);
@@ -278,9 +278,9 @@ impl<M: Clone> MultiMetric<M> {
     }
 }
 
-impl<M: Metric + Clone> Metric for MultiMetric<M>
+impl<M: RunningMetric + Clone> RunningMetric for MultiMetric<M>
 where
-    for<'a> M: Metric<Update<'a> = &'a Array>,
+    for<'a> M: RunningMetric<Update<'a> = &'a Array>,
 {
     type Update<'a> = &'a [(&'a str, &'a Array)];
     type Value = BTreeMap<String, M::Value>;

@@ -6,9 +6,9 @@ mod metrics;
 mod train_state;
 
 pub use common_utils::{
-    OneHotOptions, get_metrics, onehot, onehot_with, pad_shard_unpad, replicate, shard,
+    OnehotValues, get_metrics, onehot, onehot_with, pad_shard_unpad, replicate, shard,
     shard_prng_key, stack_forest, unreplicate,
 };
 pub use early_stopping::EarlyStopping;
-pub use metrics::{Accuracy, Metric, MultiMetric, Statistics, Welford};
+pub use metrics::{Accuracy, MultiMetric, RunningMetric, Statistics, Welford};
 pub use train_state::TrainState;
