@@ -87,8 +87,7 @@ fn layer([q, k, v, o, up, down]: &Layer, x: &Array) -> Array {
 
 /// Returns the logits of the last value, for the keys and values of pairs `[time]`.
 fn logits(params: &Params, keys: &Array, values: &Array) -> Array {
-    let policy = Policy::names(["attended"]);
-    let options = RematOptions { policy, ..Default::default() };
+    let options = RematOptions { policy: Policy::names(["attended"]), ..Default::default() };
     let x = params.keys.index(i![keys]) + params.values.index(i![values]);
     let mut x = x.astype(DType::F32);
     for p in &params.layers {

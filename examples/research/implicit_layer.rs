@@ -56,8 +56,7 @@ fn solve(f: impl Fn(&Array) -> Array, z: &Array, b: &Array) -> Array {
 
 /// Returns the signal of least energy.
 fn minimize(y: &Array, p: &Params) -> Array {
-    let step = |_: Array, z: Array| solve(|v| bound(v, &z, y, p), &z, y);
-    fori_loop(0, SOLVER_STEPS, step, y)
+    fori_loop(0, SOLVER_STEPS, |_, z: Array| solve(|v| bound(v, &z, y, p), &z, y), y)
 }
 
 /// As [`minimize`], with the derivative of the implicit function theorem.

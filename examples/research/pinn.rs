@@ -16,7 +16,7 @@ use oxidax::optim::UpdateOptions;
 use oxidax::prelude::*;
 use std::f64::consts::PI;
 
-const STEPS: usize = 100;
+const STEPS: usize = 60;
 const INSIDE: usize = 512;
 const BORDER: usize = 128;
 const VISCOSITY: f64 = 0.05;

@@ -10,7 +10,7 @@ import optax
 
 jax.config.update("jax_enable_x64", True)
 
-STEPS = 100
+STEPS = 60
 INSIDE = 512
 BORDER = 128
 VISCOSITY = 0.05

@@ -99,10 +99,10 @@ pub trait GradientTransformation: Send + Sync + 'static {
 ///         (updates.map(|update| update / &largest), largest)
 ///     },
 /// );
-/// let optimizer = bounded.chain(optim::sgd(0.1));
+/// let optimizer = bounded.chain(optim::sgd(0.5));
 /// let w = array![3f32, 4.0];
 /// let (updates, _) = optimizer.update(&w, &optimizer.init(&w), &w);
-/// assert_eq!(updates.to_vec::<f32>()?, [-0.06, -0.08]);
+/// assert_eq!(updates.to_vec::<f32>()?, [-0.3, -0.4]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "GradientTransformation")]
