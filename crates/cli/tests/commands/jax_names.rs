@@ -8,7 +8,7 @@ fn a_name_is_printed_with_its_counterpart() {
     let outcome = user.oxidax(&["jax", "jnp.einsum"]);
     assert!(outcome.succeeded, "{}", outcome.stderr);
     assert!(outcome.stdout.starts_with("jax.numpy.einsum\n  `einsum`\n"), "{}", outcome.stdout);
-    let outcome = user.oxidax(&["jax", "trim_zeros"]);
+    let outcome = user.oxidax(&["jax", "einsum_path"]);
     assert!(outcome.stdout.contains("refused: "), "{}", outcome.stdout);
 }
 
