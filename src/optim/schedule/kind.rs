@@ -117,7 +117,8 @@ impl<'a> Hyperparams<'a> {
 /// Creates a number that is stored in the state of the optimizer as `hyperparams.NAME`, with the
 /// first value `value`.
 ///
-/// Checkpoints contain it, and [`State::set_hyperparam`] changes it between steps without
+/// Checkpoints contain it, and
+/// [`State::set_hyperparam`](crate::optim::State::set_hyperparam) changes it between steps without
 /// recompiling. Two of the same name in one optimizer are one number.
 ///
 /// ```
