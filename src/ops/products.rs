@@ -256,7 +256,7 @@ pub fn vdot(x: &Array, y: &Array) -> Array {
 #[track_caller]
 pub fn vdot_with(x: &Array, y: &Array, options: MatmulOptions<'_>) -> Array {
     let x = if x.dtype().is_complex() { conj(x) } else { x.clone() };
-    let [x, y] = [&x, y].map(|side| reshape(side, [side.size()]));
+    let (x, y) = (reshape(&x, [x.size()]), reshape(y, [y.size()]));
     in_order(&x, &y, contract(&[0], &[0]), options)
 }
 

@@ -231,14 +231,14 @@ pub fn geomspace_with(
     let exponents = LinspaceOptions { endpoint, ..LinspaceOptions::default() };
     let inner = exp(linspace_with(log(&low), log(&high), num, exponents));
     let middle = mul(&sign, inner);
-    let first = |x: &Array| reshape(x, x.shape().insert(0, 1));
+    let one = start.shape().insert(0, 1);
     // The ends are the operands themselves, without rounding.
     let numbers = match (num, endpoint) {
         (0, _) | (1, true) => middle,
-        (_, false) => concatenate([&first(&start), &slice_axis(&middle, 0, 1, num)], 0),
+        (_, false) => concatenate([&reshape(&start, one), &slice_axis(&middle, 0, 1, num)], 0),
         (_, true) => {
             let between = slice_axis(&middle, 0, 1, num - 1);
-            concatenate([&first(&start), &between, &first(&stop)], 0)
+            concatenate([&reshape(&start, one.clone()), &between, &reshape(&stop, one)], 0)
         }
     };
     let axis = expect_axis("geomspace", axis, numbers.rank(), &numbers);
