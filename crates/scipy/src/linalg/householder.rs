@@ -153,7 +153,8 @@ fn multiplied(packed: &Array, taus: &Array, c: &Array, is_adjoint: bool) -> Arra
     for_indices(k, step, c.clone())
 }
 
-/// The side of the other factor of a product with the matrix of [`ormqr`] and [`qr_multiply`](super::qr_multiply).
+/// The side of the other factor of a product with the matrix of [`ormqr`] and
+/// [`qr_multiply`](super::qr_multiply).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProductSide {
     /// `q · c`.
