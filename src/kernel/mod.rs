@@ -13,6 +13,7 @@
 //! returns the next one (`ref_ops`). On a CPU the kernel is a loop over the grid (`grid_loop`).
 
 mod analysis;
+mod arith;
 mod batch;
 mod checks;
 mod grid_loop;
@@ -27,6 +28,7 @@ mod ref_index;
 mod ref_ops;
 mod refs;
 mod scope;
+mod source_locations;
 mod spec;
 mod text;
 mod traffic;

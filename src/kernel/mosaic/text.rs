@@ -1,6 +1,7 @@
 //! [`Text`]: the text of a Mosaic module, and [`Val`], the values in it.
 
 use crate::core::{Aval, DType, Loc, RuleError, RuleResult, Scalar};
+use crate::kernel::source_locations::SourceLocations;
 use std::collections::HashMap;
 use std::fmt::{Display, Write as _};
 
@@ -81,9 +82,7 @@ pub(super) fn list<T: Display>(items: impl IntoIterator<Item = T>) -> String {
 pub(super) struct Text {
     body: String,
     n_values: usize,
-    /// The source positions, `#l0` and on.
-    locs: Vec<String>,
-    loc: Option<usize>,
+    locations: SourceLocations,
     /// The constants of the open regions, innermost last.
     constants: Vec<HashMap<String, String>>,
 }
@@ -91,21 +90,11 @@ pub(super) struct Text {
 impl Text {
     /// Sets the source position of the following operations. Returns the previous one.
     pub(super) fn set_loc(&mut self, loc: Loc) -> Option<usize> {
-        let outer = self.loc;
-        if let Some(at) = loc.get() {
-            let file = at.file().replace('\\', "/").replace('"', "'");
-            let text = format!("loc(\"{file}\":{}:{})", at.line(), at.column());
-            let known = self.locs.iter().position(|other| *other == text);
-            self.loc = Some(known.unwrap_or_else(|| {
-                self.locs.push(text);
-                self.locs.len() - 1
-            }));
-        }
-        outer
+        self.locations.set(loc)
     }
 
-    pub(super) fn restore_loc(&mut self, loc: Option<usize>) {
-        self.loc = loc;
+    pub(super) fn restore_loc(&mut self, outer: Option<usize>) {
+        self.locations.restore(outer);
     }
 
     /// Returns an unused name.
@@ -150,9 +139,7 @@ impl Text {
             [one] => line.push_str(one),
             many => push(&mut line, format_args!("({})", list(many))),
         }
-        if let Some(loc) = self.loc {
-            push(&mut line, format_args!(" loc(#l{loc})"));
-        }
+        line.push_str(&self.locations.suffix());
         line.push('\n');
         self.body.push_str(&line);
         names
@@ -245,9 +232,7 @@ impl Text {
     pub(super) fn finish(self, name: &str) -> String {
         let version = "attributes {stable_mosaic.version = 11 : i64}";
         let mut text = format!("module @{name} {version} {{\n{}}}\n", self.body);
-        for (index, loc) in self.locs.iter().enumerate() {
-            push(&mut text, format_args!("#l{index} = {loc}\n"));
-        }
+        self.locations.define(&mut text);
         text
     }
 }

@@ -4,35 +4,14 @@
 use super::text::{Element, Predicate, Writer};
 use super::types::{element_type, wide};
 use crate::core::{Aval, DType, Scalar};
+use crate::kernel::arith::binary_operation;
 use crate::primitives::{
-    Abs, Acos, Acosh, Add, And, Asin, Asinh, Atan, Atan2, Atanh, BitcastConvertType, Cbrt, Ceil,
-    Clamp, Compare, ComparisonDirection, ConvertElementType, Cos, Cosh, Div, Erf, Exp, Exp2, Expm1,
-    Floor, IntegerPow, IsFinite, Log, Log1p, LogAddExp, Logistic, Max, Min, Mul, Neg, Not, Or, Pow,
-    Rem, Round, RoundingMethod, Rsqrt, Select, ShiftLeft, ShiftRightArithmetic, ShiftRightLogical,
-    Sign, Sin, Sinh, Sqrt, Sub, Tan, Tanh, Xor,
+    Abs, Acos, Acosh, Asin, Asinh, Atan, Atan2, Atanh, BitcastConvertType, Cbrt, Ceil, Clamp,
+    Compare, ComparisonDirection, ConvertElementType, Cos, Cosh, Div, Erf, Exp, Exp2, Expm1, Floor,
+    IntegerPow, IsFinite, Log, Log1p, LogAddExp, Logistic, Neg, Not, Pow, Rem, Round,
+    RoundingMethod, Rsqrt, Select, Sign, Sin, Sinh, Sqrt, Tan, Tanh,
 };
 use std::any::Any;
-
-/// Returns the operation for floats, signed and unsigned integers. Empty: there is none.
-fn binary_operation(primitive: &dyn Any) -> Option<[&'static str; 3]> {
-    let table: [(bool, [&'static str; 3]); 13] = [
-        (primitive.is::<Add>(), ["arith.addf", "arith.addi", "arith.addi"]),
-        (primitive.is::<Sub>(), ["arith.subf", "arith.subi", "arith.subi"]),
-        (primitive.is::<Mul>(), ["arith.mulf", "arith.muli", "arith.muli"]),
-        (primitive.is::<Div>(), ["arith.divf", "arith.divsi", "arith.divui"]),
-        // The plugin does not compile the rest of a division of floats.
-        (primitive.is::<Rem>(), ["", "arith.remsi", "arith.remui"]),
-        (primitive.is::<Max>(), ["arith.maximumf", "arith.maxsi", "arith.maxui"]),
-        (primitive.is::<Min>(), ["arith.minimumf", "arith.minsi", "arith.minui"]),
-        (primitive.is::<And>(), ["", "arith.andi", "arith.andi"]),
-        (primitive.is::<Or>(), ["", "arith.ori", "arith.ori"]),
-        (primitive.is::<Xor>(), ["", "arith.xori", "arith.xori"]),
-        (primitive.is::<ShiftLeft>(), ["", "arith.shli", "arith.shli"]),
-        (primitive.is::<ShiftRightLogical>(), ["", "arith.shrui", "arith.shrui"]),
-        (primitive.is::<ShiftRightArithmetic>(), ["", "arith.shrsi", "arith.shrsi"]),
-    ];
-    table.into_iter().find(|(is_this, _)| *is_this).map(|(_, operations)| operations)
-}
 
 /// Returns the operation of a function of one float.
 fn float_function(primitive: &dyn Any) -> Option<&'static str> {
@@ -97,6 +76,8 @@ fn wide_function(of: &mut Writer, primitive: &dyn Any, x: &[Element]) -> Option<
     let is_float = dtype.is_float();
     if let Some([float, signed, unsigned]) = binary_operation(primitive) {
         let operation = match (is_float, dtype.is_unsigned() || dtype.is_bool()) {
+            // The plugin does not compile the rest of a division of floats.
+            (true, _) if primitive.is::<Rem>() => "",
             (true, _) => float,
             (false, true) => unsigned,
             (false, false) => signed,

@@ -10,62 +10,16 @@ use super::text::{Element, Predicate, Writer};
 use super::types::combined;
 use super::value::{Memory, Rule, Value};
 use crate::core::{DType, RuleResult, Scalar};
-use crate::primitives::{
-    ArgMax, ArgMin, ReduceAnd, ReduceMax, ReduceMin, ReduceOr, ReduceProd, ReduceSum, ReduceXor,
-};
+use crate::kernel::arith::Combiner;
+use crate::primitives::{ArgMax, ArgMin};
 use std::any::Any;
 
 /// The most elements of a result that one thread combines while other threads have none.
 const SHORT: usize = 8;
 
-/// A function of two elements, with its neutral element.
-#[derive(Clone, Copy)]
-enum Combiner {
-    Sum,
-    Product,
-    Max,
-    Min,
-    And,
-    Or,
-    Xor,
-}
-
-impl Combiner {
-    fn neutral(self, dtype: DType) -> Scalar {
-        let (low, high) = match dtype.is_integer() {
-            true => dtype.int_range(),
-            false => (0, 1),
-        };
-        match self {
-            Combiner::Sum | Combiner::Or | Combiner::Xor => Scalar::Int(0),
-            Combiner::Product => Scalar::Int(1),
-            Combiner::Max if dtype.is_float() => Scalar::Float(f64::NEG_INFINITY),
-            Combiner::Min if dtype.is_float() => Scalar::Float(f64::INFINITY),
-            Combiner::Max => Scalar::Int(low),
-            Combiner::Min => Scalar::Int(high),
-            Combiner::And if dtype.is_unsigned() => Scalar::Int(high),
-            Combiner::And => Scalar::Int(-1),
-        }
-    }
-
-    fn combine(self, of: &mut Writer, x: &Element, y: &Element) -> Element {
-        let operation = match (self, x.dtype.is_float(), x.dtype.is_unsigned()) {
-            (Combiner::Sum, true, _) => "arith.addf",
-            (Combiner::Sum, ..) => "arith.addi",
-            (Combiner::Product, true, _) => "arith.mulf",
-            (Combiner::Product, ..) => "arith.muli",
-            (Combiner::Max, true, _) => "arith.maximumf",
-            (Combiner::Max, _, true) => "arith.maxui",
-            (Combiner::Max, ..) => "arith.maxsi",
-            (Combiner::Min, true, _) => "arith.minimumf",
-            (Combiner::Min, _, true) => "arith.minui",
-            (Combiner::Min, ..) => "arith.minsi",
-            (Combiner::And, ..) => "arith.andi",
-            (Combiner::Or, ..) => "arith.ori",
-            (Combiner::Xor, ..) => "arith.xori",
-        };
-        of.binary(operation, x, y)
-    }
+/// Writes the combination of two elements of one dtype.
+fn combine(of: &mut Writer, combiner: Combiner, x: &Element, y: &Element) -> Element {
+    of.binary(combiner.operation(x.dtype), x, y)
 }
 
 /// A reduction: an operand of a combined dtype, and its axes.
@@ -106,23 +60,7 @@ impl Emitter<'_> {
         primitive: &dyn Any,
         x: &[Value],
     ) -> RuleResult<Option<Value>> {
-        let reduced = if let Some(of) = primitive.downcast_ref::<ReduceSum>() {
-            Some((&of.axes, Combiner::Sum))
-        } else if let Some(of) = primitive.downcast_ref::<ReduceProd>() {
-            Some((&of.axes, Combiner::Product))
-        } else if let Some(of) = primitive.downcast_ref::<ReduceMax>() {
-            Some((&of.axes, Combiner::Max))
-        } else if let Some(of) = primitive.downcast_ref::<ReduceMin>() {
-            Some((&of.axes, Combiner::Min))
-        } else if let Some(of) = primitive.downcast_ref::<ReduceAnd>() {
-            Some((&of.axes, Combiner::And))
-        } else if let Some(of) = primitive.downcast_ref::<ReduceOr>() {
-            Some((&of.axes, Combiner::Or))
-        } else {
-            let xor = primitive.downcast_ref::<ReduceXor>();
-            xor.map(|of| (&of.axes, Combiner::Xor))
-        };
-        if let Some((axes, combiner)) = reduced {
+        if let Some((axes, combiner)) = Combiner::of_reduction(primitive) {
             return self.reduce(&x[0], axes, combiner).map(Some);
         }
         if let Some(of) = primitive.downcast_ref::<ArgMax>() {
@@ -180,7 +118,7 @@ impl Emitter<'_> {
         let total = self.for_loop((first, &end, step), Some(neutral), |of, position, total| {
             let index = reduction.index(&mut of.text, result, &position);
             let element = of.element(reduction.x, &index)?;
-            Ok(total.map(|total| combiner.combine(&mut of.text, &total, &element)))
+            Ok(total.map(|total| combine(&mut of.text, combiner, &total, &element)))
         })?;
         Ok(total.expect("a loop returns what it carries"))
     }
@@ -231,7 +169,7 @@ impl Emitter<'_> {
                 let mut total = of.load_shared(partials, &zero, dtype);
                 for warp in 1..n_warps {
                     let next = of.load_shared(partials, &Index::Number(warp as i64), dtype);
-                    total = combiner.combine(&mut of.text, &total, &next);
+                    total = combine(&mut of.text, combiner, &total, &next);
                 }
                 of.store_shared(&total, start, &result);
                 Ok(())
@@ -248,7 +186,7 @@ impl Emitter<'_> {
         let mut distance = WARP / 2;
         while distance > 0 {
             let other = self.exchanged(&total, distance);
-            total = combiner.combine(&mut self.text, &total, &other);
+            total = combine(&mut self.text, combiner, &total, &other);
             distance /= 2;
         }
         total

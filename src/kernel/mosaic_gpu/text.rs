@@ -3,6 +3,7 @@
 use super::indices::Index;
 use super::types::element_type;
 use crate::core::{DType, Loc, Scalar};
+use crate::kernel::source_locations::SourceLocations;
 use std::collections::HashMap;
 use std::fmt::{Display, Write as _};
 
@@ -29,9 +30,7 @@ pub(super) struct Open(String);
 pub(super) struct Writer {
     body: String,
     n_values: usize,
-    /// The source positions, `#l0` and on.
-    locs: Vec<String>,
-    loc: Option<usize>,
+    locations: SourceLocations,
     /// The results of operations in the open regions, innermost last.
     known: Vec<HashMap<String, String>>,
 }
@@ -39,31 +38,17 @@ pub(super) struct Writer {
 impl Writer {
     /// Sets the source position of the following operations. Returns the previous one.
     pub(super) fn set_loc(&mut self, loc: Loc) -> Option<usize> {
-        let outer = self.loc;
-        if let Some(at) = loc.get() {
-            let file = at.file().replace('\\', "/").replace('"', "'");
-            let text = format!("loc(\"{file}\":{}:{})", at.line(), at.column());
-            let known = self.locs.iter().position(|other| *other == text);
-            self.loc = Some(known.unwrap_or_else(|| {
-                self.locs.push(text);
-                self.locs.len() - 1
-            }));
-        }
-        outer
+        self.locations.set(loc)
     }
 
-    pub(super) fn restore_loc(&mut self, loc: Option<usize>) {
-        self.loc = loc;
+    pub(super) fn restore_loc(&mut self, outer: Option<usize>) {
+        self.locations.restore(outer);
     }
 
     /// Returns an unused name.
     pub(super) fn fresh(&mut self) -> String {
         self.n_values += 1;
         format!("%{}", self.n_values - 1)
-    }
-
-    fn location(&self) -> String {
-        self.loc.map(|loc| format!(" loc(#l{loc})")).unwrap_or_default()
     }
 
     /// Writes an operation. `types` are those of operands and results. Returns the name of the
@@ -76,7 +61,7 @@ impl Writer {
         regions: &[String],
         types: (&[&str], &str),
     ) -> String {
-        let (result, location) = (self.fresh(), self.location());
+        let (result, location) = (self.fresh(), self.locations.suffix());
         let text = operation(name, operands, attributes, regions, types);
         let assigned = if types.1 == "()" { String::new() } else { format!("{result} = ") };
         writeln!(self.body, "{assigned}{text}{location}").expect("strings take any text");
@@ -222,7 +207,7 @@ impl Writer {
         dtype: DType,
     ) -> String {
         let (ty, attributes) = (element_type(dtype), "mode = #gpu.shuffle_mode<xor>");
-        let (result, location) = (self.fresh(), self.location());
+        let (result, location) = (self.fresh(), self.locations.suffix());
         let types = [ty, "i32", "i32"];
         let both = format!("({ty}, i1)");
         let text =
@@ -268,9 +253,7 @@ impl Writer {
     pub(super) fn finish(self) -> String {
         let version = "attributes {stable_mosaic_gpu.version = 9 : i64}";
         let mut text = format!("module {version} {{\n{}}}\n", self.body);
-        for (index, loc) in self.locs.iter().enumerate() {
-            writeln!(text, "#l{index} = {loc}").expect("strings take any text");
-        }
+        self.locations.define(&mut text);
         text
     }
 }

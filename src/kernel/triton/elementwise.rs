@@ -3,32 +3,12 @@
 use super::emitter::Emitter;
 use super::ir::Tensor;
 use crate::core::{Aval, DType, RuleResult, Scalar};
+use crate::kernel::arith::binary_operation;
 use crate::primitives::{
-    Abs, Add, And, BitcastConvertType, Clamp, Compare, ComparisonDirection, ConvertElementType,
-    Div, IntegerPow, IsFinite, Max, Min, Mul, Neg, Not, Or, Rem, ShiftLeft, ShiftRightArithmetic,
-    ShiftRightLogical, Sign, Sub, Xor,
+    Abs, BitcastConvertType, Clamp, Compare, ComparisonDirection, ConvertElementType, Div,
+    IntegerPow, IsFinite, Neg, Not, Rem, Sign,
 };
 use std::any::Any;
-
-/// Returns the operation for floats, signed and unsigned integers.
-fn binary_operation(primitive: &dyn Any) -> Option<[&'static str; 3]> {
-    let table: [(bool, [&'static str; 3]); 13] = [
-        (primitive.is::<Add>(), ["arith.addf", "arith.addi", "arith.addi"]),
-        (primitive.is::<Sub>(), ["arith.subf", "arith.subi", "arith.subi"]),
-        (primitive.is::<Mul>(), ["arith.mulf", "arith.muli", "arith.muli"]),
-        (primitive.is::<Div>(), ["arith.divf", "arith.divsi", "arith.divui"]),
-        (primitive.is::<Rem>(), ["arith.remf", "arith.remsi", "arith.remui"]),
-        (primitive.is::<Max>(), ["arith.maximumf", "arith.maxsi", "arith.maxui"]),
-        (primitive.is::<Min>(), ["arith.minimumf", "arith.minsi", "arith.minui"]),
-        (primitive.is::<And>(), ["", "arith.andi", "arith.andi"]),
-        (primitive.is::<Or>(), ["", "arith.ori", "arith.ori"]),
-        (primitive.is::<Xor>(), ["", "arith.xori", "arith.xori"]),
-        (primitive.is::<ShiftLeft>(), ["", "arith.shli", "arith.shli"]),
-        (primitive.is::<ShiftRightLogical>(), ["", "arith.shrui", "arith.shrui"]),
-        (primitive.is::<ShiftRightArithmetic>(), ["", "arith.shrsi", "arith.shrsi"]),
-    ];
-    table.into_iter().find(|(is_this, _)| *is_this).map(|(_, operations)| operations)
-}
 
 /// Returns true for dtypes that are computed as `f32`.
 fn is_small_float(dtype: DType) -> bool {

@@ -3,61 +3,9 @@
 use super::emitter::Emitter;
 use super::ir::{Tensor, element};
 use crate::core::{DType, RuleResult, Scalar};
-use crate::primitives::{
-    ArgMax, ArgMin, Cummax, Cummin, Cumprod, Cumsum, ReduceAnd, ReduceMax, ReduceMin, ReduceOr,
-    ReduceProd, ReduceSum, ReduceXor,
-};
+use crate::kernel::arith::Combiner;
+use crate::primitives::{ArgMax, ArgMin, Cummax, Cummin, Cumprod, Cumsum};
 use std::any::Any;
-
-/// A function of two elements, with its neutral element.
-#[derive(Clone, Copy)]
-enum Combiner {
-    Sum,
-    Product,
-    Max,
-    Min,
-    And,
-    Or,
-    Xor,
-}
-
-impl Combiner {
-    fn neutral(self, dtype: DType) -> Scalar {
-        let (low, high) = match dtype.is_integer() {
-            true => dtype.int_range(),
-            false => (0, 1),
-        };
-        match self {
-            Combiner::Sum | Combiner::Or | Combiner::Xor => Scalar::Int(0),
-            Combiner::Product => Scalar::Int(1),
-            Combiner::Max if dtype.is_float() => Scalar::Float(f64::NEG_INFINITY),
-            Combiner::Min if dtype.is_float() => Scalar::Float(f64::INFINITY),
-            Combiner::Max => Scalar::Int(low),
-            Combiner::Min => Scalar::Int(high),
-            Combiner::And if dtype.is_unsigned() => Scalar::Int(high),
-            Combiner::And => Scalar::Int(-1),
-        }
-    }
-
-    /// Returns the operation on elements.
-    fn operation(self, dtype: DType) -> &'static str {
-        match (self, dtype.is_float(), dtype.is_unsigned()) {
-            (Combiner::Sum, true, _) => "arith.addf",
-            (Combiner::Sum, ..) => "arith.addi",
-            (Combiner::Product, true, _) => "arith.mulf",
-            (Combiner::Product, ..) => "arith.muli",
-            (Combiner::Max, true, _) => "arith.maximumf",
-            (Combiner::Max, _, true) => "arith.maxui",
-            (Combiner::Max, ..) => "arith.maxsi",
-            (Combiner::Min, true, _) => "arith.minimumf",
-            (Combiner::Min, _, true) => "arith.minui",
-            (Combiner::Min, ..) => "arith.minsi",
-            (Combiner::And, ..) => "arith.andi",
-            (Combiner::Or, ..) => "arith.ori",
-            (Combiner::Xor, ..) => "arith.xori",
-        }
-    }
-}
 
 /// Returns the dtype in which elements are combined.
 fn wide(dtype: DType) -> DType {
@@ -75,23 +23,7 @@ impl Emitter<'_> {
         primitive: &dyn Any,
         x: &[Tensor],
     ) -> RuleResult<Option<Tensor>> {
-        let reduced = if let Some(of) = primitive.downcast_ref::<ReduceSum>() {
-            Some((&of.axes, Combiner::Sum))
-        } else if let Some(of) = primitive.downcast_ref::<ReduceProd>() {
-            Some((&of.axes, Combiner::Product))
-        } else if let Some(of) = primitive.downcast_ref::<ReduceMax>() {
-            Some((&of.axes, Combiner::Max))
-        } else if let Some(of) = primitive.downcast_ref::<ReduceMin>() {
-            Some((&of.axes, Combiner::Min))
-        } else if let Some(of) = primitive.downcast_ref::<ReduceAnd>() {
-            Some((&of.axes, Combiner::And))
-        } else if let Some(of) = primitive.downcast_ref::<ReduceOr>() {
-            Some((&of.axes, Combiner::Or))
-        } else {
-            let xor = primitive.downcast_ref::<ReduceXor>();
-            xor.map(|of| (&of.axes, Combiner::Xor))
-        };
-        if let Some((axes, combiner)) = reduced {
+        if let Some((axes, combiner)) = Combiner::of_reduction(primitive) {
             return Ok(Some(self.reduce(&x[0], axes, combiner)));
         }
         let scanned = if let Some(of) = primitive.downcast_ref::<Cumsum>() {
