@@ -328,7 +328,7 @@ fn tolerance(name: &str) -> f32 {
         "prodigy" | "prodigy_safe" | "dadapt_adamw" | "mechanize" | "galore" => 1e-3,
         // Errors feed back through the gradients and through comparisons of values.
         "backtracking" | "zoom" | "lbfgs" | "lbfgs_plain" | "momo" => 1e-3,
-        // Equal to 2e-6 until step 50, and different by 5e-3 at step 100. The cause is not found yet.
+        // Equal to 2e-6 until step 50, and different by 5e-3 at step 100, for an unknown reason.
         "momo_adam" => 1e-2,
         _ => 2e-5,
     }
