@@ -5,8 +5,8 @@
 use crate::fixtures::Suite;
 use oxidax::image::{ResizeMethod, ResizeOptions, resize_with, scale_and_translate};
 use oxidax::linalg::{
-    self, CholeskyOptions, EighOptions, EighTriangle, MatrixNorm, MatrixRankOptions, NormOptions,
-    PinvOptions, TensorsolveOptions,
+    self, CholeskyOptions, EighOptions, MatrixNorm, MatrixRankOptions, NormOptions, PinvOptions,
+    TensorsolveOptions, Triangle,
 };
 use oxidax::prelude::*;
 use oxidax::primitives::{ConvTransposeOptions, DotAlgorithmPreset, GatherScatterMode};
@@ -249,8 +249,8 @@ fn linear(op: &str, x: &[Array]) -> Option<Vec<Array>> {
         ),
         "cond_1" => linalg::cond_with(&positive_definite(&x[0]), MatrixNorm::L1),
         "cond_-2" => linalg::cond_with(&positive_definite(&x[0]), MatrixNorm::NegSpectral),
-        "eigvalsh_lower" => linalg::eigvalsh_with(&x[0], triangle(EighTriangle::Lower)),
-        "eigvalsh_upper" => linalg::eigvalsh_with(&x[0], triangle(EighTriangle::Upper)),
+        "eigvalsh_lower" => linalg::eigvalsh_with(&x[0], triangle(Triangle::Lower)),
+        "eigvalsh_upper" => linalg::eigvalsh_with(&x[0], triangle(Triangle::Upper)),
         "cholesky_upper" => {
             let options = CholeskyOptions { upper: true, ..Default::default() };
             linalg::cholesky_with(&positive_definite(&x[0]), options)

@@ -15,11 +15,10 @@ fn symmetrized(a: &Array) -> Array {
     (a + adjoint(a)) * 0.5
 }
 
-/// The triangle of a Hermitian matrix that is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EighTriangle {
+/// A triangle of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Triangle {
     /// The diagonal and the elements below it.
-    #[default]
     Lower,
     /// The diagonal and the elements above it.
     Upper,
@@ -27,10 +26,10 @@ pub enum EighTriangle {
 
 /// Returns the Hermitian matrix that has a triangle of `a`.
 #[track_caller]
-fn from_triangle(a: &Array, triangle: EighTriangle) -> Array {
+fn from_triangle(a: &Array, triangle: Triangle) -> Array {
     let half = match triangle {
-        EighTriangle::Lower => tril(a, -1),
-        EighTriangle::Upper => triu(a, 1),
+        Triangle::Lower => tril(a, -1),
+        Triangle::Upper => triu(a, 1),
     };
     let diagonal = tril(&triu(a, 0), 0);
     let diagonal = (&diagonal + adjoint(&diagonal)) * 0.5;
@@ -41,7 +40,7 @@ fn from_triangle(a: &Array, triangle: EighTriangle) -> Array {
 /// `l φ(l⁻¹ da l⁻ᴴ)`, where `φ` halves the diagonal and drops what is above it.
 #[track_caller]
 fn cholesky_of_lower(a: &Array) -> Array {
-    let factor = |a: &Array| primitives::cholesky(&from_triangle(a, EighTriangle::Lower));
+    let factor = |a: &Array| primitives::cholesky(&from_triangle(a, Triangle::Lower));
     let rule = move |a: &Array, da: &Array| {
         let l = factor(a);
         let lower = SolveTriangularOptions { lower: true, ..Default::default() };
@@ -233,14 +232,14 @@ pub fn eigh(a: &Array) -> EighResult {
 pub struct EighOptions {
     /// The triangle that is read unless the matrix is symmetrized. NumPy's `UPLO`.
     #[doc(alias = "UPLO")]
-    pub triangle: EighTriangle,
+    pub triangle: Triangle,
     /// Replaces `a` by `(a + aᴴ) / 2`, the default, so that both triangles are read.
     pub symmetrize_input: bool,
 }
 
 impl Default for EighOptions {
     fn default() -> Self {
-        EighOptions { triangle: EighTriangle::Lower, symmetrize_input: true }
+        EighOptions { triangle: Triangle::Lower, symmetrize_input: true }
     }
 }
 
@@ -249,7 +248,7 @@ impl Default for EighOptions {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// use oxidax::linalg::{EighOptions, EighTriangle, eigvalsh_with};
+/// use oxidax::linalg::{EighOptions, Triangle, eigvalsh_with};
 /// let a = array![[1.0, 99.0], [2.0, 1.0]];
 /// let lower = EighOptions { symmetrize_input: false, ..Default::default() };
 /// let w = eigvalsh_with(&a, lower).to_vec::<f32>()?;

@@ -44,21 +44,24 @@ impl<T> Default for IterativeOptions<'_, T> {
 }
 
 impl<T: Tree> IterativeOptions<'_, T> {
-    fn first_guess(&self, b: &T) -> T {
+    /// Returns the first guess of the solution for `b`.
+    pub fn first_guess(&self, b: &T) -> T {
         match self.x0 {
             Some(x0) => tree::map(x0, Array::clone),
             None => tree::zeros_like(b),
         }
     }
 
-    fn precondition(&self, x: &T) -> T {
+    /// Applies the preconditioner.
+    pub fn precondition(&self, x: &T) -> T {
         match self.preconditioner {
             Some(inverse) => inverse(x),
             None => tree::map(x, Array::clone),
         }
     }
 
-    fn steps(&self, b: &T) -> usize {
+    /// Returns the largest number of iterations for `b`.
+    pub fn n_steps(&self, b: &T) -> usize {
         self.maxiter.unwrap_or_else(|| 10 * tree::reduce(b, 0, |n, leaf| n + leaf.size()))
     }
 
@@ -68,10 +71,10 @@ impl<T: Tree> IterativeOptions<'_, T> {
     }
 }
 
-/// Solves `matvec(x) = b` by conjugate gradients. `matvec` is linear, symmetric and positive
+/// Solves `matvec(x) = b` by conjugate gradients. `matvec` is linear, Hermitian and positive
 /// definite; it is not checked.
 ///
-/// `b` is an array or a tree. Derivatives are those of the system, by
+/// `b` is an array or a tree, real or complex. Derivatives are those of the system, by
 /// [`custom_linear_solve`]: forward and reverse mode solve it with other right-hand sides, and
 /// reach what `matvec` captures.
 ///
@@ -99,7 +102,7 @@ pub fn cg_with<T: Tree>(matvec: impl Fn(&T) -> T, b: &T, options: IterativeOptio
     let loc = Loc::caller();
     let solve = |matvec: &dyn Fn(&T) -> T, b: &T| {
         let inner = |a: &T, b: &T| real(tree::vdot(a, b));
-        let n_steps = options.steps(b);
+        let n_steps = options.n_steps(b);
         let target = options.target(b);
         let x = options.first_guess(b);
         let residual = tree::sub(b, &matvec(&x));
@@ -120,7 +123,10 @@ pub fn cg_with<T: Tree>(matvec: impl Fn(&T) -> T, b: &T, options: IterativeOptio
         };
         while_loop(unfinished, step, (x, residual, direction, gamma, scalar(0))).0
     };
-    loc.scope(|| custom_linear_solve(matvec, b, solve, TransposeSolve::Symmetric))
+    // The transpose of a complex Hermitian function is its conjugate.
+    let is_real = tree::reduce(b, true, |is_real, leaf| is_real && !leaf.dtype().is_complex());
+    let transpose = if is_real { TransposeSolve::Symmetric } else { TransposeSolve::By(&solve) };
+    loc.scope(|| custom_linear_solve(matvec, b, solve, transpose))
 }
 
 /// Returns `x + factor · direction` in the dtypes of `x`.
@@ -163,7 +169,7 @@ pub fn gmres_with<T: Tree>(matvec: impl Fn(&T) -> T, b: &T, options: IterativeOp
         trace::throw_op(OpErrorKind::Value, "gmres", message, loc);
     }
     let solve = |matvec: &dyn Fn(&T) -> T, b: &T| {
-        let n_steps = options.steps(b);
+        let n_steps = options.n_steps(b);
         // The residuals are preconditioned, and so is the norm that they are compared with.
         let preconditioned = tree::norm(&options.precondition(b));
         let target = options.target(b) * preconditioned / maximum(tree::norm(b), f32::MIN_POSITIVE);

@@ -1,10 +1,11 @@
 //! Eigenvalues with options: generalized problems, ranges of eigenvalues, left eigenvectors.
 
-use super::factors::{Triangle, cholesky_with, triangular};
+use super::factors::{cholesky_with, triangular};
 use super::support::{
     adjoint, diagonals, dot, expect_square, index_mask, inexact, same_inexact, sizes,
 };
 use oxidax::core::{Loc, RuleError, throw_operands};
+use oxidax::linalg::Triangle;
 use oxidax::linalg::{EigResult, EighResult, inv};
 use oxidax::prelude::*;
 use oxidax::primitives::TransposeA;

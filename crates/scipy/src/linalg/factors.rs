@@ -5,18 +5,9 @@ use super::support::{
     over_batches1, row, same_inexact, sizes, with_row,
 };
 use oxidax::core::{Loc, RuleError, throw_operands};
+use oxidax::linalg::Triangle;
 use oxidax::prelude::*;
 use oxidax::primitives::{TransposeA, TriangularSolve};
-
-/// A triangle of a matrix.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Triangle {
-    /// The elements on and above the diagonal.
-    #[default]
-    Upper,
-    /// The elements on and below the diagonal.
-    Lower,
-}
 
 /// Returns the upper triangular `u` with `uᴴ · u = a`, for Hermitian positive definite `a`,
 /// `[…, n, n]`; NaN where `a` is not positive definite. [`oxidax::linalg::cholesky`] returns the

@@ -5,13 +5,13 @@
 //! factors are those of LAPACK: the head becomes real, with the sign opposite to that of the real
 //! part of the element.
 
-use super::factors::Triangle;
 use super::support::{
     OF_MATRICES, adjoint, adjoint_times, column, diagonals, dot, expect_matrices, expect_square,
     for_indices, index_mask, indices, inexact, outer_product, over_batches, over_batches1,
     over_batches2, row, same_inexact, sizes, with_column, with_row,
 };
 use oxidax::core::{Loc, RuleError, throw_operands};
+use oxidax::linalg::Triangle;
 use oxidax::prelude::*;
 
 /// Reflections in the form of LAPACK.

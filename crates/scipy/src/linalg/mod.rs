@@ -25,9 +25,9 @@ pub use eigen::{
     eigvalsh_with,
 };
 pub use factors::{
-    CholeskyFactor, LuFactor, LuMatrices, SymmetricProductOptions, Triangle, cho_factor,
-    cho_factor_with, cho_solve, cholesky, cholesky_update, cholesky_with, lu, lu_factor,
-    lu_permuted, lu_pivots_to_permutation, lu_solve, lu_solve_with, symmetric_product,
+    CholeskyFactor, LuFactor, LuMatrices, SymmetricProductOptions, cho_factor, cho_factor_with,
+    cho_solve, cholesky, cholesky_update, cholesky_with, lu, lu_factor, lu_permuted,
+    lu_pivots_to_permutation, lu_solve, lu_solve_with, symmetric_product,
 };
 pub use functions::{ExpmOptions, expm_frechet, expm_with, funm, funm_with_error, sqrtm};
 pub use householder::{
@@ -39,8 +39,8 @@ pub use named_matrices::{
     pascal,
 };
 pub use oxidax::linalg::{
-    EigResult, EighResult, QrResult, SolveTriangularOptions, SvdResult, det, eig, eigh, eigvals,
-    eigvalsh, expm, inv, lstsq, matrix_norm, norm, pinv, slogdet, solve, solve_triangular,
+    EigResult, EighResult, QrResult, SolveTriangularOptions, SvdResult, Triangle, det, eig, eigh,
+    eigvals, eigvalsh, expm, inv, lstsq, matrix_norm, norm, pinv, slogdet, solve, solve_triangular,
     solve_triangular_with, svdvals, vector_norm,
 };
 pub use oxidax::primitives::{TransposeA, TriangularSolve, triangular_solve};

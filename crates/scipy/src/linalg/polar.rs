@@ -1,8 +1,9 @@
 //! Polar decompositions.
 
-use super::factors::{Triangle, triangular};
+use super::factors::triangular;
 use super::support::{adjoint, dot, expect_matrices, inexact, over_batches, sizes};
 use oxidax::core::{Loc, RuleError, throw_operands};
+use oxidax::linalg::Triangle;
 use oxidax::linalg::{MatrixNorm, SvdResult, matrix_norm, svd};
 use oxidax::prelude::*;
 use oxidax::primitives::TransposeA;

@@ -1,8 +1,9 @@
 //! Linear systems with a known structure.
 
-use super::factors::{Triangle, cho_factor_with, cho_solve};
+use super::factors::{cho_factor_with, cho_solve};
 use super::support::{dot, expect_square, same_inexact, sizes};
 use oxidax::core::{Loc, RuleError, throw_operands};
+use oxidax::linalg::Triangle;
 use oxidax::prelude::*;
 
 /// Structure of the matrix of a linear system.
@@ -26,13 +27,19 @@ pub enum AssumeA {
 }
 
 /// Options of [`solve_with`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SolveOptions {
     /// The structure of the matrix. None by default.
     pub assume_a: AssumeA,
     /// The triangle of a positive definite matrix that is factorized. The upper one by default.
     #[doc(alias = "lower")]
     pub triangle: Triangle,
+}
+
+impl Default for SolveOptions {
+    fn default() -> SolveOptions {
+        SolveOptions { assume_a: AssumeA::General, triangle: Triangle::Upper }
+    }
 }
 
 /// Returns the `x` with `a · x = b`, for `a` of `[…, n, n]` and `b` of `[…, n, m]` or a vector

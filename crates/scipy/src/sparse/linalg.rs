@@ -1,36 +1,16 @@
 //! Iterative solvers of linear systems whose matrix is a function: `jax.scipy.sparse.linalg`.
 //!
-//! [`gmres`] is that of [`oxidax::linalg`]. All take trees and a preconditioner. Their derivatives
-//! are those of the system, by [`custom_linear_solve`].
+//! [`cg`] and [`gmres`] are those of [`oxidax::linalg`]. All take trees and a preconditioner. Their
+//! derivatives are those of the system, by [`custom_linear_solve`].
 
 use oxidax::core::{Loc, RuleError, throw_operands};
 use oxidax::prelude::*;
 
-pub use oxidax::linalg::{IterativeOptions, gmres, gmres_with};
-
-/// Returns the first guess of a solver.
-fn first_guess<T: Tree>(options: &IterativeOptions<'_, T>, b: &T) -> T {
-    match options.x0 {
-        Some(x0) => tree::map(x0, Array::clone),
-        None => tree::zeros_like(b),
-    }
-}
-
-/// Applies the preconditioner of a solver.
-fn precondition<T: Tree>(options: &IterativeOptions<'_, T>, x: &T) -> T {
-    match options.preconditioner {
-        Some(inverse) => inverse(x),
-        None => tree::map(x, Array::clone),
-    }
-}
+pub use oxidax::linalg::{IterativeOptions, cg, cg_with, gmres, gmres_with};
 
 /// Returns the number of elements of a tree.
 fn n_unknowns<T: Tree>(b: &T) -> usize {
     tree::reduce(b, 0, |n, leaf| n + leaf.size())
-}
-
-fn n_steps<T: Tree>(options: &IterativeOptions<'_, T>, b: &T) -> usize {
-    options.maxiter.unwrap_or_else(|| 10 * n_unknowns(b))
 }
 
 /// Returns `x + factor · y` in the dtypes of `x`.
@@ -41,65 +21,6 @@ fn along<T: Tree>(x: &T, factor: &Array, y: &T) -> T {
 /// Returns the square of the norm, real.
 fn square<T: Tree>(x: &T) -> Array {
     real(tree::vdot(x, x))
-}
-
-/// Solves `matvec(x) = b` by conjugate gradients. `matvec` is linear, Hermitian and positive
-/// definite; it is not checked.
-///
-/// `b` is an array or a tree, real or complex. Derivatives are those of the system, by
-/// [`custom_linear_solve`]: forward and reverse mode solve it with other right-hand sides, and
-/// reach what `matvec` captures.
-///
-/// Throws as [`custom_linear_solve`] does.
-///
-/// ```
-/// use oxidax::prelude::*;
-/// use oxidax_scipy::sparse::linalg::cg;
-/// let a = array![[4.0, 1.0], [1.0, 3.0]];
-/// let b = array![1.0, 2.0];
-/// let x = cg(|x: &Array| a.matmul(x), &b);
-/// assert!(allclose(a.matmul(&x), &b).item::<bool>()?);
-/// # Ok::<(), oxidax::Error>(())
-/// ```
-///
-/// Reference: Hestenes and Stiefel, "Methods of conjugate gradients for solving linear systems"
-/// (1952).
-#[track_caller]
-pub fn cg<T: Tree>(matvec: impl Fn(&T) -> T, b: &T) -> T {
-    cg_with(matvec, b, IterativeOptions::default())
-}
-
-/// As [`cg`], with options. `restart` has no effect.
-#[track_caller]
-pub fn cg_with<T: Tree>(matvec: impl Fn(&T) -> T, b: &T, options: IterativeOptions<'_, T>) -> T {
-    let solve = |matvec: &dyn Fn(&T) -> T, b: &T| {
-        let steps = n_steps(&options, b);
-        let target = maximum(square(b) * (options.tol * options.tol), options.atol * options.atol);
-        let inner = |x: &T, y: &T| real(tree::vdot(x, y));
-        let x = first_guess(&options, b);
-        let residual = tree::sub(b, &matvec(&x));
-        let direction = precondition(&options, &residual);
-        let gamma = inner(&residual, &direction);
-        let is_open = |(_, residual, _, _, n): &(T, T, T, Array, Array)| {
-            bitwise_and(gt(square(residual), &target), lt(n, steps))
-        };
-        let step = |(x, residual, direction, gamma, n): &(T, T, T, Array, Array)| {
-            let image = matvec(direction);
-            let alpha = gamma / inner(direction, &image);
-            let x = along(x, &alpha, direction);
-            let residual = along(residual, &-&alpha, &image);
-            let applied = precondition(&options, &residual);
-            let next = inner(&residual, &applied);
-            let direction = along(&applied, &(&next / gamma), direction);
-            (x, residual, direction, next, n + 1)
-        };
-        let n = scalar(0).astype(DType::I32);
-        while_loop(is_open, step, (x, residual, direction, gamma, n)).0
-    };
-    // The transpose of a complex Hermitian matrix is its conjugate.
-    let is_real = tree::reduce(b, true, |is_real, leaf| is_real && !leaf.dtype().is_complex());
-    let transpose = if is_real { TransposeSolve::Symmetric } else { TransposeSolve::By(&solve) };
-    Loc::caller().scope(|| custom_linear_solve(matvec, b, solve, transpose))
 }
 
 /// Solves `matvec(x) = b` by the stabilized method of biconjugate gradients, for a linear `matvec`
@@ -135,9 +56,9 @@ pub fn bicgstab_with<T: Tree>(
     options: IterativeOptions<'_, T>,
 ) -> T {
     let solve = |matvec: &dyn Fn(&T) -> T, b: &T| {
-        let steps = n_steps(&options, b);
+        let steps = options.n_steps(b);
         let target = maximum(square(b) * (options.tol * options.tol), options.atol * options.atol);
-        let x = first_guess(&options, b);
+        let x = options.first_guess(b);
         let residual = tree::sub(b, &matvec(&x));
         let shadow = tree::map(&residual, Array::clone);
         let one = ones_like(&tree::vdot(b, b));
@@ -158,7 +79,7 @@ pub fn bicgstab_with<T: Tree>(
             bitwise_and(is_far, may_go_on)
         };
         let step = |state: &Stabilized<T>| {
-            let apply = |x: &T| precondition(&options, x);
+            let apply = |x: &T| options.precondition(x);
             state.next(matvec, &apply, &shadow, &target)
         };
         while_loop(is_open, step, start).x
@@ -252,27 +173,27 @@ pub fn gmres_incremental<T: Tree>(
         throw_operands("gmres_incremental", error, &[]);
     }
     let solve = |matvec: &dyn Fn(&T) -> T, b: &T| {
-        let steps = n_steps(&options, b);
+        let steps = options.n_steps(b);
         let restart = options.restart.min(n_unknowns(b));
         // The residuals are preconditioned, and so is the norm that they are compared with.
         let norm = tree::norm(b);
         let target = maximum(&norm * options.tol, options.atol);
         let is_zero = eq(&norm, 0.0);
         let ratio = where_(&is_zero, 0.0, target / where_(&is_zero, 1.0, &norm));
-        let target = tree::norm(&precondition(&options, b)) * minimum(ratio, 1.0);
-        let residual_of = |x: &T| precondition(&options, &tree::sub(b, &matvec(x)));
+        let target = tree::norm(&options.precondition(b)) * minimum(ratio, 1.0);
+        let residual_of = |x: &T| options.precondition(&tree::sub(b, &matvec(x)));
         let is_open = |(_, residual, n): &(T, T, Array)| {
             bitwise_and(gt(tree::norm(residual), &target), lt(n, steps))
         };
         let step = |(x, residual, n): &(T, T, Array)| {
             let (flat, unravel) = tree::ravel(residual);
-            let apply = |v: &Array| tree::ravel(&precondition(&options, &matvec(&unravel(v)))).0;
+            let apply = |v: &Array| tree::ravel(&options.precondition(&matvec(&unravel(v)))).0;
             let correction = unravel(&minimal_residual(apply, &flat, &target, restart));
             let x = tree::add(x, &correction);
             let residual = residual_of(&x);
             (x, residual, n + 1)
         };
-        let x = first_guess(&options, b);
+        let x = options.first_guess(b);
         let residual = residual_of(&x);
         while_loop(is_open, step, (x, residual, scalar(0).astype(DType::I32))).0
     };
