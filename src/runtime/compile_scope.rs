@@ -156,10 +156,13 @@ pub(super) fn rewrites() -> bool {
 
 /// Compiles the programs that `f` uses without rewriting their operations.
 ///
-/// By default, two rewrites are made for CPUs. A product takes over the transposition of an
-/// operand, which XLA's CPU compiler otherwise copies before a product with a vector. In programs
-/// on one device, the sum of an array and of updates of zeros becomes an update of the array in
-/// place, in another order of rounding.
+/// By default, programs are rewritten for CPUs. A product takes over the transposition of an
+/// operand, which XLA's CPU compiler otherwise copies before a product with a vector. Programs on
+/// one device have further forms, some with another order of rounding: the sum of an array and of
+/// updates of zeros is an update of the array in place; convolutions whose windows have one element
+/// or cover the whole operand, such as gradients of kernels of one element, are products; and large
+/// operands of products in `f32`, and large kernels, are transposed before the compiler does it
+/// with a slower loop.
 ///
 /// Loops that are one kernel have further forms: sums of products over the steps are products after
 /// the loop, in another order of rounding, sums of padded parts are concatenations, and operands of

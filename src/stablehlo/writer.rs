@@ -252,6 +252,27 @@ impl Writer {
         self.op_as("transpose", std::slice::from_ref(x), &attributes, &ty)
     }
 
+    /// Writes a reshape, unless the value has the type already.
+    pub(crate) fn reshaped(&mut self, x: &Value, ty: &TensorType) -> Value {
+        if x.ty == *ty {
+            return x.clone();
+        }
+        self.op_as("reshape", std::slice::from_ref(x), "", ty)
+    }
+
+    /// Prescribes the layout of a value: the elements of the last axis are neighbours. XLA chooses
+    /// layouts itself otherwise, and removes transpositions by a choice.
+    pub(crate) fn in_default_layout(&mut self, x: &Value) -> Value {
+        let rank = x.ty.dims().len();
+        let axes: Vec<String> = (0..rank).rev().map(|axis| axis.to_string()).collect();
+        let layout = format!("[dense<[{}]> : tensor<{rank}xindex>]", axes.join(", "));
+        let attributes = format!(
+            "call_target_name = \"LayoutConstraint\", operand_layouts = {layout}, \
+             result_layouts = {layout}"
+        );
+        self.op_as("custom_call", std::slice::from_ref(x), &attributes, &x.ty.clone())
+    }
+
     /// Writes a constant. `elements` is the text between `dense<` and `>`. Returns the existing
     /// value if the region already contains this constant.
     pub fn constant(&mut self, elements: &str, ty: &TensorType) -> Value {

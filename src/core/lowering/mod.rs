@@ -8,6 +8,7 @@ pub(crate) mod manual_axes;
 mod outlined;
 mod repeated_part;
 pub(crate) mod target;
+mod transposed;
 
 pub(crate) use loop_kernel::is_sum;
 pub use loop_kernel::{LoopForm, LoopReport};

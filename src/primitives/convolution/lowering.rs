@@ -6,11 +6,15 @@ use super::numbers::ConvDimensionNumbers;
 use crate::core::{Array, Aval, DType, LowerCtx, RuleResult, Scalar, Shape, bind1};
 use crate::primitives::arithmetic::{add, sub};
 use crate::primitives::complex::{complex, imag, real};
-use crate::primitives::composite::lower_as_function;
+use crate::primitives::composite::{lower_as_function, lower_by};
 use crate::primitives::convert::convert_element_type;
 use crate::primitives::dot::multiplied;
 use crate::primitives::rules::element_dtype;
 use crate::stablehlo::{TensorType, Value, i64_array};
+
+/// The number of elements from which a kernel is transposed apart. Below, the call of the function
+/// that transposes is not negligible.
+const MIN_KERNEL: usize = 1 << 18;
 
 impl ConvGeneralDilated {
     pub(super) fn written(
@@ -19,6 +23,10 @@ impl ConvGeneralDilated {
         operands: &[Value],
         result: &Aval,
     ) -> RuleResult<Vec<Value>> {
+        let geometry = self.geometry(&shape_of(&operands[0]), &shape_of(&operands[1]))?;
+        if self.is_product(ctx, operands, &geometry) {
+            return lower_by(ctx, operands, |x| vec![self.as_product(&geometry, &x[0], &x[1])]);
+        }
         let [lhs, rhs] = [0, 1].map(|side| element_dtype(&operands[side]));
         if result.dtype.is_complex() && ctx.platform() != "tpu" {
             // Complex convolutions are faster than a plain loop on TPUs only.
@@ -45,11 +53,35 @@ impl ConvGeneralDilated {
             product = dtype;
         }
         let ty = result.stablehlo().with_element(product.stablehlo());
-        let geometry = self.geometry(&shape_of(&factors[0]), &shape_of(&factors[1]))?;
         let space = cropped(ctx, &mut factors[0], &geometry);
-        let attributes = self.attributes(&geometry.numbers, &space);
+        let mut numbers = geometry.numbers;
+        if self.gains_from_transposed_kernel(ctx, &factors[1], &numbers) {
+            let mut order: Vec<usize> = (0..numbers.rhs_spec.len()).collect();
+            order[numbers.rhs_spec[0]..].swap(0, 1);
+            factors[1] = ctx.transposed_apart(&factors[1], &order)?;
+            numbers.rhs_spec.swap(0, 1);
+        }
+        let attributes = self.attributes(&numbers, &space);
         let y = ctx.op_as("convolution", &factors, &attributes, &ty);
         Ok(vec![convert(ctx, &y, result.dtype)])
+    }
+
+    /// Returns true for a large kernel on a CPU whose output features come directly in front of its
+    /// input features, as in the gradient of the operand of a convolution. XLA exchanges the two,
+    /// and fuses that with the reversal of the kernel, which takes as long as the convolution of
+    /// a small image.
+    fn gains_from_transposed_kernel(
+        &self,
+        ctx: &LowerCtx<'_>,
+        kernel: &Value,
+        numbers: &ConvDimensionNumbers,
+    ) -> bool {
+        let rank = numbers.rhs_spec.len();
+        ctx.platform() == "cpu"
+            && ctx.target().rewrites()
+            && !ctx.is_partitioned()
+            && numbers.rhs_spec[..2] == [rank - 2, rank - 1]
+            && shape_of(kernel).size() >= MIN_KERNEL
     }
 
     fn attributes(&self, numbers: &ConvDimensionNumbers, space: &[Spatial]) -> String {

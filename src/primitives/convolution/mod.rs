@@ -1,5 +1,6 @@
 //! Convolution over any number of spatial axes in any layout.
 
+mod as_product;
 mod batching;
 mod exemplars;
 mod functions;

@@ -1,9 +1,9 @@
 //! The dtypes in which targets multiply, and products in `bf16` on CPUs with instructions for them.
 
-use super::{DotGeneral, are_last, category, free};
-use crate::core::{DType, LowerCtx, LoweringTarget, RuleResult};
+use super::{DotGeneral, are_last, category};
+use crate::core::{DType, LowerCtx, LoweringTarget};
 use crate::primitives::rules::element_dtype;
-use crate::stablehlo::{Value, Writer};
+use crate::stablehlo::Value;
 
 /// Returns the dtype that operands are converted to before they are multiplied, `None` if the
 /// target accepts them as they are, and the dtype of the product. `along_rows`: whether the sums
@@ -43,7 +43,7 @@ pub(in crate::primitives) fn multiplied(
 impl DotGeneral {
     /// Returns true if XLA's library for products, which kernels cannot call, multiplies these
     /// operands on this target if the sums run along the rows of `lhs`.
-    fn is_for_library(ctx: &LowerCtx<'_>, operands: &[Value]) -> bool {
+    pub(super) fn is_for_library(ctx: &LowerCtx<'_>, operands: &[Value]) -> bool {
         let bf16 = operands.iter().all(|operand| element_dtype(operand) == DType::BF16);
         let library = ctx.platform() == "cpu" && ctx.target().has_bf16_products();
         bf16 && library && !ctx.is_in_kernel()
@@ -56,46 +56,6 @@ impl DotGeneral {
     pub(super) fn must_not_be_swapped(&self, ctx: &LowerCtx<'_>, operands: &[Value]) -> bool {
         let rhs_rank = operands[1].ty().dims().len();
         Self::is_for_library(ctx, operands) && !are_last(&self.rhs_contracting, rhs_rank)
-    }
-
-    /// Returns true if XLA's library for products multiplies the operands in `bf16` once `lhs` is
-    /// transposed so that the sums run along its rows.
-    pub(super) fn gains_from_rows(&self, ctx: &LowerCtx<'_>, operands: &[Value]) -> bool {
-        Self::is_for_library(ctx, operands)
-            && !ctx.is_partitioned()
-            && !self.sums_along_rows(operands[0].ty().dims().len())
-    }
-
-    /// Transposes `lhs` so that its contracted axes are its last. Returns the product of the
-    /// transposed operand, and that operand. A function does it that XLA compiles apart, because
-    /// XLA folds a transposition into the product again. The function returns a vector: XLA gives a
-    /// transposed matrix the layout of its operand, which the library does not accept.
-    pub(super) fn along_rows(
-        &self,
-        ctx: &mut LowerCtx<'_>,
-        lhs: &Value,
-    ) -> RuleResult<(DotGeneral, Value)> {
-        let rank = lhs.ty().dims().len();
-        let (batch, contracted) = (self.lhs_batch.len(), self.lhs_contracting.len());
-        let free = free(rank, &self.lhs_contracting, &self.lhs_batch);
-        let order: Vec<usize> =
-            self.lhs_batch.iter().chain(&free).chain(&self.lhs_contracting).copied().collect();
-        let dims: Vec<usize> = order.iter().map(|&axis| lhs.ty().dims()[axis]).collect();
-        let ty = lhs.ty().with_dims(&dims);
-        let name = order.iter().fold("transpose".to_owned(), |name, axis| format!("{name}_{axis}"));
-        let flat = ty.with_dims(&[ty.dims().iter().product()]);
-        let body = |writer: &mut Writer, x: &[Value]| {
-            let transposed = writer.transposed(&x[0], &order);
-            Ok(vec![writer.op_as("reshape", &[transposed], "", &flat)])
-        };
-        let (lhs, flat) = (std::slice::from_ref(lhs), std::slice::from_ref(&flat));
-        let flat = ctx.separate_routine(&name, lhs, flat, body)?;
-        let product = DotGeneral {
-            lhs_batch: (0..batch).collect(),
-            lhs_contracting: (rank - contracted..rank).collect(),
-            ..self.clone()
-        };
-        Ok((product, ctx.op_as("reshape", &flat, "", &ty)))
     }
 }
 
@@ -137,7 +97,9 @@ mod tests {
         let text = ctx.finish("m");
         let operations = text.lines().filter(|line| line.contains(" = \""));
         operations
-            .map(|line| line.trim().split(" : ").next().unwrap_or(line).to_owned() + "\n")
+            .map(|line| {
+                line.trim().rsplit_once(" : (").map_or(line, |parts| parts.0).to_owned() + "\n"
+            })
             .collect()
     }
 
@@ -147,11 +109,10 @@ mod tests {
             DotGeneral { lhs_contracting: vec![0], rhs_contracting: vec![0], ..Default::default() };
         expect![[r#"
             %5 = "func.call"(%0) <{callee = @transpose_1_0_0}> {mhlo.frontend_attributes = {inlineable = "false"}}
-            %6 = "stablehlo.reshape"(%5)
-            %7 = "stablehlo.dot_general"(%6, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]}>
-            %8 = "stablehlo.optimization_barrier"(%7)
+            %6 = "stablehlo.dot_general"(%5, %1) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]}>
+            %7 = "stablehlo.optimization_barrier"(%6)
             %3 = "stablehlo.transpose"(%2) <{permutation = array<i64: 1, 0>}>
-            %4 = "stablehlo.reshape"(%3)
+            %4 = "stablehlo.custom_call"(%3) <{call_target_name = "LayoutConstraint", operand_layouts = [dense<[1, 0]> : tensor<2xindex>], result_layouts = [dense<[1, 0]> : tensor<2xindex>]}>
         "#]].assert_eq(&lowered(|x, y| dot_general(x, y, how.clone())));
     }
 

@@ -1,6 +1,7 @@
 //! `dot_general`, the general product that matrix products and `einsum` are built on.
 
 mod algorithm;
+mod along_rows;
 mod as_sum;
 mod bf16_on_cpu;
 mod integers_on_gpu;

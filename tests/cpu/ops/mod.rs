@@ -3,6 +3,7 @@
 mod accumulated_updates;
 mod activations;
 mod arranging;
+mod convolution_products;
 mod display;
 mod indexing;
 mod locations;
