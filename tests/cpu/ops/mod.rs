@@ -5,6 +5,7 @@ mod activations;
 mod arranging;
 mod display;
 mod indexing;
+mod lax_options;
 mod locations;
 mod products;
 mod reductions;
