@@ -66,8 +66,8 @@ pub enum AccuracyMode {
 /// Options of [`exp_with`] and the other functions with an accuracy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AccuracyOptions {
-    /// The accuracy. Platforms with one implementation of the function, such as CPUs, use that for
-    /// every mode.
+    /// The accuracy. Platforms with one implementation of the function use that for every mode:
+    /// CPUs do, and ignore tolerances. TPUs have several of most functions.
     pub accuracy: AccuracyMode,
 }
 
@@ -177,7 +177,16 @@ impl Accurate {
             let factor = ctx.constant(&factor, &ty);
             x = ctx.op_as("multiply", &[factor, x], "", &ty);
         }
-        Ok(vec![ctx.op_as(name, &[x], &attribute(self.accuracy), &ty)])
+        let mut accuracy = self.accuracy;
+        if self.function == AccurateFunction::Cbrt && ctx.platform() == "tpu" {
+            // libtpu 0.0.51 ends with an internal error.
+            if let AccuracyMode::Tolerance(_) = accuracy {
+                return Err(RuleError::unsupported("TPUs have no tolerances of cube roots")
+                    .help("use AccuracyMode::Highest"));
+            }
+            accuracy = AccuracyMode::Default;
+        }
+        Ok(vec![ctx.op_as(name, &[x], &attribute(accuracy), &ty)])
     }
 }
 
