@@ -179,7 +179,9 @@ pub fn vectorize<'a>(
         };
         if let Some(problem) = problem {
             let message = format!("results have {ranks:?} axes, {problem}");
-            trace::throw_operands("vectorize", RuleError::value(message), operands);
+            loc.scope(|| {
+                trace::throw_operands("vectorize", RuleError::value(message), operands);
+            });
         }
         let unflatten = |y: &Array| {
             let shape: Vec<usize> = joint.iter().chain(&y.shape()[1..]).copied().collect();
