@@ -23,6 +23,7 @@
 //! | [`rank_promotion`](ProcessConfig::rank_promotion) | `jax_numpy_rank_promotion` | `OXIDAX_RANK_PROMOTION`: `allow`, `warn` or `raise` | always, for programs traced afterwards |
 //! | [`dtype_promotion`](ProcessConfig::dtype_promotion) | `jax_numpy_dtype_promotion` | `OXIDAX_DTYPE_PROMOTION`: `standard` or `strict` | always, for programs traced afterwards |
 //! | [`transfer_guard`](ProcessConfig::transfer_guard) | `jax_transfer_guard` | `OXIDAX_TRANSFER_GUARD`: `allow`, `log`, `disallow`, `log_explicit` or `disallow_explicit`; `OXIDAX_TRANSFER_GUARD_HOST_TO_DEVICE` and related | always |
+//! | [`default_prng_impl`](ProcessConfig::default_prng_impl) | `jax_default_prng_impl` | `OXIDAX_DEFAULT_PRNG_IMPL`: `threefry2x32`, `rbg` or `unsafe_rbg` | always; functions are compiled again |
 //! | [`debug_nans`](ProcessConfig::debug_nans), [`debug_infs`](ProcessConfig::debug_infs) | `jax_debug_nans`, `jax_debug_infs` | `OXIDAX_DEBUG_NANS`, `OXIDAX_DEBUG_INFS` | always |
 //! | [`disable_jit`](ProcessConfig::disable_jit) | `jax_disable_jit` | `OXIDAX_DISABLE_JIT` | always |
 //! | [`log_compiles`](ProcessConfig::log_compiles), [`explain_cache_misses`](ProcessConfig::explain_cache_misses) | `jax_log_compiles`, `jax_explain_cache_misses` | `OXIDAX_LOG_COMPILES`, `OXIDAX_EXPLAIN_CACHE_MISSES` | always |
@@ -41,7 +42,9 @@ use crate::jit::cache::{self, Settings};
 use crate::{parallel, runtime};
 use std::path::PathBuf;
 
-pub use crate::core::options::{DTypePromotion, RankPromotion, TransferDirection, TransferGuard};
+pub use crate::core::options::{
+    DTypePromotion, KeyImpl, RankPromotion, TransferDirection, TransferGuard,
+};
 pub use crate::runtime::{CpuMalloc, RecordOptions};
 
 /// Settings to change with [`update`]. Settings that are not mentioned stay as they are.
@@ -59,6 +62,7 @@ pub struct ProcessConfig {
     rank_promotion: Option<RankPromotion>,
     dtype_promotion: Option<DTypePromotion>,
     transfer_guards: [Option<TransferGuard>; 3],
+    default_prng_impl: Option<KeyImpl>,
     debug_nans: Option<bool>,
     debug_infs: Option<bool>,
     disable_jit: Option<bool>,
@@ -97,6 +101,8 @@ pub struct CurrentConfig {
     pub transfer_guard_device_to_device: TransferGuard,
     /// The policy for transfers from devices to the host.
     pub transfer_guard_device_to_host: TransferGuard,
+    /// The generator of new keys.
+    pub default_prng_impl: KeyImpl,
     /// True if operations that produce NaN are errors.
     pub debug_nans: bool,
     /// True if operations that produce NaN or infinities are errors.
@@ -269,6 +275,16 @@ impl ProcessConfig {
         self
     }
 
+    /// Sets the generator of keys that [`key`](crate::random::key) and
+    /// [`Key::from_data`](crate::random::Key::from_data) create on all threads. Keys that exist
+    /// keep theirs.
+    #[doc(alias = "jax_default_prng_impl")]
+    #[must_use]
+    pub fn default_prng_impl(mut self, implementation: KeyImpl) -> ProcessConfig {
+        self.default_prng_impl = Some(implementation);
+        self
+    }
+
     /// Makes operations that produce NaN an error on all threads, as
     /// [`nan_check`](crate::debug::nan_check) does in a scope.
     #[doc(alias = "jax_debug_nans")]
@@ -372,6 +388,9 @@ pub fn update(config: ProcessConfig) -> Result<(), Error> {
             transfer_guard(direction).set_of_process(policy);
         }
     }
+    if let Some(implementation) = config.default_prng_impl {
+        options::DEFAULT_PRNG_IMPL.set_of_process(implementation);
+    }
     let switches = [
         (&options::DEBUG_NANS, config.debug_nans),
         (&options::DEBUG_INFS, config.debug_infs),
@@ -443,6 +462,22 @@ pub fn with_transfer_guard_of<R>(
     transfer_guard(direction).scope(policy, f)
 }
 
+/// Runs `f` with a generator of new keys on this thread; see
+/// [`ProcessConfig::default_prng_impl`].
+///
+/// ```
+/// use oxidax::config::with_default_prng_impl;
+/// use oxidax::prelude::*;
+/// use oxidax::random::KeyImpl;
+/// let key = with_default_prng_impl(KeyImpl::Rbg, || random::key(7));
+/// assert_eq!(key.implementation(), KeyImpl::Rbg);
+/// assert_eq!(random::key(7).implementation(), KeyImpl::Threefry);
+/// ```
+#[doc(alias = "jax.default_prng_impl")]
+pub fn with_default_prng_impl<R>(implementation: KeyImpl, f: impl FnOnce() -> R) -> R {
+    options::DEFAULT_PRNG_IMPL.scope(implementation, f)
+}
+
 /// Runs `f` and logs its compilations on this thread; see [`ProcessConfig::log_compiles`].
 #[doc(alias = "jax.log_compiles")]
 pub fn with_logged_compiles<R>(f: impl FnOnce() -> R) -> R {
@@ -477,6 +512,7 @@ pub fn current() -> Result<CurrentConfig, Error> {
         transfer_guard_host_to_device: options::HOST_TO_DEVICE.of_process(),
         transfer_guard_device_to_device: options::DEVICE_TO_DEVICE.of_process(),
         transfer_guard_device_to_host: options::DEVICE_TO_HOST.of_process(),
+        default_prng_impl: options::DEFAULT_PRNG_IMPL.of_process(),
         debug_nans: options::DEBUG_NANS.of_process(),
         debug_infs: options::DEBUG_INFS.of_process(),
         disable_jit: options::DISABLE_JIT.of_process(),

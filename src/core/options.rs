@@ -53,6 +53,23 @@ pub enum TransferGuard {
     DisallowExplicit,
 }
 
+/// The generator of the bits of random keys.
+///
+/// The bits of [`KeyImpl::Threefry`] are the same on every platform. Those of the others are
+/// defined by the platform; on CPUs they equal JAX's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KeyImpl {
+    /// Counters hashed by Threefry-2x32: JAX's `threefry2x32`.
+    #[default]
+    #[doc(alias = "threefry2x32")]
+    Threefry,
+    /// Bits from XLA's generator, the platform's fastest; keys are split and folded by Threefry.
+    Rbg,
+    /// Bits from XLA's generator, which also splits and folds keys. Less work than
+    /// [`KeyImpl::Rbg`], and without evidence that split keys are independent.
+    UnsafeRbg,
+}
+
 /// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransferDirection {
@@ -85,6 +102,7 @@ pub(crate) struct EnvironmentOptions {
     pub(crate) disable_jit: bool,
     pub(crate) log_compiles: bool,
     pub(crate) explain_cache_misses: bool,
+    pub(crate) default_prng_impl: KeyImpl,
 }
 
 fn environment() -> &'static EnvironmentOptions {
@@ -116,6 +134,7 @@ macro_rules! coded {
 coded!(bool, [false, true]);
 coded!(RankPromotion, [RankPromotion::Allow, RankPromotion::Warn, RankPromotion::Raise]);
 coded!(DTypePromotion, [DTypePromotion::Standard, DTypePromotion::Strict]);
+coded!(KeyImpl, [KeyImpl::Threefry, KeyImpl::Rbg, KeyImpl::UnsafeRbg]);
 coded!(
     TransferGuard,
     [
@@ -201,6 +220,15 @@ settings! {
     /// Logs the reason of every compilation of a function that was compiled before.
     EXPLAIN_CACHE_MISSES, EXPLAIN_SCOPE: bool = |options| options.explain_cache_misses;
 }
+
+scoped!(
+    /// The generator of new keys in a scope.
+    keyed static PRNG_SCOPE: Option<KeyImpl> = None
+);
+
+/// The generator of new keys.
+pub(crate) static DEFAULT_PRNG_IMPL: Setting<KeyImpl> =
+    Setting::new(&PRNG_SCOPE, |options| options.default_prng_impl);
 
 /// Returns the setting of a direction.
 pub(crate) fn transfer_guard(direction: TransferDirection) -> &'static Setting<TransferGuard> {

@@ -5,7 +5,10 @@
 //! of `jax.nn.initializers`.
 
 use crate::core::{Array, Aval, DType, IntoAval, Loc, RuleError, Scalar, Shape, throw_operands};
-use crate::primitives::{div, dynamic_update_slice, fill_of, moveaxis, mul, reshape, sqrt};
+use crate::primitives::{
+    convert_element_type, div, dynamic_update_slice, exp, fill_of, log, moveaxis, mul, neg,
+    reshape, sqrt, sub,
+};
 use crate::random::{self, Key};
 
 /// The fan by which the variance is divided.
@@ -115,7 +118,8 @@ pub fn ones(shape: impl IntoAval) -> Array {
     constant(shape, 1.0)
 }
 
-/// Draws weights of variance `scale / fan`.
+/// Draws weights of variance `scale / fan`, real or complex. Truncated and uniform complex weights
+/// are bounded in their modulus.
 ///
 /// Throws `Op` (shape) if the weight has fewer than two axes.
 #[track_caller]
@@ -186,17 +190,58 @@ pub fn variance_scaling_with(
         Fan::GeometricAverage => (fan_in * fan_out).sqrt(),
     };
     let variance = number(numbers.scale / fan, dtype);
-    match numbers.distribution {
-        Distribution::Normal => mul(random::normal(key, (shape, dtype)), sqrt(&variance)),
-        Distribution::TruncatedNormal => {
+    let unit: Aval = (shape, dtype).into_aval(dtype);
+    match (numbers.distribution, dtype.is_complex()) {
+        (Distribution::Normal, _) => mul(random::normal(key, unit), sqrt(&variance)),
+        (Distribution::TruncatedNormal, false) => {
             let scale = div(sqrt(&variance), number(TRUNCATED_DEVIATION, dtype));
-            mul(random::truncated_normal(key, (shape, dtype), -2.0..2.0), scale)
+            mul(random::truncated_normal(key, unit, -2.0..2.0), scale)
         }
-        Distribution::Uniform => {
-            let unit = random::uniform(key, (shape, dtype), -1.0..1.0);
+        (Distribution::TruncatedNormal, true) => {
+            let scale = div(sqrt(&variance), number(COMPLEX_TRUNCATED_DEVIATION, dtype));
+            mul(complex_truncated_normal(key, &unit, 2.0), scale)
+        }
+        (Distribution::Uniform, false) => {
+            let unit = random::uniform(key, unit, -1.0..1.0);
             mul(unit, sqrt(mul(number(3.0, dtype), variance)))
         }
+        (Distribution::Uniform, true) => mul(uniform_in_disk(key, &unit), sqrt(&variance)),
     }
+}
+
+/// The square root of `1 - 5 / e⁴`, by which JAX divides complex normal weights truncated at
+/// modulus 2. Their standard deviation is 0.962, since the truncation also scales the density.
+const COMPLEX_TRUNCATED_DEVIATION: f64 = 0.953_111_643_804_912_1;
+
+/// Draws complex numbers with these moduli and uniform arguments.
+#[track_caller]
+fn with_uniform_argument(key: Key, modulus: &Array, aval: &Aval) -> Array {
+    let turns = random::uniform(key, (aval.shape.clone(), aval.dtype.real()), 0.0..1.0);
+    let angle = mul(convert_element_type(&turns, aval.dtype), 2.0 * std::f64::consts::PI);
+    let i = fill_of(Scalar::Complex(0.0, 1.0), &Aval::new(aval.dtype, Shape::scalar()));
+    let unit = exp(mul(&angle, &i));
+    mul(convert_element_type(modulus, aval.dtype), unit)
+}
+
+/// Draws complex numbers that are uniform in a disk, with mean 0 and variance 1.
+#[track_caller]
+fn uniform_in_disk(key: Key, aval: &Aval) -> Array {
+    let [modulus_key, angle_key] = key.split();
+    let real = (aval.shape.clone(), aval.dtype.real());
+    let modulus = sqrt(mul(random::uniform(modulus_key, real, 0.0..1.0), 2.0));
+    with_uniform_argument(angle_key, &modulus, aval)
+}
+
+/// Draws complex normal numbers of variance 1, truncated at the modulus `upper`.
+#[track_caller]
+fn complex_truncated_normal(key: Key, aval: &Aval, upper: f64) -> Array {
+    let [modulus_key, angle_key] = key.split();
+    let real = aval.dtype.real();
+    let unit = random::uniform(modulus_key, (aval.shape.clone(), real), 0.0..1.0);
+    // The squared modulus has an exponential distribution.
+    let below = sub(1.0, exp(number(-upper * upper, real)));
+    let modulus = sqrt(neg(log(sub(1.0, mul(below, unit)))));
+    with_uniform_argument(angle_key, &modulus, aval)
 }
 
 /// Options of [`orthogonal_with`].

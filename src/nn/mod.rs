@@ -45,6 +45,7 @@ pub mod init;
 mod layers;
 mod linear;
 mod losses;
+mod lstm;
 mod masks;
 mod metrics;
 mod mixed;
@@ -75,6 +76,7 @@ pub use losses::{
     smoothed_cross_entropy, softmax_cross_entropy, softmax_cross_entropy_with_integer_labels,
     squared_error,
 };
+pub use lstm::{LstmOptions, LstmSizes, init_lstm_weight, lstm, lstm_with};
 pub use masks::{combine_masks, make_attention_mask, make_attention_mask_with, make_causal_mask};
 pub use metrics::{Average, confusion_matrix, top_k_accuracy};
 pub use mixed::{DTypePolicy, LossScale, all_finite, select_tree};

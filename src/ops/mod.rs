@@ -10,6 +10,7 @@
 mod activations;
 mod axes;
 mod axis_slice;
+mod block_scaled;
 mod calculus;
 mod collectives;
 mod convolve;
@@ -46,9 +47,11 @@ pub mod stats;
 mod tree_functions;
 mod vectors;
 mod window_functions;
+mod windows;
 
 pub use activations::*;
 pub use axes::*;
+pub use block_scaled::{BlockScaleConfig, BlockScaleMode, scaled_dot_general};
 pub use calculus::*;
 pub use collectives::*;
 pub use convolve::*;
@@ -78,3 +81,4 @@ pub use spaces::*;
 pub use tree_functions::*;
 pub use vectors::*;
 pub use window_functions::*;
+pub use windows::*;

@@ -3,8 +3,9 @@
 use crate::core::{Array, DType, Loc, RuleError, RuleResult, trace};
 use crate::ensure_shape;
 use crate::primitives::{
-    DotGeneral, Precision, bitwise_and, broadcast_in_dim, broadcasted_iota, convert_element_type,
-    cumsum, dot_general, ge, lt, select, sub, zeros_like,
+    DotGeneral, Precision, add, bitwise_and, broadcast_in_dim, broadcasted_iota, concatenate,
+    convert_element_type, cumsum, dot_general, dynamic_slice, ge, lt, reshape, select, sub, zeros,
+    zeros_like,
 };
 
 /// Dimension numbers of [`ragged_dot_general`]: a [`DotGeneral`], and the ragged axis, which
@@ -121,9 +122,17 @@ impl RaggedDot {
 }
 
 /// Repeats `x` for each group along a new first axis, with zeros where the index along `ragged` is
-/// in another group. `sizes` is `[…, g]`; its leading axes are the axes `outer` of `x`.
-fn spread(x: &Array, sizes: &Array, ragged: usize, outer: &[usize]) -> Array {
+/// in another group. `sizes` is `[…, g]`; its leading axes are the axes `outer` of `x`. The first
+/// group begins at index `first`, or 0.
+fn spread(
+    x: &Array,
+    sizes: &Array,
+    ragged: usize,
+    outer: &[usize],
+    first: Option<&Array>,
+) -> Array {
     let ends = cumsum(sizes, -1);
+    let ends = first.map_or(ends.clone(), |first| add(&ends, first));
     let starts = sub(&ends, sizes);
     let last = sizes.rank() - 1;
     let groups = sizes.shape()[last];
@@ -161,12 +170,16 @@ fn spread(x: &Array, sizes: &Array, ragged: usize, outer: &[usize]) -> Array {
 /// use oxidax::prelude::*;
 /// use oxidax::primitives::DotGeneral;
 /// // The sum of outer products of the rows in each group.
-/// let numbers = RaggedDot {
-///     dot: DotGeneral { lhs_contracting: vec![0], rhs_contracting: vec![0], ..Default::default()
-/// },     lhs_ragged: 0,     rhs_group: None, }; let (x, y) = (Aval::new(DType::F32, [8, 3]),
-/// Aval::new(DType::F32, [8, 2])); let sizes = Aval::new(DType::I32, [4]); let z = eval_shape(
-/// move |x: Array, y: Array, sizes: Array| ragged_dot_general(&x, &y, &sizes, &numbers),     (x, y,
-/// sizes), )?; assert_eq!(z.aval().to_string(), "f32[4,3,2]");
+/// let dot =
+///     DotGeneral { lhs_contracting: vec![0], rhs_contracting: vec![0], ..Default::default() };
+/// let numbers = RaggedDot { dot, lhs_ragged: 0, rhs_group: None };
+/// let (x, y) = (Aval::new(DType::F32, [8, 3]), Aval::new(DType::F32, [8, 2]));
+/// let sizes = Aval::new(DType::I32, [4]);
+/// let z = eval_shape(
+///     move |x: Array, y: Array, sizes: Array| ragged_dot_general(&x, &y, &sizes, &numbers),
+///     (x, y, sizes),
+/// )?;
+/// assert_eq!(z.aval().to_string(), "f32[4,3,2]");
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
@@ -179,10 +192,18 @@ pub fn ragged_dot_general(
     if let Err(error) = numbers.check(lhs, rhs, group_sizes) {
         trace::throw_operands("ragged_dot_general", error, &[lhs, rhs, group_sizes]);
     }
-    Loc::caller().scope(|| compute(lhs, rhs, group_sizes, numbers))
+    Loc::caller().scope(|| compute(lhs, rhs, group_sizes, numbers, None))
 }
 
-fn compute(lhs: &Array, rhs: &Array, group_sizes: &Array, numbers: &RaggedDot) -> Array {
+/// Computes the product of checked operands. The first group begins at index `first` of the ragged
+/// axis, or 0.
+fn compute(
+    lhs: &Array,
+    rhs: &Array,
+    group_sizes: &Array,
+    numbers: &RaggedDot,
+    first: Option<&Array>,
+) -> Array {
     let outer = numbers.outer(lhs.rank());
     // A single list of sizes applies along every outer axis.
     let (sizes, outer) = match group_sizes.rank() {
@@ -204,7 +225,7 @@ fn compute(lhs: &Array, rhs: &Array, group_sizes: &Array, numbers: &RaggedDot) -
             };
             by_group.lhs_contracting.push(0);
             by_group.rhs_contracting.push(group);
-            dot_general(&spread(lhs, &sizes, numbers.lhs_ragged, &outer), rhs, by_group)
+            dot_general(&spread(lhs, &sizes, numbers.lhs_ragged, &outer, first), rhs, by_group)
         }
         Mode::Contracting => {
             // The axes of rhs that correspond to the ragged and outer axes of lhs.
@@ -242,8 +263,8 @@ fn compute(lhs: &Array, rhs: &Array, group_sizes: &Array, numbers: &RaggedDot) -
                 rhs_batch: with_group(&dot.rhs_batch),
                 ..dot.clone()
             };
-            let lhs = spread(lhs, &sizes, numbers.lhs_ragged, &outer);
-            let rhs = spread(rhs, &sizes, rhs_ragged, &rhs_outer);
+            let lhs = spread(lhs, &sizes, numbers.lhs_ragged, &outer, first);
+            let rhs = spread(rhs, &sizes, rhs_ragged, &rhs_outer, first);
             dot_general(&lhs, &rhs, by_group)
         }
     }
@@ -273,22 +294,37 @@ pub fn ragged_dot(lhs: &Array, rhs: &Array, group_sizes: &Array) -> Array {
 }
 
 /// Options of [`ragged_dot_with`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RaggedDotOptions {
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RaggedDotOptions<'a> {
     /// The precision of the products.
     pub precision: Precision,
     /// The dtype of sums and result. The default is the dtype that the operands promote to.
     pub preferred_element_type: Option<DType>,
+    /// The group to which the first matrix of `rhs` belongs: an integer of shape `[]` or `[1]`. The
+    /// default is 0. `rhs` may then hold fewer matrices than there are groups, for example those of
+    /// one device. Rows of the other groups are zeros in the result.
+    pub group_offset: Option<&'a Array>,
 }
 
 /// Multiplies each row by the matrix of its group, as [`ragged_dot`], with another dtype of the
-/// sums or another precision.
+/// sums, another precision, or matrices of some groups.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (x, sizes) = (array![[1.0], [2.0], [3.0], [4.0]], array![1, 2, 1]);
+/// // The matrices of the groups 1 and 2.
+/// let w = array![[[10.0]], [[100.0]]];
+/// let options = RaggedDotOptions { group_offset: Some(&array![1]), ..Default::default() };
+/// let y = ragged_dot_with(&x, &w, &sizes, options);
+/// assert_eq!(y.to_vec::<f32>()?, [0.0, 20.0, 30.0, 400.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
 #[track_caller]
 pub fn ragged_dot_with(
     lhs: &Array,
     rhs: &Array,
     group_sizes: &Array,
-    options: RaggedDotOptions,
+    options: RaggedDotOptions<'_>,
 ) -> Array {
     let dot = DotGeneral {
         lhs_contracting: vec![1],
@@ -297,5 +333,48 @@ pub fn ragged_dot_with(
         preferred_element_type: options.preferred_element_type,
         ..DotGeneral::default()
     };
-    ragged_dot_general(lhs, rhs, group_sizes, &RaggedDot { dot, lhs_ragged: 0, rhs_group: Some(0) })
+    let numbers = RaggedDot { dot, lhs_ragged: 0, rhs_group: Some(0) };
+    let Some(offset) = options.group_offset else {
+        return ragged_dot_general(lhs, rhs, group_sizes, &numbers);
+    };
+    if let Err(error) = check_offset(rhs, group_sizes, offset) {
+        trace::throw_operands("ragged_dot", error, &[lhs, rhs, group_sizes, offset]);
+    }
+    Loc::caller().scope(|| {
+        let sizes = convert_element_type(group_sizes, DType::I32);
+        let offset = reshape(&convert_element_type(offset, DType::I32), []);
+        let is_before = lt(broadcasted_iota(DType::I32, sizes.shape().clone(), 0), &offset);
+        let first_row = select(&is_before, &sizes, &zeros_like(&sizes)).sum();
+        // Empty groups behind the others keep the slice of every offset within bounds.
+        let n = rhs.shape()[0];
+        let padded = concatenate([&sizes, &zeros(([n], DType::I32))], 0);
+        let own = dynamic_slice(&padded, [&offset], [n]);
+        if let Err(error) = numbers.check(lhs, rhs, &own) {
+            trace::throw_operands("ragged_dot", error, &[lhs, rhs, group_sizes]);
+        }
+        compute(lhs, rhs, &own, &numbers, Some(&first_row))
+    })
+}
+
+/// Checks that `offset` is an integer, and that there are as many groups as matrices.
+fn check_offset(rhs: &Array, group_sizes: &Array, offset: &Array) -> RuleResult<()> {
+    crate::ensure_dtype!(
+        offset.dtype().is_integer() && group_sizes.dtype().is_integer(),
+        "group_sizes and group_offset must be integers, got {} and {}",
+        group_sizes.dtype(),
+        offset.dtype()
+    );
+    ensure_shape!(
+        offset.size() == 1 && offset.rank() < 2,
+        "group_offset must have the shape [] or [1], got {}",
+        offset.shape()
+    );
+    ensure_shape!(
+        group_sizes.rank() == 1 && rhs.rank() == 3 && rhs.shape()[0] <= group_sizes.size(),
+        "with a group_offset, takes group_sizes [groups] and rhs [at most groups, k, n], got {} \
+         and {}",
+        group_sizes.shape(),
+        rhs.shape()
+    );
+    Ok(())
 }

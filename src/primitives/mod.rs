@@ -3,6 +3,8 @@
 //! Families follow the chapters of StableHLO. Each public function (`add`, `sin`, `dot_general`) is
 //! defined below its primitive. Primitives that hold programs are in `control_flow`.
 
+mod accuracy;
+mod approx_top_k;
 mod arithmetic;
 mod array_list;
 mod barrier;
@@ -54,6 +56,8 @@ mod undifferentiable;
 mod window;
 
 pub use crate::core::Precision;
+pub use accuracy::*;
+pub use approx_top_k::*;
 pub use arithmetic::*;
 pub(crate) use array_list::references;
 pub use array_list::{ArrayList, ListEntry, SequenceForm, TupleForm};
@@ -83,9 +87,11 @@ pub use exponential::*;
 pub use fft::{Fft, FftType, fft};
 pub use gather::*;
 pub use iota::*;
+pub(crate) use linalg::check_subset;
 pub use linalg::{
-    Cholesky, Eig, Eigh, Lu, Qr, QrOptions, Svd, SvdOptions, TransposeA, TriangularSolve, cholesky,
-    eig, eigh, lu, qr, qr_with, svd, svd_with, triangular_solve,
+    Cholesky, Eig, EigImplementation, Eigh, EighImplementation, Geqrf, Lu, Qr, QrOptions, Svd,
+    SvdAlgorithm, SvdOptions, TransposeA, TriangularSolve, cholesky, eig, eigh, geqrf, lu, qr,
+    qr_with, svd, svd_with, triangular_solve,
 };
 pub use logaddexp::*;
 pub use logic::*;
@@ -116,12 +122,15 @@ pub use trig::*;
 pub use undifferentiable::Undifferentiable;
 #[cfg(feature = "import")]
 pub(crate) use undifferentiable::undifferentiable;
+pub(crate) use window::reduce_windows;
 pub use window::*;
 
 use crate::core::RegistryEntry;
 
 /// Every first-order primitive, sorted by name within its family.
 pub const PRIMITIVES: &[RegistryEntry] = &[
+    // accuracy
+    RegistryEntry::of::<Accurate>(),
     // arithmetic
     RegistryEntry::of::<Abs>(),
     RegistryEntry::of::<Add>(),
@@ -204,6 +213,7 @@ pub const PRIMITIVES: &[RegistryEntry] = &[
     RegistryEntry::of::<Cholesky>(),
     RegistryEntry::of::<Eig>(),
     RegistryEntry::of::<Eigh>(),
+    RegistryEntry::of::<Geqrf>(),
     RegistryEntry::of::<Lu>(),
     RegistryEntry::of::<Qr>(),
     RegistryEntry::of::<Svd>(),
@@ -279,6 +289,7 @@ pub const PRIMITIVES: &[RegistryEntry] = &[
     RegistryEntry::of::<Rev>(),
     RegistryEntry::of::<SplitSizes>(),
     // top_k
+    RegistryEntry::of::<ApproxTopK>(),
     RegistryEntry::of::<TopK>(),
     // trig
     RegistryEntry::of::<Acos>(),

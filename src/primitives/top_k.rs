@@ -1,11 +1,10 @@
 //! The largest elements along an axis.
 
-use super::arithmetic::neg;
 use super::gather::elements_along;
 use super::rules::{arity, element_dtype, move_axis, resolve_axis};
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx,
-    Primitive, Registered, RuleError, RuleResult, Sample, Tangent, bind, trace,
+    Primitive, Registered, RuleResult, Sample, Tangent, bind, trace,
 };
 use crate::stablehlo::Value;
 use crate::{ensure_dtype, ensure_shape};
@@ -152,43 +151,6 @@ pub fn top_k(x: &Array, k: usize, axis: isize) -> (Array, Array) {
     Loc::caller().scope(|| chosen("top_k", x, k, axis))
 }
 
-#[track_caller]
-fn check_recall(name: &str, x: &Array, recall_target: f64) {
-    if !(recall_target > 0.0 && recall_target <= 1.0) {
-        let message = format!("recall_target must lie in 0..=1 and above 0, got {recall_target}");
-        trace::throw_operands(name, RuleError::value(message), &[x]);
-    }
-}
-
-/// Returns at least the fraction `recall_target` of the `k` largest elements of `x` along `axis`,
-/// largest first, and their indices, `i32`.
-///
-/// The result is exact on every platform, as that of [`top_k`]: any `recall_target` in `0.0..=1.0`
-/// is met.
-///
-/// Reference: Chern, Hechtman, Davis, Guo, Majnemer and Kumar, "TPU-KNN: K nearest neighbor search
-/// at peak FLOP/s", 2022, for the approximation.
-#[track_caller]
-pub fn approx_max_k(x: &Array, k: usize, axis: isize, recall_target: f64) -> (Array, Array) {
-    check_recall("approx_max_k", x, recall_target);
-    Loc::caller().scope(|| chosen("approx_max_k", x, k, axis))
-}
-
-/// Returns at least the fraction `recall_target` of the `k` smallest elements of `x` along `axis`,
-/// smallest first, and their indices, `i32`. `x` must be float. Exact, like [`approx_max_k`].
-#[track_caller]
-pub fn approx_min_k(x: &Array, k: usize, axis: isize, recall_target: f64) -> (Array, Array) {
-    check_recall("approx_min_k", x, recall_target);
-    if !x.dtype().is_float() {
-        let message = format!("needs a float operand, got {}", x.dtype());
-        trace::throw_operands("approx_min_k", RuleError::dtype(message), &[x]);
-    }
-    Loc::caller().scope(|| {
-        let (values, positions) = chosen("approx_min_k", &neg(x), k, axis);
-        (neg(&values), positions)
-    })
-}
-
 impl Registered for TopK {
     const NAME: &'static str = "top_k";
     fn exemplars() -> Vec<Exemplar> {
@@ -261,7 +223,7 @@ mod tests {
             let x = Array::from_slice(&edges, [8]).unwrap();
             let (_, order) = top_k(&x, 8, 0);
             assert_eq!(order.to_vec::<i32>().unwrap(), [1, 2, 7, 0, 4, 3, 5, 6]);
-            let (smallest, order) = approx_min_k(&x, 2, -1, 0.9);
+            let (smallest, order) = crate::primitives::approx_min_k(&x, 2, -1, 0.9);
             assert_eq!(order.to_vec::<i32>().unwrap(), [6, 5]);
             assert!(smallest.to_vec::<f32>().unwrap()[0].is_nan());
         }

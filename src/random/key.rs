@@ -2,6 +2,8 @@
 
 use super::bits::{data_of, fold_words, split_shape};
 use super::sampler::draw;
+use crate::core::options::DEFAULT_PRNG_IMPL;
+pub use crate::core::options::KeyImpl;
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw, throw_operands, trace};
 use crate::primitives::{
     ArrayLike, Like, bitcast_convert_type, concatenate, convert_element_type, fill_of, reshape,
@@ -9,24 +11,12 @@ use crate::primitives::{
 };
 use crate::tree::{self, Tree};
 
-/// The generator of the bits of a [`Key`].
-///
-/// The bits of [`KeyImpl::Threefry`] are the same on every platform. Those of the others are
-/// defined by the platform; on CPUs they equal JAX's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum KeyImpl {
-    /// Counters hashed by Threefry-2x32: JAX's `threefry2x32`.
-    #[default]
-    #[doc(alias = "threefry2x32")]
-    Threefry,
-    /// Bits from XLA's generator, the platform's fastest; keys are split and folded by Threefry.
-    Rbg,
-    /// Bits from XLA's generator, which also splits and folds keys. Less work than
-    /// [`KeyImpl::Rbg`], and without evidence that split keys are independent.
-    UnsafeRbg,
-}
-
 impl KeyImpl {
+    /// Returns the generator of new keys on this thread.
+    fn in_force() -> KeyImpl {
+        DEFAULT_PRNG_IMPL.get()
+    }
+
     /// Returns the number of 32-bit words of a key.
     fn n_words(self) -> usize {
         match self {
@@ -59,13 +49,14 @@ pub struct Key {
 }
 
 impl Key {
-    /// Creates a key, or an array of keys, from its words: `u32[…, 2]`.
+    /// Creates a key, or an array of keys, of the default generator from its words: `u32[…, 2]` for
+    /// [`KeyImpl::Threefry`].
     ///
     /// Throws `Op` for another dtype or a last axis of another size.
     #[doc(alias = "wrap_key_data")]
     #[track_caller]
     pub fn from_data(data: Array) -> Key {
-        Key::from_data_with(data, KeyImpl::Threefry)
+        Key::from_data_with(data, KeyImpl::in_force())
     }
 
     /// Creates a key, or an array of keys, of a generator from its words: `u32[…, 2]` for
@@ -187,8 +178,9 @@ impl Key {
 
     /// Returns a key without words, as an argument of `eval_shape` and `make_program`.
     pub fn of_type() -> Key {
-        let data = Array::of_type(Aval::new(DType::U32, [2]));
-        Key { data, implementation: KeyImpl::Threefry }
+        let implementation = KeyImpl::in_force();
+        let data = Array::of_type(Aval::new(DType::U32, [implementation.n_words()]));
+        Key { data, implementation }
     }
 
     /// Throws `Op` (shape) for an array of keys.
@@ -249,7 +241,7 @@ impl Tree for Key {
     }
 }
 
-/// Returns the key of a seed.
+/// Returns the key of a seed, of the [default generator](KeyOptions::implementation).
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -264,11 +256,19 @@ pub fn key(seed: i64) -> Key {
 }
 
 /// Options of [`key_with`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyOptions {
-    /// The generator. The default is [`KeyImpl::Threefry`].
+    /// The generator. The default is that of
+    /// [`with_default_prng_impl`](crate::config::with_default_prng_impl), of the
+    /// [process](crate::config::ProcessConfig::default_prng_impl), or [`KeyImpl::Threefry`].
     #[doc(alias = "impl")]
     pub implementation: KeyImpl,
+}
+
+impl Default for KeyOptions {
+    fn default() -> KeyOptions {
+        KeyOptions { implementation: KeyImpl::in_force() }
+    }
 }
 
 /// Returns the key of a seed, as [`key`], of another generator.

@@ -53,6 +53,7 @@ mod poisson;
 mod randint;
 mod resample;
 mod sampler;
+mod stateful;
 mod uniform;
 
 pub use bernoulli::*;
@@ -71,4 +72,5 @@ pub use parameters::*;
 pub use permutation::*;
 pub use poisson::*;
 pub use randint::*;
+pub use stateful::{StatefulPrng, stateful_rng, stateful_rng_with};
 pub use uniform::*;

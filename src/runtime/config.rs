@@ -4,7 +4,9 @@
 
 use super::cpu_malloc::CpuMalloc;
 use super::cuda::CudaOptions;
-use crate::core::options::{DTypePromotion, EnvironmentOptions, RankPromotion, TransferGuard};
+use crate::core::options::{
+    DTypePromotion, EnvironmentOptions, KeyImpl, RankPromotion, TransferGuard,
+};
 use crate::core::{Error, Precision};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -119,6 +121,11 @@ fn options_from(get: &impl Fn(&str) -> Option<String>) -> Result<EnvironmentOpti
         ("log_explicit", TransferGuard::LogExplicit),
         ("disallow_explicit", TransferGuard::DisallowExplicit),
     ];
+    const GENERATORS: &[(&str, KeyImpl)] = &[
+        ("threefry2x32", KeyImpl::Threefry),
+        ("rbg", KeyImpl::Rbg),
+        ("unsafe_rbg", KeyImpl::UnsafeRbg),
+    ];
     let all = choice(get, "OXIDAX_TRANSFER_GUARD", GUARDS)?.unwrap_or_default();
     let guard = |direction: &str| {
         let name = format!("OXIDAX_TRANSFER_GUARD_{direction}");
@@ -138,6 +145,7 @@ fn options_from(get: &impl Fn(&str) -> Option<String>) -> Result<EnvironmentOpti
         disable_jit: switch("OXIDAX_DISABLE_JIT")?,
         log_compiles: switch("OXIDAX_LOG_COMPILES")?,
         explain_cache_misses: switch("OXIDAX_EXPLAIN_CACHE_MISSES")?,
+        default_prng_impl: choice(get, "OXIDAX_DEFAULT_PRNG_IMPL", GENERATORS)?.unwrap_or_default(),
     })
 }
 

@@ -129,8 +129,8 @@ fn flatten_loop_axes(operands: &[&Array], cores: &[Vec<String>]) -> (Shape, Vec<
 /// Returns a function that applies `f` to arrays with additional leading axes.
 ///
 /// `f` takes arrays with the core axes named in `signature`. The leading axes of the operands
-/// broadcast. The signature is NumPy's: `"(m,n),(n)->(m)"`, or `"(),()->()"` for a function of
-/// scalars.
+/// broadcast. The signature is NumPy's: `"(m,n),(n)->(m)"`. Without one, `None`, `f` is a function
+/// of scalars, any number of them, to scalars.
 ///
 /// Throws `Op` (value) for a malformed signature. The returned function throws `Op` (value) if the
 /// number of operands or results differs from the signature, and `Op` (shape) if sizes differ.
@@ -141,27 +141,47 @@ fn flatten_loop_axes(operands: &[&Array], cores: &[Vec<String>]) -> (Shape, Vec<
 /// let (a, x) = (Aval::new(DType::F32, [8, 1, 2, 3]), Aval::new(DType::F32, [5, 3]));
 /// let y = eval_shape(|a: Array, x: Array| product(&[&a, &x]).swap_remove(0), (a, x))?;
 /// assert_eq!(y.aval().to_string(), "f32[8,5,2]");
+/// let larger = vectorize(None, |xs| vec![select(&gt(&xs[0], &xs[1]), &xs[0], &xs[1])]);
+/// let y = larger(&[&array![[1.0], [4.0]], &array![2.0, 3.0]]).swap_remove(0);
+/// assert_eq!(y.to_vec::<f32>()?, [2.0, 3.0, 4.0, 4.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
-pub fn vectorize(
-    signature: &str,
+pub fn vectorize<'a>(
+    signature: impl Into<Option<&'a str>>,
     f: impl Fn(&[Array]) -> Vec<Array>,
 ) -> impl Fn(&[&Array]) -> Vec<Array> {
-    let Some(Signature { operands: cores, results }) = parse_signature(signature) else {
-        let message = format!("cannot read the signature `{signature}`");
-        let error = RuleError::value(message).help("write it as in \"(m,n),(n)->(m)\"");
-        trace::throw_operands("vectorize", error, &[]);
-    };
+    let mut parsed = None;
+    if let Some(signature) = signature.into() {
+        parsed = parse_signature(signature);
+        if parsed.is_none() {
+            let message = format!("cannot read the signature `{signature}`");
+            let error = RuleError::value(message).help("write it as in \"(m,n),(n)->(m)\"");
+            trace::throw_operands("vectorize", error, &[]);
+        }
+    }
     // A closure has no caller location, so its operations carry the location of this call.
     let loc = Loc::caller();
     move |operands: &[&Array]| {
-        let (joint, flat) = loc.scope(|| flatten_loop_axes(operands, &cores));
+        let of_scalars = vec![Vec::new(); operands.len()];
+        let cores = parsed.as_ref().map_or(&of_scalars, |signature| &signature.operands);
+        let (joint, flat) = loc.scope(|| flatten_loop_axes(operands, cores));
         let outputs = vmap(|xs: Vec<Array>| f(&xs)).apply(&flat);
         let ranks: Vec<usize> = outputs.iter().map(|y| y.rank() - 1).collect();
-        if ranks != results {
-            let message = format!("results have {ranks:?} axes, the signature says {results:?}");
-            trace::throw_operands("vectorize", RuleError::value(message), operands);
+        let problem = match &parsed {
+            Some(Signature { results, .. }) if ranks != *results => {
+                Some(format!("the signature says {results:?}"))
+            }
+            None if ranks.iter().any(|&rank| rank > 0) => {
+                Some("without a signature they must be scalars".to_owned())
+            }
+            _ => None,
+        };
+        if let Some(problem) = problem {
+            let message = format!("results have {ranks:?} axes, {problem}");
+            loc.scope(|| {
+                trace::throw_operands("vectorize", RuleError::value(message), operands);
+            });
         }
         let unflatten = |y: &Array| {
             let shape: Vec<usize> = joint.iter().chain(&y.shape()[1..]).copied().collect();

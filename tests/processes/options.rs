@@ -3,6 +3,7 @@
 use crate::alone::alone_with;
 use oxidax::config::{self, ProcessConfig, RankPromotion, TransferGuard};
 use oxidax::prelude::*;
+use oxidax::random::KeyImpl;
 
 mod on_cpu {
     use super::*;
@@ -44,6 +45,17 @@ mod on_cpu {
                 x * 2.0
             });
             assert_eq!(double.call(ones([1])).unwrap().item::<f32>().unwrap(), 2.0);
+        });
+    }
+
+    #[test]
+    fn a_variable_sets_the_generator_of_keys() {
+        let test = "options::on_cpu::a_variable_sets_the_generator_of_keys";
+        alone_with(test, &[("OXIDAX_DEFAULT_PRNG_IMPL", "unsafe_rbg")], || {
+            assert_eq!(random::key(1).implementation(), KeyImpl::UnsafeRbg);
+            let threefry = ProcessConfig::new().default_prng_impl(KeyImpl::Threefry);
+            config::update(threefry).unwrap();
+            assert_eq!(random::key(1).implementation(), KeyImpl::Threefry);
         });
     }
 

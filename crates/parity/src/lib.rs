@@ -36,6 +36,7 @@ mod implicit_functions;
 mod joined;
 mod known;
 mod lax;
+mod lax_options;
 mod lax_products;
 mod layers;
 mod linalg;

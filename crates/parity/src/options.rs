@@ -232,7 +232,8 @@ fn positive_definite(x: &Array) -> Array {
 
 fn linear(op: &str, x: &[Array]) -> Option<Vec<Array>> {
     let norm = |order: MatrixNorm| linalg::matrix_norm(&x[0], order);
-    let triangle = |triangle| EighOptions { triangle, symmetrize_input: false };
+    let triangle =
+        |triangle| EighOptions { triangle, symmetrize_input: false, ..Default::default() };
     let doubled = || &x[0] + x[0].mt();
     Some(vec![match op {
         "norm_nuc" => norm(MatrixNorm::Nuclear),

@@ -6,8 +6,8 @@ use crate::fixtures::{Apply, Case, Suite};
 use crate::joined::{Computed, Work, compute};
 use crate::known::DELIBERATE;
 use crate::{
-    api, collectives, control_flow, lax, layers, linalg, nn, numpy, ops, optim, options, random,
-    samplers, transforms,
+    api, collectives, control_flow, lax, lax_options, layers, linalg, nn, numpy, ops, optim,
+    options, random, samplers, transforms,
 };
 use oxidax::prelude::*;
 use serde_json::Value;
@@ -26,6 +26,7 @@ pub const SUITES: &[&str] = &[
     "linalg",
     "api",
     "options",
+    "lax_options",
     "transforms",
     "control_flow",
     "collectives",
@@ -111,6 +112,7 @@ pub(crate) fn computation(suite: &str, op: &str, params: &Value) -> Option<Compu
         "linalg" => Computation::Joined(linalg::apply),
         "api" => Computation::Joined(api::apply),
         "options" => Computation::Joined(options::apply),
+        "lax_options" => Computation::Joined(lax_options::apply),
         "transforms" => transforms::computation(op),
         "control_flow" => Computation::Joined(control_flow::apply),
         "collectives" => Computation::Joined(collectives::apply),
@@ -125,7 +127,8 @@ pub(crate) fn computation(suite: &str, op: &str, params: &Value) -> Option<Compu
 
 /// Returns true for suites in which JAX has 64-bit default types, which are 32-bit types here.
 fn has_wide_defaults(suite: &str) -> bool {
-    ["lax", "numpy", "linalg", "api", "options", "control_flow", "collectives"].contains(&suite)
+    ["lax", "numpy", "linalg", "api", "options", "lax_options", "control_flow", "collectives"]
+        .contains(&suite)
 }
 
 impl Suite {

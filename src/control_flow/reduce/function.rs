@@ -1,9 +1,10 @@
 //! The function `reduce`.
 
 use super::Reduce;
+use super::halving::reduce_by_halving;
 use crate::control_flow::closure::{CallSite, throw_tree};
 use crate::control_flow::derive::avals_of;
-use crate::core::{Array, Aval, Loc, OpErrorKind, Program, RuleError, Shape, trace};
+use crate::core::{Array, Aval, Loc, OpErrorKind, Program, Shape, trace};
 use crate::primitives::{
     Add, And, Max, Min, Mul, Or, Xor, broadcast_to, convert_to, reduce_and, reduce_max, reduce_min,
     reduce_or, reduce_prod, reduce_sum, reduce_xor, resolve_axes,
@@ -18,15 +19,17 @@ use std::sync::Arc;
 /// `operands` is an array, or a tree of arrays of one shape that are reduced together. `init` is
 /// the same tree of scalars. `f` combines two such trees of scalars into one. It must be
 /// associative. The order of evaluation is unspecified. `init` must be a neutral element of `f`,
-/// because it may be combined any number of times. `f` may use numbers but not capture arrays.
+/// because it may be combined any number of times.
 ///
 /// If `f` is a single operation that has a reduction primitive (`a + b`, `a * b`, `maximum`,
 /// `minimum`, `&`, `|`, `^`), that primitive is used, which has a cheaper derivative. Other
 /// functions are differentiated, in forward and reverse mode, by combining neighbours until one
-/// element is left. Reverse mode stores the residuals of each of these steps.
+/// element is left. Reverse mode stores the residuals of each of these steps. A function that
+/// captures arrays is computed in this way too, since StableHLO's reductions take no other
+/// operands; gradients reach the captured arrays.
 ///
 /// Throws `Tree`, naming the leaf, if `init` or the result of `f` does not match the operands, `Op`
-/// if shapes differ, an axis is out of range or `f` captures an array, and whatever `f` throws.
+/// if shapes differ or an axis is out of range, and whatever `f` throws.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -65,7 +68,12 @@ pub fn reduce<T: Tree, F: Fn(T, T) -> T>(
         loc.scope(|| {
             let paths = TreeDef::of(operands);
             let inits = converted_inits(&site, paths.paths(), &leaves, &leaves_of(init));
-            let combine = trace_combine(&site, operands, &leaves, &f);
+            let (combine, captures) = trace_combine(&site, operands, &leaves, &f);
+            if !captures.is_empty() {
+                expect_one_shape(&site, TreeDef::of(operands).paths(), &leaves);
+                let results = reduce_by_halving(&combine, &leaves, &inits, &captures, &axes);
+                return rebuild(operands, results);
+            }
             if let Some(result) = reduce_by_primitive(&combine, &leaves, &inits, &axes) {
                 return rebuild(operands, vec![result]);
             }
@@ -100,13 +108,29 @@ fn converted_inits(
     converted
 }
 
-/// Traces `f` on scalars of the dtypes of `leaves`.
+/// Throws `Tree` unless all operands have the shape of the first.
+fn expect_one_shape(site: &CallSite, paths: &[String], leaves: &[Array]) {
+    let shape = leaves[0].shape();
+    for (x, path) in leaves.iter().zip(paths) {
+        if x.shape() != shape {
+            let message = format!(
+                "{}: the operand {} has another shape than the first, {shape}",
+                site.name,
+                x.aval()
+            );
+            throw_tree(path, message, None, site.loc);
+        }
+    }
+}
+
+/// Traces `f` on scalars of the dtypes of `leaves`. Returns the program, whose last inputs are the
+/// captured arrays, and these arrays.
 fn trace_combine<T: Tree>(
     site: &CallSite,
     operands: &T,
     leaves: &[Array],
     f: &dyn Fn(T, T) -> T,
-) -> Program {
+) -> (Program, Vec<Array>) {
     let scalars: Vec<Aval> = leaves.iter().map(|x| Aval::new(x.dtype(), Shape::scalar())).collect();
     let inputs = scalars.iter().chain(&scalars).cloned();
     let traced = trace_function(site.scope.clone(), inputs, |mut inputs| {
@@ -124,16 +148,7 @@ fn trace_combine<T: Tree>(
         }
         result
     });
-    if let Some(captured) = traced.captures.first() {
-        let error = RuleError::unsupported(format!(
-            "the function captures {}, but a reduction cannot take captured arrays",
-            captured.aval()
-        ))
-        .help("make it one of the operands, broadcast, or use `associative_scan` or `scan`");
-        let avals = avals_of(&traced.captures);
-        trace::throw_rule(site.name, error, &avals, site.loc);
-    }
-    traced.program
+    (traced.program, traced.captures)
 }
 
 type Reduction = fn(&Array, &[isize]) -> Array;

@@ -5,11 +5,13 @@ use crate::primitives::rules::{batch_at_front, without_axes};
 use crate::primitives::{broadcast_in_dim, concatenate, reshape_to, slice_in_dim, transpose};
 use crate::transforms::batch::batch_program;
 
-/// Reduces the arrays along `axes`, starting from `inits`.
+/// Reduces the arrays along `axes`, starting from `inits`. The last inputs of `combine` are
+/// `captures`, the same for all elements.
 pub(super) fn reduce_by_halving(
     combine: &Program,
     arrays: &[Array],
     inits: &[Array],
+    captures: &[Array],
     axes: &[usize],
 ) -> Vec<Array> {
     let shape = arrays[0].shape();
@@ -32,7 +34,7 @@ pub(super) fn reduce_by_halving(
             xs.iter().map(slice).collect()
         };
         let even = n - n % 2;
-        let pairs = elementwise(combine, &slice(0, even, 2), &slice(1, even, 2));
+        let pairs = elementwise(combine, &slice(0, even, 2), &slice(1, even, 2), captures);
         xs = if even == n {
             pairs
         } else {
@@ -42,15 +44,18 @@ pub(super) fn reduce_by_halving(
         n = n.div_ceil(2);
     }
     let reduced: Vec<Array> = xs.iter().map(|x| reshape_to(x, &result_shape)).collect();
-    elementwise(combine, &inits, &reduced)
+    elementwise(combine, &inits, &reduced, captures)
 }
 
 /// Applies a program of scalars to each element.
-fn elementwise(combine: &Program, a: &[Array], b: &[Array]) -> Vec<Array> {
+fn elementwise(combine: &Program, a: &[Array], b: &[Array], captures: &[Array]) -> Vec<Array> {
     let shape = a[0].shape().clone();
     let axis = BatchAxis::new(shape.size());
     let flat = Shape::from(vec![axis.size]);
-    let inputs: Vec<Array> = a.iter().chain(b).map(|x| reshape_to(x, &flat)).collect();
-    let (outputs, axes) = batch_program(combine, &inputs, &vec![Some(0); inputs.len()], &axis);
+    let mut inputs: Vec<Array> = a.iter().chain(b).map(|x| reshape_to(x, &flat)).collect();
+    let mut axes = vec![Some(0); inputs.len()];
+    inputs.extend_from_slice(captures);
+    axes.resize(inputs.len(), None);
+    let (outputs, axes) = batch_program(combine, &inputs, &axes, &axis);
     batch_at_front(&outputs, &axes, &axis).iter().map(|x| reshape_to(x, &shape)).collect()
 }

@@ -46,7 +46,7 @@ impl Reduce {
     fn halving(&self, operands: &[Aval]) -> Program {
         trace_rules(operands.iter().cloned(), |operands| {
             let (arrays, inits) = operands.split_at(operands.len() / 2);
-            halving::reduce_by_halving(&self.combine, arrays, inits, &self.axes)
+            halving::reduce_by_halving(&self.combine, arrays, inits, &[], &self.axes)
         })
     }
 }

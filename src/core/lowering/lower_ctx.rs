@@ -417,6 +417,22 @@ impl<'a> LowerCtx<'a> {
         Ok(self.writer.op_annotated("func.call", inputs, &callee, regions, kept, results))
     }
 
+    /// Returns the name of a function as [`routine`](LowerCtx::routine) writes it, for operations
+    /// that call it. `inputs` have the types of its parameters.
+    ///
+    /// # Errors
+    /// Errors of `body`.
+    pub(crate) fn routine_name(
+        &mut self,
+        stem: &str,
+        inputs: &[Value],
+        results: &[TensorType],
+        body: impl FnOnce(&mut Writer, &[Value]) -> RuleResult<Vec<Value>>,
+    ) -> RuleResult<String> {
+        let callee = self.routine_function(stem, inputs, results, body)?;
+        Ok(callee.trim_start_matches("callee = @").to_string())
+    }
+
     /// Returns the attribute that names the function of a routine, which is written if no call with
     /// the same `stem` and types came before.
     fn routine_function(

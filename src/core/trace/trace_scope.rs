@@ -1,6 +1,7 @@
 //! [`TraceScope`]: the scoped settings that traced programs depend on.
 
 use crate::core::mesh::MeshId;
+use crate::core::options::{DEFAULT_PRNG_IMPL, KeyImpl};
 use crate::core::types::precision::Precision;
 
 /// The values of the `keyed` settings while a function is traced. A cache of traced programs has it
@@ -9,12 +10,17 @@ use crate::core::types::precision::Precision;
 pub(crate) struct TraceScope {
     precision: Precision,
     mesh: Option<MeshId>,
+    prng: KeyImpl,
 }
 
 impl TraceScope {
     /// Returns the values in force on this thread.
     pub(crate) fn current() -> TraceScope {
-        TraceScope { precision: Precision::in_force(), mesh: MeshId::current() }
+        TraceScope {
+            precision: Precision::in_force(),
+            mesh: MeshId::current(),
+            prng: DEFAULT_PRNG_IMPL.get(),
+        }
     }
 
     /// Returns the name of each setting with its value, for reports.
@@ -25,6 +31,7 @@ impl TraceScope {
         });
         vec![
             ("matmul precision", format!("{:?}", self.precision)),
+            ("default generator of keys", format!("{:?}", self.prng)),
             ("mesh", mesh.unwrap_or_else(|| "none".to_string())),
         ]
     }

@@ -185,7 +185,7 @@ impl<'m> Translator<'m> {
         };
         let wants_bases = self.letter(call.parameters, "mode") != Some('N');
         let count = call.operands.operation.results().len();
-        let (u, s, vt) = svd_with(a, SvdOptions { full_matrices });
+        let (u, s, vt) = svd_with(a, SvdOptions { full_matrices, ..Default::default() });
         let mut results = vec![a.clone(), s];
         match wants_bases {
             true => results.extend([u, vt]),

@@ -6,11 +6,13 @@
 //! not in scope; the error lists the names in scope.
 
 mod exchange;
+mod point_to_point;
 mod psum;
 
 pub use exchange::{
     Tiling, all_gather, all_to_all, ppermute, pshuffle, psum_scatter, pswapaxes, ragged_all_to_all,
 };
+pub use point_to_point::{SendToken, pbroadcast, precv, psend};
 pub use psum::{axis_index, pmax, pmean, pmin, psum};
 
 use crate::core::named_axes::{NamedAxis, named_axes};

@@ -5,8 +5,9 @@ use super::super::{isnan, result_type, take, take_along_axis};
 use crate::core::{Array, DType, Loc, RuleError, Shape, trace};
 use crate::primitives::rules::move_axis;
 use crate::primitives::{
-    ArrayLike, Like, add, broadcast_to, ceil, clamp, convert_element_type, div, eq, fill_of, floor,
-    full_like, le, mul, reshape, sort, sub, where_,
+    ArrayLike, Like, add, bitwise_or, broadcast_in_dim, broadcast_to, ceil, clamp,
+    convert_element_type, cumsum, div, eq, expand_dims, fill_of, floor, full_like, le, lt, maximum,
+    minimum, mul, reshape, slice_in_dim, sort, sort_key_val, sub, where_,
 };
 
 /// Value of a quantile between two elements.
@@ -23,13 +24,29 @@ pub enum QuantileMethod {
     Midpoint,
     /// The nearer element, or the lower one if both are equally near.
     Nearest,
+    /// The first element at which the sum of the weights so far reaches `q` times their total.
+    /// Without weights, each element has weight 1.
+    InvertedCdf,
 }
 
 /// Options of [`quantile_with`], [`percentile_with`] and their variants without NaN.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QuantileOptions {
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (x, counts) = (array![1.0, 2.0, 3.0], array![1.0, 1.0, 5.0]);
+/// let method = QuantileMethod::InvertedCdf;
+/// let options = QuantileOptions { method, weights: Some(&counts) };
+/// assert_eq!(quantile_with(&x, 0.5, 0, options).item::<f32>()?, 3.0);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QuantileOptions<'a> {
     /// The value of a quantile between two elements. The default is linear interpolation.
     pub method: QuantileMethod,
+    /// The weight of each element: an array of the operand's shape, or of the sizes of the reduced
+    /// axes. Only [`QuantileMethod::InvertedCdf`] takes weights. A quantile of weights of which one
+    /// is negative or NaN is NaN. Weights have no derivative.
+    pub weights: Option<&'a Array>,
 }
 
 /// Returns the quantiles `q`, between 0 and 1, along `axes`: element `q * (n - 1)` of the sorted
@@ -57,9 +74,9 @@ pub fn quantile_with(
     x: &Array,
     q: impl ArrayLike,
     axes: impl Into<Axes>,
-    options: QuantileOptions,
+    options: QuantileOptions<'_>,
 ) -> Array {
-    compute("quantile", x, q.like(), axes.into(), options.method, Nan::Propagate)
+    compute("quantile", x, q.like(), axes.into(), options, Nan::Propagate)
 }
 
 /// Returns quantiles, as [`quantile`], of the elements that are not NaN; NaN where all are.
@@ -74,9 +91,9 @@ pub fn nanquantile_with(
     x: &Array,
     q: impl ArrayLike,
     axes: impl Into<Axes>,
-    options: QuantileOptions,
+    options: QuantileOptions<'_>,
 ) -> Array {
-    compute("nanquantile", x, q.like(), axes.into(), options.method, Nan::Ignore)
+    compute("nanquantile", x, q.like(), axes.into(), options, Nan::Ignore)
 }
 
 /// Returns [`quantile`] for `q` in percent.
@@ -91,7 +108,7 @@ pub fn percentile_with(
     x: &Array,
     q: impl ArrayLike,
     axes: impl Into<Axes>,
-    options: QuantileOptions,
+    options: QuantileOptions<'_>,
 ) -> Array {
     quantile_with(x, div(q, 100.0), axes, options)
 }
@@ -108,7 +125,7 @@ pub fn nanpercentile_with(
     x: &Array,
     q: impl ArrayLike,
     axes: impl Into<Axes>,
-    options: QuantileOptions,
+    options: QuantileOptions<'_>,
 ) -> Array {
     nanquantile_with(x, div(q, 100.0), axes, options)
 }
@@ -144,10 +161,14 @@ fn compute(
     x: &Array,
     q: Like<'_>,
     axes: Axes,
-    method: QuantileMethod,
+    options: QuantileOptions<'_>,
     nan: Nan,
 ) -> Array {
-    let joint = result_type([Like::Array(x), q]);
+    let QuantileOptions { method, weights } = options;
+    let joint = match weights {
+        Some(weights) => result_type([Like::Array(x), q, Like::Array(weights)]),
+        None => result_type([Like::Array(x), q]),
+    };
     let dtype = if joint.is_inexact() { joint } else { DType::F32 };
     let q = match q {
         Like::Array(q) => convert_element_type(q, index_dtype(dtype)),
@@ -171,16 +192,21 @@ fn compute(
     if let Some(error) = error {
         trace::throw_operands(name, error, &[&x, &q]);
     }
-    let sorted = sort(&rows, -1);
     let list = reshape(&q, [q.size()]);
-    let values = match nan {
-        Nan::Ignore => {
+    let weights = weights_of_rows(name, &x, &axes, options);
+    let sorted = match &weights {
+        Some(_) => rows.clone(),
+        None => sort(&rows, -1),
+    };
+    let values = match (&weights, nan) {
+        (Some(weights), _) => by_weights(&rows, weights, &list, nan),
+        (None, Nan::Ignore) => {
             let count = convert_element_type(&!isnan(&rows), list.dtype());
             let highest = sub(count.sum_axes(super::super::axes(-1).keepdims()), 1.0);
             let index = mul(&highest, &list);
             between(&sorted, &index, method)
         }
-        Nan::Propagate => {
+        (None, Nan::Propagate) => {
             let index = mul(&list, (n - 1) as f64);
             let value = between(&sorted, &index, method);
             // NaN is sorted to the end.
@@ -193,6 +219,82 @@ fn compute(
         0 => reshape(&values, kept),
         _ => reshape(&move_axis(&values, last, 0), kept.insert(0, q.size())),
     }
+}
+
+/// Returns the weights of the elements, reduced axes last as in the rows of `x`, in at least 32
+/// bits; `None` for methods that interpolate.
+#[track_caller]
+fn weights_of_rows(
+    name: &str,
+    x: &Array,
+    axes: &Axes,
+    options: QuantileOptions<'_>,
+) -> Option<Array> {
+    let dtype = index_dtype(x.dtype());
+    if options.method != QuantileMethod::InvertedCdf {
+        let weights = options.weights?;
+        let message = format!("the method {:?} takes no weights", options.method);
+        let error = RuleError::unsupported(message).help("use QuantileMethod::InvertedCdf");
+        trace::throw_operands(name, error, &[x, weights]);
+    }
+    let Some(weights) = options.weights else {
+        let ones = full_like(&convert_element_type(x, dtype), 1.0);
+        return Some(axes.flattened_last(name, &ones));
+    };
+    let reduced = axes.resolve(name, x);
+    let sizes: Vec<usize> = reduced.iter().map(|&axis| x.shape()[axis]).collect();
+    let error = if weights.dtype().is_complex() {
+        Some(RuleError::dtype(format!("weights cannot be complex, got {}", weights.dtype())))
+    } else if weights.shape() != x.shape() && weights.shape().dims() != sizes {
+        Some(RuleError::shape(format!(
+            "weights must have the shape of the operand, {}, or of the reduced axes, {sizes:?}, \
+             got {}",
+            x.shape(),
+            weights.shape()
+        )))
+    } else {
+        None
+    };
+    if let Some(error) = error {
+        trace::throw_operands(name, error, &[x, weights]);
+    }
+    let weights = convert_element_type(weights, dtype);
+    let full = match weights.shape() == x.shape() {
+        true => weights,
+        false => broadcast_in_dim(&weights, x.shape().clone(), &reduced),
+    };
+    Some(axes.flattened_last(name, &full))
+}
+
+/// Returns the quantiles of weighted rows: the first element in order at which the cumulative
+/// weight reaches the fraction `list` of the total.
+#[track_caller]
+fn by_weights(rows: &Array, weights: &Array, list: &Array, nan: Nan) -> Array {
+    let n = rows.shape()[rows.rank() - 1];
+    Loc::caller().scope(|| {
+        let (sorted, weights) = sort_key_val(rows, weights, -1);
+        let is_nan = isnan(&sorted);
+        let bad = bitwise_or(lt(&weights, 0.0), isnan(&weights));
+        let weights = where_(bitwise_or(&bad, &is_nan), 0.0, &weights);
+        let reached = cumsum(&weights, -1);
+        let total = slice_in_dim(&reached, n as isize - 1, n as isize, 1, -1);
+        let wanted = mul(&total, convert_element_type(list, weights.dtype()));
+        let before = lt(expand_dims(&reached, &[-2]), expand_dims(&wanted, &[-1]));
+        let index = convert_element_type(&before, DType::I32).sum_axes(-1);
+        let keep = || super::super::axes(-1).keepdims();
+        let count = convert_element_type(&!&is_nan, DType::I32).sum_axes(keep());
+        let last = match nan {
+            Nan::Ignore => sub(&count, 1),
+            Nan::Propagate => full_like(&count, n as f64 - 1.0),
+        };
+        let index = maximum(minimum(&index, last), 0);
+        let value = take_along_axis(&sorted, &index, -1);
+        let undefined = match nan {
+            Nan::Ignore => eq(&count, 0),
+            Nan::Propagate => is_nan.any_axes(keep()),
+        };
+        where_(bitwise_or(&undefined, bad.any_axes(keep())), full_like(&value, f64::NAN), &value)
+    })
 }
 
 /// Returns the values at fractional indices along the last axis of sorted rows. The indices are
@@ -225,5 +327,6 @@ fn between(sorted: &Array, index: &Array, method: QuantileMethod) -> Array {
             // An infinity times zero would be NaN.
             where_(eq(&weight, 0.0), below, mixed)
         }
+        QuantileMethod::InvertedCdf => unreachable!("`by_weights` computes it"),
     })
 }

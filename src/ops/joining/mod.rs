@@ -9,7 +9,7 @@ mod roll_flip;
 mod split;
 mod stack;
 
-pub use block::{BlockRows, block};
+pub use block::{BlockRows, NestedBlocks, block};
 pub use counted::{RepeatOptions, Repeats, RollShift, roll};
 pub use differences::{DiffOptions, Ediff1dOptions, diff, diff_with, ediff1d, ediff1d_with};
 pub use insert_delete::{delete, insert};

@@ -1,13 +1,16 @@
 //! Decompositions of matrices.
 
-use super::{SolveTriangularOptions, adjoint, expect_square, solve_triangular_with};
+use super::{SolveTriangularOptions, adjoint, expect_square, matrix_sizes, solve_triangular_with};
 use crate::control_flow::custom_jvp;
-use crate::core::{Array, DType, Loc, bind1};
+use crate::core::{Array, DType, Loc, bind1, throw_operands};
 use crate::ops::{flip, matmul, take_along_axis, tril, triu};
 use crate::primitives::{
-    self, QrOptions, SvdOptions, abs, argsort, conj, convert_element_type, expand_dims, inexact,
-    lt, slice_in_dim, where_,
+    self, QrOptions, SvdOptions, abs, argsort, check_subset, conj, convert_element_type,
+    expand_dims, inexact, lt, slice_in_dim, where_,
 };
+use std::ops::Range;
+
+pub use crate::primitives::{EigImplementation, EighImplementation, SvdAlgorithm};
 
 /// Returns `(a + aᴴ) / 2`. Gradients through it are symmetric.
 #[track_caller]
@@ -165,6 +168,34 @@ pub fn qr_with(a: &Array, options: QrOptions) -> QrResult {
     QrResult { q, r }
 }
 
+/// Reflectors of a QR decomposition, as LAPACK's `geqrf` stores them.
+#[derive(Clone, Debug)]
+pub struct RawQrResult {
+    /// The transpose of `r` and the reflectors' vectors: `[…, n, m]`.
+    pub h: Array,
+    /// The factors of the reflectors: `[…, min(m, n)]`.
+    pub tau: Array,
+}
+
+/// Returns the QR decomposition of `a`, `[…, m, n]`, as reflectors: NumPy's mode `raw`.
+///
+/// `q` is the product of `1 - tau[i] v vᴴ`, where `v` is zero before element `i`, 1 at it, and row
+/// `i` of `h` after it. The decomposition in this form has no derivative; [`qr`] has one.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let a = array![[3.0, 1.0], [4.0, 2.0]];
+/// let raw = linalg::qr_raw(&a);
+/// let r = abs(raw.h.index(i![0, 0])).item::<f32>()?;
+/// assert!((r - 5.0).abs() < 1e-5);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn qr_raw(a: &Array) -> RawQrResult {
+    let (h, tau) = primitives::geqrf(&inexact(a));
+    RawQrResult { h: primitives::moveaxis(&h, -1, -2), tau }
+}
+
 /// Eigenvalues `w` and eigenvectors `v` with `a · v = v · diag(w)`.
 #[derive(Clone, Debug)]
 pub struct EigResult {
@@ -194,6 +225,22 @@ pub fn eig(a: &Array) -> EigResult {
     expect_square("eig", a);
     let (eigenvalues, eigenvectors) = primitives::eig(&inexact(a));
     EigResult { eigenvalues, eigenvectors }
+}
+
+/// Options of [`eig_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EigOptions {
+    /// The implementation.
+    pub implementation: EigImplementation,
+}
+
+/// Returns eigenvalues and eigenvectors, as [`eig`], by a given implementation.
+///
+/// Throws `Op` (unsupported) for one that is not available.
+#[track_caller]
+pub fn eig_with(a: &Array, options: EigOptions) -> EigResult {
+    options.implementation.expect_available(a);
+    eig(a)
 }
 
 /// Returns the eigenvalues of square `a`, complex, in no particular order. Faster than [`eig`].
@@ -228,23 +275,36 @@ pub fn eigh(a: &Array) -> EighResult {
 }
 
 /// Options of [`eigh_with`] and [`eigvalsh_with`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EighOptions {
     /// The triangle that is read unless the matrix is symmetrized. NumPy's `UPLO`.
     #[doc(alias = "UPLO")]
     pub triangle: Triangle,
     /// Replaces `a` by `(a + aᴴ) / 2`, the default, so that both triangles are read.
     pub symmetrize_input: bool,
+    /// The indices of the eigenvalues that are returned, in increasing order, with their vectors.
+    /// The default is all.
+    pub subset_by_index: Option<Range<usize>>,
+    /// The algorithm.
+    pub implementation: EighImplementation,
 }
 
 impl Default for EighOptions {
     fn default() -> Self {
-        EighOptions { triangle: Triangle::Lower, symmetrize_input: true }
+        EighOptions {
+            triangle: Triangle::Lower,
+            symmetrize_input: true,
+            subset_by_index: None,
+            implementation: EighImplementation::Default,
+        }
     }
 }
 
 /// Returns eigenvalues and eigenvectors, as [`eigh`], of the Hermitian matrix that one triangle of
-/// `a` determines.
+/// `a` determines, or some of them.
+///
+/// Throws `Op` for a range of eigenvalues that is out of bounds, and for an algorithm that is not
+/// available.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -258,6 +318,12 @@ impl Default for EighOptions {
 #[track_caller]
 pub fn eigh_with(a: &Array, options: EighOptions) -> EighResult {
     expect_square("eigh", a);
+    options.implementation.expect_available(a);
+    let n = matrix_sizes(a).0;
+    let subset = options.subset_by_index.unwrap_or(0..n);
+    if let Err(error) = check_subset(&subset, n) {
+        throw_operands("eigh", error, &[a]);
+    }
     let a = inexact(a);
     let a = if options.symmetrize_input {
         symmetrized(&a)
@@ -268,7 +334,14 @@ pub fn eigh_with(a: &Array, options: EighOptions) -> EighResult {
         Loc::caller().scope(|| custom_jvp(value, rule)(&a))
     };
     let (eigenvectors, eigenvalues) = primitives::eigh(&a);
-    EighResult { eigenvalues, eigenvectors }
+    if subset == (0..n) {
+        return EighResult { eigenvalues, eigenvectors };
+    }
+    let (start, end) = (subset.start as isize, subset.end as isize);
+    EighResult {
+        eigenvalues: slice_in_dim(&eigenvalues, start, end, 1, -1),
+        eigenvectors: slice_in_dim(&eigenvectors, start, end, 1, -1),
+    }
 }
 
 /// Returns the eigenvalues of Hermitian `a`, increasing. See [`eigh`].
@@ -311,7 +384,7 @@ pub struct SvdResult {
 /// ```
 #[track_caller]
 pub fn svd(a: &Array) -> SvdResult {
-    svd_with(a, SvdOptions { full_matrices: false })
+    svd_with(a, SvdOptions { full_matrices: false, ..Default::default() })
 }
 
 /// Returns the singular value decomposition of `a`, as [`svd`], or with square `u` and `vᴴ` for

@@ -205,7 +205,7 @@ fn pseudo_inverse(a: &Array, rtol: f64, hermitian: bool) -> Array {
         let super::SvdResult { u, s, vh } = if hermitian {
             super::svd_hermitian(a)
         } else {
-            super::svd_with(a, SvdOptions { full_matrices: false })
+            super::svd_with(a, SvdOptions { full_matrices: false, ..Default::default() })
         };
         let largest = primitives::reduce_max(&s, &[-1]);
         let cutoff = expand_dims(&(largest * rtol), &[-1]);

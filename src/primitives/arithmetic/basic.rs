@@ -225,3 +225,25 @@ pub fn div(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_inexact("div", [x.like(), y.like()]);
     bind1(Div, [&x, &y])
 }
+
+/// Divides `x` by `y` and keeps the dtype, as `jax.lax.div`: quotients of integers are rounded
+/// towards zero, those of floats and complex numbers equal [`div`]. With promotion and
+/// broadcasting.
+///
+/// Integers divided by zero give -1, or the largest value of an unsigned dtype, and the smallest
+/// value of a signed dtype divided by -1 stays as it is. `floor_divide` rounds down instead. See
+/// [`Div`] for its rules.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let x = array![7, -7, 9];
+/// assert_eq!(lax_div(&x, 2).to_vec::<i32>()?, [3, -3, 4]);
+/// assert_eq!(lax_div(1.0, &array![4.0]).to_vec::<f32>()?, [0.25]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "lax.div")]
+#[track_caller]
+pub fn lax_div(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("div", [x.like(), y.like()]);
+    bind1(Div, [&x, &y])
+}

@@ -1,12 +1,13 @@
 //! Singular value decomposition.
 
+use super::algorithms::{SvdAlgorithm, check_subset};
 use super::matrices::{
     adjoint, as_columns, as_rows, diagonal, expect_matrices, identity, product, sizes,
 };
 use super::qr::{QrOptions, qr, qr_with};
 use crate::core::{
-    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx,
-    Primitive, Registered, RuleError, RuleResult, Sample, Tangent, bind,
+    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx,
+    Primitive, Registered, RuleError, RuleResult, Sample, Tangent, bind, trace,
 };
 use crate::primitives::composite::{lower_by, lower_while};
 use crate::primitives::rules::{arity, move_axis};
@@ -17,6 +18,7 @@ use crate::primitives::{
 };
 use crate::stablehlo::Value;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Singular value decomposition `a = u · diag(s) · vᴴ`, with orthonormal `u` and `v` and decreasing
 /// `s ≥ 0`.
@@ -44,15 +46,20 @@ pub struct Svd {
 const REDUCED: QrOptions = QrOptions { full_matrices: false };
 
 /// Options of [`svd_with`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SvdOptions {
     /// Returns square orthonormal factors. The default is true, as in `jax.lax.linalg`.
     pub full_matrices: bool,
+    /// The indices of the singular values that are returned, with their vectors: `0..3` for the
+    /// three largest. The default is all. Others require `full_matrices: false`.
+    pub subset_by_index: Option<Range<usize>>,
+    /// The algorithm.
+    pub algorithm: SvdAlgorithm,
 }
 
 impl Default for SvdOptions {
     fn default() -> SvdOptions {
-        SvdOptions { full_matrices: true }
+        SvdOptions { full_matrices: true, subset_by_index: None, algorithm: SvdAlgorithm::Default }
     }
 }
 
@@ -306,7 +313,7 @@ fn square_over(x: &Array) -> Array {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let factors = |a: Array| svd_with(&a, SvdOptions { full_matrices: false });
+/// let factors = |a: Array| svd_with(&a, SvdOptions { full_matrices: false, ..Default::default() });
 /// let (u, s, vh) = eval_shape(factors, Aval::new(DType::F32, [3, 2]))?;
 /// assert_eq!((u.shape().dims(), s.shape().dims()), (&[3, 2][..], &[2][..]));
 /// assert_eq!(vh.shape().dims(), [2, 2]);
@@ -318,12 +325,34 @@ pub fn svd(a: &Array) -> (Array, Array, Array) {
 }
 
 /// Returns the decomposition of [`svd`], with options.
+///
+/// Throws `Op` for a range that is out of bounds or excludes values of full matrices, and for an
+/// algorithm that is not available.
 #[track_caller]
 pub fn svd_with(a: &Array, options: SvdOptions) -> (Array, Array, Array) {
-    let SvdOptions { full_matrices } = options;
+    let SvdOptions { full_matrices, subset_by_index, algorithm } = options;
+    algorithm.expect_available(a);
     let outputs = bind(Svd { full_matrices }, &[a]);
     let [u, s, vh] = <[Array; 3]>::try_from(outputs).expect("three results");
-    (u, s, vh)
+    let Some(subset) = subset_by_index else { return (u, s, vh) };
+    let n = s.shape()[s.rank() - 1];
+    let error = match check_subset(&subset, n) {
+        Ok(()) if full_matrices && subset != (0..n) => Some(
+            RuleError::value("a subset of the singular values has no full matrices of vectors")
+                .help("use full_matrices: false"),
+        ),
+        Ok(()) => None,
+        Err(error) => Some(error),
+    };
+    if let Some(error) = error {
+        trace::throw_operands("svd", error, &[a]);
+    }
+    if subset == (0..n) {
+        return (u, s, vh);
+    }
+    let (start, end) = (subset.start as isize, subset.end as isize);
+    let part = |x: &Array, axis| slice_in_dim(x, start, end, 1, axis);
+    Loc::caller().scope(|| (part(&u, -1), part(&s, -1), part(&vh, -2)))
 }
 
 impl Registered for Svd {

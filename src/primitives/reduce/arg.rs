@@ -73,6 +73,19 @@ fn lower_arg(
     Ok(vec![results.swap_remove(1)])
 }
 
+/// Options of [`argmax_with`] and [`argmin_with`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArgmaxOptions {
+    /// The integer dtype of the result. The default is `i32`.
+    pub index_dtype: DType,
+}
+
+impl Default for ArgmaxOptions {
+    fn default() -> ArgmaxOptions {
+        ArgmaxOptions { index_dtype: DType::I32 }
+    }
+}
+
 /// Index of the largest element along an axis.
 ///
 /// | | |
@@ -137,12 +150,29 @@ impl Spmd for ArgMax {
 }
 
 /// Returns the index of the largest element of `x` along `axis`, as `i32`: the first of equal
-/// elements, the first NaN if there is one. Negative axes count from the back. See [`ArgMax`] for
-/// its rules and other index dtypes.
+/// elements, the first NaN if there is one. Negative axes count from the back. [`argmax_with`]
+/// returns other integers. See [`ArgMax`] for its rules.
 #[track_caller]
 pub fn argmax(x: &Array, axis: isize) -> Array {
+    argmax_with(x, axis, ArgmaxOptions::default())
+}
+
+/// Returns the index of the largest element, as [`argmax`], in another dtype.
+///
+/// Throws `Op` if the dtype is not an integer, or cannot hold the largest index.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let options = ArgmaxOptions { index_dtype: DType::I64 };
+/// let index = argmax_with(&array![[1.0, 5.0], [7.0, 2.0]], -1, options);
+/// assert_eq!(index.to_vec::<i64>()?, [1, 0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn argmax_with(x: &Array, axis: isize, options: ArgmaxOptions) -> Array {
+    let ArgmaxOptions { index_dtype } = options;
     match resolve_axis(axis, x.rank()) {
-        Ok(axis) => bind1(ArgMax { axis, index_dtype: DType::I32 }, [x]),
+        Ok(axis) => bind1(ArgMax { axis, index_dtype }, [x]),
         Err(error) => trace::throw_operands("argmax", error, &[x]),
     }
 }
@@ -211,12 +241,29 @@ impl Spmd for ArgMin {
 }
 
 /// Returns the index of the smallest element of `x` along `axis`, as `i32`: the first of equal
-/// elements, the first NaN if there is one. Negative axes count from the back. See [`ArgMin`] for
-/// its rules and other index dtypes.
+/// elements, the first NaN if there is one. Negative axes count from the back. [`argmin_with`]
+/// returns other integers. See [`ArgMin`] for its rules.
 #[track_caller]
 pub fn argmin(x: &Array, axis: isize) -> Array {
+    argmin_with(x, axis, ArgmaxOptions::default())
+}
+
+/// Returns the index of the smallest element, as [`argmin`], in another dtype.
+///
+/// Throws `Op` if the dtype is not an integer, or cannot hold the largest index.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let options = ArgmaxOptions { index_dtype: DType::I64 };
+/// let index = argmin_with(&array![[1.0, 5.0], [7.0, 2.0]], -1, options);
+/// assert_eq!(index.to_vec::<i64>()?, [0, 1]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn argmin_with(x: &Array, axis: isize, options: ArgmaxOptions) -> Array {
+    let ArgmaxOptions { index_dtype } = options;
     match resolve_axis(axis, x.rank()) {
-        Ok(axis) => bind1(ArgMin { axis, index_dtype: DType::I32 }, [x]),
+        Ok(axis) => bind1(ArgMin { axis, index_dtype }, [x]),
         Err(error) => trace::throw_operands("argmin", error, &[x]),
     }
 }

@@ -7,7 +7,7 @@ mod logical;
 mod prod;
 mod sum;
 
-pub use arg::{ArgMax, ArgMin, argmax, argmin};
+pub use arg::{ArgMax, ArgMin, ArgmaxOptions, argmax, argmax_with, argmin, argmin_with};
 pub(crate) use axes::{highest, lowest, resolve_axes};
 pub(super) use extremum::choose;
 pub use extremum::{ReduceMax, ReduceMin, reduce_max, reduce_min};

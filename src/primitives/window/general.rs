@@ -55,27 +55,55 @@ pub fn reduce_window(
             trace::throw_operands("reduce_window", error, &[x, init])
         }
     };
-    let axes = match window.axes(x.shape()) {
+    let both = |a: &[Array], b: &[Array]| vec![combine(&a[0], &b[0])];
+    reduce_windows("reduce_window", from_ref(x), &[init], &both, window).swap_remove(0)
+}
+
+/// Reduces each window over several arrays of one shape together. `inits` are scalars of the
+/// arrays' dtypes.
+#[track_caller]
+pub(crate) fn reduce_windows(
+    name: &str,
+    xs: &[Array],
+    inits: &[Array],
+    combine: &dyn Fn(&[Array], &[Array]) -> Vec<Array>,
+    window: &Window,
+) -> Vec<Array> {
+    let axes = match window.axes(xs[0].shape()) {
         Ok(axes) => axes,
-        Err(error) => trace::throw_operands("reduce_window", error, &[x]),
+        Err(error) => trace::throw_operands(name, error, &xs.iter().collect::<Vec<_>>()),
     };
     Loc::caller().scope(|| {
-        let begun = |y: &Array| combine(&broadcast_to(&init, y.shape()), y);
+        let n = xs.len();
+        let begun = |ys: &[Array]| {
+            let starts = inits.iter().zip(ys).map(|(init, y)| broadcast_to(init, y.shape()));
+            combine(&starts.collect::<Vec<_>>(), ys)
+        };
         let plan = Plan::new(&axes);
         if axes.iter().all(WindowAxis::is_bare) {
-            let both = |a: &[Array], b: &[Array]| vec![combine(&a[0], &b[0])];
-            return begun(&plan.run(from_ref(x), from_ref(&init), &both)[0]);
+            return begun(&plan.run(xs, inits, combine));
         }
         // Padding does not contribute to a result, so each element carries a flag that marks
         // padding.
-        let inside = full_like(&eq(x, x), true);
+        let inside = full_like(&eq(&xs[0], &xs[0]), true);
         let outside = zeros_of(&inside.aval().with_shape(Shape::scalar()));
         let either = |a: &[Array], b: &[Array]| {
-            let one = select(&a[1], &a[0], &b[0]);
-            let all = select(&bitwise_and(&a[1], &b[1]), &combine(&a[0], &b[0]), &one);
-            vec![all, bitwise_or(&a[1], &b[1])]
+            let (in_a, in_b) = (&a[n], &b[n]);
+            let in_both = bitwise_and(in_a, in_b);
+            let mut results = combine(&a[..n], &b[..n]);
+            for (index, result) in results.iter_mut().enumerate() {
+                let one = select(in_a, &a[index], &b[index]);
+                *result = select(&in_both, result, &one);
+            }
+            results.push(bitwise_or(in_a, in_b));
+            results
         };
-        let y = plan.run(&[x.clone(), inside], &[init.clone(), outside], &either);
-        select(&y[1], &begun(&y[0]), &broadcast_to(&init, y[0].shape()))
+        let flagged: Vec<Array> = xs.iter().cloned().chain([inside]).collect();
+        let fills: Vec<Array> = inits.iter().cloned().chain([outside]).collect();
+        let ys = plan.run(&flagged, &fills, &either);
+        let (ys, is_inside) = (&ys[..n], &ys[n]);
+        let results = begun(ys);
+        let of_padding = inits.iter().map(|init| broadcast_to(init, is_inside.shape()));
+        results.iter().zip(of_padding).map(|(y, init)| select(is_inside, y, &init)).collect()
     })
 }

@@ -17,6 +17,7 @@ pub use dims::{Padding, Window};
 pub use extremum::{ReduceWindowMax, ReduceWindowMin, reduce_window_max, reduce_window_min};
 pub use gather_add::{Extremum, SelectAndGatherAdd};
 pub use general::reduce_window;
+pub(crate) use general::reduce_windows;
 pub use prod::{ReduceWindowProd, reduce_window_prod};
 pub use scatter_add::SelectAndScatterAdd;
 pub use sum::{ReduceWindowSum, reduce_window_sum};

@@ -34,19 +34,23 @@ fn reduce_uses_reduction_primitives() {
 }
 
 #[test]
-fn reduce_rejects_captured_arrays() {
-    let f = |x: Array| {
+fn reductions_with_captured_arrays_are_ordinary_operations() {
+    let program = |x: Array| {
         let y = x.sum();
         reduce(&x, scalar(0.0), |a: Array, b: Array| (a + b) * &y, &[0])
     };
+    let program = make_program(program, f32s(&[3])).unwrap();
+    assert!(!operations(&program).contains(&"reduce"));
+    let of_two = |x: Array| {
+        let y = x.sum();
+        let combine = move |(a, b): (Array, Array), (c, d): (Array, Array)| (&a * &y + c, &b + d);
+        reduce((&x, &zeros([2])), (scalar(0.0), scalar(0.0)), combine, &[0]).0
+    };
     check(
-        f,
+        of_two,
         f32s(&[3]),
         expect![[r#"
-        error[unsupported]: reduce: the function captures f32[], but a reduction cannot take captured arrays
-          operand: f32[]
-          while tracing: reduce_rejects_captured_arrays::{closure}
-          help: make it one of the operands, broadcast, or use `associative_scan` or `scan`
+        error[tree]: $[1]: reduce: the operand f32[2] has another shape than the first, [3]
     "#]],
     );
 }

@@ -6,6 +6,7 @@ mod arranging;
 mod convolution_products;
 mod display;
 mod indexing;
+mod lax_options;
 mod locations;
 mod products;
 mod reductions;

@@ -1,6 +1,7 @@
 //! Planted causes of recompilation.
 
 mod on_cpu {
+    use oxidax::config::with_default_prng_impl;
     use oxidax::core::{Loc, named_scope};
     use oxidax::jit::{
         CompilerOptions, EffortLevel, Recompilation, disable_loop_kernels,
@@ -8,6 +9,7 @@ mod on_cpu {
     };
     use oxidax::parallel::with_mesh;
     use oxidax::prelude::*;
+    use oxidax::random::KeyImpl;
     use std::collections::BTreeMap;
 
     fn f32s(dims: &[usize]) -> Array {
@@ -208,6 +210,9 @@ mod on_cpu {
         planted_scope!("mesh": jit(square);
             |call: Call<'_>| with_mesh(&mesh, call);
             "mesh: Mesh(data=1) of 1 device, was none");
+        planted_scope!("generator": jit(square);
+            |call: Call<'_>| with_default_prng_impl(KeyImpl::Rbg, call);
+            "default generator of keys: Rbg, was Threefry");
         planted_scope!("optimizations": jit(square);
             |call: Call<'_>| disable_most_optimizations(call);
             "disable_most_optimizations: in force, was not in force");

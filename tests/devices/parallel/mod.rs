@@ -15,6 +15,7 @@ mod parity;
 mod partitioned_attention;
 mod placement;
 mod pmapped;
+mod point_to_point;
 mod ragged;
 mod replay;
 mod ring_attention;

@@ -47,6 +47,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "recorder/gpt2_suite.py",
     "recorder/implicit_functions.py",
     "recorder/lax_convolution.py",
+    "recorder/lax_options_suite.py",
     "recorder/lax_products.py",
     "recorder/lax_running.py",
     "recorder/lax_suite.py",

@@ -49,7 +49,7 @@ fn reduced(op: &str, x: &[Array]) -> Option<Array> {
 }
 
 fn by_method(x: &Array, method: QuantileMethod) -> Array {
-    quantile_with(x, 0.3, 0, QuantileOptions { method })
+    quantile_with(x, 0.3, 0, QuantileOptions { method, ..Default::default() })
 }
 
 fn counted(op: &str, x: &[Array]) -> Option<Vec<Array>> {

@@ -284,7 +284,8 @@ impl Writer<'_> {
             "svd" if eqn.outs.len() == 3 => Several::Pattern(
                 "($1$, $0$, $2$)".into(),
                 format!(
-                    "svd_with({reference}, SvdOptions {{ full_matrices: {} }})",
+                    "svd_with({reference}, SvdOptions {{ full_matrices: {}, ..Default::default() \
+                     }})",
                     eqn.flag("full_matrices")
                 ),
             ),

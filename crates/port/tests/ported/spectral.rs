@@ -9,7 +9,7 @@ pub fn spectral(a: &Array, b: &Array) -> (Array, Array, Array, Array, Array, Arr
     let ratio = (a + a.t()) / 2.0;
     let (value, value2) = eigh(&ratio);
     // port_functions.py:126: u, s, vt = jnp.linalg.svd(b, full_matrices=False)
-    let (s, u, vt) = svd_with(b, SvdOptions { full_matrices: false });
+    let (s, u, vt) = svd_with(b, SvdOptions { full_matrices: false, ..Default::default() });
     // port_functions.py:127: q, r = jnp.linalg.qr(b)
     let (q, r) = qr_with(b, QrOptions { full_matrices: false });
     // port_functions.py:128: l = jnp.linalg.cholesky(a)
