@@ -10,15 +10,19 @@
 //! they have not run on such devices yet.
 
 mod check;
+mod checkify;
 mod fields;
 mod format;
 mod host;
 mod nan;
 mod print;
 
+pub use crate::core::CheckSet;
 pub use crate::primitives::VmapMethod;
 pub(crate) use check::CHECK;
 pub use check::{check, check_labels};
+pub(crate) use checkify::checked_program;
+pub use checkify::checkify;
 pub use fields::{Fields, Named, Unnamed};
 pub use host::{
     CallbackOptions, HostError, PureCallbackOptions, callback, callback_with, io_callback,

@@ -8,6 +8,7 @@ mod array_list;
 mod barrier;
 mod bitcast;
 mod callback;
+mod checks;
 mod collective;
 mod comparison;
 mod complex;
@@ -59,6 +60,7 @@ pub(crate) use array_list::references;
 pub use array_list::{ArrayList, ListEntry, SequenceForm, TupleForm};
 pub use barrier::{Name, OptimizationBarrier, checkpoint_name, optimization_barrier};
 pub use bitcast::*;
+pub(crate) use callback::USER_CHECK;
 pub use callback::{Callback, CallbackFailure, VmapMethod, callback};
 pub(crate) use collective::vary;
 pub use collective::{

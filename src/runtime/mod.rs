@@ -20,6 +20,7 @@ mod default_device;
 mod device_buffer;
 mod digested_file;
 mod disk_cache;
+mod dump_ir;
 mod eager_collectives;
 mod effects;
 mod evaluator;
@@ -80,6 +81,7 @@ pub(crate) use digested_file::DigestedFile;
 pub(crate) use digested_file::digest;
 pub use disk_cache::DiskCacheStats;
 pub(crate) use disk_cache::{disk_settings, disk_stats, set_disk};
+pub(crate) use dump_ir::{dump_ir_to, set_dump_ir_to};
 pub use effects::effects_barrier;
 pub use evaluator::CacheCounts;
 pub(crate) use evaluator::{

@@ -1,6 +1,8 @@
 //! [`TraceScope`]: the scoped settings that traced programs depend on.
 
 use crate::core::mesh::MeshId;
+use crate::core::options::ERROR_CHECKING;
+use crate::core::program::CheckSet;
 use crate::core::types::precision::Precision;
 
 /// The values of the `keyed` settings while a function is traced. A cache of traced programs has it
@@ -9,12 +11,17 @@ use crate::core::types::precision::Precision;
 pub(crate) struct TraceScope {
     precision: Precision,
     mesh: Option<MeshId>,
+    errors: CheckSet,
 }
 
 impl TraceScope {
     /// Returns the values in force on this thread.
     pub(crate) fn current() -> TraceScope {
-        TraceScope { precision: Precision::in_force(), mesh: MeshId::current() }
+        TraceScope {
+            precision: Precision::in_force(),
+            mesh: MeshId::current(),
+            errors: ERROR_CHECKING.get(),
+        }
     }
 
     /// Returns the name of each setting with its value, for reports.
@@ -26,6 +33,7 @@ impl TraceScope {
         vec![
             ("matmul precision", format!("{:?}", self.precision)),
             ("mesh", mesh.unwrap_or_else(|| "none".to_string())),
+            ("error checking", self.errors.to_string()),
         ]
     }
 }
