@@ -49,5 +49,6 @@ pub(crate) use program::{HostFunctionText, ProgramInput, host_function};
 pub use trace::{AxisNames, axis_size, bind, bind1, throw_operands};
 pub(crate) use trace::{bind_shared, named_axes, nan_check, rebinding};
 pub use types::{
-    Aval, DType, Element, IntoAval, Precision, Scalar, Shape, promote, with_matmul_precision,
+    Aval, DType, Element, IntoAval, Layout, Precision, Scalar, Shape, promote,
+    with_matmul_precision,
 };

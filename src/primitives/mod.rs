@@ -24,6 +24,7 @@ mod exponential;
 mod fft;
 mod gather;
 mod iota;
+mod layout_constraint;
 mod linalg;
 mod logaddexp;
 mod logic;
@@ -85,6 +86,8 @@ pub use exponential::*;
 pub use fft::{Fft, FftType, fft};
 pub use gather::*;
 pub use iota::*;
+pub use layout_constraint::LayoutConstraint;
+pub(crate) use layout_constraint::in_layout;
 pub use linalg::{
     Cholesky, Eig, Eigh, Lu, Qr, QrOptions, Svd, SvdOptions, TransposeA, TriangularSolve, cholesky,
     eig, eigh, lu, qr, qr_with, svd, svd_with, triangular_solve,
@@ -248,6 +251,8 @@ pub const PRIMITIVES: &[RegistryEntry] = &[
     RegistryEntry::of::<Transpose>(),
     // stop_gradient
     RegistryEntry::of::<StopGradient>(),
+    // layout_constraint
+    RegistryEntry::of::<LayoutConstraint>(),
     // sharding_constraint
     RegistryEntry::of::<ShardingConstraint>(),
     // reshard

@@ -98,7 +98,7 @@ pub(crate) use live_arrays::{is_tracked, live_arrays, set_tracked};
 pub(crate) use lowering_target::target_of;
 pub(crate) use memory_report::HeldValues;
 pub use memory_stats::MemoryStats;
-pub(crate) use memory_stats::{local_hardware_id, memory_stats, on_device_bytes};
+pub(crate) use memory_stats::{layout_of, local_hardware_id, memory_stats, on_device_bytes};
 pub(crate) use operation_times::OperationTime;
 pub use oxidax_cache::Settings;
 pub(crate) use oxidax_pjrt::DeviceMemory;
