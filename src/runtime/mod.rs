@@ -102,6 +102,7 @@ pub(crate) use memory_stats::{layout_of, local_hardware_id, memory_stats, on_dev
 pub(crate) use operation_times::OperationTime;
 pub use oxidax_cache::Settings;
 pub(crate) use oxidax_pjrt::DeviceMemory;
+pub(crate) use oxidax_pjrt::ProfilerOptions;
 pub use oxidax_pjrt::{EffortLevel, Fusion, OptionValue, SourceLocation};
 pub(crate) use placement::{
     committed_placement, device_by_id, devices, devices_of, placement_of, platform,
