@@ -343,7 +343,8 @@ impl ProcessConfig {
     /// assert!(error.contains("div: divides by zero"), "{error}");
     /// # Ok::<(), Error>(())
     /// ```
-    #[doc(alias("jax_error_checking_behavior_oob", "jax_error_checking_behavior_nan"))]
+    #[doc(alias = "jax_error_checking_behavior_oob")]
+    #[doc(alias = "jax_error_checking_behavior_nan")]
     #[doc(alias = "jax_error_checking_behavior_divide")]
     #[must_use]
     pub fn error_checking(mut self, errors: CheckSet) -> ProcessConfig {
@@ -544,7 +545,8 @@ pub fn with_transfer_guard_of<R>(
 /// assert!(error.to_string().contains("gather: index out of bounds"), "{error}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[doc(alias("jax.error_checking_behavior_oob", "jax.error_checking_behavior_nan"))]
+#[doc(alias = "jax.error_checking_behavior_oob")]
+#[doc(alias = "jax.error_checking_behavior_nan")]
 #[doc(alias = "jax.error_checking_behavior_divide")]
 pub fn with_error_checking<R>(errors: CheckSet, f: impl FnOnce() -> R) -> R {
     options::with_error_checking(errors, f)

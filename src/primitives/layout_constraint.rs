@@ -102,6 +102,8 @@ impl Registered for LayoutConstraint {
             of(&[2, 0, 1], Sample::uniform(DType::F64, [2, 3, 4], -1.0, 1.0)),
             of(&[], Sample::uniform(DType::F32, [], -1.0, 1.0)),
             of(&[0], Sample::uniform(DType::I32, [4], -9.0, 9.0)),
+            of(&[1, 0], Sample::uniform(DType::F32, [0, 3], -1.0, 1.0)),
+            of(&[1, 0], Sample::uniform(DType::C64, [1, 2], -1.0, 1.0)),
         ]
     }
 }

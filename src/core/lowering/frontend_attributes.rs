@@ -61,7 +61,7 @@ impl LowerCtx<'_> {
         written
     }
 
-    /// Writes a call of the program as a function of its own, with attributes on the call.
+    /// Writes a call of the program as a private function, with attributes on the call.
     ///
     /// # Errors
     /// Errors of the `lower` rules.

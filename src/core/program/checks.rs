@@ -21,7 +21,7 @@ pub struct CheckSet(u8);
 impl CheckSet {
     /// No errors.
     pub const NONE: CheckSet = CheckSet(0);
-    /// Those of [`check`](crate::debug::check).
+    /// The checks that the user wrote with [`check`](crate::debug::check).
     #[doc(alias = "user_checks")]
     pub const USER: CheckSet = CheckSet(1);
     /// Operations that produce NaN from operands without NaN.
