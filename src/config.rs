@@ -27,6 +27,10 @@
 //! | [`debug_nans`](ProcessConfig::debug_nans), [`debug_infs`](ProcessConfig::debug_infs) | `jax_debug_nans`, `jax_debug_infs` | `OXIDAX_DEBUG_NANS`, `OXIDAX_DEBUG_INFS` | always |
 //! | [`disable_jit`](ProcessConfig::disable_jit) | `jax_disable_jit` | `OXIDAX_DISABLE_JIT` | always |
 //! | [`log_compiles`](ProcessConfig::log_compiles), [`explain_cache_misses`](ProcessConfig::explain_cache_misses) | `jax_log_compiles`, `jax_explain_cache_misses` | `OXIDAX_LOG_COMPILES`, `OXIDAX_EXPLAIN_CACHE_MISSES` | always |
+//! | [`error_checking`](ProcessConfig::error_checking) | `jax_error_checking_behavior_oob` and related | `OXIDAX_ERROR_CHECKING_BEHAVIOR_OOB`, `OXIDAX_ERROR_CHECKING_BEHAVIOR_NAN`, `OXIDAX_ERROR_CHECKING_BEHAVIOR_DIVIDE`: `ignore` or `raise` | always; functions are compiled again |
+//! | [`log_checkpoint_residuals`](ProcessConfig::log_checkpoint_residuals) | `jax_log_checkpoint_residuals` | `OXIDAX_LOG_CHECKPOINT_RESIDUALS` | always |
+//! | [`dump_ir_to`](ProcessConfig::dump_ir_to) | `jax_dump_ir_to` | `OXIDAX_DUMP_IR_TO` | always |
+//! | [`raise_persistent_cache_errors`](ProcessConfig::raise_persistent_cache_errors) | `jax_raise_persistent_cache_errors` | `OXIDAX_RAISE_PERSISTENT_CACHE_ERRORS` | always |
 //! | [`record_failures`](ProcessConfig::record_failures) | | `OXIDAX_RECORD_FAILURES`: a folder | always |
 //!
 //! Scopes override the process's settings on one thread:
@@ -37,7 +41,7 @@
 //! functions of this module.
 
 use crate::core::options::{self, transfer_guard};
-use crate::core::{Device, Error, Precision};
+use crate::core::{CheckSet, Device, Error, Precision};
 use crate::jit::cache::{self, Settings};
 use crate::{parallel, runtime};
 use std::path::PathBuf;
@@ -68,6 +72,10 @@ pub struct ProcessConfig {
     disable_jit: Option<bool>,
     log_compiles: Option<bool>,
     explain_cache_misses: Option<bool>,
+    log_checkpoint_residuals: Option<bool>,
+    raise_persistent_cache_errors: Option<bool>,
+    error_checking: Option<CheckSet>,
+    dump_ir_to: Option<Option<PathBuf>>,
 }
 
 /// The settings in force, as [`current`] returns them.
@@ -113,6 +121,14 @@ pub struct CurrentConfig {
     pub log_compiles: bool,
     /// True if the reason of every recompilation is logged as a warning.
     pub explain_cache_misses: bool,
+    /// True if the values that `remat` stores are logged.
+    pub log_checkpoint_residuals: bool,
+    /// True if failures of the disk cache are errors.
+    pub raise_persistent_cache_errors: bool,
+    /// The errors that all functions check for.
+    pub error_checking: CheckSet,
+    /// The folder to which programs are written before they are compiled.
+    pub dump_ir_to: Option<PathBuf>,
 }
 
 impl ProcessConfig {
@@ -329,6 +345,70 @@ impl ProcessConfig {
         self.explain_cache_misses = Some(logged);
         self
     }
+
+    /// Checks all functions for these errors, as [`checkify`](crate::debug::checkify) checks one,
+    /// on all threads. Functions are compiled again. [`CheckSet::USER`] is always included.
+    ///
+    /// ```standalone_crate
+    /// use oxidax::config::{self, ProcessConfig};
+    /// use oxidax::debug::CheckSet;
+    /// use oxidax::prelude::*;
+    /// config::update(ProcessConfig::new().error_checking(CheckSet::DIV))?;
+    /// let halves = jit(|x: Array| 1.0 / x);
+    /// let error = halves.call(zeros([2])).unwrap_err().to_string();
+    /// assert!(error.contains("div: divides by zero"), "{error}");
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[doc(alias = "jax_error_checking_behavior_oob")]
+    #[doc(alias = "jax_error_checking_behavior_nan")]
+    #[doc(alias = "jax_error_checking_behavior_divide")]
+    #[must_use]
+    pub fn error_checking(mut self, errors: CheckSet) -> ProcessConfig {
+        self.error_checking = Some(errors);
+        self
+    }
+
+    /// Logs the inputs and the values that [`remat`](crate::control_flow::remat()) stores for the
+    /// backward pass, through `tracing`, target `oxidax::transforms`, as a warning for each
+    /// function that is differentiated.
+    #[doc(alias = "jax_log_checkpoint_residuals")]
+    #[must_use]
+    pub fn log_checkpoint_residuals(mut self, logged: bool) -> ProcessConfig {
+        self.log_checkpoint_residuals = Some(logged);
+        self
+    }
+
+    /// Makes failures of the disk cache errors of the call that compiles: a folder that cannot be
+    /// written, a damaged entry. Otherwise they are logged, and the program is compiled.
+    #[doc(alias = "jax_raise_persistent_cache_errors")]
+    #[must_use]
+    pub fn raise_persistent_cache_errors(mut self, raised: bool) -> ProcessConfig {
+        self.raise_persistent_cache_errors = Some(raised);
+        self
+    }
+
+    /// Writes the StableHLO of every program to a file of this folder before it is compiled, also
+    /// of single operations outside of `jit`: `oxidax_PROCESS_NUMBER_NAME.mlir`. `None` turns it
+    /// off.
+    ///
+    /// ```standalone_crate
+    /// use oxidax::config::{self, ProcessConfig};
+    /// use oxidax::prelude::*;
+    /// let folder = std::env::temp_dir().join(format!("oxidax-dump-{}", std::process::id()));
+    /// config::update(ProcessConfig::new().dump_ir_to(folder.clone()))?;
+    /// jit(|x: Array| sin(&x)).call(ones([2]))?;
+    /// let files = std::fs::read_dir(&folder).unwrap();
+    /// let texts = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+    /// assert!(texts.into_iter().any(|text| text.contains("stablehlo.sine")));
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "jax_dump_ir_to")]
+    #[must_use]
+    pub fn dump_ir_to(mut self, folder: impl Into<Option<PathBuf>>) -> ProcessConfig {
+        self.dump_ir_to = Some(folder.into());
+        self
+    }
 }
 
 /// Changes settings of the process.
@@ -397,11 +477,19 @@ pub fn update(config: ProcessConfig) -> Result<(), Error> {
         (&options::DISABLE_JIT, config.disable_jit),
         (&options::LOG_COMPILES, config.log_compiles),
         (&options::EXPLAIN_CACHE_MISSES, config.explain_cache_misses),
+        (&options::LOG_CHECKPOINT_RESIDUALS, config.log_checkpoint_residuals),
+        (&options::RAISE_CACHE_ERRORS, config.raise_persistent_cache_errors),
     ];
     for (setting, value) in switches {
         if let Some(value) = value {
             setting.set_of_process(value);
         }
+    }
+    if let Some(errors) = config.error_checking {
+        options::ERROR_CHECKING.set_of_process(errors);
+    }
+    if let Some(folder) = config.dump_ir_to {
+        runtime::set_dump_ir_to(folder);
     }
     Ok(())
 }
@@ -478,6 +566,40 @@ pub fn with_default_prng_impl<R>(implementation: KeyImpl, f: impl FnOnce() -> R)
     options::DEFAULT_PRNG_IMPL.scope(implementation, f)
 }
 
+/// Runs `f` with checks of these errors in all functions that it calls on this thread; see
+/// [`ProcessConfig::error_checking`].
+///
+/// ```
+/// use oxidax::config::with_error_checking;
+/// use oxidax::debug::CheckSet;
+/// use oxidax::prelude::*;
+/// let pick = jit(|x: Array, i: Array| take(&x, &i, 0));
+/// let (x, i) = (arange(4.0), scalar(9));
+/// assert!(pick.call(&x, &i)?.item::<f32>()?.is_nan());
+/// let error = with_error_checking(CheckSet::INDEX, || pick.call(&x, &i)).unwrap_err();
+/// assert!(error.to_string().contains("gather: index out of bounds"), "{error}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "jax.error_checking_behavior_oob")]
+#[doc(alias = "jax.error_checking_behavior_nan")]
+#[doc(alias = "jax.error_checking_behavior_divide")]
+pub fn with_error_checking<R>(errors: CheckSet, f: impl FnOnce() -> R) -> R {
+    options::with_error_checking(errors, f)
+}
+
+/// Runs `f` and logs the values that `remat` stores in the functions that are differentiated in it
+/// on this thread; see [`ProcessConfig::log_checkpoint_residuals`].
+#[doc(alias = "jax.log_checkpoint_residuals")]
+pub fn with_logged_checkpoint_residuals<R>(f: impl FnOnce() -> R) -> R {
+    options::LOG_CHECKPOINT_RESIDUALS.scope(true, f)
+}
+
+/// Runs `f` with failures of the disk cache as errors on this thread; see
+/// [`ProcessConfig::raise_persistent_cache_errors`].
+pub fn with_raised_cache_errors<R>(f: impl FnOnce() -> R) -> R {
+    options::RAISE_CACHE_ERRORS.scope(true, f)
+}
+
 /// Runs `f` and logs its compilations on this thread; see [`ProcessConfig::log_compiles`].
 #[doc(alias = "jax.log_compiles")]
 pub fn with_logged_compiles<R>(f: impl FnOnce() -> R) -> R {
@@ -518,5 +640,9 @@ pub fn current() -> Result<CurrentConfig, Error> {
         disable_jit: options::DISABLE_JIT.of_process(),
         log_compiles: options::LOG_COMPILES.of_process(),
         explain_cache_misses: options::EXPLAIN_CACHE_MISSES.of_process(),
+        log_checkpoint_residuals: options::LOG_CHECKPOINT_RESIDUALS.of_process(),
+        raise_persistent_cache_errors: options::RAISE_CACHE_ERRORS.of_process(),
+        error_checking: options::ERROR_CHECKING.of_process(),
+        dump_ir_to: runtime::dump_ir_to(),
     })
 }

@@ -172,6 +172,12 @@ fn options_of_environment() -> core::options::EnvironmentOptions {
     runtime::options()
 }
 
+/// Returns a program with checks of these errors; `None` if it has none to check. Connects `core`
+/// to `debug`.
+fn checked_program(program: &core::Program, errors: core::CheckSet) -> Option<core::Program> {
+    debug::checked_program(program, errors)
+}
+
 /// Makes a value vary over axes of a mesh. Connects `core` to the operation in `primitives`.
 fn vary(x: &Array, varying: &core::Varying) -> Array {
     primitives::vary(x, varying)

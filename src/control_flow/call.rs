@@ -147,6 +147,11 @@ impl HigherOrder for Call {
         prune_call(&self.program, used, |program, _| self.with_program(program))
     }
 
+    fn with_programs(&self, programs: Vec<Arc<Program>>) -> Option<Arc<dyn Primitive>> {
+        let [program] = <[_; 1]>::try_from(programs).ok()?;
+        Some(Arc::new(Call::with_program(self, program)))
+    }
+
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         Ok(passes::eval(&self.program, operands))
     }

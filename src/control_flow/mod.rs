@@ -22,6 +22,7 @@ mod root;
 mod scan;
 mod shard_map;
 mod while_loop;
+mod xla_metadata;
 
 pub use associative_scan::{AssociativeScanOptions, associative_scan, associative_scan_with};
 pub use call::Call;
@@ -47,6 +48,10 @@ pub use scan::{Scan, ScanInput, ScanOptions, Unroll, scan, scan_with};
 pub(crate) use shard_map::map_shards;
 pub use shard_map::{ShardMap, ShardMapping};
 pub use while_loop::{WhileLoop, while_loop};
+pub use xla_metadata::{
+    ComputeType, MetadataTarget, XlaMetadataCall, compute_on, compute_on2, scheduling_group,
+    set_xla_metadata, xla_metadata_call,
+};
 
 use crate::core::{Error, Program, RegistryEntry};
 use crate::passes;
@@ -64,6 +69,7 @@ pub const HOLDERS: &[RegistryEntry] = &[
     RegistryEntry::new("scan", scan::make, scan::exemplars),
     RegistryEntry::new("shard_map", shard_map::make, shard_map::exemplars),
     RegistryEntry::new("while_loop", while_loop::make, while_loop::exemplars),
+    RegistryEntry::new("xla_metadata_call", xla_metadata::make, xla_metadata::exemplars),
 ];
 
 /// Parses a program from its printed form.

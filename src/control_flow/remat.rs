@@ -5,6 +5,7 @@ use super::derive::{batch_call, jvp_call, split_program, transpose_call};
 use super::parse;
 use super::policy::{Policy, recompute_unsaved};
 use super::pruning::prune_call;
+use crate::core::options::LOG_CHECKPOINT_RESIDUALS;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
     Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleResult, RunCount, Sample,
@@ -127,6 +128,19 @@ impl HigherOrder for Remat {
         let halves = split_program(&self.program, known)?;
         let known_operands = known.positions();
         let recomputed = recompute_unsaved(&halves, &self.policy);
+        if LOG_CHECKPOINT_RESIDUALS.get() {
+            let names =
+                |avals: &[Aval]| avals.iter().map(Aval::to_string).collect::<Vec<_>>().join(", ");
+            let results = recomputed.known.avals_out();
+            let inputs = names(&recomputed.known.avals_in());
+            let (function, at) = (&self.name, Loc::scoped());
+            let stored = names(&results[recomputed.n_results..]);
+            tracing::warn!(
+                target: "oxidax::transforms",
+                function, inputs, stored, %at,
+                "values that remat stores"
+            );
+        }
         // The unknown half takes its own operands, all known ones, then the stored values.
         let own = halves.sources.iter().filter(|source| matches!(source, SplitOperand::Operand(_)));
         let inputs = known_operands.iter().map(|&index| SplitOperand::Operand(index));
@@ -144,6 +158,11 @@ impl HigherOrder for Remat {
 
     fn prune(&self, used: &Marks<Used>) -> Option<Pruned> {
         prune_call(&self.program, used, |program, _| self.with_program(program))
+    }
+
+    fn with_programs(&self, programs: Vec<Arc<Program>>) -> Option<Arc<dyn Primitive>> {
+        let [program] = <[_; 1]>::try_from(programs).ok()?;
+        Some(Arc::new(Remat::with_program(self, program)))
     }
 
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {

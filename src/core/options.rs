@@ -4,6 +4,7 @@
 //! environment's.
 
 use super::error::{Error, Loc, OpError, OpErrorKind, RuleError, RuleResult};
+use super::program::{CheckSet, Program};
 use super::scoped::{Scoped, scoped};
 use super::types::Aval;
 use std::panic::Location;
@@ -103,6 +104,10 @@ pub(crate) struct EnvironmentOptions {
     pub(crate) log_compiles: bool,
     pub(crate) explain_cache_misses: bool,
     pub(crate) default_prng_impl: KeyImpl,
+    /// The errors that all functions check for.
+    pub(crate) error_checking: CheckSet,
+    pub(crate) log_checkpoint_residuals: bool,
+    pub(crate) raise_persistent_cache_errors: bool,
 }
 
 fn environment() -> &'static EnvironmentOptions {
@@ -132,6 +137,14 @@ macro_rules! coded {
 }
 
 coded!(bool, [false, true]);
+impl Coded for CheckSet {
+    const VALUES: &'static [CheckSet] = &CheckSet::EVERY;
+
+    fn code(self) -> u8 {
+        self.number()
+    }
+}
+
 coded!(RankPromotion, [RankPromotion::Allow, RankPromotion::Warn, RankPromotion::Raise]);
 coded!(DTypePromotion, [DTypePromotion::Standard, DTypePromotion::Strict]);
 coded!(KeyImpl, [KeyImpl::Threefry, KeyImpl::Rbg, KeyImpl::UnsafeRbg]);
@@ -219,6 +232,26 @@ settings! {
     LOG_COMPILES, LOG_COMPILES_SCOPE: bool = |options| options.log_compiles;
     /// Logs the reason of every compilation of a function that was compiled before.
     EXPLAIN_CACHE_MISSES, EXPLAIN_SCOPE: bool = |options| options.explain_cache_misses;
+    /// Logs the values that `remat` stores.
+    LOG_CHECKPOINT_RESIDUALS, RESIDUALS_SCOPE: bool = |options| options.log_checkpoint_residuals;
+    /// Makes failures of the disk cache errors.
+    RAISE_CACHE_ERRORS, RAISE_CACHE_SCOPE: bool = |options| options.raise_persistent_cache_errors;
+    /// The errors that all functions check for.
+    ERROR_CHECKING, ERROR_CHECKING_SCOPE: CheckSet = |options| options.error_checking;
+}
+
+/// Runs `f` with checks of these errors in all functions, on this thread.
+pub(crate) fn with_error_checking<R>(errors: CheckSet, f: impl FnOnce() -> R) -> R {
+    ERROR_CHECKING.scope(errors, f)
+}
+
+/// Returns the program with the checks in force on this thread; `None` if there are none.
+pub(crate) fn checked_program(program: &Program) -> Option<Program> {
+    let errors = ERROR_CHECKING.get();
+    if errors.is_empty() {
+        return None;
+    }
+    with_error_checking(CheckSet::NONE, || crate::checked_program(program, errors | CheckSet::USER))
 }
 
 scoped!(

@@ -4,11 +4,12 @@ use super::fields::Fields;
 use super::format::Format;
 use super::host::{CallbackOptions, HostCall, run_or_bind};
 use crate::core::{
-    Array, DType, HostFunction, HostFunctionText, Loc, OpErrorKind, Primitive, Program,
-    RegistryEntry, RuleError, RuleResult, throw_operands, trace,
+    Array, DType, HostFunction, HostFunctionText, Loc, OpErrorKind, OperandCheck, Primitive,
+    Program, RegistryEntry, RuleError, RuleResult, throw_operands, trace,
 };
 use crate::primitives::{
-    ArrayLike, CallbackFailure, bitwise_and, convert_element_type, ge, le, reduce_max, reduce_min,
+    ArrayLike, CallbackFailure, USER_CHECK, bitwise_and, convert_element_type, ge, le, reduce_max,
+    reduce_min,
 };
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ use std::sync::Arc;
 /// let error = root.call(&full([], -4.0f32)).unwrap_err();
 /// assert!(error.to_string().contains("cannot take the root of -4."));
 /// ```
-#[doc(alias = "checkify")]
+#[doc(alias = "debug_check")]
 #[track_caller]
 pub fn check<F>(condition: impl ArrayLike, message: &str, fields: impl Fields<F>) {
     let (names, arrays): (Vec<String>, Vec<Array>) = fields.into_fields().into_iter().unzip();
@@ -92,19 +93,34 @@ fn check_all(condition: &Array, message: &str, names: &[String], arrays: &[&Arra
         let error = RuleError::dtype(format!("needs a bool condition, got {}", condition.aval()));
         throw_operands("check", error, &[condition]);
     }
-    let function = match checking(message, names, loc) {
+    let function = match checking(USER_CHECK, message, names, loc) {
         Ok(function) => function,
         Err(message) => throw_operands("check", RuleError::value(message), arrays),
     };
     let mut operands = vec![condition];
     operands.extend_from_slice(arrays);
-    run_or_bind(check_call(function), &operands);
+    run_or_bind(check_call(USER_CHECK, function), &operands);
 }
 
-fn check_call(function: HostFunction) -> HostCall {
+/// Fails the program if a condition on the operands of the operation `name`, at `loc`, is false.
+pub(super) fn check_operation(name: &str, check: &OperandCheck, loc: Loc) {
+    let OperandCheck { condition, message, fields } = check;
+    let names = vec![String::new(); fields.len()];
+    let function = match checking(name, message, &names, loc) {
+        Ok(function) => function,
+        Err(message) => throw_operands(name, RuleError::value(message), &[condition]),
+    };
+    let operands: Vec<&Array> = std::iter::once(condition).chain(fields).collect();
+    run_or_bind(check_call(OPERATION_CHECK, function), &operands);
+}
+
+/// The name of a check of operands.
+const OPERATION_CHECK: &str = "operand_check";
+
+fn check_call(name: &'static str, function: HostFunction) -> HostCall {
     HostCall {
         failure: CallbackFailure::AtCall,
-        ..HostCall::with_effects("check", function, CallbackOptions::default())
+        ..HostCall::with_effects(name, function, CallbackOptions::default())
     }
 }
 
@@ -112,23 +128,33 @@ fn check_call(function: HostFunction) -> HostCall {
 ///
 /// # Errors
 /// A description of the mistake in the message.
-fn checking(message: &str, names: &[String], loc: Loc) -> Result<HostFunction, String> {
+fn checking(
+    operation: &str,
+    message: &str,
+    names: &[String],
+    loc: Loc,
+) -> Result<HostFunction, String> {
     let parsed = Format::parse(message, names)?;
-    let text = HostFunctionText::Check { message: message.to_string(), names: names.to_vec() };
-    // Two checks are equal if their messages and lines are.
-    let key = format!("{message}\n{names:?}\n{loc}");
+    let operation = operation.to_owned();
+    let text = HostFunctionText::Check {
+        message: message.to_string(),
+        names: names.to_vec(),
+        operation: Some(operation.clone()).filter(|operation| operation != USER_CHECK),
+    };
+    // Two checks are equal if their operations, messages and lines are.
+    let key = format!("{operation}\n{message}\n{names:?}\n{loc}");
     let n_fields = names.len();
     Ok(HostFunction::with_text::<Check>(loc, key, text, move |operands| {
         let Some((condition, arrays)) = operands.split_first().filter(|(_, x)| x.len() == n_fields)
         else {
             let message = format!("takes {} operands, got {}", n_fields + 1, operands.len());
-            return Err(trace::op_error(OpErrorKind::Bug, "check", message, loc));
+            return Err(trace::op_error(OpErrorKind::Bug, &operation, message, loc));
         };
         if condition.as_bytes().iter().all(|&holds| holds != 0) {
             return Ok(Vec::new());
         }
         let message = parsed.apply(arrays);
-        Err(trace::op_error(OpErrorKind::Value, "check", message, loc))
+        Err(trace::op_error(OpErrorKind::Value, &operation, message, loc))
     }))
 }
 
@@ -136,18 +162,24 @@ fn checking(message: &str, names: &[String], loc: Loc) -> Result<HostFunction, S
 pub(crate) const CHECK: RegistryEntry = RegistryEntry::new("callback", read_check, Vec::new);
 
 fn read_check(parameters: serde_json::Value, _: Vec<Program>) -> RuleResult<Arc<dyn Primitive>> {
-    fn function_of(text: &HostFunctionText) -> Result<HostFunction, String> {
+    fn function_of(text: &HostFunctionText) -> Result<(&'static str, HostFunction), String> {
         match text {
-            HostFunctionText::Check { message, names } => checking(message, names, Loc::UNKNOWN),
+            HostFunctionText::Check { message, names, operation } => {
+                let kind = if operation.is_some() { OPERATION_CHECK } else { USER_CHECK };
+                let operation = operation.as_deref().unwrap_or(USER_CHECK);
+                Ok((kind, checking(operation, message, names, Loc::UNKNOWN)?))
+            }
             HostFunctionText::Batched { function, mapped, size } => {
-                Ok(function_of(function)?.batched(mapped, *size))
+                let (kind, function) = function_of(function)?;
+                Ok((kind, function.batched(mapped, *size)))
             }
         }
     }
     let text = parameters.get("function").cloned().unwrap_or_default();
     let text: HostFunctionText = serde_json::from_value(text)
         .map_err(|_| RuleError::unsupported("a callback holds a closure of another process"))?;
-    Ok(Arc::new(check_call(function_of(&text).map_err(RuleError::value)?)))
+    let (kind, function) = function_of(&text).map_err(RuleError::value)?;
+    Ok(Arc::new(check_call(kind, function)))
 }
 
 /// The type that identifies checking closures.

@@ -10,19 +10,23 @@
 //! they have not run on such devices yet.
 
 mod check;
+mod checkify;
 mod fields;
 mod format;
 mod host;
 mod nan;
 mod print;
 
+pub use crate::core::CheckSet;
 pub use crate::primitives::VmapMethod;
 pub(crate) use check::CHECK;
 pub use check::{check, check_labels};
+pub(crate) use checkify::checked_program;
+pub use checkify::checkify;
 pub use fields::{Fields, Named, Unnamed};
 pub use host::{
     CallbackOptions, HostError, PureCallbackOptions, callback, callback_with, io_callback,
     io_callback_with, pure_callback, pure_callback_with,
 };
 pub use nan::{finite_check, nan_check};
-pub use print::{print, print_captured, print_with, set_output};
+pub use print::{log, log_with, print, print_captured, print_with, set_output};

@@ -4,7 +4,7 @@ use super::fields::Fields;
 use super::format::Format;
 use super::host::run_or_bind;
 use super::host::{CallbackOptions, HostCall};
-use crate::core::{Array, HostFunction, RuleError, capture, throw_operands};
+use crate::core::{Array, HostFunction, Loc, RuleError, capture, throw_operands};
 use crate::primitives::CallbackFailure;
 use std::fmt;
 use std::io::{self, Write};
@@ -85,6 +85,52 @@ fn print_fields(format: &str, fields: Vec<(String, Array)>, options: CallbackOpt
         Err(message) => throw_operands("print", RuleError::value(message), &arrays),
     }
 }
+
+/// Logs a line each time the program reaches this point, as [`print()`] prints one: an event of the
+/// `tracing` crate at the level `info`, target `oxidax::debug`, with the user's line.
+///
+/// Throws `Op` (value) if the format does not match the arrays.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let step = jit(|w: Array| {
+///     debug::log("loss {:.4}", [&(&w * &w).sum()]);
+///     w * 0.9
+/// });
+/// step.call(ones([2]))?; // INFO oxidax::debug: loss 2.0000
+/// effects_barrier()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "jax.debug.log")]
+#[track_caller]
+pub fn log<F>(format: &str, fields: impl Fields<F>) {
+    log_with(format, fields, CallbackOptions::default());
+}
+
+/// As [`log`], with options.
+#[track_caller]
+pub fn log_with<F>(format: &str, fields: impl Fields<F>, options: CallbackOptions) {
+    let loc = Loc::caller();
+    let (names, arrays): (Vec<String>, Vec<Array>) = fields.into_fields().into_iter().unzip();
+    let arrays: Vec<&Array> = arrays.iter().collect();
+    let parsed = match Format::parse(format, &names) {
+        Ok(parsed) => parsed,
+        Err(message) => throw_operands("log", RuleError::value(message), &arrays),
+    };
+    let key = format!("{parsed:?} at {loc}");
+    let function = HostFunction::of_type::<Logging>(key, move |arrays| {
+        tracing::info!(target: "oxidax::debug", at = %loc, "{}", parsed.apply(arrays));
+        Ok(Vec::new())
+    });
+    let call = HostCall {
+        failure: CallbackFailure::Never,
+        ..HostCall::with_effects("log", function, options)
+    };
+    run_or_bind(call, &arrays);
+}
+
+/// The type that identifies logging closures: those with equal formats and lines are equal.
+struct Logging;
 
 /// Prints captured arguments; see [`debug_print!`](crate::debug_print).
 #[doc(hidden)]

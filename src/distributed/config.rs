@@ -1,7 +1,8 @@
 //! Configuration of the processes: explicit settings, the environment, and defaults.
 
 use super::cluster::{
-    KUBERNETES, Machine, Variables, count_of_kubernetes, detect, detect_by_metadata,
+    ClusterDetection, KUBERNETES, Machine, Variables, count_of_kubernetes, detect,
+    detect_by_metadata,
 };
 use super::rendezvous::Failure;
 use crate::core::Error;
@@ -36,6 +37,7 @@ pub struct ClusterConfig {
     num_processes: Option<usize>,
     process_id: Option<usize>,
     local_device_ids: Option<Vec<u32>>,
+    cluster_detection_method: ClusterDetection,
     initialization_timeout: Option<Duration>,
     timeout: Option<Duration>,
     heartbeat_timeout: Option<Duration>,
@@ -120,6 +122,19 @@ impl ClusterConfig {
         self
     }
 
+    /// Sets the launcher whose environment describes the processes. By default it is the first that
+    /// is found. A SLURM job inside which Kubernetes or Open MPI starts the processes needs it.
+    ///
+    /// ```
+    /// use oxidax::distributed::{ClusterConfig, ClusterDetection};
+    /// let config = ClusterConfig::new().cluster_detection_method(ClusterDetection::OpenMpi);
+    /// # drop(config);
+    /// ```
+    pub fn cluster_detection_method(mut self, method: ClusterDetection) -> ClusterConfig {
+        self.cluster_detection_method = method;
+        self
+    }
+
     /// Sets the time-out of [`initialize`](super::initialize). The default is 5 minutes.
     pub fn initialization_timeout(mut self, timeout: Duration) -> ClusterConfig {
         self.initialization_timeout = Some(timeout);
@@ -184,12 +199,14 @@ impl ClusterConfig {
         let asked = self.coordinator_address.is_none()
             || self.num_processes.is_none()
             || self.process_id.is_none();
-        let mut found = if asked { detect(variables, machine)? } else { Default::default() };
+        let method = self.cluster_detection_method;
+        let mut found =
+            if asked { detect(method, variables, machine)? } else { Default::default() };
         let lacks_settings = (self.coordinator_address.is_none() && found.coordinator.is_none())
             || (self.num_processes.is_none() && found.count.is_none())
             || (self.process_id.is_none() && found.index.is_none());
         if found.cluster.is_empty() && lacks_settings {
-            found = detect_by_metadata(variables, machine)?.unwrap_or(found);
+            found = detect_by_metadata(method, variables, machine)?.unwrap_or(found);
         }
         let mut problem = String::new();
         if found.cluster == KUBERNETES && self.num_processes.is_none() && found.count.is_none() {

@@ -60,6 +60,8 @@ mod shared_programs_kills;
 mod shared_programs_tests;
 
 #[cfg(feature = "distributed")]
+pub use cluster::ClusterDetection;
+#[cfg(feature = "distributed")]
 pub use config::ClusterConfig;
 #[cfg(feature = "distributed")]
 pub use exchange::exchange_bytes;

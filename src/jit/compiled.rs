@@ -9,7 +9,10 @@ use super::traced::Traced;
 use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::nan_check::with_argument_paths;
 use crate::core::spans::{EventKind, Span};
-use crate::core::{Array, Error, Loc, Mesh, Placement, Program, TracerError, TreeError, trace};
+use crate::core::{
+    Array, Error, Layout, Loc, Mesh, Placement, Program, TracerError, TreeError, trace,
+};
+use crate::parallel::Format;
 use crate::passes::{self, Peak};
 use crate::profile::StepMemory;
 use crate::replay::{Cause, RecordedCall, record_failure};
@@ -53,6 +56,12 @@ pub struct Compiled<A, O> {
     names: CallNames,
     counters: Counters,
     arguments: PhantomData<fn(A)>,
+}
+
+/// Joins the layouts and the placements of leaves.
+fn formats(layouts: Vec<Layout>, placements: Vec<Option<Placement>>) -> Vec<Format> {
+    let pairs = layouts.into_iter().zip(placements);
+    pairs.map(|(layout, placement)| Format::new(layout, placement)).collect()
 }
 
 /// The devices that a function is compiled for.
@@ -228,6 +237,36 @@ impl<A: Args, O: Tree> Compiled<A, O> {
                 outputs.chain(std::iter::repeat(None)).take(self.names.results.len()).collect()
             }
         }
+    }
+
+    /// Returns the layout and the placement of each leaf of the arguments, in order. The layout is
+    /// the one that the compiler chose for the shards; that of arrays is always the default of the
+    /// device.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the plugin does not provide the optimized program.
+    ///
+    /// ```
+    /// use oxidax::parallel::Layout;
+    /// use oxidax::prelude::*;
+    /// let f = jit(|x: Array| (x.t(), x.sum())).lower(Aval::new(DType::F32, [2, 3]))?.compile()?;
+    /// assert_eq!(f.input_formats()?[0].layout, Layout::row_major(2));
+    /// assert_eq!(f.output_formats()?[1].layout, Layout::row_major(0));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[doc(alias = "jax.stages.Compiled.input_formats")]
+    pub fn input_formats(&self) -> Result<Vec<Format>, Error> {
+        Ok(formats(self.report().layouts()?.0, self.input_shardings()))
+    }
+
+    /// Returns the layout and the placement of each leaf of the result, in order; see
+    /// [`input_formats`](Self::input_formats).
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the plugin does not provide the optimized program.
+    #[doc(alias = "jax.stages.Compiled.output_formats")]
+    pub fn output_formats(&self) -> Result<Vec<Format>, Error> {
+        Ok(formats(self.report().layouts()?.1, self.output_shardings()))
     }
 
     /// Estimates the peak memory of all devices together by source line, as

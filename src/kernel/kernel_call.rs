@@ -359,6 +359,11 @@ impl HigherOrder for KernelCall {
         None
     }
 
+    /// Returns `None`: a kernel does not call the host.
+    fn with_programs(&self, _: Vec<Arc<Program>>) -> Option<Arc<dyn Primitive>> {
+        None
+    }
+
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         interpreter::run_within_checks(self, operands)
             .unwrap_or_else(|| Ok(passes::eval(&grid_loop::program(self), operands)))

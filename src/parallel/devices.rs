@@ -1,6 +1,8 @@
 //! Devices of the process, the default device, and the placement of arrays.
 
-use crate::core::{Array, Device, Error, Kind, MemoryKind, NamedSharding, Placement};
+use crate::core::{
+    Array, Device, Error, Kind, Loc, MemoryKind, NamedSharding, OpErrorKind, Placement, trace,
+};
 use crate::runtime::{
     self, CudaOptions, LiveArray, MemoryStats, PluginOptions, Shard, addressable_shards,
     placement_of,
@@ -179,6 +181,30 @@ impl Device {
     /// ```
     pub fn addressable_memories(&self) -> Result<Vec<MemoryKind>, Error> {
         runtime::memory_kinds(self.id())
+    }
+
+    /// Returns the memory with this name: `device`, `pinned_host` or `unpinned_host`.
+    ///
+    /// # Errors
+    /// `Op` (value) if the device has no such memory; `Plugin` if it is not a device of this
+    /// process.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// assert_eq!(devices()?[0].memory("pinned_host")?, MemoryKind::PinnedHost);
+    /// let error = devices()?[0].memory("disk").unwrap_err().to_string();
+    /// assert!(error.contains("cpu:0 has no memory `disk`"), "{error}");
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[track_caller]
+    pub fn memory(&self, name: &str) -> Result<MemoryKind, Error> {
+        let kinds = self.addressable_memories()?;
+        let kind = MemoryKind::from_name(name).filter(|kind| kinds.contains(kind));
+        kind.ok_or_else(|| {
+            let names: Vec<&str> = kinds.into_iter().map(MemoryKind::name).collect();
+            let message = format!("{self} has no memory `{name}`, only {}", names.join(", "));
+            trace::op_error(OpErrorKind::Value, "memory", message, Loc::caller())
+        })
     }
 
     /// Returns the memory of new arrays: the device's own.

@@ -24,6 +24,7 @@ mod array_placement;
 mod constraint;
 mod device_put;
 mod devices;
+mod format;
 mod host_local;
 mod make_mesh;
 mod partition_rules;
@@ -34,8 +35,8 @@ mod single_device_arrays;
 mod visualize;
 
 pub use crate::core::{
-    AxisNames, AxisSpec, AxisType, Collective, Communication, Device, DeviceId, MemoryKind, Mesh,
-    NamedSharding, PartitionSpec, Placement, ShardingRule, Varying, get_mesh, no_collectives,
+    AxisNames, AxisSpec, AxisType, Collective, Communication, Device, DeviceId, Layout, MemoryKind,
+    Mesh, NamedSharding, PartitionSpec, Placement, ShardingRule, Varying, get_mesh, no_collectives,
     set_mesh, with_mesh,
 };
 pub use crate::runtime::{
@@ -53,6 +54,7 @@ pub use devices::{
     local_device_count, local_devices, register_plugin, set_cpu_devices, set_cuda_options,
     with_default_device,
 };
+pub use format::{Format, with_layout_constraint};
 pub use host_local::{global_array_to_host_local_array, host_local_array_to_global_array};
 pub use make_mesh::make_mesh;
 pub use partition_rules::{PartitionRules, TreeSharding};

@@ -30,6 +30,8 @@ pub struct ShardMapped<A, F> {
 /// Maps `f` over the devices of a mesh. Each device runs it on its shards of the arguments.
 ///
 /// `in_specs` says how each argument is split, and `out_specs` how the results are concatenated.
+/// Over [explicit](Mesh::explicit) axes `in_specs` may be left out: the types of the arguments say
+/// how they are split.
 /// Inside `f` arrays have the shapes of shards, and [collectives](crate::ops::psum) name the axes
 /// of the mesh. A value is equal on all devices along the axes that its spec does not mention;
 /// results are checked for that. Types show the axes that a value varies over (`f32[4]{data}`). The
@@ -48,6 +50,12 @@ pub struct ShardMapped<A, F> {
 ///     .out_specs(p![]);
 /// let x = ones([16]);
 /// assert_eq!(mean.apply(&x).item::<f32>()?, 1.0);
+///
+/// let mesh = mesh.explicit();
+/// let x = device_put(&x, mesh.sharding(p!["data"])?)?;
+/// let sizes = shard_map(|x: Array| ones([1]) * x.size(), &mesh).out_specs(p![]);
+/// let sizes = sizes.check_varying(false).apply(&x);
+/// assert_eq!(sizes.to_vec::<f32>()?, [2.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "xmp.spawn")]
@@ -126,20 +134,26 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> ShardMapped<A, F> {
             tracked: self.tracked,
             loc,
         };
-        let (Some(in_specs), Some(out_specs)) = (&self.in_specs, &self.out_specs) else {
+        let Some(out_specs) = &self.out_specs else {
             region.refuse(
-                "in_specs and out_specs must say how arguments and results are split".into(),
+                "out_specs must say how the results are concatenated".into(),
                 "`shard_map(f, &mesh).in_specs(p![\"data\"]).out_specs(p![\"data\"])`",
             )
         };
         let view = Arguments::<A>(arguments);
-        let keys = LeafKeys::of_arguments(A::leaf_counts(arguments), &view);
-        let specs = in_specs
-            .leaves("in_specs", "specs", &keys)
-            .unwrap_or_else(|message| region.refuse(message, "give one for each argument"));
-        let specs = specs.into_iter().map(Option::unwrap_or_default).collect();
+        let leaves = leaves_of(&view);
+        let specs = match &self.in_specs {
+            Some(in_specs) => {
+                let keys = LeafKeys::of_arguments(A::leaf_counts(arguments), &view);
+                let specs = in_specs
+                    .leaves("in_specs", "specs", &keys)
+                    .unwrap_or_else(|message| region.refuse(message, "give one for each argument"));
+                specs.into_iter().map(Option::unwrap_or_default).collect()
+            }
+            None => region.inferred_specs(&leaves),
+        };
         region.map(
-            (TreeDef::of(&view).paths(), leaves_of(&view), specs),
+            (TreeDef::of(&view).paths(), leaves, specs),
             |leaves| (self.f)(A::unflatten(arguments, &mut leaves.into_iter())),
             |result| {
                 let specs = out_specs.leaves("out_specs", "specs", &LeafKeys::of_result(result));
@@ -170,6 +184,24 @@ impl MapRegion<'_> {
     fn refuse(&self, message: String, help: &str) -> ! {
         let error = trace::op_error(OpErrorKind::Value, self.function, message, self.loc);
         trace::throw(error.with_help(help))
+    }
+
+    /// Returns the specs that the types of the arguments have over the mapped axes.
+    fn inferred_specs(&self, leaves: &[Array]) -> Vec<PartitionSpec> {
+        if let Some(axis) = self.axes.iter().find(|axis| !self.mesh.is_explicit(axis)) {
+            let message = format!(
+                "in_specs must say how the arguments are split: the axis `{axis}` of {} is not \
+                 explicit, so the types of arguments do not say it",
+                self.mesh
+            );
+            self.refuse(message, "give `in_specs(p![\"data\"])`, or map over `mesh.explicit()`")
+        }
+        let spec = |leaf: &Array| {
+            let sharding = leaf.aval().sharding.as_ref();
+            let own = sharding.filter(|sharding| sharding.mesh().same_devices(self.mesh));
+            own.map(|sharding| sharding.spec().over(&self.axes)).unwrap_or_default()
+        };
+        leaves.iter().map(spec).collect()
     }
 
     /// Traces `f` on the shards of `leaves`, which have these paths and specs, and binds it.

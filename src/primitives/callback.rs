@@ -68,6 +68,9 @@ pub enum CallbackFailure {
     AtCall,
 }
 
+/// The name of a check that the user wrote.
+pub(crate) const USER_CHECK: &str = "check";
+
 impl Primitive for Callback {
     fn name(&self) -> &'static str {
         "callback"
@@ -205,6 +208,10 @@ impl Primitive for Callback {
 }
 
 impl Analysis for Callback {
+    fn is_user_check(&self) -> bool {
+        self.name == USER_CHECK
+    }
+
     fn kernel_obstacle(&self) -> Option<&'static str> {
         Some("calls a host function")
     }

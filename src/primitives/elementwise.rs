@@ -10,9 +10,9 @@ use super::rules::{
     same_integer_type, same_numeric_type, same_type, zero_jvp_shared,
 };
 use crate::core::{
-    Analysis, Array, Aval, BatchAxis, Batched, Cost, CounterOp, DynKey, Exemplar, JvpResult,
-    LowerCtx, Operand, Parameters, Primitive, Registered, RuleError, RuleResult, Tangent,
-    bind_shared,
+    Analysis, Array, Aval, BatchAxis, Batched, CheckSet, Cost, CounterOp, DynKey, Exemplar,
+    JvpResult, LowerCtx, Operand, OperandCheck, Parameters, Primitive, Registered, RuleError,
+    RuleResult, Tangent, bind_shared,
 };
 use crate::stablehlo::Value;
 use serde::de::DeserializeOwned;
@@ -75,6 +75,11 @@ pub trait Elementwise:
     /// The operation on a loop counter, if the primitive is one.
     fn counter_op(&self) -> Option<CounterOp> {
         None
+    }
+
+    /// Conditions on the operands, with the signature of [`Analysis::checks`].
+    fn checks(&self, _enabled: CheckSet, _operands: &[&Array]) -> Vec<OperandCheck> {
+        Vec::new()
     }
 
     /// Returns instances with sample operands, on which every law is checked.
@@ -207,6 +212,9 @@ impl<E: Elementwise> Registered for E {
 impl<E: Elementwise> Analysis for E {
     fn counter_op(&self) -> Option<CounterOp> {
         Elementwise::counter_op(self)
+    }
+    fn checks(&self, enabled: CheckSet, operands: &[&Array]) -> Vec<OperandCheck> {
+        Elementwise::checks(self, enabled, operands)
     }
 }
 

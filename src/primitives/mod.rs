@@ -10,6 +10,7 @@ mod array_list;
 mod barrier;
 mod bitcast;
 mod callback;
+mod checks;
 mod collective;
 mod comparison;
 mod complex;
@@ -25,6 +26,7 @@ mod exponential;
 mod fft;
 mod gather;
 mod iota;
+mod layout_constraint;
 mod linalg;
 mod logaddexp;
 mod logic;
@@ -63,6 +65,7 @@ pub(crate) use array_list::references;
 pub use array_list::{ArrayList, ListEntry, SequenceForm, TupleForm};
 pub use barrier::{Name, OptimizationBarrier, checkpoint_name, optimization_barrier};
 pub use bitcast::*;
+pub(crate) use callback::USER_CHECK;
 pub use callback::{Callback, CallbackFailure, VmapMethod, callback};
 pub(crate) use collective::vary;
 pub use collective::{
@@ -87,6 +90,8 @@ pub use exponential::*;
 pub use fft::{Fft, FftType, fft};
 pub use gather::*;
 pub use iota::*;
+pub use layout_constraint::LayoutConstraint;
+pub(crate) use layout_constraint::in_layout;
 pub(crate) use linalg::check_subset;
 pub use linalg::{
     Cholesky, Eig, EigImplementation, Eigh, EighImplementation, Geqrf, Lu, Qr, QrOptions, Svd,
@@ -256,6 +261,8 @@ pub const PRIMITIVES: &[RegistryEntry] = &[
     RegistryEntry::of::<Transpose>(),
     // stop_gradient
     RegistryEntry::of::<StopGradient>(),
+    // layout_constraint
+    RegistryEntry::of::<LayoutConstraint>(),
     // sharding_constraint
     RegistryEntry::of::<ShardingConstraint>(),
     // reshard

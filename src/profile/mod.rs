@@ -74,7 +74,7 @@ pub(crate) use plugin_space::recorded_example;
 pub use recorded::{DeviceEvents, Profile, ThreadEvents};
 #[cfg(feature = "profile-server")]
 pub use server::{ProfilerServer, capture, capture_all, start_server};
-pub use session::ProfileSession;
+pub use session::{ProfileOptions, ProfileSession};
 pub use step_lines::{StepLineTime, StepLines};
 pub use step_memory::{PeakArrays, StepMemory};
-pub use trace::{start_trace, stop_trace, trace};
+pub use trace::{start_trace, start_trace_with, stop_trace, trace, trace_with};

@@ -1,7 +1,7 @@
 //! [`trace`], [`start_trace`] and [`stop_trace`]: profiles that are written to a folder.
 
 use super::folder::RunFolder;
-use super::session::{ProfileSession, error};
+use super::session::{ProfileOptions, ProfileSession, error};
 use crate::core::{Error, Loc, OpErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -14,9 +14,9 @@ struct Tracing {
 
 impl Tracing {
     #[track_caller]
-    fn start(name: &'static str, dir: &Path) -> Result<Tracing, Error> {
+    fn start(name: &'static str, dir: &Path, options: ProfileOptions) -> Result<Tracing, Error> {
         // First the session: a refused start leaves no folder.
-        let session = ProfileSession::start_for(name)?;
+        let session = ProfileSession::start_for(name, options)?;
         Ok(Tracing { session, folder: RunFolder::create_shared(name, dir)? })
     }
 
@@ -50,6 +50,29 @@ static STARTED: Mutex<Option<Tracing>> = Mutex::new(None);
 /// written, before `f` runs if it cannot be created.
 #[track_caller]
 pub fn trace<R>(dir: impl AsRef<Path>, f: impl FnOnce() -> R) -> Result<R, Error> {
+    recorded("profile::trace", dir.as_ref(), ProfileOptions::default(), f)
+}
+
+/// As [`trace`], with options.
+///
+/// # Errors
+/// As [`trace`].
+#[track_caller]
+pub fn trace_with<R>(
+    dir: impl AsRef<Path>,
+    options: ProfileOptions,
+    f: impl FnOnce() -> R,
+) -> Result<R, Error> {
+    recorded("profile::trace_with", dir.as_ref(), options, f)
+}
+
+#[track_caller]
+fn recorded<R>(
+    name: &'static str,
+    dir: &Path,
+    options: ProfileOptions,
+    f: impl FnOnce() -> R,
+) -> Result<R, Error> {
     /// Writes the profile of a closure that unwinds.
     struct OnUnwind(Option<Tracing>);
     impl Drop for OnUnwind {
@@ -58,7 +81,7 @@ pub fn trace<R>(dir: impl AsRef<Path>, f: impl FnOnce() -> R) -> Result<R, Error
             tracing::warn!(target: "oxidax::profile", %error, "the profile could not be written");
         }
     }
-    let mut tracing = OnUnwind(Some(Tracing::start("profile::trace", dir.as_ref())?));
+    let mut tracing = OnUnwind(Some(Tracing::start(name, dir, options)?));
     let result = f();
     if let Some(tracing) = tracing.0.take() {
         tracing.stop()?;
@@ -83,7 +106,21 @@ pub fn trace<R>(dir: impl AsRef<Path>, f: impl FnOnce() -> R) -> Result<R, Error
 /// As [`trace`].
 #[track_caller]
 pub fn start_trace(dir: impl AsRef<Path>) -> Result<(), Error> {
-    let tracing = Tracing::start("start_trace", dir.as_ref())?;
+    begin("start_trace", dir.as_ref(), ProfileOptions::default())
+}
+
+/// As [`start_trace`], with options.
+///
+/// # Errors
+/// As [`trace`].
+#[track_caller]
+pub fn start_trace_with(dir: impl AsRef<Path>, options: ProfileOptions) -> Result<(), Error> {
+    begin("start_trace_with", dir.as_ref(), options)
+}
+
+#[track_caller]
+fn begin(name: &'static str, dir: &Path, options: ProfileOptions) -> Result<(), Error> {
+    let tracing = Tracing::start(name, dir, options)?;
     *STARTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(tracing);
     Ok(())
 }

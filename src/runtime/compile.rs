@@ -8,6 +8,7 @@ use super::compiler_options::CompilerOptions;
 use super::default_device::default_device;
 use super::device_buffer::array_type;
 use super::disk_cache::{self, Request};
+use super::dump_ir::dump_ir;
 use super::executable::{Executable, OutputPlacement};
 use super::hlo_sharding::from_hlo_sharding;
 use super::late_copies::{with_late_copies, without_late_copies};
@@ -89,6 +90,8 @@ impl Executable {
             compiler_options.apply(name, options)
         };
         let options = options_for(module)?;
+        dump_ir(name, &module.text);
+        disk_cache::take_failure();
         let compile_once = |module: &StableHloModule, options: CompileOptions| {
             let parameters = device_avals.iter().map(array_type).collect::<Result<_, _>>()?;
             let signature = ExecutableSignature { parameters };
@@ -121,6 +124,13 @@ impl Executable {
             let devices = target.mesh().map_or(1, |mesh| mesh.devices().len());
             compile_error(name, &error, (program, &module.text), devices)
         })?;
+        if let Some(failure) = disk_cache::take_failure() {
+            let message = format!(
+                "{name}: the disk cache failed, and `raise_persistent_cache_errors` is set: \
+                 {failure}"
+            );
+            return Err(Error::Compile { message, dump: None, loc: Loc::UNKNOWN });
+        }
         span.add("from_disk", from_disk);
         let event = match from_disk {
             true => "/oxidax/cache/load_duration",

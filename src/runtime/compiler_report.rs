@@ -2,8 +2,9 @@
 
 use super::client::runtime_error;
 use super::collectives::Collectives;
-use crate::core::{Collective, Error};
-use oxidax_pjrt::{Fusion, PjrtValue};
+use super::memory_stats::from_buffer_layout;
+use crate::core::{Collective, Error, Layout};
+use oxidax_pjrt::{BufferLayout, Fusion, PjrtValue};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -155,6 +156,17 @@ impl CompilerReport {
     pub fn as_text(&self) -> Result<String, Error> {
         let text = self.executable.optimized_text();
         text.map_err(|error| self.error("the optimized HLO", &error))
+    }
+
+    /// Returns the layouts of the arguments of the compiled program, and those of its results.
+    ///
+    /// # Errors
+    /// [`Error::Runtime`] if the plugin does not provide the optimized program.
+    pub(crate) fn layouts(&self) -> Result<(Vec<Layout>, Vec<Layout>), Error> {
+        let layouts = self.executable.entry_layouts();
+        let (inputs, outputs) = layouts.map_err(|error| self.error("the layouts", &error))?;
+        let all = |layouts: &[BufferLayout]| layouts.iter().map(from_buffer_layout).collect();
+        Ok((all(&inputs), all(&outputs)))
     }
 
     /// Returns the fusions of the optimized program, with the operations inside and the source

@@ -7,7 +7,7 @@ use super::cuda::CudaOptions;
 use crate::core::options::{
     DTypePromotion, EnvironmentOptions, KeyImpl, RankPromotion, TransferGuard,
 };
-use crate::core::{Error, Precision};
+use crate::core::{CheckSet, Error, Precision};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,6 +23,8 @@ pub(super) struct RuntimeConfig {
     pub(super) track_arrays: bool,
     /// The folder in which failing calls are recorded: `OXIDAX_RECORD_FAILURES`.
     pub(super) record_failures: Option<PathBuf>,
+    /// The folder to which lowered programs are written: `OXIDAX_DUMP_IR_TO`.
+    pub(super) dump_ir_to: Option<PathBuf>,
     /// The default precision of matrix products: `OXIDAX_DEFAULT_MATMUL_PRECISION`.
     pub(super) matmul_precision: Precision,
     /// Settings of operations, transfers and logs: `OXIDAX_RANK_PROMOTION` and the others of
@@ -76,6 +78,7 @@ impl RuntimeConfig {
             cpu_malloc,
             track_arrays,
             record_failures: record_failures.map(PathBuf::from),
+            dump_ir_to: get("OXIDAX_DUMP_IR_TO").filter(|text| !text.is_empty()).map(PathBuf::from),
             matmul_precision,
             options: options_from(&get)?,
             cuda,
@@ -146,7 +149,24 @@ fn options_from(get: &impl Fn(&str) -> Option<String>) -> Result<EnvironmentOpti
         log_compiles: switch("OXIDAX_LOG_COMPILES")?,
         explain_cache_misses: switch("OXIDAX_EXPLAIN_CACHE_MISSES")?,
         default_prng_impl: choice(get, "OXIDAX_DEFAULT_PRNG_IMPL", GENERATORS)?.unwrap_or_default(),
+        error_checking: error_checking_from(get)?,
+        log_checkpoint_residuals: switch("OXIDAX_LOG_CHECKPOINT_RESIDUALS")?,
+        raise_persistent_cache_errors: switch("OXIDAX_RAISE_PERSISTENT_CACHE_ERRORS")?,
     })
+}
+
+/// Reads the errors that all functions check for.
+fn error_checking_from(get: &impl Fn(&str) -> Option<String>) -> Result<CheckSet, Error> {
+    const BEHAVIORS: &[(&str, bool)] = &[("ignore", false), ("raise", true)];
+    let errors = [("OOB", CheckSet::INDEX), ("NAN", CheckSet::NAN), ("DIVIDE", CheckSet::DIV)];
+    let mut all = CheckSet::NONE;
+    for (name, errors) in errors {
+        let name = format!("OXIDAX_ERROR_CHECKING_BEHAVIOR_{name}");
+        if choice(get, &name, BEHAVIORS)?.unwrap_or(false) {
+            all = all | errors;
+        }
+    }
+    Ok(all)
 }
 
 /// Returns the settings of operations, transfers and logs that the environment sets. An invalid

@@ -1,12 +1,15 @@
 //! The disk cache of compiled programs.
 //!
-//! Failures of the disk are logged and the program is compiled: a cache never fails a call.
+//! Failures of the disk are logged and the program is compiled: a cache never fails a call, unless
+//! the user has set `raise_persistent_cache_errors`.
 
 use super::client::Runtime;
+use crate::core::options::RAISE_CACHE_ERRORS;
 use crate::core::{Error, monitoring};
 use crate::stablehlo::without_locations;
 use oxidax_cache::{About, CacheKey, Lookup, Put, Settings, Store};
 use oxidax_pjrt::{CompileOptions, ExecutableSignature, LoadedExecutable, PjrtProgram};
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -39,6 +42,23 @@ struct Disk {
     store: Option<Store>,
     /// True once a failure of the disk has been logged.
     warned: AtomicBool,
+}
+
+thread_local! {
+    /// The first failure of the disk while a program is compiled on this thread.
+    static FAILURE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keeps a failure of the disk for the program that is compiled on this thread.
+fn keep_failure(text: impl FnOnce() -> String) {
+    if RAISE_CACHE_ERRORS.get() {
+        FAILURE.with_borrow_mut(|failure| _ = failure.get_or_insert_with(text));
+    }
+}
+
+/// Returns the failure of the disk since the last call, if failures are errors.
+pub(super) fn take_failure() -> Option<String> {
+    FAILURE.take().filter(|_| RAISE_CACHE_ERRORS.get())
 }
 
 static DISK: RwLock<Option<Arc<Disk>>> = RwLock::new(None);
@@ -174,6 +194,7 @@ impl Disk {
 
     /// Logs the first failure of the disk. The error names the file.
     fn warn(&self, error: &dyn std::fmt::Display) {
+        keep_failure(|| error.to_string());
         if !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 target: TARGET,
@@ -216,6 +237,7 @@ impl Disk {
     ) -> Option<LoadedExecutable> {
         let damaged = |path: &std::path::Path, reason: &str| {
             add(&COUNTERS.damaged, 1);
+            keep_failure(|| format!("{} is damaged: {reason}", path.display()));
             let (path, function) = (path.display(), request.name);
             let message = "entry not used; the program is compiled again";
             tracing::warn!(target: TARGET, %path, function, reason, message);

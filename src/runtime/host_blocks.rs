@@ -1,6 +1,6 @@
 //! The block of a distributed array that the devices of one process hold.
 
-use crate::core::{Aval, Error, Loc, Mesh, NamedSharding, OpErrorKind, Shape, trace};
+use crate::core::{Aval, Error, Loc, NamedSharding, OpErrorKind, Shape, trace};
 use std::ops::Range;
 
 /// The shards of this process, and the smallest block that contains them.
@@ -128,39 +128,6 @@ pub(super) fn global_shape(local: &Shape, sharding: &NamedSharding) -> Result<Sh
     Ok(global.into_iter().collect())
 }
 
-/// Returns the mesh of this process's devices, with the axes of `mesh`. An axis along which this
-/// process has one device has size 1.
-///
-/// # Errors
-/// `Op` (value) if these devices are not a block of the mesh.
-pub(super) fn local_mesh(mesh: &Mesh) -> Result<Mesh, Error> {
-    let devices = mesh.devices().iter().enumerate();
-    let (ordinals, local): (Vec<usize>, Vec<_>) =
-        devices.filter(|(_, device)| device.is_local()).map(|(n, d)| (n, d.clone())).unzip();
-    let coordinates: Vec<Vec<usize>> = ordinals.iter().map(|n| mesh.coordinates(*n)).collect();
-    let along = |axis: usize| {
-        let mut seen: Vec<usize> = coordinates.iter().map(|at| at[axis]).collect();
-        seen.sort_unstable();
-        seen.dedup();
-        seen.len()
-    };
-    let axes: Vec<(String, usize)> = mesh
-        .axes()
-        .iter()
-        .enumerate()
-        .map(|(axis, (name, _))| (name.clone(), along(axis)))
-        .collect();
-    if local.is_empty() || axes.iter().map(|(_, size)| size).product::<usize>() != local.len() {
-        let message = format!(
-            "the {} devices of this process are not a block of {mesh}; order the devices of the \
-             mesh by process",
-            local.len()
-        );
-        return Err(trace::op_error(OpErrorKind::Value, "local mesh", message, Loc::UNKNOWN));
-    }
-    Mesh::new(local, axes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,7 +225,7 @@ mod tests {
     #[test]
     fn local_meshes_are_blocks() {
         let local =
-            |owner: fn(usize) -> usize| local_mesh(&mesh(&[("data", 2), ("model", 4)], owner, 1));
+            |owner: fn(usize) -> usize| mesh(&[("data", 2), ("model", 4)], owner, 1).local_mesh();
         let right = local(|id| id % 4 / 2).unwrap();
         assert_eq!(right.to_string(), "Mesh(data=2, model=2)");
         let ids: Vec<i32> = right.devices().iter().map(|device| device.id().0).collect();

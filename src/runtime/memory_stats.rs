@@ -2,8 +2,8 @@
 
 use super::client::{runtime_error, runtime_of};
 use super::placement::{shards, single_device};
-use crate::core::{Buffer, DeviceId, Error};
-use oxidax_pjrt::Code;
+use crate::core::{Buffer, DeviceId, Error, Layout};
+use oxidax_pjrt::{BufferLayout, Code};
 use std::sync::Arc;
 
 pub use oxidax_pjrt::MemoryStats;
@@ -28,6 +28,40 @@ pub(crate) fn on_device_bytes(buffer: &Arc<dyn Buffer>) -> Result<usize, Error> 
     let shards = shards(buffer);
     let one = shards.buffers().first().map_or(Ok(0), |shard| shard.on_device_size());
     Ok(one.map_err(failed)? * shards.sharding().devices().len())
+}
+
+/// Returns the layout of the elements of an array of this rank on each of its devices.
+///
+/// # Errors
+/// `Runtime` if the plugin does not report it, or the buffer was donated.
+pub(crate) fn layout_of(buffer: &Arc<dyn Buffer>, rank: usize) -> Result<Layout, Error> {
+    let failed = |error| runtime_error("reading the layout of an array", &error);
+    let layout = match single_device(buffer) {
+        Some(on_device) => Some(on_device.buffer.layout().map_err(failed)?),
+        None => {
+            let first = shards(buffer).buffers().first();
+            first.map(|shard| shard.layout()).transpose().map_err(failed)?
+        }
+    };
+    // Without a shard in this process there is nothing to report.
+    Ok(layout.as_ref().map_or_else(|| Layout::row_major(rank), from_buffer_layout))
+}
+
+/// Returns the layout that a plugin reports.
+pub(super) fn from_buffer_layout(layout: &BufferLayout) -> Layout {
+    let number = |&number: &i64| usize::try_from(number).unwrap_or_default();
+    match layout {
+        BufferLayout::Tiled { minor_to_major, tiles } => Layout {
+            major_to_minor: minor_to_major.iter().rev().map(number).collect(),
+            tiling: tiles.iter().map(|tile| tile.iter().map(number).collect()).collect(),
+        },
+        BufferLayout::Strides { byte_strides } => {
+            let mut axes: Vec<usize> = (0..byte_strides.len()).collect();
+            axes.sort_by_key(|&axis| std::cmp::Reverse(byte_strides[axis]));
+            Layout::new(axes)
+        }
+        _ => Layout::new([]),
+    }
 }
 
 /// Returns the memory statistics of a device; `None` if its plugin records none.

@@ -20,6 +20,7 @@ mod default_device;
 mod device_buffer;
 mod digested_file;
 mod disk_cache;
+mod dump_ir;
 mod eager_collectives;
 mod effects;
 mod evaluator;
@@ -80,6 +81,7 @@ pub(crate) use digested_file::DigestedFile;
 pub(crate) use digested_file::digest;
 pub use disk_cache::DiskCacheStats;
 pub(crate) use disk_cache::{disk_settings, disk_stats, set_disk};
+pub(crate) use dump_ir::{dump_ir_to, set_dump_ir_to};
 pub use effects::effects_barrier;
 pub use evaluator::CacheCounts;
 pub(crate) use evaluator::{
@@ -96,10 +98,11 @@ pub(crate) use live_arrays::{is_tracked, live_arrays, set_tracked};
 pub(crate) use lowering_target::target_of;
 pub(crate) use memory_report::HeldValues;
 pub use memory_stats::MemoryStats;
-pub(crate) use memory_stats::{local_hardware_id, memory_stats, on_device_bytes};
+pub(crate) use memory_stats::{layout_of, local_hardware_id, memory_stats, on_device_bytes};
 pub(crate) use operation_times::OperationTime;
 pub use oxidax_cache::Settings;
 pub(crate) use oxidax_pjrt::DeviceMemory;
+pub(crate) use oxidax_pjrt::ProfilerOptions;
 pub use oxidax_pjrt::{EffortLevel, Fusion, OptionValue, SourceLocation};
 pub(crate) use placement::{
     committed_placement, device_by_id, devices, devices_of, placement_of, platform,

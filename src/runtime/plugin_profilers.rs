@@ -15,10 +15,16 @@ pub(crate) struct PluginRecording {
     pub(crate) space: Vec<u8>,
 }
 
-/// The profilers that run; `None` while no profile is recorded.
-static RUNNING: Mutex<Option<Vec<Profiler>>> = Mutex::new(None);
+/// The profilers that run.
+struct Running {
+    options: ProfilerOptions,
+    profilers: Vec<Profiler>,
+}
 
-fn running() -> MutexGuard<'static, Option<Vec<Profiler>>> {
+/// The profilers that run; `None` while no profile is recorded.
+static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
+
+fn running() -> MutexGuard<'static, Option<Running>> {
     // The list is valid at every point at which a thread could panic.
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -26,19 +32,21 @@ fn running() -> MutexGuard<'static, Option<Vec<Profiler>>> {
 /// Loads a plugin. While a profile is recorded, its profiler starts.
 pub(super) fn load_plugin(path: &Path) -> oxidax_pjrt::Result<Plugin> {
     let plugin = Plugin::load(path)?;
-    if let Some(profilers) = &mut *running()
+    if let Some(Running { options, profilers }) = &mut *running()
         && profilers.iter().all(|profiler| profiler.plugin() != plugin)
     {
-        profilers.extend(start(plugin));
+        profilers.extend(start(plugin, options));
     }
     Ok(plugin)
 }
 
 /// Starts the profilers of all plugins that are loaded. Plugins without one, as the CPU plugin, are
 /// left out.
-pub(crate) fn start_plugin_profilers() {
+pub(crate) fn start_plugin_profilers(options: ProfilerOptions) {
     let mut running = running();
-    *running = Some(Plugin::loaded().into_iter().filter_map(start).collect());
+    let plugins = Plugin::loaded().into_iter();
+    let profilers = plugins.filter_map(|plugin| start(plugin, &options)).collect();
+    *running = Some(Running { options, profilers });
 }
 
 /// Returns true for a plugin with a profiler.
@@ -46,8 +54,8 @@ pub(super) fn has_profiler(plugin: Plugin) -> bool {
     plugin.extensions().contains(&PROFILER)
 }
 
-fn start(plugin: Plugin) -> Option<Profiler> {
-    match Profiler::start(plugin, &ProfilerOptions::default()) {
+fn start(plugin: Plugin, options: &ProfilerOptions) -> Option<Profiler> {
+    match Profiler::start(plugin, options) {
         Ok(profiler) => Some(profiler),
         Err(Error::Missing { .. }) => None,
         Err(error) => {
@@ -59,7 +67,8 @@ fn start(plugin: Plugin) -> Option<Profiler> {
 
 /// Stops the profilers and returns what they recorded.
 pub(crate) fn stop_plugin_profilers() -> Vec<PluginRecording> {
-    let profilers = running().take().unwrap_or_default();
+    let running = running().take();
+    let profilers = running.map(|running| running.profilers).unwrap_or_default();
     let each = profilers.into_iter().filter_map(|profiler| {
         let plugin = profiler.plugin();
         match profiler.stop() {

@@ -1,7 +1,7 @@
 //! [`Topology`]: devices to compile for that need not be attached.
 
 use super::callbacks;
-use super::client::{location, runtime_error, slice_index};
+use super::client::{default_runtime, location, runtime_error, slice_index};
 use super::compile::{first_device_options, mesh_options};
 use crate::core::{Device, Error, Mesh};
 use oxidax_cache::CacheKeyBuilder;
@@ -103,6 +103,38 @@ impl Topology {
         Topology::of_slices(name, 1)
     }
 
+    /// Returns the topology of the devices of this process's default platform, and of the other
+    /// processes. Programs can be compiled for it without loading them.
+    ///
+    /// # Errors
+    /// `Plugin` if the platform is a registered plugin; `Runtime` if the plugin does not describe
+    /// its devices.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let topology = Topology::attached()?;
+    /// assert_eq!(topology.devices().len(), device_count()?);
+    /// let f = jit(|x: Array| sin(&x)).lower(Aval::new(DType::F32, [4]))?;
+    /// let compiled = f.compile_for(&topology)?;
+    /// assert_eq!(compiled.report().memory_analysis()?.arguments, 16);
+    /// # use oxidax::parallel::device_count;
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[doc(alias = "get_attached_topology")]
+    pub fn attached() -> Result<Topology, Error> {
+        let runtime = default_runtime()?;
+        let name = runtime.platform.to_string();
+        let platform = Platform::ALL.into_iter().find(|platform| platform.name() == name);
+        let platform = platform.ok_or_else(|| {
+            Error::Plugin(format!("`{name}` is a registered plugin, which has no topologies"))
+        })?;
+        let topology = runtime.client.topology().map_err(|error| {
+            runtime_error("reading the topology of the attached devices".to_owned(), &error)
+        })?;
+        let file = topology.plugin().path().to_owned();
+        Topology::described(topology, file, format!("attached {name}"), platform)
+    }
+
     fn of_gpus(name: &str, (kind, count): (&str, usize)) -> Result<Topology, Error> {
         let (plugin, file) = plugin_of(Platform::Cuda)?;
         let topology = oxidax_pjrt::TopologyDescription::of_gpus(plugin, kind, count);
@@ -197,7 +229,7 @@ impl Topology {
         &self.0.name
     }
 
-    /// Returns the platform: `tpu` or `cuda`.
+    /// Returns the platform: `tpu` or `cuda`, or `cpu` for [attached](Topology::attached) devices.
     pub fn platform(&self) -> &str {
         self.0.platform.name()
     }

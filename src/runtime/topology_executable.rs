@@ -3,6 +3,7 @@
 use super::compile_error::compile_error;
 use super::compiler_options::CompilerOptions;
 use super::compiler_report::CompilerReport;
+use super::dump_ir::dump_ir;
 use super::lowering_target::lowering_target;
 use super::topology::Topology;
 use crate::core::spans::{EventKind, Span};
@@ -46,6 +47,7 @@ impl TopologyExecutable {
         if module.calls_host && !module.transfers_to_host {
             topology.install_callbacks().map_err(|error| Error::Plugin(error.to_string()))?;
         }
+        dump_ir(name, &module.text);
         let options = compiler_options.apply(name, topology.options(plan.mesh()))?;
         let executable = topology.compile(&module.text, &options).map_err(|error| {
             if let Some(refused) = compiler_options.refused(name, &error) {

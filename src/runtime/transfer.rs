@@ -4,7 +4,7 @@ use super::client::{runtime_error, runtime_of};
 use super::default_device::default_device;
 use super::device_buffer::{DeviceBuffer, element_type};
 use super::executable::Executable;
-use super::host_blocks::{HostBlock, global_shape, local_mesh, local_shard_bytes};
+use super::host_blocks::{HostBlock, global_shape, local_shard_bytes};
 use super::placement::{shards, single_device};
 use super::scratch::{NonDonatable, Scratch};
 use super::sharded_buffer::ShardedBuffer;
@@ -74,7 +74,7 @@ pub(crate) fn host_local(global: &Array) -> Result<Array, Error> {
     let Some(sharding) = global.sharding().filter(|sharding| !sharding.mesh().is_local()) else {
         return Ok(global.clone());
     };
-    let local = local_mesh(sharding.mesh())?.sharding(sharding.spec().clone())?;
+    let local = sharding.mesh().local_mesh()?.sharding(sharding.spec().clone())?;
     let local = local.with_memory_kind(sharding.memory_kind());
     let shards = global.addressable_shards()?;
     let bytes = shards.iter().map(|shard| shard.data.to_bytes()).collect::<Result<Vec<_>, _>>()?;

@@ -25,7 +25,12 @@ pub struct Writer {
     declarations: Vec<(String, String)>,
     /// The constants of each open region and function, outermost first.
     constants: Vec<HashMap<String, Value>>,
+    frontend_attributes: FrontendAttributes,
 }
+
+/// The `mhlo.frontend_attributes` of the operations at a depth, if there are any.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FrontendAttributes(Option<(usize, String)>);
 
 /// Formats a list as an `array<i64: …>` attribute.
 pub fn i64_array<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
@@ -193,8 +198,21 @@ impl Writer {
             push_list(&mut self.body, regions.iter().map(|region| &region.0));
             self.body.push(')');
         }
-        if !annotations.is_empty() {
-            push(&mut self.body, format_args!(" {{{annotations}}}"));
+        let frontend = self.frontend_attributes.0.as_ref();
+        // Constants are shared by the whole region.
+        let frontend = frontend.filter(|(depth, _)| *depth == self.depth && name != "constant");
+        let prefix = "mhlo.frontend_attributes = {";
+        match (frontend, annotations.split_once(prefix)) {
+            (None, _) if annotations.is_empty() => {}
+            (None, _) => push(&mut self.body, format_args!(" {{{annotations}}}")),
+            (Some((_, own)), Some((before, after))) => {
+                push(&mut self.body, format_args!(" {{{before}{prefix}{own}, {after}}}"));
+            }
+            (Some((_, own)), None) => {
+                let separator = if annotations.is_empty() { "" } else { ", " };
+                let own = format_args!(" {{{annotations}{separator}{prefix}{own}}}}}");
+                push(&mut self.body, own);
+            }
         }
         self.body.push_str(" : (");
         push_list(&mut self.body, operands.iter().map(Value::ty));
@@ -217,6 +235,25 @@ impl Writer {
                 ty: ty.clone(),
             })
             .collect()
+    }
+
+    /// Sets the `mhlo.frontend_attributes` of the operations that are written from now on in this
+    /// region, as the inside of a dictionary. Regions inside have none. Returns those before.
+    pub(crate) fn set_frontend_attributes(
+        &mut self,
+        attributes: Option<String>,
+    ) -> FrontendAttributes {
+        let attributes = FrontendAttributes(attributes.map(|text| (self.depth, text)));
+        self.restore_frontend_attributes(attributes)
+    }
+
+    /// Restores attributes that [`set_frontend_attributes`](Self::set_frontend_attributes)
+    /// returned. Returns those before.
+    pub(crate) fn restore_frontend_attributes(
+        &mut self,
+        attributes: FrontendAttributes,
+    ) -> FrontendAttributes {
+        std::mem::replace(&mut self.frontend_attributes, attributes)
     }
 
     /// Writes an operation with one result of type `result`.

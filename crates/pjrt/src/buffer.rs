@@ -159,7 +159,7 @@ impl UniqueBuffer {
     ///
     /// # Errors
     /// [`Error::Status`], also if the plugin does not report layouts.
-    pub fn layout(&self) -> Result<Layout> {
+    pub fn layout(&self) -> Result<BufferLayout> {
         self.check_alive("layout")?;
         let mut args = sys::PJRT_Buffer_GetMemoryLayout_Args::new();
         args.layout.struct_size = size_of::<sys::PJRT_Buffer_MemoryLayout>();
@@ -172,7 +172,7 @@ impl UniqueBuffer {
             if args.layout.type_ == sys::PJRT_Buffer_MemoryLayout_Type_Strides {
                 let strides =
                     api::slice(layout.strides.byte_strides, layout.strides.num_byte_strides);
-                return Ok(Layout::Strides { byte_strides: strides.to_vec() });
+                return Ok(BufferLayout::Strides { byte_strides: strides.to_vec() });
             }
             let tiled = &layout.tiled;
             let mut tile_dims = tiled.tile_dims;
@@ -182,7 +182,7 @@ impl UniqueBuffer {
                 tile_dims = tile_dims.add(size);
                 tile
             });
-            Ok(Layout::Tiled {
+            Ok(BufferLayout::Tiled {
                 tiles: tiles.collect(),
                 minor_to_major: api::slice(tiled.minor_to_major, tiled.minor_to_major_size)
                     .to_vec(),
@@ -333,7 +333,7 @@ pub(crate) fn check_addressable(operation: &'static str, device: &PjrtDevice) ->
 /// The layout of an array's elements in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Layout {
+pub enum BufferLayout {
     /// Axes ordered from the fastest to the slowest, then split into tiles.
     Tiled {
         /// The axes, fastest first; row-major order is `[n-1, .., 0]`.
@@ -348,7 +348,7 @@ pub enum Layout {
     },
 }
 
-impl Layout {
+impl BufferLayout {
     /// Returns true if the elements are in row-major order without tiles.
     pub fn is_row_major(&self) -> bool {
         match self {

@@ -69,7 +69,7 @@ mod xla_flags;
 
 pub use aligned::{ALIGNMENT, AlignedBytes};
 pub use analysis::CompiledMemoryStats;
-pub use buffer::{Layout, PjrtBuffer, UniqueBuffer};
+pub use buffer::{BufferLayout, PjrtBuffer, UniqueBuffer};
 pub use client::Client;
 pub use compile_options::{CompileOptions, EffortLevel, OptionValue};
 pub use device::{DeviceDescription, MemoryStats, PjrtDevice};
@@ -87,7 +87,7 @@ pub use named_value::{NamedValue, PjrtValue};
 pub use operations::{DeviceMemory, HeldArray, Operation, OperationProgram, Operations};
 pub use plugin::{ApiVersion, Plugin};
 pub use profiler::{Profiler, ProfilerOptions};
-pub use program::{Format, PjrtProgram};
+pub use program::{PjrtProgram, ProgramFormat};
 pub use read::{HostCopy, HostView};
 pub use shardings::HloSharding;
 pub use signature::ExecutableSignature;

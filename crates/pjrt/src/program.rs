@@ -25,13 +25,13 @@ use crate::signature::ExecutableSignature;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PjrtProgram {
     code: Vec<u8>,
-    format: Format,
+    format: ProgramFormat,
 }
 
 /// The format of a program's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Format {
+pub enum ProgramFormat {
     /// StableHLO as text.
     Mlir,
     /// StableHLO as MLIR bytecode, including portable artifacts.
@@ -52,7 +52,7 @@ impl PjrtProgram {
     pub fn mlir(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
         check_text(&text)?;
-        Ok(Self { code: text.into_bytes(), format: Format::Mlir })
+        Ok(Self { code: text.into_bytes(), format: ProgramFormat::Mlir })
     }
 
     /// Creates a program from a serialized `HloModuleProto`. Arrays without a layout get the
@@ -81,7 +81,7 @@ impl PjrtProgram {
         let code = with_layouts(code, keeps_shardings).map_err(|error| {
             Error::invalid("program", format!("these bytes are not an HloModuleProto: {error}"))
         })?;
-        Ok(Self { code, format: Format::Hlo })
+        Ok(Self { code, format: ProgramFormat::Hlo })
     }
 
     /// Creates a program from MLIR bytecode.
@@ -90,7 +90,7 @@ impl PjrtProgram {
     /// Plugins crash on some programs, and this crate detects these only in text. No function may
     /// call itself, directly or through others, and every dimension must be known.
     pub unsafe fn mlir_bytecode(code: impl Into<Vec<u8>>) -> Self {
-        Self { code: code.into(), format: Format::MlirBytecode }
+        Self { code: code.into(), format: ProgramFormat::MlirBytecode }
     }
 
     /// Returns the program's code.
@@ -99,23 +99,25 @@ impl PjrtProgram {
     }
 
     /// Returns the format of the code.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> ProgramFormat {
         self.format
     }
 
     /// Returns the C API's name of the format.
     pub(crate) fn format_name(&self) -> &'static str {
         match self.format {
-            Format::Mlir | Format::MlirBytecode => "mlir",
-            Format::Hlo => "hlo",
+            ProgramFormat::Mlir | ProgramFormat::MlirBytecode => "mlir",
+            ProgramFormat::Hlo => "hlo",
         }
     }
 
     /// Returns the types of `@main`'s parameters, if they can be read directly from the code.
     pub(crate) fn signature(&self) -> Option<ExecutableSignature> {
         match self.format {
-            Format::Mlir => ExecutableSignature::from_text(std::str::from_utf8(&self.code).ok()?),
-            Format::MlirBytecode | Format::Hlo => None,
+            ProgramFormat::Mlir => {
+                ExecutableSignature::from_text(std::str::from_utf8(&self.code).ok()?)
+            }
+            ProgramFormat::MlirBytecode | ProgramFormat::Hlo => None,
         }
     }
 }

@@ -376,6 +376,10 @@ impl HigherOrder for Cond {
         })
     }
 
+    fn with_programs(&self, programs: Vec<Arc<Program>>) -> Option<Arc<dyn Primitive>> {
+        Some(Arc::new(self.with_branches(programs)))
+    }
+
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         if !self.platforms.is_empty() {
             // The backend knows the platform.

@@ -162,6 +162,13 @@ impl HigherOrder for CustomJvp {
         None
     }
 
+    /// Replaces the function. The rules of its derivative stay as they are.
+    fn with_programs(&self, programs: Vec<Arc<Program>>) -> Option<Arc<dyn Primitive>> {
+        let [program] = <[_; 1]>::try_from(programs).ok()?;
+        let function = Call { program, ..self.function.clone() };
+        Some(Arc::new(CustomJvp { function, ..self.clone() }))
+    }
+
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         self.function.interpret(own(&self.function, operands))
     }

@@ -193,6 +193,13 @@ impl HigherOrder for CustomVjp {
         None
     }
 
+    /// Replaces the function. The rules of its derivative stay as they are.
+    fn with_programs(&self, programs: Vec<Arc<Program>>) -> Option<Arc<dyn Primitive>> {
+        let [program] = <[_; 1]>::try_from(programs).ok()?;
+        let function = Call { program, ..self.function.clone() };
+        Some(Arc::new(CustomVjp { function, ..self.clone() }))
+    }
+
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         self.function.interpret(own(&self.function, operands))
     }

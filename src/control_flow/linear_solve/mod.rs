@@ -271,6 +271,10 @@ impl HigherOrder for LinearSolve {
         None
     }
 
+    fn with_programs(&self, programs: Vec<Arc<Program>>) -> Option<Arc<dyn Primitive>> {
+        Some(Arc::new(LinearSolve::from_programs(programs)?))
+    }
+
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         Ok(passes::eval(&self.forward.solve, &self.solver_inputs(operands)))
     }

@@ -195,6 +195,11 @@ impl HigherOrder for Reduce {
         None
     }
 
+    /// Returns `None`: the order of the combinations is up to the compiler.
+    fn with_programs(&self, _: Vec<Arc<Program>>) -> Option<Arc<dyn Primitive>> {
+        None
+    }
+
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         Ok(passes::eval(&self.halving(&avals_of(operands)), operands))
     }

@@ -251,6 +251,11 @@ impl HigherOrder for Scan {
         split::prune(self, used)
     }
 
+    fn with_programs(&self, programs: Vec<Arc<Program>>) -> Option<Arc<dyn Primitive>> {
+        let [body] = <[_; 1]>::try_from(programs).ok()?;
+        Some(Arc::new(Scan { body, ..self.clone() }))
+    }
+
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         let Inputs { consts, mut carry, xs } = self.inputs(operands.to_vec());
         let mut steps = Vec::with_capacity(self.length);

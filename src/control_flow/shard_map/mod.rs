@@ -404,6 +404,11 @@ impl HigherOrder for ShardMap {
         })
     }
 
+    fn with_programs(&self, programs: Vec<Arc<Program>>) -> Option<Arc<dyn Primitive>> {
+        let [program] = <[_; 1]>::try_from(programs).ok()?;
+        Some(Arc::new(ShardMap { program, ..self.clone() }))
+    }
+
     /// Compiles the program as a whole. To find a NaN, and in a replay, each equation is compiled
     /// as a map.
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {

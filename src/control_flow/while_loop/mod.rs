@@ -271,6 +271,11 @@ impl HigherOrder for WhileLoop {
         split::prune(self, used)
     }
 
+    fn with_programs(&self, programs: Vec<Arc<Program>>) -> Option<Arc<dyn Primitive>> {
+        let [cond, body] = <[_; 2]>::try_from(programs).ok()?;
+        Some(Arc::new(WhileLoop { cond, body, ..self.clone() }))
+    }
+
     fn interpret(&self, operands: &[Array]) -> Result<Vec<Array>, Error> {
         let mut inputs = self.inputs(operands.to_vec());
         while passes::eval(&self.cond, &inputs.cond())[0].item::<bool>()? {

@@ -41,6 +41,8 @@ pub struct LowerCtx<'a> {
     pub(super) manual: Option<Manual>,
     /// The writer is inside a loop's kernel.
     pub(super) in_kernel: bool,
+    /// The attributes for XLA of the operations that are written.
+    pub(super) metadata: Vec<(String, String)>,
     /// The program that the module computes.
     pub(super) program: Option<&'a Program>,
     /// True if it holds products that gain from the library for products.
@@ -168,6 +170,7 @@ impl<'a> LowerCtx<'a> {
             partition: None,
             manual: None,
             in_kernel: false,
+            metadata: Vec::new(),
             program: None,
             uses_library: OnceCell::new(),
         }
@@ -288,7 +291,7 @@ impl<'a> LowerCtx<'a> {
         let rewritten = kernel_rewrite.map(|rewrite| rewrite(&program).into_owned());
         let program = rewritten.map_or(program, Cow::Owned);
         // A kernel is one function.
-        let outliner = self.outliner.filter(|_| !self.in_kernel);
+        let outliner = self.outliner.filter(|_| !self.in_kernel && self.metadata.is_empty());
         let outline = outliner.and_then(|outline| outline(&program));
         let outputs = match outline {
             Some(outline) => self.inline_outlined(&program, &outline, inputs)?,
@@ -324,6 +327,7 @@ impl<'a> LowerCtx<'a> {
             "" if !self.is_partitioned() => self.writer.set_location(position(eqn.loc)),
             _ => self.set_named_location(eqn.loc, eqn.primitive.name()),
         }
+        let outer_attributes = self.annotate();
         self.facts.refuses_collectives |= eqn.loc.refuses_collectives();
         self.facts.communicates |= eqn.primitive.communication().is_some();
         // Rules that trace also attribute their operations to the user's line.
@@ -336,6 +340,9 @@ impl<'a> LowerCtx<'a> {
             let values = self.lower_eqn(program, eqn, operands, &results)?;
             Ok(self.constrain(program, eqn, values))
         });
+        if let Some(outer) = outer_attributes {
+            self.writer.restore_frontend_attributes(outer);
+        }
         values.inspect_err(|_| self.refused_at = self.refused_at.or(eqn.loc))
     }
 
@@ -350,6 +357,21 @@ impl<'a> LowerCtx<'a> {
         program: &Program,
         name: &str,
         inputs: &[Value],
+    ) -> RuleResult<Vec<Value>> {
+        if !self.metadata.is_empty() {
+            // Each operation has the attributes, which other calls do not.
+            return self.inline(program, inputs);
+        }
+        self.call_annotated(program, name, inputs, "")
+    }
+
+    /// Writes a call as [`call`](LowerCtx::call) does, with attributes of another dialect.
+    pub(super) fn call_annotated(
+        &mut self,
+        program: &Program,
+        name: &str,
+        inputs: &[Value],
+        annotations: &str,
     ) -> RuleResult<Vec<Value>> {
         let transfers = self.platform() == "tpu" && program.is_opaque();
         if program.effects() == Effects::Ordered || transfers {
@@ -371,7 +393,8 @@ impl<'a> LowerCtx<'a> {
         let results: Vec<TensorType> =
             program.outputs().iter().map(|&var| program.aval(var).stablehlo()).collect();
         let callee = format!("callee = @{name}");
-        Ok(self.writer.op_full("func.call", inputs, &callee, Vec::new(), &results))
+        let regions = Vec::new();
+        Ok(self.writer.op_annotated("func.call", inputs, &callee, regions, annotations, &results))
     }
 
     /// Returns an unused function name. Reserved before the body is written, so that functions

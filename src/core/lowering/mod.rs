@@ -1,5 +1,6 @@
 //! Lowering of programs to StableHLO text.
 
+mod frontend_attributes;
 mod loop_calls;
 pub(crate) mod loop_kernel;
 pub(crate) mod lower_ctx;

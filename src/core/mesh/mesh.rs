@@ -420,6 +420,50 @@ impl Mesh {
         self.devices() == other.devices()
     }
 
+    /// Returns the part of the mesh whose devices belong to this process. An axis along which the
+    /// process has one device has size 1.
+    ///
+    /// # Errors
+    /// [`Error::Op`] (value) if the devices of this process are not a block of the mesh.
+    ///
+    /// ```
+    /// # oxidax::parallel::set_cpu_devices(8)?;
+    /// use oxidax::prelude::*;
+    /// let mesh = Mesh::new(devices()?, [("data", 4), ("model", 2)])?;
+    /// // One process has all devices.
+    /// assert_eq!(mesh.local_mesh()?, mesh);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn local_mesh(&self) -> Result<Mesh, Error> {
+        let ordinals = (0..self.devices().len()).filter(|&n| self.devices()[n].is_local());
+        let ordinals: Vec<usize> = ordinals.collect();
+        let sizes = (0..self.axes().len()).map(|axis| {
+            let along: BTreeSet<usize> =
+                ordinals.iter().map(|&ordinal| self.coordinates(ordinal)[axis]).collect();
+            along.len()
+        });
+        let sizes: Vec<usize> = sizes.collect();
+        if ordinals.is_empty() || sizes.iter().product::<usize>() != ordinals.len() {
+            let message = format!(
+                "the {} devices of this process are not a block of {self}; order the devices of \
+                 the mesh by process",
+                ordinals.len()
+            );
+            let loc = Loc::caller();
+            return Err(throw::op_error(OpErrorKind::Value, "local_mesh", message, loc));
+        }
+        let names = self.axis_names().map(str::to_owned);
+        let grid = Grid {
+            axes: names.zip(sizes).collect(),
+            devices: ordinals.iter().map(|&ordinal| self.devices()[ordinal].clone()).collect(),
+            axis_types: self.0.axis_types.clone(),
+        };
+        Mesh::try_from(grid).map_err(|message| {
+            throw::op_error(OpErrorKind::Value, "local_mesh", message, Loc::caller())
+        })
+    }
+
     /// Returns true if all devices belong to this process.
     pub(crate) fn is_local(&self) -> bool {
         self.devices().iter().all(Device::is_local)

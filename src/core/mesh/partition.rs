@@ -52,6 +52,15 @@ impl PartitionSpec {
         self.0.iter().flat_map(AxisSpec::names)
     }
 
+    /// Returns the spec over these mesh axes alone.
+    pub(crate) fn over(&self, axes: &[String]) -> PartitionSpec {
+        let own = self.0.iter().map(|along| {
+            let names = along.names().iter().filter(|name| axes.contains(name));
+            AxisSpec::Axes(names.cloned().collect())
+        });
+        PartitionSpec(own.collect()).trimmed()
+    }
+
     /// Returns true if axis `axis` of the array is [`PartitionSpec::UNCONSTRAINED`].
     pub fn is_unconstrained(&self, axis: usize) -> bool {
         self.0.get(axis) == Some(&PartitionSpec::UNCONSTRAINED)

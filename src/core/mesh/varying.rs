@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The names of the mesh axes that a value varies over, sorted.
+#[doc(alias = "ManualAxisType")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Varying(Option<Arc<[String]>>);
 

@@ -26,6 +26,9 @@ pub(crate) enum HostFunctionText {
         message: String,
         /// The name of each operand after the first; empty for one without a name.
         names: Vec<String>,
+        /// The operation that the error names; `check` if there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        operation: Option<String>,
     },
     /// A function over a batch.
     Batched {

@@ -1,5 +1,6 @@
 //! Programs and the primitives that their equations apply.
 
+pub(crate) mod checks;
 pub(crate) mod cost;
 pub(crate) mod host_function;
 pub(crate) mod marks;
@@ -9,6 +10,7 @@ pub(crate) mod registry;
 pub(crate) mod spmd;
 pub(crate) mod tangent;
 
+pub use checks::{CheckSet, OperandCheck};
 pub use cost::{Access, Contraction, Cost};
 pub use host_function::HostFunction;
 pub(crate) use host_function::HostFunctionText;

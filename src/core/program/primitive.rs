@@ -5,6 +5,7 @@ use crate::core::error::{Error, RuleError, RuleResult};
 use crate::core::lowering::lower_ctx::LowerCtx;
 use crate::core::mesh::axis_spec::AxisSpec;
 use crate::core::mesh::partition::NamedSharding;
+use crate::core::program::checks::{CheckSet, OperandCheck};
 use crate::core::program::cost::{Contraction, Cost};
 use crate::core::program::marks::{Known, Marks, Used};
 use crate::core::program::program::Program;
@@ -235,6 +236,17 @@ pub trait Analysis {
     /// a new leading axis, if one application computes it.
     fn sum_over_steps(&self, _stacked: &[Array]) -> Option<Array> {
         None
+    }
+
+    /// Conditions that the operands must meet for the errors in `enabled`, which
+    /// [`checkify`](crate::debug::checkify) checks while the program runs.
+    fn checks(&self, _enabled: CheckSet, _operands: &[&Array]) -> Vec<OperandCheck> {
+        Vec::new()
+    }
+
+    /// True for a check that the user wrote.
+    fn is_user_check(&self) -> bool {
+        false
     }
 
     /// The reason why a loop that holds the operation cannot be one kernel of XLA's CPU compiler,
@@ -481,6 +493,17 @@ impl dyn Primitive {
         self.analysis().and_then(|analysis| analysis.sum_over_steps(stacked))
     }
 
+    /// Conditions that the operands must meet for the errors in `enabled`.
+    pub fn checks(&self, enabled: CheckSet, operands: &[&Array]) -> Vec<OperandCheck> {
+        let checks = self.analysis().map(|analysis| analysis.checks(enabled, operands));
+        checks.unwrap_or_default()
+    }
+
+    /// Returns true for a check that the user wrote.
+    pub fn is_user_check(&self) -> bool {
+        self.analysis().is_some_and(Analysis::is_user_check)
+    }
+
     /// The reason why a kernel of XLA's CPU compiler cannot hold the operation.
     pub fn kernel_obstacle(&self) -> Option<&'static str> {
         self.analysis().and_then(Analysis::kernel_obstacle)
@@ -541,6 +564,11 @@ pub trait HigherOrder {
     fn forwarded(&self) -> Vec<Option<usize>> {
         Vec::new()
     }
+
+    /// Returns the primitive with other programs, in the order of
+    /// [`programs`](HigherOrder::programs). They have the same types and may have side effects.
+    /// Returns `None` if the primitive cannot hold side effects.
+    fn with_programs(&self, programs: Vec<Arc<Program>>) -> Option<Arc<dyn Primitive>>;
 
     /// Runs on concrete operands and evaluates the programs equation by equation, as
     /// `disable_jit` requires.

@@ -7,8 +7,11 @@ use crate::core::array::backend::backend;
 use crate::core::error::loc::Loc;
 use crate::core::error::throw::{throw, throw_rule};
 use crate::core::error::{RuleError, RuleResult};
+use crate::core::options::{ERROR_CHECKING, checked_program, with_error_checking};
+use crate::core::program::CheckSet;
 use crate::core::program::marks::{Known, Marks};
 use crate::core::program::primitive::{Half, Primitive, SplitEqn, SplitOperand};
+use crate::core::program::program::{Eqn, Program};
 use crate::core::types::aval::Aval;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -89,6 +92,9 @@ fn bind_in(
     match decide(primitive, operands, &results, loc, whole) {
         Action::Record(outputs) => outputs,
         Action::Apply => {
+            if let Some(outputs) = apply_checked(primitive, operands, &avals, &results, loc) {
+                return outputs;
+            }
             let outputs = match primitive.as_higher_order() {
                 Some(holder) if jit_disabled() => {
                     let operands: Vec<Array> = operands.iter().copied().cloned().collect();
@@ -107,6 +113,24 @@ fn bind_in(
             }
         }
     }
+}
+
+/// Evaluates an operation with the checks in force. Returns `None` if it has none.
+fn apply_checked(
+    primitive: &Arc<dyn Primitive>,
+    operands: &[&Array],
+    avals: &[Aval],
+    results: &[Aval],
+    loc: Loc,
+) -> Option<Vec<Array>> {
+    if ERROR_CHECKING.get().is_empty() {
+        return None;
+    }
+    let program = Program::of_operation(primitive.clone(), avals.to_vec(), results.to_vec(), loc);
+    let program = checked_program(&program)?;
+    let operands = operands.iter().map(|&operand| operand.clone());
+    let evaluate = |eqn: &Eqn, operands: &[&Array]| bind_at(&eqn.primitive, operands, eqn.loc);
+    Some(with_error_checking(CheckSet::NONE, || program.interpret(operands, evaluate)))
 }
 
 fn bind_split(depth: usize, split: SplitEqn, operands: &[&Array], loc: Loc) -> Vec<Array> {

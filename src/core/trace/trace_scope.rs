@@ -1,7 +1,9 @@
 //! [`TraceScope`]: the scoped settings that traced programs depend on.
 
 use crate::core::mesh::MeshId;
+use crate::core::options::ERROR_CHECKING;
 use crate::core::options::{DEFAULT_PRNG_IMPL, KeyImpl};
+use crate::core::program::CheckSet;
 use crate::core::types::precision::Precision;
 
 /// The values of the `keyed` settings while a function is traced. A cache of traced programs has it
@@ -11,6 +13,7 @@ pub(crate) struct TraceScope {
     precision: Precision,
     mesh: Option<MeshId>,
     prng: KeyImpl,
+    errors: CheckSet,
 }
 
 impl TraceScope {
@@ -20,6 +23,7 @@ impl TraceScope {
             precision: Precision::in_force(),
             mesh: MeshId::current(),
             prng: DEFAULT_PRNG_IMPL.get(),
+            errors: ERROR_CHECKING.get(),
         }
     }
 
@@ -33,6 +37,7 @@ impl TraceScope {
             ("matmul precision", format!("{:?}", self.precision)),
             ("default generator of keys", format!("{:?}", self.prng)),
             ("mesh", mesh.unwrap_or_else(|| "none".to_string())),
+            ("error checking", self.errors.to_string()),
         ]
     }
 }

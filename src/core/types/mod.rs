@@ -3,6 +3,7 @@
 pub(crate) mod aval;
 pub(crate) mod dtype;
 pub(crate) mod element;
+pub(crate) mod layout;
 pub(crate) mod precision;
 pub(crate) mod promotion;
 pub(crate) mod scalar;
@@ -12,6 +13,7 @@ pub(crate) mod small_float;
 pub use aval::{Aval, IntoAval};
 pub use dtype::DType;
 pub use element::Element;
+pub use layout::Layout;
 pub use precision::{Precision, with_matmul_precision};
 pub use promotion::promote;
 pub use scalar::Scalar;

@@ -3,7 +3,7 @@
 
 use super::cloud_tpu::from_metadata;
 use super::metadata::{MetadataServer, QueryLimits};
-use super::{DetectedCluster, Machine, Variables, detect_by_metadata};
+use super::{ClusterDetection, DetectedCluster, Machine, Variables, detect_by_metadata};
 use crate::core::Error;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -295,13 +295,17 @@ fn only_possible_workers_are_asked() {
     let alone = Machine { has_tpu: false, hosts: "" };
     let with_tpu = Machine { has_tpu: true, hosts: "" };
     let host = ("GCE_METADATA_HOST", server.address.as_str());
-    assert_eq!(detect_by_metadata(&Variables::new(), alone).unwrap(), None);
+    assert_eq!(
+        detect_by_metadata(ClusterDetection::Automatic, &Variables::new(), alone).unwrap(),
+        None
+    );
     let skips = variables(&[host, ("TPU_SKIP_MDS_QUERY", "True")]);
-    assert_eq!(detect_by_metadata(&skips, with_tpu).unwrap(), None);
+    assert_eq!(detect_by_metadata(ClusterDetection::Automatic, &skips, with_tpu).unwrap(), None);
     assert!(server.requests.lock().unwrap().is_empty());
     let own = variables(&[host, ("OXIDAX_COORDINATOR", "h:1")]);
     for machine in [alone, with_tpu] {
-        let cluster = detect_by_metadata(&own, machine).unwrap().unwrap();
+        let cluster =
+            detect_by_metadata(ClusterDetection::Automatic, &own, machine).unwrap().unwrap();
         assert_eq!(found(&cluster), ("h:1", Some(4), Some(2)));
     }
 }

@@ -53,21 +53,54 @@ pub(super) struct Machine<'a> {
     pub(super) hosts: &'a str,
 }
 
+/// The launcher of the processes, for
+/// [`cluster_detection_method`](super::ClusterConfig::cluster_detection_method).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ClusterDetection {
+    /// The first that is found: Cloud TPU, Open MPI, SLURM, Kubernetes.
+    #[default]
+    Automatic,
+    /// None: only `ClusterConfig` and oxidax's own variables count.
+    Deactivate,
+    /// A Cloud TPU VM or GKE, also by the metadata server.
+    CloudTpu,
+    /// Open MPI's `mpirun`.
+    OpenMpi,
+    /// SLURM's `srun`.
+    Slurm,
+    /// An indexed job of Kubernetes.
+    Kubernetes,
+}
+
+impl ClusterDetection {
+    fn includes(self, other: ClusterDetection) -> bool {
+        self == other || self == ClusterDetection::Automatic
+    }
+}
+
 /// Detects a cluster from the environment. oxidax's own variables override those of Cloud TPU, Open
 /// MPI, SLURM and Kubernetes individually.
 pub(super) fn detect(
+    method: ClusterDetection,
     variables: &Variables,
     machine: Machine<'_>,
 ) -> Result<DetectedCluster, Error> {
-    let mut found = if let Some(found) = cloud_tpu::from_variables(variables)? {
-        found
-    } else if let Some(found) = open_mpi::from_variables(variables)? {
-        found
-    } else if let Some(found) = slurm(variables)? {
-        found
-    } else {
-        kubernetes(variables, machine.hosts)?.unwrap_or_default()
-    };
+    type Find<'a> = &'a dyn Fn() -> Result<Option<DetectedCluster>, Error>;
+    let launchers: [(ClusterDetection, Find<'_>); 4] = [
+        (ClusterDetection::CloudTpu, &|| cloud_tpu::from_variables(variables)),
+        (ClusterDetection::OpenMpi, &|| open_mpi::from_variables(variables)),
+        (ClusterDetection::Slurm, &|| slurm(variables)),
+        (ClusterDetection::Kubernetes, &|| kubernetes(variables, machine.hosts)),
+    ];
+    let mut found = DetectedCluster::default();
+    for (launcher, find) in launchers {
+        if method.includes(launcher)
+            && let Some(cluster) = find()?
+        {
+            found = cluster;
+            break;
+        }
+    }
     override_with_own(&mut found, variables)?;
     Ok(found)
 }
@@ -75,9 +108,13 @@ pub(super) fn detect(
 /// Asks the metadata server for the cluster of a Cloud TPU VM, if this machine can be one: it has
 /// TPU chips, or the environment names the server. oxidax's own variables override the answers.
 pub(super) fn detect_by_metadata(
+    method: ClusterDetection,
     variables: &Variables,
     machine: Machine<'_>,
 ) -> Result<Option<DetectedCluster>, Error> {
+    if !method.includes(ClusterDetection::CloudTpu) {
+        return Ok(None);
+    }
     // libtpu's variable for machines without such a server.
     let skips = variables.get("TPU_SKIP_MDS_QUERY").is_some_and(|text| {
         matches!(text.to_lowercase().as_str(), "1" | "true" | "t" | "yes" | "y")
@@ -251,17 +288,20 @@ mod tests {
     }
 
     fn found(pairs: &[(&str, &str)]) -> (String, Option<usize>, Option<usize>) {
-        let found = detect(&variables(pairs), ALONE).unwrap();
+        let found = detect(ClusterDetection::Automatic, &variables(pairs), ALONE).unwrap();
         (found.coordinator.unwrap_or_default(), found.count, found.index)
     }
 
     fn refused(pairs: &[(&str, &str)]) -> String {
-        detect(&variables(pairs), ALONE).unwrap_err().to_string()
+        detect(ClusterDetection::Automatic, &variables(pairs), ALONE).unwrap_err().to_string()
     }
 
     #[test]
     fn nothing_is_detected_without_variables() {
-        assert_eq!(detect(&Variables::new(), ALONE).unwrap(), DetectedCluster::default());
+        assert_eq!(
+            detect(ClusterDetection::Automatic, &Variables::new(), ALONE).unwrap(),
+            DetectedCluster::default()
+        );
         // A batch script's node has a list, but no task.
         assert_eq!(found(&[("SLURM_JOB_NODELIST", "n1")]), (String::new(), None, None));
     }
@@ -320,7 +360,10 @@ mod tests {
         assert_eq!(found(&step), ("gpu007:61441".into(), Some(8), Some(5)));
         let of_step = [&step[..], &[("SLURM_STEP_NODELIST", "gpu012")]].concat();
         assert_eq!(found(&of_step).0, "gpu012:61441");
-        assert_eq!(detect(&variables(&step), ALONE).unwrap().run, "slurm job 4097 step 0");
+        assert_eq!(
+            detect(ClusterDetection::Automatic, &variables(&step), ALONE).unwrap().run,
+            "slurm job 4097 step 0"
+        );
         let said = refused(&step[1..]);
         assert!(said.contains("SLURM_JOB_ID is not set; it must be a number"), "{said}");
         let said = refused(&[&step[..4], &[("SLURM_JOB_NODELIST", "gpu[a-b]")]].concat());
@@ -359,7 +402,7 @@ mod tests {
         ];
         let own = "train-gpt-0.pods:55527";
         assert_eq!(found(&pod), (own.into(), Some(4), Some(3)));
-        let bare = detect(&variables(&pod[..3]), ALONE).unwrap();
+        let bare = detect(ClusterDetection::Automatic, &variables(&pod[..3]), ALONE).unwrap();
         assert_eq!((bare.coordinator, bare.count, bare.index), (None, None, Some(3)));
         assert!(bare.hint.contains("OXIDAX_SERVICE"));
         let said = refused(&[pod[0], pod[1], ("HOSTNAME", "train-gpt-x7k2p")]);
@@ -367,12 +410,18 @@ mod tests {
         // The pod's own line in the hosts file contains its service.
         let file = "127.0.0.1 localhost\n# train-gpt-3.no\n10.4.0.9\ttrain-gpt-3.set.ns.svc.cluster.local\ttrain-gpt-3\n";
         let machine = Machine { has_tpu: false, hosts: file };
-        let named = detect(&variables(&pod[..3]), machine).unwrap();
+        let named = detect(ClusterDetection::Automatic, &variables(&pod[..3]), machine).unwrap();
         assert_eq!(
             named.coordinator.as_deref(),
             Some("train-gpt-0.set.ns.svc.cluster.local:55527")
         );
-        assert_eq!(detect(&variables(&pod), machine).unwrap().coordinator.unwrap(), own);
+        assert_eq!(
+            detect(ClusterDetection::Automatic, &variables(&pod), machine)
+                .unwrap()
+                .coordinator
+                .unwrap(),
+            own
+        );
         assert_eq!(domain_of("a-1", "1.2.3.4 a-10.b a-1 a-1."), None);
         // A pod of another kind.
         assert_eq!(found(&[pod[0], ("HOSTNAME", "web-1")]), (String::new(), None, None));
@@ -390,5 +439,27 @@ mod tests {
         assert_eq!(found(&slice), ("10.1.2.3:4000".into(), Some(2), Some(1)));
         let said = refused(&[("OXIDAX_PROCESS_ID", "one")]);
         assert!(said.contains("OXIDAX_PROCESS_ID is `one`; it must be a number"), "{said}");
+    }
+
+    #[test]
+    fn a_method_ignores_other_launchers() {
+        let both = variables(&[
+            ("SLURM_PROCID", "1"),
+            ("SLURM_JOB_NODELIST", "n[1-2]"),
+            ("SLURM_JOB_ID", "7"),
+            ("SLURM_NTASKS", "2"),
+            ("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
+            ("JOB_COMPLETION_INDEX", "3"),
+            ("HOSTNAME", "job-3"),
+        ]);
+        let index = |method| detect(method, &both, ALONE).unwrap().index;
+        assert_eq!(index(ClusterDetection::Automatic), Some(1));
+        assert_eq!(index(ClusterDetection::Slurm), Some(1));
+        assert_eq!(index(ClusterDetection::Kubernetes), Some(3));
+        assert_eq!(index(ClusterDetection::OpenMpi), None);
+        assert_eq!(index(ClusterDetection::Deactivate), None);
+        let machine = Machine { has_tpu: true, hosts: "" };
+        let asked = detect_by_metadata(ClusterDetection::Slurm, &both, machine).unwrap();
+        assert_eq!(asked, None);
     }
 }

@@ -1,6 +1,10 @@
 //! Negation, addition, subtraction, multiplication and division.
 
-use crate::core::{Array, CounterOp, DType, Exemplar, Operand, RuleError, Sample, Tangent, bind1};
+use crate::core::{
+    Array, CheckSet, CounterOp, DType, Exemplar, Operand, OperandCheck, RuleError, Sample, Tangent,
+    bind1,
+};
+use crate::primitives::checks::nonzero;
 use crate::primitives::elementwise::{
     CostRule, Derivative, Dtypes, Elementwise, Lowering, TransposeRule, TypeRule,
 };
@@ -207,6 +211,9 @@ impl Elementwise for Div {
         }
         _ => Err(RuleError::not_linear("div")),
     });
+    fn checks(&self, enabled: CheckSet, operands: &[&Array]) -> Vec<OperandCheck> {
+        nonzero(enabled, operands[1])
+    }
     fn exemplars() -> Vec<Exemplar> {
         vec![
             Exemplar::new(Div, pair(DType::F32, &[2, 3], 1.0, 3.0)),

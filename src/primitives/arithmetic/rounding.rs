@@ -3,9 +3,11 @@
 use super::basic::{div, mul, neg};
 use super::sign::{abs, sign};
 use crate::core::{
-    Array, Aval, DType, Exemplar, JvpResult, LowerCtx, RuleResult, Sample, Tangent, bind1,
+    Array, Aval, CheckSet, DType, Exemplar, JvpResult, LowerCtx, OperandCheck, RuleResult, Sample,
+    Tangent, bind1,
 };
 use crate::ensure_dtype;
+use crate::primitives::checks::nonzero;
 use crate::primitives::elementwise::{
     CostRule, Derivative, Dtypes, Elementwise, Lowering, TypeRule,
 };
@@ -203,6 +205,9 @@ impl Elementwise for Rem {
     const DERIVATIVE: Derivative<Rem> = Derivative::Custom(Rem::jvp);
     const LOWERING: Lowering<Rem> = Lowering::Op("remainder");
     const COST: CostRule<Rem> = CostRule::Arithmetic;
+    fn checks(&self, enabled: CheckSet, operands: &[&Array]) -> Vec<OperandCheck> {
+        nonzero(enabled, operands[1])
+    }
     fn exemplars() -> Vec<Exemplar> {
         let pair = |dtype: DType, x: &[f64], y: &[f64]| {
             let operands = [x, y].map(|elements| Sample::listed(dtype, [elements.len()], elements));

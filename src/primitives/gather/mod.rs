@@ -6,14 +6,16 @@ pub use numbers::{GatherDimensionNumbers, GatherScatterMode};
 pub(super) use numbers::{attribute_lists, ensure_addressing, ensure_increasing};
 pub(super) use numbers::{shifted, with_front};
 
+use super::checks::{Starts, component, inside};
 use super::constant::zeros_of;
 use super::rules::{arity, batched, element_dtype, move_axis, one_cotangent};
 use super::scatter::{Combiner, Scatter, ScatterDimensionNumbers};
 use super::slicing::widened_indices;
 use super::structural::expand_dims;
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, JvpResult, LowerCtx, Operand, Primitive,
-    Registered, RuleError, RuleResult, Scalar, ShardingRule, Spmd, Tangent, bind1,
+    Analysis, Array, Aval, BatchAxis, Batched, CheckSet, Cost, DType, JvpResult, LowerCtx, Operand,
+    OperandCheck, Primitive, Registered, RuleError, RuleResult, Scalar, ShardingRule, Spmd,
+    Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{Value, i64_array};
@@ -164,6 +166,21 @@ impl Primitive for Gather {
     }
     fn spmd(&self) -> Option<&dyn Spmd> {
         Some(self)
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for Gather {
+    fn checks(&self, enabled: CheckSet, operands: &[&Array]) -> Vec<OperandCheck> {
+        let axes = self.dimension_numbers.start_index_map.iter().enumerate();
+        let starts = axes.map(|(index, &axis)| Starts {
+            axis,
+            indices: component(operands[1], index),
+            size: self.slice_sizes[axis],
+        });
+        inside(enabled, operands[0].aval(), starts)
     }
 }
 

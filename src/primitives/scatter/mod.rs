@@ -5,14 +5,15 @@ mod exemplars;
 mod numbers;
 pub use numbers::ScatterDimensionNumbers;
 
+use super::checks::{Starts, component, inside};
 use super::constant::zeros_of;
 use super::gather::{Gather, GatherScatterMode, shifted, with_front};
 use super::rules::{arity, batch_at, batched, element_dtype, move_axis, one_cotangent};
 use super::slicing::widened_indices;
 use crate::core::{
-    Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, JvpResult, LowerCtx, Operand,
-    Primitive, Registered, RuleError, RuleResult, Scalar, Shape, ShardingRule, Spmd, Tangent,
-    bind1,
+    Analysis, Array, Aval, BatchAxis, Batched, CheckSet, Cost, DType, JvpResult, LowerCtx, Operand,
+    OperandCheck, Primitive, Registered, RuleError, RuleResult, Scalar, Shape, ShardingRule, Spmd,
+    Tangent, bind1,
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{Value, i64_array};
@@ -215,6 +216,16 @@ impl Primitive for Scatter {
 impl Analysis for Scatter {
     fn accumulates(&self) -> bool {
         self.combiner == Combiner::Add
+    }
+    fn checks(&self, enabled: CheckSet, operands: &[&Array]) -> Vec<OperandCheck> {
+        let sizes = self.dimension_numbers.window_sizes(operands[0].shape(), operands[2].shape());
+        let axes = self.dimension_numbers.scatter_dims_to_operand_dims.iter().enumerate();
+        let starts = axes.map(|(index, &axis)| Starts {
+            axis,
+            indices: component(operands[1], index),
+            size: sizes[axis],
+        });
+        inside(enabled, operands[0].aval(), starts)
     }
     fn kernel_obstacle(&self) -> Option<&'static str> {
         Some("is not compiled in kernels")

@@ -2,11 +2,13 @@
 
 use super::{check_starts, index_vectors, resolve_starts, widened_indices, with_size};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, Registered, RuleError, RuleResult, Sample, Shape, Tangent, bind, trace,
+    Analysis, Array, Aval, BatchAxis, Batched, CheckSet, Cost, DType, Exemplar, JvpResult,
+    LowerCtx, Operand, OperandCheck, Primitive, Registered, RuleError, RuleResult, Sample, Shape,
+    Tangent, bind, trace,
 };
 use crate::ensure_shape;
 use crate::primitives::array_list::{ArrayList, ListEntry};
+use crate::primitives::checks::{Starts, inside};
 use crate::primitives::constant::zeros_of;
 use crate::primitives::gather::{Gather, GatherDimensionNumbers, GatherScatterMode};
 use crate::primitives::promote::ArrayLike;
@@ -121,6 +123,21 @@ impl Primitive for DynamicSlice {
         cts.resize(operands.len(), None);
         Ok(cts)
     }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for DynamicSlice {
+    fn checks(&self, enabled: CheckSet, operands: &[&Array]) -> Vec<OperandCheck> {
+        inside(enabled, operands[0].aval(), starts_of(&operands[1..], &self.slice_sizes))
+    }
+}
+
+/// Returns the start of a slice of these sizes along each axis.
+pub(super) fn starts_of(starts: &[&Array], sizes: &[usize]) -> impl Iterator<Item = Starts> {
+    let axes = starts.iter().zip(sizes).enumerate();
+    axes.map(|(axis, (&start, &size))| Starts { axis, indices: start.clone(), size })
 }
 
 /// Returns the slice of `x` of shape `slice_sizes` that starts at `start_indices`, one integer per

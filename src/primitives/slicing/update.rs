@@ -1,11 +1,14 @@
 //! Updates of slices at computed indices.
 
+use super::dynamic::starts_of;
 use super::{DynamicSlice, check_starts, index_vectors, resolve_starts, widened_indices};
 use crate::core::{
-    Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, LowerCtx, Operand,
-    Primitive, Registered, RuleError, RuleResult, Sample, Scalar, Tangent, bind, trace,
+    Analysis, Array, Aval, BatchAxis, Batched, CheckSet, Cost, DType, Exemplar, JvpResult,
+    LowerCtx, Operand, OperandCheck, Primitive, Registered, RuleError, RuleResult, Sample, Scalar,
+    Tangent, bind, trace,
 };
 use crate::primitives::array_list::{ArrayList, ListEntry};
+use crate::primitives::checks::inside;
 use crate::primitives::constant::zeros_of;
 use crate::primitives::convert::convert_to;
 use crate::primitives::gather::GatherScatterMode;
@@ -136,6 +139,16 @@ impl Primitive for DynamicUpdateSlice {
         let mut cts = vec![to_x, to_update];
         cts.resize(operands.len(), None);
         Ok(cts)
+    }
+    fn analysis(&self) -> Option<&dyn Analysis> {
+        Some(self)
+    }
+}
+
+impl Analysis for DynamicUpdateSlice {
+    fn checks(&self, enabled: CheckSet, operands: &[&Array]) -> Vec<OperandCheck> {
+        let starts = starts_of(&operands[2..], operands[1].shape());
+        inside(enabled, operands[0].aval(), starts)
     }
 }
 

@@ -6,7 +6,7 @@ use super::message::{
 };
 use crate::core::Error;
 use crate::profile::folder::{host, time_name};
-use crate::profile::{Profile, ProfileSession, perfetto, xspace};
+use crate::profile::{Profile, ProfileOptions, ProfileSession, perfetto, xspace};
 use prost::Message;
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -180,7 +180,7 @@ async fn monitor(asked: MonitorRequest) -> Result<MonitorResponse, Status> {
 fn start() -> Result<ProfileSession, Status> {
     // XProf tries again after this status.
     let refused = |error: Error| Status::already_exists(error.to_string());
-    ProfileSession::start_for("start_server").map_err(refused)
+    ProfileSession::start_for("start_server", ProfileOptions::default()).map_err(refused)
 }
 
 /// Returns the time from now to a time stamp in nanoseconds; zero if it has passed.

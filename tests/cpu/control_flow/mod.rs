@@ -11,3 +11,4 @@ mod nesting;
 mod residuals;
 mod support;
 mod text;
+mod xla_metadata;

@@ -1,5 +1,6 @@
 //! Printing, callbacks, checks and NaN checks in compiled programs.
 
+mod checkify;
 mod nan;
 mod replay;
 

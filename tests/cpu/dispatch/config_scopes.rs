@@ -1,8 +1,10 @@
 //! Policies of `oxidax::config` in scopes: promotion and transfers.
 
+use super::listener::listen;
 use oxidax::config::{
     DTypePromotion, RankPromotion, TransferDirection, TransferGuard, with_dtype_promotion,
-    with_rank_promotion, with_transfer_guard, with_transfer_guard_of,
+    with_logged_checkpoint_residuals, with_rank_promotion, with_transfer_guard,
+    with_transfer_guard_of,
 };
 use oxidax::prelude::*;
 
@@ -98,5 +100,21 @@ mod on_cpu {
         let x = step.call(ones([3])).unwrap();
         let x = with_transfer_guard(TransferGuard::DisallowExplicit, || step.call(x)).unwrap();
         assert_eq!(x.to_vec::<f32>().unwrap(), [7.0; 3]);
+    }
+
+    #[test]
+    fn residuals_of_remat_are_logged() {
+        let block = remat(|x: &Array| tanh(&tanh(x)));
+        let slope = |x: &Array| jit(|x: Array| grad(|x: &Array| block(x).sum())(&x)).call(x);
+        let x = ones([5]);
+        let logged = |f: &dyn Fn()| {
+            let lines = listen(f);
+            lines.into_iter().filter(|line| line.contains("remat stores")).collect::<Vec<_>>()
+        };
+        assert!(logged(&|| drop(slope(&x))).is_empty());
+        let lines = logged(&|| drop(with_logged_checkpoint_residuals(|| slope(&x))));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("inputs=\"f32[5]\"") || lines[0].contains("inputs=f32[5]"));
+        assert!(lines[0].contains("config_scopes.rs"), "{}", lines[0]);
     }
 }

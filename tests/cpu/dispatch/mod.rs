@@ -2,6 +2,7 @@
 
 mod ahead;
 mod config_scopes;
+mod formats;
 mod listener;
 mod outlining;
 mod recompiled;

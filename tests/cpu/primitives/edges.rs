@@ -60,12 +60,20 @@ const WITHOUT: &[(&str, &[&str], &str)] = &[
     ("an axis of one", &["axis_index"], "is one number"),
     ("no elements", HOLD_PROGRAMS, PASSED_ON),
     ("an axis of one", HOLD_PROGRAMS, PASSED_ON),
-    ("rank 0", &["call", "custom_jvp", "custom_vjp", "remat"], PASSED_ON),
+    ("rank 0", &["call", "custom_jvp", "custom_vjp", "remat", "xla_metadata_call"], PASSED_ON),
 ];
 
 /// Primitives that pass their operands to the programs that they hold.
-const HOLD_PROGRAMS: &[&str] =
-    &["call", "cond", "custom_jvp", "custom_vjp", "linear_solve", "remat", "while_loop"];
+const HOLD_PROGRAMS: &[&str] = &[
+    "call",
+    "cond",
+    "custom_jvp",
+    "custom_vjp",
+    "linear_solve",
+    "remat",
+    "while_loop",
+    "xla_metadata_call",
+];
 const PASSED_ON: &str = "what it holds looks at the operands";
 
 /// Returns the edges that no operand and no result of any exemplar shows.

@@ -359,3 +359,26 @@ fn devices_of_a_map_have_no_order() {
     let error = refused(ordered, &["i", "j"]);
     assert!(error.contains("devices have no common order"), "{error}");
 }
+
+#[test]
+fn automatic_checks_run_on_every_device() {
+    let mesh = mesh([("i", 8)]);
+    let inverse = shard_map(|x: Array| psum(&(1.0 / x), "i"), &mesh);
+    let inverse = inverse.in_specs(p!["i"]).out_specs(p![]);
+    let checked = debug::checkify(|x: &Array| inverse.apply(x), debug::CheckSet::AUTOMATIC);
+    let checked = jit(move |x: Array| checked(&x));
+    assert_eq!(values(&checked.call(&(counting(&[8]) + 1.0)).unwrap()).len(), 1);
+    let error = checked.call(&counting(&[8])).unwrap_err().to_string();
+    assert!(error.starts_with("error[value]: div: divides by zero"), "{error}");
+    assert!(error.contains("callbacks.rs"), "{error}");
+    // Shardings in types stay as they are.
+    let mesh = mesh.explicit();
+    let x = device_put(&counting(&[8]), mesh.sharding(p!["i"]).unwrap()).unwrap();
+    let pick = |x: &Array| x.at(&[array![3, 9].into()]).add(1.0) / (x + 1.0);
+    let checked = debug::checkify(pick, debug::CheckSet::ALL);
+    let error = jit(move |x: Array| checked(&x)).call(&x).unwrap_err().to_string();
+    assert!(error.starts_with("error[value]: scatter: index out of bounds"), "{error}");
+    let checked = debug::checkify(|x: &Array| 1.0 / (x + 1.0), debug::CheckSet::ALL);
+    let y = jit(move |x: Array| checked(&x)).call(&x).unwrap();
+    assert_eq!(y.aval().to_string(), "f32[8@i]");
+}

@@ -22,7 +22,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
         "parallel",
         &["core", "tree", "passes", "primitives", "transforms", "control_flow", "runtime"],
     ),
-    ("debug", &["core", "primitives"]),
+    ("debug", &["core", "tree", "primitives", "transforms"]),
     // Records failing calls of `jit`, and runs them again (docs/decisions/0047).
     ("replay", &["core", "passes", "primitives", "control_flow", "runtime", "debug"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),
@@ -128,6 +128,11 @@ const SEAMS: &[(&str, &str, &str)] = &[
         "kernel_primitives",
         "src/control_flow/mod.rs",
         "kernels use control flow, and the text of a program may name them",
+    ),
+    (
+        "checked_program",
+        "src/core/options.rs",
+        "checks are calls of the host, with the format strings of `debug`",
     ),
     (
         "vary",

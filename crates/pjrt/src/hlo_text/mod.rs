@@ -13,10 +13,11 @@ pub(crate) mod sources;
 pub use origins::{Neighbour, Origins, SourceOperation};
 pub use sources::{Fusion, SourceLocation};
 
+use crate::buffer::BufferLayout;
 use crate::error::Result;
 use crate::executable::Executable;
 use crate::hlo;
-use proto::{Computation, Instruction, Module};
+use proto::{Computation, Instruction, Module, Shape};
 use sources::Sources;
 use std::collections::HashMap;
 
@@ -58,10 +59,50 @@ impl Executable {
         Ok(origins::origins(&self.optimized_module("origins")?, is_wanted))
     }
 
+    /// Returns the layouts of the parameters of the optimized program, and of its results.
+    ///
+    /// # Errors
+    /// [`Error::Status`](crate::Error::Status); [`Error::Invalid`](crate::Error::Invalid) if the
+    /// plugin returns the program in an unknown format.
+    pub fn entry_layouts(&self) -> Result<(Vec<BufferLayout>, Vec<BufferLayout>)> {
+        let module = self.optimized_module("entry layouts")?;
+        let entry = module.computations.iter().find(|of| of.id == module.entry_computation_id);
+        let Some(entry) = entry else { return Ok((Vec::new(), Vec::new())) };
+        let mut parameters: Vec<&Instruction> =
+            entry.instructions.iter().filter(|of| of.opcode == "parameter").collect();
+        parameters.sort_by_key(|parameter| parameter.parameter_number);
+        let root = entry.instructions.iter().filter(|of| of.id == entry.root_id);
+        let layouts = |shapes: Vec<&Shape>| {
+            let mut layouts = Vec::new();
+            shapes.into_iter().for_each(|shape| add_layouts(shape, &mut layouts));
+            layouts
+        };
+        let shapes = parameters.into_iter().filter_map(|parameter| parameter.shape.as_ref());
+        let parameters = layouts(shapes.collect());
+        Ok((parameters, layouts(root.filter_map(|root| root.shape.as_ref()).collect())))
+    }
+
     fn optimized_module(&self, operation: &'static str) -> Result<Module> {
         let (code, format) = self.optimized_program()?;
         hlo::decode_optimized(operation, &code, &format)
     }
+}
+
+/// Adds the layouts of the arrays in a shape.
+fn add_layouts(shape: &Shape, layouts: &mut Vec<BufferLayout>) {
+    /// The number of `xla.PrimitiveType` for tuples.
+    const TUPLE: i32 = 13;
+    if shape.element_type == TUPLE {
+        shape.tuple_shapes.iter().for_each(|part| add_layouts(part, layouts));
+        return;
+    }
+    let layout = shape.layout.as_ref();
+    layouts.push(BufferLayout::Tiled {
+        minor_to_major: layout.map(|of| of.minor_to_major.clone()).unwrap_or_default(),
+        tiles: layout
+            .map(|of| of.tiles.iter().map(|tile| tile.dimensions.clone()).collect())
+            .unwrap_or_default(),
+    });
 }
 
 /// Returns the text of a module.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use oxidax_pjrt::{AlignedBytes, ElementType, ExecuteOptions, Layout};
+use oxidax_pjrt::{AlignedBytes, BufferLayout, ElementType, ExecuteOptions};
 
 use crate::execution::DONATE;
 use crate::plugins::{ALL, Api, client, compile, f32_buffer, f32_bytes, f32_values, on_each};
@@ -304,7 +304,7 @@ fn raw_bytes_have_the_device_representation() {
         assert!(error.ends_with("8 bytes from offset 12 are not inside 16 bytes"), "{error}");
         assert!(floats.copy_raw(usize::MAX, &mut middle).is_err());
         let layout = floats.layout().expect("known");
-        assert_eq!(layout, Layout::Tiled { minor_to_major: vec![1, 0], tiles: vec![] });
+        assert_eq!(layout, BufferLayout::Tiled { minor_to_major: vec![1, 0], tiles: vec![] });
         assert!(layout.is_row_major());
     });
 }
