@@ -15,8 +15,8 @@ pub use crate::control_flow::{
     reduce, remat, remat_with, scan, scan_with, sequential_vmap, switch, while_loop,
 };
 pub use crate::core::{
-    Array, Aval, AxisNames, DType, Device, Element, Error, IntoAval, Mesh, NamedSharding,
-    PartitionSpec, Scalar, Shape, axis_size, catch, with_matmul_precision,
+    Array, ArrayRef, Aval, AxisNames, DType, Device, Element, Error, IntoAval, Mesh, NamedSharding,
+    PartitionSpec, RefKind, Scalar, Shape, axis_size, catch, with_matmul_precision,
 };
 #[cfg(feature = "data")]
 pub use crate::data;

@@ -21,6 +21,7 @@ mod remat;
 mod root;
 mod scan;
 mod shard_map;
+mod threaded_refs;
 mod while_loop;
 
 pub use associative_scan::{AssociativeScanOptions, associative_scan, associative_scan_with};

@@ -46,7 +46,7 @@ pub use program::{
     TextForm, Used, Var,
 };
 pub(crate) use program::{HostFunctionText, ProgramInput, host_function};
-pub use trace::{AxisNames, axis_size, bind, bind1, throw_operands};
+pub use trace::{ArrayRef, AxisNames, RefKind, axis_size, bind, bind1, throw_operands};
 pub(crate) use trace::{bind_shared, named_axes, nan_check, rebinding};
 pub use types::{
     Aval, DType, Element, IntoAval, Precision, Scalar, Shape, promote, with_matmul_precision,

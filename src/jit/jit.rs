@@ -2,6 +2,7 @@
 
 use super::call_key::{CallKey, CallScope, committed_placements, hash_of_call};
 use super::call_macros::{apply, call, lower, record};
+use super::call_refs::{argument_refs, ref_operands};
 use super::creation::{Captured, Creation};
 use super::history::History;
 use super::lowered::Lowered;
@@ -11,6 +12,7 @@ use super::traced::{Staged, Traced};
 use crate::control_flow::Call;
 use crate::core::nan_check::with_argument_paths;
 use crate::core::spans::{EventKind, Span};
+use crate::core::trace::RefAccess;
 use crate::core::{
     Array, Cache, CompileLimit, Error, Loc, MemoryKind, NamedSharding, OpErrorKind, Program,
     RuleError, Slot, bind, catch, monitoring, named_axes, no_collectives, trace,
@@ -23,7 +25,7 @@ use crate::runtime::{
     CompilerOptions, Scratch, committed_placement, is_nan_checked, is_recording, is_tracked,
     locate_nan,
 };
-use crate::transforms::staging::{self, trace_function_at, trace_rules};
+use crate::transforms::staging::{self, trace_rules, trace_with_refs};
 use crate::tree::{
     Args, Arguments, Function, Passing, Transformed, Tree, TreeDef, for_each_arity, leaves_of,
     rebuild,
@@ -295,6 +297,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     #[track_caller]
     pub(super) fn lower_arguments(&self, arguments: &A) -> Result<Lowered<A, O>, Error> {
         let traced = self.trace(arguments.refs(), Loc::caller())?;
+        traced.expect_no_refs(Loc::caller())?;
         Ok(Lowered::new(traced, &Arguments::<A>(arguments.refs())))
     }
 
@@ -317,6 +320,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     #[track_caller]
     fn trace_program(
         &self,
+        access: RefAccess,
         arguments: A::Refs<'_>,
         shardings: &[Option<NamedSharding>],
         loc: Loc,
@@ -327,7 +331,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             Some(sharding) => leaf.aval().with_sharding(sharding),
             None => leaf.aval().clone(),
         });
-        trace_function_at(loc, format!("jit({})", self.name), avals, |leaves| {
+        trace_with_refs(access, loc, format!("jit({})", self.name), avals, |leaves| {
             let arguments = A::unflatten(arguments, &mut leaves.into_iter());
             match self.refuses_collectives {
                 true => no_collectives(|| (self.function)(arguments)),
@@ -343,7 +347,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let counts = A::leaf_counts(arguments);
         let leaves = leaves_of(&view);
         let shardings = self.argument_shardings(arguments)?;
-        let trace = || self.trace_program(arguments, &shardings, loc);
+        let trace = || self.trace_program(RefAccess::Inputs, arguments, &shardings, loc);
         let staged = catch(|| trace::with_numbers_as_operands(false, trace))?;
         let paths = TreeDef::of(&view).rooted_paths();
         let program = passes::dce(&staged.program);
@@ -359,6 +363,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             name: self.name.to_string(),
             program,
             captures: staged.captures,
+            refs: staged.refs,
             template: staged.template,
             arguments: avals,
             paths,
@@ -379,7 +384,9 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let outputs = match &self.out_shardings {
             Some(requested) => {
                 let keys = LeafKeys::of_result(&staged.template);
-                requested.shardings(&self.name, "out_shardings", &keys)?
+                let mut requested = requested.shardings(&self.name, "out_shardings", &keys)?;
+                requested.resize(requested.len() + staged.refs.n_written(), None);
+                requested
             }
             None => Vec::new(),
         };
@@ -391,7 +398,8 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
                 sharding,
             })
             .collect();
-        inputs.extend(staged.captures.iter().map(|capture| PlanInput {
+        let values: Vec<Array> = ref_operands(&staged.refs).collect();
+        inputs.extend(values.iter().chain(&staged.captures).map(|capture| PlanInput {
             committed: committed_placement(capture),
             ..PlanInput::default()
         }));
@@ -459,14 +467,19 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         if trace::jit_disabled() {
             return Ok(self.interpret(arguments, Loc::caller())?);
         }
+        let refs = argument_refs(&Arguments::<A>(arguments))?;
         let scope = CallScope::current()?;
         let hit = match self.lookup(arguments, scope)? {
             Some(hit) => hit,
             None => self.lookup_or_compile(arguments, scope, &span)?,
         };
         let specialization = hit.slot.value();
+        // Holds the values of references: a buffer that a reference holds is not donated.
+        let held = refs.iter().map(|target| target.read("get", Loc::scoped()));
+        let held: Vec<Array> = held.collect();
+        let counters = &self.counters;
         let execute =
-            || specialization.execute::<A>(arguments, hit.scratch, passing, &self.counters);
+            || specialization.execute::<A>(arguments, hit.scratch, passing, &refs, counters);
         let executed = if is_tracked() { Loc::caller().scope(execute) } else { execute() };
         let executed = if is_recording() { executed.and_then(finished) } else { executed };
         let result = executed.map_err(|failure| match failure.is_out_of_memory() {
@@ -480,14 +493,16 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             },
             false => failure,
         });
-        let result = result.map_err(|Failure { error, consumed }| {
+        drop(held);
+        let (result, finals) = result.map_err(|Failure { error, consumed }| {
             let cause = Cause::of_execution(&error);
             Failure { error: self.record_failure(arguments, cause, error), consumed }
         })?;
         if is_nan_checked() {
-            self.locate_nan(arguments, &result)
+            self.locate_nan(arguments, &result, &finals)
                 .map_err(|error| self.record_failure(arguments, Cause::of_nan_check(), error))?;
         }
+        specialization.refs.write(&refs, finals);
         Ok(result)
     }
 
@@ -613,15 +628,22 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     }
 
     /// Under `nan_check`, finds the operation that produced a NaN.
-    fn locate_nan(&self, arguments: A::Refs<'_>, result: &O) -> Result<(), Error> {
+    fn locate_nan(
+        &self,
+        arguments: A::Refs<'_>,
+        result: &O,
+        finals: &[Array],
+    ) -> Result<(), Error> {
         let shardings = self.argument_shardings(arguments)?;
-        let staged = catch(|| self.trace_program(arguments, &shardings, Loc::UNKNOWN))?;
+        let staged =
+            catch(|| self.trace_program(RefAccess::Inputs, arguments, &shardings, Loc::UNKNOWN))?;
         let mut operands = leaves_of(&Arguments::<A>(arguments));
+        operands.extend(ref_operands(&staged.refs));
         operands.extend(staged.captures);
+        let mut results = leaves_of(result);
+        results.extend_from_slice(finals);
         let paths = TreeDef::of(&Arguments::<A>(arguments)).rooted_paths();
-        with_argument_paths(&operands, &paths, || {
-            locate_nan(&staged.program, &operands, &leaves_of(result))
-        })
+        with_argument_paths(&operands, &paths, || locate_nan(&staged.program, &operands, &results))
     }
 
     /// Records a failed call, if failures are recorded, and returns its error. The program is not
@@ -640,8 +662,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     /// Traces the function, and returns the inputs of its program.
     fn trace_call(&self, arguments: A::Refs<'_>) -> Result<(Traced<O>, Vec<Array>), Error> {
         let traced = catch(|| self.trace(arguments, Loc::UNKNOWN))??;
-        let mut inputs = leaves_of(&Arguments::<A>(arguments));
-        inputs.extend(traced.captures.iter().cloned());
+        let inputs = traced.operands(leaves_of(&Arguments::<A>(arguments)));
         Ok((traced, inputs))
     }
 
@@ -666,7 +687,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         }
         let shardings = self.argument_shardings(arguments);
         let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
-        let staged = self.trace_program(arguments, &shardings, Loc::caller());
+        let staged = self.trace_program(RefAccess::Captures, arguments, &shardings, Loc::caller());
         let leaves = self.constrain(shardings, "in_shardings", leaves);
         let operands: Vec<&Array> = leaves.iter().chain(&staged.captures).collect();
         let mut results = if self.is_inlined {
@@ -676,6 +697,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             let call = Call { name: self.name.to_string(), program: Arc::new(staged.program) };
             bind(call, &operands)
         };
+        staged.refs.write_back(&mut results);
         if let Some(requested) = &self.out_shardings {
             let keys = LeafKeys::of_result(&staged.template);
             let shardings = requested.shardings(&self.name, "out_shardings", &keys);

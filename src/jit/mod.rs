@@ -13,6 +13,7 @@ mod buckets;
 pub mod cache;
 mod call_key;
 mod call_macros;
+mod call_refs;
 mod common_cause;
 mod compile_set;
 mod compiled;

@@ -1,7 +1,8 @@
 //! [`Specialization`]: a function compiled for one signature, and the warm path of every call.
 
+use super::call_refs::CallRefs;
 use super::stats::Counters;
-use crate::core::{Array, Aval, Buffer, Error, Kind, Program, trace};
+use crate::core::{Array, ArrayRef, Aval, Buffer, Error, Kind, Program, trace};
 use crate::runtime::{
     Executable, HeldValues, NonDonatable, Scratch, is_deleted, keeps_arguments, placement_of,
     transfer,
@@ -20,13 +21,15 @@ pub(super) struct Specialization<O> {
     pub(super) executable: Executable,
     /// Buffers of captured arrays, with the placements that the program expects.
     captures: Vec<Arc<dyn Buffer>>,
+    /// The references that it uses.
+    pub(super) refs: CallRefs,
     /// Bytes of the captured arrays that were transferred.
     capture_bytes: u64,
     /// The structure of the result, with the types of its leaves.
     template: O,
     /// The argument that each leaf belongs to.
     argument_of: Vec<usize>,
-    /// The indices of all leaves and captures.
+    /// The indices of all leaves, values of references and captures.
     all: Vec<i64>,
     /// State of each leaf: unknown, or the plugin consumes or keeps it when it is donated.
     consumption: Vec<AtomicU8>,
@@ -107,6 +110,7 @@ impl<O: Tree> Specialization<O> {
         template: O,
         captures: &[Array],
         arguments: &[Vec<Arc<Aval>>],
+        refs: CallRefs,
     ) -> Result<Specialization<O>, Error> {
         let placements = &executable.inputs()[executable.inputs().len() - captures.len()..];
         let mut buffers = Vec::with_capacity(captures.len());
@@ -131,7 +135,8 @@ impl<O: Tree> Specialization<O> {
         Ok(Specialization {
             template,
             avals: arguments.iter().flatten().map(|aval| (**aval).clone()).collect(),
-            all: (0..(argument_of.len() + buffers.len()) as i64).collect(),
+            all: (0..(argument_of.len() + refs.n_operands() + buffers.len()) as i64).collect(),
+            refs,
             captures: buffers,
             capture_bytes,
             consumption: argument_of.iter().map(|_| unknown()).collect(),
@@ -198,15 +203,18 @@ impl<O: Tree> Specialization<O> {
     }
 
     /// Runs the program on gathered arguments. `passing` says how each argument was passed.
-    /// Of those passed by value, the leaves that nothing else holds are donated.
+    /// Of those passed by value, the leaves that nothing else holds are donated. `references` are
+    /// those of the arguments. Returns the result, and the final values of references.
     pub(super) fn execute<A: Args>(
         &self,
         arguments: A::Refs<'_>,
         mut scratch: Box<Scratch>,
         passing: &[Passing],
+        references: &[ArrayRef],
         counters: &Counters,
-    ) -> Result<O, Failure> {
+    ) -> Result<(O, Vec<Array>), Failure> {
         let n_leaves = scratch.arguments.len();
+        let values = self.refs.values(&self.executable, n_leaves, references)?;
         // `nan_check` may evaluate the program again, and a failure may be recorded. Arguments are
         // then not donated.
         let non_donatable =
@@ -216,11 +224,11 @@ impl<O: Tree> Specialization<O> {
             } else {
                 NonDonatable::Indices(&self.all)
             };
+        scratch.arguments.extend(values);
         scratch.arguments.extend(self.captures.iter().cloned());
         let outcome = self.executable.execute(&mut scratch, non_donatable, |results| {
             let result = self.template.unflatten(results);
-            assert!(results.next().is_none(), "the template has one leaf per result");
-            result
+            (result, results.collect())
         });
         match outcome {
             Ok(result) => {
@@ -327,11 +335,13 @@ impl<O: Tree> Specialization<O> {
 
 /// Waits for a result, so that errors of the device are those of the call.
 #[cold]
-pub(super) fn finished<O: Tree>(result: O) -> Result<O, Failure> {
-    for leaf in leaves_of(&result) {
+pub(super) fn finished<O: Tree>(
+    (result, finals): (O, Vec<Array>),
+) -> Result<(O, Vec<Array>), Failure> {
+    for leaf in leaves_of(&result).iter().chain(&finals) {
         leaf.block_until_ready()?;
     }
-    Ok(result)
+    Ok((result, finals))
 }
 
 fn name_lost_arguments(error: Error, paths: &[String], lost: &[usize]) -> Error {

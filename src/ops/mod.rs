@@ -8,6 +8,7 @@
 //! `f_with(x, …, FOptions { .. })` takes.
 
 mod activations;
+mod array_ref;
 mod axes;
 mod axis_slice;
 mod calculus;
@@ -48,6 +49,7 @@ mod vectors;
 mod window_functions;
 
 pub use activations::*;
+pub use array_ref::{RefOptions, empty_ref, free_ref, freeze, new_ref, new_ref_with};
 pub use axes::*;
 pub use calculus::*;
 pub use collectives::*;
