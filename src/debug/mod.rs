@@ -25,4 +25,4 @@ pub use host::{
     io_callback_with, pure_callback, pure_callback_with,
 };
 pub use nan::{finite_check, nan_check};
-pub use print::{print, print_captured, print_with, set_output};
+pub use print::{log, print, print_captured, print_with, set_output};

@@ -18,6 +18,25 @@ pub fn set_output(output: impl Write + Send + 'static) {
     *OUTPUT.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(output));
 }
 
+/// The destination of a line.
+#[derive(Clone, Copy, Debug)]
+enum Destination {
+    /// The output that [`set_output`] sets.
+    Output,
+    /// The subscriber of `tracing`.
+    Log,
+}
+
+impl Destination {
+    fn write(self, line: &str) {
+        match self {
+            // A closed output must not stop the program.
+            Destination::Output => drop(write_line(line)),
+            Destination::Log => tracing::info!(target: "oxidax::debug", "{line}"),
+        }
+    }
+}
+
 fn write_line(line: &str) -> io::Result<()> {
     match &mut *OUTPUT.lock().unwrap_or_else(PoisonError::into_inner) {
         Some(output) => writeln!(output, "{line}").and_then(|()| output.flush()),
@@ -55,7 +74,8 @@ fn write_line(line: &str) -> io::Result<()> {
 #[doc(alias = "jax.debug.print")]
 #[track_caller]
 pub fn print<F>(format: &str, fields: impl Fields<F>) {
-    print_fields(format, fields.into_fields(), CallbackOptions::default());
+    let options = CallbackOptions::default();
+    print_fields(Destination::Output, format, fields.into_fields(), options);
 }
 
 /// As [`print()`], with options.
@@ -73,15 +93,42 @@ pub fn print<F>(format: &str, fields: impl Fields<F>) {
 /// ```
 #[track_caller]
 pub fn print_with<F>(format: &str, fields: impl Fields<F>, options: CallbackOptions) {
-    print_fields(format, fields.into_fields(), options);
+    print_fields(Destination::Output, format, fields.into_fields(), options);
+}
+
+/// Logs a line each time the program reaches this point: as [`print()`], but to the subscriber of
+/// `tracing`, at level `INFO` with the target `oxidax::debug`.
+///
+/// Throws as [`print()`] does.
+///
+/// ```no_run
+/// use oxidax::prelude::*;
+/// tracing_subscriber::fmt().init();
+/// let step = jit(|w: Array| {
+///     debug::log("norm {:.3}", [&w.norm()]);
+///     w * 0.9
+/// });
+/// step.call(ones([4]))?; // logs: INFO oxidax::debug: norm 2.000
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[doc(alias = "jax.debug.log")]
+#[track_caller]
+pub fn log<F>(format: &str, fields: impl Fields<F>) {
+    let options = CallbackOptions::default();
+    print_fields(Destination::Log, format, fields.into_fields(), options);
 }
 
 #[track_caller]
-fn print_fields(format: &str, fields: Vec<(String, Array)>, options: CallbackOptions) {
+fn print_fields(
+    destination: Destination,
+    format: &str,
+    fields: Vec<(String, Array)>,
+    options: CallbackOptions,
+) {
     let (names, arrays): (Vec<String>, Vec<Array>) = fields.into_iter().unzip();
     let arrays: Vec<&Array> = arrays.iter().collect();
     match Format::parse(format, &names) {
-        Ok(parsed) => print_all(parsed, &arrays, options),
+        Ok(parsed) => print_all(destination, parsed, &arrays, options),
         Err(message) => throw_operands("print", RuleError::value(message), &arrays),
     }
 }
@@ -93,16 +140,20 @@ pub fn print_captured(arguments: fmt::Arguments<'_>, options: CallbackOptions) {
     let (pieces, captured) = capture::capture(arguments);
     let format = Format::captured(pieces, &captured);
     let arrays: Vec<&Array> = captured.iter().map(|captured| &captured.array).collect();
-    print_all(format, &arrays, options);
+    print_all(Destination::Output, format, &arrays, options);
 }
 
 #[track_caller]
-fn print_all(format: Format, arrays: &[&Array], options: CallbackOptions) {
+fn print_all(
+    destination: Destination,
+    format: Format,
+    arrays: &[&Array],
+    options: CallbackOptions,
+) {
     // Equal formats print equal lines, so they share compiled programs.
-    let key = format!("{format:?}");
+    let key = format!("{destination:?} {format:?}");
     let function = HostFunction::of_type::<Printing>(key, move |arrays| {
-        // A closed output must not stop the program.
-        drop(write_line(&format.apply(arrays)));
+        destination.write(&format.apply(arrays));
         Ok(Vec::new())
     });
     let call = HostCall {

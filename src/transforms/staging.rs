@@ -75,8 +75,8 @@ pub(crate) fn trace_function_at<O: Tree>(
     traced
 }
 
-/// As [`trace_function`], for a caller that writes the final values of references. `loc` is the line
-/// in profiles.
+/// As [`trace_function`], for a caller that writes the final values of references. `loc` is the
+/// line in profiles.
 pub(crate) fn trace_with_refs<O: Tree>(
     access: RefAccess,
     loc: Loc,

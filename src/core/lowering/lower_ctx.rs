@@ -351,9 +351,24 @@ impl<'a> LowerCtx<'a> {
         name: &str,
         inputs: &[Value],
     ) -> RuleResult<Vec<Value>> {
+        let Some(name) = self.shared_function(program, name)? else {
+            return self.inline(program, inputs);
+        };
+        let results: Vec<TensorType> =
+            program.outputs().iter().map(|&var| program.aval(var).stablehlo()).collect();
+        let callee = format!("callee = @{name}");
+        Ok(self.writer.op_full("func.call", inputs, &callee, Vec::new(), &results))
+    }
+
+    /// Writes the program as a function, which equal programs share, and returns its name. Returns
+    /// `None` for a program that must be inlined; see [`LowerCtx::call`].
+    ///
+    /// # Errors
+    /// Errors of the `lower` rules.
+    pub fn shared_function(&mut self, program: &Program, name: &str) -> RuleResult<Option<String>> {
         let transfers = self.platform() == "tpu" && program.is_opaque();
         if program.effects() == Effects::Ordered || transfers {
-            return self.inline(program, inputs);
+            return Ok(None);
         }
         // Collectives and operations with a mesh are lowered by the manual axes around them.
         let uses_mesh = !program.axis_names().is_empty() || program.mesh().is_some();
@@ -368,10 +383,7 @@ impl<'a> LowerCtx<'a> {
                 name
             }
         };
-        let results: Vec<TensorType> =
-            program.outputs().iter().map(|&var| program.aval(var).stablehlo()).collect();
-        let callee = format!("callee = @{name}");
-        Ok(self.writer.op_full("func.call", inputs, &callee, Vec::new(), &results))
+        Ok(Some(name))
     }
 
     /// Returns an unused function name. Reserved before the body is written, so that functions

@@ -37,8 +37,8 @@ pub enum RefKind {
 ///
 /// A clone refers to the same value. The dtype and the shape do not change. Reads and writes happen
 /// in the order of the program. Functions under [`jit`](crate::jit::jit()) may capture a reference
-/// or take one as an argument, and the bodies of loops and branches may capture one: what they write
-/// is there afterwards. See [`new_ref`](crate::ops::new_ref) for the rules of each transform.
+/// or take one as an argument, and the bodies of loops and branches may capture one. What they
+/// write is there afterwards. See [`new_ref`](crate::ops::new_ref) for the rules of each transform.
 #[derive(Clone)]
 #[doc(alias = "Ref")]
 #[doc(alias = "AbstractRef")]
@@ -285,9 +285,9 @@ impl ArrayRef {
 
     /// Returns the reference of a rebuilt tree, whose leaf is `leaf`.
     ///
-    /// If the leaf is an input of the innermost trace, the tree is an argument of the function under
-    /// trace, and the result is a reference inside that function, whose final value is that of this
-    /// one after the call. If the leaf is the present value, the result is this reference.
+    /// If the leaf is an input of the innermost trace, the tree is an argument of the traced
+    /// function, and the result is a reference inside that function, whose final value is that of
+    /// this one after the call. If the leaf is the present value, the result is this reference.
     /// Otherwise it is a new one.
     pub(crate) fn rebuilt(&self, leaf: Array) -> ArrayRef {
         let created = self.created();
@@ -340,7 +340,7 @@ impl ArrayRef {
                      write references from outside, because it may run another number of times",
                     self.aval()
                 ),
-                "return the value and write it outside, or create the reference inside the function",
+                "return the value and write it outside, or create the reference in the function",
             ),
         };
         op_error(OpErrorKind::Unsupported, operation, message, loc).with_help(help)

@@ -109,7 +109,7 @@ impl RefFrame {
 }
 
 impl Builder {
-    /// Returns the value of a reference from outside, which is `outer` in the trace around this one.
+    /// Returns the value of a reference from outside, which is `outer` in the trace around this.
     pub(super) fn view_of(&mut self, target: &ArrayRef, outer: Array) -> Result<Array, Refusal> {
         if let Some(value) = self.refs.seen(target) {
             return Ok(value);
