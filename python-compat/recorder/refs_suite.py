@@ -1,8 +1,8 @@
 """Mutable references under transformations. README.md describes the operations.
 
-`params.function` names the function, after `ref_`. `op` is `call` (with derivatives in both modes), `vmap` over
-axis 0 of the operands `params.mapped`, or `vmap(grad)`: the gradient of `sum(y**2)` over all results
-by operand 0, for every row.
+`params.function` names the function, after `ref_`. `op` is `call` (with derivatives in both
+modes), `vmap` over axis 0 of the operands `params.mapped`, or `vmap(grad)`: the gradient of
+`sum(y**2)` over all results by operand 0, for every row.
 
 JAX does not batch or differentiate every function with references. Where it does not, the expected
 results are those of the same function without references.

@@ -2,7 +2,7 @@
 //! results.
 
 use super::closure::{CallSite, Closure};
-use crate::core::trace::{RefSource, RefUse, RefUses};
+use crate::core::trace::{RefSource, RefUse, RefUses, same_value};
 use crate::core::{Array, ArrayRef, Loc, OpErrorKind, Program, ProgramInput, Var, Varying, trace};
 use crate::primitives::vary;
 
@@ -158,28 +158,37 @@ impl BranchRefs {
         let Closure { program, mut captures, template, refs } = branch;
         let n_inputs = program.inputs().len();
         let n_own = captures.len();
-        let missing: Vec<Array> = self
-            .targets
-            .iter()
-            .filter(|target| !refs.written().any(|used| used.target.same_ref(&target.target)))
-            .map(|target| present(target, loc))
-            .collect();
-        // The present values are captures of the branch after its own ones.
+        // The present values of references that this branch does not write are captures, after its
+        // own ones unless it captures them already.
+        let mut unwritten: Vec<Option<usize>> = Vec::with_capacity(self.targets.len());
+        for target in &self.targets {
+            let is_target = |used: &RefUse| used.target.same_ref(&target.target);
+            if refs.written().any(is_target) {
+                unwritten.push(None);
+                continue;
+            }
+            let value = present(target, loc);
+            let captured = captures.iter().position(|capture| same_value(capture, &value));
+            unwritten.push(Some(captured.unwrap_or_else(|| {
+                captures.push(value);
+                captures.len() - 1
+            })));
+        }
         let mut inputs: Vec<ProgramInput> = (0..n_own).map(ProgramInput::Existing).collect();
-        inputs.extend(missing.iter().map(|value| ProgramInput::Unused(value.aval().clone())));
+        let added = captures[n_own..].iter();
+        inputs.extend(added.map(|value| ProgramInput::Unused(value.aval().clone())));
         inputs.extend((n_own..n_inputs).map(ProgramInput::Existing));
         let program = program.with_inputs(&inputs);
         let mut outputs: Vec<Var> = program.outputs().to_vec();
         let finals = outputs.split_off(outputs.len() - refs.n_written());
-        let mut unchanged = program.inputs()[n_own..n_own + missing.len()].iter();
-        for target in &self.targets {
+        for (target, unwritten) in self.targets.iter().zip(unwritten) {
             let position = refs.written().position(|used| used.target.same_ref(&target.target));
-            outputs.push(match position {
-                Some(position) => finals[position],
-                None => *unchanged.next().expect("one value per reference that is not written"),
+            outputs.push(match (position, unwritten) {
+                (Some(position), _) => finals[position],
+                (None, Some(capture)) => program.inputs()[capture],
+                (None, None) => unreachable!("a reference is written or not"),
             });
         }
-        captures.extend(missing);
         Closure { program: program.with_outputs(&outputs), captures, template, refs }
     }
 

@@ -42,8 +42,8 @@ pub use program::{
     Access, Analysis, BatchAxis, Batched, Contraction, Cost, CounterOp, Dense, DynKey, Effects,
     Elements, Eqn, Exemplar, FromParameters, Half, HigherOrder, HostFunction, JvpResult, Known,
     Mapped, Marks, Operand, Parameters, PartOfArray, Primitive, Program, Pruned, ReadPrimitive,
-    Registered, RegistryEntry, RunCount, Sample, SaveHint, SplitEqn, SplitOperand, Spmd, Tangent,
-    TextForm, Used, Var,
+    Registered, RegistryEntry, RunCount, Sample, SaveHint, ShardingObserver, SplitEqn,
+    SplitOperand, Spmd, Tangent, TextForm, Used, Var,
 };
 pub(crate) use program::{HostFunctionText, ProgramInput, host_function};
 pub use trace::{ArrayRef, AxisNames, RefKind, axis_size, bind, bind1, throw_operands};

@@ -22,6 +22,7 @@ mod error;
 mod explained;
 mod file_format;
 mod history;
+mod inspection;
 #[allow(clippy::module_inception, reason = "the type `Jit` is in `jit.rs`")]
 mod jit;
 mod line_profile;

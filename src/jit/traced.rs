@@ -2,6 +2,7 @@
 
 use super::call_refs::{CallRefs, ref_operands};
 use super::explained::{CallNames, check_collectives};
+use super::inspection::inspect_shardings;
 use super::specialization::Specialization;
 use super::tree_description::{FunctionDescription, TreeDescription};
 use crate::core::trace::{self, RefUses};
@@ -74,6 +75,7 @@ impl<O: Tree> Traced<O> {
         let executable =
             Executable::load(&self.program, &self.name, module, results, &self.plan, options)?;
         self.check_collectives(|| executable.report())?;
+        inspect_shardings(&self.program, &self.name, &self.plan, options)?;
         let refs = CallRefs::new(&self.refs);
         Specialization::new(executable, template, &self.captures, &self.arguments, refs)
     }

@@ -25,6 +25,7 @@ mod constraint;
 mod device_put;
 mod devices;
 mod host_local;
+mod inspect;
 mod make_mesh;
 mod partition_rules;
 mod per_argument;
@@ -54,6 +55,7 @@ pub use devices::{
     with_default_device,
 };
 pub use host_local::{global_array_to_host_local_array, host_local_array_to_global_array};
+pub use inspect::inspect_array_sharding;
 pub use make_mesh::make_mesh;
 pub use partition_rules::{PartitionRules, TreeSharding};
 pub(crate) use per_argument::LeafKeys;

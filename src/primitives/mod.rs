@@ -22,6 +22,7 @@ mod elementwise;
 mod exponential;
 mod fft;
 mod gather;
+mod inspect_sharding;
 mod iota;
 mod linalg;
 mod logaddexp;
@@ -82,6 +83,8 @@ pub use elementwise::{
 pub use exponential::*;
 pub use fft::{Fft, FftType, fft};
 pub use gather::*;
+pub use inspect_sharding::InspectSharding;
+pub(crate) use inspect_sharding::inspect_sharding;
 pub use iota::*;
 pub use linalg::{
     Cholesky, Eig, Eigh, Lu, Qr, QrOptions, Svd, SvdOptions, TransposeA, TriangularSolve, cholesky,

@@ -25,7 +25,7 @@ pub(crate) fn function(name: &str) -> Function {
 }
 
 fn zero(like: &Array) -> ArrayRef {
-    new_ref(&zeros(((), like.dtype())))
+    new_ref(&zeros(([], like.dtype())))
 }
 
 fn summed(operands: &[Array]) -> Vec<Array> {
@@ -157,7 +157,7 @@ fn crossed(operands: &[Array]) -> Vec<Array> {
         b.set(i![..], sin(&old));
         c + a.get(i![0])
     };
-    let c = fori_loop(0, 3, body, ones(((), operands[0].dtype())));
+    let c = fori_loop(0, 3, body, ones(([], operands[0].dtype())));
     vec![a.get(i![]), b.get(i![]), c]
 }
 

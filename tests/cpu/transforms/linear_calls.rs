@@ -1,4 +1,4 @@
-//! Functions with a transpose of their own, and composites.
+//! Linear functions with a user-defined transpose, and composites.
 
 use super::{close, f32s, value};
 use oxidax::control_flow::CompositeOptions;

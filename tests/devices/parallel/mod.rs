@@ -4,6 +4,7 @@ mod callbacks;
 mod checkpoints;
 mod explicit;
 mod grouped;
+mod inspection;
 mod launches;
 mod line_profiles;
 mod loop_kernels;
