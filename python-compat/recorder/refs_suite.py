@@ -1,4 +1,4 @@
-"""Mutable references under transformations. README.md describes the operations.
+"""Mutable references under transformations.
 
 `params.function` names the function, after `ref_`. `op` is `call` (with derivatives in both
 modes), `vmap` over axis 0 of the operands `params.mapped`, or `vmap(grad)`: the gradient of

@@ -16,8 +16,11 @@ enum CallRef {
 
 /// The references that a compiled function reads and writes at each call.
 pub(super) struct CallRefs {
-    /// Captured references whose values are inputs of the program, in order.
-    operands: Vec<ArrayRef>,
+    /// Captured references whose values are inputs of the program, in order. True for those that
+    /// the program writes.
+    operands: Vec<(ArrayRef, bool)>,
+    /// The leaves of the arguments that are references. True for those that the program writes.
+    leaves: Vec<(usize, bool)>,
     /// References whose final values are the last results of the program, in order.
     written: Vec<CallRef>,
 }
@@ -25,16 +28,35 @@ pub(super) struct CallRefs {
 impl CallRefs {
     /// Collects the references of a traced function.
     pub(super) fn new(uses: &RefUses) -> CallRefs {
-        let mut arguments: Vec<usize> = uses.iter().filter_map(argument).collect();
-        arguments.sort_unstable();
+        let leaf = |used: &RefUse| argument(used).map(|leaf| (leaf, used.written.is_some()));
+        let mut leaves: Vec<(usize, bool)> = uses.iter().filter_map(leaf).collect();
+        leaves.sort_unstable();
         let written = uses.written().map(|used| match argument(used) {
             Some(leaf) => {
-                let position = arguments.iter().position(|&other| other == leaf);
+                let position = leaves.iter().position(|&(other, _)| other == leaf);
                 CallRef::Argument(position.expect("the list has all arguments"))
             }
             None => CallRef::Captured(used.target.clone()),
         });
-        CallRefs { written: written.collect(), operands: operands(uses).cloned().collect() }
+        let written = written.collect();
+        let operands = operands(uses).map(|used| (used.target.clone(), used.written.is_some()));
+        CallRefs { written, operands: operands.collect(), leaves }
+    }
+
+    /// Returns true if the program writes a reference, whose buffer it may then reuse.
+    pub(super) fn any_written(&self) -> bool {
+        !self.written.is_empty()
+    }
+
+    /// Returns true if the program writes the captured reference at this position.
+    pub(super) fn is_operand_written(&self, position: usize) -> bool {
+        self.operands[position].1
+    }
+
+    /// Returns true if this leaf of the arguments is a reference that the program writes, and
+    /// `None` if it is not a reference.
+    pub(super) fn is_leaf_written(&self, leaf: usize) -> Option<bool> {
+        self.leaves.iter().find(|(other, _)| *other == leaf).map(|(_, is_written)| *is_written)
     }
 
     /// Returns the number of inputs of the program that are values of references.
@@ -54,7 +76,7 @@ impl CallRefs {
         arguments: &[ArrayRef],
     ) -> Result<Vec<Arc<dyn Buffer>>, Error> {
         let mut buffers = Vec::with_capacity(self.operands.len());
-        for (target, placement) in self.operands.iter().zip(&executable.inputs()[first..]) {
+        for ((target, _), placement) in self.operands.iter().zip(&executable.inputs()[first..]) {
             if arguments.iter().any(|other| other.same_ref(target)) {
                 return Err(aliased(target));
             }
@@ -91,14 +113,13 @@ fn argument(used: &RefUse) -> Option<usize> {
 }
 
 /// Returns the captured references whose values are inputs of the program, in order.
-fn operands(uses: &RefUses) -> impl Iterator<Item = &ArrayRef> {
-    let is_input = |used: &&RefUse| matches!(used.source, RefSource::Input(_));
-    uses.iter().filter(is_input).map(|used| &used.target)
+fn operands(uses: &RefUses) -> impl Iterator<Item = &RefUse> {
+    uses.iter().filter(|used| matches!(used.source, RefSource::Input(_)))
 }
 
 /// Returns the present values of the captured references of a traced function.
 pub(super) fn ref_operands(uses: &RefUses) -> impl Iterator<Item = Array> {
-    operands(uses).map(|target| target.read("get", Loc::scoped()))
+    operands(uses).map(|used| used.target.read("get", Loc::scoped()))
 }
 
 /// Returns the references among the arguments of a call.

@@ -72,7 +72,8 @@ pub struct Jit<'f, A: Args, O> {
 /// `f` runs while it is traced, once per signature. What it does besides computing arrays happens
 /// then, and not at later calls: a print, a counter, a push to a vector behind a `Mutex`. A number
 /// that it reads from a `Mutex` or `Cell` becomes a constant of the program. Nothing reports this,
-/// as in JAX. Pass the value as an argument and return the new one, or use
+/// as in JAX. Pass the value as an argument and return the new one, keep it in an
+/// [`ArrayRef`](crate::core::ArrayRef), which is read and written at each call, or use
 /// [`debug::callback`](crate::debug::callback) or [`io_callback`](crate::debug::io_callback), which
 /// run at each call.
 ///
@@ -474,9 +475,6 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             None => self.lookup_or_compile(arguments, scope, &span)?,
         };
         let specialization = hit.slot.value();
-        // Holds the values of references: a buffer that a reference holds is not donated.
-        let held = refs.iter().map(|target| target.read("get", Loc::scoped()));
-        let held: Vec<Array> = held.collect();
         let counters = &self.counters;
         let execute =
             || specialization.execute::<A>(arguments, hit.scratch, passing, &refs, counters);
@@ -493,7 +491,6 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             },
             false => failure,
         });
-        drop(held);
         let (result, finals) = result.map_err(|Failure { error, consumed }| {
             let cause = Cause::of_execution(&error);
             Failure { error: self.record_failure(arguments, cause, error), consumed }
@@ -788,6 +785,9 @@ for_each_arity!(0..=8 record []);
 mod tests {
     mod on_cpu {
         use super::super::*;
+        use crate::core::ArrayRef;
+        use crate::i;
+        use crate::ops::new_ref;
         use crate::primitives::{ones, zeros};
         use crate::runtime::is_deleted;
 
@@ -816,6 +816,32 @@ mod tests {
             }
             assert_eq!(f.stats().not_donated, 1);
             assert_eq!(held.to_vec::<f32>().unwrap()[0], 1.0);
+        }
+
+        #[test]
+        fn written_references_are_updated_in_place() {
+            let (captured, argument) = (new_ref(&zeros([64])), new_ref(&zeros([64])));
+            let held = captured.clone();
+            let f = jit(move |r: ArrayRef| {
+                r.addupdate(i![], 1.0);
+                held.addupdate(i![], &r.get(i![]));
+            });
+            let mut kept = None;
+            for round in 0..4 {
+                if round == 3 {
+                    kept = Some(captured.get(i![]));
+                }
+                f.call(&argument).unwrap();
+                if round == 0 {
+                    continue; // The call that compiles leaves no lists.
+                }
+                let recent = f.cache.get_recent(|slot| Some(slot.value().take_scratch()));
+                let spare = if round == 3 { 1 } else { 2 };
+                assert_eq!(recent.unwrap().1.spare().len(), spare, "round {round}");
+            }
+            assert_eq!(argument.get(i![]).to_vec::<f32>().unwrap()[0], 4.0);
+            assert_eq!(captured.get(i![]).to_vec::<f32>().unwrap()[0], 10.0);
+            assert_eq!(kept.unwrap().to_vec::<f32>().unwrap()[0], 6.0);
         }
 
         #[test]

@@ -31,7 +31,8 @@ pub(super) struct Specialization<O> {
     argument_of: Vec<usize>,
     /// The indices of all leaves, values of references and captures.
     all: Vec<i64>,
-    /// State of each leaf: unknown, or the plugin consumes or keeps it when it is donated.
+    /// State of each leaf and value of a reference: unknown, or the plugin consumes or keeps it
+    /// when it is donated.
     consumption: Vec<AtomicU8>,
     /// The types of the arguments' leaves.
     avals: Vec<Aval>,
@@ -132,14 +133,15 @@ impl<O: Tree> Specialization<O> {
             argument_of.extend(std::iter::repeat_n(argument, leaves.len()));
         }
         let unknown = || AtomicU8::new(consumption::UNKNOWN);
+        let n_refs = refs.n_operands();
         Ok(Specialization {
             template,
             avals: arguments.iter().flatten().map(|aval| (**aval).clone()).collect(),
-            all: (0..(argument_of.len() + refs.n_operands() + buffers.len()) as i64).collect(),
+            all: (0..(argument_of.len() + n_refs + buffers.len()) as i64).collect(),
             refs,
             captures: buffers,
             capture_bytes,
-            consumption: argument_of.iter().map(|_| unknown()).collect(),
+            consumption: (0..argument_of.len() + n_refs).map(|_| unknown()).collect(),
             argument_of,
             logged_not_donated: AtomicBool::new(false),
             logged_transfer: AtomicBool::new(false),
@@ -217,13 +219,13 @@ impl<O: Tree> Specialization<O> {
         let values = self.refs.values(&self.executable, n_leaves, references)?;
         // `nan_check` may evaluate the program again, and a failure may be recorded. Arguments are
         // then not donated.
-        let non_donatable =
-            if passing.iter().any(|&passing| passing != Passing::Reference) && !keeps_arguments() {
-                self.donate::<A>(arguments, &mut scratch, passing, counters);
-                NonDonatable::InScratch
-            } else {
-                NonDonatable::Indices(&self.all)
-            };
+        let any_owned = passing.iter().any(|&passing| passing != Passing::Reference);
+        let non_donatable = if (any_owned || self.refs.any_written()) && !keeps_arguments() {
+            self.donate::<A>(arguments, &mut scratch, passing, &values, counters);
+            NonDonatable::InScratch
+        } else {
+            NonDonatable::Indices(&self.all)
+        };
         scratch.arguments.extend(values);
         scratch.arguments.extend(self.captures.iter().cloned());
         let outcome = self.executable.execute(&mut scratch, non_donatable, |results| {
@@ -287,30 +289,40 @@ impl<O: Tree> Specialization<O> {
         }
     }
 
-    /// Lists the leaves that are not donated. A leaf is donated if it was passed by value and only
-    /// the argument and `scratch` hold its buffer.
+    /// Lists the leaves, `values` of references and captures that are not donated. A leaf is
+    /// donated if it was passed by value and only the argument and `scratch` hold its buffer. The
+    /// value of a reference is donated if the program writes the reference and nothing else holds
+    /// the buffer.
     fn donate<A: Args>(
         &self,
         arguments: A::Refs<'_>,
         scratch: &mut Scratch,
         passing: &[Passing],
+        values: &[Arc<dyn Buffer>],
         counters: &Counters,
     ) {
         let Scratch { arguments: buffers, non_donatable, .. } = scratch;
         let mut count = 0;
         let mut first = None;
         for (leaf, (buffer, &argument)) in buffers.iter().zip(&self.argument_of).enumerate() {
+            let reference = self.refs.is_leaf_written(leaf);
+            let is_owned = reference.unwrap_or(passing[argument] != Passing::Reference);
             // Only the list holds a transferred buffer.
-            if passing[argument] != Passing::Reference && Arc::strong_count(buffer) <= 2 {
+            if is_owned && Arc::strong_count(buffer) <= 2 {
                 continue;
             }
             non_donatable.push(leaf as i64);
-            if passing[argument] == Passing::Value {
+            if passing[argument] == Passing::Value && reference.is_none() {
                 count += 1;
                 first.get_or_insert(leaf);
             }
         }
-        non_donatable.extend_from_slice(&self.all[buffers.len()..]);
+        for (position, value) in values.iter().enumerate() {
+            if !self.refs.is_operand_written(position) || Arc::strong_count(value) > 2 {
+                non_donatable.push((buffers.len() + position) as i64);
+            }
+        }
+        non_donatable.extend_from_slice(&self.all[buffers.len() + values.len()..]);
         if let Some(first) = first {
             Counters::add(&counters.not_donated, count);
             self.log_not_donated::<A>(arguments, first);
