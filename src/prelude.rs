@@ -8,15 +8,16 @@
 pub use crate::checkpoint;
 pub use crate::control_flow::{
     AssociativeScanOptions, ForiLoopOptions, MapOptions, Policy, RematOptions, ScanOptions,
-    TransposeSolve, Unroll, associative_scan, associative_scan_with, closure_convert, cond,
-    custom_gradient, custom_jvp, custom_jvp_per_argument, custom_jvp_symbolic, custom_linear_solve,
-    custom_linear_solve_aux, custom_root, custom_root_aux, custom_vjp, custom_vjp_symbolic,
-    custom_vmap, fori_loop, fori_loop_with, map, map_with, parse_program, platform_dependent,
-    reduce, remat, remat_with, scan, scan_with, sequential_vmap, switch, while_loop,
+    TransposeSolve, Unroll, associative_scan, associative_scan_with, closure_convert, composite,
+    composite_with, cond, custom_gradient, custom_jvp, custom_jvp_per_argument,
+    custom_jvp_symbolic, custom_linear_solve, custom_linear_solve_aux, custom_root,
+    custom_root_aux, custom_vjp, custom_vjp_symbolic, custom_vmap, fori_loop, fori_loop_with,
+    linear_call, map, map_with, parse_program, platform_dependent, reduce, remat, remat_with, scan,
+    scan_with, sequential_vmap, switch, while_loop,
 };
 pub use crate::core::{
-    Array, Aval, AxisNames, DType, Device, Element, Error, IntoAval, Mesh, NamedSharding,
-    PartitionSpec, Scalar, Shape, axis_size, catch, with_matmul_precision,
+    Array, ArrayRef, Aval, AxisNames, DType, Device, Element, Error, IntoAval, Mesh, NamedSharding,
+    PartitionSpec, RefKind, Scalar, Shape, axis_size, catch, with_matmul_precision,
 };
 #[cfg(feature = "data")]
 pub use crate::data;

@@ -2,12 +2,13 @@
 //! are checked.
 
 use super::derive::{avals_of, retrace_varying};
+use crate::core::trace::{RefAccess, RefUses};
 use crate::core::{
     Array, Aval, Error, Loc, OpErrorKind, Program, TreeError, Varying, promote, trace,
 };
 use crate::passes;
 use crate::primitives::{convert_to, vary};
-use crate::transforms::staging::{trace_function, trace_rules};
+use crate::transforms::staging::{trace_rules, trace_with_refs};
 use crate::tree::{Difference, Tree, TreeDef, leaves_of, rooted, short_name};
 
 /// A user's call of a control-flow function, for errors.
@@ -39,27 +40,58 @@ impl CallSite {
     ) -> Closure<O> {
         self.loc.scope(|| close(self.scope.clone(), avals, f))
     }
+
+    /// Traces `f`, which runs several times, on inputs of the given types. The references that it
+    /// uses are inputs after the declared ones.
+    pub(super) fn close_body<O: Tree>(
+        &self,
+        avals: impl IntoIterator<Item = Aval>,
+        f: impl FnOnce(Vec<Array>) -> O,
+    ) -> Closure<O> {
+        let close = || close_with_refs(RefAccess::Inputs, self.scope.clone(), avals, f);
+        let closure = self.loc.scope(close);
+        self.loc.scope(|| closure.refs.expect_no_arguments(self.name));
+        closure
+    }
 }
 
-/// A traced closure. The inputs of its program are the captured values, then the declared inputs.
+/// A traced closure. The inputs of its program are the captured values, the declared inputs, then
+/// those of references. The last outputs are the final values of references.
 pub(super) struct Closure<O> {
     pub(super) program: Program,
     pub(super) captures: Vec<Array>,
     pub(super) template: O,
+    pub(super) refs: RefUses,
 }
 
-/// Traces `f` on inputs of the given types.
+/// Traces `f` on inputs of the given types. It can read references from outside, and not write
+/// them.
 pub(super) fn close<O: Tree>(
     scope: String,
     avals: impl IntoIterator<Item = Aval>,
     f: impl FnOnce(Vec<Array>) -> O,
 ) -> Closure<O> {
-    let traced =
-        trace::with_numbers_as_operands(trace::are_operands(), || trace_function(scope, avals, f));
+    let name = scope.clone();
+    let closure = close_with_refs(RefAccess::ReadOnly, scope, avals, f);
+    closure.refs.expect_no_arguments(&name);
+    closure
+}
+
+/// As [`close`], for a caller that writes the final values of references.
+pub(super) fn close_with_refs<O: Tree>(
+    access: RefAccess,
+    scope: String,
+    avals: impl IntoIterator<Item = Aval>,
+    f: impl FnOnce(Vec<Array>) -> O,
+) -> Closure<O> {
+    let traced = trace::with_numbers_as_operands(trace::are_operands(), || {
+        trace_with_refs(access, Loc::scoped(), scope, avals, f)
+    });
     Closure {
         program: with_last_inputs_first(&traced.program, traced.captures.len()),
         captures: traced.captures,
         template: traced.template,
+        refs: traced.refs,
     }
 }
 

@@ -3,12 +3,14 @@
 mod associative_scan;
 mod call;
 mod closure;
+mod composite;
 mod cond;
 mod custom;
 mod custom_policy;
 mod derive;
 mod fori_loop;
 mod groups;
+mod linear_call;
 mod linear_solve;
 mod map;
 mod memo;
@@ -21,11 +23,13 @@ mod remat;
 mod root;
 mod scan;
 mod shard_map;
+mod threaded_refs;
 mod while_loop;
 mod xla_metadata;
 
 pub use associative_scan::{AssociativeScanOptions, associative_scan, associative_scan_with};
 pub use call::Call;
+pub use composite::{Composite, CompositeAttribute, CompositeOptions, composite, composite_with};
 pub use cond::{Branches, Cond, cond, platform_dependent, switch};
 pub use custom::{
     ClosureConverted, CustomJvp, CustomTangent, CustomVjp, JvpRule, JvpRules, NoTangent, Perturbed,
@@ -36,6 +40,7 @@ pub use custom::{
 pub use custom_policy::CustomPolicy;
 pub(crate) use derive::{batch_call, jvp_call, transpose_call};
 pub use fori_loop::{ForiLoopOptions, fori_loop, fori_loop_with};
+pub use linear_call::{LinearCall, linear_call};
 pub use linear_solve::{
     LinearSolve, LinearSystem, Solver, TransposeSolve, custom_linear_solve, custom_linear_solve_aux,
 };
@@ -60,9 +65,11 @@ use crate::primitives::PRIMITIVES;
 /// The primitives that hold programs, sorted by name.
 pub const HOLDERS: &[RegistryEntry] = &[
     RegistryEntry::new("call", call::make, call::exemplars),
+    RegistryEntry::new("composite", composite::make, composite::exemplars),
     RegistryEntry::new("cond", cond::make, cond::exemplars),
     RegistryEntry::new("custom_jvp", custom::jvp::make, custom::jvp::exemplars),
     RegistryEntry::new("custom_vjp", custom::vjp::make, custom::vjp::exemplars),
+    RegistryEntry::new("linear_call", linear_call::make, linear_call::exemplars),
     RegistryEntry::new("linear_solve", linear_solve::make, linear_solve::exemplars),
     RegistryEntry::new("reduce", reduce::make, reduce::exemplars),
     RegistryEntry::new("remat", remat::make, remat::exemplars),

@@ -6,6 +6,7 @@ use super::parse;
 use super::policy::{Policy, recompute_unsaved};
 use super::pruning::prune_call;
 use crate::core::options::LOG_CHECKPOINT_RESIDUALS;
+use crate::core::trace::RefAccess;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
     Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleResult, RunCount, Sample,
@@ -13,7 +14,7 @@ use crate::core::{
 };
 use crate::passes;
 use crate::stablehlo::Value;
-use crate::transforms::staging::{trace_function, trace_rules};
+use crate::transforms::staging::{trace_rules, trace_with_refs};
 use crate::tree::{
     Args, Arguments, FnArgs, Function, TransformedFn, leaves_of, rebuild, transformed,
 };
@@ -245,13 +246,16 @@ fn apply<A: Args, M, F: Function<A, M>>(
     }
     let name = f.name();
     let avals = operands.iter().map(|operand| operand.aval().clone());
-    let traced = loc.scope(|| trace_function(format!("remat({name})"), avals, call));
+    let scope = format!("remat({name})");
+    let traced = loc.scope(|| trace_with_refs(RefAccess::Captures, loc, scope, avals, call));
+    loc.scope(|| traced.refs.expect_no_arguments("remat"));
     operands.extend(traced.captures);
     let program = Arc::new(traced.program);
     let RematOptions { policy, prevent_cse } = options.clone();
     let primitive = Remat { name, policy, again: false, prevent_cse, program };
     let operands: Vec<&Array> = operands.iter().collect();
-    let outputs = loc.scope(|| bind(primitive, &operands));
+    let mut outputs = loc.scope(|| bind(primitive, &operands));
+    traced.refs.write_back(&mut outputs);
     rebuild(&traced.template, outputs)
 }
 

@@ -338,7 +338,8 @@ impl<A: Args, O: Tree> Compiled<A, O> {
             Gather::Mismatch => return Err(self.mismatch(&Signature::of(&view)).into()),
             Gather::Traced(leaf) => return Err(self.refuse_traced(&leaf).into()),
         };
-        let execute = || specialization.execute::<A>(arguments, scratch, passing, &self.counters);
+        let execute =
+            || specialization.execute::<A>(arguments, scratch, passing, &[], &self.counters);
         let executed = if is_tracked() { Loc::caller().scope(execute) } else { execute() };
         let executed = if is_recording() { executed.and_then(finished) } else { executed };
         let result = executed.map_err(|failure| match failure.is_out_of_memory() {
@@ -349,7 +350,7 @@ impl<A: Args, O: Tree> Compiled<A, O> {
             }
             false => failure,
         });
-        let result = result.map_err(|Failure { error, consumed }| {
+        let (result, _) = result.map_err(|Failure { error, consumed }| {
             let cause = Cause::of_execution(&error);
             Failure { error: self.record_failure(&view, cause, error), consumed }
         })?;

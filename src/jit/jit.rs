@@ -2,6 +2,7 @@
 
 use super::call_key::{CallKey, CallScope, committed_placements, hash_of_call};
 use super::call_macros::{apply, call, lower, record};
+use super::call_refs::{argument_refs, ref_operands};
 use super::creation::{Captured, Creation};
 use super::history::History;
 use super::lowered::Lowered;
@@ -12,6 +13,7 @@ use crate::control_flow::Call;
 use crate::core::nan_check::with_argument_paths;
 use crate::core::options::checked_program;
 use crate::core::spans::{EventKind, Span};
+use crate::core::trace::RefAccess;
 use crate::core::{
     Array, Cache, CompileLimit, Error, Loc, MemoryKind, NamedSharding, OpErrorKind, Program,
     RuleError, Slot, bind, catch, monitoring, named_axes, no_collectives, trace,
@@ -24,7 +26,7 @@ use crate::runtime::{
     CompilerOptions, Scratch, committed_placement, is_nan_checked, is_recording, is_tracked,
     locate_nan,
 };
-use crate::transforms::staging::{self, trace_function_at, trace_rules};
+use crate::transforms::staging::{self, trace_rules, trace_with_refs};
 use crate::tree::{
     Args, Arguments, Function, Passing, Transformed, Tree, TreeDef, for_each_arity, leaves_of,
     rebuild,
@@ -71,7 +73,8 @@ pub struct Jit<'f, A: Args, O> {
 /// `f` runs while it is traced, once per signature. What it does besides computing arrays happens
 /// then, and not at later calls: a print, a counter, a push to a vector behind a `Mutex`. A number
 /// that it reads from a `Mutex` or `Cell` becomes a constant of the program. Nothing reports this,
-/// as in JAX. Pass the value as an argument and return the new one, or use
+/// as in JAX. Pass the value as an argument and return the new one, keep it in an
+/// [`ArrayRef`](crate::core::ArrayRef), which is read and written at each call, or use
 /// [`debug::callback`](crate::debug::callback) or [`io_callback`](crate::debug::io_callback), which
 /// run at each call.
 ///
@@ -296,6 +299,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     #[track_caller]
     pub(super) fn lower_arguments(&self, arguments: &A) -> Result<Lowered<A, O>, Error> {
         let traced = self.trace(arguments.refs(), Loc::caller())?;
+        traced.expect_no_refs(Loc::caller())?;
         Ok(Lowered::new(traced, &Arguments::<A>(arguments.refs())))
     }
 
@@ -318,6 +322,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     #[track_caller]
     fn trace_program(
         &self,
+        access: RefAccess,
         arguments: A::Refs<'_>,
         shardings: &[Option<NamedSharding>],
         loc: Loc,
@@ -328,7 +333,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             Some(sharding) => leaf.aval().with_sharding(sharding),
             None => leaf.aval().clone(),
         });
-        trace_function_at(loc, format!("jit({})", self.name), avals, |leaves| {
+        trace_with_refs(access, loc, format!("jit({})", self.name), avals, |leaves| {
             let arguments = A::unflatten(arguments, &mut leaves.into_iter());
             match self.refuses_collectives {
                 true => no_collectives(|| (self.function)(arguments)),
@@ -344,7 +349,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let counts = A::leaf_counts(arguments);
         let leaves = leaves_of(&view);
         let shardings = self.argument_shardings(arguments)?;
-        let trace = || self.trace_program(arguments, &shardings, loc);
+        let trace = || self.trace_program(RefAccess::Inputs, arguments, &shardings, loc);
         let staged = catch(|| trace::with_numbers_as_operands(false, trace))?;
         let paths = TreeDef::of(&view).rooted_paths();
         let checked = checked_program(&staged.program);
@@ -361,6 +366,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             name: self.name.to_string(),
             program,
             captures: staged.captures,
+            refs: staged.refs,
             template: staged.template,
             arguments: avals,
             paths,
@@ -381,7 +387,9 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let outputs = match &self.out_shardings {
             Some(requested) => {
                 let keys = LeafKeys::of_result(&staged.template);
-                requested.shardings(&self.name, "out_shardings", &keys)?
+                let mut requested = requested.shardings(&self.name, "out_shardings", &keys)?;
+                requested.resize(requested.len() + staged.refs.n_written(), None);
+                requested
             }
             None => Vec::new(),
         };
@@ -393,7 +401,8 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
                 sharding,
             })
             .collect();
-        inputs.extend(staged.captures.iter().map(|capture| PlanInput {
+        let values: Vec<Array> = ref_operands(&staged.refs).collect();
+        inputs.extend(values.iter().chain(&staged.captures).map(|capture| PlanInput {
             committed: committed_placement(capture),
             ..PlanInput::default()
         }));
@@ -461,14 +470,16 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         if trace::jit_disabled() {
             return Ok(self.interpret(arguments, Loc::caller())?);
         }
+        let refs = argument_refs(&Arguments::<A>(arguments))?;
         let scope = CallScope::current()?;
         let hit = match self.lookup(arguments, scope)? {
             Some(hit) => hit,
             None => self.lookup_or_compile(arguments, scope, &span)?,
         };
         let specialization = hit.slot.value();
+        let counters = &self.counters;
         let execute =
-            || specialization.execute::<A>(arguments, hit.scratch, passing, &self.counters);
+            || specialization.execute::<A>(arguments, hit.scratch, passing, &refs, counters);
         let executed = if is_tracked() { Loc::caller().scope(execute) } else { execute() };
         let executed = if is_recording() { executed.and_then(finished) } else { executed };
         let result = executed.map_err(|failure| match failure.is_out_of_memory() {
@@ -482,14 +493,15 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             },
             false => failure,
         });
-        let result = result.map_err(|Failure { error, consumed }| {
+        let (result, finals) = result.map_err(|Failure { error, consumed }| {
             let cause = Cause::of_execution(&error);
             Failure { error: self.record_failure(arguments, cause, error), consumed }
         })?;
         if is_nan_checked() {
-            self.locate_nan(arguments, &result)
+            self.locate_nan(arguments, &result, &finals)
                 .map_err(|error| self.record_failure(arguments, Cause::of_nan_check(), error))?;
         }
+        specialization.refs.write(&refs, finals);
         Ok(result)
     }
 
@@ -615,15 +627,22 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     }
 
     /// Under `nan_check`, finds the operation that produced a NaN.
-    fn locate_nan(&self, arguments: A::Refs<'_>, result: &O) -> Result<(), Error> {
+    fn locate_nan(
+        &self,
+        arguments: A::Refs<'_>,
+        result: &O,
+        finals: &[Array],
+    ) -> Result<(), Error> {
         let shardings = self.argument_shardings(arguments)?;
-        let staged = catch(|| self.trace_program(arguments, &shardings, Loc::UNKNOWN))?;
+        let staged =
+            catch(|| self.trace_program(RefAccess::Inputs, arguments, &shardings, Loc::UNKNOWN))?;
         let mut operands = leaves_of(&Arguments::<A>(arguments));
+        operands.extend(ref_operands(&staged.refs));
         operands.extend(staged.captures);
+        let mut results = leaves_of(result);
+        results.extend_from_slice(finals);
         let paths = TreeDef::of(&Arguments::<A>(arguments)).rooted_paths();
-        with_argument_paths(&operands, &paths, || {
-            locate_nan(&staged.program, &operands, &leaves_of(result))
-        })
+        with_argument_paths(&operands, &paths, || locate_nan(&staged.program, &operands, &results))
     }
 
     /// Records a failed call, if failures are recorded, and returns its error. The program is not
@@ -642,8 +661,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     /// Traces the function, and returns the inputs of its program.
     fn trace_call(&self, arguments: A::Refs<'_>) -> Result<(Traced<O>, Vec<Array>), Error> {
         let traced = catch(|| self.trace(arguments, Loc::UNKNOWN))??;
-        let mut inputs = leaves_of(&Arguments::<A>(arguments));
-        inputs.extend(traced.captures.iter().cloned());
+        let inputs = traced.operands(leaves_of(&Arguments::<A>(arguments)));
         Ok((traced, inputs))
     }
 
@@ -668,7 +686,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         }
         let shardings = self.argument_shardings(arguments);
         let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
-        let staged = self.trace_program(arguments, &shardings, Loc::caller());
+        let staged = self.trace_program(RefAccess::Captures, arguments, &shardings, Loc::caller());
         let leaves = self.constrain(shardings, "in_shardings", leaves);
         let operands: Vec<&Array> = leaves.iter().chain(&staged.captures).collect();
         let mut results = if self.is_inlined {
@@ -678,6 +696,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             let call = Call { name: self.name.to_string(), program: Arc::new(staged.program) };
             bind(call, &operands)
         };
+        staged.refs.write_back(&mut results);
         if let Some(requested) = &self.out_shardings {
             let keys = LeafKeys::of_result(&staged.template);
             let shardings = requested.shardings(&self.name, "out_shardings", &keys);
@@ -768,6 +787,9 @@ for_each_arity!(0..=8 record []);
 mod tests {
     mod on_cpu {
         use super::super::*;
+        use crate::core::ArrayRef;
+        use crate::i;
+        use crate::ops::new_ref;
         use crate::primitives::{ones, zeros};
         use crate::runtime::is_deleted;
 
@@ -796,6 +818,32 @@ mod tests {
             }
             assert_eq!(f.stats().not_donated, 1);
             assert_eq!(held.to_vec::<f32>().unwrap()[0], 1.0);
+        }
+
+        #[test]
+        fn written_references_are_updated_in_place() {
+            let (captured, argument) = (new_ref(&zeros([64])), new_ref(&zeros([64])));
+            let held = captured.clone();
+            let f = jit(move |r: ArrayRef| {
+                r.addupdate(i![], 1.0);
+                held.addupdate(i![], &r.get(i![]));
+            });
+            let mut kept = None;
+            for round in 0..4 {
+                if round == 3 {
+                    kept = Some(captured.get(i![]));
+                }
+                f.call(&argument).unwrap();
+                if round == 0 {
+                    continue; // The call that compiles leaves no lists.
+                }
+                let recent = f.cache.get_recent(|slot| Some(slot.value().take_scratch()));
+                let spare = if round == 3 { 1 } else { 2 };
+                assert_eq!(recent.unwrap().1.spare().len(), spare, "round {round}");
+            }
+            assert_eq!(argument.get(i![]).to_vec::<f32>().unwrap()[0], 4.0);
+            assert_eq!(captured.get(i![]).to_vec::<f32>().unwrap()[0], 10.0);
+            assert_eq!(kept.unwrap().to_vec::<f32>().unwrap()[0], 6.0);
         }
 
         #[test]

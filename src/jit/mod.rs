@@ -13,6 +13,7 @@ mod buckets;
 pub mod cache;
 mod call_key;
 mod call_macros;
+mod call_refs;
 mod common_cause;
 mod compile_set;
 mod compiled;
@@ -21,6 +22,7 @@ mod error;
 mod explained;
 mod file_format;
 mod history;
+mod inspection;
 #[allow(clippy::module_inception, reason = "the type `Jit` is in `jit.rs`")]
 mod jit;
 mod line_profile;

@@ -1,10 +1,12 @@
 //! Serialization of compiled functions, for other processes and other machines.
 
+use super::call_refs::CallRefs;
 use super::compiled::Compiled;
 use super::explained::CallNames;
 use super::file_format::ProgramFile;
 use super::specialization::Specialization;
 use super::tree_description::TreeDescription;
+use crate::core::trace::RefUses;
 use crate::core::{Array, Aval, Error, Loc, TreeError};
 use crate::runtime::Executable;
 use crate::tree::{
@@ -93,7 +95,8 @@ impl<A: Args, O: Tree> Compiled<A, O> {
         let executable =
             Executable::deserialize(&function.name, &executable, &inputs, outputs.clone())?;
         let template = rebuild(&results, outputs.into_iter().map(Array::of_shared_type).collect());
-        let specialization = Specialization::new(executable, template, &captures, &avals)?;
+        let refs = CallRefs::new(&RefUses::default());
+        let specialization = Specialization::new(executable, template, &captures, &avals, refs)?;
         let paths = |paths: &[String]| paths.iter().map(|path| rooted(path)).collect();
         let names = CallNames {
             plan: specialization.executable.plan(),

@@ -1,7 +1,8 @@
 //! [`Specialization`]: a function compiled for one signature, and the warm path of every call.
 
+use super::call_refs::CallRefs;
 use super::stats::Counters;
-use crate::core::{Array, Aval, Buffer, Error, Kind, Program, trace};
+use crate::core::{Array, ArrayRef, Aval, Buffer, Error, Kind, Program, trace};
 use crate::runtime::{
     Executable, HeldValues, NonDonatable, Scratch, is_deleted, keeps_arguments, placement_of,
     transfer,
@@ -20,15 +21,18 @@ pub(super) struct Specialization<O> {
     pub(super) executable: Executable,
     /// Buffers of captured arrays, with the placements that the program expects.
     captures: Vec<Arc<dyn Buffer>>,
+    /// The references that it uses.
+    pub(super) refs: CallRefs,
     /// Bytes of the captured arrays that were transferred.
     capture_bytes: u64,
     /// The structure of the result, with the types of its leaves.
     template: O,
     /// The argument that each leaf belongs to.
     argument_of: Vec<usize>,
-    /// The indices of all leaves and captures.
+    /// The indices of all leaves, values of references and captures.
     all: Vec<i64>,
-    /// State of each leaf: unknown, or the plugin consumes or keeps it when it is donated.
+    /// State of each leaf and value of a reference: unknown, or the plugin consumes or keeps it
+    /// when it is donated.
     consumption: Vec<AtomicU8>,
     /// The types of the arguments' leaves.
     avals: Vec<Aval>,
@@ -107,6 +111,7 @@ impl<O: Tree> Specialization<O> {
         template: O,
         captures: &[Array],
         arguments: &[Vec<Arc<Aval>>],
+        refs: CallRefs,
     ) -> Result<Specialization<O>, Error> {
         let placements = &executable.inputs()[executable.inputs().len() - captures.len()..];
         let mut buffers = Vec::with_capacity(captures.len());
@@ -128,13 +133,15 @@ impl<O: Tree> Specialization<O> {
             argument_of.extend(std::iter::repeat_n(argument, leaves.len()));
         }
         let unknown = || AtomicU8::new(consumption::UNKNOWN);
+        let n_refs = refs.n_operands();
         Ok(Specialization {
             template,
             avals: arguments.iter().flatten().map(|aval| (**aval).clone()).collect(),
-            all: (0..(argument_of.len() + buffers.len()) as i64).collect(),
+            all: (0..(argument_of.len() + n_refs + buffers.len()) as i64).collect(),
+            refs,
             captures: buffers,
             capture_bytes,
-            consumption: argument_of.iter().map(|_| unknown()).collect(),
+            consumption: (0..argument_of.len() + n_refs).map(|_| unknown()).collect(),
             argument_of,
             logged_not_donated: AtomicBool::new(false),
             logged_transfer: AtomicBool::new(false),
@@ -198,29 +205,32 @@ impl<O: Tree> Specialization<O> {
     }
 
     /// Runs the program on gathered arguments. `passing` says how each argument was passed.
-    /// Of those passed by value, the leaves that nothing else holds are donated.
+    /// Of those passed by value, the leaves that nothing else holds are donated. `references` are
+    /// those of the arguments. Returns the result, and the final values of references.
     pub(super) fn execute<A: Args>(
         &self,
         arguments: A::Refs<'_>,
         mut scratch: Box<Scratch>,
         passing: &[Passing],
+        references: &[ArrayRef],
         counters: &Counters,
-    ) -> Result<O, Failure> {
+    ) -> Result<(O, Vec<Array>), Failure> {
         let n_leaves = scratch.arguments.len();
+        let values = self.refs.values(&self.executable, n_leaves, references)?;
         // `nan_check` may evaluate the program again, and a failure may be recorded. Arguments are
         // then not donated.
-        let non_donatable =
-            if passing.iter().any(|&passing| passing != Passing::Reference) && !keeps_arguments() {
-                self.donate::<A>(arguments, &mut scratch, passing, counters);
-                NonDonatable::InScratch
-            } else {
-                NonDonatable::Indices(&self.all)
-            };
+        let any_owned = passing.iter().any(|&passing| passing != Passing::Reference);
+        let non_donatable = if (any_owned || self.refs.any_written()) && !keeps_arguments() {
+            self.donate::<A>(arguments, &mut scratch, passing, &values, counters);
+            NonDonatable::InScratch
+        } else {
+            NonDonatable::Indices(&self.all)
+        };
+        scratch.arguments.extend(values);
         scratch.arguments.extend(self.captures.iter().cloned());
         let outcome = self.executable.execute(&mut scratch, non_donatable, |results| {
             let result = self.template.unflatten(results);
-            assert!(results.next().is_none(), "the template has one leaf per result");
-            result
+            (result, results.collect())
         });
         match outcome {
             Ok(result) => {
@@ -279,30 +289,40 @@ impl<O: Tree> Specialization<O> {
         }
     }
 
-    /// Lists the leaves that are not donated. A leaf is donated if it was passed by value and only
-    /// the argument and `scratch` hold its buffer.
+    /// Lists the leaves, `values` of references and captures that are not donated. A leaf is
+    /// donated if it was passed by value and only the argument and `scratch` hold its buffer. The
+    /// value of a reference is donated if the program writes the reference and nothing else holds
+    /// the buffer.
     fn donate<A: Args>(
         &self,
         arguments: A::Refs<'_>,
         scratch: &mut Scratch,
         passing: &[Passing],
+        values: &[Arc<dyn Buffer>],
         counters: &Counters,
     ) {
         let Scratch { arguments: buffers, non_donatable, .. } = scratch;
         let mut count = 0;
         let mut first = None;
         for (leaf, (buffer, &argument)) in buffers.iter().zip(&self.argument_of).enumerate() {
+            let reference = self.refs.is_leaf_written(leaf);
+            let is_owned = reference.unwrap_or(passing[argument] != Passing::Reference);
             // Only the list holds a transferred buffer.
-            if passing[argument] != Passing::Reference && Arc::strong_count(buffer) <= 2 {
+            if is_owned && Arc::strong_count(buffer) <= 2 {
                 continue;
             }
             non_donatable.push(leaf as i64);
-            if passing[argument] == Passing::Value {
+            if passing[argument] == Passing::Value && reference.is_none() {
                 count += 1;
                 first.get_or_insert(leaf);
             }
         }
-        non_donatable.extend_from_slice(&self.all[buffers.len()..]);
+        for (position, value) in values.iter().enumerate() {
+            if !self.refs.is_operand_written(position) || Arc::strong_count(value) > 2 {
+                non_donatable.push((buffers.len() + position) as i64);
+            }
+        }
+        non_donatable.extend_from_slice(&self.all[buffers.len() + values.len()..]);
         if let Some(first) = first {
             Counters::add(&counters.not_donated, count);
             self.log_not_donated::<A>(arguments, first);
@@ -327,11 +347,13 @@ impl<O: Tree> Specialization<O> {
 
 /// Waits for a result, so that errors of the device are those of the call.
 #[cold]
-pub(super) fn finished<O: Tree>(result: O) -> Result<O, Failure> {
-    for leaf in leaves_of(&result) {
+pub(super) fn finished<O: Tree>(
+    (result, finals): (O, Vec<Array>),
+) -> Result<(O, Vec<Array>), Failure> {
+    for leaf in leaves_of(&result).iter().chain(&finals) {
         leaf.block_until_ready()?;
     }
-    Ok(result)
+    Ok((result, finals))
 }
 
 fn name_lost_arguments(error: Error, paths: &[String], lost: &[usize]) -> Error {

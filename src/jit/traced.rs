@@ -1,9 +1,12 @@
 //! [`Traced`]: a function traced for one signature, with the plan of its execution.
 
+use super::call_refs::{CallRefs, ref_operands};
 use super::explained::{CallNames, check_collectives};
+use super::inspection::inspect_shardings;
 use super::specialization::Specialization;
 use super::tree_description::{FunctionDescription, TreeDescription};
-use crate::core::{Array, Aval, Error, Program};
+use crate::core::trace::{self, RefUses};
+use crate::core::{Array, Aval, Error, Loc, OpErrorKind, Program};
 use crate::passes::{LowerOptions, Plan, StableHloModule};
 use crate::replay::RecordedCall;
 use crate::runtime::{CompilerOptions, CompilerReport, Executable};
@@ -27,6 +30,9 @@ pub(super) struct Traced<O> {
     pub(super) program: Program,
     /// Arrays that the function captured; the last inputs of the program.
     pub(super) captures: Vec<Array>,
+    /// References from outside that the function uses. The values of those that it captured are the
+    /// inputs before the captures.
+    pub(super) refs: RefUses,
     /// The structure of the result, with traced leaves.
     pub(super) template: O,
     /// The types of each argument's leaves.
@@ -62,12 +68,38 @@ impl<O: Tree> Traced<O> {
             None => Arc::new(aval),
         };
         let results: Vec<_> = self.program.avals_out().into_iter().map(shared).collect();
-        let leaves = results.iter().map(|aval| Array::of_shared_type(aval.clone())).collect();
+        let n_results = results.len() - self.refs.n_written();
+        let leaves = results[..n_results].iter();
+        let leaves = leaves.map(|aval| Array::of_shared_type(aval.clone())).collect();
         let template = rebuild(&self.template, leaves);
         let executable =
             Executable::load(&self.program, &self.name, module, results, &self.plan, options)?;
         self.check_collectives(|| executable.report())?;
-        Specialization::new(executable, template, &self.captures, &self.arguments)
+        inspect_shardings(&self.program, &self.name, &self.plan, options)?;
+        let refs = CallRefs::new(&self.refs);
+        Specialization::new(executable, template, &self.captures, &self.arguments, refs)
+    }
+
+    /// Returns the operands of the program for a call with these leaves of arguments.
+    pub(super) fn operands(&self, mut leaves: Vec<Array>) -> Vec<Array> {
+        leaves.extend(ref_operands(&self.refs));
+        leaves.extend(self.captures.iter().cloned());
+        leaves
+    }
+
+    /// Refuses a function that uses references from outside.
+    ///
+    /// # Errors
+    /// `Op` (unsupported).
+    pub(super) fn expect_no_refs(&self, loc: Loc) -> Result<(), Error> {
+        let Some(used) = self.refs.iter().next() else { return Ok(()) };
+        let message = format!(
+            "`{}` uses the reference to {} from outside, whose value belongs to a call",
+            self.name,
+            used.target.aval()
+        );
+        let error = trace::op_error(OpErrorKind::Unsupported, "lower", message, loc);
+        Err(error.with_help("call the function, or pass the value and return the new one"))
     }
 
     /// Checks that a compiled program has no collective that `no_collectives` refuses.

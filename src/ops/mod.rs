@@ -8,6 +8,7 @@
 //! `f_with(x, …, FOptions { .. })` takes.
 
 mod activations;
+mod array_ref;
 mod axes;
 mod axis_slice;
 mod block_scaled;
@@ -50,6 +51,7 @@ mod window_functions;
 mod windows;
 
 pub use activations::*;
+pub use array_ref::{RefOptions, empty_ref, free_ref, freeze, new_ref, new_ref_with};
 pub use axes::*;
 pub use block_scaled::{BlockScaleConfig, BlockScaleMode, scaled_dot_general};
 pub use calculus::*;

@@ -26,6 +26,7 @@ mod device_put;
 mod devices;
 mod format;
 mod host_local;
+mod inspect;
 mod make_mesh;
 mod partition_rules;
 mod per_argument;
@@ -56,6 +57,7 @@ pub use devices::{
 };
 pub use format::{Format, with_layout_constraint};
 pub use host_local::{global_array_to_host_local_array, host_local_array_to_global_array};
+pub use inspect::inspect_array_sharding;
 pub use make_mesh::make_mesh;
 pub use partition_rules::{PartitionRules, TreeSharding};
 pub(crate) use per_argument::LeafKeys;

@@ -25,6 +25,7 @@ mod elementwise;
 mod exponential;
 mod fft;
 mod gather;
+mod inspect_sharding;
 mod iota;
 mod layout_constraint;
 mod linalg;
@@ -89,6 +90,8 @@ pub use elementwise::{
 pub use exponential::*;
 pub use fft::{Fft, FftType, fft};
 pub use gather::*;
+pub use inspect_sharding::InspectSharding;
+pub(crate) use inspect_sharding::inspect_sharding;
 pub use iota::*;
 pub use layout_constraint::LayoutConstraint;
 pub(crate) use layout_constraint::in_layout;

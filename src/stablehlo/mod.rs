@@ -10,5 +10,5 @@ mod types;
 mod writer;
 
 pub use types::{TensorType, Value};
-pub(crate) use writer::FrontendAttributes;
+pub(crate) use writer::{FrontendAttributes, quote};
 pub use writer::{Region, Writer, i64_array, without_locations};

@@ -62,7 +62,7 @@ fn braced(attributes: &str) -> String {
 }
 
 /// Quotes a string for MLIR. Printable ASCII is kept, other bytes become two hex digits.
-fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for byte in text.bytes() {

@@ -1,6 +1,7 @@
 //! Tracing a function to inspect its program or the types of its result, without running it.
 
-use super::staging::{Traced, template_of, trace_function};
+use super::staging::{Traced, template_of, trace_with_refs};
+use crate::core::trace::RefAccess;
 use crate::core::{Error, Loc, Program, catch, trace};
 use crate::tree::{Args, Arguments, Examples, Function, leaves_of};
 
@@ -31,17 +32,27 @@ pub fn make_program<A: Args, M, F: Function<A, M>>(
     arguments: impl Examples<A>,
 ) -> Result<Program, Error> {
     let (arguments, loc) = (arguments.examples(), Loc::caller());
-    let traced = catch(|| loc.scope(|| trace_arguments(&f, &arguments).program));
+    let trace = || trace_arguments(RefAccess::ReadOnly, &f, &arguments);
+    let traced = catch(|| loc.scope(|| trace().program));
     traced.map_err(|error| error.at(loc))
 }
 
-fn trace_arguments<A: Args, M, F: Function<A, M>>(f: &F, arguments: &A) -> Traced<F::Output> {
+/// Traces `f`. What it writes to references from outside is dropped.
+fn trace_arguments<A: Args, M, F: Function<A, M>>(
+    access: RefAccess,
+    f: &F,
+    arguments: &A,
+) -> Traced<F::Output> {
     let leaves = leaves_of(&Arguments::<A>(arguments.refs()));
     let avals = leaves.iter().map(|leaf| leaf.aval().clone());
     trace::with_numbers_as_operands(false, || {
-        trace_function(f.name(), avals, |leaves| {
+        let traced = trace_with_refs(access, Loc::scoped(), f.name(), avals, |leaves| {
             f.apply(A::unflatten(arguments.refs(), &mut leaves.into_iter()))
-        })
+        });
+        if access == RefAccess::ReadOnly {
+            traced.refs.expect_no_arguments("make_program");
+        }
+        traced
     })
 }
 
@@ -63,6 +74,7 @@ pub fn eval_shape<A: Args, M, F: Function<A, M>>(
     arguments: impl Examples<A>,
 ) -> Result<F::Output, Error> {
     let (arguments, loc) = (arguments.examples(), Loc::caller());
-    let traced = catch(|| loc.scope(|| template_of(&trace_arguments(&f, &arguments).template)));
+    let trace = || trace_arguments(RefAccess::Captures, &f, &arguments);
+    let traced = catch(|| loc.scope(|| template_of(&trace().template)));
     traced.map_err(|error| error.at(loc))
 }

@@ -1,7 +1,8 @@
 //! Forward mode: Jacobian-vector products.
 
 use super::checks::{checked_tangents, throw_rule_error};
-use super::staging::{staged, trace_call};
+use super::staging::{staged, trace_call_with_refs};
+use crate::core::trace::{RefAccess, RefUses};
 use crate::core::{Array, Derivation, Loc, Program, Tangent, trace};
 use crate::tree::{Function, PrimalArgs, Primals, Tree, expect_alike, leaves_of, paths, rebuild};
 
@@ -119,21 +120,26 @@ fn jvp_staged<P: Tree, O: Tree, X: Tree>(
             &leaves_of(tangents),
             loc,
         );
-        let call = trace_call(scope, f, primals);
-        let (outputs, mut tangents) = jvp_call(&call.program, &call.operands, tangents);
+        let call = trace_call_with_refs(RefAccess::Captures, scope, f, primals);
+        call.refs.expect_no_arguments("jvp");
+        let (outputs, mut tangents) = jvp_call(&call.program, &call.operands, tangents, &call.refs);
         tangents.truncate(leaves_of(&call.template.0).len());
         let (outputs, aux) = rebuild(&call.template, outputs);
         (outputs, rebuild(&call.template.0, tangents), aux)
     })
 }
 
-/// Returns the outputs and dense tangents of a traced function, whose captures are constant.
+/// Returns the outputs and dense tangents of a traced function, whose captures are constant. Writes
+/// the final values of references.
 fn jvp_call(
     program: &Program,
     operands: &[Array],
     mut tangents: Vec<Tangent>,
+    refs: &RefUses,
 ) -> (Vec<Array>, Vec<Array>) {
     tangents.extend(operands[tangents.len()..].iter().map(Tangent::zero_like));
-    let (outputs, tangents) = jvp_program(program, operands, &tangents);
+    let (mut outputs, mut tangents) = jvp_program(program, operands, &tangents);
+    refs.expect_constant(&tangents.split_off(tangents.len() - refs.n_written()));
+    refs.write_back(&mut outputs);
     (outputs, tangents.iter().map(Tangent::to_dense).collect())
 }

@@ -2,9 +2,9 @@
 
 use super::checks::checked_tangents;
 use super::jvp::jvp_program;
-use super::staging::{debug_verify, staged, template_of, trace_call};
+use super::staging::{TracedCall, debug_verify, staged, template_of, trace_call_with_refs};
 use super::transpose::transpose_live_program;
-use crate::core::trace::{Mode, Tracing};
+use crate::core::trace::{Mode, RefAccess, RefUses, Tracing};
 use crate::core::{Array, Aval, Dense, Known, Loc, Marks, Program, Tangent};
 use crate::passes;
 use crate::primitives::zeros_of;
@@ -79,6 +79,18 @@ pub(crate) fn linearize_program(
     varying: &Marks<Dense>,
     n_differentiated: usize,
 ) -> (Vec<Array>, LinearMap) {
+    linearize_with_refs(program, arguments, varying, n_differentiated, &RefUses::default())
+}
+
+/// As [`linearize_program`], for a program whose last outputs are the final values of references,
+/// which must not vary.
+fn linearize_with_refs(
+    program: &Program,
+    arguments: &[Array],
+    varying: &Marks<Dense>,
+    n_differentiated: usize,
+    refs: &RefUses,
+) -> (Vec<Array>, LinearMap) {
     let tracing = Tracing::begin(Mode::Lazy, None);
     let mut tangents = Vec::with_capacity(arguments.len());
     for (argument, is_varying) in arguments.iter().zip(varying.iter()) {
@@ -93,6 +105,7 @@ pub(crate) fn linearize_program(
         !outputs.iter().any(|output| tracing.owns(output)),
         "this is a bug in oxidax: a primal output depends on a tangent"
     );
+    refs.expect_constant(&tangents[tangents.len() - refs.n_written()..]);
     tangents.truncate(n_differentiated);
     let dense: Vec<Array> = tangents.iter().filter_map(Tangent::array).cloned().collect();
     let (linear, residuals) = tracing.finish(&dense);
@@ -108,12 +121,15 @@ pub(super) fn linearize_call<P: Tree, O: Tree, X: Tree>(
     f: impl FnOnce(P) -> (O, X),
     primals: &P,
 ) -> (O, X, LinearMap) {
-    let call = trace_call(scope, f, primals);
+    let call = trace_call_with_refs(RefAccess::Captures, scope.clone(), f, primals);
+    call.refs.expect_no_arguments(&scope);
     let n_differentiated = leaves_of(&call.template.0).len();
     let varying = Marks::of(&call.operands[..call.n_arguments], |leaf| leaf.dtype().is_inexact())
         .padded(call.n_captures());
-    let (outputs, map) =
-        linearize_program(&call.program, &call.operands, &varying, n_differentiated);
+    let TracedCall { program, operands, refs, .. } = &call;
+    let (mut outputs, map) =
+        linearize_with_refs(program, operands, &varying, n_differentiated, refs);
+    refs.write_back(&mut outputs);
     let (outputs, aux) = rebuild(&call.template, outputs);
     (outputs, aux, map)
 }

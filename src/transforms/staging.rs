@@ -5,19 +5,22 @@
 
 use crate::core::options::{checked_program, with_error_checking};
 use crate::core::spans::{EventKind, Span};
-use crate::core::trace::{self, Mode, Tracing};
-use crate::core::{Array, Aval, CheckSet, Loc, Program, backend};
+use crate::core::trace::{self, Mode, RefAccess, RefUses, Tracing};
+use crate::core::{Array, ArrayRef, Aval, CheckSet, Loc, OpErrorKind, Program, backend};
 use crate::passes;
-use crate::tree::{Tree, leaves_of, rebuild};
+use crate::tree::{Tree, leaves_and_refs, leaves_of, rebuild};
 
 /// A traced function.
 pub(crate) struct Traced<O> {
-    /// Its inputs are the declared ones, then the captures.
+    /// Its inputs are the declared ones, then those of `refs`, then the captures. Its outputs are
+    /// the leaves of the result, then the final values of `refs`.
     pub(crate) program: Program,
     /// Arrays from outside the function that it uses.
     pub(crate) captures: Vec<Array>,
     /// The function's result, with traced leaves.
     pub(crate) template: O,
+    /// The references from outside that it uses.
+    pub(crate) refs: RefUses,
 }
 
 impl<O> Traced<O> {
@@ -38,6 +41,8 @@ pub(crate) struct TracedCall<O> {
     pub(crate) n_arguments: usize,
     /// The function's result, with traced leaves.
     pub(crate) template: O,
+    /// The references from outside that it uses. Their final values are the last outputs.
+    pub(crate) refs: RefUses,
 }
 
 impl<O> TracedCall<O> {
@@ -47,7 +52,8 @@ impl<O> TracedCall<O> {
     }
 }
 
-/// Traces `f` on inputs of the given types. The program's inputs are those, then the captures.
+/// Traces `f` on inputs of the given types. The program's inputs are those, then the captures. `f`
+/// can read references from outside, and not write them.
 #[track_caller]
 pub(crate) fn trace_function<O: Tree>(
     scope: String,
@@ -58,8 +64,22 @@ pub(crate) fn trace_function<O: Tree>(
 }
 
 /// As [`trace_function`], for the line `loc` in profiles.
-#[track_caller]
 pub(crate) fn trace_function_at<O: Tree>(
+    loc: Loc,
+    scope: String,
+    avals: impl IntoIterator<Item = Aval>,
+    f: impl FnOnce(Vec<Array>) -> O,
+) -> Traced<O> {
+    let name = scope.clone();
+    let traced = trace_with_refs(RefAccess::ReadOnly, loc, scope, avals, f);
+    traced.refs.expect_no_arguments(&name);
+    traced
+}
+
+/// As [`trace_function`], for a caller that writes the final values of references. `loc` is the
+/// line in profiles.
+pub(crate) fn trace_with_refs<O: Tree>(
+    access: RefAccess,
     loc: Loc,
     scope: String,
     avals: impl IntoIterator<Item = Aval>,
@@ -68,40 +88,80 @@ pub(crate) fn trace_function_at<O: Tree>(
     let _span = Span::at(EventKind::Trace, loc, || scope.clone());
     let mut f = Some(f);
     let mut template = None;
-    let (program, captures) = trace_lists(scope, avals.into_iter().collect(), &mut |inputs| {
+    let name = scope.clone();
+    let avals = avals.into_iter().collect();
+    let (program, captures, refs) = trace_lists(scope, avals, access, &mut |inputs| {
         let output = f.take().expect("the function is traced once")(inputs);
-        let leaves = leaves_of(&output);
+        let (leaves, refs) = leaves_and_refs(&output);
+        if let Some(first) = refs.first() {
+            throw_returned(&name, first, loc);
+        }
         template = Some(output);
         leaves
     });
-    Traced { program, captures, template: template.expect("the function was traced") }
+    Traced { program, captures, template: template.expect("the function was traced"), refs }
 }
 
-/// Traces `f` on the types of the leaves of `primals`.
+/// Throws `Op` (value) for a function that returns a reference.
+fn throw_returned(function: &str, returned: &ArrayRef, loc: Loc) -> ! {
+    let message = format!(
+        "the function returns a reference to {}, created at {}; results are values",
+        returned.aval(),
+        returned.created()
+    );
+    let error = trace::op_error(OpErrorKind::Value, function, message, loc);
+    trace::throw(error.with_help("return its value, `freeze(&r)`"))
+}
+
+/// Traces `f` on the types of the leaves of `primals`. `f` can read references from outside, and
+/// not write them.
 #[track_caller]
 pub(crate) fn trace_call<P: Tree, O: Tree>(
     scope: String,
     f: impl FnOnce(P) -> O,
     primals: &P,
 ) -> TracedCall<O> {
+    let name = scope.clone();
+    let call = trace_call_with_refs(RefAccess::ReadOnly, scope, f, primals);
+    call.refs.expect_no_arguments(&name);
+    call
+}
+
+/// As [`trace_call`], for a caller that writes the final values of references.
+#[track_caller]
+pub(crate) fn trace_call_with_refs<P: Tree, O: Tree>(
+    access: RefAccess,
+    scope: String,
+    f: impl FnOnce(P) -> O,
+    primals: &P,
+) -> TracedCall<O> {
     let mut operands = leaves_of(primals);
     let avals = operands.iter().map(|leaf| leaf.aval().clone());
-    let traced = trace_function(scope, avals, |leaves| f(rebuild(primals, leaves)));
+    let call = |leaves| f(rebuild(primals, leaves));
+    let traced = trace_with_refs(access, Loc::caller(), scope, avals, call);
     let n_arguments = operands.len();
     operands.extend(traced.captures);
-    TracedCall { program: traced.program, operands, n_arguments, template: traced.template }
+    let Traced { program, template, refs, .. } = traced;
+    TracedCall { program, operands, n_arguments, template, refs }
 }
 
 type ListFunction<'a> = dyn FnMut(Vec<Array>) -> Vec<Array> + 'a;
 
 #[track_caller]
-fn trace_lists(scope: String, avals: Vec<Aval>, f: &mut ListFunction<'_>) -> (Program, Vec<Array>) {
-    let tracing = Tracing::begin(Mode::All, Some(scope));
+fn trace_lists(
+    scope: String,
+    avals: Vec<Aval>,
+    access: RefAccess,
+    f: &mut ListFunction<'_>,
+) -> (Program, Vec<Array>, RefUses) {
+    let tracing = Tracing::begin(Mode::All, Some(scope)).with_refs(access);
     let inputs = avals.into_iter().map(|aval| tracing.input(aval)).collect();
-    let outputs = f(inputs);
+    let mut outputs = f(inputs);
+    let (refs, values) = tracing.finish_refs();
+    outputs.extend(values);
     let (program, captures) = tracing.finish(&outputs);
     debug_verify(&program);
-    (program, captures)
+    (program, captures, refs)
 }
 
 /// Records rules into a closed program: every array they use is an input.
@@ -198,13 +258,17 @@ pub(crate) fn staged<O: Tree>(work: impl FnOnce() -> O) -> O {
 #[track_caller]
 fn run_staged(work: &mut dyn FnMut() -> Vec<Array>) -> Vec<Array> {
     let span = Span::begin(EventKind::Trace, || "staged");
-    let tracing = Tracing::begin(Mode::All, None);
-    let outputs = trace::with_numbers_as_operands(true, work);
+    let tracing = Tracing::begin(Mode::All, None).with_refs(RefAccess::Captures);
+    let mut outputs = trace::with_numbers_as_operands(true, work);
+    let (refs, values) = tracing.finish_refs();
+    outputs.extend(values);
     let (program, captures) = tracing.finish(&outputs);
     let program = passes::dce(&program);
     debug_verify(&program);
     drop(span);
-    run_stage(&program, &captures)
+    let mut outputs = run_stage(&program, &captures);
+    refs.write_back(&mut outputs);
+    outputs
 }
 
 /// Traces a stage that is run many times, with numbers as constants. It uses its inputs alone.

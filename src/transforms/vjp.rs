@@ -4,11 +4,11 @@ use super::checks::{checked_tangents, expect_inexact, expect_scalar_output};
 use super::jacobian::expect_holomorphic;
 use super::linearize::{LinearMap, linearize_call, linearize_staged};
 use super::staging::{staged, template_of};
-use crate::core::{Array, Dense, Loc, Marks, Program, Scalar, Tangent};
-use crate::primitives::fill_of;
+use crate::core::{Array, Dense, Error, Loc, Marks, Program, Scalar, Tangent, TreeError, trace};
+use crate::primitives::{add, fill_of};
 use crate::tree::{
     Function, PathKey, PrimalArgs, Primals, Tag, Transformed, Tree, TreeDef, Visitor, expect_alike,
-    leaves_of, paths, rebuild,
+    leaves_of, paths, rebuild, refs_of, rooted,
 };
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -88,6 +88,49 @@ impl<P: Tree, O: Tree> Vjp<P, O> {
     #[track_caller]
     pub fn apply(&self, cotangents: &O) -> P {
         Loc::caller().scope(|| (self.pull_back)(cotangents))
+    }
+
+    /// Adds the cotangents of the inputs to references. `refs` is a tree with one reference for
+    /// each leaf of the inputs, in order.
+    ///
+    /// Throws as [`Vjp::apply`] does, and `Tree` if the references differ from the inputs in
+    /// number, dtype or shape.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let gradient = new_ref(&zeros([2]));
+    /// for factor in [1.0, 10.0] {
+    ///     let (y, pullback) = vjp(|x: &Array| (x * factor).sum(), &ones([2]));
+    ///     pullback.accumulate_into(&ones_like(&y), &gradient);
+    /// }
+    /// assert_eq!(freeze(&gradient).to_vec::<f32>()?, [11.0, 11.0]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[doc(alias = "with_refs")]
+    #[track_caller]
+    pub fn accumulate_into(&self, cotangents: &O, refs: &impl Tree) {
+        let loc = Loc::caller();
+        let pulled = self.apply(cotangents);
+        let (pulled, paths, refs) = (leaves_of(&pulled), paths(&pulled), refs_of(refs));
+        let throw = |path: &str, message: String| -> ! {
+            let help = Some("pass a reference for each leaf: `new_ref(&zeros_like(&x))`".into());
+            let path = rooted(path);
+            trace::throw(Error::Tree(Box::new(TreeError { path, message, loc, help })))
+        };
+        if pulled.len() != refs.len() {
+            let (n, count) = (pulled.len(), refs.len());
+            throw("", format!("vjp: {count} references for {n} leaves of the inputs"));
+        }
+        for ((ct, path), target) in pulled.iter().zip(&paths).zip(&refs) {
+            if ct.dtype() != target.dtype() || ct.shape() != target.shape() {
+                let (ct, target) = (ct.aval(), target.aval());
+                throw(path, format!("vjp: the cotangent is {ct}, the reference has {target}"));
+            }
+        }
+        for (ct, target) in pulled.iter().zip(&refs) {
+            let sum = loc.scope(|| add(&target.read("addupdate", loc), ct));
+            target.write(sum, "addupdate", loc);
+        }
     }
 }
 

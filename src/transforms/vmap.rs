@@ -5,11 +5,12 @@
 
 use super::batch::{batch_program, without_batch_axis};
 use super::mapped_axes::{IntoMappedAxes, MappedAxes};
-use super::staging::{staged, trace_function};
+use super::staging::{staged, trace_with_refs};
+use crate::core::trace::{RefAccess, RefSource, RefUses};
 use crate::core::{
     Array, Aval, AxisSpec, BatchAxis, Error, Loc, OpErrorKind, RuleError, TreeError, trace,
 };
-use crate::primitives::rules::{broadcast_axis, move_axis, resolve_axis};
+use crate::primitives::rules::{batch_at, broadcast_axis, move_axis, resolve_axis};
 use crate::tree::{
     Arg, Args, Arguments, Function, Transformed, Tree, TreeDef, applied_as_function,
     for_each_arity, leaf_keys, leaves_of, rebuild, rooted,
@@ -172,18 +173,57 @@ impl<A: Args, O: Tree, F: Fn(A) -> O> VMap<A, F> {
                 .map(|(leaf, &axis)| without_batch_axis(leaf, axis))
                 .collect();
             let traced = axis.in_scope(|| {
-                trace_function(scope, avals, |leaves| {
+                trace_with_refs(RefAccess::Captures, loc, scope, avals, |leaves| {
                     (self.f)(A::unflatten(arguments, &mut leaves.into_iter()))
                 })
             });
-            let axes = traced.per_input(axes, None);
+            let in_axes = traced.per_input(axes, None);
             leaves.extend(traced.captures);
-            let (outputs, axes) = batch_program(&traced.program, &leaves, &axes, &axis);
+            let (mut outputs, mut axes) = batch_program(&traced.program, &leaves, &in_axes, &axis);
+            let n_results = outputs.len() - traced.refs.n_written();
+            let finals = outputs.drain(n_results..).zip(axes.drain(n_results..)).collect();
+            write_batched(&traced.refs, finals, &in_axes, &axis);
             let keys = leaf_keys(&traced.template);
             let outputs = self.options.move_out_axes(outputs, &keys, &axes, axis.size, loc);
             rebuild(&traced.template, outputs)
         })
     }
+}
+
+/// Writes the final values of references, each with its batch axis. A reference that is a mapped
+/// argument keeps its axis.
+///
+/// Throws `Op` (value) if the value of an unmapped reference depends on the batch.
+fn write_batched(
+    refs: &RefUses,
+    finals: Vec<(Array, Option<usize>)>,
+    in_axes: &[Option<usize>],
+    axis: &BatchAxis,
+) {
+    let mut values = Vec::with_capacity(finals.len());
+    for (used, (value, position)) in refs.written().zip(finals) {
+        let to = match used.source {
+            RefSource::Argument(input) => in_axes[input],
+            _ => None,
+        };
+        values.push(match (position, to) {
+            (_, Some(to)) => batch_at(&value, position, to, axis),
+            (None, None) => value,
+            (Some(_), None) => {
+                let message = format!(
+                    "a value that depends on the batch is written to the reference to {}, which \
+                     all examples share",
+                    used.target.aval()
+                );
+                let loc = used.written.unwrap_or_default();
+                let error = trace::op_error(OpErrorKind::Value, "set", message, loc);
+                trace::throw(error.with_help(
+                    "pass a reference with a batch axis as a mapped argument, or return the value",
+                ))
+            }
+        });
+    }
+    refs.write_values(values);
 }
 
 /// The paths of the arguments' leaves, for errors.

@@ -9,6 +9,7 @@ mod arg;
 mod args;
 mod arithmetic;
 mod arity;
+mod array_ref;
 mod containers;
 mod def;
 mod function;
@@ -39,6 +40,7 @@ pub use arithmetic::{
     vdot, zeros_like,
 };
 pub(crate) use arity::for_each_arity;
+pub(crate) use array_ref::{leaves_and_refs, refs_of};
 pub(crate) use def::{
     Difference, count_leaves, expect_alike, leaf_keys, leaves_of, rebuild, rooted,
 };

@@ -4,6 +4,7 @@
 use crate::control_flow_functions::{Function, function};
 #[cfg(test)]
 use crate::fixtures::Suite;
+use crate::refs;
 use oxidax::prelude::*;
 use serde_json::Value;
 
@@ -46,7 +47,11 @@ fn rows(
 }
 
 pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
-    let f = function(params["function"].as_str().unwrap());
+    let name = params["function"].as_str().unwrap();
+    let f = match name.strip_prefix("ref_") {
+        Some(name) => refs::function(name),
+        None => function(name),
+    };
     match op {
         "call" => f(operands),
         "vmap" => rows(f, &positions(&params["mapped"]), operands),

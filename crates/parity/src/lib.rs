@@ -52,6 +52,7 @@ mod options;
 #[cfg(test)]
 mod promotion;
 mod random;
+mod refs;
 mod samplers;
 mod transforms;
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub const SUITES: &[&str] = &[
     "lax_options",
     "transforms",
     "control_flow",
+    "refs",
     "collectives",
     "random",
     "samplers",
@@ -114,7 +115,7 @@ pub(crate) fn computation(suite: &str, op: &str, params: &Value) -> Option<Compu
         "options" => Computation::Joined(options::apply),
         "lax_options" => Computation::Joined(lax_options::apply),
         "transforms" => transforms::computation(op),
-        "control_flow" => Computation::Joined(control_flow::apply),
+        "control_flow" | "refs" => Computation::Joined(control_flow::apply),
         "collectives" => Computation::Joined(collectives::apply),
         "random" => Computation::Alone(|case| Ok(random::sample(case))),
         "samplers" => samplers::computation(params),
@@ -127,8 +128,18 @@ pub(crate) fn computation(suite: &str, op: &str, params: &Value) -> Option<Compu
 
 /// Returns true for suites in which JAX has 64-bit default types, which are 32-bit types here.
 fn has_wide_defaults(suite: &str) -> bool {
-    ["lax", "numpy", "linalg", "api", "options", "lax_options", "control_flow", "collectives"]
-        .contains(&suite)
+    [
+        "lax",
+        "numpy",
+        "linalg",
+        "api",
+        "options",
+        "lax_options",
+        "control_flow",
+        "refs",
+        "collectives",
+    ]
+    .contains(&suite)
 }
 
 impl Suite {

@@ -2,10 +2,11 @@
 
 use super::{Branches, Cond};
 use crate::control_flow::closure::{
-    Closure, close, expect_no_collectives, throw_tree, vary_inputs, vary_outputs,
+    Closure, close_with_refs, expect_no_collectives, throw_tree, vary_inputs, vary_outputs,
 };
 use crate::control_flow::derive::avals_of;
-use crate::core::trace::same_value;
+use crate::control_flow::threaded_refs::BranchRefs;
+use crate::core::trace::{RefAccess, same_value};
 use crate::core::{
     Array, Aval, DType, Effects, Loc, OpErrorKind, Primitive, Program, ProgramInput, RuleError,
     Scalar, trace,
@@ -207,8 +208,11 @@ impl Choice<'_> {
         let mut closures: Vec<Closure<O>> = Vec::with_capacity(branches.len());
         for (branch, scope) in branches.iter().zip(&self.scopes) {
             let branch = |leaves| branch(rebuild(operand, leaves));
-            let closure = || close(scope.clone(), avals_of(&leaves), branch);
-            closures.push(self.loc.scope(closure));
+            let avals = avals_of(&leaves);
+            let close = || close_with_refs(RefAccess::Captures, scope.clone(), avals, branch);
+            let closure = self.loc.scope(close);
+            self.loc.scope(|| closure.refs.expect_no_arguments(self.name));
+            closures.push(closure);
         }
         let reference = &closures[self.reference].template;
         for (number, closure) in closures.iter().enumerate() {
@@ -216,11 +220,15 @@ impl Choice<'_> {
                 self.expect_same_results(reference, number, &closure.template);
             }
         }
+        let refs = BranchRefs::of(&closures);
+        let complete = |closure| refs.complete(closure, self.loc);
+        let closures: Vec<Closure<O>> = closures.into_iter().map(complete).collect();
         let branches: Vec<Branch<'_>> = closures
             .iter()
             .map(|closure| Branch { program: &closure.program, captures: &closure.captures })
             .collect();
-        let results = self.bind(&branches, &leaves);
+        let mut results = self.bind(&branches, &leaves);
+        refs.write_back(&mut results);
         rebuild(&closures[0].template, results)
     }
 

@@ -124,7 +124,8 @@ impl BatchRule {
             .zip(axes)
             .map(|(x, &from)| if from.is_some() { batch_at(x, from, 0, axis) } else { x.clone() })
             .collect();
-        let (outputs, mapped) = (self.run)(axis.size, &mapped, &operands)?;
+        let run = || (self.run)(axis.size, &mapped, &operands);
+        let (outputs, mapped) = trace::without_outer_refs(run)?;
         let program = &custom.function.program;
         for ((output, aval), is_mapped) in
             outputs.iter().zip(program.avals_out()).zip(mapped.iter())

@@ -107,7 +107,9 @@ impl HeldFunction {
     }
 
     pub(super) fn run(&self, inputs: &[Array]) -> Vec<Array> {
-        with_missing_axes(&self.scope, || (self.run)(inputs))
+        // The rule runs later than the function it belongs to, when references have other values.
+        let run = || trace::without_outer_refs(|| (self.run)(inputs));
+        with_missing_axes(&self.scope, run)
     }
 
     /// Returns the batched function. `avals` are the types of one example's inputs, `axes` the

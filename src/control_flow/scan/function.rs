@@ -4,6 +4,7 @@ use super::{Scan, ScanInput};
 use crate::control_flow::closure::{CallSite, promoted_carry, throw_tree};
 use crate::control_flow::derive::avals_of;
 use crate::control_flow::groups::{Inputs, Outputs};
+use crate::control_flow::threaded_refs::CarriedRefs;
 use crate::core::{
     Array, Aval, Effects, Error, Loc, OpErrorKind, Primitive, Program, Shape, Var, bind, trace,
 };
@@ -81,7 +82,8 @@ impl Unroll {
 ///
 /// `f` takes trees, by value or by reference, and is traced once, regardless of the length. The
 /// carry keeps its structure, shapes and dtypes from step to step; a leaf that starts weakly typed
-/// takes the dtype that `f` returns. Values that `f` captures are equal in every step. Without
+/// takes the dtype that `f` returns. Values that `f` captures are equal in every step, except for
+/// those of an [`ArrayRef`](crate::core::ArrayRef), which each step can change. Without
 /// arrays to scan over, `xs` is the number of steps and `f` takes `()`: `scan(f, init, 100)`.
 ///
 /// Both forward and reverse derivatives are supported. Reverse mode stacks the values that the
@@ -169,21 +171,31 @@ pub(in crate::control_flow) fn run<C: Tree, X: Tree, Y: Tree, F: Fn(C, X) -> (C,
         return run_steps(site, f, init, xs, ScanOptions { length: Some(length), ..options });
     }
     let mut carry = leaves_of(init);
-    let closure = loop {
+    let n_carry = carry.len();
+    let (closure, refs) = loop {
         let elements = x_leaves.iter().map(|x| x.aval().without_axis(0));
         let avals: Vec<Aval> = avals_of(&carry).into_iter().chain(elements).collect();
-        let closure = site.close(avals, |mut leaves| {
-            let x = leaves.split_off(carry.len());
+        let closure = site.close_body(avals, |mut leaves| {
+            let x = leaves.split_off(n_carry);
             f(rebuild(init, leaves), rebuild(xs, x))
         });
         match promoted_carry(site, init, &carry, &closure.template.0) {
             Some(promoted) => carry = promoted,
-            None => break closure.vary_outputs_like(&carry),
+            None => {
+                if let Some(refs) = CarriedRefs::of(&closure, site) {
+                    break (closure, refs);
+                }
+            }
         }
     };
+    let mut closure = refs.thread(closure, n_carry, site);
+    closure.program = refs.with_carry_outputs(closure.program, n_carry);
+    carry.extend(refs.values.iter().cloned());
+    let closure = closure.vary_outputs_like(&carry);
     let options = ScanOptions { length: Some(length), ..options };
     let operands = Inputs { consts: closure.captures, carry, xs: x_leaves };
-    let outputs = bind_scan(&closure.program, operands, options, site.loc);
+    let mut outputs = bind_scan(&closure.program, operands, options, site.loc);
+    refs.write_back(&mut outputs, n_carry);
     rebuild(&closure.template, outputs)
 }
 

@@ -3,6 +3,8 @@
 use super::WhileLoop;
 use crate::control_flow::closure::{CallSite, Closure, expect_no_collectives, promoted_carry};
 use crate::control_flow::derive::avals_of;
+use crate::control_flow::threaded_refs::CarriedRefs;
+use crate::core::trace::RefUse;
 use crate::core::{Array, Error, Loc, OpErrorKind, Primitive, Program, trace};
 use crate::primitives::vary;
 use crate::tree::{Arg, Function, Tree, leaves_of, rebuild, share};
@@ -14,7 +16,7 @@ use std::sync::Arc;
 /// Both functions take the carry, by value or by reference, and are traced once. `cond_fun` returns
 /// a `bool[]`. The carry keeps its structure, shapes and dtypes from step to step; a leaf that
 /// starts weakly typed takes the dtype that `body_fun` returns. Captured values are equal in every
-/// step.
+/// step, except for those of an [`ArrayRef`](crate::core::ArrayRef), which the body can change.
 ///
 /// Forward-mode derivatives are supported. Under `vmap` the loop runs until all examples have
 /// stopped. Reverse mode is not supported, because it would store values of an unknown number of
@@ -57,24 +59,33 @@ pub(in crate::control_flow) fn run<C: Tree, P: Fn(C) -> Array, F: Fn(C) -> C>(
             .unwrap_or_else(|error| trace::throw(error));
     }
     let mut carry = leaves_of(init);
-    let (body, cond) = loop {
-        let body = site.close(avals_of(&carry), |leaves| body_fun(rebuild(init, leaves)));
+    let n_carry = carry.len();
+    let (body, cond, refs) = loop {
+        let body = site.close_body(avals_of(&carry), |leaves| body_fun(rebuild(init, leaves)));
         if let Some(promoted) = promoted_carry(site, init, &carry, &body.template) {
             carry = promoted;
             continue;
         }
-        let cond = site.close(avals_of(&carry), |leaves| cond_fun(rebuild(init, leaves)));
+        let cond = site.close_body(avals_of(&carry), |leaves| cond_fun(rebuild(init, leaves)));
+        if let Some(written) = cond.refs.written().next() {
+            trace::throw(written_error(site, written));
+        }
+        let Some(mut refs) = CarriedRefs::of(&body, site) else { continue };
         // Devices that stop at different steps have different carries.
         let stop_axes = &cond.template.aval().varying;
         if carry.iter().all(|leaf| leaf.aval().varying.covers(stop_axes)) {
-            break (body.vary_outputs_like(&carry), cond);
+            refs.vary(stop_axes, site);
+            break (body, cond, refs);
         }
         let programs = [&body.program, &cond.program];
         expect_no_collectives(site.name, programs, stop_axes, site.loc);
         carry = carry.iter().map(|leaf| vary(leaf, stop_axes)).collect();
     };
-    let Closure { program, captures, template } = body;
-    let outputs = bind_loop(site, cond, (program, captures), &carry);
+    let (body, cond) = (refs.thread(body, n_carry, site), refs.thread(cond, n_carry, site));
+    carry.extend(refs.values.iter().cloned());
+    let Closure { program, captures, template, .. } = body.vary_outputs_like(&carry);
+    let mut outputs = bind_loop(site, cond, (program, captures), &carry);
+    refs.write_back(&mut outputs, n_carry);
     rebuild(&template, outputs)
 }
 
@@ -99,6 +110,13 @@ fn bind_loop(
     });
     let operands: Vec<&Array> = cond.captures.iter().chain(&body_captures).chain(carry).collect();
     trace::bind_at(&primitive, &operands, site.loc)
+}
+
+fn written_error(site: &CallSite, written: &RefUse) -> Error {
+    let message = format!("the condition writes the reference to {}", written.target.aval());
+    let loc = written.written.unwrap_or(site.loc);
+    let error = trace::op_error(OpErrorKind::Unsupported, site.name, message, loc);
+    error.with_help("write it in the body")
 }
 
 fn is_condition(x: &Array) -> bool {

@@ -373,9 +373,25 @@ impl<'a> LowerCtx<'a> {
         inputs: &[Value],
         annotations: &str,
     ) -> RuleResult<Vec<Value>> {
+        let Some(name) = self.shared_function(program, name)? else {
+            return self.inline(program, inputs);
+        };
+        let results: Vec<TensorType> =
+            program.outputs().iter().map(|&var| program.aval(var).stablehlo()).collect();
+        let callee = format!("callee = @{name}");
+        let regions = Vec::new();
+        Ok(self.writer.op_annotated("func.call", inputs, &callee, regions, annotations, &results))
+    }
+
+    /// Writes the program as a function, which equal programs share, and returns its name. Returns
+    /// `None` for a program that must be inlined; see [`LowerCtx::call`].
+    ///
+    /// # Errors
+    /// Errors of the `lower` rules.
+    pub fn shared_function(&mut self, program: &Program, name: &str) -> RuleResult<Option<String>> {
         let transfers = self.platform() == "tpu" && program.is_opaque();
         if program.effects() == Effects::Ordered || transfers {
-            return self.inline(program, inputs);
+            return Ok(None);
         }
         // Collectives and operations with a mesh are lowered by the manual axes around them.
         let uses_mesh = !program.axis_names().is_empty() || program.mesh().is_some();
@@ -390,11 +406,7 @@ impl<'a> LowerCtx<'a> {
                 name
             }
         };
-        let results: Vec<TensorType> =
-            program.outputs().iter().map(|&var| program.aval(var).stablehlo()).collect();
-        let callee = format!("callee = @{name}");
-        let regions = Vec::new();
-        Ok(self.writer.op_annotated("func.call", inputs, &callee, regions, annotations, &results))
+        Ok(Some(name))
     }
 
     /// Returns an unused function name. Reserved before the body is written, so that functions

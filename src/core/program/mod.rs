@@ -7,6 +7,7 @@ pub(crate) mod marks;
 pub(crate) mod primitive;
 pub(crate) mod program;
 pub(crate) mod registry;
+pub(crate) mod sharding_observer;
 pub(crate) mod spmd;
 pub(crate) mod tangent;
 
@@ -23,5 +24,6 @@ pub use primitive::{
 pub(crate) use program::ProgramInput;
 pub use program::{Eqn, Program, Var};
 pub use registry::{Elements, Exemplar, ReadPrimitive, Registered, RegistryEntry, Sample};
+pub use sharding_observer::ShardingObserver;
 pub use spmd::Spmd;
 pub use tangent::Tangent;

@@ -1,5 +1,6 @@
 //! [`Spmd`]: rules of primitives that concern several devices and memories.
 
+use super::sharding_observer::ShardingObserver;
 use crate::core::error::{RuleError, RuleResult};
 use crate::core::mesh::communication::Communication;
 use crate::core::mesh::explicit::result_shardings;
@@ -47,6 +48,12 @@ pub trait Spmd {
     /// The memory of every result. By convention that of the operands, which must be in one memory;
     /// for holders of programs, what `abstract_eval` returned.
     fn result_memory(&self) -> Option<MemoryKind> {
+        None
+    }
+
+    /// The function that receives the sharding of the first operand when a program is compiled. By
+    /// convention none.
+    fn observer(&self) -> Option<&ShardingObserver> {
         None
     }
 

@@ -4,8 +4,10 @@
 //! interprets that program with each primitive's rules, under the current trace. A traced
 //! array is plain data: a variable number and the id of its trace.
 
+use super::array_ref::without_outer_refs;
 use super::named_axes::without_axes;
 use super::rebinding;
+use super::ref_frame::{RefAccess, RefFrame, RefUses};
 use crate::core::array::array::{Array, Kind, NO_TRACE};
 use crate::core::error::loc::{self, Loc, path};
 use crate::core::error::throw::{throw, throw_rule};
@@ -49,6 +51,8 @@ pub(super) struct Builder {
     outer_path: usize,
     /// An address near the end of the stack when the trace began.
     address: usize,
+    /// The references that the trace uses.
+    pub(super) refs: RefFrame,
 }
 
 thread_local! {
@@ -69,6 +73,23 @@ impl Builder {
     fn define(&mut self, aval: Aval) -> Var {
         self.avals.push(aval);
         (self.avals.len() - 1) as Var
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Adds a declared input. Returns it with its position.
+    pub(super) fn add_input(&mut self, aval: Aval) -> (Array, usize) {
+        let var = self.define(aval.clone());
+        self.inputs.push(var);
+        (Array::traced(aval, self.id, var), self.inputs.len() - 1)
+    }
+
+    /// Returns the position of an array among the declared inputs.
+    pub(super) fn position_of_input(&self, array: &Array) -> Option<usize> {
+        let var = self.own(array)?;
+        self.inputs.iter().position(|&input| input == var)
     }
 
     /// Returns the variable of an array that belongs to this trace.
@@ -228,6 +249,7 @@ impl Tracing {
                 outer_loc,
                 outer_path,
                 address: stack_address(),
+                refs: RefFrame::new(RefAccess::Closed),
             });
             Tracing { depth: stack.len() - 1 }
         })
@@ -244,11 +266,22 @@ impl Tracing {
         if let Err(error) = aval.check_size("the argument") {
             throw_rule("trace", error, &[], Loc::UNKNOWN);
         }
-        self.with(|builder| {
-            let var = builder.define(aval.clone());
-            builder.inputs.push(var);
-            Array::traced(aval, builder.id, var)
-        })
+        self.with(|builder| builder.add_input(aval).0)
+    }
+
+    /// Sets the access to references from outside; without it they cannot be used.
+    pub(crate) fn with_refs(self, access: RefAccess) -> Tracing {
+        self.with(|builder| builder.refs.access = access);
+        self
+    }
+
+    /// Returns the references from outside that were used, and the final values of those that are
+    /// written, which become the last outputs. They cannot be used in this trace after that.
+    ///
+    /// Throws `Op` (value) if two of them are one reference.
+    pub(crate) fn finish_refs(&self) -> (RefUses, Vec<Array>) {
+        let closed = RefFrame::new(RefAccess::Closed);
+        self.with(|builder| std::mem::replace(&mut builder.refs, closed)).finish()
     }
 
     /// Returns true if the array is a variable of this trace.
@@ -340,7 +373,8 @@ pub(crate) fn with_tracing_suspended<R>(f: impl FnOnce() -> R) -> R {
     }
 
     let _suspended = Suspended(STACK.with_borrow_mut(std::mem::take));
-    without_axes(|| NUMBERS_ARE_OPERANDS.scope(false, f))
+    // What a suspended trace has written to a reference is not a value yet.
+    without_outer_refs(|| without_axes(|| NUMBERS_ARE_OPERANDS.scope(false, f)))
 }
 
 /// Returns true if two traced arrays are the same variable of one trace.

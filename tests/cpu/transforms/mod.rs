@@ -6,8 +6,10 @@ mod custom;
 mod custom_rules;
 mod derived_programs;
 mod jacobians;
+mod linear_calls;
 mod memory;
 mod named_scopes;
+mod references;
 mod rematerialization;
 mod taylor;
 

@@ -5,6 +5,7 @@ mod checkpoints;
 mod explicit;
 mod grouped;
 mod inferred_specs;
+mod inspection;
 mod launches;
 mod line_profiles;
 mod loop_kernels;

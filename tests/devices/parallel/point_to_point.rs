@@ -7,12 +7,12 @@ use oxidax::prelude::*;
 fn the_source_reaches_all_devices() {
     let mesh = mesh([("x", 8)]);
     let body = |x: Array| pbroadcast(&x, "x", 5);
-    let y = shard_map(body, &mesh, p!["x"], p![None]).call(counting(&[8, 2])).unwrap();
+    let y = shard_map(body, &mesh).in_specs(p!["x"]).out_specs(p![None]).apply(&counting(&[8, 2]));
     assert_eq!(values(&y), [10.0, 11.0]);
     let slope = |x: Array| {
         let of = |x: &Array| {
             let body = |x: Array| pbroadcast(&x, "x", 5).square();
-            shard_map(body, &mesh, p!["x"], p![None]).apply(x).sum()
+            shard_map(body, &mesh).in_specs(p!["x"]).out_specs(p![None]).apply(x).sum()
         };
         grad(of)(&x)
     };
@@ -28,6 +28,6 @@ fn sent_values_arrive() {
         let token = psend(&x, "x", &pairs);
         precv(token, "x", &pairs)
     };
-    let y = shard_map(body, &mesh, p!["x"], p!["x"]).call(counting(&[8])).unwrap();
+    let y = shard_map(body, &mesh).in_specs(p!["x"]).out_specs(p!["x"]).apply(&counting(&[8]));
     assert_eq!(values(&y), [0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
 }

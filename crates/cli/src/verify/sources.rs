@@ -83,6 +83,7 @@ const SOURCES: &[(&str, &str)] = sources![
     "recorder/parallel_table.py",
     "recorder/promotion_suite.py",
     "recorder/random_suite.py",
+    "recorder/refs_suite.py",
     "recorder/research_suite.py",
     "recorder/resnet_suite.py",
     "recorder/samplers_suite.py",
