@@ -48,7 +48,7 @@ use crate::primitives::{ArrayLike, Like, add, broadcast_to, convert_to, fill_of,
 /// | [`grad`](crate::transforms::grad), [`vjp`](crate::transforms::vjp()), [`jvp`](crate::transforms::jvp()), [`linearize`](crate::transforms::linearize()), captured | as constants | of values without derivatives: `stop_gradient` them, or create the reference with [`RefKind::NoGrad`] |
 /// | [`vmap`](crate::transforms::vmap()), captured or an unmapped argument | yes | of values that do not depend on the batch |
 /// | [`vmap`](crate::transforms::vmap()), a mapped argument | each example its part | each example its part |
-/// | functions with user-defined rules, solvers, `shard_map`, `make_program` | yes | an error |
+/// | functions with user-defined rules, solvers, `shard_map`, `map_with` in batches, `make_program` | yes | an error |
 /// | rules of `custom_vjp` and the like, functions that are lowered ahead | an error | an error |
 ///
 /// ```

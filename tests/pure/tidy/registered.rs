@@ -10,8 +10,8 @@ const REGISTRIES: &[(&str, &str, &str)] = &[
 ];
 
 /// Primitives without a value, for which no law can be checked. The tangent of `custom_vjp` has
-/// only a transpose, which tests/cpu/transforms/custom.rs runs. The observation of a sharding has no
-/// result, and tests/devices/parallel/inspection.rs runs it.
+/// only a transpose, which tests/cpu/transforms/custom.rs runs. The observation of a sharding has
+/// no result, and tests/devices/parallel/inspection.rs runs it.
 const WITHOUT_VALUE: &[&str] = &["CustomTangent", "InspectSharding"];
 
 #[test]
