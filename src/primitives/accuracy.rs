@@ -54,10 +54,10 @@ impl Tolerance {
 /// The accuracy that a function must have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AccuracyMode {
-    /// That of the platform's default implementation.
+    /// The accuracy of the platform's default implementation.
     #[default]
     Default,
-    /// That of the platform's most accurate implementation.
+    /// The accuracy of the platform's most accurate implementation.
     Highest,
     /// An implementation whose error is within a tolerance. Compiling fails if there is none.
     Tolerance(Tolerance),
