@@ -294,7 +294,7 @@ functions! {
     /// assert_eq!(exp_with(&array![0.0], highest).to_vec::<f32>()?, [1.0]);
     /// let tolerance = Tolerance { atol: 1e-6, ulps: 4, ..Default::default() };
     /// let close = AccuracyOptions { accuracy: AccuracyMode::Tolerance(tolerance) };
-    /// let program = make_program(move |x: Array| exp_with(&x, close), (array![0.0],))?;
+    /// let program = make_program(move |x: Array| exp_with(&x, close), array![0.0])?;
     /// assert!(program.to_string().contains("accurate"));
     /// # Ok::<(), oxidax::Error>(())
     /// ```
