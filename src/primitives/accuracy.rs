@@ -54,10 +54,10 @@ impl Tolerance {
 /// The accuracy that a function must have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AccuracyMode {
-    /// That of the platform's default implementation.
+    /// The accuracy of the platform's default implementation.
     #[default]
     Default,
-    /// That of the platform's most accurate implementation.
+    /// The accuracy of the platform's most accurate implementation.
     Highest,
     /// An implementation whose error is within a tolerance. Compiling fails if there is none.
     Tolerance(Tolerance),
@@ -294,7 +294,7 @@ functions! {
     /// assert_eq!(exp_with(&array![0.0], highest).to_vec::<f32>()?, [1.0]);
     /// let tolerance = Tolerance { atol: 1e-6, ulps: 4, ..Default::default() };
     /// let close = AccuracyOptions { accuracy: AccuracyMode::Tolerance(tolerance) };
-    /// let program = make_program(move |x: Array| exp_with(&x, close), (array![0.0],))?;
+    /// let program = make_program(move |x: Array| exp_with(&x, close), array![0.0])?;
     /// assert!(program.to_string().contains("accurate"));
     /// # Ok::<(), oxidax::Error>(())
     /// ```
