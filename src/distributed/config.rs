@@ -38,6 +38,7 @@ pub struct ClusterConfig {
     process_id: Option<usize>,
     local_device_ids: Option<Vec<u32>>,
     cluster_detection_method: ClusterDetection,
+    slice_index: Option<u32>,
     initialization_timeout: Option<Duration>,
     timeout: Option<Duration>,
     heartbeat_timeout: Option<Duration>,
@@ -60,6 +61,8 @@ pub(super) struct ResolvedConfig {
     pub(super) index: u32,
     /// The GPUs of this process. By default all of the host.
     pub(super) local_device_ids: Option<Vec<u32>>,
+    /// The slice of the GPUs of this process.
+    pub(super) slice_index: Option<u32>,
     pub(super) run: String,
     pub(super) initialization_timeout: Duration,
     pub(super) timeout: Duration,
@@ -132,6 +135,16 @@ impl ClusterConfig {
     /// ```
     pub fn cluster_detection_method(mut self, method: ClusterDetection) -> ClusterConfig {
         self.cluster_detection_method = method;
+        self
+    }
+
+    /// Sets the slice of this process's GPUs, from 0: hosts of one slice share a fast network. All
+    /// processes must set it, or none; by default the plugin derives the slices.
+    /// [`Device::slice_index`](crate::core::Device::slice_index) returns it, and
+    /// [`Mesh::across_slices`](crate::core::Mesh::across_slices) arranges devices by it. CPUs and
+    /// TPUs ignore this setting.
+    pub fn slice_index(mut self, index: u32) -> ClusterConfig {
+        self.slice_index = Some(index);
         self
     }
 
@@ -265,6 +278,7 @@ impl ClusterConfig {
             // Below the number of processes.
             index: index as u32,
             local_device_ids,
+            slice_index: self.slice_index,
             run: found.run,
             initialization_timeout: time(self.initialization_timeout, five_minutes),
             timeout: time(self.timeout, five_minutes),

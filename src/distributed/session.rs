@@ -151,8 +151,8 @@ fn join(resolved: ResolvedConfig) -> Result<Arc<Session>, Error> {
         round: AtomicU64::new(0),
     });
     let (index, count, exchange) = (resolved.index, resolved.count, session.clone());
-    let local_device_ids = resolved.local_device_ids;
-    if !runtime::join(Joined { index, count, local_device_ids, exchange }) {
+    let (local_device_ids, slice_index) = (resolved.local_device_ids, resolved.slice_index);
+    if !runtime::join(Joined { index, count, local_device_ids, slice_index, exchange }) {
         // Not a regular goodbye: the other processes cannot continue without this one.
         return Err(too_late());
     }

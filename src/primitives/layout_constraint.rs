@@ -74,8 +74,21 @@ impl Primitive for LayoutConstraint {
             list(&mut (0..rank).rev()),
             list(&mut self.layout.major_to_minor.iter().rev().copied()),
         );
-        let ty = [results[0].stablehlo()];
-        Ok(ctx.op_full("custom_call", operands, &attributes, Vec::new(), &ty))
+        let ty = results[0].stablehlo();
+        let constrain = |ctx: &mut LowerCtx<'_>, x: Value| {
+            let ty = [x.ty().clone()];
+            ctx.op_full("custom_call", &[x], &attributes, Vec::new(), &ty).swap_remove(0)
+        };
+        if ctx.platform() == "tpu" && results[0].dtype.is_complex() {
+            // TPUs store complex numbers as two arrays.
+            let part = Aval { dtype: results[0].dtype.real(), ..results[0].clone() };
+            let parts = ["real", "imag"].map(|part_of| {
+                let x = ctx.op_as(part_of, operands, "", &part.stablehlo());
+                constrain(ctx, x)
+            });
+            return Ok(vec![ctx.op_as("complex", &parts, "", &ty)]);
+        }
+        Ok(vec![constrain(ctx, operands[0].clone())])
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
         Cost::movement(operands, results)

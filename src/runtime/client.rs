@@ -389,9 +389,11 @@ fn client_error(builtin: Option<Platform>, config: &Config, error: Error) -> Err
     }
 }
 
-/// Returns the index of the TPU slice of a device with these attributes; 0 if they name none.
+/// Returns the index of the slice of a device with these attributes; 0 if they name none. TPU
+/// plugins call it `slice_index`, CUDA plugins `partition_index`.
 pub(super) fn slice_index(attributes: &[NamedValue]) -> i64 {
-    let slice = attributes.iter().find(|attribute| attribute.name == "slice_index");
+    let names = ["slice_index", "partition_index"];
+    let slice = attributes.iter().find(|attribute| names.contains(&attribute.name.as_str()));
     match slice.map(|attribute| &attribute.value) {
         Some(oxidax_pjrt::PjrtValue::Int64(slice)) => *slice,
         _ => 0,

@@ -34,6 +34,8 @@ pub(crate) struct Joined {
     pub(crate) count: u32,
     /// The GPUs of this process. By default all of the host.
     pub(crate) local_device_ids: Option<Vec<u32>>,
+    /// The slice of this process's GPUs. By default the plugin derives it from the network.
+    pub(crate) slice_index: Option<u32>,
     pub(crate) exchange: Arc<dyn Exchange>,
 }
 
@@ -183,7 +185,9 @@ impl Joined {
                     let ids = ids.iter().copied().map(i64::from).collect();
                     NamedValue::new("visible_devices", PjrtValue::Int64List(ids))
                 });
-                own.into_iter().chain(devices).collect()
+                let slice = self.slice_index.map(i64::from);
+                let slice = slice.map(|slice| NamedValue::new("partition_index", slice));
+                own.into_iter().chain(devices).chain(slice).collect()
             }
             Platform::Tpu => Vec::new(),
         }
@@ -289,7 +293,8 @@ mod tests {
     #[test]
     fn options_depend_on_the_platform() {
         let local_device_ids = Some(vec![3]);
-        let joined = Joined { index: 2, count: 5, local_device_ids, exchange: Arc::new(OneKey) };
+        let exchange = Arc::new(OneKey);
+        let joined = Joined { index: 2, count: 5, local_device_ids, slice_index: None, exchange };
         assert_eq!(joined.options(Platform::Cpu), [NamedValue::new("process_id", 2)]);
         let devices =
             |ids: &[i64]| NamedValue::new("visible_devices", PjrtValue::Int64List(ids.to_vec()));
@@ -298,6 +303,9 @@ mod tests {
         assert_eq!(joined.options(Platform::Cuda), cuda);
         let all = Joined { local_device_ids: None, ..joined.clone() };
         assert_eq!(all.options(Platform::Cuda), nodes);
+        let in_slice = Joined { slice_index: Some(4), ..all };
+        let slice = NamedValue::new("partition_index", 4);
+        assert_eq!(in_slice.options(Platform::Cuda), [&nodes[..], &[slice]].concat());
         // Devices that the program or the environment has chosen stay.
         let chosen = with_missing(vec![devices(&[0, 1])], cuda);
         assert_eq!(chosen, [&[devices(&[0, 1])], &nodes[..]].concat());

@@ -122,6 +122,7 @@ const KNOWN_TYPES: &[(&str, &str)] = &[
     ("memory_fraction", "a float"),
     ("node_id", "an integer"),
     ("num_nodes", "an integer"),
+    ("partition_index", "an integer"),
     ("preallocate", "true or false"),
     ("process_id", "an integer"),
     ("visible_devices", "a list of integers"),

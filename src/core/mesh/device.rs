@@ -93,7 +93,8 @@ impl Device {
         self.0.process_index
     }
 
-    /// Returns the index of the TPU slice that the device belongs to, 0 if there is only one.
+    /// Returns the index of the TPU slice, or of the group of GPU hosts with a fast network, that
+    /// the device belongs to; 0 if there is only one.
     /// Devices of one slice have fast links to each other.
     pub fn slice_index(&self) -> i64 {
         self.0.slice_index

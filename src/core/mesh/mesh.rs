@@ -169,7 +169,8 @@ impl Mesh {
     /// Devices without coordinates keep their order.
     ///
     /// # Errors
-    /// [`Error::Op`] (value) if the devices belong to several slices. Otherwise as [`Mesh::new`].
+    /// [`Error::Op`] (value) if the devices belong to several TPU slices. Otherwise as
+    /// [`Mesh::new`].
     ///
     /// ```no_run
     /// use oxidax::parallel::Topology;
@@ -189,7 +190,9 @@ impl Mesh {
         let axes: Vec<(String, usize)> =
             axes.into_iter().map(|(name, size)| (name.into(), size)).collect();
         let slices: BTreeSet<i64> = devices.iter().map(Device::slice_index).collect();
-        if slices.len() > 1 {
+        // Devices without coordinates, such as GPUs, keep their order in any number of slices.
+        let is_torus = devices.iter().any(|device| !device.coordinates().is_empty());
+        if slices.len() > 1 && is_torus {
             let message = format!("the devices belong to {} slices", slices.len());
             let error =
                 throw::op_error(OpErrorKind::Value, "by_coordinates", message, Loc::caller());
