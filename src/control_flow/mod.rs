@@ -7,6 +7,7 @@ mod cond;
 mod custom;
 mod custom_policy;
 mod derive;
+mod ffi_call;
 mod fori_loop;
 mod groups;
 mod linear_solve;
@@ -34,6 +35,7 @@ pub use custom::{
 };
 pub use custom_policy::CustomPolicy;
 pub(crate) use derive::{batch_call, jvp_call, transpose_call};
+pub use ffi_call::{FfiCall, FfiTarget};
 pub use fori_loop::{ForiLoopOptions, fori_loop, fori_loop_with};
 pub use linear_solve::{
     LinearSolve, LinearSystem, Solver, TransposeSolve, custom_linear_solve, custom_linear_solve_aux,
@@ -52,12 +54,13 @@ use crate::core::{Error, Program, RegistryEntry};
 use crate::passes;
 use crate::primitives::PRIMITIVES;
 
-/// The primitives that hold programs, sorted by name.
+/// The primitives that hold programs or are batched by loops, sorted by name.
 pub const HOLDERS: &[RegistryEntry] = &[
     RegistryEntry::new("call", call::make, call::exemplars),
     RegistryEntry::new("cond", cond::make, cond::exemplars),
     RegistryEntry::new("custom_jvp", custom::jvp::make, custom::jvp::exemplars),
     RegistryEntry::new("custom_vjp", custom::vjp::make, custom::vjp::exemplars),
+    RegistryEntry::new("ffi_call", ffi_call::make, ffi_call::exemplars),
     RegistryEntry::new("linear_solve", linear_solve::make, linear_solve::exemplars),
     RegistryEntry::new("reduce", reduce::make, reduce::exemplars),
     RegistryEntry::new("remat", remat::make, remat::exemplars),

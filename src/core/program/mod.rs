@@ -10,8 +10,8 @@ pub(crate) mod spmd;
 pub(crate) mod tangent;
 
 pub use cost::{Access, Contraction, Cost};
-pub use host_function::HostFunction;
 pub(crate) use host_function::HostFunctionText;
+pub use host_function::{HostError, HostFunction};
 pub use marks::{Dense, Known, Mapped, Marks, Used};
 pub use primitive::{
     Analysis, BatchAxis, Batched, CounterOp, DynKey, Effects, FromParameters, Half, HigherOrder,
