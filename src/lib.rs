@@ -119,10 +119,13 @@ pub mod core;
 pub mod data;
 pub mod debug;
 pub mod distributed;
+pub mod dlpack;
 #[cfg(feature = "doctor")]
 pub mod doctor;
 #[cfg(feature = "export")]
 pub mod export;
+pub mod ffi;
+pub mod host_view;
 #[cfg(feature = "import")]
 pub mod import;
 pub mod jit;

@@ -8,6 +8,7 @@ mod cond;
 mod custom;
 mod custom_policy;
 mod derive;
+mod ffi_call;
 mod fori_loop;
 mod groups;
 mod linear_call;
@@ -39,6 +40,7 @@ pub use custom::{
 };
 pub use custom_policy::CustomPolicy;
 pub(crate) use derive::{batch_call, jvp_call, transpose_call};
+pub use ffi_call::{FfiCall, FfiTarget};
 pub use fori_loop::{ForiLoopOptions, fori_loop, fori_loop_with};
 pub use linear_call::{LinearCall, linear_call};
 pub use linear_solve::{
@@ -62,13 +64,14 @@ use crate::core::{Error, Program, RegistryEntry};
 use crate::passes;
 use crate::primitives::PRIMITIVES;
 
-/// The primitives that hold programs, sorted by name.
+/// The primitives that hold programs or are batched by loops, sorted by name.
 pub const HOLDERS: &[RegistryEntry] = &[
     RegistryEntry::new("call", call::make, call::exemplars),
     RegistryEntry::new("composite", composite::make, composite::exemplars),
     RegistryEntry::new("cond", cond::make, cond::exemplars),
     RegistryEntry::new("custom_jvp", custom::jvp::make, custom::jvp::exemplars),
     RegistryEntry::new("custom_vjp", custom::vjp::make, custom::vjp::exemplars),
+    RegistryEntry::new("ffi_call", ffi_call::make, ffi_call::exemplars),
     RegistryEntry::new("linear_call", linear_call::make, linear_call::exemplars),
     RegistryEntry::new("linear_solve", linear_solve::make, linear_solve::exemplars),
     RegistryEntry::new("reduce", reduce::make, reduce::exemplars),

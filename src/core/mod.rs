@@ -7,6 +7,7 @@
 mod array;
 mod cache;
 mod error;
+pub(crate) mod foreign;
 pub(crate) mod lowering;
 mod mesh;
 pub(crate) mod monitoring;
@@ -28,6 +29,10 @@ pub use error::{
     RecompilationCause, RuleError, RuleResult, SealedError, SourceLine, TracerError, TreeError,
     catch, named_scope, no_collectives, throw,
 };
+pub use foreign::{
+    BufferFunction, FfiAttribute, FfiAttributes, FfiFrame, FfiHandler, FfiInput, FfiOutput,
+    FfiScalar, FromFfiAttribute,
+};
 pub use lowering::{LoopForm, LoopReport, LowerCtx, LoweringTarget, RepeatedPart};
 pub(crate) use lowering::{ModuleFacts, TransferredCall, is_sum, manual_axes};
 pub use mesh::{
@@ -40,10 +45,10 @@ pub(crate) use mesh::{
 };
 pub use program::{
     Access, Analysis, BatchAxis, Batched, CheckSet, Contraction, Cost, CounterOp, Dense, DynKey,
-    Effects, Elements, Eqn, Exemplar, FromParameters, Half, HigherOrder, HostFunction, JvpResult,
-    Known, Mapped, Marks, Operand, OperandCheck, Parameters, PartOfArray, Primitive, Program,
-    Pruned, ReadPrimitive, Registered, RegistryEntry, RunCount, Sample, SaveHint, ShardingObserver,
-    SplitEqn, SplitOperand, Spmd, Tangent, TextForm, Used, Var,
+    Effects, Elements, Eqn, Exemplar, FromParameters, Half, HigherOrder, HostError, HostFunction,
+    JvpResult, Known, Mapped, Marks, Operand, OperandCheck, Parameters, PartOfArray, Primitive,
+    Program, Pruned, ReadPrimitive, Registered, RegistryEntry, RunCount, Sample, SaveHint,
+    ShardingObserver, SplitEqn, SplitOperand, Spmd, Tangent, TextForm, Used, Var,
 };
 pub(crate) use program::{HostFunctionText, ProgramInput, host_function};
 pub use trace::{ArrayRef, AxisNames, RefKind, axis_size, bind, bind1, throw_operands};

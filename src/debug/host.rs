@@ -6,8 +6,7 @@ use crate::core::{
 };
 use crate::primitives::{self, ArrayList, Callback, CallbackFailure, VmapMethod, references};
 
-/// The error type of closures on the host.
-pub type HostError = Box<dyn std::error::Error + Send + Sync>;
+pub use crate::core::HostError;
 
 /// Options of [`print_with`](super::print_with), [`callback_with`] and [`io_callback_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

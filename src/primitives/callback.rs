@@ -11,7 +11,7 @@ use crate::core::{
 };
 use crate::ensure_dtype;
 use crate::stablehlo::{TensorType, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Calls a host function.
@@ -44,17 +44,22 @@ pub struct Callback {
 }
 
 /// The way in which `vmap` batches a host function, as JAX's `vmap_method`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum VmapMethod {
     /// The function is called once for each example, in order.
     #[default]
     Sequential,
+    /// As `Sequential`, with one call in the program for each example instead of a loop.
+    SequentialUnrolled,
     /// The function is called once, with a leading batch axis on every operand. Operands that are
     /// equal for all examples have size 1 along it. The results have the leading axis.
     ExpandDims,
     /// The function is called once, with a leading batch axis of full size on every operand. The
     /// results have it too.
     BroadcastAll,
+    /// The function is called once, with a leading batch axis on the operands that differ between
+    /// examples. Operands that are equal for all examples have none. The results have the axis.
+    LegacyVectorized,
 }
 
 /// The way in which a failure of a host function is reported.
@@ -119,14 +124,18 @@ impl Primitive for Callback {
             .zip(axes)
             .map(|(x, from)| match from {
                 Some(_) => batch_at(x, *from, 0, axis),
-                None if self.vmap_method == VmapMethod::Sequential => x.clone(),
-                None => front(x),
+                None => match self.vmap_method {
+                    VmapMethod::ExpandDims | VmapMethod::BroadcastAll => front(x),
+                    _ => x.clone(),
+                },
             })
             .collect();
         let wide = |aval: &Aval| aval.with_shape(aval.shape.insert(0, axis.size));
         let function = match self.vmap_method {
-            VmapMethod::Sequential => self.function.batched(&mapped, axis.size),
-            VmapMethod::ExpandDims | VmapMethod::BroadcastAll => self.function.clone(),
+            VmapMethod::Sequential | VmapMethod::SequentialUnrolled => {
+                self.function.batched(&mapped, axis.size)
+            }
+            _ => self.function.clone(),
         };
         let batched =
             Callback { function, results: self.results.iter().map(wide).collect(), ..self.clone() };

@@ -1,6 +1,7 @@
 //! The custom call, and the transfers, through which programs call host functions.
 
 use super::device_buffer::dtype_of;
+use super::ffi_targets;
 use super::first_device::{BEGIN_LIMIT, FIRST_DEVICE};
 use crate::core::host_function::{as_callback, contain_failure, find, store_failure};
 use crate::core::{
@@ -31,6 +32,7 @@ pub(super) fn install_for(plugin: Plugin, platform: &str) -> oxidax_pjrt::Result
         return Ok(());
     }
     register_for(plugin, platform, NAME, handle)?;
+    ffi_targets::install_for(plugin, platform)?;
     installed.push(key);
     Ok(())
 }
@@ -57,7 +59,7 @@ fn run_caught<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
 }
 
 /// Writes zeros to all results of a call that failed, or of a device that runs no function.
-fn write_zeros(frame: &mut CallFrame<'_>) -> Result<(), String> {
+pub(super) fn write_zeros(frame: &mut CallFrame<'_>) -> Result<(), String> {
     for index in 0..frame.result_count() {
         if let Some(aval) = aval_of(frame.result_type(index)?) {
             frame.write(index, &vec![0; aval.size() * aval.dtype.host_bytes()])?;
@@ -139,7 +141,7 @@ fn check_results(results: &[HostArray], expected: &[Aval]) -> Result<(), Error> 
     }
 }
 
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
@@ -203,7 +205,7 @@ fn serve(frame: &mut CallFrame<'_>, id: Option<u64>) -> Result<(), Error> {
 }
 
 /// Returns the type of an operand; `None` for a token.
-fn aval_of((element, dims): (ElementType, &[i64])) -> Option<Aval> {
+pub(super) fn aval_of((element, dims): (ElementType, &[i64])) -> Option<Aval> {
     let dtype = dtype_of(element)?;
     Some(Aval::new(dtype, dims.iter().map(|&dim| dim as usize).collect::<Vec<_>>()))
 }

@@ -23,6 +23,7 @@ pub(super) fn compile_error(
             let at: String = locations.iter().map(|at| format!("\n   --> {at}")).collect();
             let help = match message.contains(SHARED_MEMORY) && !locations.is_empty() {
                 true => SHARED_MEMORY_HELP,
+                false if is_unregistered(&message) => UNREGISTERED_HELP,
                 false => "",
             };
             let message = format!("{name}: {message}{at}{help}");
@@ -44,6 +45,15 @@ const SHARED_MEMORY_HELP: &str = "\n  help: choose smaller blocks for GPUs with 
     smaller parts in loops, or fewer stages with `KernelOptions::num_stages`: a program has 166912 \
     bytes of shared memory on an A100, and 232448 on H100, H200 and B200";
 
+/// Returns true if a program calls a foreign function that the plugin does not know.
+fn is_unregistered(message: &str) -> bool {
+    message.contains("No registered implementation for")
+        || message.contains("No FFI handler registered for")
+}
+
+const UNREGISTERED_HELP: &str = "\n  help: register the function before the program is compiled, \
+    with `ffi::register_ffi_target` or `ffi::register_foreign_target`";
+
 /// Returns the source positions of what a compiler of kernels refused: of the operation if the
 /// message has it, else of the calls of kernels.
 fn kernel_locations(message: &str, program: &Program) -> Vec<String> {
@@ -52,19 +62,22 @@ fn kernel_locations(message: &str, program: &Program) -> Vec<String> {
     }
     let mut locations = Vec::new();
     if ["Mosaic GPU", "Triton", SHARED_MEMORY].iter().any(|part| message.contains(part)) {
-        kernel_calls(program, &mut locations);
+        calls_of("kernel_call", program, &mut locations);
+    }
+    if is_unregistered(message) {
+        calls_of("ffi_call", program, &mut locations);
     }
     locations
 }
 
-/// Adds the source positions of the calls of kernels in a program.
-fn kernel_calls(program: &Program, locations: &mut Vec<String>) {
+/// Adds the source positions of the operations of this name in a program.
+fn calls_of(name: &str, program: &Program, locations: &mut Vec<String>) {
     for eqn in program.eqns() {
-        if eqn.primitive.name() == "kernel_call" {
+        if eqn.primitive.name() == name {
             let at = eqn.loc.get().map(|at| format!("{}:{}:{}", at.file(), at.line(), at.column()));
             locations.extend(at.filter(|at| !locations.contains(at)));
         } else if let Some(holder) = eqn.primitive.as_higher_order() {
-            holder.programs().into_iter().for_each(|(_, inner)| kernel_calls(inner, locations));
+            holder.programs().into_iter().for_each(|(_, inner)| calls_of(name, inner, locations));
         }
     }
 }

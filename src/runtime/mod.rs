@@ -20,17 +20,20 @@ mod default_device;
 mod device_buffer;
 mod digested_file;
 mod disk_cache;
+mod dlpack;
 mod dump_ir;
 mod eager_collectives;
 mod effects;
 mod evaluator;
 mod executable;
+mod ffi_targets;
 mod first_device;
 #[cfg(feature = "import")]
 mod foreign_module;
 mod hlo_sharding;
 mod host_blocks;
 mod host_copy;
+mod host_view;
 mod late_copies;
 mod live_arrays;
 mod lowering_target;
@@ -81,6 +84,7 @@ pub(crate) use digested_file::DigestedFile;
 pub(crate) use digested_file::digest;
 pub use disk_cache::DiskCacheStats;
 pub(crate) use disk_cache::{disk_settings, disk_stats, set_disk};
+pub(crate) use dlpack::{from_dlpack, is_dlpack_dtype, to_dlpack};
 pub(crate) use dump_ir::{dump_ir_to, set_dump_ir_to};
 pub use effects::effects_barrier;
 pub use evaluator::CacheCounts;
@@ -89,10 +93,12 @@ pub(crate) use evaluator::{
     set_eager_max_bytes,
 };
 pub(crate) use executable::Executable;
+pub(crate) use ffi_targets::{register_foreign_handler, register_rust_handler};
 #[cfg(feature = "import")]
 pub(crate) use foreign_module::ModuleCode;
 #[cfg(feature = "import")]
 pub(crate) use hlo_sharding::{prime_factors, sharding_of_text};
+pub(crate) use host_view::{buffer_address, put_shared, shared_view};
 pub use live_arrays::LiveArray;
 pub(crate) use live_arrays::{is_tracked, live_arrays, set_tracked};
 pub(crate) use lowering_target::target_of;
@@ -103,6 +109,9 @@ pub(crate) use operation_times::OperationTime;
 pub use oxidax_cache::Settings;
 pub(crate) use oxidax_pjrt::DeviceMemory;
 pub(crate) use oxidax_pjrt::ProfilerOptions;
+pub(crate) use oxidax_pjrt::SharedView;
+pub use oxidax_pjrt::ffi::ForeignHandler;
+pub use oxidax_pjrt::{DlpackDevice, DlpackTensor};
 pub use oxidax_pjrt::{EffortLevel, Fusion, OptionValue, SourceLocation};
 pub(crate) use placement::{
     committed_placement, device_by_id, devices, devices_of, placement_of, platform,

@@ -8,6 +8,7 @@ mod data;
 mod debugging;
 mod dispatch;
 mod errors;
+mod foreign;
 mod idioms;
 mod importing;
 mod importing_damaged;

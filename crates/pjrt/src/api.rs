@@ -114,6 +114,7 @@ args! {
     PJRT_Buffer_IncreaseExternalReferenceCount_Args => PJRT_Buffer_IncreaseExternalReferenceCount,
     PJRT_Buffer_DecreaseExternalReferenceCount_Args => PJRT_Buffer_DecreaseExternalReferenceCount,
     PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args => PJRT_Buffer_OpaqueDeviceMemoryDataPointer,
+    PJRT_Buffer_UnsafePointer_Args => PJRT_Buffer_UnsafePointer,
     PJRT_CopyToDeviceStream_AddChunk_Args => PJRT_CopyToDeviceStream_AddChunk,
     PJRT_CopyToDeviceStream_Destroy_Args => PJRT_CopyToDeviceStream_Destroy,
     PJRT_TopologyDescription_Create_Args => PJRT_TopologyDescription_Create,

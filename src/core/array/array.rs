@@ -213,7 +213,7 @@ impl Array {
     }
 
     #[track_caller]
-    fn buffer(&self, requested: &str) -> &Arc<dyn Buffer> {
+    pub(crate) fn buffer(&self, requested: &str) -> &Arc<dyn Buffer> {
         match &self.kind {
             Kind::Concrete(buffer) => buffer,
             Kind::Traced { .. } => throw::throw_needs_value(&self.aval, requested, Loc::caller()),

@@ -15,6 +15,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+/// The error type of closures on the host.
+pub type HostError = Box<dyn std::error::Error + Send + Sync>;
+
 type Run = dyn Fn(&[HostArray]) -> Result<Vec<HostArray>, Error> + Send + Sync;
 
 /// The text of a host function that another process can construct again.

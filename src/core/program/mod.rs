@@ -13,8 +13,8 @@ pub(crate) mod tangent;
 
 pub use checks::{CheckSet, OperandCheck};
 pub use cost::{Access, Contraction, Cost};
-pub use host_function::HostFunction;
 pub(crate) use host_function::HostFunctionText;
+pub use host_function::{HostError, HostFunction};
 pub use marks::{Dense, Known, Mapped, Marks, Used};
 pub use primitive::{
     Analysis, BatchAxis, Batched, CounterOp, DynKey, Effects, FromParameters, Half, HigherOrder,

@@ -21,6 +21,13 @@ pub trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
     const DTYPE: DType;
     /// Returns the bytes of a slice in native byte order.
     fn as_bytes(elements: &[Self]) -> &[u8];
+    /// Views bytes in native byte order as elements. Returns `None` if the bytes are not aligned
+    /// for the type, their number is not a multiple of its size, or they are not values of the
+    /// type.
+    fn from_bytes(bytes: &[u8]) -> Option<&[Self]>;
+    /// As [`from_bytes`](Self::from_bytes), for writing. Bytes that are not values of the type are
+    /// changed to ones that are.
+    fn from_bytes_mut(bytes: &mut [u8]) -> Option<&mut [Self]>;
     /// Returns `count` elements whose bytes `fill` writes.
     ///
     /// # Errors
@@ -36,6 +43,19 @@ macro_rules! elements {
             const DTYPE: DType = DType::$dtype;
             fn as_bytes(elements: &[Self]) -> &[u8] {
                 bytemuck::cast_slice(elements)
+            }
+            fn from_bytes(bytes: &[u8]) -> Option<&[Self]> {
+                // The address of an empty slice need not be aligned.
+                if bytes.is_empty() {
+                    return Some(&[]);
+                }
+                bytemuck::try_cast_slice(bytes).ok()
+            }
+            fn from_bytes_mut(bytes: &mut [u8]) -> Option<&mut [Self]> {
+                if bytes.is_empty() {
+                    return Some(&mut []);
+                }
+                bytemuck::try_cast_slice_mut(bytes).ok()
             }
             fn read<E>(
                 count: usize,
@@ -59,6 +79,15 @@ impl Element for bool {
     const DTYPE: DType = DType::Bool;
     fn as_bytes(elements: &[Self]) -> &[u8] {
         bytemuck::cast_slice(elements)
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<&[Self]> {
+        bytemuck::checked::try_cast_slice(bytes).ok()
+    }
+    fn from_bytes_mut(bytes: &mut [u8]) -> Option<&mut [Self]> {
+        for byte in bytes.iter_mut() {
+            *byte = u8::from(*byte != 0);
+        }
+        bytemuck::checked::try_cast_slice_mut(bytes).ok()
     }
     fn read<E>(
         count: usize,

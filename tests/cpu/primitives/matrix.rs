@@ -35,7 +35,7 @@ numbers on the CPU plugin. The last two columns come from `tests/cpu/primitives/
 - **CPU writes**: the StableHLO operation of most exemplars, besides conversions, constants,
   barriers and changes of shape, or the routine that they call; *composed* for several operations.
   Linear algebra that the plugin lacks (`eig`, `eigh`, `lu`, `svd`) is composed of StableHLO loops.
-  Only `callback` leaves the plugin.
+  Only `callback` and `ffi_call` leave the plugin.
 - **CPU runs**: the dtypes of operands (of the result, if there are none) that `abstract_eval`
   accepts. Each runs on the CPU plugin and is compared with the same operation in the widest dtype
   of its kind. *signed* are i2, i4, i8, i16, i32, i64; *unsigned* u2, u4, u8, u16, u32, u64; *float*

@@ -23,6 +23,12 @@ const FOLDERS: &[(&str, &[&str])] = &[
         &["core", "tree", "passes", "primitives", "transforms", "control_flow", "runtime"],
     ),
     ("debug", &["core", "tree", "primitives", "transforms"]),
+    ("debug", &["core", "primitives"]),
+    // Functions that programs call, registered with plugins by `runtime`.
+    ("ffi", &["stablehlo", "core", "primitives", "control_flow", "runtime"]),
+    // Memory that arrays share with other frameworks and with the host.
+    ("dlpack", &["core", "runtime"]),
+    ("host_view", &["core", "runtime"]),
     // Records failing calls of `jit`, and runs them again (docs/decisions/0047).
     ("replay", &["core", "passes", "primitives", "control_flow", "runtime", "debug"]),
     ("ops", &["core", "tree", "primitives", "control_flow"]),

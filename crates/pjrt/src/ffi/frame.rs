@@ -64,7 +64,13 @@ impl<'a> ArgumentBuffer<'a> {
     }
 }
 
-impl ResultBuffer<'_> {
+impl<'a> ResultBuffer<'a> {
+    /// Returns the elements for writing, as [`bytes_mut`](Self::bytes_mut), for as long as the
+    /// frame is borrowed.
+    pub fn into_bytes_mut(self) -> &'a mut [u8] {
+        self.bytes
+    }
+
     /// Returns the type of the elements.
     pub fn element_type(&self) -> ElementType {
         self.element_type
@@ -87,6 +93,9 @@ impl ResultBuffer<'_> {
         self.bytes
     }
 }
+
+/// Arguments, each `None` if it shares memory with a result, and results.
+pub type FrameBuffers<'a> = (Vec<Option<ArgumentBuffer<'a>>>, Vec<ResultBuffer<'a>>);
 
 /// The type and memory of an argument or a result.
 struct Place<'a> {
@@ -200,6 +209,47 @@ impl<'a> CallFrame<'a> {
         // SAFETY: as above.
         let arguments = arguments.iter().map(|place| unsafe { place.as_argument() }).collect();
         Ok((arguments, results))
+    }
+
+    /// Returns all arguments and all results, of a call that may have `output_operand_aliases`: an
+    /// argument that shares memory with a result is `None`, and its elements are the initial
+    /// contents of the result.
+    ///
+    /// # Errors
+    /// A text if the buffers are in device memory, or two results share memory.
+    pub fn buffers_in_place(&mut self) -> Result<FrameBuffers<'_>, String> {
+        self.expect_host()?;
+        let arguments = self.argument_places()?;
+        let results = self.result_places()?;
+        for (index, result) in results.iter().enumerate() {
+            if results[..index].iter().any(|other| other.overlaps(result)) {
+                return Err(format!("result {index} shares memory with another result"));
+            }
+        }
+        let mut apart = Vec::with_capacity(arguments.len());
+        for place in &arguments {
+            let is_apart = !results.iter().any(|result| result.overlaps(place));
+            // SAFETY: no result overlaps it, and the frame is borrowed while the slice exists.
+            apart.push(is_apart.then(|| unsafe { place.as_argument() }));
+        }
+        // SAFETY: no result overlaps another, or an argument that was returned.
+        let results = results.iter().map(|place| unsafe { place.as_result() }).collect();
+        Ok((apart, results))
+    }
+
+    /// Returns for each argument the index of the result that shares its memory, if there is one.
+    ///
+    /// # Errors
+    /// A text if the call has an argument or a result that is not a buffer.
+    pub fn aliases(&self) -> Result<Vec<Option<usize>>, String> {
+        let results = self.result_places()?;
+        let shared = |place: &Place<'_>| results.iter().position(|result| result.overlaps(place));
+        Ok(self.argument_places()?.iter().map(shared).collect())
+    }
+
+    /// Returns true if the buffers are in host memory.
+    pub fn is_on_host(&self) -> bool {
+        self.memory == Memory::Host
     }
 
     /// Returns an argument.

@@ -28,11 +28,13 @@
 
 mod attribute;
 mod device;
+mod foreign;
 mod frame;
 mod registry;
 
 pub use attribute::{Attribute, AttributeScalar};
-pub use frame::{ArgumentBuffer, CallFrame, ResultBuffer};
+pub use foreign::{ForeignHandler, SITE};
+pub use frame::{ArgumentBuffer, CallFrame, FrameBuffers, ResultBuffer};
 pub(crate) use registry::is_registered;
 pub(crate) use registry::{Running, refuse_inside_handler};
-pub use registry::{register, register_for};
+pub use registry::{register, register_for, register_foreign};

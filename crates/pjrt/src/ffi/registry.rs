@@ -8,6 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use oxidax_pjrt_sys as sys;
 
+use super::foreign::{ForeignEntry, ForeignHandler};
 use super::frame::{CallFrame, Memory};
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -19,10 +20,21 @@ type Handler = Box<dyn Fn(&mut CallFrame<'_>) -> Result<(), String> + Send + Syn
 /// silently drops a handler that is newer than itself, and no newer feature is used.
 const FFI_VERSION: (i32, i32) = (0, 1);
 
+/// The number of handlers that a process supports.
+const CAPACITY: usize = ROW * ROW;
+const ROW: usize = 16;
+
+/// A function in the table of handlers.
+enum Entry {
+    /// A Rust function, for buffers in this memory.
+    Rust(Handler, Memory),
+    /// A function compiled from another language.
+    Foreign(ForeignEntry),
+}
+
 /// The table of handlers. XLA accepts only a plain C function without user data, so each handler
 /// gets its own C function, which knows its index in this table.
-static HANDLERS: [OnceLock<(Handler, Memory)>; TRAMPOLINES.len()] =
-    [const { OnceLock::new() }; TRAMPOLINES.len()];
+static HANDLERS: [OnceLock<Entry>; CAPACITY] = [const { OnceLock::new() }; CAPACITY];
 
 /// The registered handlers, by plugin, platform and name.
 static REGISTERED: Mutex<Registered> = Mutex::new(Registered { count: 0, names: None });
@@ -33,16 +45,17 @@ struct Registered {
     names: Option<HashSet<(&'static str, String, String)>>,
 }
 
-type Trampoline = unsafe extern "C" fn(*mut sys::XLA_FFI_CallFrame) -> *mut sys::XLA_FFI_Error;
+pub(super) type Trampoline =
+    unsafe extern "C" fn(*mut sys::XLA_FFI_CallFrame) -> *mut sys::XLA_FFI_Error;
 
-macro_rules! trampolines {
-    ($($index:literal)+) => { [$(trampoline::<$index>),+] };
+macro_rules! rows {
+    ($($row:literal)+) => { [$(row!($row: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)),+] };
+}
+macro_rules! row {
+    ($row:literal: $($column:literal)+) => { [$(trampoline::<{ $row * ROW + $column }>),+] };
 }
 
-static TRAMPOLINES: [Trampoline; 64] = trampolines!(
-    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
-    32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
-);
+static TRAMPOLINES: [[Trampoline; ROW]; ROW] = rows!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
 
 thread_local! {
     /// The number of handlers running on this thread.
@@ -67,7 +80,7 @@ pub(crate) fn is_registered(name: &str) -> bool {
 }
 
 /// Registers `handler` for custom calls of this name, on the client's plugin and platform. The
-/// registration lasts until the process ends. A process supports 64 handlers, so use an attribute
+/// registration lasts until the process ends. A process supports 256 handlers, so use an attribute
 /// to distinguish a larger number of callbacks.
 ///
 /// An error of the handler becomes the error of the execution. A panic also becomes an error.
@@ -96,16 +109,44 @@ pub fn register_for(
     name: &str,
     handler: impl Fn(&mut CallFrame<'_>) -> Result<(), String> + Send + Sync + 'static,
 ) -> Result<()> {
-    const OPERATION: &str = "register custom call";
-    let (platform, memory) = match platform {
-        name if name.eq_ignore_ascii_case("cpu") => ("Host", Memory::Host),
-        name if name.eq_ignore_ascii_case("cuda") => ("CUDA", Memory::Cuda),
-        name if name.eq_ignore_ascii_case("rocm") => ("ROCM", Memory::Unknown),
+    let (name_of_platform, memory) = xla_platform(platform, name)?;
+    register_entry(plugin, name_of_platform, name, Entry::Rust(Box::new(handler), memory))
+}
+
+/// Registers a function compiled from another language, as [`register_for`] registers a Rust
+/// function. `describe` gets each error of the function with the call's [`SITE`], and returns the
+/// message that the execution fails with.
+///
+/// # Errors
+/// The errors of [`register`].
+pub fn register_foreign(
+    plugin: Plugin,
+    platform: &str,
+    name: &str,
+    handler: ForeignHandler,
+    describe: impl Fn(Option<&str>, String) -> String + Send + Sync + 'static,
+) -> Result<()> {
+    let (name_of_platform, _) = xla_platform(platform, name)?;
+    let entry = ForeignEntry { handler, describe: Box::new(describe) };
+    register_entry(plugin, name_of_platform, name, Entry::Foreign(entry))
+}
+
+const OPERATION: &str = "register custom call";
+
+/// Returns XLA's name of a platform, and the memory of its buffers.
+fn xla_platform(platform: &str, name: &str) -> Result<(&'static str, Memory)> {
+    match platform {
+        name if name.eq_ignore_ascii_case("cpu") => Ok(("Host", Memory::Host)),
+        name if name.eq_ignore_ascii_case("cuda") => Ok(("CUDA", Memory::Cuda)),
+        name if name.eq_ignore_ascii_case("rocm") => Ok(("ROCM", Memory::Unknown)),
         other => {
             let message = format!("{name}: platform {other} does not call handlers");
-            return Err(Error::invalid(OPERATION, message));
+            Err(Error::invalid(OPERATION, message))
         }
-    };
+    }
+}
+
+fn register_entry(plugin: Plugin, platform: &str, name: &str, entry: Entry) -> Result<()> {
     let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
     let plugin_path = plugin.path().to_str().unwrap_or(plugin.name());
     let key = (plugin_path, platform.to_owned(), name.to_owned());
@@ -114,19 +155,20 @@ pub fn register_for(
         return Err(Error::invalid(OPERATION, message));
     }
     let index = registered.count;
-    let Some(trampoline) = TRAMPOLINES.get(index) else {
+    let Some(place) = HANDLERS.get(index) else {
         let message = format!(
-            "{name}: all {} places are taken; register one handler and tell its callers apart by an attribute",
-            TRAMPOLINES.len()
+            "{name}: all {CAPACITY} places are taken; register one handler and tell its callers \
+             apart by an attribute"
         );
         return Err(Error::invalid(OPERATION, message));
     };
-    // The plugin probes the handler during registration, but does not run it.
-    register_function(plugin, name, platform, *trampoline)?;
-    registered.count += 1;
-    registered.names.get_or_insert_default().insert(key);
-    let placed = HANDLERS[index].set((Box::new(handler), memory));
+    // The plugin probes the handler during registration, so it is there before. A place is not
+    // used again after a failure.
+    let placed = place.set(entry);
     debug_assert!(placed.is_ok(), "each place is given once");
+    registered.count += 1;
+    register_function(plugin, name, platform, TRAMPOLINES[index / ROW][index % ROW])?;
+    registered.names.get_or_insert_default().insert(key);
     Ok(())
 }
 
@@ -165,6 +207,12 @@ fn register_function(
 unsafe extern "C" fn trampoline<const INDEX: usize>(
     frame: *mut sys::XLA_FFI_CallFrame,
 ) -> *mut sys::XLA_FFI_Error {
+    let entry = HANDLERS[INDEX].get();
+    if let Some(Entry::Foreign(foreign)) = entry {
+        let _running = Running::new();
+        // SAFETY: XLA passes a valid frame, which the function may use during the call.
+        return unsafe { foreign.call(frame) };
+    }
     // SAFETY: XLA passes a valid frame, which this function may use during the call.
     let frame = unsafe { &*frame };
     // SAFETY: as above.
@@ -172,7 +220,9 @@ unsafe extern "C" fn trampoline<const INDEX: usize>(
         return std::ptr::null_mut();
     }
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let (handler, memory) = HANDLERS[INDEX].get().ok_or("the handler is not there yet")?;
+        let Some(Entry::Rust(handler, memory)) = entry else {
+            return Err("the handler is not there yet".to_owned());
+        };
         let _running = Running::new();
         // SAFETY: the frame's buffers and attributes are valid for the call, and the buffers are in
         // the platform's memory.
@@ -239,7 +289,10 @@ unsafe fn answer_probe(frame: &sys::XLA_FFI_CallFrame) -> bool {
 ///
 /// # Safety
 /// The frame's table of functions is valid.
-unsafe fn raise(frame: &sys::XLA_FFI_CallFrame, message: String) -> *mut sys::XLA_FFI_Error {
+pub(super) unsafe fn raise(
+    frame: &sys::XLA_FFI_CallFrame,
+    message: String,
+) -> *mut sys::XLA_FFI_Error {
     // The message is a C string, which ends at the first zero byte.
     let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
     let mut args = sys::XLA_FFI_Error_Create_Args {

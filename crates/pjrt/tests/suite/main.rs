@@ -4,6 +4,7 @@ mod buffers;
 mod custom_calls;
 mod events;
 mod execution;
+mod foreign;
 mod gpu;
 mod loading;
 mod plugins;
