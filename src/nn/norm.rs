@@ -3,7 +3,7 @@
 use super::Number;
 use super::check::{expect_features, expect_vector, promoted_dtype, wide};
 use super::statistics::{Moments, NormLayerOptions, expect_mask, masked_mean, reduction_axes};
-use crate::core::{Array, DType, Loc, OpErrorKind, RuleError, throw_operands, trace};
+use crate::core::{Array, DType, Loc, RuleError, throw_operands};
 use crate::primitives::{convert_element_type, ones, reshape, rsqrt, zeros};
 use crate::tree::Tree;
 
@@ -246,9 +246,8 @@ impl GroupNorm {
         let default: Vec<isize> = (1..=last).collect();
         let mut reduced = reduction_axes("GroupNorm", x, options, &default);
         if reduced.pop() != Some(last) {
-            let message = "reduction_axes must include the last axis, the channels".to_string();
-            let loc = Loc::caller();
-            trace::throw(trace::op_error(OpErrorKind::Value, "GroupNorm", message, loc));
+            let message = "reduction_axes must include the last axis, the channels";
+            throw_operands("GroupNorm", RuleError::value(message), &[x]);
         }
         // The channels of a group.
         reduced.push(last + 1);

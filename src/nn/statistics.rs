@@ -1,6 +1,6 @@
 //! Statistics of normalization layers: masks, axes and the formula of the variance.
 
-use crate::core::{Array, Loc, OpErrorKind, RuleError, throw_operands, trace};
+use crate::core::{Array, Loc, RuleError, throw_operands};
 use crate::ops::axes;
 use crate::primitives::maximum;
 
@@ -121,7 +121,7 @@ pub(super) fn reduction_axes(
     let is_outside = |axis: &isize| !(0..rank).contains(axis);
     if positive.len() != list.len() || positive.is_empty() || positive.iter().any(is_outside) {
         let message = format!("reduction_axes {list:?} must be distinct axes of x {}", x.aval());
-        trace::throw(trace::op_error(OpErrorKind::Value, layer, message, Loc::caller()));
+        throw_operands(layer, RuleError::value(message), &[x]);
     }
     positive
 }

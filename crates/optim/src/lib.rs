@@ -63,7 +63,7 @@ pub use linear_algebra::{
     matrix_inverse_pth_root_with, multi_normal, nnls, power_iteration, scale_gradient,
 };
 pub use mechanic::{MechanizeOptions, mechanize, mechanize_with};
-pub use microbatch::{Accumulation, MicrobatchOptions, micro_grad, micro_vmap, microbatch};
+pub use microbatch::{AccumulationType, MicrobatchOptions, micro_grad, micro_vmap, microbatch};
 pub use momo::{
     LowerBound, MomoAdamOptions, MomoOptions, momo, momo_adam, momo_adam_with, momo_with,
 };

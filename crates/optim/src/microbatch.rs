@@ -6,8 +6,7 @@ use oxidax::prelude::*;
 
 /// The combination of the results of microbatches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[doc(alias = "AccumulationType")]
-pub enum Accumulation {
+pub enum AccumulationType {
     /// Their sum.
     #[default]
     Sum,
@@ -26,10 +25,10 @@ pub struct MicrobatchOptions {
     /// The number of examples in a microbatch, which divides that of the batch. 1 by default.
     pub microbatch_size: usize,
     /// The combination of the results.
-    pub accumulation: Accumulation,
+    pub accumulation: AccumulationType,
     /// Other combinations for leaves below a path of the result, such as `[1]` for the second
     /// part of a pair. The first that matches counts.
-    pub accumulations: Vec<(String, Accumulation)>,
+    pub accumulations: Vec<(String, AccumulationType)>,
     /// The batch axis of the arguments, for [`microbatch`]. 0 by default.
     pub in_axis: usize,
     /// The number of microbatches that are computed, an integer scalar, for batches of varying
@@ -41,7 +40,7 @@ impl Default for MicrobatchOptions {
     fn default() -> MicrobatchOptions {
         MicrobatchOptions {
             microbatch_size: 1,
-            accumulation: Accumulation::Sum,
+            accumulation: AccumulationType::Sum,
             accumulations: Vec::new(),
             in_axis: 0,
             num_real_microbatches: None,
@@ -55,7 +54,7 @@ impl MicrobatchOptions {
         MicrobatchOptions { microbatch_size, ..MicrobatchOptions::default() }
     }
 
-    fn of_path(&self, path: &str) -> Accumulation {
+    fn of_path(&self, path: &str) -> AccumulationType {
         let is_below = |prefix: &str| {
             let rest = path.strip_prefix(prefix);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -78,10 +77,10 @@ impl MicrobatchOptions {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// use oxidax_optim::{Accumulation, MicrobatchOptions, microbatch};
+/// use oxidax_optim::{AccumulationType, MicrobatchOptions, microbatch};
 /// let f = |x: &Array| (x + 1.0, (x * 3.0).sum());
 /// let options = MicrobatchOptions {
-///     accumulations: vec![("[0]".into(), Accumulation::Concat)],
+///     accumulations: vec![("[0]".into(), AccumulationType::Concat)],
 ///     ..MicrobatchOptions::of_size(2)
 /// };
 /// let (next, total) = microbatch(f, options)(&array![1f32, 2.0, 3.0, 4.0]);
@@ -128,41 +127,46 @@ fn count_of(leaves: &[Array], options: &MicrobatchOptions) -> usize {
 
 /// Returns the state of a leaf before the first microbatch.
 #[track_caller]
-fn start(accumulation: Accumulation, path: &str, result: &Array, count: usize) -> Array {
+fn start(accumulation: AccumulationType, path: &str, result: &Array, count: usize) -> Array {
     let (dims, dtype) = (result.shape().dims(), result.dtype());
-    let is_mean = matches!(accumulation, Accumulation::Mean | Accumulation::RunningMean);
+    let is_mean = matches!(accumulation, AccumulationType::Mean | AccumulationType::RunningMean);
     if is_mean && !dtype.is_inexact() {
         let message = format!("the mean of microbatches needs floats, `{path}` is {dtype}");
         throw_operands("microbatch", RuleError::dtype(message), &[result]);
     }
     match accumulation {
-        Accumulation::Concat => zeros(([&[count], dims].concat(), dtype)),
+        AccumulationType::Concat => zeros(([&[count], dims].concat(), dtype)),
         _ => zeros((dims.to_vec(), dtype)),
     }
 }
 
 /// Adds the result of microbatch `index`.
-fn add_result(accumulation: Accumulation, state: &Array, result: &Array, index: &Array) -> Array {
+fn add_result(
+    accumulation: AccumulationType,
+    state: &Array,
+    result: &Array,
+    index: &Array,
+) -> Array {
     match accumulation {
-        Accumulation::Sum | Accumulation::Mean => state + result,
-        Accumulation::RunningMean => {
+        AccumulationType::Sum | AccumulationType::Mean => state + result,
+        AccumulationType::RunningMean => {
             let weight = index.astype(DType::F32) / (index.astype(DType::F32) + 1.0);
             let weight = weight.astype(state.dtype());
             state * &weight + result * (1.0 - weight)
         }
-        Accumulation::Concat => {
+        AccumulationType::Concat => {
             dynamic_update_slice_in_dim(state, &expand_dims(result, &[0]), index, 0)
         }
     }
 }
 
 /// Returns the combined result of a leaf.
-fn finished(accumulation: Accumulation, state: &Array, count: usize) -> Array {
+fn finished(accumulation: AccumulationType, state: &Array, count: usize) -> Array {
     match accumulation {
-        Accumulation::Sum | Accumulation::RunningMean => state.clone(),
-        Accumulation::Mean => state / count as f64,
-        Accumulation::Concat if state.rank() == 1 => state.clone(),
-        Accumulation::Concat => {
+        AccumulationType::Sum | AccumulationType::RunningMean => state.clone(),
+        AccumulationType::Mean => state / count as f64,
+        AccumulationType::Concat if state.rank() == 1 => state.clone(),
+        AccumulationType::Concat => {
             let dims = state.shape().dims();
             let merged = [&[dims[0] * dims[1]], &dims[2..]].concat();
             reshape(&moveaxis(state, 0, 1), merged)
@@ -187,7 +191,7 @@ fn accumulate<B: Tree, O: Tree>(f: &impl Fn(&B) -> O, options: &MicrobatchOption
         Ok(template) => template,
         Err(error) => oxidax::core::throw(error),
     };
-    let ways: Vec<Accumulation> =
+    let ways: Vec<AccumulationType> =
         tree::paths(&template).iter().map(|path| options.of_path(path)).collect();
     let paths = tree::paths(&template);
     let results = tree::leaves(&template);
@@ -212,16 +216,16 @@ fn accumulate<B: Tree, O: Tree>(f: &impl Fn(&B) -> O, options: &MicrobatchOption
 /// Returns a function that applies `f` to every example of a batch, as `vmap` does, in
 /// microbatches, and combines the results over all examples.
 ///
-/// With [`Accumulation::Concat`] it is [`vmap`]; sums and means do not store the results of all
+/// With [`AccumulationType::Concat`] it is [`vmap`]; sums and means do not store the results of all
 /// examples. The batch axis of the argument is axis 0.
 ///
 /// Throws as the function of [`microbatch`] does.
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// use oxidax_optim::{Accumulation, MicrobatchOptions, micro_vmap};
+/// use oxidax_optim::{AccumulationType, MicrobatchOptions, micro_vmap};
 /// let options =
-///     MicrobatchOptions { accumulation: Accumulation::Mean, ..MicrobatchOptions::of_size(2) };
+///     MicrobatchOptions { accumulation: AccumulationType::Mean, ..MicrobatchOptions::of_size(2) };
 /// let mean_square = micro_vmap(|x: &Array| x * x, options);
 /// assert_eq!(mean_square(&array![1f32, 2.0, 3.0, 4.0]).item::<f32>()?, 7.5);
 /// # Ok::<(), oxidax::Error>(())
@@ -235,9 +239,9 @@ pub fn micro_vmap<B: Tree, O: Tree>(
         let over_examples = |part: &B| {
             let results = vmap(|example: B| f(&example)).apply(part);
             tree::map_with_path(&results, |path, leaf| match options.of_path(path) {
-                Accumulation::Sum => leaf.sum_axes(0),
-                Accumulation::Mean | Accumulation::RunningMean => leaf.mean_axes(0),
-                Accumulation::Concat => leaf.clone(),
+                AccumulationType::Sum => leaf.sum_axes(0),
+                AccumulationType::Mean | AccumulationType::RunningMean => leaf.mean_axes(0),
+                AccumulationType::Concat => leaf.clone(),
             })
         };
         accumulate(&over_examples, &options, batch)
@@ -255,13 +259,13 @@ pub fn micro_vmap<B: Tree, O: Tree>(
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// use oxidax_optim::{Accumulation, MicrobatchOptions, micro_grad};
+/// use oxidax_optim::{AccumulationType, MicrobatchOptions, micro_grad};
 /// let loss = |w: &Array, (x, y): &(Array, Array)| {
 ///     let gap = x.matmul(w) - y;
 ///     (&gap * &gap).mean() * 0.5
 /// };
 /// let options =
-///     MicrobatchOptions { accumulation: Accumulation::Mean, ..MicrobatchOptions::of_size(2) };
+///     MicrobatchOptions { accumulation: AccumulationType::Mean, ..MicrobatchOptions::of_size(2) };
 /// let moments = |g: Array| (g.clone(), &g * &g);
 /// let batch = (ones([4, 1]), array![0f32, 2.0, 4.0, 6.0]);
 /// let ((mean, square), values) = micro_grad(loss, moments, options)(&zeros([1]), &batch);
@@ -278,7 +282,7 @@ pub fn micro_grad<P: Tree, B: Tree, T: Tree>(
         let joint = if path.is_empty() || path.starts_with('[') { "" } else { "." };
         format!("[0]{joint}{path}")
     };
-    let mut accumulations = vec![("[1]".to_owned(), Accumulation::Concat)];
+    let mut accumulations = vec![("[1]".to_owned(), AccumulationType::Concat)];
     let given = options.accumulations.iter();
     accumulations.extend(given.map(|(path, way)| (below(path), *way)));
     let options = MicrobatchOptions { accumulations, in_axis: 0, ..options };

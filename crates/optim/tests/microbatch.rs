@@ -4,13 +4,13 @@
 
 mod on_cpu {
     use oxidax::prelude::*;
-    use oxidax_optim::{Accumulation, MicrobatchOptions, micro_grad, micro_vmap, microbatch};
+    use oxidax_optim::{AccumulationType, MicrobatchOptions, micro_grad, micro_vmap, microbatch};
 
     fn floats(x: &Array) -> Vec<f32> {
         x.astype(DType::F32).to_vec::<f32>().unwrap()
     }
 
-    fn with(accumulation: Accumulation, size: usize) -> MicrobatchOptions {
+    fn with(accumulation: AccumulationType, size: usize) -> MicrobatchOptions {
         MicrobatchOptions { accumulation, ..MicrobatchOptions::of_size(size) }
     }
 
@@ -19,14 +19,14 @@ mod on_cpu {
     fn microbatches_take_every_nth_example() {
         let x = array![1f32, 2.0, 4.0, 8.0, 16.0, 32.0];
         let sums = |x: &Array| x.sum();
-        let each = microbatch(sums, with(Accumulation::Concat, 2));
+        let each = microbatch(sums, with(AccumulationType::Concat, 2));
         assert_eq!(floats(&each(&x)), [9.0, 18.0, 36.0]);
-        let mean = microbatch(sums, with(Accumulation::Mean, 2));
+        let mean = microbatch(sums, with(AccumulationType::Mean, 2));
         assert_eq!(floats(&mean(&x)), [21.0]);
-        let columns = MicrobatchOptions { in_axis: 1, ..with(Accumulation::Sum, 2) };
+        let columns = MicrobatchOptions { in_axis: 1, ..with(AccumulationType::Sum, 2) };
         let rows = microbatch(|x: &Array| x.clone(), columns)(&x.reshape([1, 6]));
         assert_eq!(floats(&rows), [7.0, 56.0]);
-        let back = microbatch(|x: &Array| x * 2.0, with(Accumulation::Concat, 3));
+        let back = microbatch(|x: &Array| x * 2.0, with(AccumulationType::Concat, 3));
         let matrix = stack(&[x.clone(), -&x], -1);
         assert_eq!(floats(&back(&matrix)), floats(&(&matrix * 2.0)));
     }
@@ -40,10 +40,10 @@ mod on_cpu {
             let options = MicrobatchOptions { num_real_microbatches, ..with(accumulation, 2) };
             floats(&microbatch(|x: &Array| x.sum(), options)(&x))
         };
-        assert_eq!(run(Accumulation::Sum, 2), [27.0]);
-        assert_eq!(run(Accumulation::Mean, 2), [9.0]);
-        assert_eq!(run(Accumulation::RunningMean, 2), [13.5]);
-        assert_eq!(run(Accumulation::Concat, 2), [9.0, 18.0, 0.0]);
+        assert_eq!(run(AccumulationType::Sum, 2), [27.0]);
+        assert_eq!(run(AccumulationType::Mean, 2), [9.0]);
+        assert_eq!(run(AccumulationType::RunningMean, 2), [13.5]);
+        assert_eq!(run(AccumulationType::Concat, 2), [9.0, 18.0, 0.0]);
     }
 
     #[test]
@@ -73,15 +73,15 @@ mod on_cpu {
         let x = array![1f32, 2.0, 4.0, 8.0];
         let f = |x: &Array| (x * x, sin(x));
         let options = MicrobatchOptions {
-            accumulations: vec![("[1]".into(), Accumulation::Mean)],
-            ..with(Accumulation::Concat, 2)
+            accumulations: vec![("[1]".into(), AccumulationType::Mean)],
+            ..with(AccumulationType::Concat, 2)
         };
         let (squares, mean) = micro_vmap(f, options)(&x);
         assert_eq!(floats(&squares), [1.0, 4.0, 16.0, 64.0]);
         let expected = floats(&sin(&x).mean())[0];
         assert!((floats(&mean)[0] - expected).abs() < 1e-6);
         let halves = x.astype(DType::BF16);
-        let running = micro_vmap(|x: &Array| x.clone(), with(Accumulation::RunningMean, 2));
+        let running = micro_vmap(|x: &Array| x.clone(), with(AccumulationType::RunningMean, 2));
         let mean = running(&halves);
         assert_eq!((mean.dtype(), floats(&mean)), (DType::BF16, vec![3.75]));
     }
@@ -102,7 +102,7 @@ mod on_cpu {
         let pair = microbatch(pair, MicrobatchOptions::of_size(1));
         let text = message(&|| pair(&(ones([4]), ones([3]))));
         assert!(text.contains("f32[4] and f32[3]"), "{text}");
-        let integers = microbatch(|x: &Array| x.sum(), with(Accumulation::Mean, 1));
+        let integers = microbatch(|x: &Array| x.sum(), with(AccumulationType::Mean, 1));
         let text = message(&|| integers(&array![1, 2]));
         assert!(text.contains("needs floats"), "{text}");
     }
