@@ -170,7 +170,8 @@ def _list(x):
     return [float(v) for v in np.asarray(x, np.float32).ravel()]
 
 
-def _losses():
+def _losses(kind):
+    """Returns the operands, and the results for operands of a dtype."""
     rng = np.random.default_rng(23)
     draw = lambda *shape: rng.uniform(-2, 2, shape).astype(np.float32)
     a, b, c = draw(4, 5), draw(4, 5), draw(4, 5)
@@ -187,6 +188,9 @@ def _losses():
     inputs = {"a": a, "b": b, "c": c, "signs": signs, "classes": classes, "zero_one": zero_one,
               "shares": shares, "where": where, "log": log, "labels": labels, "images": images,
               "targets": targets}  # fmt: skip
+    # Arrays of NumPy would promote the results.
+    floats = (a, b, c, signs, zero_one, shares, log, images, targets)
+    a, b, c, signs, zero_one, shares, log, images, targets = (jnp.asarray(x, kind) for x in floats)
     cases = {
         "hinge_loss": lambda a: losses.hinge_loss(a, signs),
         "perceptron_loss": lambda a: losses.perceptron_loss(a, signs),
@@ -243,16 +247,24 @@ def _losses():
         "projection_linf_ball": lambda a: projections.projection_linf_ball(a, 0.7),
         "projection_hypercube": lambda a: projections.projection_hypercube(a, 0.7),
         "projection_non_negative": projections.projection_non_negative,
-        "projection_vector": lambda a: projections.projection_vector(a, jnp.asarray(b)),
+        "projection_vector": lambda a: projections.projection_vector(a, b),
         "projection_hyperplane": lambda a: projections.projection_hyperplane(
-            a, jnp.asarray(b), 1.0
+            a, b, 1.0
         ),
-        "projection_halfspace": lambda a: projections.projection_halfspace(a, jnp.asarray(b), -9.0),
+        "projection_halfspace": lambda a: projections.projection_halfspace(a, b, -9.0),
     }
     results = {}
     for name, loss in cases.items():
         operand = images if "dice" in name else a
-        value, vjp = jax.vjp(loss, jnp.asarray(operand))
+        if kind != jnp.float32:
+            try:
+                value = loss(operand)
+            except TypeError:
+                # Some of Optax's functions mix this dtype with others.
+                continue
+            results[name] = {"value": _list(value)}
+            continue
+        value, vjp = jax.vjp(loss, operand)
         # Distinct weights, so that the gradient of every element counts.
         weights = 1 + jnp.arange(value.size, dtype=jnp.float32).reshape(value.shape) / 8
         results[name] = {"value": _list(value), "gradient": _list(vjp(weights)[0])}
@@ -261,7 +273,7 @@ def _losses():
 
 def zero_or_one(x):
     """Rounds to 0 and 1."""
-    return (x > 0.5).astype(np.float32)
+    return (x > 0.5).astype(x.dtype)
 
 
 def main() -> None:
@@ -269,7 +281,7 @@ def main() -> None:
     inputs = _inputs()
     x, y = jnp.asarray(inputs["x"]), jnp.asarray(inputs["y"])
     loss = lambda params: jnp.mean((jnp.tanh(x @ params[0] + params[1]) - y) ** 2)
-    operands, results = _losses()
+    operands, results = _losses(jnp.float32)
     fixture = {
         "note": __doc__.strip().split("\n")[0],
         "optax": optax.__version__,
@@ -279,6 +291,7 @@ def main() -> None:
         "trained": {name: _record(inputs, o, loss) for name, o in _trained().items()},
         "operands": operands,
         "losses": results,
+        "losses_bf16": _losses(jnp.bfloat16)[1],
     }
     path = Path(__file__).resolve().parent.parent / "fixtures" / "optax_steps.json"
     text = json.dumps(fixture)

@@ -13,6 +13,8 @@ def build(stride: int, quick: bool) -> Suite:
     suite = Suite("scipy_matrices", __doc__.strip(), stride=stride, tolerance=TOLERANCE)
     for kind in KINDS:
         _structured(suite, kind)
+    for kind in ("bf16", "f16"):
+        _halves(suite, kind)
     _named(suite)
     return suite
 
@@ -38,6 +40,22 @@ def _structured(suite, kind):
             case("convolution_matrix", f"{mode}_{n}", [c], run, n=n, mode=mode)
     blocks = [inside("str_block", (-1, 1), kind, (2, 3)), c[0], inside("str_x", (-1, 1), kind, ())]
     case("block_diag", "three", blocks, lambda *xs: sl.block_diag(*xs))
+
+
+def _halves(suite, kind):
+    def case(op, inputs, compute, **params):
+        suite.case(f"{op}_{kind}", op, inputs, compute, params)
+
+    c, r = inside("str_c", (0.5, 1), kind, (2, 4)), inside("str_r", (-1, 1), kind, (2, 3))
+    case("toeplitz", [c, r], sl.toeplitz)
+    case("hankel", [c, r], sl.hankel)
+    case("circulant", [c], sl.circulant)
+    case("leslie", [c, r], sl.leslie)
+    case("companion", [c], sl.companion)
+    case("fiedler", [c], sl.fiedler)
+    run = lambda c: sl.convolution_matrix(c, 3, mode="full")
+    case("convolution_matrix", [c], run, n=3, mode="full")
+    case("block_diag", [c, c[0], r], lambda *xs: sl.block_diag(*xs))
 
 
 def _named(suite):

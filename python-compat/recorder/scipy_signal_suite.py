@@ -97,6 +97,8 @@ def _detrend(suite, kind):
     x = inside("trend", (-1, 1), kind, (2, 8))
     for trend in ("linear", "constant"):
         for axis in (0, -1) if kind == "f64" else (-1,):
+            if kind == "c128" and trend == "constant":
+                continue
             run = lambda x, axis=axis, trend=trend: signal.detrend(x, axis=axis, type=trend)
             params = {"axis": axis, "trend": trend}
             plain_and_mapped(
@@ -148,7 +150,7 @@ def _stft(suite, kind):
     for label, params in options.items():
         if kind in ("f32", "c64") and label != "short":
             continue
-        if kind == "c128" and label not in ("short", "odd"):
+        if kind == "c128" and label != "short":
             continue
         run = lambda x, params=params: list(signal.stft(x, **params))
         suite.case(f"stft_{label}_{kind}", "stft", [x], run, params, wrt=[0])

@@ -1,7 +1,8 @@
 """A suite of cases: recording to two files, and the comparison of `--check`.
 
 Cases outside of the sample are not computed. Arrays that are equal bit for bit are stored once,
-under a key that is named after the first case that uses them.
+under a short key: the number of the first case that uses them, the first letter of the array's role
+and its position.
 """
 
 import json
@@ -181,11 +182,12 @@ class Suite:
             self.failures[name] = f"{type(error).__name__}: {error}".splitlines()[0]
             return
         entry = {"name": name, "op": op, "params": params or {}}
-        entry["inputs"] = [self._store(f"{name}/in{i}", x) for i, x in enumerate(inputs)]
-        entry["outputs"] = [self._store(f"{name}/out{i}", x) for i, x in enumerate(outputs)]
+        number = len(self.cases)
+        entry["inputs"] = [self._store(f"{number}i{i}", x) for i, x in enumerate(inputs)]
+        entry["outputs"] = [self._store(f"{number}o{i}", x) for i, x in enumerate(outputs)]
         if grad is not None:
             stored = {
-                role: [self._store(f"{name}/{role}{i}", x) for i, x in enumerate(grad[role])]
+                role: [self._store(f"{number}{role[0]}{i}", x) for i, x in enumerate(grad[role])]
                 for role in GRAD_ROLES
             }
             entry["grad"] = {"wrt": list(wrt)} | stored

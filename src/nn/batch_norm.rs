@@ -3,6 +3,7 @@
 use super::Number;
 use super::check::{expect_features, wide};
 use super::norm::{normalized, ones_and_zeros, result_dtype};
+use super::statistics::{BatchNormOptions, Moments, expect_mask};
 use crate::core::{Array, Loc};
 use crate::ops::{axes, pmean};
 use crate::primitives::{convert_element_type, rsqrt};
@@ -84,20 +85,49 @@ impl BatchNorm {
     /// Throws `Op` (shape) if the last axis of `x` is not `channels`.
     #[track_caller]
     pub fn forward_train(&self, x: &Array, stats: &BatchStats) -> (Array, BatchStats) {
+        self.forward_train_with(x, stats, &BatchNormOptions::default())
+    }
+
+    /// As [`forward_train`](Self::forward_train), with options.
+    ///
+    /// Throws as `forward_train` does, and `Op` (shape) if the mask does not broadcast to `x`.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// // The last example is padding.
+    /// let x = array![[1f32], [3.0], [100.0]];
+    /// let mask = Some(array![[true], [true], [false]]);
+    /// let options = nn::BatchNormOptions { mask, ..Default::default() };
+    /// let layer = nn::BatchNorm { epsilon: 0.0.into(), ..nn::BatchNorm::new(1) };
+    /// let (y, _) = layer.forward_train_with(&x, &nn::BatchStats::new(1), &options);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, 1.0, 98.0]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn forward_train_with(
+        &self,
+        x: &Array,
+        stats: &BatchStats,
+        options: &BatchNormOptions,
+    ) -> (Array, BatchStats) {
         self.expect_channels(x, stats);
+        let mask = options.mask.as_ref();
+        expect_mask("BatchNorm", x, mask);
         let dtype = result_dtype("BatchNorm", x, &self.scale, &self.bias);
         let x = convert_element_type(x, wide(dtype));
         let reduced: Vec<isize> = (0..x.rank() as isize - 1).collect();
         let mean_of = |x: &Array| {
-            let mean = x.mean_axes(axes(reduced.clone()));
+            let over = axes(reduced.clone());
+            let mean = match mask {
+                Some(mask) => x.mean_axes(over.where_(mask)),
+                None => x.mean_axes(over),
+            };
             match &self.axis_name {
                 Some(name) => pmean(&mean, name),
                 None => mean,
             }
         };
-        let mean = mean_of(&x);
-        let centred = Loc::caller().scope(|| &x - &mean);
-        let var = mean_of(&(&centred * &centred));
+        let Moments { mean, centred, variance: var } = Moments::of(&x, options.variance, mean_of);
         let inverse = rsqrt(&(&var + self.epsilon.get()));
         let y = normalized(&centred, &inverse, &self.scale, &self.bias, dtype);
         let (mean, var) = (self.decayed(&stats.mean, &mean), self.decayed(&stats.var, &var));

@@ -2,13 +2,32 @@
 
 use super::check::{expect_features, expect_vector, promoted_dtype};
 use super::init;
-use crate::core::{Array, Loc, RuleError, Shape, throw_operands};
+use crate::core::{Array, Loc, RuleError, Scalar, Shape, throw_operands};
+use crate::ops::{PadMode, PadOptions, pad_with};
 use crate::primitives::{
     ConvDimensionNumbers, ConvGeneralDilated, ConvTransposeOptions, Padding, conv_general_dilated,
     conv_transpose, convert_element_type, reshape, zeros,
 };
 use crate::random::Key;
 use crate::tree::Tree;
+
+/// The values around the spatial axes that a [`Conv`] reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PaddingMode {
+    /// Zeros, as many as the layer's `padding` states.
+    #[default]
+    Zeros,
+    /// The elements from the opposite end, so that the axis has no ends.
+    #[doc(alias = "CIRCULAR")]
+    Circular,
+    /// A mirror image that does not repeat the element at the end.
+    #[doc(alias = "REFLECT")]
+    Reflect,
+    /// Zeros before the axis only, so that an output does not depend on later inputs. For one
+    /// spatial axis.
+    #[doc(alias = "CAUSAL")]
+    Causal,
+}
 
 /// A convolution of `[…, space…, in]`, channels last, over as many spatial axes as its window has.
 ///
@@ -36,9 +55,14 @@ pub struct Conv {
     /// The strides of the window along each axis. Empty means 1.
     #[tree(static)]
     pub strides: Vec<usize>,
-    /// The padding of `x`. `Same` by default.
+    /// The padding of `x`. `Same` by default. Modes other than `Zeros` ignore it.
     #[tree(static)]
     pub padding: Padding,
+    /// The values of the padding. `Zeros` by default. The other modes pad as `Same` does for
+    /// strides of 1: `k - 1` elements for a window of size `k` with its dilation, half of them,
+    /// rounded down, before the axis; `Causal` all of them.
+    #[tree(static)]
+    pub padding_mode: PaddingMode,
     /// The dilation of the kernel along each axis. Empty means 1.
     #[tree(static)]
     pub dilation: Vec<usize>,
@@ -79,7 +103,8 @@ impl Conv {
     pub fn with_weight(weight: Array) -> Conv {
         let bias = Some(zero_bias("Conv", &weight));
         let (strides, dilation) = (Vec::new(), Vec::new());
-        Conv { weight, bias, strides, padding: Padding::Same, dilation, groups: 1 }
+        let (padding, padding_mode) = (Padding::Same, PaddingMode::Zeros);
+        Conv { weight, bias, strides, padding, padding_mode, dilation, groups: 1 }
     }
 
     /// Replaces the bias by this one, `[out]`.
@@ -107,21 +132,51 @@ impl Conv {
     /// Applies the convolution, `[…, space…, in] → […, space…, out]`, with any number of batch
     /// axes.
     ///
-    /// Throws `Op` (shape) if the last axis of `x` is not `in`, or the window is too large.
+    /// Throws `Op` (shape) if the last axis of `x` is not `in`, the window is too large, an axis is
+    /// too short for a mirror image, or `Causal` has several spatial axes.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// // The sum of an element and its neighbours on a ring.
+    /// let layer = nn::Conv {
+    ///     padding_mode: nn::PaddingMode::Circular,
+    ///     ..nn::Conv::with_weight(ones([3, 1, 1]))
+    /// };
+    /// let x = array![1f32, 2.0, 4.0, 8.0].reshape([1, 4, 1]);
+    /// assert_eq!(layer.forward(&x).to_vec::<f32>()?, [11.0, 7.0, 14.0, 13.0]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
-        let n = expect_space("Conv", x, &self.weight);
-        let n_in = self.weight.shape()[n] * self.groups;
-        expect_features("Conv", x, "weight", &self.weight, n_in);
+        self.convolve(x, &self.weight)
+    }
+
+    /// Applies the convolution with the kernel times `mask`, of its shape: where the mask is zero,
+    /// an output does not depend on the input.
+    ///
+    /// Throws as [`forward`](Self::forward) does, and `Op` (shape) if the shape of the mask is not
+    /// that of the kernel.
+    #[doc(alias = "mask")]
+    #[track_caller]
+    pub fn forward_masked(&self, x: &Array, mask: &Array) -> Array {
+        self.convolve(x, &masked_kernel("Conv", &self.weight, mask))
+    }
+
+    #[track_caller]
+    fn convolve(&self, x: &Array, weight: &Array) -> Array {
+        let n = expect_space("Conv", x, weight);
+        let n_in = weight.shape()[n] * self.groups;
+        expect_features("Conv", x, "weight", weight, n_in);
         expect_entries("Conv", "strides", &self.strides, n);
         expect_entries("Conv", "dilation", &self.dilation, n);
         let last = n + 1;
         let spec = |outer: [usize; 2], first: usize| -> Vec<usize> {
             outer.into_iter().chain(first..first + n).collect()
         };
+        let is_padded = self.padding_mode != PaddingMode::Zeros;
         let options = ConvGeneralDilated {
             window_strides: self.strides.clone(),
-            padding: self.padding.clone(),
+            padding: if is_padded { Padding::Valid } else { self.padding.clone() },
             rhs_dilation: self.dilation.clone(),
             dimension_numbers: ConvDimensionNumbers {
                 lhs_spec: spec([0, last], 1),
@@ -131,9 +186,44 @@ impl Conv {
             feature_group_count: self.groups,
             ..ConvGeneralDilated::default()
         };
-        flatten_batch("Conv", x, &self.weight, &self.bias, |x, weight| {
+        let x = &Loc::caller().scope(|| self.padded(x, n));
+        flatten_batch("Conv", x, weight, &self.bias, |x, weight| {
             conv_general_dilated(x, weight, options.clone())
         })
+    }
+
+    /// Returns `x` with the values around its `n` spatial axes.
+    #[track_caller]
+    fn padded(&self, x: &Array, n: usize) -> Array {
+        let mode = match self.padding_mode {
+            PaddingMode::Zeros => return x.clone(),
+            PaddingMode::Circular => PadMode::Wrap,
+            PaddingMode::Reflect => PadMode::Reflect,
+            PaddingMode::Causal => PadMode::Constant(Scalar::Int(0)),
+        };
+        let is_causal = self.padding_mode == PaddingMode::Causal;
+        if is_causal && n != 1 {
+            let message = format!("`Causal` needs one spatial axis, the window has {n}");
+            throw_operands("Conv", RuleError::shape(message), &[x, &self.weight]);
+        }
+        let mut widths = vec![(0, 0); x.rank()];
+        for axis in 0..n {
+            let dilation = self.dilation.get(axis).copied().unwrap_or(1);
+            let size = self.weight.shape()[axis].saturating_sub(1).checked_mul(dilation);
+            let at = x.rank() - 1 - n + axis;
+            let size = size.filter(|&size| size <= 2 * x.shape()[at] || is_causal);
+            let Some(size) = size else {
+                let message = format!(
+                    "the window {:?} with dilation {:?} is too large for {:?} padding",
+                    &self.weight.shape()[..n],
+                    self.dilation,
+                    self.padding_mode
+                );
+                throw_operands("Conv", RuleError::shape(message), &[x, &self.weight]);
+            };
+            widths[at] = if is_causal { (size, 0) } else { (size / 2, size - size / 2) };
+        }
+        pad_with(x, widths, PadOptions { mode })
     }
 }
 
@@ -216,9 +306,24 @@ impl ConvTranspose {
     /// Throws `Op` (shape) if the last axis of `x` is not `in`.
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
-        let n = expect_space("ConvTranspose", x, &self.weight);
-        let n_in = self.weight.shape()[if self.transpose_kernel { n + 1 } else { n }];
-        expect_features("ConvTranspose", x, "weight", &self.weight, n_in);
+        self.convolve(x, &self.weight)
+    }
+
+    /// Applies the transposed convolution with the kernel times `mask`, of its shape.
+    ///
+    /// Throws as [`forward`](Self::forward) does, and `Op` (shape) if the shape of the mask is not
+    /// that of the kernel.
+    #[doc(alias = "mask")]
+    #[track_caller]
+    pub fn forward_masked(&self, x: &Array, mask: &Array) -> Array {
+        self.convolve(x, &masked_kernel("ConvTranspose", &self.weight, mask))
+    }
+
+    #[track_caller]
+    fn convolve(&self, x: &Array, weight: &Array) -> Array {
+        let n = expect_space("ConvTranspose", x, weight);
+        let n_in = weight.shape()[if self.transpose_kernel { n + 1 } else { n }];
+        expect_features("ConvTranspose", x, "weight", weight, n_in);
         expect_entries("ConvTranspose", "strides", &self.strides, n);
         expect_entries("ConvTranspose", "dilation", &self.dilation, n);
         let options = ConvTransposeOptions {
@@ -228,10 +333,20 @@ impl ConvTranspose {
             transpose_kernel: self.transpose_kernel,
             ..ConvTransposeOptions::default()
         };
-        flatten_batch("ConvTranspose", x, &self.weight, &self.bias, |x, weight| {
+        flatten_batch("ConvTranspose", x, weight, &self.bias, |x, weight| {
             conv_transpose(x, weight, &options)
         })
     }
+}
+
+/// Returns the kernel times a mask of its shape, in the dtype of the kernel.
+#[track_caller]
+fn masked_kernel(layer: &str, weight: &Array, mask: &Array) -> Array {
+    if mask.shape() != weight.shape() {
+        let message = format!("mask {} needs the shape of {}", mask.aval(), weight.aval());
+        throw_operands(layer, RuleError::shape(message), &[mask, weight]);
+    }
+    Loc::caller().scope(|| weight * convert_element_type(mask, weight.dtype()))
 }
 
 /// Returns a zero bias for the outputs of a kernel.

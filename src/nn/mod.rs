@@ -34,7 +34,7 @@
 
 mod attention;
 mod batch_norm;
-mod check;
+pub mod check;
 mod conv;
 mod ctc;
 mod dot_product_attention;
@@ -54,12 +54,14 @@ mod norm;
 mod quantized;
 mod recurrent;
 mod rotary;
+mod statistics;
 mod summary;
+mod tabulate;
 
 pub use crate::tree::StaticFloat as Number;
 pub use attention::{AttendOptions, AttentionFeatures, KvCache, MultiHeadAttention};
 pub use batch_norm::{BatchNorm, BatchStats};
-pub use conv::{Conv, ConvTranspose};
+pub use conv::{Conv, ConvTranspose, PaddingMode};
 pub use ctc::{CtcLossOptions, ctc_loss, ctc_loss_with};
 pub use dot_product_attention::{
     AttentionImplementation, AttentionOptions, dot_product_attention, dot_product_attention_with,
@@ -85,4 +87,6 @@ pub use norm::{GroupNorm, LayerNorm, RmsNorm};
 pub use quantized::{QuantizedLinear, quantize};
 pub use recurrent::{GruCell, LstmCell, LstmState, RnnOptions};
 pub use rotary::Rotary;
+pub use statistics::{BatchNormOptions, NormLayerOptions, VarianceFormula};
 pub use summary::{Summary, SummaryRow, summary};
+pub use tabulate::{LayerRow, LayerTable, tabulate};

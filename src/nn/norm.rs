@@ -2,8 +2,8 @@
 
 use super::Number;
 use super::check::{expect_features, expect_vector, promoted_dtype, wide};
+use super::statistics::{Moments, NormLayerOptions, expect_mask, masked_mean, reduction_axes};
 use crate::core::{Array, DType, Loc, RuleError, throw_operands};
-use crate::ops::axes;
 use crate::primitives::{convert_element_type, ones, reshape, rsqrt, zeros};
 use crate::tree::Tree;
 
@@ -74,10 +74,21 @@ impl LayerNorm {
     /// Throws `Op` (shape) if the last axis of `x` is not `features`.
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
+        self.forward_with(x, &NormLayerOptions::default())
+    }
+
+    /// As [`forward`](Self::forward), with options.
+    ///
+    /// Throws as `forward` does, `Op` (shape) if the mask does not broadcast to `x`, and `Op`
+    /// (value) if a reduction axis is not one of `x`.
+    #[track_caller]
+    pub fn forward_with(&self, x: &Array, options: &NormLayerOptions) -> Array {
         let dtype = result_dtype("LayerNorm", x, &self.scale, &self.bias);
+        expect_mask("LayerNorm", x, options.mask.as_ref());
+        let reduced = reduction_axes("LayerNorm", x, options, &[-1]);
         let x = convert_element_type(x, wide(dtype));
-        let centred = &x - x.mean_axes(axes(-1).keepdims());
-        let variance = (&centred * &centred).mean_axes(axes(-1).keepdims());
+        let Moments { centred, variance, .. } =
+            Moments::of(&x, options.variance, |x| masked_mean(x, &reduced, options.mask.as_ref()));
         let inverse = rsqrt(&(variance + self.epsilon.get()));
         normalized(&centred, &inverse, &self.scale, &self.bias, dtype)
     }
@@ -128,9 +139,19 @@ impl RmsNorm {
     /// Throws `Op` (shape) if the last axis of `x` is not `features`.
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
+        self.forward_with(x, &NormLayerOptions::default())
+    }
+
+    /// As [`forward`](Self::forward), with options.
+    ///
+    /// Throws as [`LayerNorm::forward_with`] does.
+    #[track_caller]
+    pub fn forward_with(&self, x: &Array, options: &NormLayerOptions) -> Array {
         let dtype = result_dtype("RmsNorm", x, &self.scale, &None);
+        expect_mask("RmsNorm", x, options.mask.as_ref());
+        let reduced = reduction_axes("RmsNorm", x, options, &[-1]);
         let x = convert_element_type(x, wide(dtype));
-        let square = (&x * &x).mean_axes(axes(-1).keepdims());
+        let square = masked_mean(&(&x * &x), &reduced, options.mask.as_ref());
         normalized(&x, &rsqrt(&(square + self.epsilon.get())), &self.scale, &None, dtype)
     }
 }
@@ -205,21 +226,42 @@ impl GroupNorm {
     /// Throws `Op` (shape) if the last axis of `x` is not `channels`, or `x` has no batch axis.
     #[track_caller]
     pub fn forward(&self, x: &Array) -> Array {
+        self.forward_with(x, &NormLayerOptions::default())
+    }
+
+    /// As [`forward`](Self::forward), with options. A mask with one channel stands for all.
+    ///
+    /// Throws as `forward` does, `Op` (shape) if the mask does not broadcast to `x`, and `Op`
+    /// (value) if a reduction axis is not one of `x` or the last axis is not among them.
+    #[track_caller]
+    pub fn forward_with(&self, x: &Array, options: &NormLayerOptions) -> Array {
         let dtype = result_dtype("GroupNorm", x, &self.scale, &self.bias);
         let Some((&n_channels, [_, ..])) = x.shape().dims().split_last() else {
             let message = format!("x {} needs axes [b, space…, channels]", x.aval());
             throw_operands("GroupNorm", RuleError::shape(message), &[x]);
         };
         expect_groups(n_channels, self.groups);
-        let mut dims = x.shape().dims().to_vec();
-        dims.pop();
-        dims.extend([self.groups, n_channels / self.groups]);
-        // The spatial axes and the channels of a group.
-        let mut reduced: Vec<isize> = (1..x.rank() as isize - 1).collect();
-        reduced.push(x.rank() as isize);
-        let grouped = reshape(&convert_element_type(x, wide(dtype)), dims);
-        let centred = &grouped - grouped.mean_axes(axes(reduced.clone()).keepdims());
-        let variance = (&centred * &centred).mean_axes(axes(reduced).keepdims());
+        expect_mask("GroupNorm", x, options.mask.as_ref());
+        let (last, size) = (x.rank() as isize - 1, n_channels / self.groups);
+        let default: Vec<isize> = (1..=last).collect();
+        let mut reduced = reduction_axes("GroupNorm", x, options, &default);
+        if reduced.pop() != Some(last) {
+            let message = "reduction_axes must include the last axis, the channels";
+            throw_operands("GroupNorm", RuleError::value(message), &[x]);
+        }
+        // The channels of a group.
+        reduced.push(last + 1);
+        let split = |x: &Array, inner: [usize; 2]| {
+            reshape(x, [&x.shape().dims()[..x.rank() - 1], &inner].concat())
+        };
+        let mask = options.mask.as_ref().map(|mask| match mask.shape().last() {
+            None => mask.clone(),
+            Some(1) => split(mask, [1, 1]),
+            Some(_) => split(mask, [self.groups, size]),
+        });
+        let grouped = split(&convert_element_type(x, wide(dtype)), [self.groups, size]);
+        let Moments { centred, variance, .. } =
+            Moments::of(&grouped, options.variance, |x| masked_mean(x, &reduced, mask.as_ref()));
         let unit = centred * rsqrt(&(variance + self.epsilon.get()));
         let unit = reshape(&unit, x.shape());
         scaled(&unit, &self.scale, &self.bias, dtype)

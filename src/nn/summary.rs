@@ -36,7 +36,8 @@ impl SummaryRow {
 
 /// Lists the leaves of a model with path, shape, dtype, parameters and bytes, and the totals.
 ///
-/// The model may be abstract, as returned by `eval_shape`.
+/// The model may be abstract, as returned by `eval_shape`. [`tabulate`](super::tabulate()) lists
+/// layers with their inputs, outputs and work.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -59,7 +60,6 @@ impl SummaryRow {
 /// );
 /// # Ok::<(), oxidax::Error>(())
 /// ```
-#[doc(alias = "tabulate")]
 pub fn summary<T: Tree>(model: &T) -> Summary {
     let mut rows = Vec::new();
     for (path, leaf) in tree::paths(model).into_iter().zip(tree::leaves(model)) {
@@ -90,21 +90,24 @@ impl fmt::Display for Summary {
         }));
         let (parameters, bytes) = (grouped(self.parameters()), grouped(self.bytes()));
         table.push(["total".into(), String::new(), String::new(), parameters, bytes]);
-        let width = |column: usize| {
-            table.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
-        };
-        let widths = [0, 1, 2, 3, 4].map(width);
-        for row in &table {
-            let [path, shape, dtype, parameters, bytes] = row;
-            let [a, b, c, d, e] = widths;
-            writeln!(f, "{path:a$}  {shape:b$}  {dtype:c$}  {parameters:>d$}  {bytes:>e$}")?;
-        }
-        Ok(())
+        write_table(f, &table)
     }
 }
 
+/// Writes rows of three texts and two numbers, in columns of one width.
+pub(super) fn write_table(f: &mut fmt::Formatter<'_>, table: &[[String; 5]]) -> fmt::Result {
+    let width = |column: usize| {
+        table.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
+    };
+    let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(width);
+    for [first, second, third, count, last] in table {
+        writeln!(f, "{first:a$}  {second:b$}  {third:c$}  {count:>d$}  {last:>e$}")?;
+    }
+    Ok(())
+}
+
 /// Formats a count with its digits grouped by three.
-fn grouped(count: usize) -> String {
+pub(super) fn grouped(count: usize) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {

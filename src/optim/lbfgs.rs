@@ -185,9 +185,14 @@ impl GradientTransformation for ScaleByLbfgs {
             let capped = minimum(1.0 / &norm, full_like(&norm, 1.0));
             where_(&has_step, &scale, convert_element_type(&capped, scale.dtype()))
         });
-        let memories = (&moves, &changes, &weights);
-        let oldest = remainder(&before, memory);
-        let direction = times_inverse_hessian(&updates, memories, scale, &oldest, memory);
+        let pairs = CurvaturePairs {
+            moves: &moves,
+            changes: &changes,
+            weights: &weights,
+            oldest: &remainder(&before, memory),
+            memory,
+        };
+        let direction = pairs.times_inverse_hessian(updates.clone(), scale);
         let state = LbfgsState {
             params: params.clone(),
             updates,
@@ -200,50 +205,60 @@ impl GradientTransformation for ScaleByLbfgs {
 }
 
 /// Returns the real part of the inner product.
-fn real_vdot(a: &Leaves, b: &Leaves) -> Array {
+fn real_vdot<T: Tree>(a: &T, b: &T) -> Array {
     let product = tree::vdot(a, b);
     if product.dtype().is_complex() { real(product) } else { product }
 }
 
-/// Returns the approximate inverse Hessian times `v`, by the recursion of two loops.
-fn times_inverse_hessian(
-    v: &Leaves,
-    (moves, changes, weights): (&Leaves, &Leaves, &Array),
-    scale: Option<Array>,
-    oldest: &Array,
-    memory: i32,
-) -> Leaves {
-    let options = DynamicIndexOptions { keepdims: false };
-    let at = |rows: &Leaves, index: &Array| {
-        rows.map(|rows| dynamic_index_in_dim_with(rows, index, 0, options))
-    };
-    let added = |v: &Leaves, factor: &Array, direction: &Leaves| {
-        v.zip_map([direction], |v, [direction]| {
-            let factor = convert_element_type(factor, v.dtype());
-            convert_element_type(&(v + direction * factor), v.dtype())
-        })
-    };
-    let backwards = |n: Array, (v, alphas): (Leaves, Array)| {
-        let index = remainder(oldest + (memory - 1) - n, memory);
-        let (moved, changed) = (at(moves, &index), at(changes, &index));
-        let weight = dynamic_index_in_dim_with(weights, &index, 0, options);
-        let alpha = weight * convert_element_type(&real_vdot(&moved, &v), weights.dtype());
-        let v = added(&v, &-&alpha, &changed);
-        (v, dynamic_update_slice_in_dim(&alphas, &expand_dims(&alpha, &[0]), &index, 0))
-    };
-    let alphas = zeros(([memory as usize], weights.dtype()));
-    let (v, alphas) = fori_loop(0, memory, backwards, (v.clone(), alphas));
-    let v = match scale {
-        None => v,
-        Some(scale) => v.map(|v| v * convert_element_type(&scale, v.dtype())),
-    };
-    let forwards = |n: Array, v: Leaves| {
-        let index = remainder(oldest + n, memory);
-        let (moved, changed) = (at(moves, &index), at(changes, &index));
-        let weight = dynamic_index_in_dim_with(weights, &index, 0, options);
-        let alpha = dynamic_index_in_dim_with(&alphas, &index, 0, options);
-        let beta = weight * convert_element_type(&real_vdot(&changed, &v), weights.dtype());
-        added(&v, &(alpha - beta), &moved)
-    };
-    fori_loop(0, memory, forwards, v)
+/// The last moves of the parameters and changes of the gradient, one per row of each leaf.
+pub(super) struct CurvaturePairs<'a, T> {
+    pub(super) moves: &'a T,
+    pub(super) changes: &'a T,
+    /// The inverse of the inner product of each pair; 0 for a row without one.
+    pub(super) weights: &'a Array,
+    /// The row of the oldest pair.
+    pub(super) oldest: &'a Array,
+    /// The number of rows.
+    pub(super) memory: i32,
+}
+
+impl<T: Tree> CurvaturePairs<'_, T> {
+    /// Returns the approximate inverse Hessian times `v`, by the recursion of two loops. `scale` is
+    /// that of the first approximation.
+    pub(super) fn times_inverse_hessian(&self, v: T, scale: Option<Array>) -> T {
+        let CurvaturePairs { moves, changes, weights, oldest, memory } = *self;
+        let options = DynamicIndexOptions { keepdims: false };
+        let at = |rows: &T, index: &Array| {
+            tree::map(rows, |rows| dynamic_index_in_dim_with(rows, index, 0, options))
+        };
+        let added = |v: &T, factor: &Array, direction: &T| {
+            tree::zip_map(v, direction, |v, direction| {
+                let factor = convert_element_type(factor, v.dtype());
+                convert_element_type(&(v + direction * factor), v.dtype())
+            })
+        };
+        let backwards = |n: Array, (v, alphas): (T, Array)| {
+            let index = remainder(oldest + (memory - 1) - n, memory);
+            let (moved, changed) = (at(moves, &index), at(changes, &index));
+            let weight = dynamic_index_in_dim_with(weights, &index, 0, options);
+            let alpha = weight * convert_element_type(&real_vdot(&moved, &v), weights.dtype());
+            let v = added(&v, &-&alpha, &changed);
+            (v, dynamic_update_slice_in_dim(&alphas, &expand_dims(&alpha, &[0]), &index, 0))
+        };
+        let alphas = zeros(([memory as usize], weights.dtype()));
+        let (v, alphas) = fori_loop(0, memory, backwards, (v, alphas));
+        let v = match scale {
+            None => v,
+            Some(scale) => tree::map(&v, |v| v * convert_element_type(&scale, v.dtype())),
+        };
+        let forwards = |n: Array, v: T| {
+            let index = remainder(oldest + n, memory);
+            let (moved, changed) = (at(moves, &index), at(changes, &index));
+            let weight = dynamic_index_in_dim_with(weights, &index, 0, options);
+            let alpha = dynamic_index_in_dim_with(&alphas, &index, 0, options);
+            let beta = weight * convert_element_type(&real_vdot(&changed, &v), weights.dtype());
+            added(&v, &(alpha - beta), &moved)
+        };
+        fori_loop(0, memory, forwards, v)
+    }
 }

@@ -1,12 +1,12 @@
 //! Minimization of a function from start to end: L-BFGS and its line search.
 
-use crate::control_flow::{fori_loop, while_loop};
+use super::lbfgs::CurvaturePairs;
+use crate::control_flow::while_loop;
 use crate::core::{Array, DType, Shape};
 use crate::ops::{isfinite, remainder};
 use crate::primitives::{
-    DynamicIndexOptions, bitwise_and, bitwise_not, dynamic_index_in_dim_with,
-    dynamic_update_slice_in_dim, expand_dims, ge, gt, le, lt, maximum, scalar, where_, zeros,
-    zeros_like,
+    bitwise_and, bitwise_not, dynamic_update_slice_in_dim, expand_dims, gt, le, lt, maximum,
+    scalar, where_, zeros, zeros_like,
 };
 use crate::transforms::value_and_grad;
 use crate::tree::{self, Tree};
@@ -208,7 +208,7 @@ struct Search {
 
 impl Search {
     fn step(&self, f: impl Fn(&Array) -> Array, options: MinimizeOptions) -> Search {
-        let direction = -self.times_inverse_curvature(&self.gradient, options.memory);
+        let direction = -self.newton_step(options.memory);
         let slope = tree::vdot(&self.gradient, &direction);
         // Rounding errors may spoil the direction; the gradient always descends.
         let descends = lt(&slope, 0.0);
@@ -249,40 +249,21 @@ impl Search {
         }
     }
 
-    /// Returns the approximate inverse Hessian times `v`, by the recursion of two loops.
-    fn times_inverse_curvature(&self, v: &Array, memory: usize) -> Array {
+    /// Returns the approximate inverse Hessian times the gradient.
+    fn newton_step(&self, memory: usize) -> Array {
         if memory == 0 {
-            return v.clone();
+            return self.gradient.clone();
         }
-        let options = DynamicIndexOptions { keepdims: false };
-        // The pair that was added `age` steps before the last one.
-        let pair = |age: &Array| {
-            let index = &self.n_pairs - 1 - age;
-            let row = remainder(&index, memory);
-            let moved = dynamic_index_in_dim_with(&self.moves, &row, 0, options);
-            let changed = dynamic_index_in_dim_with(&self.changes, &row, 0, options);
-            let curvature = tree::vdot(&moved, &changed);
-            let exists = bitwise_and(ge(&index, 0), gt(&curvature, 0.0));
-            let inverse = where_(&exists, 1.0 / where_(&exists, &curvature, 1.0), 0.0);
-            (moved, changed, inverse)
+        let curvature = (&self.moves * &self.changes).sum_axes(1);
+        let exists = gt(&curvature, 0.0);
+        let inverse = 1.0 / where_(&exists, &curvature, 1.0);
+        let pairs = CurvaturePairs {
+            moves: &self.moves,
+            changes: &self.changes,
+            weights: &where_(&exists, inverse, 0.0),
+            oldest: &remainder(&self.n_pairs, memory),
+            memory: memory as i32,
         };
-        let coefficients = zeros(([memory], v.dtype()));
-        let backwards = |age: Array, (v, coefficients): (Array, Array)| {
-            let (moved, changed, inverse) = pair(&age);
-            let coefficient = inverse * tree::vdot(&moved, &v);
-            let v = v - changed * &coefficient;
-            let row = expand_dims(&coefficient.astype(coefficients.dtype()), &[0]);
-            (v, dynamic_update_slice_in_dim(&coefficients, &row, age, 0))
-        };
-        let (v, coefficients) = fori_loop(0, memory, backwards, (v, coefficients));
-        let forwards = |n: Array, v: Array| {
-            let age = memory as i32 - 1 - n;
-            let (moved, changed, inverse) = pair(&age);
-            let overlap = inverse * tree::vdot(&changed, &v);
-            let coefficient = dynamic_index_in_dim_with(&coefficients, age, 0, options);
-            v + moved * (coefficient - overlap)
-        };
-        let v = v * self.scale.astype(coefficients.dtype());
-        fori_loop(0, memory, forwards, v)
+        pairs.times_inverse_hessian(self.gradient.clone(), Some(self.scale.clone()))
     }
 }

@@ -171,7 +171,7 @@ impl Executable {
             from_disk,
             options,
             calls_host: module.calls_host,
-            _closures: program.is_opaque().then(|| program.clone()),
+            closures: program.is_opaque().then(|| Arc::new(program.clone())),
         })
     }
 }

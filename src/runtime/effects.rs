@@ -3,9 +3,9 @@
 use super::client::runtime_error;
 use crate::core::host_function::{refuse_inside, take_contained_failure};
 use crate::core::spans::{EventKind, Span};
-use crate::core::{Error, Loc};
+use crate::core::{Error, Loc, Program};
 use oxidax_pjrt::Event;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A launch that has not been waited for.
 struct Running {
@@ -38,6 +38,24 @@ impl Running {
         let failed = |error| runtime_error(format!("executing {}", self.name), &error);
         outcomes.into_iter().collect::<oxidax_pjrt::Result<()>>().map_err(failed)
     }
+}
+
+/// Launches that may call closures of this process, and the programs that hold those.
+static HELD: Mutex<Vec<(Arc<Program>, Vec<Event>)>> = Mutex::new(Vec::new());
+
+/// Keeps the closures of a program alive until a launch has finished: the executable may be
+/// dropped earlier, as that of a `jit` whose results are read later.
+pub(super) fn hold(closures: Arc<Program>, events: Vec<Event>) {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_running = |event: &Event| !event.is_ready().unwrap_or(true);
+    let (running, finished): (Vec<_>, Vec<_>) = std::mem::take(&mut *held)
+        .into_iter()
+        .partition(|(_, events)| events.iter().any(is_running));
+    *held = running;
+    held.push((closures, events));
+    drop(held);
+    // Closures run arbitrary code when they are dropped, so the list is not locked any more.
+    drop(finished);
 }
 
 /// Records a launch of a program with unordered effects.

@@ -15,7 +15,9 @@ use crate::core::options::{TransferDirection, TransferRequest, check_transfer};
 use crate::core::spans::{EventKind, Span};
 use crate::core::{Array, Aval, Buffer, Error, Loc, NamedSharding, Placement, Program};
 use crate::passes::Plan;
-use oxidax_pjrt::{CompileOptions, ExecuteOptions, HostTransfer, LoadedExecutable, UniqueBuffer};
+use oxidax_pjrt::{
+    CompileOptions, Event, ExecuteOptions, HostTransfer, LoadedExecutable, UniqueBuffer,
+};
 use std::sync::Arc;
 
 /// A compiled program, loaded on the devices it runs on.
@@ -45,7 +47,7 @@ pub(crate) struct Executable {
     /// True if it calls closures of this process.
     pub(super) calls_host: bool,
     /// Keeps the closures alive that the program calls.
-    pub(super) _closures: Option<Program>,
+    pub(super) closures: Option<Arc<Program>>,
 }
 
 /// The placement of results.
@@ -180,14 +182,14 @@ impl Executable {
         };
         let (device, committed, count) = (*device, *committed, arguments.len());
         let argument = |index: usize| pjrt_buffer(&arguments[index], 0);
-        let outputs = if self.waits || self.has_unordered_effects {
+        let outputs = if self.waits || self.has_unordered_effects || self.closures.is_some() {
             let started = self.loaded.execute_in_with_event(workspace, count, argument, &options);
             let (outputs, done) = started.map_err(failed)?;
             if self.waits {
                 done.wait().map_err(failed)?;
                 self.take_failure()?;
             } else {
-                effects::record(&self.name, vec![done], &self.host_functions);
+                self.note_host_calls(std::slice::from_ref(&done));
             }
             outputs
         } else {
@@ -199,6 +201,16 @@ impl Executable {
             wrap_result(spare.pop(), aval.clone(), buffer)
         });
         Ok(build(&mut arrays))
+    }
+
+    /// Records that a launch may call host functions until these events are complete.
+    fn note_host_calls(&self, events: &[Event]) {
+        if let Some(closures) = &self.closures {
+            effects::hold(closures.clone(), events.to_vec());
+        }
+        if self.has_unordered_effects {
+            effects::record(&self.name, events.to_vec(), &self.host_functions);
+        }
     }
 
     /// Returns the error of a host function after which the program continued.
@@ -226,8 +238,8 @@ impl Executable {
         }
         if self.waits {
             launch.events().iter().try_for_each(|done| done.wait())?;
-        } else if self.has_unordered_effects {
-            effects::record(&self.name, launch.events().to_vec(), &self.host_functions);
+        } else {
+            self.note_host_calls(launch.events());
         }
         Ok(self.assemble(&launch, launched.results, shardings))
     }

@@ -62,7 +62,7 @@ impl Executable {
             from_disk: false,
             options,
             calls_host: false,
-            _closures: None,
+            closures: None,
             loaded,
         })
     }

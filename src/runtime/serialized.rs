@@ -225,7 +225,7 @@ impl Executable {
             host_transfers: Vec::new(),
             from_disk: false,
             calls_host: false,
-            _closures: None,
+            closures: None,
         })
     }
 }

@@ -23,6 +23,13 @@
 //! # Ok::<(), oxidax::Error>(())
 //! ```
 
+mod handlers;
+
+use handlers::IndexEntry;
+pub use handlers::{
+    ArrayCheckpointHandler, CheckpointHandler, CheckpointItems, ItemContents,
+    JsonCheckpointHandler, KeyCheckpointHandler, StandardCheckpointHandler, StoredItem,
+};
 use oxidax::checkpoint::{Folder, Snapshot};
 use oxidax::prelude::*;
 use std::collections::BTreeMap;
@@ -33,6 +40,9 @@ use std::time::{Duration, Instant};
 
 /// The note of a checkpoint that holds its metrics.
 const METRICS: &str = "metrics";
+
+/// The note of a checkpoint that lists its items.
+const ITEMS: &str = "items";
 
 type Metrics = BTreeMap<String, f64>;
 type Score = Arc<dyn Fn(&Metrics) -> f64 + Send + Sync>;
@@ -224,6 +234,60 @@ impl CheckpointManager {
         state: &T,
         metrics: &[(&str, f64)],
     ) -> Result<bool, Error> {
+        self.save_notes(step, state, None, metrics)
+    }
+
+    /// Saves a checkpoint of several items by name, each by its handler, as
+    /// [`save`](Self::save) does for one tree.
+    ///
+    /// # Errors
+    /// As [`save`](Self::save).
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// use oxidax_flax::checkpoint::{
+    ///     CheckpointItems, CheckpointManager, CheckpointManagerOptions, JsonCheckpointHandler,
+    ///     KeyCheckpointHandler, StandardCheckpointHandler,
+    /// };
+    /// # let directory = tempfile::tempdir().expect("a temporary folder");
+    /// let mut manager =
+    ///     CheckpointManager::new(directory.path(), CheckpointManagerOptions::new())?;
+    /// let model = nn::Linear::new(random::key(0), 3, 2);
+    /// let state = StandardCheckpointHandler::new(model.clone());
+    /// let config = JsonCheckpointHandler::<Vec<u32>>::new();
+    /// let items = CheckpointItems::new()
+    ///     .item("state", &state, &model)?
+    ///     .item("config", &config, &vec![3, 2])?
+    ///     .item("key", &KeyCheckpointHandler, &random::key(7))?;
+    /// manager.save_items(1, items, &[])?;
+    /// manager.wait_until_finished()?;
+    /// assert_eq!(manager.item_names(1)?, ["config", "key", "state"]);
+    /// assert_eq!(manager.restore_item(1, "config", &config)?, [3, 2]);
+    /// let restored = manager.restore_item(1, "state", &state)?;
+    /// assert_eq!(restored.weight.to_vec::<f32>()?, model.weight.to_vec::<f32>()?);
+    /// let key = manager.restore_item(1, "key", &KeyCheckpointHandler)?;
+    /// assert_eq!(key.data().to_vec::<u32>()?, [0, 7]);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn save_items(
+        &mut self,
+        step: u64,
+        items: CheckpointItems,
+        metrics: &[(&str, f64)],
+    ) -> Result<bool, Error> {
+        let (arrays, index) = items.into_parts();
+        self.save_notes(step, &arrays, Some(&index), metrics)
+    }
+
+    #[track_caller]
+    fn save_notes<T: Tree>(
+        &mut self,
+        step: u64,
+        state: &T,
+        items: Option<&BTreeMap<String, IndexEntry>>,
+        metrics: &[(&str, f64)],
+    ) -> Result<bool, Error> {
         if !self.should_save(step) {
             return Ok(false);
         }
@@ -235,13 +299,12 @@ impl CheckpointManager {
         // JSON does not have NaN and infinities.
         let stored: BTreeMap<&String, f64> =
             metrics.iter().filter(|(_, v)| v.is_finite()).map(|(name, v)| (name, *v)).collect();
-        match self.options.save_dtype {
-            None => self.folder.save(Snapshot::new(step, state).note(METRICS, &stored))?,
-            Some(dtype) => {
-                let narrow = stored_as(state, dtype);
-                self.folder.save(Snapshot::new(step, &narrow).note(METRICS, &stored))?;
-            }
-        }
+        let narrow = self.options.save_dtype.map(|dtype| stored_as(state, dtype));
+        let snapshot = Snapshot::new(step, narrow.as_ref().unwrap_or(state)).note(METRICS, &stored);
+        self.folder.save(match items {
+            Some(items) => snapshot.note(ITEMS, items),
+            None => snapshot,
+        })?;
         self.metrics.insert(step, metrics);
         self.latest = Some(step);
         let due = |interval: Duration| self.last_timed.is_none_or(|at| at.elapsed() >= interval);
@@ -263,6 +326,42 @@ impl CheckpointManager {
         };
         let stored = self.folder.restore(step, &stored_as(template, dtype))?.state;
         Ok(tree::zip_map(&stored, template, |stored, leaf| stored.astype(leaf.dtype())))
+    }
+
+    /// Returns the names of a checkpoint's items, sorted; none if it was saved by
+    /// [`save`](Self::save).
+    ///
+    /// # Errors
+    /// As [`Folder::note`].
+    #[doc(alias = "item_metadata")]
+    pub fn item_names(&self, step: u64) -> Result<Vec<String>, Error> {
+        Ok(self.index(step)?.into_keys().collect())
+    }
+
+    /// Restores one item of a checkpoint that was saved by [`save_items`](Self::save_items).
+    /// The others are not read.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if the checkpoint does not have the item, and errors of the handler.
+    #[track_caller]
+    pub fn restore_item<H: CheckpointHandler>(
+        &mut self,
+        step: u64,
+        name: &str,
+        handler: &H,
+    ) -> Result<H::Item, Error> {
+        self.folder.wait()?;
+        let (mut index, path) = (self.index(step)?, self.folder.path_of(step));
+        let Some(entry) = index.remove(name) else {
+            let names: Vec<String> = index.into_keys().collect();
+            let message = format!("there is no item `{name}`; the items are {names:?}");
+            return Err(Error::Checkpoint { path, message });
+        };
+        handler.restore(&StoredItem::new(path, name, entry))
+    }
+
+    fn index(&self, step: u64) -> Result<BTreeMap<String, IndexEntry>, Error> {
+        Ok(self.folder.note(step, ITEMS)?.unwrap_or_default())
     }
 
     /// Returns the newest step that is stored, or `None`.

@@ -25,6 +25,7 @@ mod leaf_arithmetic;
 mod linear_algebra;
 pub mod losses;
 mod mechanic;
+mod microbatch;
 mod momo;
 pub mod perturbations;
 mod plateau;
@@ -62,6 +63,7 @@ pub use linear_algebra::{
     matrix_inverse_pth_root_with, multi_normal, nnls, power_iteration, scale_gradient,
 };
 pub use mechanic::{MechanizeOptions, mechanize, mechanize_with};
+pub use microbatch::{AccumulationType, MicrobatchOptions, micro_grad, micro_vmap, microbatch};
 pub use momo::{
     LowerBound, MomoAdamOptions, MomoOptions, momo, momo_adam, momo_adam_with, momo_with,
 };

@@ -139,3 +139,49 @@ pub fn split_key_like<T: Tree>(key: Key, tree: &T) -> Vec<Key> {
     let n_leaves = tree::leaves(tree).len();
     if n_leaves == 0 { Vec::new() } else { random::split(key, n_leaves).into_iter().collect() }
 }
+
+/// Returns the leaves whose path has a field or key called `name`, with their paths: one leaf of a
+/// field, or all leaves of a tree of that name.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax_optim::trees::get_all_with_path;
+/// let state = optim::adam(0.1).init(&nn::Linear::new(random::key(0), 2, 3));
+/// let first_moments = get_all_with_path(&state, "mu");
+/// let paths: Vec<&str> = first_moments.iter().map(|(path, _)| path.as_str()).collect();
+/// assert!(paths.iter().all(|path| path.contains("mu")), "{paths:?}");
+/// assert_eq!(paths.len(), 2);
+/// ```
+#[doc(alias = "tree_get_all_with_path")]
+pub fn get_all_with_path<T: Tree>(tree: &T, name: &str) -> Vec<(String, Array)> {
+    let leaves = tree::paths(tree).into_iter().zip(tree::leaves(tree));
+    leaves.filter(|(path, _)| has_part(path, name)).collect()
+}
+
+/// Returns true if a field or key of the path is called `name`.
+fn has_part(path: &str, name: &str) -> bool {
+    let parts = path.split(['.', '[', ']']).filter(|part| !part.is_empty());
+    parts.into_iter().any(|part| part.trim_matches('"') == name)
+}
+
+/// Returns the leaf whose path has a field or key called `name`, or `None` if there is none.
+///
+/// Throws `Op` (value) if there are several; [`get_all_with_path`] returns them all.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax_optim::trees::get;
+/// let state = optim::adam(0.1).init(&ones([2]));
+/// assert_eq!(get(&state, "count").map(|count| count.item::<i32>()), Some(Ok(0)));
+/// assert!(get(&state, "momentum").is_none());
+/// ```
+#[doc(alias = "tree_get")]
+#[track_caller]
+pub fn get<T: Tree>(tree: &T, name: &str) -> Option<Array> {
+    let mut found = get_all_with_path(tree, name);
+    expect_value(found.len() < 2, "get", || {
+        let paths: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
+        format!("several leaves are called `{name}`: {}", paths.join(", "))
+    });
+    found.pop().map(|(_, leaf)| leaf)
+}

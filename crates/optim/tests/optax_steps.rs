@@ -270,7 +270,7 @@ fn contributed(name: &str) -> Optimizer {
 type Parameters = Vec<Array>;
 
 /// Runs the steps of a case. Returns the largest difference at the recorded steps, relative to
-/// `1 + |expected|`.
+/// `1 + |expected|` and to the tolerance of the case.
 fn difference(
     fixture: &Value,
     name: &str,
@@ -309,7 +309,7 @@ fn difference(
         if let Some(row) = seen.iter().position(|n| *n == at + 1) {
             for (leaf, expected) in parameters.iter().zip(expected[row].as_array().unwrap()) {
                 for (a, b) in leaf.to_vec::<f32>().unwrap().into_iter().zip(numbers(expected)) {
-                    let error = (a - b).abs() / (1.0 + b.abs());
+                    let error = (a - b).abs() / (1.0 + b.abs()) / tolerance(name, at + 1);
                     largest = if error.is_nan() { f32::INFINITY } else { largest.max(error) };
                 }
             }
@@ -321,15 +321,17 @@ fn difference(
     Ok(largest)
 }
 
-/// Returns the tolerance of a case, and the reason.
-fn tolerance(name: &str) -> f32 {
+/// Returns the tolerance of a case at a step, and the reason.
+fn tolerance(name: &str, step: usize) -> f32 {
     match name {
         // Ratios of small numbers amplify the rounding of the first steps.
         "prodigy" | "prodigy_safe" | "dadapt_adamw" | "mechanize" | "galore" => 1e-3,
         // Errors feed back through the gradients and through comparisons of values.
         "backtracking" | "zoom" | "lbfgs" | "lbfgs_plain" | "momo" => 1e-3,
-        // Equal to 2e-6 until step 50, and different by 5e-3 at step 100, for an unknown reason.
-        "momo_adam" => 1e-2,
+        // At step 84 the condition that lowers the estimated bound holds by 2e-8 in `f64`, less
+        // than a rounding of the bound in `f32`. A step earlier or later, the steps before the
+        // condition are 0, and those after it are not.
+        "momo_adam" if step >= 83 => 1e-2,
         _ => 2e-5,
     }
 }
@@ -340,8 +342,8 @@ fn check(kind: &str, has_loss: bool) {
     for (name, expected) in fixture[kind].as_object().unwrap() {
         let run = || difference(&fixture, name, expected, has_loss);
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
-            Ok(Ok(error)) if error <= tolerance(name) => {}
-            Ok(Ok(error)) => failures.push(format!("{name}: {error:e}")),
+            Ok(Ok(ratio)) if ratio <= 1.0 => {}
+            Ok(Ok(ratio)) => failures.push(format!("{name}: {ratio:e} times the tolerance")),
             Ok(Err(error)) => failures.push(format!("{name}: {error}")),
             Err(_) => failures.push(format!("{name}: threw")),
         }
@@ -351,8 +353,8 @@ fn check(kind: &str, has_loss: bool) {
 
 /// Returns the value of a loss or projection, and its operand's name.
 fn loss(fixture: &Value, name: &str, a: &Array) -> Array {
-    let operands = &fixture["operands"];
-    let matrix = |name: &str| array_of(&operands[name], &[4, 5]);
+    let (operands, dtype) = (&fixture["operands"], a.dtype());
+    let matrix = |name: &str| array_of(&operands[name], &[4, 5]).astype(dtype);
     let integers = |name: &str| array_of(&operands[name], &[4]).astype(DType::I32);
     let (b, c) = (matrix("b"), matrix("c"));
     let (signs, zero_one, shares) = (matrix("signs"), matrix("zero_one"), matrix("shares"));
@@ -360,7 +362,7 @@ fn loss(fixture: &Value, name: &str, a: &Array) -> Array {
     let masked = LossOptions { mask: Some(mask.clone()), ..LossOptions::default() };
     let rows = LossOptions { axes: vec![0], ..LossOptions::default() };
     let classes = integers("classes");
-    let targets = array_of(&operands["targets"], &[2, 3, 3, 4]);
+    let targets = array_of(&operands["targets"], &[2, 3, 3, 4]).astype(dtype);
     match name {
         "hinge_loss" => losses::hinge_loss(a, &signs),
         "perceptron_loss" => losses::perceptron_loss(a, &signs),
@@ -415,7 +417,7 @@ fn loss(fixture: &Value, name: &str, a: &Array) -> Array {
         }
         "multiclass_generalized_dice_loss" => losses::multiclass_generalized_dice_loss(a, &targets),
         "binary_dice_loss" => {
-            let targets = slice_in_dim(&gt(&targets, 0.5).astype(DType::F32), 0, 1, 1, 3);
+            let targets = slice_in_dim(&gt(&targets, 0.5).astype(dtype), 0, 1, 1, 3);
             losses::binary_dice_loss(&slice_in_dim(a, 0, 1, 1, 3), &targets)
         }
         "fenchel_young" => losses::make_fenchel_young_loss(|x| logsumexp(x, -1))(a, &shares),
@@ -476,6 +478,29 @@ mod on_cpu {
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
                 Ok(error) if error <= 1e-5 => {}
                 Ok(error) => failures.push(format!("{name}: {error:e}")),
+                Err(_) => failures.push(format!("{name}: threw")),
+            }
+        }
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+    }
+
+    /// JAX's compiler leaves roundings out, so single values differ by several. Some functions of
+    /// Optax return `f32`, because they have constants of NumPy; here all keep the dtype.
+    #[test]
+    fn losses_and_projections_of_bf16_match_optax() {
+        let fixture = fixture();
+        let mut failures = Vec::new();
+        for (name, expected) in fixture["losses_bf16"].as_object().unwrap() {
+            let operand = if name.contains("dice") { "images" } else { "a" };
+            let dims: &[usize] = if operand == "images" { &[2, 3, 3, 4] } else { &[4, 5] };
+            let a = array_of(&fixture["operands"][operand], dims).astype(DType::BF16);
+            let run = || {
+                let value = loss(&fixture, name, &a);
+                (value.dtype(), largest(&value.astype(DType::F32), &expected["value"]))
+            };
+            match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+                Ok((found, error)) if error <= 3e-2 && found == DType::BF16 => {}
+                Ok((found, error)) => failures.push(format!("{name}: {found}, {error:e}")),
                 Err(_) => failures.push(format!("{name}: threw")),
             }
         }

@@ -23,6 +23,9 @@ macro_rules! families {
 }
 
 mod api;
+mod autodiff;
+mod autodiff_programs;
+mod autodiff_rules;
 mod case;
 #[cfg(test)]
 mod checks;

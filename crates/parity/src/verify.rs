@@ -6,8 +6,8 @@ use crate::fixtures::{Apply, Case, Suite};
 use crate::joined::{Computed, Work, compute};
 use crate::known::DELIBERATE;
 use crate::{
-    api, collectives, control_flow, lax, lax_options, layers, linalg, nn, numpy, ops, optim,
-    options, random, samplers, transforms,
+    api, autodiff, collectives, control_flow, lax, lax_options, layers, linalg, nn, numpy, ops,
+    optim, options, random, samplers, transforms,
 };
 use oxidax::prelude::*;
 use serde_json::Value;
@@ -28,6 +28,7 @@ pub const SUITES: &[&str] = &[
     "options",
     "lax_options",
     "transforms",
+    "autodiff",
     "control_flow",
     "refs",
     "collectives",
@@ -50,6 +51,28 @@ pub struct CaseReport {
     pub line: String,
     /// Outcome of the comparison.
     pub outcome: CaseOutcome,
+}
+
+impl CaseReport {
+    /// Returns a line that describes the difference; `None` for a case that is as it should be.
+    pub fn problem(&self) -> Option<String> {
+        let name = &self.name;
+        match &self.outcome {
+            CaseOutcome::Equal | CaseOutcome::Within | CaseOutcome::Intended(_) => None,
+            CaseOutcome::Failed(message) => Some(format!("{name}: {message}")),
+            CaseOutcome::Different(differences) => {
+                let lines = differences.iter().map(|difference| {
+                    let ResultDifference { role, position, index, n_wrong, n, .. } = difference;
+                    let ResultDifference { found, expected, tolerance, .. } = difference;
+                    format!(
+                        "{role} {position}: {found} against {expected} at [{index}], {n_wrong} of \
+                         {n} elements, {tolerance}"
+                    )
+                });
+                Some(format!("{name}: {}", lines.collect::<Vec<_>>().join("; ")))
+            }
+        }
+    }
 }
 
 /// Outcome of the comparison of one case.
@@ -115,6 +138,7 @@ pub(crate) fn computation(suite: &str, op: &str, params: &Value) -> Option<Compu
         "options" => Computation::Joined(options::apply),
         "lax_options" => Computation::Joined(lax_options::apply),
         "transforms" => transforms::computation(op),
+        "autodiff" => Computation::Joined(autodiff::apply),
         "control_flow" | "refs" => Computation::Joined(control_flow::apply),
         "collectives" => Computation::Joined(collectives::apply),
         "random" => Computation::Alone(|case| Ok(random::sample(case))),
@@ -197,6 +221,19 @@ impl Suite {
                 report(*case, suite.line(at), outcome)
             })
             .collect()
+    }
+
+    /// Computes every case as [`Suite::verify_with`] does, for tests.
+    ///
+    /// # Panics
+    /// Cases differ from JAX's results by more than their tolerances, fail, or there are none.
+    #[track_caller]
+    pub fn expect_equal(self, apply: fn(&str, &Value, &[Array]) -> Vec<Array>) {
+        let reports = self.verify_with(apply);
+        assert!(!reports.is_empty(), "the fixture has no cases");
+        let problems: Vec<String> = reports.iter().filter_map(CaseReport::problem).collect();
+        let (n_wrong, n) = (problems.len(), reports.len());
+        assert!(problems.is_empty(), "{n_wrong} of {n} cases differ:\n{}", problems.join("\n"));
     }
 
     /// Compares arrays with the results of the case called `name`, without its derivatives.

@@ -130,11 +130,26 @@ where
     F: Function<A, M, Output = O> + Send + Sync + 'static,
     R: JvpRules<A, O, MR> + Send + Sync + 'static,
 {
-    let f = Arc::new(f);
-    let (name, value) = (f.name(), f.clone());
+    per_argument(Arc::new(f), Arc::new(rules), Loc::caller())
+}
+
+fn per_argument<A, O, M, MR, F, R>(
+    f: Arc<F>,
+    rules: Arc<R>,
+    loc: Loc,
+) -> impl TransformedFn<'static, A, O>
+where
+    A: PrimalArgs + 'static,
+    O: Tree,
+    M: 'static,
+    MR: 'static,
+    F: Function<A, M, Output = O> + Send + Sync + 'static,
+    R: JvpRules<A, O, MR> + Send + Sync + 'static,
+{
+    let (name, value, value_rules) = (f.name(), f.clone(), rules.clone());
     let rule = move |primals: A::Primals, tangents: A::Primals| {
         let dense = take_dense(count_leaves(&tangents));
-        let value = value.apply(A::from_primals(share(&primals)));
+        let value = per_argument_value(&value, &value_rules, share(&primals), loc);
         let parts = rules.tangents(SymbolicZeros::new(tangents, dense), &value, &primals);
         let mut sum: Option<Vec<Array>> = None;
         for part in parts {
@@ -148,5 +163,24 @@ where
         let tangent = rebuild(&value, sum.unwrap_or_else(zeros));
         (value, tangent)
     };
-    with_rule(name, move |arguments: A| f.apply(arguments), rule, Loc::caller())
+    with_rule(name, move |arguments: A| f.apply(arguments), rule, loc)
+}
+
+/// Returns the value of the function in its own rule, where higher derivatives follow the rules
+/// again.
+fn per_argument_value<A, O, M, MR, F, R>(
+    f: &Arc<F>,
+    rules: &Arc<R>,
+    primals: A::Primals,
+    loc: Loc,
+) -> O
+where
+    A: PrimalArgs + 'static,
+    O: Tree,
+    M: 'static,
+    MR: 'static,
+    F: Function<A, M, Output = O> + Send + Sync + 'static,
+    R: JvpRules<A, O, MR> + Send + Sync + 'static,
+{
+    per_argument(f.clone(), rules.clone(), loc).apply(A::from_primals(primals))
 }

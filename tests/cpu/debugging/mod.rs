@@ -175,6 +175,15 @@ mod on_cpu {
     }
 
     #[test]
+    fn results_of_a_dropped_program_can_be_read() {
+        for n in 0..16 {
+            let x = full([3], n as f32);
+            let y = jit(|x: Array| doubled(&doubled(&x))).call(&x).unwrap();
+            assert_eq!(y.to_vec::<f32>().unwrap(), [4.0 * n as f32; 3]);
+        }
+    }
+
+    #[test]
     fn pure_callbacks_compute() {
         let x = f32s(&[1.0, 2.5]);
         assert_eq!(doubled(&x).to_vec::<f32>().unwrap(), [2.0, 5.0]);

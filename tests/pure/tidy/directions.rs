@@ -23,7 +23,6 @@ const FOLDERS: &[(&str, &[&str])] = &[
         &["core", "tree", "passes", "primitives", "transforms", "control_flow", "runtime"],
     ),
     ("debug", &["core", "tree", "primitives", "transforms"]),
-    ("debug", &["core", "primitives"]),
     // Functions that programs call, registered with plugins by `runtime`.
     ("ffi", &["stablehlo", "core", "primitives", "control_flow", "runtime"]),
     // Memory that arrays share with other frameworks and with the host.

@@ -1,7 +1,7 @@
 //! Convolutions with a kernel for each position.
 
-use super::check::{expect_features, promoted_dtype};
 use oxidax::core::{Loc, RuleError, throw_operands};
+use oxidax::nn::check::{expect_features, promoted_dtype};
 use oxidax::nn::init;
 use oxidax::prelude::*;
 use oxidax::primitives::{ConvDimensionNumbers, ConvGeneralDilated};

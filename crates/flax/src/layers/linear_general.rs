@@ -1,7 +1,7 @@
 //! A linear layer over several axes.
 
-use super::check::promoted_dtype;
 use oxidax::core::{RuleError, throw_operands};
+use oxidax::nn::check::promoted_dtype;
 use oxidax::nn::init;
 use oxidax::prelude::*;
 use oxidax::primitives::DotGeneral;

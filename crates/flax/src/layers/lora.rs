@@ -1,6 +1,6 @@
 //! Low-rank adaptation.
 
-use super::check::{expect_features, promoted_dtype};
+use oxidax::nn::check::{expect_features, promoted_dtype};
 use oxidax::nn::init;
 use oxidax::optim::Mask;
 use oxidax::prelude::*;

@@ -1,7 +1,6 @@
 //! Layers, and functions on layers.
 
 mod attention_weights;
-mod check;
 mod conv_local;
 mod conv_lstm;
 mod einsum;
@@ -10,6 +9,7 @@ mod instance_norm;
 mod linear_general;
 mod lora;
 mod prelu;
+mod project;
 mod recurrent_cells;
 mod rnn;
 mod sequential;

@@ -1,6 +1,6 @@
 //! Rectified linear units with a trained slope.
 
-use super::check::promoted_dtype;
+use oxidax::nn::check::promoted_dtype;
 use oxidax::prelude::*;
 
 /// A rectified linear unit whose slope for negative inputs is trained.

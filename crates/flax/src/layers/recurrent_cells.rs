@@ -1,8 +1,9 @@
 //! Recurrent cells with one state array.
 
-use super::check::{project, promoted_dtype};
+use super::project::project;
 use super::rnn::RecurrentCell;
 use oxidax::core::Loc;
+use oxidax::nn::check::promoted_dtype;
 use oxidax::nn::init;
 use oxidax::prelude::*;
 use oxidax::random::Key;

@@ -6,7 +6,7 @@ use oxidax::ops::ConvolveMode;
 use oxidax::prelude::*;
 use oxidax::primitives::{ConvGeneralDilated, Padding};
 
-/// Algorithm of [`convolve_with`].
+/// Algorithm of [`convolve_nd_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConvolveMethod {
     /// The direct algorithm, as in JAX.
@@ -18,7 +18,7 @@ pub enum ConvolveMethod {
     Fft,
 }
 
-/// Options of [`convolve_with`] and [`correlate_with`].
+/// Options of [`convolve_nd_with`] and [`correlate_nd_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConvolveOptions {
     /// The part of the result to compute. The default is [`ConvolveMode::Full`].
@@ -131,52 +131,57 @@ fn direct(name: &str, x: &Array, y: &Array, mode: ConvolveMode, precision: Preci
 /// Returns the convolution of two arrays of one rank along all axes, of size `n + m - 1` along
 /// each.
 ///
-/// Integers become floats. Throws `Op` (shape) for empty arrays, and unless one operand is at least
+/// [`oxidax::ops::convolve`] is that of vectors, as in `jax.numpy`. Integers become floats. Throws
+/// `Op` (shape) for empty arrays, and unless one operand is at least
 /// as long as the other along every axis.
 ///
 /// ```
 /// use oxidax::prelude::*;
 /// use oxidax_scipy::signal;
-/// let y = signal::convolve(&array![1.0, 2.0, 3.0], &array![0.0, 1.0, 0.5]);
+/// let y = signal::convolve_nd(&array![1.0, 2.0, 3.0], &array![0.0, 1.0, 0.5]);
 /// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.0, 2.5, 4.0, 1.5]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "convolve")]
 #[doc(alias = "jax.scipy.signal.convolve")]
 #[track_caller]
-pub fn convolve(x: &Array, y: &Array) -> Array {
-    convolve_with(x, y, ConvolveOptions::default())
+pub fn convolve_nd(x: &Array, y: &Array) -> Array {
+    convolve_nd_with(x, y, ConvolveOptions::default())
 }
 
-/// Returns [`convolve`] with options.
+/// Returns [`convolve_nd`] with options.
 #[track_caller]
-pub fn convolve_with(x: &Array, y: &Array, options: ConvolveOptions) -> Array {
+pub fn convolve_nd_with(x: &Array, y: &Array, options: ConvolveOptions) -> Array {
     let ConvolveOptions { mode, method, precision } = options;
     match method {
         ConvolveMethod::Fft => fftconvolve_with(x, y, &FftConvolveOptions { mode, axes: None }),
-        ConvolveMethod::Auto | ConvolveMethod::Direct => direct("convolve", x, y, mode, precision),
+        ConvolveMethod::Auto | ConvolveMethod::Direct => {
+            direct("convolve_nd", x, y, mode, precision)
+        }
     }
 }
 
 /// Returns the correlation `z[k] = Σ x[i + k] conj(y[i])` of two arrays of one rank along all axes,
-/// of size `n + m - 1` along each. Throws in the cases of [`convolve`].
+/// of size `n + m - 1` along each. Throws in the cases of [`convolve_nd`].
 ///
 /// ```
 /// use oxidax::prelude::*;
 /// use oxidax_scipy::signal;
-/// let y = signal::correlate(&array![1.0, 2.0, 3.0], &array![0.0, 1.0, 0.5]);
+/// let y = signal::correlate_nd(&array![1.0, 2.0, 3.0], &array![0.0, 1.0, 0.5]);
 /// assert_eq!(y.to_vec::<f32>()?, [0.5, 2.0, 3.5, 3.0, 0.0]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
+#[doc(alias = "correlate")]
 #[doc(alias = "jax.scipy.signal.correlate")]
 #[track_caller]
-pub fn correlate(x: &Array, y: &Array) -> Array {
-    correlate_with(x, y, ConvolveOptions::default())
+pub fn correlate_nd(x: &Array, y: &Array) -> Array {
+    correlate_nd_with(x, y, ConvolveOptions::default())
 }
 
-/// Returns [`correlate`] with options.
+/// Returns [`correlate_nd`] with options.
 #[track_caller]
-pub fn correlate_with(x: &Array, y: &Array, options: ConvolveOptions) -> Array {
-    convolve_with(x, &flipped(&conjugate(y)), options)
+pub fn correlate_nd_with(x: &Array, y: &Array, options: ConvolveOptions) -> Array {
+    convolve_nd_with(x, &flipped(&conjugate(y)), options)
 }
 
 #[track_caller]
@@ -187,7 +192,7 @@ fn expect_matrices(name: &str, x: &Array, y: &Array) {
     }
 }
 
-/// Returns the convolution of two matrices. Throws in the cases of [`convolve`], and unless both
+/// Returns the convolution of two matrices. Throws in the cases of [`convolve_nd`], and unless both
 /// operands are matrices.
 ///
 /// ```
@@ -269,7 +274,7 @@ pub fn correlate2d_with(x: &Array, y: &Array, options: Convolve2dOptions) -> Arr
 }
 
 /// Returns the convolution of two arrays of one rank, computed as a product of Fourier transforms.
-/// Faster than [`convolve`] for long operands, and less exact.
+/// Faster than [`convolve_nd`] for long operands, and less exact.
 ///
 /// Throws `Op` (shape) for ranks that differ.
 ///

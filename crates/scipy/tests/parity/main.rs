@@ -7,7 +7,7 @@ mod sparse;
 mod spatial;
 
 use oxidax::prelude::*;
-use oxidax_parity::{CaseOutcome, Suite};
+use oxidax_parity::Suite;
 use serde_json::Value;
 use std::path::Path;
 
@@ -15,19 +15,10 @@ use std::path::Path;
 type Apply = fn(&str, &Value, &[Array]) -> Vec<Array>;
 
 /// Computes all cases of a suite, and fails with those that differ from JAX.
+#[track_caller]
 fn check(name: &str, apply: Apply) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python-compat/fixtures");
-    let reports = Suite::open(folder, name).unwrap().verify_with(apply);
-    assert!(!reports.is_empty());
-    let wrong: Vec<String> = reports
-        .iter()
-        .filter(|report| !matches!(report.outcome, CaseOutcome::Equal | CaseOutcome::Within))
-        .map(|report| match &report.outcome {
-            CaseOutcome::Failed(message) => format!("{}: {message}", report.name),
-            other => format!("{}: {other:?}", report.name),
-        })
-        .collect();
-    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), reports.len(), wrong.join("\n"));
+    Suite::open(folder, name).unwrap().expect_equal(apply);
 }
 
 /// Computes a case. If it has a list `in_axes`, `vmap` maps axis 0 of the marked operands.
@@ -64,4 +55,16 @@ fn sizes(value: &Value) -> Option<Vec<usize>> {
 /// Returns a size.
 fn size(value: &Value) -> Option<usize> {
     value.as_u64().map(|number| number as usize)
+}
+
+mod on_cpu {
+    use super::*;
+
+    #[test]
+    fn functions_of_16_bit_floats() {
+        check("scipy_halves", |op, params, x| match params["family"].as_str().unwrap() {
+            "signal" => signal::plain(op, params, x),
+            _ => spatial::plain(op, params, x),
+        });
+    }
 }

@@ -5,7 +5,6 @@ use oxidax::ops::fft::{FftNorm, FftOptions, FftnOptions};
 use oxidax::prelude::*;
 use oxidax_scipy::fft as cosine;
 use oxidax_scipy::signal::{self, *};
-use oxidax_scipy::signal::{convolve_with, correlate_with};
 use serde_json::Value;
 
 fn mode(params: &Value) -> ConvolveMode {
@@ -127,8 +126,8 @@ fn of_two(op: &str, params: &Value, x: &Array, y: &Array) -> Vec<Array> {
     };
     let plane = Convolve2dOptions { mode: mode(params), boundary, precision: Precision::Highest };
     vec![match op {
-        "convolve" => convolve_with(x, y, flat(method)),
-        "correlate" => correlate_with(x, y, flat(method)),
+        "convolve" => convolve_nd_with(x, y, flat(method)),
+        "correlate" => correlate_nd_with(x, y, flat(method)),
         "convolve2d" => convolve2d_with(x, y, plane),
         "correlate2d" => correlate2d_with(x, y, plane),
         "fftconvolve" => {
@@ -172,7 +171,7 @@ fn of_one(op: &str, params: &Value, x: &Array) -> Vec<Array> {
     }]
 }
 
-fn plain(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
+pub(super) fn plain(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     match operands {
         [] => vec![signal::get_window(&window(&params["window"]), size(&params["n"]).unwrap())],
         [x] => of_one(op, params, x),
@@ -193,9 +192,9 @@ mod on_cpu {
     fn errors_name_the_numbers() {
         let fails = |f: &dyn Fn() -> Array| oxidax::catch(f).unwrap_err().to_string();
         let (x, y) = (ones([3, 5]), ones([4, 2]));
-        let error = fails(&|| signal::convolve(&x, &y));
+        let error = fails(&|| signal::convolve_nd(&x, &y));
         assert!(error.contains("[3,5]") && error.contains("[4,2]"), "{error}");
-        let error = fails(&|| signal::convolve(&x, &ones([3])));
+        let error = fails(&|| signal::convolve_nd(&x, &ones([3])));
         assert!(error.contains("ranks 2 and 1"), "{error}");
         let options = SpectralOptions { nperseg: Some(4), noverlap: Some(4), ..Default::default() };
         let error = fails(&|| welch_with(&x, &options).1);

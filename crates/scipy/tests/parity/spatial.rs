@@ -68,7 +68,7 @@ fn image(params: &Value, x: &Array, rows: &Array, columns: &Array) -> Array {
     map_coordinates_with(x, [rows, columns], order, MapCoordinatesOptions { mode, cval })
 }
 
-fn plain(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
+pub(super) fn plain(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     vec![match (op, operands) {
         (_, [x]) => of_one(op, params, x),
         (_, [x, y]) => of_two(op, x, y),
