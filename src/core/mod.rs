@@ -28,6 +28,7 @@ pub use error::{
     RecompilationCause, RuleError, RuleResult, SealedError, SourceLine, TracerError, TreeError,
     catch, named_scope, no_collectives, throw,
 };
+pub(crate) use lowering::GpuLimits;
 pub use lowering::{LoopForm, LoopReport, LowerCtx, LoweringTarget, RepeatedPart};
 pub(crate) use lowering::{ModuleFacts, TransferredCall, is_sum, manual_axes};
 pub use mesh::{

@@ -12,6 +12,8 @@ pub(crate) use super::error::throw::{op_error, rule_error, throw, throw_op, thro
 pub use bind::{bind, bind1, throw_operands};
 pub(crate) use bind::{bind_at, bind_shared, result_avals};
 pub use named_axes::{AxisNames, axis_size};
+#[cfg(feature = "roofline")]
+pub(crate) use trace_scope::BLOCK_SIZES;
 pub(crate) use trace_scope::TraceScope;
 pub(crate) use tracing::{
     Mode, Tracing, are_operands, escaped_error, interpreted, is_tracing, jit_disabled, same_value,
