@@ -5,6 +5,7 @@
 //! cargo run --release -p gpt2 -- sample --weights target/gpt2 --prompt HAMLET.
 //! cargo run --release -p gpt2 -- sample --weights DIR --prompt "To be" --temperature 0
 //! cargo run --release -p gpt2 -- train --weights DIR --data TEXT --block 256 --batch 4 --bf16
+//! cargo run --release -p gpt2 -- memory                             # of training steps
 //! OXIDAX_CPU_DEVICES=8 cargo run --release -p gpt2 -- train --mesh data=2,model=4
 //! ```
 //!
@@ -13,6 +14,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows its results")]
 
+mod memory;
 mod profile;
 mod run;
 mod spread;
@@ -35,6 +37,8 @@ enum Command {
     Train(Box<Train>),
     /// Continue a prompt.
     Sample(Sample),
+    /// Compile training steps of GPT-2 with 124M parameters, and print their memory.
+    Memory(Box<train::Recipe>),
 }
 
 #[derive(clap::Args)]
@@ -78,7 +82,7 @@ struct Train {
     /// Compile the layers as one loop instead of unrolling them.
     #[arg(long)]
     scan: bool,
-    /// Compute attention without storing its weights, also in windows shorter than 2,048 tokens.
+    /// Compute attention without storing its weights, also in windows shorter than 1,024 tokens.
     #[arg(long)]
     flash_attention: bool,
     /// Seed of the initial weights, the order of windows, and dropout.
@@ -143,6 +147,7 @@ fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Train(options) => options.run(),
         Command::Sample(options) => options.run(),
+        Command::Memory(recipe) => memory::print_table(&recipe),
     }
 }
 

@@ -169,7 +169,7 @@ const CASES: &[Case] = &[
     Case {
         name: "SwiGLU",
         types: || vec![bf16([8192, 4096]); 2],
-        kernel: |x| vec![kernels::swiglu(&x[0], &x[1])],
+        kernel: |x| vec![kernels::silu_and_mul(&x[0], &x[1])],
         plain: |x| vec![plain_swiglu(x)],
     },
     Case {

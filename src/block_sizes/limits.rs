@@ -36,9 +36,10 @@ const GPU_STEP: f64 = 0.1e-6;
 
 /// Returns the cores of a device.
 ///
-/// Multiprocessors and shared memory: NVIDIA's white papers on A100, H100 and Blackwell, and the
-/// table of compute capabilities in the CUDA C++ programming guide (163 KiB a block at 8.0, 227 KiB
-/// at 9.0 and 10.0, 64 Ki registers of 32 bits a multiprocessor).
+/// Multiprocessors: NVIDIA's white papers on A100 and H100; those of B200 as its driver reports
+/// them (Chips and Cheese, "Nvidia's B200", 2025). Shared memory and registers: the table of
+/// compute capabilities in the CUDA C++ programming guide (163 KiB a block at 8.0, 227 KiB at 9.0
+/// and 10.0, 64 Ki registers of 32 bits a multiprocessor).
 pub(super) fn cores(device: &DeviceSpec) -> Cores {
     let gpu = |multiprocessors, shared: u64| Cores::Gpu {
         multiprocessors,

@@ -9,6 +9,7 @@
 //! - [`BlockTable`] holds measured block sizes for chips and shapes, in a file that can be
 //!   committed. [`BlockTable::tune`] measures candidates on the default device, and
 //!   [`BlockTable::choose_blocks`] falls back to the model for what was not measured.
+//! - [`with_block_table`] sets the blocks of the kernels of [`kernels`](crate::kernels) by a table.
 //!
 //! ```
 //! use oxidax::block_sizes::{BlockTable, choose_blocks};
@@ -45,10 +46,12 @@
 
 mod limits;
 mod model;
+mod scope;
 mod table;
 mod tune;
 
 pub use model::{KernelEstimate, estimate};
+pub use scope::{ChosenBlocks, chosen_blocks, scoped_blocks, with_block_table};
 pub use table::{BlockEntry, BlockTable};
 pub use tune::TuneOptions;
 

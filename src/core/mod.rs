@@ -33,6 +33,7 @@ pub use foreign::{
     BufferFunction, FfiAttribute, FfiAttributes, FfiFrame, FfiHandler, FfiInput, FfiOutput,
     FfiScalar, FromFfiAttribute,
 };
+pub(crate) use lowering::GpuLimits;
 pub use lowering::{LoopForm, LoopReport, LowerCtx, LoweringTarget, RepeatedPart};
 pub(crate) use lowering::{ModuleFacts, TransferredCall, is_sum, manual_axes};
 pub use mesh::{

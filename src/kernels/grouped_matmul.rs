@@ -2,6 +2,7 @@
 
 use super::products::{block_size, dot, select_wide, sum_dtype, zero_from};
 use super::row_groups::{Steps, Visits};
+use super::scoped::{ScopedBlocks, combinations};
 use crate::control_flow::custom_vjp;
 use crate::core::{Loc, RuleError, RuleResult, throw_operands};
 use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, Scratch};
@@ -14,31 +15,24 @@ use crate::{Array, DType};
 /// Options of [`grouped_matmul_with`].
 ///
 /// Blocks are the sizes of the tiles that a program multiplies. On CPUs they do not apply.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupedMatmulOptions {
     /// The matrices are `[g, n, k]` instead of `[g, k, n]`.
     pub transpose_rhs: bool,
-    /// The rows of a block, a multiple of 16.
-    pub block_m: usize,
-    /// The summed indices of a block, a multiple of 128.
-    pub block_k: usize,
-    /// The columns of a block, a multiple of 128.
-    pub block_n: usize,
+    /// The rows of a block, a multiple of 16; 128 if `None`.
+    pub block_m: Option<usize>,
+    /// The summed indices of a block, a multiple of 128; 128 if `None`.
+    pub block_k: Option<usize>,
+    /// The columns of a block, a multiple of 128; 128 if `None`.
+    pub block_n: Option<usize>,
     /// Runs the kernel with these blocks as a loop on every platform, to test it on a CPU.
     pub interpret: bool,
 }
 
-impl Default for GroupedMatmulOptions {
-    fn default() -> GroupedMatmulOptions {
-        GroupedMatmulOptions {
-            transpose_rhs: false,
-            block_m: 128,
-            block_k: 128,
-            block_n: 128,
-            interpret: false,
-        }
-    }
-}
+/// The size of a block along each axis, if the user does not choose.
+const BLOCK: usize = 128;
+/// The summed indices and the columns of a block that a table in scope chooses from.
+const CANDIDATES: [usize; 3] = [128, 256, 512];
 
 /// Returns [`grouped_matmul_with`] without options.
 ///
@@ -138,7 +132,8 @@ fn check(
         return Err(RuleError::shape(format!("{g} matrices and sizes of {n} groups")));
     }
     let blocks = [options.block_m, options.block_k, options.block_n];
-    if blocks.contains(&0) {
+    if blocks.contains(&Some(0)) {
+        let blocks = blocks.map(|size| size.unwrap_or(BLOCK));
         return Err(RuleError::shape(format!(
             "blocks of m, k, n = {blocks:?}, which must not be 0"
         )));
@@ -163,9 +158,44 @@ impl Sizes {
             m,
             k,
             n,
-            block_m: block_size(m, options.block_m),
-            block_k: block_size(k, options.block_k),
-            block_n: block_size(n, options.block_n),
+            block_m: block_size(m, options.block_m.unwrap_or(BLOCK)),
+            block_k: block_size(k, options.block_k.unwrap_or(BLOCK)),
+            block_n: block_size(n, options.block_n.unwrap_or(BLOCK)),
+        }
+    }
+
+    /// Returns the sizes with these summed indices and columns of a block.
+    fn with_blocks(self, blocks: &[usize]) -> Sizes {
+        let (block_k, block_n) = (block_size(self.k, blocks[0]), block_size(self.n, blocks[1]));
+        Sizes { block_k, block_n, ..self }
+    }
+
+    /// Returns the kernel `name` that is called with these operands. A table in scope chooses
+    /// summed indices and columns of a block; the rows determine the operands.
+    #[track_caller]
+    fn on_platforms(
+        self,
+        name: &str,
+        operands: &[&Array],
+        options: &GroupedMatmulOptions,
+        kernel: impl Fn(Sizes) -> Kernel,
+    ) -> Kernel {
+        if options.interpret {
+            return kernel(self).interpret();
+        }
+        let scoped = match (options.block_k, options.block_n) {
+            (None, None) => {
+                let candidates = combinations([(self.k, &CANDIDATES), (self.n, &CANDIDATES)]);
+                let build = |_, blocks: &[usize]| kernel(self.with_blocks(blocks));
+                ScopedBlocks::of(name, operands, &candidates, build)
+            }
+            _ => ScopedBlocks::default(),
+        };
+        let sizes = scoped.tpu.map_or(self, |blocks| self.with_blocks(&blocks));
+        let blocked = kernel(sizes).on_cpu(kernel(self.on_cpu()));
+        match scoped.gpu {
+            Some(blocks) => blocked.on_gpu(kernel(self.with_blocks(&blocks))),
+            None => blocked,
         }
     }
 
@@ -198,12 +228,9 @@ fn rows_times_groups(
     let sizes = Sizes::new([m, k, n], options);
     let steps = Steps::new(group_sizes, m, sizes.block_m, Visits::Tiles);
     let kernel = |sizes| rows_kernel(sizes, steps.len(), lhs.dtype(), options.transpose_rhs);
-    let kernel = match options.interpret {
-        true => kernel(sizes).interpret(),
-        false => kernel(sizes).on_cpu(kernel(sizes.on_cpu())),
-    };
     let Steps { tiles, groups, starts, ends, first, .. } = &steps;
-    kernel.apply1(&[tiles, groups, starts, ends, first, lhs, rhs])
+    let operands = [tiles, groups, starts, ends, first, lhs, rhs];
+    sizes.on_platforms("grouped_matmul", &operands, options, kernel).apply1(&operands)
 }
 
 fn rows_kernel(sizes: Sizes, n_steps: usize, dtype: DType, is_transposed: bool) -> Kernel {
@@ -273,12 +300,9 @@ fn products_of_groups(
     let sizes = Sizes::new([m, k, n], options);
     let steps = Steps::new(group_sizes, m, sizes.block_m, Visits::Groups);
     let kernel = |sizes| groups_kernel(sizes, steps.len(), lhs.dtype(), g);
-    let kernel = match options.interpret {
-        true => kernel(sizes).interpret(),
-        false => kernel(sizes).on_cpu(kernel(sizes.on_cpu())),
-    };
     let Steps { tiles, groups, starts, ends, first, last } = &steps;
-    kernel.apply1(&[tiles, groups, starts, ends, first, last, lhs, rhs])
+    let operands = [tiles, groups, starts, ends, first, last, lhs, rhs];
+    sizes.on_platforms("grouped_matmul_of_groups", &operands, options, kernel).apply1(&operands)
 }
 
 fn groups_kernel(sizes: Sizes, n_steps: usize, dtype: DType, n_groups: usize) -> Kernel {

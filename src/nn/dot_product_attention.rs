@@ -13,8 +13,8 @@ use crate::random::Key;
 /// The algorithm of [`dot_product_attention_with`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AttentionImplementation {
-    /// Chooses by the types of the operands: [`Flash`](Self::Flash) if `t · s` is at least 2²² (two
-    /// sequences of 2,048), there is neither a bias, nor a mask, nor key lengths, every query has
+    /// Chooses by the types of the operands: [`Flash`](Self::Flash) if `t · s` is at least 2²⁰ (two
+    /// sequences of 1,024), there is neither a bias, nor a mask, nor key lengths, every query has
     /// an allowed key, and no operand has a sharding in its type. [`Plain`](Self::Plain) otherwise.
     ///
     /// The kernel has a gradient, and no derivative in forward mode or of the gradient: set `Plain`
@@ -92,7 +92,7 @@ impl AttentionOptions {
 }
 
 /// The least product of the lengths of queries and keys for which `Auto` chooses the kernel.
-const LEAST_FLASH_SCORES: usize = 1 << 22;
+const LEAST_FLASH_SCORES: usize = 1 << 20;
 
 /// Sizes of the operands: batch, queries, keys, heads of queries, heads of keys, features.
 struct Sizes {

@@ -57,14 +57,18 @@ impl Transformation for ClipByGlobalNorm {
         let Some(sum) = sums.reduce(|a, b| a + b) else { return };
         let norm = sqrt(&sum);
         let limit = step.rate(&self.0);
-        let is_short = match &limit {
-            Rate::Number(limit) => lt(&norm, *limit),
-            Rate::Array(limit) => lt(&norm, convert_element_type(limit, norm.dtype())),
+        let (is_short, factor) = match &limit {
+            Rate::Number(limit) => (lt(&norm, *limit), *limit / &norm),
+            Rate::Array(limit) => {
+                let limit = convert_element_type(limit, norm.dtype());
+                (lt(&norm, &limit), limit / &norm)
+            }
         };
+        // One factor: a compiler computes a product again in each use, where it would store the
+        // quotients of all leaves.
+        let factor = where_(&is_short, 1.0, &factor);
         for leaf in leaves {
-            let dtype = leaf.update.dtype();
-            let clipped = limit.times(&(&leaf.update / convert_element_type(&norm, dtype)));
-            leaf.update = where_(&is_short, &leaf.update, &clipped);
+            leaf.update = &leaf.update * convert_element_type(&factor, leaf.update.dtype());
         }
     }
 

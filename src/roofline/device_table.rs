@@ -194,15 +194,17 @@ const B200: DeviceSpec = DeviceSpec {
     hbm_bytes: 180_000_000_000,
     hbm_bandwidth: 8e12,
     host_bandwidth: Some(6.4e10),
+    // As the driver reports it (Chips and Cheese, "Nvidia's B200", 2025).
     vmem_bytes: 126 * MIB,
-    // Not published: the ratio to main memory is assumed to be that of H100.
+    // An assumption, since it is not published: the ratio to main memory is that of H100.
     vmem_bandwidth: 1.3e13,
     mxu: 16,
     wires: Wires::Switch { bandwidth: 9e11, devices: 8, hop: HOP },
     pod_chips: Some(8),
     dcn_bandwidth: 5e10,
     date: DATE,
-    source: "NVIDIA, data sheet of HGX B200 over 8, without sparsity; one 400 Gb/s adapter a GPU",
+    source: "NVIDIA, data sheets of HGX and DGX B200 over 8, without sparsity; bandwidth of the L2: \
+             an assumption; one 400 Gb/s adapter a GPU",
 };
 
 /// Oldest first, TPUs before GPUs.

@@ -12,7 +12,7 @@ use super::dump_ir::dump_ir;
 use super::executable::{Executable, OutputPlacement};
 use super::hlo_sharding::from_hlo_sharding;
 use super::late_copies::{with_late_copies, without_late_copies};
-use super::lowering_target::target_of;
+use super::lowering_target::{gpu_limits, target_of};
 use super::refused_kernels;
 use super::stalls;
 use crate::core::options::LOG_COMPILES;
@@ -49,7 +49,9 @@ impl Executable {
     ) -> Result<StableHloModule, Error> {
         let _span = Span::within(EventKind::Lower, || name.to_owned());
         let start = Instant::now();
-        let target = target_of(program, &runtime_for(plan)?.compiler);
+        let runtime = runtime_for(plan)?;
+        let kind = runtime.devices.first().map_or("", |device| device.kind());
+        let target = target_of(program, &runtime.compiler).with_gpu(gpu_limits(kind));
         let module = passes::lower_with_plan(program, name, target, options, plan)?;
         let event = "/oxidax/compile/lower_duration";
         monitoring::record_duration_of(event, name, start.elapsed());

@@ -3,7 +3,7 @@
 use super::compile_scope::{has_loop_kernels, outlines, rewrites};
 use super::memory_report::REMEDIES;
 use super::refused_kernels;
-use crate::core::{Aval, LoweringTarget, Program, RuleError, RuleResult, units};
+use crate::core::{Aval, GpuLimits, LoweringTarget, Program, RuleError, RuleResult, units};
 
 /// Arrays of CPU programs have fewer bytes than this. XLA's CPU compiler (C API 0.115) divides an
 /// elementwise loop into tasks by its cost, and with 2^37 bytes of an expensive operation ends the
@@ -40,6 +40,31 @@ pub(crate) fn target_of<'a>(program: &Program, platform: &'a str) -> LoweringTar
         "cpu" => target.with_loop_kernels(),
         _ => target,
     }
+}
+
+/// Parts of the kinds of GPUs, with the most shared memory of a block of threads in KiB.
+///
+/// Source: CUDA C++ programming guide, table of technical specifications by compute capability: 6.0
+/// (P100), 7.0 (V100), 8.0 (A100), 8.6 and 8.9 (A6000, L4, L40, RTX), 9.0 (H100, H200) and 10.x
+/// (B200, B300).
+const SHARED_MEMORY: [(&str, usize); 11] = [
+    ("P100", 48),
+    ("V100", 96),
+    ("A100", 163),
+    ("H100", 227),
+    ("H200", 227),
+    ("B200", 227),
+    ("B300", 227),
+    ("A6000", 99),
+    ("L40", 99),
+    ("L4", 99),
+    ("RTX", 99),
+];
+
+/// Returns the limits of a kind of GPU, if it is known.
+pub(super) fn gpu_limits(kind: &str) -> Option<GpuLimits<'_>> {
+    let (_, kib) = SHARED_MEMORY.into_iter().find(|(part, _)| kind.contains(part))?;
+    Some(GpuLimits { kind, shared_memory: kib << 10 })
 }
 
 /// Returns true if this host's processor has instructions for products in `bf16`. Processors with
@@ -103,6 +128,16 @@ fn refuse_two_bits(operation: &str, avals: &[&Aval]) -> RuleResult<()> {
 mod tests {
     use super::*;
     use crate::core::DType;
+
+    #[test]
+    fn limits_of_gpus_are_found_by_their_kind() {
+        let shared = |kind| gpu_limits(kind).map(|gpu| gpu.shared_memory);
+        assert_eq!(shared("NVIDIA A100-SXM4-80GB"), Some(166_912));
+        assert_eq!(shared("NVIDIA H100 80GB HBM3"), Some(232_448));
+        assert_eq!(shared("NVIDIA GB200"), Some(232_448));
+        assert_eq!(shared("NVIDIA RTX A6000"), Some(101_376));
+        assert_eq!(shared("a GPU of the future"), None);
+    }
 
     #[test]
     fn gpu_programs_with_huge_arrays_are_refused() {

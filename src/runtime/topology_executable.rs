@@ -4,7 +4,7 @@ use super::compile_error::compile_error;
 use super::compiler_options::CompilerOptions;
 use super::compiler_report::CompilerReport;
 use super::dump_ir::dump_ir;
-use super::lowering_target::lowering_target;
+use super::lowering_target::{gpu_limits, lowering_target};
 use super::topology::Topology;
 use crate::core::spans::{EventKind, Span};
 use crate::core::{Aval, Effects, Error, Loc, Mesh, NamedSharding, Placement, Program};
@@ -37,7 +37,7 @@ impl TopologyExecutable {
         compiler_options: &CompilerOptions,
     ) -> Result<TopologyExecutable, Error> {
         check_mesh(name, plan.mesh(), topology)?;
-        let target = lowering_target(topology.platform());
+        let target = lowering_target(topology.platform()).with_gpu(gpu_limits(topology.kind()));
         let span = Span::within(EventKind::Lower, || name.to_owned());
         let module =
             passes::lower_with_plan(program, name, target, LowerOptions { donatable: true }, plan)?;

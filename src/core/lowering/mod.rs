@@ -16,4 +16,5 @@ pub use loop_kernel::{LoopForm, LoopReport};
 pub use lower_ctx::LowerCtx;
 pub(crate) use lower_ctx::{ModuleFacts, Outline, PartCall, PartFunction, Step, TransferredCall};
 pub use repeated_part::RepeatedPart;
+pub(crate) use target::GpuLimits;
 pub use target::LoweringTarget;

@@ -20,6 +20,16 @@ pub struct LoweringTarget<'a> {
     /// The reason why no loop is lowered as a kernel, if none is.
     loop_kernels: Result<(), &'static str>,
     check: Option<OperationCheck>,
+    gpu: Option<GpuLimits<'a>>,
+}
+
+/// Limits of the GPU that a module is lowered for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GpuLimits<'a> {
+    /// The kind of the GPU: `NVIDIA A100-SXM4-80GB`.
+    pub(crate) kind: &'a str,
+    /// The most bytes of shared memory of a program, which are those of a block of threads.
+    pub(crate) shared_memory: usize,
 }
 
 impl<'a> LoweringTarget<'a> {
@@ -55,6 +65,13 @@ impl<'a> LoweringTarget<'a> {
     #[must_use]
     pub(crate) fn without_loop_kernels(mut self, reason: &'static str) -> LoweringTarget<'a> {
         self.loop_kernels = Err(reason);
+        self
+    }
+
+    /// Sets the limits of the GPU, if its kind is known.
+    #[must_use]
+    pub(crate) fn with_gpu(mut self, gpu: Option<GpuLimits<'a>>) -> LoweringTarget<'a> {
+        self.gpu = gpu;
         self
     }
 
@@ -100,6 +117,11 @@ impl<'a> LoweringTarget<'a> {
         self.outlines
     }
 
+    /// Returns the limits of the GPU, if its kind is known.
+    pub(crate) fn gpu(&self) -> Option<GpuLimits<'a>> {
+        self.gpu
+    }
+
     /// Returns the check of operations.
     pub(crate) fn check(&self) -> Option<OperationCheck> {
         self.check
@@ -115,6 +137,7 @@ impl<'a> From<&'a str> for LoweringTarget<'a> {
             outlines: false,
             loop_kernels: Err("the target has no kernels of loops"),
             check: None,
+            gpu: None,
         }
     }
 }

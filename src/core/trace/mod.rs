@@ -17,6 +17,8 @@ pub use bind::{bind, bind1, throw_operands};
 pub(crate) use bind::{bind_at, bind_shared, result_avals};
 pub use named_axes::{AxisNames, axis_size};
 pub(crate) use ref_frame::{RefAccess, RefSource, RefUse, RefUses, aliased};
+#[cfg(feature = "roofline")]
+pub(crate) use trace_scope::BLOCK_SIZES;
 pub(crate) use trace_scope::TraceScope;
 pub(crate) use tracing::{
     Mode, Tracing, are_operands, escaped_error, interpreted, is_tracing, jit_disabled, same_value,

@@ -1,10 +1,15 @@
 //! [`TraceScope`]: the scoped settings that traced programs depend on.
 
 use crate::core::mesh::MeshId;
-use crate::core::options::ERROR_CHECKING;
-use crate::core::options::{DEFAULT_PRNG_IMPL, KeyImpl};
+use crate::core::options::{DEFAULT_PRNG_IMPL, ERROR_CHECKING, KeyImpl};
 use crate::core::program::CheckSet;
+use crate::core::scoped::scoped;
 use crate::core::types::precision::Precision;
+
+scoped!(
+    /// The number of the block sizes that `with_block_table` set on this thread; 0 for none.
+    keyed pub(crate) static BLOCK_SIZES: u32 = 0
+);
 
 /// The values of the `keyed` settings while a function is traced. A cache of traced programs has it
 /// in its key.
@@ -14,6 +19,7 @@ pub(crate) struct TraceScope {
     mesh: Option<MeshId>,
     prng: KeyImpl,
     errors: CheckSet,
+    block_sizes: u32,
 }
 
 impl TraceScope {
@@ -24,6 +30,7 @@ impl TraceScope {
             mesh: MeshId::current(),
             prng: DEFAULT_PRNG_IMPL.get(),
             errors: ERROR_CHECKING.get(),
+            block_sizes: BLOCK_SIZES.key(),
         }
     }
 
@@ -33,11 +40,16 @@ impl TraceScope {
             let devices = mesh.devices().len();
             format!("{mesh} of {devices} device{}", if devices == 1 { "" } else { "s" })
         });
+        let block_sizes = match self.block_sizes {
+            0 => "none".to_string(),
+            number => format!("table {number}"),
+        };
         vec![
             ("matmul precision", format!("{:?}", self.precision)),
             ("default generator of keys", format!("{:?}", self.prng)),
             ("mesh", mesh.unwrap_or_else(|| "none".to_string())),
             ("error checking", self.errors.to_string()),
+            ("block sizes", block_sizes),
         ]
     }
 }

@@ -45,10 +45,13 @@ pub(super) fn lower(
     ctx: &mut LowerCtx<'_>,
     operands: &[Value],
 ) -> RuleResult<Vec<Value>> {
-    let emitted = emit(kernel).map_err(|(error, loc)| {
+    let gpu = ctx.target().gpu();
+    let mut refused = |(error, loc)| {
         ctx.set_refused_at(loc);
         error
-    })?;
+    };
+    shared_memory::check_for(kernel, gpu).map_err(&mut refused)?;
+    let emitted = emit(kernel).map_err(refused)?;
     let config = format!(
         "name = \"{}\", ir = \"{}\", num_warps = {} : i32, num_stages = {} : i32, grid_x = {} : \
          i32, grid_y = 1 : i32, grid_z = 1 : i32, debug = false",

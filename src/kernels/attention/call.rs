@@ -4,7 +4,8 @@ use super::backward::{of_keys_and_values, of_queries};
 use super::geometry::Geometry;
 use super::{forward, plain};
 use crate::core::Array;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, KernelTarget};
+use crate::kernels::scoped::{ScopedBlocks, combinations};
 use crate::tree::Tree;
 
 /// The operands in the layout of the kernels.
@@ -47,18 +48,40 @@ fn size_on_gpu(geometry: &Geometry, n_elements: usize) -> usize {
     (n_elements / width).clamp(16, 128)
 }
 
-/// Returns the kernel with blocks of these sizes on CPUs and GPUs, and a function of plain
-/// operations for partitioned programs.
+/// A kernel of attention: its name, and its form for sizes and blocks.
+type Form = (&'static str, fn(&Geometry) -> Kernel);
+
+/// The numbers of queries and keys in a block that a table in scope chooses from.
+const CANDIDATES: [usize; 5] = [32, 64, 128, 256, 512];
+
+/// Returns the kernel for these operands, with blocks of these sizes on CPUs and GPUs unless a
+/// table is in scope, and a function of plain operations for partitioned programs.
+#[track_caller]
 fn complete(
     geometry: &Geometry,
     [size, n_elements]: [usize; 2],
-    kernel: fn(&Geometry) -> Kernel,
+    (name, kernel): Form,
     function: fn(&Geometry, &[Array]) -> Vec<Array>,
+    operands: &[&Array],
 ) -> Kernel {
+    let of_blocks = |blocks: &[usize]| geometry.with_block_sizes([blocks[0], blocks[1]]);
+    let scoped = match geometry.chosen_blocks {
+        [None, None] => {
+            let candidates = combinations([(geometry.t, &CANDIDATES), (geometry.s, &CANDIDATES)]);
+            let build = |_: KernelTarget, blocks: &[usize]| kernel(&of_blocks(blocks));
+            ScopedBlocks::of(name, operands, &candidates, build)
+        }
+        _ => ScopedBlocks::default(),
+    };
+    let on_gpu = match &scoped.gpu {
+        Some(blocks) => of_blocks(blocks),
+        None => geometry.with_blocks(size_on_gpu(geometry, n_elements)),
+    };
+    let blocked = scoped.tpu.as_deref().map_or_else(|| geometry.clone(), of_blocks);
     let of_function = geometry.clone();
-    kernel(geometry)
+    kernel(&blocked)
         .on_cpu(kernel(&geometry.with_blocks(size)))
-        .on_gpu(kernel(&geometry.with_blocks(size_on_gpu(geometry, n_elements))))
+        .on_gpu(kernel(&on_gpu))
         .on_partitioned(move |operands| function(&of_function, operands))
 }
 
@@ -67,8 +90,9 @@ fn complete(
 #[track_caller]
 pub(in crate::kernels) fn attend(geometry: &Geometry, inputs: &Inputs) -> (Array, Array) {
     let sizes = [FORWARD_ON_CPU, FORWARD_ON_GPU];
-    let kernel = complete(geometry, sizes, forward::forward, plain::forward);
-    let [out, lse] = kernel.apply(&inputs.operands());
+    let (form, operands): (Form, _) = (("flash_attention", forward::forward), inputs.operands());
+    let kernel = complete(geometry, sizes, form, plain::forward, &operands);
+    let [out, lse] = kernel.apply(&operands);
     (out, lse)
 }
 
@@ -85,8 +109,10 @@ pub(in crate::kernels) fn backward(
     operands.push(out_ct);
     operands.extend(statistics);
     let sizes = [BACKWARD_ON_CPU, BACKWARD_ON_GPU];
-    let complete = |kernel, function| complete(geometry, sizes, kernel, function);
-    let [k, v] = complete(of_keys_and_values, plain::of_keys_and_values).apply(&operands);
-    let [q] = complete(of_queries, plain::of_queries).apply(&operands);
+    let form: Form = ("flash_attention_keys_and_values", of_keys_and_values);
+    let kernel = complete(geometry, sizes, form, plain::of_keys_and_values, &operands);
+    let [k, v] = kernel.apply(&operands);
+    let form: Form = ("flash_attention_queries", of_queries);
+    let [q] = complete(geometry, sizes, form, plain::of_queries, &operands).apply(&operands);
     [q, k, v]
 }

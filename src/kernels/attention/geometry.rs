@@ -73,7 +73,11 @@ impl Geometry {
 
     /// Returns the geometry with blocks of this size where the user did not choose.
     pub(super) fn with_blocks(&self, size: usize) -> Geometry {
-        let [block_q, block_kv] = self.chosen_blocks.map(|chosen| chosen.unwrap_or(size));
+        self.with_block_sizes(self.chosen_blocks.map(|chosen| chosen.unwrap_or(size)))
+    }
+
+    /// Returns the geometry with blocks of these numbers of queries and of keys.
+    pub(super) fn with_block_sizes(&self, [block_q, block_kv]: [usize; 2]) -> Geometry {
         Geometry { block_q: block_q.min(self.t), block_kv: block_kv.min(self.s), ..self.clone() }
     }
 

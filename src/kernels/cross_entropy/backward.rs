@@ -14,6 +14,9 @@ struct Inputs<'a> {
     rows: &'a [Ref],
 }
 
+/// The name of a kernel, its form of blocks and its form for CPUs.
+type Forms = (&'static str, fn(&Problem) -> Kernel, fn(&Problem) -> Kernel);
+
 impl Problem {
     /// Returns the cotangents of `x`, `w` and the bias.
     ///
@@ -33,16 +36,29 @@ impl Problem {
         let [of_lse, of_label] = self.factors(&operands[2], lse, loss_ct, lse_ct);
         let mut inputs: Vec<&Array> = operands.iter().collect();
         inputs.extend([lse, &of_lse, &of_label]);
-        let (mut of_x, mut of_w) = (self.blocked_dx(), self.blocked_dw());
-        if !self.has_fixed_blocks {
-            let on_gpu = self.on_gpu();
-            of_x = of_x.on_cpu(self.gradients_on_cpu()).on_gpu(on_gpu.blocked_dx());
-            of_w = of_w.on_cpu(self.pass_on_cpu()).on_gpu(on_gpu.blocked_dw());
-        }
+        let of_x = self.on_platforms(
+            ("linear_cross_entropy_dx", Problem::blocked_dx, Problem::gradients_on_cpu),
+            &inputs,
+        );
         let partial = of_x.apply_list(&inputs);
         inputs.extend(&partial[1..]);
+        let of_w = self.on_platforms(
+            ("linear_cross_entropy_dw", Problem::blocked_dw, Problem::pass_on_cpu),
+            &inputs,
+        );
         let rest = of_w.apply_list(&inputs);
         std::iter::once(partial[0].clone()).chain(rest).collect()
+    }
+
+    /// Returns the kernel of this name that is called with these operands, from its form of blocks
+    /// and its form for CPUs.
+    #[track_caller]
+    fn on_platforms(&self, (name, blocked, on_cpu): Forms, operands: &[&Array]) -> Kernel {
+        let [on_tpu, on_gpu] = self.on_accelerators(name, operands, blocked);
+        match self.has_fixed_blocks {
+            true => blocked(self),
+            false => blocked(&on_tpu).on_cpu(on_cpu(self)).on_gpu(blocked(&on_gpu)),
+        }
     }
 
     fn n_gradients(&self) -> usize {

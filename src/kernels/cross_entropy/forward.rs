@@ -10,12 +10,14 @@ impl Problem {
     /// Returns loss and logsumexp, `f32[1, rows]` each, of `x`, `w`, labels and bias.
     #[track_caller]
     pub(super) fn forward(&self, operands: &[Array]) -> (Array, Array) {
-        let mut kernel = self.blocked_forward();
+        let operands: Vec<&Array> = operands.iter().collect();
+        let of_blocks = Problem::blocked_forward;
+        let [on_tpu, on_gpu] = self.on_accelerators("linear_cross_entropy", &operands, of_blocks);
+        let mut kernel = on_tpu.blocked_forward();
         if !self.has_fixed_blocks {
-            let on_gpu = self.on_gpu().blocked_forward();
-            kernel = kernel.on_cpu(self.forward_on_cpu()).on_gpu(on_gpu);
+            kernel = kernel.on_cpu(self.forward_on_cpu()).on_gpu(on_gpu.blocked_forward());
         }
-        let [loss, lse] = kernel.apply(&operands.iter().collect::<Vec<_>>());
+        let [loss, lse] = kernel.apply(&operands);
         (loss, lse)
     }
 

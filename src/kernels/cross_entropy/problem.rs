@@ -2,14 +2,18 @@
 
 use super::{HeadLayout, LinearCrossEntropyOptions, check_smoothing};
 use crate::core::RuleError;
-use crate::kernel::{BlockSpec, Ref, RefIndex};
+use crate::kernel::{BlockSpec, Kernel, KernelTarget, Ref, RefIndex};
 use crate::kernels::parts::powers_of_two;
+use crate::kernels::scoped::{ScopedBlocks, combinations};
 use crate::primitives::{broadcasted_iota, lt};
 use crate::{Array, DType};
 use std::ops::Range;
 
 /// The number of rows and classes of a block on TPUs and GPUs.
 const BLOCK: usize = 128;
+/// The rows and classes of a block that a table in scope chooses from.
+const CANDIDATE_ROWS: [usize; 3] = [64, 128, 256];
+const CANDIDATE_CLASSES: [usize; 4] = [64, 128, 256, 512];
 /// The number of rows of a block on GPUs.
 const GPU_ROWS: usize = 64;
 /// The features that a GPU multiplies at a time, in bits.
@@ -145,6 +149,39 @@ impl Problem {
         let (rows, classes) = (GPU_ROWS.min(self.rows.max(1)), BLOCK.min(self.vocabulary));
         let looped_features = Some(GPU_FEATURE_BITS / self.dtype.bits());
         Problem { block: (rows, classes), looped_features, ..self.clone() }
+    }
+
+    /// Returns the sizes for TPUs and for GPUs of the kernel `name` that is called with these
+    /// operands: those of the table in scope if the user chose none.
+    #[track_caller]
+    pub(super) fn on_accelerators(
+        &self,
+        name: &str,
+        operands: &[&Array],
+        kernel: fn(&Problem) -> Kernel,
+    ) -> [Problem; 2] {
+        if self.has_fixed_blocks {
+            return [self.clone(), self.clone()];
+        }
+        let of_blocks = |of_device: Problem, blocks: &[usize]| {
+            let block = (blocks[0].min(self.rows), blocks[1].min(self.vocabulary));
+            Problem { block, ..of_device }
+        };
+        let candidates =
+            combinations([(self.rows, &CANDIDATE_ROWS), (self.vocabulary, &CANDIDATE_CLASSES)]);
+        let build = |target, blocks: &[usize]| {
+            let of_device = match target {
+                KernelTarget::Tpu => self.clone(),
+                KernelTarget::Gpu => self.on_gpu(),
+            };
+            kernel(&of_blocks(of_device, blocks))
+        };
+        let ScopedBlocks { tpu, gpu } = ScopedBlocks::of(name, operands, &candidates, build);
+        let chosen = |of_device: Problem, blocks: Option<Vec<usize>>| match blocks {
+            Some(blocks) => of_blocks(of_device, &blocks),
+            None => of_device,
+        };
+        [chosen(self.clone(), tpu), chosen(self.on_gpu(), gpu)]
     }
 
     /// Returns the number of blocks of rows, and of classes.

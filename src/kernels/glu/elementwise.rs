@@ -4,11 +4,15 @@ use super::GluActivation;
 use crate::control_flow::custom_vjp;
 use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, ds};
 use crate::kernels::parts::powers_of_two;
+use crate::kernels::scoped::{ScopedBlocks, combinations};
 use crate::{Array, DType};
 use std::ops::Range;
 
 /// The largest blocks on TPUs and GPUs.
 const BLOCK: (usize, usize) = (64, 512);
+/// The rows and features of a block that a table in scope chooses from.
+const CANDIDATE_ROWS: [usize; 5] = [8, 16, 32, 64, 128];
+const CANDIDATE_FEATURES: [usize; 4] = [128, 256, 512, 1024];
 
 /// Sizes and options of one application.
 #[derive(Clone, Debug)]
@@ -34,15 +38,10 @@ impl Glu {
         function(&(gate.clone(), up.clone()))
     }
 
-    fn block(&self) -> [usize; 2] {
-        let (rows, features) = self.block_sizes.unwrap_or(BLOCK);
-        [rows.min(self.shape[0]), features.min(self.shape[1])]
-    }
-
     fn forward(&self, gate: &Array, up: &Array) -> Array {
         let activation = self.activation;
         let body = move |[gate, up]: [Array; 2]| vec![activation.value(&gate) * up];
-        self.kernel::<2>(1, body).apply1(&[gate, up])
+        self.kernel::<2>(1, [gate, up], body).apply1(&[gate, up])
     }
 
     fn backward(&self, gate: &Array, up: &Array, ct: &Array) -> (Array, Array) {
@@ -51,30 +50,52 @@ impl Glu {
             let (value, slope) = activation.value_and_slope(&gate);
             vec![&ct * up * slope, ct * value]
         };
-        let [of_gate, of_up] = self.kernel::<3>(2, body).apply(&[gate, up, ct]);
+        let operands = [gate, up, ct];
+        let [of_gate, of_up] = self.kernel::<3>(2, operands, body).apply(&operands);
         (of_gate, of_up)
     }
 
-    /// Returns the kernel that maps elements, in `f32`.
+    /// Returns the kernel that maps elements of these operands, in `f32`.
+    #[track_caller]
     fn kernel<const N: usize>(
         &self,
         n_outputs: usize,
+        operands: [&Array; N],
         body: impl Fn([Array; N]) -> Vec<Array> + Clone + Send + Sync + 'static,
     ) -> Kernel {
-        let blocked = self.kernel_with(n_outputs, body.clone(), false);
-        match self.block_sizes {
-            Some(_) => blocked,
-            None => blocked.on_cpu(self.kernel_with(n_outputs, body, true)),
+        let of_blocks = |[rows, features]: [usize; 2]| {
+            let block = [rows.min(self.shape[0]), features.min(self.shape[1])];
+            self.kernel_with(n_outputs, body.clone(), Some(block))
+        };
+        if let Some((rows, features)) = self.block_sizes {
+            return of_blocks([rows, features]);
+        }
+        let [rows, features] = self.shape;
+        let candidates = combinations([(rows, &CANDIDATE_ROWS), (features, &CANDIDATE_FEATURES)]);
+        let of_list = |blocks: &[usize]| of_blocks([blocks[0], blocks[1]]);
+        let scoped =
+            ScopedBlocks::of(self.name, &operands, &candidates, |_, blocks| of_list(blocks));
+        let blocked = match &scoped.tpu {
+            Some(blocks) => of_list(blocks),
+            None => of_blocks(BLOCK.into()),
+        };
+        let kernel = blocked.on_cpu(self.kernel_with(n_outputs, body.clone(), None));
+        match &scoped.gpu {
+            Some(blocks) => kernel.on_gpu(of_list(blocks)),
+            None => kernel,
         }
     }
+
+    /// Returns the kernel with these rows and features in a block, or with whole arrays.
 
     fn kernel_with<const N: usize>(
         &self,
         n_outputs: usize,
         body: impl Fn([Array; N]) -> Vec<Array> + Send + Sync + 'static,
-        is_whole: bool,
+        block: Option<[usize; 2]>,
     ) -> Kernel {
-        let [rows, features] = self.block();
+        let is_whole = block.is_none();
+        let [rows, features] = block.unwrap_or(self.shape);
         let spec = || match is_whole {
             true => BlockSpec::new(self.shape, |[_, _]| (0, 0)),
             false => BlockSpec::new([rows, features], |[row, feature]| (row, feature)),

@@ -2,14 +2,17 @@
 
 use super::GluActivation;
 use crate::control_flow::custom_vjp;
-use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, RefIndex};
+use crate::kernel::{self, BlockSpec, Grid, Kernel, KernelTarget, Output, Ref, RefIndex};
 use crate::kernels::parts::{fold_parts, powers_of_two, product};
+use crate::kernels::scoped::{ScopedBlocks, combinations};
 use crate::primitives::full;
 use crate::{Array, DType};
 use std::ops::Range;
 
 /// The number of rows and of results of a block on TPUs and GPUs.
 const BLOCK: usize = 128;
+/// The rows and results of a block that a table in scope chooses from.
+const CANDIDATES: [usize; 4] = [64, 128, 256, 512];
 /// The features that a GPU multiplies at a time, in bits: its shared memory holds a few such parts.
 const GPU_FEATURE_BITS: usize = 64 * 16;
 
@@ -51,33 +54,46 @@ impl LinearGlu {
     }
 
     fn forward(&self, (x, w_gate, w_up): &Operands) -> Array {
-        self.on_platforms(false).apply1(&[x, w_gate, w_up])
+        let operands = [x, w_gate, w_up];
+        self.on_platforms(false, &operands).apply1(&operands)
     }
 
     /// Computes the gradients of both products by a kernel, and multiplies them with the operands.
     fn backward(&self, (x, w_gate, w_up): &Operands, ct: &Array) -> Operands {
-        let [of_gate, of_up] = self.on_platforms(true).apply(&[x, w_gate, w_up, ct]);
+        let operands = [x, w_gate, w_up, ct];
+        let [of_gate, of_up] = self.on_platforms(true, &operands).apply(&operands);
         let of_x = product(&of_gate, w_gate, (1, 1)) + product(&of_up, w_up, (1, 1));
         let of_weight = |gradient: &Array| product(x, gradient, (0, 0)).astype(self.dtype);
         (of_x.astype(self.dtype), of_weight(&of_gate), of_weight(&of_up))
     }
 
     /// Returns a kernel of blocks, which CPUs run with whole arrays unless blocks were chosen.
-    fn on_platforms(&self, is_gradient: bool) -> Kernel {
-        let kernel = |loads| self.kernel(is_gradient, loads);
-        let blocked = kernel(Loads::Parts).on_gpu(kernel(Loads::Loop));
-        match self.block_sizes {
-            Some(_) => blocked,
-            None => blocked.on_cpu(kernel(Loads::Whole)),
+    #[track_caller]
+    fn on_platforms(&self, is_gradient: bool, operands: &[&Array]) -> Kernel {
+        let kernel = |loads, block| self.kernel(is_gradient, loads, block);
+        if let Some(block) = self.block_sizes {
+            return kernel(Loads::Parts, block).on_gpu(kernel(Loads::Loop, block));
         }
+        let candidates = combinations([(self.rows, &CANDIDATES), (self.results, &CANDIDATES)]);
+        let build = |target, blocks: &[usize]| {
+            let loads = match target {
+                KernelTarget::Tpu => Loads::Parts,
+                KernelTarget::Gpu => Loads::Loop,
+            };
+            kernel(loads, (blocks[0], blocks[1]))
+        };
+        let scoped = ScopedBlocks::of(name(is_gradient), operands, &candidates, build);
+        let block = |scoped: Option<Vec<usize>>| {
+            scoped.map_or((BLOCK, BLOCK), |blocks| (blocks[0], blocks[1]))
+        };
+        let whole = kernel(Loads::Whole, (self.rows, self.results));
+        let on_gpu = kernel(Loads::Loop, block(scoped.gpu));
+        kernel(Loads::Parts, block(scoped.tpu)).on_gpu(on_gpu).on_cpu(whole)
     }
 
-    /// Returns the kernel of the result, or of the gradients of both products.
-    fn kernel(&self, is_gradient: bool, loads: Loads) -> Kernel {
-        let (rows, results) = match self.block_sizes {
-            _ if loads == Loads::Whole => (self.rows, self.results),
-            chosen => chosen.unwrap_or((BLOCK, BLOCK)),
-        };
+    /// Returns the kernel of the result, or of the gradients of both products, with these rows and
+    /// results in a block.
+    fn kernel(&self, is_gradient: bool, loads: Loads, (rows, results): (usize, usize)) -> Kernel {
         let (rows, results) = (rows.min(self.rows), results.min(self.results));
         let weight = || BlockSpec::new([self.features, results], |[_, result]| (0, result));
         let of_result = || BlockSpec::new([rows, results], |[row, result]| (row, result));
@@ -125,7 +141,10 @@ impl LinearGlu {
             }
         };
         let grid = Grid::new([self.rows.div_ceil(rows), self.results.div_ceil(results)]);
-        let name = if is_gradient { "linear_glu_gradient" } else { "linear_glu" };
-        kernel::call(body, grid, inputs, outputs).name(name)
+        kernel::call(body, grid, inputs, outputs).name(name(is_gradient))
     }
+}
+
+fn name(is_gradient: bool) -> &'static str {
+    if is_gradient { "linear_glu_gradient" } else { "linear_glu" }
 }

@@ -10,7 +10,7 @@ use crate::primitives::reshape;
 
 pub use activation::GluActivation;
 
-/// Options of [`glu_with`], [`swiglu_with`] and [`geglu_with`].
+/// Options of [`sigmoid_and_mul_with`], [`silu_and_mul_with`] and [`gelu_and_mul_with`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GluOptions {
     /// The number of rows and of features of a block on all platforms. By default blocks are chosen
@@ -18,7 +18,8 @@ pub struct GluOptions {
     pub block_sizes: Option<(usize, usize)>,
 }
 
-/// Returns `sigmoid(gate) · up` for each element.
+/// Returns `sigmoid(gate) · up` for each element. [`glu`](crate::ops::glu()) is the same of the two
+/// halves of one array, without a kernel.
 ///
 /// Operands are of one type, `bf16`, `f16` or `f32`, which the result has. It is computed in `f32`.
 /// The backward pass needs the operands only.
@@ -27,27 +28,28 @@ pub struct GluOptions {
 ///
 /// # Reference
 /// Dauphin et al., "Language modeling with gated convolutional networks" (2017).
+#[doc(alias = "gated_linear_unit")]
 #[track_caller]
-pub fn glu(gate: &Array, up: &Array) -> Array {
-    glu_with(gate, up, &GluOptions::default())
+pub fn sigmoid_and_mul(gate: &Array, up: &Array) -> Array {
+    sigmoid_and_mul_with(gate, up, &GluOptions::default())
 }
 
-/// Returns the result of [`glu`], with options.
+/// Returns the result of [`sigmoid_and_mul`], with options.
 ///
-/// Throws as [`glu`] does, and `Op` (value) for blocks without elements.
+/// Throws as [`sigmoid_and_mul`] does, and `Op` (value) for blocks without elements.
 #[track_caller]
-pub fn glu_with(gate: &Array, up: &Array, options: &GluOptions) -> Array {
-    apply("glu", gate, up, GluActivation::Sigmoid, options)
+pub fn sigmoid_and_mul_with(gate: &Array, up: &Array, options: &GluOptions) -> Array {
+    apply("sigmoid_and_mul", gate, up, GluActivation::Sigmoid, options)
 }
 
-/// Returns `silu(gate) · up` for each element. Types are those of [`glu`].
+/// Returns `silu(gate) · up` for each element. Types are those of [`sigmoid_and_mul`].
 ///
-/// Throws as [`glu`] does.
+/// Throws as [`sigmoid_and_mul`] does.
 ///
 /// ```
-/// use oxidax::kernels::swiglu;
+/// use oxidax::kernels::silu_and_mul;
 /// use oxidax::prelude::*;
-/// let unit = |gate: Array, up: Array| swiglu(&gate, &up);
+/// let unit = |gate: Array, up: Array| silu_and_mul(&gate, &up);
 /// let x = Aval::new(DType::BF16, [4, 128, 2048]);
 /// assert_eq!(eval_shape(unit, (x.clone(), x))?.aval().to_string(), "bf16[4,128,2048]");
 /// # Ok::<(), oxidax::Error>(())
@@ -55,39 +57,39 @@ pub fn glu_with(gate: &Array, up: &Array, options: &GluOptions) -> Array {
 ///
 /// # Reference
 /// Shazeer, "GLU variants improve transformer" (2020).
-#[doc(alias = "silu_and_mul")]
+#[doc(alias = "swiglu")]
 #[track_caller]
-pub fn swiglu(gate: &Array, up: &Array) -> Array {
-    swiglu_with(gate, up, &GluOptions::default())
+pub fn silu_and_mul(gate: &Array, up: &Array) -> Array {
+    silu_and_mul_with(gate, up, &GluOptions::default())
 }
 
-/// Returns the result of [`swiglu`], with options.
+/// Returns the result of [`silu_and_mul`], with options.
 ///
-/// Throws as [`glu`] does, and `Op` (value) for blocks without elements.
+/// Throws as [`sigmoid_and_mul`] does, and `Op` (value) for blocks without elements.
 #[track_caller]
-pub fn swiglu_with(gate: &Array, up: &Array, options: &GluOptions) -> Array {
-    apply("swiglu", gate, up, GluActivation::Silu, options)
+pub fn silu_and_mul_with(gate: &Array, up: &Array, options: &GluOptions) -> Array {
+    apply("silu_and_mul", gate, up, GluActivation::Silu, options)
 }
 
 /// Returns `gelu(gate) · up` for each element, with the approximation of GELU by `tanh`. Types are
-/// those of [`glu`].
+/// those of [`sigmoid_and_mul`].
 ///
-/// Throws as [`glu`] does.
+/// Throws as [`sigmoid_and_mul`] does.
 ///
 /// # Reference
 /// Shazeer, "GLU variants improve transformer" (2020).
-#[doc(alias = "gelu_tanh_and_mul")]
+#[doc(alias("geglu", "gelu_tanh_and_mul"))]
 #[track_caller]
-pub fn geglu(gate: &Array, up: &Array) -> Array {
-    geglu_with(gate, up, &GluOptions::default())
+pub fn gelu_and_mul(gate: &Array, up: &Array) -> Array {
+    gelu_and_mul_with(gate, up, &GluOptions::default())
 }
 
-/// Returns the result of [`geglu`], with options.
+/// Returns the result of [`gelu_and_mul`], with options.
 ///
-/// Throws as [`glu`] does, and `Op` (value) for blocks without elements.
+/// Throws as [`sigmoid_and_mul`] does, and `Op` (value) for blocks without elements.
 #[track_caller]
-pub fn geglu_with(gate: &Array, up: &Array, options: &GluOptions) -> Array {
-    apply("geglu", gate, up, GluActivation::Gelu, options)
+pub fn gelu_and_mul_with(gate: &Array, up: &Array, options: &GluOptions) -> Array {
+    apply("gelu_and_mul", gate, up, GluActivation::Gelu, options)
 }
 
 #[track_caller]

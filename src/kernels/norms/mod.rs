@@ -243,6 +243,7 @@ fn apply<const N: usize>(
         has_bias: bias.is_some(),
         epsilon: options.epsilon,
         block_rows: options.block_rows,
+        scoped_rows: None,
     };
     let matrix = |x: &Array| reshape(x, [norm.rows, features]);
     let row = |x: &Array| reshape(x, [1, features]);

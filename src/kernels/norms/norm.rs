@@ -3,6 +3,7 @@
 use crate::control_flow::custom_vjp;
 use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, ds};
 use crate::kernels::parts::powers_of_two;
+use crate::kernels::scoped::{ScopedBlocks, combinations};
 use crate::ops::axes;
 use crate::primitives::{broadcasted_iota, convert_element_type, lt, reshape, rsqrt, where_};
 use crate::{Array, DType};
@@ -25,7 +26,12 @@ pub(super) struct Norm {
     pub(super) has_bias: bool,
     pub(super) epsilon: f64,
     pub(super) block_rows: Option<usize>,
+    /// The number of rows of a block by the table in scope.
+    pub(super) scoped_rows: Option<usize>,
 }
+
+/// The numbers of rows of a block that a table in scope chooses from.
+const CANDIDATES: [usize; 6] = [8, 16, 32, 64, 128, 256];
 
 /// Features in parts, `f32[rows, …]` each.
 type Parts = Vec<Array>;
@@ -63,7 +69,7 @@ impl Norm {
         let chosen = (BLOCK_ELEMENTS / self.features).clamp(8, 64);
         // The largest power of two up to the number.
         let chosen = 1 << chosen.ilog2();
-        self.block_rows.unwrap_or(chosen).min(self.rows)
+        self.block_rows.or(self.scoped_rows).unwrap_or(chosen).min(self.rows)
     }
 
     fn n_blocks(&self) -> usize {
@@ -90,10 +96,28 @@ impl Norm {
         if self.block_rows.is_some() { blocked } else { blocked.on_cpu(kernel(true)) }
     }
 
+    /// Returns the norm with the rows of a block by the table in scope, for the kernel `name` that
+    /// is called with these operands. Both kinds of devices have these blocks, because the number
+    /// of blocks is an axis of results.
+    #[track_caller]
+    fn scoped(&self, name: &str, operands: &[&Array], kernel: impl Fn(&Norm) -> Kernel) -> Norm {
+        if self.block_rows.is_some() {
+            return self.clone();
+        }
+        let of_rows = |rows: usize| Norm { scoped_rows: Some(rows), ..self.clone() };
+        let candidates = combinations([(self.rows, &CANDIDATES)]);
+        let build = |_, blocks: &[usize]| kernel(&of_rows(blocks[0]));
+        match ScopedBlocks::of(name, operands, &candidates, build).either() {
+            Some(blocks) => of_rows(blocks[0]),
+            None => self.clone(),
+        }
+    }
+
     #[track_caller]
     fn forward(&self, operands: &[Array]) -> Vec<Array> {
-        let kernel = self.on_platforms(|is_whole| self.forward_kernel(is_whole));
-        kernel.apply_list(&operands.iter().collect::<Vec<_>>())
+        let operands: Vec<&Array> = operands.iter().collect();
+        let norm = self.scoped(self.name, &operands, |norm| norm.forward_kernel(false));
+        norm.on_platforms(|is_whole| norm.forward_kernel(is_whole)).apply_list(&operands)
     }
 
     /// Blocks of rows, or one program with whole arrays.
@@ -159,8 +183,10 @@ impl Norm {
     /// result and of the sum.
     #[track_caller]
     fn backward(&self, sum: &Array, vectors: &[Array], cts: &[Array]) -> Vec<Array> {
-        let kernel = self.on_platforms(|is_whole| self.backward_kernel(is_whole, vectors));
         let operands: Vec<&Array> = [sum, &vectors[0]].into_iter().chain(cts).collect();
+        let name = format!("{}_gradient", self.name);
+        let norm = self.scoped(&name, &operands, |norm| norm.backward_kernel(false, vectors));
+        let kernel = norm.on_platforms(|is_whole| norm.backward_kernel(is_whole, vectors));
         let outputs = kernel.apply_list(&operands);
         let mut gradients = vec![outputs[0].clone(); self.n_matrices()];
         for (vector, sums) in vectors.iter().zip(&outputs[1..]) {

@@ -5,7 +5,9 @@ mod write_pages;
 
 pub use write_pages::write_pages;
 
+use super::scoped::{ScopedBlocks, combinations};
 use crate::core::{Loc, RuleError, RuleResult, throw_operands};
+use crate::kernel::KernelTarget;
 use crate::ops::{clip, floor_divide, pad};
 use crate::primitives::{
     convert_element_type, maximum, minimum, reshape, slice_in_dim, zeros, zeros_like,
@@ -28,6 +30,9 @@ pub struct PagedAttentionOptions {
     /// Runs the kernel with these blocks as a loop on every platform, to test it on a CPU.
     pub interpret: bool,
 }
+
+/// The numbers of pages of a block that a table in scope chooses from.
+const CANDIDATES: [usize; 5] = [1, 2, 4, 8, 16];
 
 /// Returns [`paged_attention_with`] without options.
 ///
@@ -185,14 +190,32 @@ fn attend(operands: [&Array; 5], sizes: Sizes, options: &PagedAttentionOptions) 
     let rows = group.next_power_of_two().max(16);
     let grouped = reshape(query, [b, key_heads, group, h]);
     let grouped = pad(&grouped, [(0, 0), (0, 0), (0, rows - group), (0, 0)]);
+    // A block of pages is as many operands.
+    let inputs = |per_block: usize| {
+        let mut inputs = vec![&lengths, &first, &last, &table, &grouped];
+        inputs.extend(vec![keys; per_block]);
+        inputs.extend(vec![values; per_block]);
+        inputs
+    };
+    let of_pages = |per_block: usize| Sizes { per_block, ..sizes };
+    let scoped = match options.pages_per_block {
+        Some(_) => None,
+        None => {
+            let candidates = combinations([(per_sequence, &CANDIDATES)]);
+            let build = |_: KernelTarget, blocks: &[usize]| {
+                let kernel = kernels::blocks(of_pages(blocks[0]), rows, query.dtype(), options);
+                (kernel, inputs(blocks[0]))
+            };
+            ScopedBlocks::of_calls("paged_attention", &inputs(1), &candidates, build).either()
+        }
+    };
+    let per_block = scoped.map_or(per_block, |blocks| blocks[0].min(per_sequence));
+    let sizes = of_pages(per_block);
     let kernel = kernels::blocks(sizes, rows, query.dtype(), options);
     let kernel = match options.interpret {
         true => kernel.interpret(),
         false => kernel.on_cpu(kernels::on_cpu(sizes, rows, query.dtype(), options)),
     };
-    let mut inputs = vec![&lengths, &first, &last, &table, &grouped];
-    inputs.extend(vec![keys; per_block]);
-    inputs.extend(vec![values; per_block]);
-    let means = kernel.apply1(&inputs);
+    let means = kernel.apply1(&inputs(per_block));
     reshape(&slice_in_dim(&means, 0, group as isize, 1, 2), [b, key_heads * group, h])
 }

@@ -18,7 +18,6 @@ pub(super) fn multiply(
     x_scales: Option<&Array>,
     weight: &QuantizedWeight,
     product: Product,
-    interpret: bool,
 ) -> Array {
     let sums = x_scales
         .filter(|_| product.has_zeros)
@@ -27,37 +26,20 @@ pub(super) fn multiply(
     operands.extend(&weight.zero_points);
     operands.extend(x_scales);
     operands.extend(&sums);
-    choose(forward, product, on_cpu(product), on_gpu(product), interpret).apply1(&operands)
+    let (cpu, gpu) = (|| forward(on_cpu(product)), on_gpu(product));
+    let kernel = |_, product| forward(product);
+    product.on_platforms("quantized_matmul", &operands, cpu, gpu, kernel).apply1(&operands)
 }
 
 /// Multiplies rows `[m, n]` by the transpose of a matrix.
-pub(super) fn multiply_transposed(
-    ct: &Array,
-    weight: &QuantizedWeight,
-    product: Product,
-    interpret: bool,
-) -> Array {
+pub(super) fn multiply_transposed(ct: &Array, weight: &QuantizedWeight, product: Product) -> Array {
     let scaled = convert_element_type(ct, DType::F32) * &weight.scales;
     let scaled = convert_element_type(&scaled, ct.dtype());
     let mut operands = vec![&scaled, &weight.values];
     operands.extend(&weight.zero_points);
-    choose(backward, product, on_cpu(product), on_gpu_transposed(product), interpret)
-        .apply1(&operands)
-}
-
-/// Returns the kernel with other blocks on a CPU and on a GPU, or a loop over these blocks on every
-/// platform.
-pub(super) fn choose(
-    kernel: impl Fn(Product) -> Kernel,
-    product: Product,
-    on_cpu: Product,
-    on_gpu: Product,
-    interpret: bool,
-) -> Kernel {
-    match interpret {
-        true => kernel(product).interpret(),
-        false => kernel(product).on_cpu(kernel(on_cpu)).on_gpu(kernel(on_gpu)),
-    }
+    let (cpu, gpu) = (|| backward(on_cpu(product)), on_gpu_transposed(product));
+    let (name, kernel) = ("quantized_matmul_transposed", |_, product| backward(product));
+    product.on_platforms(name, &operands, cpu, gpu, kernel).apply1(&operands)
 }
 
 /// Returns blocks for a CPU: whole columns for many rows, since large products are faster there.
@@ -105,7 +87,8 @@ pub(super) fn floats(integers: &Array, zeros: Option<&Array>, dtype: DType) -> A
 }
 
 fn forward(product: Product) -> Kernel {
-    let Product { m, k, n, block_m, block_k, block_n, dtype, has_zeros, is_integer } = product;
+    let Product { m, k, n, block_m, block_k, block_n, .. } = product;
+    let Product { dtype, has_zeros, is_integer, .. } = product;
     let n_k = k.div_ceil(block_k);
     let body = move |refs: Vec<Ref>| {
         let mut refs = refs.into_iter();

@@ -4,7 +4,7 @@
 use super::channels::{floats, on_gpu, on_gpu_transposed};
 use super::matmul::Product;
 use super::weight::{Quantization, QuantizedWeight, halves};
-use crate::kernel::{self, BlockSpec, Grid, Kernel, Output, Ref, RefIndex, Scratch};
+use crate::kernel::{self, BlockSpec, Grid, Kernel, KernelTarget, Output, Ref, RefIndex, Scratch};
 use crate::kernels::parts::fold_parts;
 use crate::kernels::products::{dot, zero_from};
 use crate::ops::axes;
@@ -60,41 +60,35 @@ pub(super) fn multiply(
     x_scales: Option<&Array>,
     weight: &QuantizedWeight,
     product: Product,
-    interpret: bool,
 ) -> Array {
     let groups = Groups::new(weight);
     let weights = groups.operands(weight);
     let operands: Vec<&Array> = std::iter::once(x).chain(&weights).chain(x_scales).collect();
-    let kernel = forward(product, groups, groups.rows);
-    if interpret {
-        return kernel.interpret().apply1(&operands);
-    }
-    let (cpu, gpu) = (on_cpu(product), on_gpu(product));
-    let cpu = match product.is_integer {
-        true => forward(cpu, groups, groups.rows),
-        false => forward_on_cpu(cpu, groups),
+    let cpu = || match product.is_integer {
+        true => forward(on_cpu(product), groups, groups.rows),
+        false => forward_on_cpu(on_cpu(product), groups),
     };
-    kernel.on_cpu(cpu).on_gpu(forward(gpu, groups, gpu.block_k)).apply1(&operands)
+    let kernel = |target, product: Product| match target {
+        KernelTarget::Tpu => forward(product, groups, groups.rows),
+        KernelTarget::Gpu => forward(product, groups, product.block_k),
+    };
+    let (name, gpu) = ("quantized_matmul_of_groups", on_gpu(product));
+    product.on_platforms(name, &operands, cpu, gpu, kernel).apply1(&operands)
 }
 
 /// Multiplies rows `[m, n]` by the transpose of a matrix. Returns `[groups, m, group rows]`.
-pub(super) fn multiply_transposed(
-    ct: &Array,
-    weight: &QuantizedWeight,
-    product: Product,
-    interpret: bool,
-) -> Array {
+pub(super) fn multiply_transposed(ct: &Array, weight: &QuantizedWeight, product: Product) -> Array {
     let groups = Groups::new(weight);
     let weights = groups.operands(weight);
     let operands: Vec<&Array> = std::iter::once(ct).chain(&weights).collect();
-    let kernel = |product| backward(product, groups, groups.rows);
-    let gpu = Product { block_m: product.block_m.min(64), ..on_gpu_transposed(product) };
-    let on_gpu = backward(Product { block_k: 1, ..gpu }, groups, gpu.block_n);
-    let kernel = match interpret {
-        true => kernel(product).interpret(),
-        false => kernel(product).on_cpu(kernel(on_cpu(product))).on_gpu(on_gpu),
+    let kernel = |target, product: Product| match target {
+        KernelTarget::Tpu => backward(product, groups, groups.rows),
+        KernelTarget::Gpu => backward(Product { block_k: 1, ..product }, groups, product.block_n),
     };
-    kernel.apply1(&operands)
+    let cpu = || backward(on_cpu(product), groups, groups.rows);
+    let gpu = Product { block_m: product.block_m.min(64), ..on_gpu_transposed(product) };
+    let name = "quantized_matmul_of_groups_transposed";
+    product.on_platforms(name, &operands, cpu, gpu, kernel).apply1(&operands)
 }
 
 /// Returns blocks for a CPU.

@@ -4,6 +4,8 @@ use super::weight::{Quantization, QuantizedWeight};
 use super::{channels, groups};
 use crate::control_flow::custom_vjp;
 use crate::core::{Loc, RuleError, throw_operands};
+use crate::kernel::{Kernel, KernelTarget};
+use crate::kernels::scoped::{ScopedBlocks, combinations};
 use crate::ops::{axes, pad};
 use crate::primitives::{
     convert_element_type, eq, reshape, round, slice_in_dim, transpose, where_, zeros, zeros_like,
@@ -24,29 +26,26 @@ pub enum Activations {
 /// Options of [`quantized_matmul_with`].
 ///
 /// Blocks are the sizes of the tiles that a program multiplies. On CPUs they do not apply.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuantizedMatmulOptions {
     /// The numbers that are multiplied.
     pub activations: Activations,
-    /// The rows of a block of activations, a multiple of 32.
-    pub block_m: usize,
-    /// The summed indices of a block, a multiple of 128.
-    pub block_k: usize,
-    /// The columns of a block of weights, a multiple of 128.
-    pub block_n: usize,
+    /// The rows of a block of activations, a multiple of 32; 128 if `None`.
+    pub block_m: Option<usize>,
+    /// The summed indices of a block, a multiple of 128; 512 if `None`.
+    pub block_k: Option<usize>,
+    /// The columns of a block of weights, a multiple of 128; 128 if `None`.
+    pub block_n: Option<usize>,
     /// Runs the kernel with these blocks as a loop on every platform, to test it on a CPU.
     pub interpret: bool,
 }
 
-impl Default for QuantizedMatmulOptions {
-    fn default() -> QuantizedMatmulOptions {
-        QuantizedMatmulOptions {
-            activations: Activations::Float,
-            block_m: 128,
-            block_k: 512,
-            block_n: 128,
-            interpret: false,
-        }
+impl QuantizedMatmulOptions {
+    /// Returns the blocks of `m`, `k` and `n`.
+    fn blocks(&self) -> [usize; 3] {
+        let chosen = [self.block_m, self.block_k, self.block_n].into_iter().zip([128, 512, 128]);
+        let mut sizes = chosen.map(|(chosen, default)| chosen.unwrap_or(default));
+        std::array::from_fn(|_| sizes.next().expect("there are three"))
     }
 }
 
@@ -96,7 +95,7 @@ pub fn quantized_matmul_with(
         let message = format!("takes floats of at most 32 bits, got {}", x.dtype());
         refuse(RuleError::dtype(message).help("convert them: `astype(DType::F32)`"));
     }
-    let blocks = [options.block_m, options.block_k, options.block_n];
+    let blocks = options.blocks();
     if blocks.contains(&0) {
         let message = format!("blocks of m, k, n = {blocks:?}, which must not be 0");
         refuse(RuleError::shape(message));
@@ -140,25 +139,76 @@ pub(super) struct Product {
     pub(super) has_zeros: bool,
     /// The activations are integers with scales.
     pub(super) is_integer: bool,
+    /// The user chose blocks.
+    pub(super) has_fixed_blocks: bool,
+    /// The kernel runs with these blocks as a loop on every platform.
+    pub(super) interpret: bool,
+}
+
+/// The blocks of `m`, `k` and `n` that a table in scope chooses from.
+const CANDIDATES: [&[usize]; 3] = [&[32, 64, 128, 256], &[64, 128, 256, 512], &[64, 128, 256, 512]];
+
+impl Product {
+    fn with_blocks(self, blocks: &[usize]) -> Product {
+        Product {
+            block_m: blocks[0].min(self.m),
+            block_k: blocks[1].min(self.k),
+            block_n: blocks[2].min(self.n),
+            ..self
+        }
+    }
+
+    /// Returns the kernel `name` that is called with these operands. `on_cpu` is its form for CPUs.
+    /// `kernel` returns the form with these blocks for a kind of device, and `on_gpu` are the blocks
+    /// for GPUs, unless a table is in scope.
+    #[track_caller]
+    pub(super) fn on_platforms(
+        self,
+        name: &str,
+        operands: &[&Array],
+        on_cpu: impl FnOnce() -> Kernel,
+        on_gpu: Product,
+        kernel: impl Fn(KernelTarget, Product) -> Kernel,
+    ) -> Kernel {
+        if self.interpret {
+            return kernel(KernelTarget::Tpu, self).interpret();
+        }
+        let scoped = match self.has_fixed_blocks {
+            true => ScopedBlocks::default(),
+            false => {
+                let [m, k, n] = CANDIDATES;
+                let candidates = combinations([(self.m, m), (self.k, k), (self.n, n)]);
+                let build = |target, blocks: &[usize]| kernel(target, self.with_blocks(blocks));
+                ScopedBlocks::of(name, operands, &candidates, build)
+            }
+        };
+        let on_tpu = scoped.tpu.map_or(self, |blocks| self.with_blocks(&blocks));
+        let on_gpu = scoped.gpu.map_or(on_gpu, |blocks| self.with_blocks(&blocks));
+        kernel(KernelTarget::Tpu, on_tpu).on_cpu(on_cpu()).on_gpu(kernel(KernelTarget::Gpu, on_gpu))
+    }
 }
 
 fn product(
     m: usize,
     weight: &QuantizedWeight,
     dtype: DType,
-    o: &QuantizedMatmulOptions,
+    options: &QuantizedMatmulOptions,
 ) -> Product {
     let [k, n] = weight.shape();
+    let [block_m, block_k, block_n] = options.blocks();
+    let chosen = [options.block_m, options.block_k, options.block_n];
     Product {
         m,
         k,
         n,
-        block_m: m.min(o.block_m),
-        block_k: k.min(o.block_k),
-        block_n: n.min(o.block_n),
+        block_m: m.min(block_m),
+        block_k: k.min(block_k),
+        block_n: n.min(block_n),
         dtype,
         has_zeros: weight.zero_points.is_some(),
         is_integer: false,
+        has_fixed_blocks: chosen.iter().any(Option::is_some),
+        interpret: options.interpret,
     }
 }
 
@@ -184,10 +234,10 @@ fn multiply(x: &Array, weight: &QuantizedWeight, options: &QuantizedMatmulOption
     };
     let product = Product { is_integer: scales.is_some(), ..product };
     if has_channels(weight) {
-        channels::multiply(&x, scales.as_ref(), weight, product, options.interpret)
+        channels::multiply(&x, scales.as_ref(), weight, product)
     } else {
         let x = by_group(&x, weight);
-        groups::multiply(&x, scales.as_ref(), weight, product, options.interpret)
+        groups::multiply(&x, scales.as_ref(), weight, product)
     }
 }
 
@@ -203,9 +253,9 @@ fn multiply_transposed(
     }
     let product = product(m, weight, ct.dtype(), options);
     if has_channels(weight) {
-        channels::multiply_transposed(ct, weight, product, options.interpret)
+        channels::multiply_transposed(ct, weight, product)
     } else {
-        let grouped = groups::multiply_transposed(ct, weight, product, options.interpret);
+        let grouped = groups::multiply_transposed(ct, weight, product);
         let [groups, m, group] = [0, 1, 2].map(|axis| grouped.shape()[axis]);
         let rows = reshape(&transpose(&grouped, &[1, 0, 2]), [m, groups * group]);
         slice_in_dim(&rows, 0, k as isize, 1, 1)

@@ -59,6 +59,17 @@ impl<'a> Groups<'a> {
         self.members[self.definition(var)?.0]
     }
 
+    /// Marks the variables that equations outside of all parts use, and the program's results.
+    pub(super) fn used_outside_of_parts(&self) -> Vec<bool> {
+        let mut is_used = vec![false; self.program.avals().len()];
+        let both = self.program.eqns().iter().zip(&self.members);
+        let free = both.filter(|(_, member)| member.is_none()).flat_map(|(eqn, _)| &eqn.operands);
+        for &var in free.chain(self.program.outputs()) {
+            is_used[var as usize] = true;
+        }
+        is_used
+    }
+
     /// Adds a group of these copies.
     pub(super) fn add(&mut self, copies: Vec<Vec<usize>>, recomputed: Vec<Vec<usize>>) {
         let group = self.groups.len();

@@ -84,17 +84,12 @@ pub(super) fn needed_outside(groups: &Groups<'_>) -> Vec<bool> {
 }
 
 fn needed(groups: &Groups<'_>, bodies: &[Bodies<'_>]) -> Vec<bool> {
-    let program = groups.program;
-    let mut is_needed = vec![false; program.avals().len()];
+    let mut is_needed = groups.used_outside_of_parts();
     for bodies in bodies {
         for (position, operand) in bodies.inputs() {
             let vars = bodies.operands(position, operand);
             vars.into_iter().for_each(|var| is_needed[var as usize] = true);
         }
-    }
-    let free = program.eqns().iter().zip(&groups.members).filter(|(_, member)| member.is_none());
-    for &var in free.flat_map(|(eqn, _)| &eqn.operands).chain(program.outputs()) {
-        is_needed[var as usize] = true;
     }
     is_needed
 }

@@ -65,8 +65,8 @@ fn is_kernel(length: usize, options: AttentionOptions) -> bool {
 #[test]
 fn the_kernel_is_chosen_for_long_sequences_with_masks_that_it_knows() {
     let causal = || AttentionOptions { is_causal: true, ..AttentionOptions::default() };
-    assert!(!is_kernel(1024, causal()));
-    assert!(is_kernel(2048, causal()));
+    assert!(!is_kernel(1023, causal()));
+    assert!(is_kernel(1024, causal()));
     assert!(is_kernel(2048, AttentionOptions { local_window: Some((9, 0)), ..causal() }));
     let plain = AttentionImplementation::Plain;
     assert!(!is_kernel(2048, AttentionOptions { implementation: plain, ..causal() }));

@@ -105,7 +105,7 @@ mod on_cpu {
     fn gated_linear_units() {
         let operands = [f32s(0, [300, 150]), f32s(1, [300, 150])];
         let plain: Function = |x| &x[0] * sigmoid(&x[0]) * &x[1];
-        check(|x| kernels::swiglu(&x[0], &x[1]), plain, &operands, 2);
+        check(|x| kernels::silu_and_mul(&x[0], &x[1]), plain, &operands, 2);
     }
 
     /// Four groups, one of them empty.

@@ -2,8 +2,8 @@
 
 use super::{expect_close, normal};
 use oxidax::kernels::{
-    GluActivation, GluOptions, LinearGluOptions, geglu, geglu_with, glu, glu_with, linear_glu,
-    linear_glu_with, swiglu, swiglu_with,
+    GluActivation, GluOptions, LinearGluOptions, gelu_and_mul, gelu_and_mul_with, linear_glu,
+    linear_glu_with, sigmoid_and_mul, sigmoid_and_mul_with, silu_and_mul, silu_and_mul_with,
 };
 use oxidax::prelude::*;
 
@@ -18,9 +18,9 @@ fn reference(gate: &Array, up: &Array, activation: GluActivation) -> Array {
 fn with_kernel(gate: &Array, up: &Array, activation: GluActivation, blocked: bool) -> Array {
     let options = GluOptions { block_sizes: blocked.then_some((16, 128)) };
     match activation {
-        GluActivation::Sigmoid => glu_with(gate, up, &options),
-        GluActivation::Silu => swiglu_with(gate, up, &options),
-        GluActivation::Gelu => geglu_with(gate, up, &options),
+        GluActivation::Sigmoid => sigmoid_and_mul_with(gate, up, &options),
+        GluActivation::Silu => silu_and_mul_with(gate, up, &options),
+        GluActivation::Gelu => gelu_and_mul_with(gate, up, &options),
     }
 }
 
@@ -50,12 +50,14 @@ mod on_cpu {
     #[test]
     fn functions_without_options_have_the_default_ones() {
         let (gate, up) = (normal(0, [6, 80], DType::F32), normal(1, [6, 80], DType::F32));
-        for (unit, activation) in [glu, swiglu, geglu].into_iter().zip(ACTIVATIONS) {
+        for (unit, activation) in
+            [sigmoid_and_mul, silu_and_mul, gelu_and_mul].into_iter().zip(ACTIVATIONS)
+        {
             let expected = with_kernel(&gate, &up, activation, false);
             expect_close(&[unit(&gate, &up)], &[expected], DType::F32, &format!("{activation:?}"));
         }
         let weight = |seed| normal(seed, [80, 32], DType::F32);
-        let expected = swiglu(&gate.matmul(&weight(2)), &gate.matmul(&weight(3)));
+        let expected = silu_and_mul(&gate.matmul(&weight(2)), &gate.matmul(&weight(3)));
         let found = linear_glu(&gate, &weight(2), &weight(3));
         expect_close(&[found], &[expected], DType::F32, "linear");
     }

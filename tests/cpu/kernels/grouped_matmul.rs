@@ -78,8 +78,11 @@ mod on_cpu {
         let sizes: &[&[i32]] =
             &[&[13, 0, 7, 20], &[0, 0, 0, 0], &[0, 50, 0, 0], &[16, 16, 16, 2], &[1, 1, 1, 1]];
         for interpret in [false, true] {
-            let options =
-                GroupedMatmulOptions { block_m: 16, interpret, ..GroupedMatmulOptions::default() };
+            let options = GroupedMatmulOptions {
+                block_m: Some(16),
+                interpret,
+                ..GroupedMatmulOptions::default()
+            };
             check([50, 37, 29], DType::F32, sizes, &options, 1e-5);
             check([50, 37, 29], DType::BF16, sizes, &options, 5e-3);
         }
@@ -91,7 +94,7 @@ mod on_cpu {
         for transpose_rhs in [false, true] {
             let options = GroupedMatmulOptions {
                 transpose_rhs,
-                block_m: 32,
+                block_m: Some(32),
                 interpret: true,
                 ..GroupedMatmulOptions::default()
             };

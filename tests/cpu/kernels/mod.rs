@@ -3,6 +3,7 @@
 mod attention;
 mod block_rules;
 mod block_sizes;
+mod block_tables;
 mod checked;
 mod cross_entropy;
 mod glu;

@@ -79,9 +79,9 @@ mod on_cpu {
         let options = QuantizedMatmulOptions {
             activations,
             interpret,
-            block_m: 32,
-            block_k: 128,
-            block_n: 128,
+            block_m: Some(32),
+            block_k: Some(128),
+            block_n: Some(128),
         };
         for quantization in ALL {
             for (has_zeros, dtype) in [(false, DType::BF16), (true, DType::F32)] {

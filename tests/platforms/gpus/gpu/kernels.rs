@@ -74,6 +74,58 @@ fn kernels_that_need_too_much_shared_memory_are_refused() {
     assert!(error.contains("in the 7 buffers of 8 stages"), "{error}");
 }
 
+/// The same kernel may fit one GPU and not another one.
+#[test]
+#[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
+fn shared_memory_is_that_of_the_gpu() {
+    let run = jit(|a: Array, b: Array| {
+        let options = KernelOptions { num_stages: Some(7), ..KernelOptions::default() };
+        product(I32).options(options).apply1(&[&a, &b])
+    });
+    let aval = |dtype| Aval::new(dtype, [512, 512]);
+    let lowered = run.lower(aval(I8), aval(I8)).unwrap();
+    let compile = |name| lowered.compile_for(&Topology::named(name).unwrap()).map(drop);
+    for name in ["h100:1", "h200:1", "b200:1"] {
+        compile(name).unwrap();
+    }
+    let expect = |error: String, parts: &[&str]| {
+        for part in parts.iter().chain(&["num_stages", file!()]) {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    };
+    let on_a100 = "32768 bytes of shared memory on NVIDIA A100-SXM4-80GB, 196608 in the 6 buffers";
+    expect(compile("a100:1").unwrap_err().to_string(), &[on_a100, "at most 166912"]);
+    // Asynchronous products need one buffer more.
+    let run = jit(|a: Array, b: Array| {
+        let options = KernelOptions { num_stages: Some(4), ..KernelOptions::default() };
+        product(F32).options(options).apply1(&[&a, &b])
+    });
+    let lowered = run.lower(aval(BF16), aval(BF16)).unwrap();
+    for name in ["h100:1", "b200:1"] {
+        let error = lowered.compile_for(&Topology::named(name).unwrap()).map(drop).unwrap_err();
+        let parts = ["262144 in the 4 buffers of 4 stages", "at most 232448"];
+        expect(error.to_string(), &parts);
+    }
+}
+
+/// The compiler knows what conversions between layouts need.
+#[test]
+#[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
+fn shared_memory_that_the_compiler_adds_is_an_error_with_the_line() {
+    let run = jit(|x: Array| {
+        let transposed = |[x, o]: [Ref; 2]| o.store(softmax(x.load(), [0]).t());
+        let output = Output::new(F32, [256, 256], BlockSpec::whole());
+        let line = kernel::call(transposed, Grid::new([1]), [BlockSpec::whole()], [output]);
+        line.targets([KernelTarget::Gpu]).apply1(&[&x])
+    });
+    let lowered = run.lower(Aval::new(F32, [256, 256])).unwrap();
+    let error = lowered.compile_for(&Topology::named("h100:1").unwrap()).map(drop).unwrap_err();
+    let error = error.to_string();
+    for part in ["requested 262144, available: 232448", "choose smaller blocks for GPUs", file!()] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
 type Body = fn(&[Ref]);
 
 /// A kernel of Mosaic GPU over blocks of rows, the last of which reaches beyond the arrays.
