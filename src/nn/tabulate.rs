@@ -38,8 +38,8 @@ pub struct LayerRow {
 /// A layer consists of the leaves with one parent, such as `weight` and `bias`, and of the
 /// operations that read them. An operation that reads leaves of several layers, such as the scan
 /// over a stack of layers, counts for the innermost part of the model that holds them all.
-/// Operations that read no leaves, such as activations and the products of attention, count for
-/// the total only.
+/// Operations that read no leaves, such as activations, the statistics of a normalization and the
+/// products of attention, count for the total only.
 ///
 /// # Errors
 /// Errors that `forward` throws.
@@ -58,7 +58,7 @@ pub struct LayerRow {
 /// layer      inputs       outputs      parameters      FLOPs
 /// layers[0]  f32[32,784]  f32[32,128]     100,480  6,426,624
 /// layers[1]  f32[32,128]  f32[32,10]        1,290     82,240
-/// total                                   101,770  6,512,960
+/// total                                   101,770  6,517,056
 /// "
 /// );
 /// # Ok::<(), oxidax::Error>(())

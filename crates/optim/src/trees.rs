@@ -172,8 +172,10 @@ fn has_part(path: &str, name: &str) -> bool {
 /// use oxidax::prelude::*;
 /// use oxidax_optim::trees::get;
 /// let state = optim::adam(0.1).init(&ones([2]));
-/// assert_eq!(get(&state, "count").map(|count| count.item::<i32>()), Some(Ok(0)));
+/// let count = get(&state, "count").expect("a state counts its updates");
+/// assert_eq!(count.item::<i32>()?, 0);
 /// assert!(get(&state, "momentum").is_none());
+/// # Ok::<(), oxidax::Error>(())
 /// ```
 #[doc(alias = "tree_get")]
 #[track_caller]

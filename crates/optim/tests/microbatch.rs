@@ -50,7 +50,7 @@ mod on_cpu {
     fn derivatives_are_those_of_the_whole_batch() {
         let x = array![[1f32, 2.0], [0.5, -1.0], [3.0, 0.25], [-2.0, 1.5]];
         let w = array![0.3f32, -0.7];
-        let loss = |w: &Array, x: &Array| tanh(&x.matmul(w)).square().sum();
+        let loss = |w: &Array, x: &Array| tanh(x.matmul(w)).square().sum();
         let whole = grad(|w: &Array| loss(w, &x))(&w);
         let parts = jit(|w: Array, x: Array| {
             grad(|w: &Array| microbatch(|x: &Array| loss(w, x), MicrobatchOptions::of_size(2))(&x))(

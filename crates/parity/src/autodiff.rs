@@ -17,16 +17,16 @@ fn taylor(f: impl Fn(&Array) -> Array, x: &[Array]) -> Vec<Array> {
 
 fn curve(name: &str, x: &[Array]) -> Option<Vec<Array>> {
     Some(match name {
-        "exp_sin" => taylor(|x| exp(&sin(x)), x),
+        "exp_sin" => taylor(|x| exp(sin(x)), x),
         "rational" => taylor(|x| (x * x + 1.0) / (x + 3.0), x),
         "log_tanh" => taylor(|x| log(&(x * x + 2.0)) * tanh(x), x),
         "roots" => taylor(|x| sqrt(&(x + 3.0)) + integer_pow(x, 5), x),
         "logistic" => taylor(|x| logistic(x) * x, x),
         "cumsum_max" => taylor(|x| cumsum(&sin(x), 0) * x.max(), x),
         "softmax" => taylor(|x| softmax(&(x * x), -1), x),
-        "entire" => taylor(|z| exp(&sin(z)) / (z + 3.0), x),
+        "entire" => taylor(|z| exp(sin(z)) / (z + 3.0), x),
         "mlp" => {
-            let f = |p: &Array| tanh(&p.matmul(&x[1])).sum();
+            let f = |p: &Array| tanh(p.matmul(&x[1])).sum();
             let (value, derivatives) = jet(f, &x[0], x[2..].to_vec());
             [vec![value], derivatives].concat()
         }
@@ -42,7 +42,7 @@ fn curve(name: &str, x: &[Array]) -> Option<Vec<Array>> {
 
 /// A holomorphic function of a vector.
 fn entire(z: &Array, w: &Array) -> Array {
-    sin(&w.matmul(z)) * z
+    sin(w.matmul(z)) * z
 }
 
 fn holomorphic(name: &str, x: &[Array]) -> Option<Vec<Array>> {
@@ -93,17 +93,17 @@ fn with_aux(op: &str, x: &[Array]) -> Option<Vec<Array>> {
 fn linear(op: &str, x: &[Array]) -> Option<Vec<Array>> {
     Some(match op {
         "linearize" => {
-            let (value, tangent) = linearize(|v: &Array| tanh(&x[1].matmul(v)) * v, &x[0]);
+            let (value, tangent) = linearize(|v: &Array| tanh(x[1].matmul(v)) * v, &x[0]);
             let rows = vmap(&tangent).apply(&x[3]);
             vec![value, tangent(&x[2]), tangent(&(&x[2] * 2.0)), rows]
         }
         "linearize_aux" => {
-            let f = |v: &Array| (tanh(&x[1].matmul(v)), exp(v));
+            let f = |v: &Array| (tanh(x[1].matmul(v)), exp(v));
             let (value, aux, tangent) = linearize_aux(f, &x[0]);
             vec![value, tangent(&x[2]), aux]
         }
         "vjp_aux" => {
-            let f = |v: &Array| (tanh(&x[1].matmul(v)), exp(v));
+            let f = |v: &Array| (tanh(x[1].matmul(v)), exp(v));
             let (value, aux, pullback) = vjp_aux(f, &x[0]);
             let rows = vmap(&pullback).apply(&x[3]);
             vec![value, aux, pullback(&x[2]), rows]
@@ -114,7 +114,7 @@ fn linear(op: &str, x: &[Array]) -> Option<Vec<Array>> {
             vec![linear_transpose(f, &example)(&x[1])]
         }
         "grad_complex" => {
-            let f = |v: &Array| integer_pow(&abs(&(v * &x[1])), 2).sum() + real(&exp(v)).sum();
+            let f = |v: &Array| integer_pow(&abs(&(v * &x[1])), 2).sum() + real(exp(v)).sum();
             vec![grad(f)(&x[0])]
         }
         _ => return None,

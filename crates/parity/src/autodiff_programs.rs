@@ -23,7 +23,7 @@ fn policy(name: &str) -> Option<Policy> {
 
 /// A product, two named values and a product with a batch axis.
 fn block((x, w): &Pair) -> Array {
-    let hidden = checkpoint_name(tanh(&x.matmul(w)), "hidden");
+    let hidden = checkpoint_name(tanh(x.matmul(w)), "hidden");
     let gate = checkpoint_name(sin(&hidden) * &hidden, "gate");
     let scores = einsum("bi,bi->b", [&gate, &hidden]);
     (exp(&gate) * expand_dims(&scores, &[1])).sum()
@@ -71,7 +71,7 @@ fn recomputed(name: &str, x: &[Array]) -> Option<Vec<Array>> {
 }
 
 fn repeated(unroll: Unroll, x: &Array, w: &Array) -> Array {
-    let body = |i: Array, y: Array| tanh(&w.matmul(&y)) + &y / (i + 2);
+    let body = |i: Array, y: Array| tanh(w.matmul(&y)) + &y / (i + 2);
     fori_loop_with(0, 7, body, x, ForiLoopOptions { unroll })
 }
 
@@ -138,7 +138,7 @@ fn trees(op: &str, x: &[Array]) -> Option<Vec<Array>> {
             let (flat, unravel) = tree::ravel(&(a, b));
             let loss = |flat: &Array| {
                 let (a, b) = unravel(flat);
-                integer_pow(&sin(&a.matmul(&b)), 2).sum()
+                integer_pow(&sin(a.matmul(&b)), 2).sum()
             };
             vec![hessian(loss)(&flat)]
         }

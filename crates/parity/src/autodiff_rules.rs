@@ -82,17 +82,17 @@ fn waves(x: &Array, y: &Array) -> Pair {
         let mut dx = marks.index(i![0]) * &ones;
         let mut dy = marks.index(i![1]) * 2.0 * &ones;
         match cts.get(0) {
-            None => dx = dx + 10.0,
+            None => dx += 10.0,
             Some(ct) => {
-                dx = dx + &ct * y * cos(x);
-                dy = dy + ct * sin(x);
+                dx += &ct * y * cos(x);
+                dy += ct * sin(x);
             }
         }
         match cts.get(1) {
-            None => dy = dy + 20.0,
+            None => dy += 20.0,
             Some(ct) => {
-                dx = dx - &ct * sin(x);
-                dy = dy + ct;
+                dx -= &ct * sin(x);
+                dy += ct;
             }
         }
         (dx, dy)
@@ -166,12 +166,12 @@ pub(crate) fn rule(op: &str, x: &[Array]) -> Option<Vec<Array>> {
     }
     Some(match op {
         "sequential_vmap" => {
-            let scaled = sequential_vmap(|x: &Array| x / sqrt(&(x * x).sum()));
+            let scaled = sequential_vmap(|x: &Array| x / sqrt((x * x).sum()));
             vec![vmap(|x: Array| scaled(&x)).apply(&x[0])]
         }
         "custom_jvps" => {
             let f = custom_jvp_per_argument(
-                |x: &Array| log1p(&exp(x)),
+                |x: &Array| log1p(exp(x)),
                 (|t: &Array, value: &Array, x: &Array| t * (1.0 - exp(&(x - value)) * 0.5),),
             );
             vec![grad(|x: &Array| f(x).sum())(&x[0])]
