@@ -273,7 +273,7 @@ pub fn composite<'f, A: FnArgs, M: 'f, F: Function<A, M> + 'f>(
 ///     version: 1,
 ///     attributes: [("axis".to_string(), (-1).into())].into(),
 /// };
-/// let softmax = composite_with(|x: &Array| nn::softmax(x, -1), "my.softmax", options);
+/// let softmax = composite_with(|x: &Array| softmax(x, -1), "my.softmax", options);
 /// assert_eq!(softmax(&zeros([2])).to_vec::<f32>()?, [0.5, 0.5]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```

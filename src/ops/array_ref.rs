@@ -226,7 +226,7 @@ impl ArrayRef {
             let updated = match update {
                 Update::Set if is_whole(indices) => broadcast_like(value, values),
                 Update::Set => value.at(indices).set(values),
-                Update::Add if is_whole(indices) => add(value, &broadcast_like(value, values)),
+                Update::Add if is_whole(indices) => add(value, broadcast_like(value, values)),
                 Update::Add => value.at(indices).add(values),
             };
             match self.kind() {

@@ -128,7 +128,7 @@ impl<P: Tree, O: Tree> Vjp<P, O> {
             }
         }
         for (ct, target) in pulled.iter().zip(&refs) {
-            let sum = loc.scope(|| add(&target.read("addupdate", loc), ct));
+            let sum = loc.scope(|| add(target.read("addupdate", loc), ct));
             target.write(sum, "addupdate", loc);
         }
     }
