@@ -188,9 +188,9 @@ impl Direction<'_> {
         let step = |(h, c): (Array, Array), (x, is_inside): (Array, Array)| {
             let gates = add(&x, product(&h, recurrent));
             let gate = |index: isize| slice_in_dim(&gates, index * n, (index + 1) * n, 1, -1);
-            let kept = mul(sigmoid(&gate(1)), &c);
-            let next_c = add(kept, mul(sigmoid(&gate(0)), tanh(gate(2))));
-            let next_h = mul(sigmoid(&gate(3)), tanh(&next_c));
+            let kept = mul(sigmoid(gate(1)), &c);
+            let next_c = add(kept, mul(sigmoid(gate(0)), tanh(gate(2))));
+            let next_h = mul(sigmoid(gate(3)), tanh(&next_c));
             let y = where_(&is_inside, &next_h, 0.0);
             let state = (where_(&is_inside, &next_h, &h), where_(&is_inside, &next_c, &c));
             (state, y)

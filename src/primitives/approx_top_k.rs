@@ -12,6 +12,7 @@ use crate::core::{
 use crate::stablehlo::{TensorType, Value};
 use crate::{ensure, ensure_dtype, ensure_shape};
 use serde::{Deserialize, Serialize};
+use std::slice::from_ref;
 
 /// The `k` largest or smallest elements along an axis, or most of them, and their indices.
 ///
@@ -92,7 +93,7 @@ impl ApproxTopK {
         let bool = TensorType::new(DType::Bool.stablehlo(), &[]);
         let attributes = compare_attributes(direction, dtype, false);
         let comparator =
-            ctx.routine_name(&format!("top_k_{name}"), &pair, &[bool.clone()], |writer, x| {
+            ctx.routine_name(&format!("top_k_{name}"), &pair, from_ref(&bool), |writer, x| {
                 Ok(vec![writer.op_as("compare", &x[..2], &attributes, &bool)])
             })?;
         let called =

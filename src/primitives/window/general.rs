@@ -4,6 +4,7 @@ use super::dims::{Window, WindowAxis};
 use super::plan::Plan;
 use crate::core::{Array, Loc, RuleError, Shape, trace};
 use crate::primitives::comparison::eq;
+use crate::primitives::composite::Combine;
 use crate::primitives::constant::{fill_of, full_like, zeros_of};
 use crate::primitives::convert::convert_to;
 use crate::primitives::logic::{bitwise_and, bitwise_or};
@@ -66,7 +67,7 @@ pub(crate) fn reduce_windows(
     name: &str,
     xs: &[Array],
     inits: &[Array],
-    combine: &dyn Fn(&[Array], &[Array]) -> Vec<Array>,
+    combine: Combine<'_>,
     window: &Window,
 ) -> Vec<Array> {
     let axes = match window.axes(xs[0].shape()) {
