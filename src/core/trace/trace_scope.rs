@@ -2,7 +2,7 @@
 
 use crate::core::mesh::MeshId;
 use crate::core::options::ERROR_CHECKING;
-use crate::core::program::CheckSet;
+use crate::core::types::check_set::CheckSet;
 use crate::core::types::precision::Precision;
 
 /// The values of the `keyed` settings while a function is traced. A cache of traced programs has it
