@@ -131,7 +131,7 @@ pub(super) fn global_shape(local: &Shape, sharding: &NamedSharding) -> Result<Sh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{DType, Device};
+    use crate::core::{DType, Device, Mesh};
     use crate::p;
 
     /// Devices of two processes, as process `this` sees them. `owner` is the process of each.
