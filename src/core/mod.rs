@@ -45,16 +45,16 @@ pub(crate) use mesh::{
     varying, with_stand_ins,
 };
 pub use program::{
-    Access, Analysis, BatchAxis, Batched, CheckSet, Contraction, Cost, CounterOp, Dense, DynKey,
-    Effects, Elements, Eqn, Exemplar, FromParameters, Half, HigherOrder, HostError, HostFunction,
-    JvpResult, Known, Mapped, Marks, Operand, OperandCheck, Parameters, PartOfArray, Primitive,
-    Program, Pruned, ReadPrimitive, Registered, RegistryEntry, RunCount, Sample, SaveHint,
-    ShardingObserver, SplitEqn, SplitOperand, Spmd, Tangent, TextForm, Used, Var,
+    Access, Analysis, BatchAxis, Batched, Contraction, Cost, CounterOp, Dense, DynKey, Effects,
+    Elements, Eqn, Exemplar, FromParameters, Half, HigherOrder, HostError, HostFunction, JvpResult,
+    Known, Mapped, Marks, Operand, OperandCheck, Parameters, PartOfArray, Primitive, Program,
+    Pruned, ReadPrimitive, Registered, RegistryEntry, RunCount, Sample, SaveHint, ShardingObserver,
+    SplitEqn, SplitOperand, Spmd, Tangent, TextForm, Used, Var,
 };
 pub(crate) use program::{HostFunctionText, ProgramInput, host_function};
 pub use trace::{ArrayRef, AxisNames, RefKind, axis_size, bind, bind1, throw_operands};
 pub(crate) use trace::{bind_shared, named_axes, nan_check, rebinding};
 pub use types::{
-    Aval, DType, Element, IntoAval, Layout, Precision, Scalar, Shape, promote,
+    Aval, CheckSet, DType, Element, IntoAval, Layout, Precision, Scalar, Shape, promote,
     with_matmul_precision,
 };

@@ -4,9 +4,8 @@
 //! environment's.
 
 use super::error::{Error, Loc, OpError, OpErrorKind, RuleError, RuleResult};
-use super::program::{CheckSet, Program};
 use super::scoped::{Scoped, scoped};
-use super::types::Aval;
+use super::types::{Aval, CheckSet};
 use std::panic::Location;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -243,15 +242,6 @@ settings! {
 /// Runs `f` with checks of these errors in all functions, on this thread.
 pub(crate) fn with_error_checking<R>(errors: CheckSet, f: impl FnOnce() -> R) -> R {
     ERROR_CHECKING.scope(errors, f)
-}
-
-/// Returns the program with the checks in force on this thread; `None` if there are none.
-pub(crate) fn checked_program(program: &Program) -> Option<Program> {
-    let errors = ERROR_CHECKING.get();
-    if errors.is_empty() {
-        return None;
-    }
-    with_error_checking(CheckSet::NONE, || crate::checked_program(program, errors | CheckSet::USER))
 }
 
 scoped!(

@@ -43,9 +43,8 @@ use std::sync::Arc;
 /// let x = array![1.0, 2.0, 3.0];
 /// assert_eq!(f.call(&x, scalar(2))?.item::<f32>()?, 0.5);
 /// let error = f.call(&x, scalar(7)).unwrap_err().to_string();
-/// let expected = "error[value]: gather: index out of bounds for f32[3]: along axis 0 the index is 7, \
-///                 0 to 2 are inside";
-/// assert!(error.starts_with(expected), "{error}");
+/// let expected = "gather: index out of bounds for f32[3]: along axis 0 the index is 7";
+/// assert!(error.contains(expected), "{error}");
 /// let error = f.call(&(x * 0.0), scalar(0)).unwrap_err().to_string();
 /// assert!(error.contains("div: divides by zero"), "{error}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

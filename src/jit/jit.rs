@@ -11,7 +11,6 @@ use super::stats::{Counters, JitStats};
 use super::traced::{Staged, Traced};
 use crate::control_flow::Call;
 use crate::core::nan_check::with_argument_paths;
-use crate::core::options::checked_program;
 use crate::core::spans::{EventKind, Span};
 use crate::core::trace::RefAccess;
 use crate::core::{
@@ -352,7 +351,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let trace = || self.trace_program(RefAccess::Inputs, arguments, &shardings, loc);
         let staged = catch(|| trace::with_numbers_as_operands(false, trace))?;
         let paths = TreeDef::of(&view).rooted_paths();
-        let checked = checked_program(&staged.program);
+        let checked = trace::checked_program(&staged.program);
         let program = passes::dce(checked.as_ref().unwrap_or(&staged.program));
         let plan = self.plan(shardings, &leaves, &paths, &program, &staged)?;
         let program = with_outputs_in_memories(program, &plan.outputs);

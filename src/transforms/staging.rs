@@ -3,7 +3,7 @@
 //! The generic functions convert trees to lists of arrays and back. The work is done once, by
 //! functions of lists.
 
-use crate::core::options::{checked_program, with_error_checking};
+use crate::core::options::with_error_checking;
 use crate::core::spans::{EventKind, Span};
 use crate::core::trace::{self, Mode, RefAccess, RefUses, Tracing};
 use crate::core::{Array, ArrayRef, Aval, CheckSet, Loc, OpErrorKind, Program, backend};
@@ -283,7 +283,7 @@ pub(crate) fn trace_stage(
 #[track_caller]
 pub(crate) fn run_stage(program: &Program, operands: &[Array]) -> Vec<Array> {
     let loc = Loc::caller();
-    if let Some(checked) = checked_program(program) {
+    if let Some(checked) = trace::checked_program(program) {
         return with_error_checking(CheckSet::NONE, || run_stage(&checked, operands));
     }
     if trace::jit_disabled() {

@@ -1,6 +1,5 @@
 //! Programs and the primitives that their equations apply.
 
-pub(crate) mod checks;
 pub(crate) mod cost;
 pub(crate) mod host_function;
 pub(crate) mod marks;
@@ -11,15 +10,14 @@ pub(crate) mod sharding_observer;
 pub(crate) mod spmd;
 pub(crate) mod tangent;
 
-pub use checks::{CheckSet, OperandCheck};
 pub use cost::{Access, Contraction, Cost};
 pub(crate) use host_function::HostFunctionText;
 pub use host_function::{HostError, HostFunction};
 pub use marks::{Dense, Known, Mapped, Marks, Used};
 pub use primitive::{
     Analysis, BatchAxis, Batched, CounterOp, DynKey, Effects, FromParameters, Half, HigherOrder,
-    JvpResult, Operand, Parameters, PartOfArray, Primitive, Pruned, RunCount, SaveHint, SplitEqn,
-    SplitOperand, TextForm,
+    JvpResult, Operand, OperandCheck, Parameters, PartOfArray, Primitive, Pruned, RunCount,
+    SaveHint, SplitEqn, SplitOperand, TextForm,
 };
 pub(crate) use program::ProgramInput;
 pub use program::{Eqn, Program, Var};

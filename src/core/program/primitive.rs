@@ -5,13 +5,13 @@ use crate::core::error::{Error, RuleError, RuleResult};
 use crate::core::lowering::lower_ctx::LowerCtx;
 use crate::core::mesh::axis_spec::AxisSpec;
 use crate::core::mesh::partition::NamedSharding;
-use crate::core::program::checks::{CheckSet, OperandCheck};
 use crate::core::program::cost::{Contraction, Cost};
 use crate::core::program::marks::{Known, Marks, Used};
 use crate::core::program::program::Program;
 use crate::core::program::spmd::Spmd;
 use crate::core::program::tangent::Tangent;
 use crate::core::types::aval::Aval;
+use crate::core::types::check_set::CheckSet;
 use crate::stablehlo::Value;
 use rustc_hash::FxHasher;
 use std::any::{Any, TypeId};
@@ -179,6 +179,18 @@ pub struct Batched {
     pub outputs: Vec<Array>,
     /// The batch axis of each output; `None` for an output that is equal for the whole batch.
     pub axes: Vec<Option<usize>>,
+}
+
+/// A condition on the operands of an operation, for
+/// [`Analysis::checks`].
+#[derive(Clone, Debug)]
+pub struct OperandCheck {
+    /// True everywhere if the operands are valid: `bool[…]`.
+    pub condition: Array,
+    /// The error. Placeholders stand for `fields`, as in [`print`](crate::debug::print()).
+    pub message: String,
+    /// The arrays in the message.
+    pub fields: Vec<Array>,
 }
 
 /// Properties of a primitive that analyses of programs use.

@@ -1,5 +1,6 @@
 //! [`bind`]: applies a primitive. Every operation goes through it.
 
+use super::checked::checked_program;
 use super::rebinding;
 use super::tracing::{Mode, escaped_error_at, is_escaped, jit_disabled, with_stack};
 use crate::core::array::array::Array;
@@ -7,12 +8,12 @@ use crate::core::array::backend::backend;
 use crate::core::error::loc::Loc;
 use crate::core::error::throw::{throw, throw_rule};
 use crate::core::error::{RuleError, RuleResult};
-use crate::core::options::{ERROR_CHECKING, checked_program, with_error_checking};
-use crate::core::program::CheckSet;
+use crate::core::options::{ERROR_CHECKING, with_error_checking};
 use crate::core::program::marks::{Known, Marks};
 use crate::core::program::primitive::{Half, Primitive, SplitEqn, SplitOperand};
 use crate::core::program::program::{Eqn, Program};
 use crate::core::types::aval::Aval;
+use crate::core::types::check_set::CheckSet;
 use smallvec::SmallVec;
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 
 mod array_ref;
 mod bind;
+mod checked;
 pub(crate) mod named_axes;
 pub(crate) mod nan_check;
 pub(crate) mod rebinding;
@@ -15,6 +16,7 @@ pub use array_ref::{ArrayRef, RefKind};
 pub(crate) use array_ref::{RefEnd, collect_refs, refs_exist, without_outer_refs};
 pub use bind::{bind, bind1, throw_operands};
 pub(crate) use bind::{bind_at, bind_shared, result_avals};
+pub(crate) use checked::checked_program;
 pub use named_axes::{AxisNames, axis_size};
 pub(crate) use ref_frame::{RefAccess, RefSource, RefUse, RefUses, aliased};
 #[cfg(feature = "roofline")]

@@ -2,8 +2,8 @@
 
 use crate::core::mesh::MeshId;
 use crate::core::options::{DEFAULT_PRNG_IMPL, ERROR_CHECKING, KeyImpl};
-use crate::core::program::CheckSet;
 use crate::core::scoped::scoped;
+use crate::core::types::check_set::CheckSet;
 use crate::core::types::precision::Precision;
 
 scoped!(

@@ -1,6 +1,7 @@
 //! Types of arrays: dtypes, shapes, and promotion between them.
 
 pub(crate) mod aval;
+pub(crate) mod check_set;
 pub(crate) mod dtype;
 pub(crate) mod element;
 pub(crate) mod layout;
@@ -11,6 +12,7 @@ pub(crate) mod shape;
 pub(crate) mod small_float;
 
 pub use aval::{Aval, IntoAval};
+pub use check_set::CheckSet;
 pub use dtype::DType;
 pub use element::Element;
 pub use layout::Layout;

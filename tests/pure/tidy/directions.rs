@@ -136,7 +136,7 @@ const SEAMS: &[(&str, &str, &str)] = &[
     ),
     (
         "checked_program",
-        "src/core/options.rs",
+        "src/core/trace/checked.rs",
         "checks are calls of the host, with the format strings of `debug`",
     ),
     (

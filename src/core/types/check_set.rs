@@ -1,6 +1,5 @@
 //! [`CheckSet`]: the errors that programs check for while they run.
 
-use crate::core::array::array::Array;
 use std::fmt;
 use std::ops::{BitOr, Sub};
 
@@ -100,16 +99,4 @@ impl fmt::Display for CheckSet {
         f.write_str(if names.is_empty() { "none" } else { "" })?;
         f.write_str(&names.join(" | "))
     }
-}
-
-/// A condition on the operands of an operation, for
-/// [`Analysis::checks`](crate::core::Analysis::checks).
-#[derive(Clone, Debug)]
-pub struct OperandCheck {
-    /// True everywhere if the operands are valid: `bool[…]`.
-    pub condition: Array,
-    /// The error. Placeholders stand for `fields`, as in [`print`](crate::debug::print()).
-    pub message: String,
-    /// The arrays in the message.
-    pub fields: Vec<Array>,
 }
