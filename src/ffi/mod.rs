@@ -80,7 +80,7 @@
 //! ffi::register_ffi_target("docs.rms_norm", forward)?;
 //! ffi::register_ffi_target("docs.rms_norm_bwd", backward)?;
 //! let x = random::normal(random::key(0), [4, 8]);
-//! let expected = |x: &Array| x / sqrt(&((x * x).mean_with(-1, true) + 1e-6));
+//! let expected = |x: &Array| x / sqrt(&((x * x).mean_axes(axes(-1).keepdims()) + 1e-6));
 //! let close = |a: Array, b: Array| assert!(allclose(&a, &b).item::<bool>().unwrap());
 //!
 //! close(jit(|x: Array| rms_norm(&x, 1e-6)).call(&x)?, expected(&x));

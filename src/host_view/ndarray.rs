@@ -12,7 +12,7 @@ impl<T: Element> HostElements<T> {
     /// let x = arange(6).reshape([2, 3]);
     /// let elements = x.host_view::<i32>()?;
     /// let view = elements.as_ndarray();
-    /// assert_eq!(view.sum_axis(ndarray::Axis(1)).to_vec(), [3, 12]);
+    /// assert_eq!(view.sum_axis(ndarray::Axis(1)).into_iter().collect::<Vec<_>>(), [3, 12]);
     /// # Ok::<(), oxidax::Error>(())
     /// ```
     pub fn as_ndarray(&self) -> ArrayViewD<'_, T> {

@@ -29,10 +29,12 @@ pub(crate) fn to_dlpack(
     refuse_inside(DOING)?;
     let failed = |error| runtime_error(DOING, &error);
     let shared = match copy {
-        Some(true) => None,
+        Some(true) if single_device(buffer).is_some() => None,
         _ => match shared_view(buffer, aval) {
             Ok(view) => Some(view),
-            Err(error) if copy == Some(false) => return Err(error),
+            Err(error) if copy == Some(false) || single_device(buffer).is_none() => {
+                return Err(error);
+            }
             Err(error) if super::is_deleted(buffer) => return Err(error),
             // The elements are copied, which reports the error of their computation.
             Err(_) => None,

@@ -21,6 +21,9 @@ pub struct FfiFrame<'a> {
     device_ordinal: Option<usize>,
 }
 
+/// The elements of `N` inputs and `M` outputs.
+type Slices<'f, T, const N: usize, const M: usize> = ([&'f [T]; N], [&'f mut [T]; M]);
+
 /// An input of a call: an array that the handler reads.
 #[derive(Clone, Debug)]
 pub struct FfiInput<'a> {
@@ -85,7 +88,7 @@ impl<'a> FfiFrame<'a> {
     /// ```
     pub fn slices<T: Element, const N: usize, const M: usize>(
         &mut self,
-    ) -> Result<([&[T]; N], [&mut [T]; M]), String> {
+    ) -> Result<Slices<'_, T, N, M>, String> {
         let counts = (self.inputs.len(), self.outputs.len());
         if counts != (N, M) {
             return Err(format!(

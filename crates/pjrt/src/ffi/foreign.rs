@@ -71,11 +71,13 @@ impl ForeignHandler {
     }
 }
 
+/// Returns the message of an error, from the position of the call and the handler's message.
+type Describe = Box<dyn Fn(Option<&str>, String) -> String + Send + Sync>;
+
 /// A registered handler of another language.
 pub(super) struct ForeignEntry {
     pub(super) handler: ForeignHandler,
-    /// Returns the message of an error, from the position of the call and the handler's message.
-    pub(super) describe: Box<dyn Fn(Option<&str>, String) -> String + Send + Sync>,
+    pub(super) describe: Describe,
 }
 
 impl ForeignEntry {
