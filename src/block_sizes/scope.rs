@@ -50,8 +50,8 @@ pub struct ChosenBlocks {
 /// and operands of kernels, which entries of a table need.
 ///
 /// An entry of the table that its kernel cannot use is an error at the line of this call, which `f`
-/// throws: another number of sizes than the kernel has, a size of 0, a violated rule of a compiler, or more fast memory
-/// than the device has.
+/// throws: another number of sizes than the kernel has, a size of 0, a violated rule of a compiler,
+/// or more fast memory than the device has.
 ///
 /// ```
 /// use oxidax::block_sizes::{BlockEntry, BlockTable, TimeSource, chosen_blocks};
