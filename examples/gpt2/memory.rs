@@ -17,8 +17,8 @@ struct Memory {
 /// Compiles the steps for the default device and prints a table. Nothing is computed.
 pub fn print_table(recipe: &Recipe) -> anyhow::Result<()> {
     println!(
-        "| windows | logits, GB | `--fused-loss` | and `--flash-attention` | total, logits | total, \
-         both |\n| --- | ---: | ---: | ---: | ---: | ---: |"
+        "| windows | logits, GB | `--fused-loss` | and `--flash-attention` | total, logits | \
+         total, both |\n| --- | ---: | ---: | ---: | ---: | ---: |"
     );
     for [batch, tokens] in BATCHES {
         let auto = nn::AttentionImplementation::Auto;

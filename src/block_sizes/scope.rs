@@ -50,8 +50,8 @@ pub struct ChosenBlocks {
 /// and operands of kernels, which entries of a table need.
 ///
 /// An entry of the table that its kernel cannot use is an error at the line of this call, which `f`
-/// throws: another number of sizes than the kernel has, a size of 0, a violated rule of a compiler, or more fast memory
-/// than the device has.
+/// throws: another number of sizes than the kernel has, a size of 0, a violated rule of a compiler,
+/// or more fast memory than the device has.
 ///
 /// ```
 /// use oxidax::block_sizes::{BlockEntry, BlockTable, TimeSource, chosen_blocks};
@@ -84,7 +84,7 @@ pub fn with_block_table<R>(table: &BlockTable, device: &DeviceSpec, f: impl FnOn
 
 /// Runs `f` with the block sizes of a table, which the line `loc` has set.
 fn in_scope<R>(table: &BlockTable, device: &DeviceSpec, loc: Loc, f: impl FnOnce() -> R) -> R {
-    let scope = TableScope { table: table.clone(), device: device.clone() };
+    let scope = TableScope { table: table.clone(), device: *device };
     let number = {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let index = known.iter().position(|other| **other == scope).unwrap_or_else(|| {

@@ -11,8 +11,8 @@
 //!   (`docs/kernels/paged-attention.md`).
 //! - [`grouped_matmul`] for mixtures of experts, and [`quantized_matmul`] (`docs/kernels/`).
 //!
-//! `block_sizes::with_block_table` sets the blocks of all of them by a table of measurements, and by
-//! a model for what was not measured. Blocks in options come first.
+//! `block_sizes::with_block_table` sets the blocks of all of them by a table of measurements, and
+//! by a model for what was not measured. Blocks in options come first.
 
 mod attention;
 mod cross_entropy;

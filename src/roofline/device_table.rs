@@ -203,8 +203,8 @@ const B200: DeviceSpec = DeviceSpec {
     pod_chips: Some(8),
     dcn_bandwidth: 5e10,
     date: DATE,
-    source: "NVIDIA, data sheets of HGX and DGX B200 over 8, without sparsity; bandwidth of the L2: \
-             an assumption; one 400 Gb/s adapter a GPU",
+    source: "NVIDIA, data sheets of HGX and DGX B200 over 8, without sparsity; L2 bandwidth: an \
+             assumption; one 400 Gb/s adapter a GPU",
 };
 
 /// Oldest first, TPUs before GPUs.

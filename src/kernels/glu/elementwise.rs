@@ -87,7 +87,6 @@ impl Glu {
     }
 
     /// Returns the kernel with these rows and features in a block, or with whole arrays.
-
     fn kernel_with<const N: usize>(
         &self,
         n_outputs: usize,

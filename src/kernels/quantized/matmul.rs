@@ -159,8 +159,8 @@ impl Product {
     }
 
     /// Returns the kernel `name` that is called with these operands. `on_cpu` is its form for CPUs.
-    /// `kernel` returns the form with these blocks for a kind of device, and `on_gpu` are the blocks
-    /// for GPUs, unless a table is in scope.
+    /// `kernel` returns the form with given blocks for a kind of device. Without a table in scope,
+    /// GPUs have the blocks `on_gpu`.
     #[track_caller]
     pub(super) fn on_platforms(
         self,

@@ -262,8 +262,8 @@ mod on_cpu {
             compiled.report().memory_analysis().unwrap().temporaries
         };
         let array = 256 * 256 * 4;
-        // Five for each of 12 layers. There would be eight if `1 / sum`, `x - mean` and both factors
-        // of GELU's derivative were stored as arrays.
+        // Five for each of 12 layers. There would be eight if `1 / sum`, `x - mean` and both
+        // factors of GELU's derivative were stored as arrays.
         assert!(temporaries() < array * (5 * 12 + 4), "{}", temporaries() / array);
         let call = || f.call(&layers, &x).unwrap();
         assert_close(&call(), &disable_outlining(call), 2e-5);

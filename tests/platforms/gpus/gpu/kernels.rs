@@ -74,7 +74,7 @@ fn kernels_that_need_too_much_shared_memory_are_refused() {
     assert!(error.contains("in the 7 buffers of 8 stages"), "{error}");
 }
 
-/// The same kernel may fit one GPU and not another one.
+/// A kernel may fit one GPU and not another one.
 #[test]
 #[ignore = "needs the CUDA plugin: `cargo xtask gpu` runs it"]
 fn shared_memory_is_that_of_the_gpu() {
