@@ -321,10 +321,11 @@ impl Primitive for FfiCall {
             FfiTarget::Closure(_) => CLOSURE_TARGET,
         };
         let mut attributes = self.attributes.clone();
-        if self.api_version == 4 && (is_rust || handlers::is_registered(name, &platform)) {
-            if let Some(site) = handlers::record_site(Loc::caller()) {
-                attributes.insert(SITE, FfiAttribute::from(site));
-            }
+        if self.api_version == 4
+            && (is_rust || handlers::is_registered(name, &platform))
+            && let Some(site) = handlers::record_site(Loc::caller())
+        {
+            attributes.insert(SITE, FfiAttribute::from(site));
         }
         if let FfiTarget::Closure(function) = &self.target {
             attributes.insert(CLOSURE, function.id() as i64);

@@ -46,13 +46,18 @@ static HELD: Mutex<Vec<(Arc<Program>, Vec<Event>)>> = Mutex::new(Vec::new());
 /// Keeps the closures of a program alive until a launch has finished: the executable may be
 /// dropped earlier, as that of a `jit` whose results are read later.
 pub(super) fn hold(closures: Arc<Program>, events: Vec<Event>) {
+    release_finished();
+    HELD.lock().unwrap_or_else(PoisonError::into_inner).push((closures, events));
+}
+
+/// Drops the closures of launches that have finished.
+pub(super) fn release_finished() {
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     let is_running = |event: &Event| !event.is_ready().unwrap_or(true);
     let (running, finished): (Vec<_>, Vec<_>) = std::mem::take(&mut *held)
         .into_iter()
         .partition(|(_, events)| events.iter().any(is_running));
     *held = running;
-    held.push((closures, events));
     drop(held);
     // Closures run arbitrary code when they are dropped, so the list is not locked any more.
     drop(finished);
@@ -100,5 +105,6 @@ pub fn effects_barrier() -> Result<(), Error> {
     let running = std::mem::take(&mut *RUNNING.lock().unwrap_or_else(PoisonError::into_inner));
     // Waits for all of them, also after an error.
     let outcomes: Vec<Result<(), Error>> = running.into_iter().map(Running::wait).collect();
+    release_finished();
     outcomes.into_iter().collect::<Result<(), Error>>().map_err(|error| error.at(loc))
 }

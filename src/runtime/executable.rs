@@ -50,6 +50,14 @@ pub(crate) struct Executable {
     pub(super) closures: Option<Arc<Program>>,
 }
 
+impl Drop for Executable {
+    fn drop(&mut self) {
+        if self.closures.is_some() {
+            effects::release_finished();
+        }
+    }
+}
+
 /// The placement of results.
 #[derive(Clone, Debug)]
 pub(super) struct OutputPlacement {

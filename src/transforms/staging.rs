@@ -64,6 +64,7 @@ pub(crate) fn trace_function<O: Tree>(
 }
 
 /// As [`trace_function`], for the line `loc` in profiles.
+#[track_caller]
 pub(crate) fn trace_function_at<O: Tree>(
     loc: Loc,
     scope: String,
@@ -78,6 +79,7 @@ pub(crate) fn trace_function_at<O: Tree>(
 
 /// As [`trace_function`], for a caller that writes the final values of references. `loc` is the
 /// line in profiles.
+#[track_caller]
 pub(crate) fn trace_with_refs<O: Tree>(
     access: RefAccess,
     loc: Loc,

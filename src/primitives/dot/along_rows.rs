@@ -5,8 +5,8 @@ use crate::core::{DType, LowerCtx, RuleResult};
 use crate::primitives::rules::element_dtype;
 use crate::stablehlo::Value;
 
-/// The number of elements up to which `lhs` is transposed for a product in `f32`. A larger one does
-/// not stay in the cache: the transposition took longer than the product gained.
+/// The number of elements up to which `lhs` is transposed for a product in `f32`. A larger `lhs`
+/// does not stay in the cache: the transposition took longer than the product gained.
 const MAX_TRANSPOSED: usize = 1 << 23;
 
 /// The number of multiplications from which `lhs` is transposed for a product in `f32`. Below, the

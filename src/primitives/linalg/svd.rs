@@ -313,7 +313,8 @@ fn square_over(x: &Array) -> Array {
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let factors = |a: Array| svd_with(&a, SvdOptions { full_matrices: false, ..Default::default() });
+/// let options = SvdOptions { full_matrices: false, ..Default::default() };
+/// let factors = |a: Array| svd_with(&a, options.clone());
 /// let (u, s, vh) = eval_shape(factors, Aval::new(DType::F32, [3, 2]))?;
 /// assert_eq!((u.shape().dims(), s.shape().dims()), (&[3, 2][..], &[2][..]));
 /// assert_eq!(vh.shape().dims(), [2, 2]);

@@ -211,6 +211,7 @@ mod on_cpu {
         };
         f.call(f32s(&[1.0])).unwrap();
         assert_eq!(Arc::strong_count(&counted), 3);
+        effects_barrier().unwrap();
         drop(f);
         assert_eq!(Arc::strong_count(&counted), 1);
     }

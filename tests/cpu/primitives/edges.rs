@@ -60,15 +60,29 @@ const WITHOUT: &[(&str, &[&str], &str)] = &[
     ("an axis of one", &["axis_index"], "is one number"),
     ("no elements", HOLD_PROGRAMS, PASSED_ON),
     ("an axis of one", HOLD_PROGRAMS, PASSED_ON),
-    ("rank 0", &["call", "custom_jvp", "custom_vjp", "remat", "xla_metadata_call"], PASSED_ON),
+    (
+        "rank 0",
+        &[
+            "call",
+            "composite",
+            "custom_jvp",
+            "custom_vjp",
+            "linear_call",
+            "remat",
+            "xla_metadata_call",
+        ],
+        PASSED_ON,
+    ),
 ];
 
 /// Primitives that pass their operands to the programs that they hold.
 const HOLD_PROGRAMS: &[&str] = &[
     "call",
+    "composite",
     "cond",
     "custom_jvp",
     "custom_vjp",
+    "linear_call",
     "linear_solve",
     "remat",
     "while_loop",

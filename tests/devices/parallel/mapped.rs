@@ -283,7 +283,10 @@ fn invalid_specs_are_errors() {
     let found = error(|x| x.sum(), p!["a"], p!["a"]);
     assert!(found.contains("p![\"a\"] has 1 axes"), "{found}");
     let unsaid = catch(|| shard_map(same, &mesh).apply(&x)).unwrap_err().to_string();
-    assert!(unsaid.contains("in_specs and out_specs must say"), "{unsaid}");
+    assert!(unsaid.contains("out_specs must say how the results are concatenated"), "{unsaid}");
+    let only_out = shard_map(same, &mesh).out_specs(p!["a"]);
+    let unsaid = catch(|| only_out.apply(&x)).unwrap_err().to_string();
+    assert!(unsaid.contains("in_specs must say how the arguments are split"), "{unsaid}");
 }
 
 #[test]
