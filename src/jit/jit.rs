@@ -821,11 +821,11 @@ mod tests {
 
         #[test]
         fn written_references_are_updated_in_place() {
-            let (captured, argument) = (new_ref(&zeros([64])), new_ref(&zeros([64])));
+            let (captured, argument) = (new_ref(zeros([64])), new_ref(zeros([64])));
             let held = captured.clone();
             let f = jit(move |r: ArrayRef| {
                 r.addupdate(i![], 1.0);
-                held.addupdate(i![], &r.get(i![]));
+                held.addupdate(i![], r.get(i![]));
             });
             let mut kept = None;
             for round in 0..4 {

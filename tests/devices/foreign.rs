@@ -29,7 +29,7 @@ fn each_device_calls_with_its_shard_in_shard_map() {
     let mesh = mesh();
     let f = |x: Array| ffi::ffi_call("test.on_shards", x.aval(), [&x]);
     let mapped = shard_map(f, &mesh).in_specs(p!["i"]).out_specs(p!["i"]);
-    let y = jit(move |x: Array| mapped.apply(&x)).call(&sharded(&mesh)).unwrap();
+    let y = jit(move |x: Array| mapped.apply(&x)).call(sharded(&mesh)).unwrap();
     let expected: Vec<f32> = (0..16).map(|n| 2.0 * n as f32).collect();
     assert_eq!(y.to_vec::<f32>().unwrap(), expected);
     let mut seen = SEEN.lock().unwrap().clone();
@@ -46,14 +46,14 @@ fn whole_arrays_are_passed_outside_of_shard_map() {
         Ok(())
     };
     let f = jit(move |x: Array| ffi::buffer_callback(reversed, x.aval(), [&x]));
-    let y = f.call(&sharded(&mesh)).unwrap();
+    let y = f.call(sharded(&mesh)).unwrap();
     let expected: Vec<f32> = (0..16).rev().map(|n| n as f32).collect();
     assert_eq!(y.to_vec::<f32>().unwrap(), expected);
 
     let options = BufferCallbackOptions { has_side_effect: true, ..Default::default() };
     let f =
         jit(move |x: Array| ffi::buffer_callback_with(reversed, x.aval(), [&x], options.clone()));
-    let error = f.call(&sharded(&mesh)).unwrap_err().to_string();
+    let error = f.call(sharded(&mesh)).unwrap_err().to_string();
     assert!(error.contains("has side effects, and the compiler partitions"), "{error}");
 }
 

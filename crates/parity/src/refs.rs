@@ -25,7 +25,7 @@ pub(crate) fn function(name: &str) -> Function {
 }
 
 fn zero(like: &Array) -> ArrayRef {
-    new_ref(&zeros(([], like.dtype())))
+    new_ref(zeros(([], like.dtype())))
 }
 
 fn summed(operands: &[Array]) -> Vec<Array> {
@@ -40,7 +40,7 @@ fn summed(operands: &[Array]) -> Vec<Array> {
 
 fn recurrence(operands: &[Array]) -> Vec<Array> {
     let (xs, a) = (&operands[0], &operands[1]);
-    let history = new_ref(&zeros((5, xs.dtype())));
+    let history = new_ref(zeros((5, xs.dtype())));
     history.set(i![0], a);
     fori_loop(
         0,
@@ -96,7 +96,7 @@ fn switched(operands: &[Array]) -> Vec<Array> {
 fn nested(operands: &[Array]) -> Vec<Array> {
     let (rows, a) = (&operands[0], &operands[1]);
     let total = zero(rows);
-    let largest = new_ref(&zeros((3, rows.dtype())));
+    let largest = new_ref(zeros((3, rows.dtype())));
     let row = |i: Array, xs: Array| {
         let element = |(), x: Array| (total.set(i![], cos(&(total.get(i![]) * a)) + x), ());
         scan(element, (), &xs);
@@ -109,7 +109,7 @@ fn nested(operands: &[Array]) -> Vec<Array> {
 
 fn hidden_state(operands: &[Array]) -> Vec<Array> {
     let (xs, w_h, w_x) = (&operands[0], &operands[1], &operands[2]);
-    let h = new_ref(&zeros((3, xs.dtype())));
+    let h = new_ref(zeros((3, xs.dtype())));
     let step = |(), x: Array| {
         h.set(i![..], tanh(&(h.get(i![..]).matmul(w_h) + x.matmul(w_x))));
         ((), h.get(i![0]))
@@ -144,7 +144,7 @@ fn mapped_argument(operands: &[Array]) -> Vec<Array> {
 fn slices(operands: &[Array]) -> Vec<Array> {
     let x = &operands[0];
     let r = new_ref(x);
-    r.set(i![1..3, 0], exp(&r.get(i![0, 1..3])));
+    r.set(i![1..3, 0], exp(r.get(i![0, 1..3])));
     r.set(i![::2], r.get(i![::2]) * 3.0);
     r.set(i![..., 1..2], r.get(i![..., 1..2]) + x.index(i![.., 3..]));
     vec![r.get(i![]), r.get(i![1]), r.get(i![.., 1..])]

@@ -40,7 +40,7 @@ mod on_cpu {
         let (x, by) = (f32s(&[6.0], &[]), f32s(&[2.0], &[]));
         assert_eq!(value(&divided(&x, &by)), 3.0);
         let f = |x: &Array| divided(x, &by);
-        assert_eq!(value(&jvp(f, &x, &ones([])).1), 0.5);
+        assert_eq!(value(&jvp(f, &x, ones([])).1), 0.5);
         assert_eq!(value(&grad(f)(&x)), 5.0);
         let once = |x: &Array| linear_transpose(f, x)(x);
         assert_eq!(value(&once(&x)), 30.0);

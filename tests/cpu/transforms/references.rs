@@ -50,7 +50,7 @@ mod on_cpu {
 
     #[test]
     fn reads_and_writes_happen_in_order() {
-        let r = new_ref(&zeros([3]));
+        let r = new_ref(zeros([3]));
         r.set(i![1], 5.0);
         r.addupdate(i![..], 1.0);
         let clone = r.clone();
@@ -58,11 +58,11 @@ mod on_cpu {
         assert!(r.same_ref(&clone));
         assert_eq!(elements(&r), [1.0, 6.0, 9.0]);
         assert_eq!(r.to_string(), "Ref(f32[3])");
-        r.set(i![], &vector(&[1.0]));
+        r.set(i![], vector(&[1.0]));
         assert_eq!(freeze(&r).to_vec::<f32>().unwrap(), [1.0; 3]);
         let text = error_of(|| clone.get(i![]));
         assert!(text.contains("was frozen at tests/cpu/transforms/references.rs"), "{text}");
-        let bf16 = new_ref(&ones(([2], DType::BF16)));
+        let bf16 = new_ref(ones(([2], DType::BF16)));
         bf16.addupdate(i![0], 1.5);
         assert_eq!(bf16.get(i![]).dtype(), DType::BF16);
         free_ref(&bf16);
@@ -71,11 +71,11 @@ mod on_cpu {
 
     #[test]
     fn values_must_have_the_dtype_and_broadcast() {
-        let r = new_ref(&zeros([3]));
+        let r = new_ref(zeros([3]));
         let text = error_of(|| r.set(i![0], &array![1]));
         assert!(text.contains("the reference has f32[3], the value i32"), "{text}");
         assert!(text.contains("astype(DType::F32)"), "{text}");
-        assert!(error_of(|| r.set(i![], &ones([2]))).contains("do not broadcast"));
+        assert!(error_of(|| r.set(i![], ones([2]))).contains("do not broadcast"));
         let counts = new_ref(&array![1, 2]);
         assert!(error_of(|| counts.addupdate(i![0], 0.5)).contains("convert it"));
         assert_eq!(elements(&r), [0.0; 3]);
@@ -83,7 +83,7 @@ mod on_cpu {
 
     #[test]
     fn compiled_functions_read_and_write_captured_references() {
-        let total = new_ref(&zeros([2]));
+        let total = new_ref(zeros([2]));
         let held = total.clone();
         let f = jit(move |x: Array| {
             held.addupdate(i![0], &x);
@@ -105,7 +105,7 @@ mod on_cpu {
     #[test]
     fn compiled_functions_take_references() {
         let push = jit(|r: ArrayRef, x: Array| r.swap(i![0], &x));
-        let (a, b) = (new_ref(&vector(&[1.0, 2.0])), new_ref(&vector(&[3.0, 4.0])));
+        let (a, b) = (new_ref(vector(&[1.0, 2.0])), new_ref(vector(&[3.0, 4.0])));
         assert_eq!(push.call(&a, full([], 7.0)).unwrap().item::<f32>().unwrap(), 1.0);
         // By value: the buffer of a reference is not donated.
         assert_eq!(push.call(b.clone(), full([], 8.0)).unwrap().item::<f32>().unwrap(), 3.0);
@@ -113,7 +113,7 @@ mod on_cpu {
         assert_eq!(push.stats().compiles, 1);
         // As a part of a tree, and in a function under trace.
         let outer = jit(move |x: Array| {
-            let r = new_ref(&zeros([2]));
+            let r = new_ref(zeros([2]));
             push.apply(&r, &x);
             push.apply(&r, x + 1.0);
             r.get(i![])
@@ -160,7 +160,7 @@ mod on_cpu {
 
     #[test]
     fn branches_write_references() {
-        let r = new_ref(&zeros([2]));
+        let r = new_ref(zeros([2]));
         let held = r.clone();
         let f = jit(move |p: Array| {
             let first = |()| held.addupdate(i![0], 1.0);
@@ -178,18 +178,18 @@ mod on_cpu {
 
     #[test]
     fn batches_write_mapped_arguments() {
-        let r = new_ref(&vector(&[1.0, 2.0]));
+        let r = new_ref(vector(&[1.0, 2.0]));
         let one = |r: ArrayRef, x: Array| {
             r.addupdate(i![], &x);
             r.get(i![]) * 2.0
         };
-        let y = vmap(one).apply(&r, &vector(&[10.0, 20.0]));
+        let y = vmap(one).apply(&r, vector(&[10.0, 20.0]));
         assert_eq!(y.to_vec::<f32>().unwrap(), [22.0, 44.0]);
         assert_eq!(elements(&r), [11.0, 22.0]);
-        let text = error_of(|| vmap(|x: Array| r.set(i![0], &x)).apply(&ones([2])));
+        let text = error_of(|| vmap(|x: Array| r.set(i![0], &x)).apply(ones([2])));
         assert!(text.contains("which all examples share"), "{text}");
         // A value that is equal for all examples.
-        vmap(|x: Array| (r.set(i![0], 5.0), x).1).apply(&ones([2]));
+        vmap(|x: Array| (r.set(i![0], 5.0), x).1).apply(ones([2]));
         assert_eq!(elements(&r), [5.0, 22.0]);
     }
 
@@ -204,7 +204,7 @@ mod on_cpu {
         assert_eq!(grad(cube)(&x).to_vec::<f32>().unwrap(), [3.0, 12.0]);
         let second = grad(|x: &Array| grad(cube)(x).sum());
         assert_eq!(second(&x).to_vec::<f32>().unwrap(), [6.0, 12.0]);
-        assert_eq!(jvp(cube, &x, &ones([2])).1.item::<f32>().unwrap(), 15.0);
+        assert_eq!(jvp(cube, &x, ones([2])).1.item::<f32>().unwrap(), 15.0);
         let recomputed = |x: &Array| {
             let r = new_ref(0.0);
             let f = remat(|x: &Array| {
@@ -243,7 +243,7 @@ mod on_cpu {
     #[test]
     fn pullbacks_accumulate() {
         let params = (ones([2]), full([], 3.0));
-        let sums = (new_ref(&zeros([2])), new_ref(0.0));
+        let sums = (new_ref(zeros([2])), new_ref(0.0));
         for _ in 0..2 {
             let f = |(w, b): &(Array, Array)| w.sum() * b;
             let (y, pullback) = vjp(f, &params);
@@ -251,7 +251,7 @@ mod on_cpu {
         }
         assert_eq!(elements(&sums.0), [6.0, 6.0]);
         assert_eq!(sums.1.get(i![]).item::<f32>().unwrap(), 4.0);
-        let (y, pullback) = vjp(|x: &Array| x.sum(), &ones([2]));
+        let (y, pullback) = vjp(|x: &Array| x.sum(), ones([2]));
         let text = error_of(|| pullback.accumulate_into(&ones_like(&y), &sums));
         assert!(text.contains("2 references for 1 leaves"), "{text}");
         let text = error_of(|| pullback.accumulate_into(&ones_like(&y), &sums.1));
@@ -260,7 +260,7 @@ mod on_cpu {
 
     #[test]
     fn aliases_are_errors() {
-        let (r, other) = (new_ref(&zeros([2])), new_ref(&ones([2])));
+        let (r, other) = (new_ref(zeros([2])), new_ref(ones([2])));
         let both = jit(|a: ArrayRef, b: ArrayRef| a.set(i![], b.get(i![])));
         let text = both.call(&r, &r).unwrap_err().to_string();
         assert!(text.contains("is passed twice, or passed and captured"), "{text}");

@@ -368,7 +368,7 @@ fn automatic_checks_run_on_every_device() {
     let checked = debug::checkify(|x: &Array| inverse.apply(x), debug::CheckSet::AUTOMATIC);
     let checked = jit(move |x: Array| checked(&x));
     assert_eq!(values(&checked.call(&(counting(&[8]) + 1.0)).unwrap()).len(), 1);
-    let error = checked.call(&counting(&[8])).unwrap_err().to_string();
+    let error = checked.call(counting(&[8])).unwrap_err().to_string();
     assert!(error.starts_with("error[value]: div: divides by zero"), "{error}");
     assert!(error.contains("callbacks.rs"), "{error}");
     // Shardings in types stay as they are.

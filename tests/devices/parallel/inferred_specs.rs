@@ -31,11 +31,11 @@ fn specs_come_from_the_types_of_arguments() {
 fn automatic_axes_need_specs() {
     let mesh = mesh([("a", 8)]);
     let f = shard_map(|x: Array| x, &mesh).out_specs(p![]);
-    let error = catch(|| f.apply(&counting(&[8]))).unwrap_err().to_string();
+    let error = catch(|| f.apply(counting(&[8]))).unwrap_err().to_string();
     assert!(error.contains("the axis `a` of Mesh(a=8) is not explicit"), "{error}");
     assert!(error.contains("inferred_specs.rs"), "{error}");
     let f = shard_map(|x: Array| x, &mesh).in_specs(p![]);
-    let error = catch(|| f.apply(&counting(&[8]))).unwrap_err().to_string();
+    let error = catch(|| f.apply(counting(&[8]))).unwrap_err().to_string();
     assert!(error.contains("out_specs must say how the results are concatenated"), "{error}");
 }
 

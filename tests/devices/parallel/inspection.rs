@@ -27,12 +27,12 @@ fn compiled_programs_show_the_compiler_s_choice() {
     let seen = Seen::default();
     let held = seen.clone();
     let loss = move |w: &Array, x: &Array| {
-        let y = sin(&x.matmul(w));
+        let y = sin(x.matmul(w));
         observe(&y, &held);
         y.sum()
     };
     let f = jit(move |w: Array, x: Array| grad(&loss)(&w, &x));
-    let w = device_put(&ones([4, 2]), &mesh.replicated()).unwrap();
+    let w = device_put(&ones([4, 2]), mesh.replicated()).unwrap();
     let x = device_put(&ones([16, 4]), &rows).unwrap();
     f.call(&w, &x).unwrap();
     assert_eq!(taken(&seen), ["p![\"data\"]"]);
