@@ -98,7 +98,7 @@ mod on_cpu {
         if wanted.is_none() {
             let others =
                 entries().map(|entry| entry.name).filter(|name| !in_kernels.contains(name));
-            expect!["callback all_gather all_to_all axis_index pmax pmin ppermute psum psum_scatter ragged_all_to_all fft eigh svd scatter sort top_k shard_map"].assert_eq(&others.collect::<Vec<_>>().join(" "));
+            expect!["callback all_gather all_to_all axis_index pmax pmin ppermute psum psum_scatter ragged_all_to_all fft eigh svd scatter sort approx_top_k top_k ffi_call shard_map"].assert_eq(&others.collect::<Vec<_>>().join(" "));
         }
     }
 
@@ -143,6 +143,7 @@ mod on_cpu {
                 callback: it calls the host
                 eig: it is in a loop whose number of steps is not known
                 eigh: it contains a loop whose number of steps is not known
+                ffi_call: it calls the host
                 igamma: it contains a loop whose number of steps is not known
                 igamma_grad_a: it contains a loop whose number of steps is not known
                 igamma_grad_a: it is in a loop whose number of steps is not known
