@@ -19,7 +19,8 @@ impl Client {
     /// a CPU, aligned to 64 bytes.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the plugin does not know the element type; [`Error::Status`].
+    /// [`Error::Invalid`](crate::Error::Invalid) if the plugin does not know the element type;
+    /// [`Error::Status`](crate::Error::Status).
     pub fn buffer_from_dlpack(
         &self,
         tensor: DlpackTensor,

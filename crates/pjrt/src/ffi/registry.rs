@@ -114,7 +114,7 @@ pub fn register_for(
 }
 
 /// Registers a function compiled from another language, as [`register_for`] registers a Rust
-/// function. `describe` gets each error of the function with the call's [`SITE`], and returns the
+/// function. `describe` gets each error of the function with the call's `SITE`, and returns the
 /// message that the execution fails with.
 ///
 /// # Errors
