@@ -1,17 +1,18 @@
 //! `call`: the primitive that an inner `jit` binds.
 
-use super::derive::{batch_call, jvp_call, split_program, transpose_call};
+use super::derive::{batch_call, jvp_call, split_call, transpose_call};
 use super::parse;
 use super::pruning::prune_call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
-    Known, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult, RunCount,
-    Sample, SplitEqn, Tangent, Used,
+    Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult,
+    RunCount, Sample, SplitEqn, Tangent, Used, bind,
 };
 use crate::ensure_shape;
 use crate::passes;
 use crate::stablehlo::Value;
-use crate::transforms::staging::trace_rules;
+use crate::transforms::staging::{Traced, trace_rules};
+use crate::tree::{Tree, rebuild};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -67,6 +68,22 @@ pub(super) fn expect_operands(
         );
     }
     Ok(program.avals_out())
+}
+
+/// Binds the primitive that applies a traced function to these operands, and returns the function's
+/// result. What the function writes to references is written.
+pub(super) fn bind_traced<P: Primitive, O: Tree>(
+    traced: Traced<O>,
+    mut operands: Vec<Array>,
+    loc: Loc,
+    primitive: impl FnOnce(Arc<Program>) -> P,
+) -> O {
+    operands.extend(traced.captures);
+    let primitive = primitive(Arc::new(traced.program));
+    let operands: Vec<&Array> = operands.iter().collect();
+    let mut outputs = loc.scope(|| bind(primitive, &operands));
+    traced.refs.write_back(&mut outputs);
+    rebuild(&traced.template, outputs)
 }
 
 impl Primitive for Call {
@@ -133,14 +150,8 @@ impl HigherOrder for Call {
     }
 
     fn split(&self, known: &Marks<Known>) -> Option<SplitEqn> {
-        let halves = split_program(&self.program, known)?;
-        Some(SplitEqn {
-            known: Arc::new(self.with_program(halves.known.clone())),
-            known_operands: known.positions(),
-            unknown: Arc::new(self.with_program(halves.unknown.clone())),
-            unknown_operands: halves.sources.clone(),
-            outputs: halves.outputs.clone(),
-        })
+        let half = |program| self.with_program(program);
+        split_call(&self.program, known, half, half)
     }
 
     fn prune(&self, used: &Marks<Used>) -> Option<Pruned> {

@@ -1,19 +1,19 @@
 //! `composite`: an operation with a name that compilers may know, and a program that defines it.
 
-use super::call::{Call, expect_operands};
-use super::derive::{batch_call, jvp_call, split_program, transpose_call};
+use super::call::{Call, bind_traced, expect_operands};
+use super::derive::{batch_call, jvp_call, split_call, transpose_call};
 use super::parse;
 use super::pruning::prune_call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
     Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleResult, RunCount, Sample,
-    SplitEqn, Tangent, Used, bind,
+    SplitEqn, Tangent, Used,
 };
 use crate::passes;
 use crate::stablehlo::{Value, quote};
 use crate::transforms::staging::{trace_function_at, trace_rules};
 use crate::tree::{
-    Args, Arguments, FnArgs, Function, StaticFloat, TransformedFn, leaves_of, rebuild, transformed,
+    Args, Arguments, FnArgs, Function, StaticFloat, TransformedFn, leaves_of, transformed,
 };
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -201,14 +201,8 @@ impl HigherOrder for Composite {
     }
 
     fn split(&self, known: &Marks<Known>) -> Option<SplitEqn> {
-        let halves = split_program(&self.program, known)?;
-        Some(SplitEqn {
-            known: Arc::new(self.derived("known", halves.known.clone())),
-            known_operands: known.positions(),
-            unknown: Arc::new(self.derived("unknown", halves.unknown.clone())),
-            unknown_operands: halves.sources.clone(),
-            outputs: halves.outputs.clone(),
-        })
+        let half = |prefix| move |program| self.derived(prefix, program);
+        split_call(&self.program, known, half("known"), half("unknown"))
     }
 
     fn prune(&self, used: &Marks<Used>) -> Option<Pruned> {
@@ -294,17 +288,18 @@ fn apply<A: Args, M, F: Function<A, M>>(
     arguments: A::Refs<'_>,
     loc: Loc,
 ) -> F::Output {
-    let mut operands = leaves_of(&Arguments::<A>(arguments));
+    let operands = leaves_of(&Arguments::<A>(arguments));
     let avals = operands.iter().map(|operand| operand.aval().clone());
     let call = |leaves: Vec<Array>| f.apply(A::unflatten(arguments, &mut leaves.into_iter()));
     let traced = trace_function_at(loc, format!("composite({name})"), avals, call);
-    operands.extend(traced.captures);
-    let CompositeOptions { version, attributes } = options.clone();
-    let program = Arc::new(traced.program);
-    let primitive = Composite { composite_name: name.to_string(), version, attributes, program };
-    let operands: Vec<&Array> = operands.iter().collect();
-    let outputs = loc.scope(|| bind(primitive, &operands));
-    rebuild(&traced.template, outputs)
+    let (composite_name, CompositeOptions { version, attributes }) =
+        (name.to_string(), options.clone());
+    bind_traced(traced, operands, loc, |program| Composite {
+        composite_name,
+        version,
+        attributes,
+        program,
+    })
 }
 
 pub(super) fn make(

@@ -5,7 +5,7 @@ use super::memo::Memo;
 use super::partial_eval::{PartialEval, partial_eval};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Dense, Known, Mapped, Marks, Operand, Primitive, Program,
-    Tangent, Varying, bind,
+    SplitEqn, Tangent, Varying, bind,
 };
 use crate::passes;
 use crate::primitives::rules::batch_at;
@@ -289,6 +289,24 @@ pub(super) fn split_program(
     }
     let halves = partial_eval(program, known, &Marks::all(program.outputs().len()));
     (!halves.is_trivial()).then_some(halves)
+}
+
+/// Splits an equation that applies a program into one for each half. `known` and `unknown` return
+/// the primitive that applies a half. Returns `None` if the known half would compute nothing.
+pub(super) fn split_call<P: Primitive>(
+    program: &Arc<Program>,
+    marks: &Marks<Known>,
+    known: impl FnOnce(Arc<Program>) -> P,
+    unknown: impl FnOnce(Arc<Program>) -> P,
+) -> Option<SplitEqn> {
+    let halves = split_program(program, marks)?;
+    Some(SplitEqn {
+        known: Arc::new(known(halves.known.clone())),
+        known_operands: marks.positions(),
+        unknown: Arc::new(unknown(halves.unknown.clone())),
+        unknown_operands: halves.sources.clone(),
+        outputs: halves.outputs.clone(),
+    })
 }
 
 /// Returns the types of arrays.

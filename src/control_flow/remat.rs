@@ -1,6 +1,6 @@
 //! `remat`: recomputes values in the backward pass instead of storing them.
 
-use super::call::{Call, expect_operands};
+use super::call::{Call, bind_traced, expect_operands};
 use super::derive::{batch_call, jvp_call, split_program, transpose_call};
 use super::parse;
 use super::policy::{Policy, recompute_unsaved};
@@ -10,14 +10,12 @@ use crate::core::trace::RefAccess;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
     Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleResult, RunCount, Sample,
-    SplitEqn, SplitOperand, Tangent, Used, bind, trace,
+    SplitEqn, SplitOperand, Tangent, Used, trace,
 };
 use crate::passes;
 use crate::stablehlo::Value;
 use crate::transforms::staging::{trace_rules, trace_with_refs};
-use crate::tree::{
-    Args, Arguments, FnArgs, Function, TransformedFn, leaves_of, rebuild, transformed,
-};
+use crate::tree::{Args, Arguments, FnArgs, Function, TransformedFn, leaves_of, transformed};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -238,7 +236,7 @@ fn apply<A: Args, M, F: Function<A, M>>(
     arguments: A::Refs<'_>,
     loc: Loc,
 ) -> F::Output {
-    let mut operands = leaves_of(&Arguments::<A>(arguments));
+    let operands = leaves_of(&Arguments::<A>(arguments));
     let call = |leaves: Vec<Array>| f.apply(A::unflatten(arguments, &mut leaves.into_iter()));
     // Outside a trace no derivative can be taken.
     if !trace::is_tracing() {
@@ -249,14 +247,15 @@ fn apply<A: Args, M, F: Function<A, M>>(
     let scope = format!("remat({name})");
     let traced = loc.scope(|| trace_with_refs(RefAccess::Captures, loc, scope, avals, call));
     loc.scope(|| traced.refs.expect_no_arguments("remat"));
-    operands.extend(traced.captures);
-    let program = Arc::new(traced.program);
     let RematOptions { policy, prevent_cse } = options.clone();
-    let primitive = Remat { name, policy, again: false, prevent_cse, program };
-    let operands: Vec<&Array> = operands.iter().collect();
-    let mut outputs = loc.scope(|| bind(primitive, &operands));
-    traced.refs.write_back(&mut outputs);
-    rebuild(&traced.template, outputs)
+    let again = false;
+    bind_traced(traced, operands, loc, |program| Remat {
+        name,
+        policy,
+        again,
+        prevent_cse,
+        program,
+    })
 }
 
 pub(super) fn make(

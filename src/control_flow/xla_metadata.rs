@@ -1,20 +1,18 @@
 //! `xla_metadata_call`: programs whose operations carry attributes for XLA.
 
-use super::call::expect_operands;
-use super::derive::{batch_call, jvp_call, split_program, transpose_call};
+use super::call::{bind_traced, expect_operands};
+use super::derive::{batch_call, jvp_call, split_call, transpose_call};
 use super::parse;
 use super::pruning::prune_call;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
     Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleResult, RunCount, Sample,
-    SplitEqn, Tangent, Used, bind, trace,
+    SplitEqn, Tangent, Used, trace,
 };
 use crate::passes;
 use crate::stablehlo::Value;
 use crate::transforms::staging::{trace_function, trace_rules};
-use crate::tree::{
-    Args, Arguments, FnArgs, Function, TransformedFn, Tree, leaves_of, rebuild, transformed,
-};
+use crate::tree::{Args, Arguments, FnArgs, Function, TransformedFn, Tree, leaves_of, transformed};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -120,14 +118,8 @@ impl HigherOrder for XlaMetadataCall {
     }
 
     fn split(&self, known: &Marks<Known>) -> Option<SplitEqn> {
-        let halves = split_program(&self.program, known)?;
-        Some(SplitEqn {
-            known: Arc::new(self.with_program(halves.known.clone())),
-            known_operands: known.positions(),
-            unknown: Arc::new(self.with_program(halves.unknown.clone())),
-            unknown_operands: halves.sources.clone(),
-            outputs: halves.outputs.clone(),
-        })
+        let half = |program| self.with_program(program);
+        split_call(&self.program, known, half, half)
     }
 
     fn prune(&self, used: &Marks<Used>) -> Option<Pruned> {
@@ -155,7 +147,7 @@ fn pairs<K: Into<String>, V: Into<String>>(metadata: impl IntoIterator<Item = (K
 fn bind_with_metadata<O: Tree>(
     name: String,
     (metadata, target): (Pairs, MetadataTarget),
-    mut operands: Vec<Array>,
+    operands: Vec<Array>,
     loc: Loc,
     call: impl FnOnce(Vec<Array>) -> O,
 ) -> O {
@@ -165,12 +157,12 @@ fn bind_with_metadata<O: Tree>(
     let avals = operands.iter().map(|operand| operand.aval().clone());
     let scope = format!("xla_metadata({name})");
     let traced = loc.scope(|| trace_function(scope, avals, call));
-    operands.extend(traced.captures);
-    let program = Arc::new(traced.program);
-    let primitive = XlaMetadataCall { name, metadata, target, program };
-    let operands: Vec<&Array> = operands.iter().collect();
-    let outputs = loc.scope(|| bind(primitive, &operands));
-    rebuild(&traced.template, outputs)
+    bind_traced(traced, operands, loc, |program| XlaMetadataCall {
+        name,
+        metadata,
+        target,
+        program,
+    })
 }
 
 /// Runs `f` with attributes for XLA on each operation that it traces: `mhlo.frontend_attributes` in
