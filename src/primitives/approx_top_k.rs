@@ -1,10 +1,9 @@
 //! The largest or smallest elements along an axis, found approximately by TPUs.
 
 use super::comparison::{ComparisonDirection, compare_attributes};
-use super::gather::elements_along;
 use super::reduce::{highest, lowest};
 use super::rules::{arity, element_dtype, move_axis, resolve_axis};
-use super::top_k::TopK;
+use super::top_k::{TopK, search_cost, with_chosen_tangents};
 use crate::core::{
     Analysis, Array, Aval, BatchAxis, Batched, Cost, DType, Exemplar, JvpResult, Loc, LowerCtx,
     Primitive, Registered, RuleError, RuleResult, Sample, Scalar, Tangent, bind, trace,
@@ -171,12 +170,7 @@ impl Primitive for ApproxTopK {
         Ok(vec![x.with_shape(&shape), Aval::new(DType::I32, shape)])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let outputs = bind(self.clone(), &[&primals[0]]);
-        let positions = &outputs[1];
-        let chosen =
-            tangents[0].map(outputs[0].aval(), |dx| elements_along(dx, positions, self.axis));
-        let tangents = vec![chosen, Tangent::zero_like(positions)];
-        Ok((outputs, tangents))
+        Ok(with_chosen_tangents(bind(self.clone(), &[&primals[0]]), &tangents[0], self.axis))
     }
     fn batch(
         &self,
@@ -207,8 +201,7 @@ impl Primitive for ApproxTopK {
         self.lower_exact(ctx, operands, results)
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        let depth = u64::from((self.k.max(1)).next_power_of_two().ilog2()) + 1;
-        Cost { flops: operands[0].size() as u64 * depth, ..Cost::whole(operands, results) }
+        search_cost(self.k, operands, results)
     }
     fn analysis(&self) -> Option<&dyn Analysis> {
         Some(self)

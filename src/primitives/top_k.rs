@@ -52,12 +52,7 @@ impl Primitive for TopK {
         Ok(vec![x.with_shape(&shape), Aval::new(DType::I32, shape)])
     }
     fn jvp(&self, primals: &[Array], tangents: &[Tangent]) -> JvpResult {
-        let outputs = bind(self.clone(), &[&primals[0]]);
-        let positions = &outputs[1];
-        let chosen =
-            tangents[0].map(outputs[0].aval(), |dx| elements_along(dx, positions, self.axis));
-        let tangents = vec![chosen, Tangent::zero_like(positions)];
-        Ok((outputs, tangents))
+        Ok(with_chosen_tangents(bind(self.clone(), &[&primals[0]]), &tangents[0], self.axis))
     }
     fn batch(
         &self,
@@ -109,9 +104,7 @@ impl Primitive for TopK {
         Ok(chosen)
     }
     fn cost(&self, operands: &[Aval], results: &[Aval]) -> Cost {
-        let depth = u64::from((self.k.max(1)).next_power_of_two().ilog2()) + 1;
-        // A heap of `k` elements, compared with every other element.
-        Cost { flops: operands[0].size() as u64 * depth, ..Cost::whole(operands, results) }
+        search_cost(self.k, operands, results)
     }
     fn analysis(&self) -> Option<&dyn Analysis> {
         Some(self)
@@ -122,6 +115,26 @@ impl Analysis for TopK {
     fn kernel_obstacle(&self) -> Option<&'static str> {
         Some("calls a library")
     }
+}
+
+/// Returns values and positions that were chosen along an axis with their tangents: the elements of
+/// the operand's tangent at these positions.
+pub(super) fn with_chosen_tangents(
+    outputs: Vec<Array>,
+    tangent: &Tangent,
+    axis: usize,
+) -> (Vec<Array>, Vec<Tangent>) {
+    let positions = &outputs[1];
+    let chosen = tangent.map(outputs[0].aval(), |dx| elements_along(dx, positions, axis));
+    let tangents = vec![chosen, Tangent::zero_like(positions)];
+    (outputs, tangents)
+}
+
+/// Returns the cost of a search for `k` elements: a heap of them, compared with every other
+/// element.
+pub(super) fn search_cost(k: usize, operands: &[Aval], results: &[Aval]) -> Cost {
+    let depth = u64::from(k.max(1).next_power_of_two().ilog2()) + 1;
+    Cost { flops: operands[0].size() as u64 * depth, ..Cost::whole(operands, results) }
 }
 
 fn chosen(name: &str, x: &Array, k: usize, axis: isize) -> (Array, Array) {
