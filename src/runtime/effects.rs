@@ -46,8 +46,13 @@ static HELD: Mutex<Vec<(Arc<Program>, Vec<Event>)>> = Mutex::new(Vec::new());
 /// Keeps the closures of a program alive until a launch has finished: the executable may be
 /// dropped earlier, as that of a `jit` whose results are read later.
 pub(super) fn hold(closures: Arc<Program>, events: Vec<Event>) {
-    release_finished();
-    HELD.lock().unwrap_or_else(PoisonError::into_inner).push((closures, events));
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    held.push((closures, events));
+    let is_due = held.len().is_multiple_of(LAUNCHES);
+    drop(held);
+    if is_due {
+        release_finished();
+    }
 }
 
 /// Drops the closures of launches that have finished.
