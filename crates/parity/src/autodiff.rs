@@ -6,6 +6,7 @@ use crate::autodiff_programs::program;
 use crate::autodiff_rules::rule;
 #[cfg(test)]
 use crate::fixtures::Suite;
+use crate::fixtures::by_example;
 use oxidax::prelude::*;
 use serde_json::Value;
 
@@ -131,10 +132,7 @@ fn plain(op: &str, x: &[Array]) -> Vec<Array> {
 }
 
 pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
-    match params["vmap"] == true {
-        true => vmap(|xs: Vec<Array>| plain(op, &xs)).apply(operands.to_vec()),
-        false => plain(op, operands),
-    }
+    by_example(params, operands, |operands| plain(op, operands))
 }
 
 #[cfg(test)]

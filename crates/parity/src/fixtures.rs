@@ -45,6 +45,19 @@ impl StdError for FixtureError {}
 /// Computes a case: maps its operation, parameters and operands to its results.
 pub(crate) type Apply = fn(&str, &Value, &[Array]) -> Vec<Array>;
 
+/// Applies a function to one example or, with the parameter `vmap`, over the leading axes of all
+/// operands.
+pub(crate) fn by_example(
+    params: &Value,
+    operands: &[Array],
+    f: impl Fn(&[Array]) -> Vec<Array>,
+) -> Vec<Array> {
+    match params["vmap"] == true {
+        true => vmap(|xs: Vec<Array>| f(&xs)).apply(operands.to_vec()),
+        false => f(operands),
+    }
+}
+
 /// An array as stored in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {

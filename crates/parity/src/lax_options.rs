@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 use crate::fixtures::Suite;
+use crate::fixtures::by_example;
 use oxidax::linalg::{self, EighOptions, SvdAlgorithm};
 use oxidax::nn::init::{Distribution, Fan, VarianceScaling, variance_scaling};
 use oxidax::nn::{LstmSizes, lstm};
@@ -218,14 +219,10 @@ fn functions(op: &str, x: &[Array]) -> Option<Vec<Array>> {
 
 /// Computes a case's operation.
 pub(crate) fn apply(op: &str, params: &Value, x: &[Array]) -> Vec<Array> {
-    let compute = |x: &[Array]| {
+    by_example(params, x, |x| {
         let results = reductions(op, x).or_else(|| products(op, x)).or_else(|| functions(op, x));
         results.unwrap_or_else(|| panic!("no operation {op}"))
-    };
-    match params["vmap"].as_bool() {
-        Some(true) => vmap(|x: Vec<Array>| compute(&x)).apply(x.to_vec()),
-        _ => compute(x),
-    }
+    })
 }
 
 #[cfg(test)]

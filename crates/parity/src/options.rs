@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 use crate::fixtures::Suite;
+use crate::fixtures::by_example;
 use oxidax::image::{ResizeMethod, ResizeOptions, resize_with, scale_and_translate};
 use oxidax::linalg::{
     self, CholeskyOptions, EighOptions, MatrixNorm, MatrixRankOptions, NormOptions, PinvOptions,
@@ -375,10 +376,7 @@ fn plain(op: &str, x: &[Array]) -> Vec<Array> {
 
 /// Applies a call to one example or, over the leading axes, to a batch.
 pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
-    match params["vmap"] == true {
-        true => vmap(|xs: Vec<Array>| plain(op, &xs)).apply(operands.to_vec()),
-        false => plain(op, operands),
-    }
+    by_example(params, operands, |operands| plain(op, operands))
 }
 
 #[cfg(test)]

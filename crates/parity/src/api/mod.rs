@@ -12,6 +12,7 @@ mod statistics;
 
 #[cfg(test)]
 use crate::fixtures::Suite;
+use crate::fixtures::by_example;
 use oxidax::prelude::*;
 use serde_json::Value;
 
@@ -31,10 +32,7 @@ fn plain(op: &str, x: &[Array]) -> Vec<Array> {
 
 /// Applies a call to one example or, over the leading axes, to a batch.
 pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
-    match params["vmap"] == true {
-        true => vmap(|xs: Vec<Array>| plain(op, &xs)).apply(operands.to_vec()),
-        false => plain(op, operands),
-    }
+    by_example(params, operands, |operands| plain(op, operands))
 }
 
 macro_rules! families {
