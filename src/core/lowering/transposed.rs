@@ -13,7 +13,7 @@ impl LowerCtx<'_> {
     /// one axis, because XLA transposes matrices fastest.
     ///
     /// # Errors
-    /// None; the type is that of functions that write functions.
+    /// Those of [`LowerCtx::separate_routine`]; the body of this function has none.
     pub(crate) fn transposed_apart(
         &mut self,
         x: &Value,
