@@ -224,6 +224,9 @@ impl DotGeneral {
     /// Returns the cotangent of one side: `ct` contracted with `other` over the free axes of
     /// `other`. The fields of `self` describe that side as `lhs`; `ct_other` are the axes of `ct`
     /// that come from `other`.
+    ///
+    /// The operands are in the order that gives the axes of that side their order, if there is one:
+    /// a product whose result is transposed is slow on CPUs.
     fn transpose_lhs(&self, ct: &Array, lhs: &Aval, rhs: &Array, ct_other: Vec<usize>) -> Array {
         let (lhs_free, rhs_free) = self.free(lhs.rank(), rhs.rank());
         // The remaining axes of `rhs` are its contracted axes, in their order.
@@ -234,13 +237,12 @@ impl DotGeneral {
             .zip(self.lhs_contracting.iter().copied())
             .collect();
         contracted.sort_unstable();
-        let came_from: Vec<usize> = self
-            .lhs_batch
-            .iter()
-            .chain(&lhs_free)
-            .copied()
-            .chain(contracted.iter().map(|&(_, lhs_axis)| lhs_axis))
-            .collect();
+        let contracted: Vec<usize> = contracted.into_iter().map(|(_, lhs_axis)| lhs_axis).collect();
+        // The axes of `lhs` in the order of the result, if `ct` or if `rhs` is multiplied first.
+        let [of_ct, of_rhs] = [[&lhs_free, &contracted], [&contracted, &lhs_free]]
+            .map(|[first, second]| [&self.lhs_batch[..], first, second].concat());
+        let rhs_is_first = !of_ct.is_sorted() && of_rhs.is_sorted();
+        let came_from = if rhs_is_first { of_rhs } else { of_ct };
         let mut order = vec![0; came_from.len()];
         for (position, &axis) in came_from.iter().enumerate() {
             order[axis] = position;
@@ -253,19 +255,20 @@ impl DotGeneral {
                 .find_map(|x| x.aval().sharding.as_ref())
                 .map(|sharding| sharding.mesh().replicated()),
         };
-        let product = bind1(
-            DotGeneral {
-                lhs_contracting: ct_other,
-                rhs_contracting: rhs_free,
-                lhs_batch: (0..self.lhs_batch.len()).collect(),
-                rhs_batch: self.rhs_batch.clone(),
-                precision: self.precision,
-                preferred_element_type: self.preferred_element_type,
-                algorithm: self.algorithm,
-                out_sharding,
-            },
-            [ct, rhs],
-        );
+        let product = DotGeneral {
+            lhs_contracting: ct_other,
+            rhs_contracting: rhs_free,
+            lhs_batch: (0..self.lhs_batch.len()).collect(),
+            rhs_batch: self.rhs_batch.clone(),
+            precision: self.precision,
+            preferred_element_type: self.preferred_element_type,
+            algorithm: self.algorithm,
+            out_sharding,
+        };
+        let product = match rhs_is_first {
+            true => bind1(product.swapped(), [rhs, ct]),
+            false => bind1(product, [ct, rhs]),
+        };
         convert_to(&transpose(&product, &order), lhs.dtype, lhs.weak)
     }
 
