@@ -148,14 +148,14 @@ fn entry(name: &str, extent: Extent) -> Result<Entry> {
     let gpt = if extent == Extent::Quick { "baby GPT" } else { "GPT-2 124M" };
     let (title, mut start, rounds, calls, tolerance) = match name {
         "mlp" => ("MLP, step".to_owned(), json!({"model": "mlp", "sizes": {}}), 40, 4, 1e-4),
-        "gpt2" => (format!("{gpt}, step"), of_gpt2(gpt2_sizes(extent), false), 9, 1, 1e-4),
+        "gpt2" => (format!("{gpt}, step"), of_gpt2(gpt2_sizes(extent), false), 20, 1, 1e-4),
         "gpt2-1x1024" | "gpt2-4x128" => {
             let sizes = batch_and_context(name).context("the name has sizes")?;
             let title = format!("GPT-2 124M, step, {}×{} tokens", sizes.batch, sizes.context);
-            (title, of_gpt2(sizes, false), 5, 1, 1e-4)
+            (title, of_gpt2(sizes, false), 20, 1, 1e-4)
         }
         "gpt2-bf16" => {
-            (format!("{gpt}, step in bf16"), of_gpt2(gpt2_sizes(extent), true), 7, 1, 1e-2)
+            (format!("{gpt}, step in bf16"), of_gpt2(gpt2_sizes(extent), true), 20, 1, 1e-2)
         }
         "baby" => ("baby GPT, step".to_owned(), of_gpt2(gpt2::BABY, false), 20, 1, 1e-4),
         "decode" => {
@@ -163,15 +163,15 @@ fn entry(name: &str, extent: Extent) -> Result<Entry> {
             let mut sizes = json!(gpt2_sizes(extent));
             (sizes["prompt"], sizes["tokens"]) = (json!(prompt), json!(tokens));
             let start = json!({"model": "decode", "sizes": sizes});
-            (format!("{gpt}, decode"), start, 7, 1, 0.0)
+            (format!("{gpt}, decode"), start, 20, 1, 0.0)
         }
         "resnet50" => {
             let start = json!({"model": "resnet50", "sizes": resnet_sizes(extent)});
-            ("ResNet-50, step".to_owned(), start, 9, 1, 1e-3)
+            ("ResNet-50, step".to_owned(), start, 20, 1, 1e-3)
         }
         "bert" => {
             let start = json!({"model": "bert", "sizes": bert_sizes(extent)});
-            ("BERT, inference".to_owned(), start, 16, 1, 1e-4)
+            ("BERT, inference".to_owned(), start, 20, 1, 1e-4)
         }
         other => bail!("no model is called `{other}`; there are {}", NAMES.join(", ")),
     };

@@ -11,7 +11,7 @@ const MAX_TRANSPOSED: usize = 1 << 23;
 
 /// The number of multiplications from which `lhs` is transposed for a product in `f32`. Below, the
 /// call of the function that transposes is not negligible.
-const MIN_PRODUCTS: usize = 1 << 22;
+const MIN_PRODUCTS: usize = 1 << 20;
 
 impl DotGeneral {
     /// Returns true if XLA's CPU compiler multiplies faster once `lhs` is transposed so that the
