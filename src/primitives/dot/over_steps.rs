@@ -2,7 +2,6 @@
 
 use super::DotGeneral;
 use crate::core::{Array, bind1};
-use crate::primitives::transpose;
 
 impl DotGeneral {
     /// Returns the sum of the products of operands that are stacked along a new first axis. Returns
@@ -21,20 +20,6 @@ impl DotGeneral {
             rhs_batch: inner(&self.rhs_batch),
             ..self.clone()
         };
-        // XLA's CPU compiler copies the left operand, so that the summed axes are the last ones.
-        if !product.lhs_batch.is_empty() || lhs.aval().size() <= rhs.aval().size() {
-            return Some(bind1(product, [lhs, rhs]));
-        }
-        let (lhs_free, rhs_free) = product.free(lhs.rank(), rhs.rank());
-        let (n_lhs, n_rhs) = (lhs_free.len(), rhs_free.len());
-        let [of_lhs, of_rhs] = product.precision;
-        let swapped = DotGeneral {
-            lhs_contracting: product.rhs_contracting,
-            rhs_contracting: product.lhs_contracting,
-            precision: [of_rhs, of_lhs],
-            ..product
-        };
-        let order: Vec<usize> = (n_rhs..n_rhs + n_lhs).chain(0..n_rhs).collect();
-        Some(transpose(&bind1(swapped, [rhs, lhs]), &order))
+        Some(bind1(product, [lhs, rhs]))
     }
 }

@@ -42,6 +42,27 @@ fn kernels_of_one_element_and_their_gradients_are_products() {
 }
 
 #[test]
+fn gradients_of_products_need_no_transposed_result() {
+    // Rows, features and batches of the operands, and the equation of their product.
+    let cases: [(&str, &[usize], &[usize]); 5] = [
+        ("ij,jk->ik", &[4, 8], &[8, 6]),
+        ("ij,kj->ik", &[4, 8], &[6, 8]),
+        ("bij,bjk->bik", &[3, 4, 8], &[3, 8, 6]),
+        ("bij,jk->bik", &[3, 4, 8], &[8, 6]),
+        ("ij,jkl->ikl", &[4, 8], &[8, 2, 3]),
+    ];
+    for (equation, lhs, rhs) in cases {
+        let avals = || [Aval::new(DType::F32, lhs), Aval::new(DType::F32, rhs)];
+        let of_x = |x: Array, y: Array| grad(|x: &Array| einsum(equation, [x, &y]).sum())(&x);
+        let of_y = |x: Array, y: Array| grad(|y: &Array| einsum(equation, [&x, y]).sum())(&y);
+        for text in [text(of_x, avals(), "tpu"), text(of_y, avals(), "tpu")] {
+            assert!(text.contains("stablehlo.dot_general"), "{equation}: {text}");
+            assert!(!text.contains("stablehlo.transpose"), "{equation}: {text}");
+        }
+    }
+}
+
+#[test]
 fn groups_and_windows_of_several_elements_stay_convolutions() {
     let image = Aval::new(DType::F32, [2, 6, 6, 8]);
     let groups = ConvGeneralDilated { feature_group_count: 2, ..of_images([1, 1]) };
