@@ -201,7 +201,7 @@ mod on_cpu {
         let looped = |x: &Array| {
             let f = ruled(true);
             let step = remat(move |x: &Array| exp(f(x)));
-            value_and_grad(|x: &Array| fori_loop(0..2, |_, x: Array| step(&x), x.clone()).sum())(x)
+            value_and_grad(|x: &Array| fori_loop(0, 2, |_, x: Array| step(&x), x).sum())(x)
         };
         expect_close(&parts(looped(&x)), &plain);
     }
@@ -253,5 +253,7 @@ mod on_cpu {
         let expected = [20.0 * 0.6f32.cos()];
         expect_close(&elements(&[slope(w.clone(), x.clone())]), &expected);
         expect_close(&elements(&[jit(slope).call(&w, &x).unwrap()]), &expected);
+        let row = vmap(move |x: Array| slope(w.clone(), x)).apply(x.reshape([1, 1]));
+        expect_close(&elements(&[row]), &expected);
     }
 }
