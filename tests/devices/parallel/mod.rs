@@ -6,6 +6,7 @@ mod explicit;
 mod grouped;
 mod inferred_specs;
 mod inspection;
+mod layouts;
 mod launches;
 mod line_profiles;
 mod loop_kernels;
