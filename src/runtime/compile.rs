@@ -161,9 +161,9 @@ impl Executable {
                     loc: Loc::UNKNOWN,
                 })?,
         };
-        let report = CompilerReport::new(loaded.executable(), name);
+        let report = || CompilerReport::new(loaded.executable(), name);
         let is_cpu = runtime.client.is_cpu();
-        let layouts = EntryLayouts::of(&report, name, &plan.layouts, is_cpu)?;
+        let layouts = EntryLayouts::of(report, name, &plan.layouts, is_cpu)?;
         Ok(Executable {
             loaded,
             name: name.into(),

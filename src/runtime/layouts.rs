@@ -33,7 +33,7 @@ impl EntryLayouts {
     /// `Op` (unsupported) if the compiler did not follow a request; `Runtime` if the plugin does
     /// not report the layouts.
     pub(super) fn of(
-        report: &CompilerReport,
+        report: impl FnOnce() -> CompilerReport,
         name: &str,
         requested: &RequestedLayouts,
         is_cpu: bool,
@@ -41,7 +41,7 @@ impl EntryLayouts {
         if requested.are_default() {
             return Ok(None);
         }
-        let (inputs, outputs) = report.layouts()?;
+        let (inputs, outputs) = report().layouts()?;
         let of = |what: &str, modes: &[LayoutMode], actual: Vec<Layout>| {
             let pairs = modes.iter().zip(actual).enumerate();
             let layouts = pairs.map(|(index, (mode, actual))| match mode {

@@ -10,7 +10,6 @@ use super::symbolic::{Perturbed, SymbolicZeros, take_dense, with_all_dense, with
 use super::tangent::CustomTangent;
 use crate::control_flow::Call;
 use crate::control_flow::derive::avals_of;
-use crate::core::trace::{Mode, Tracing};
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
     Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, ProgramInput, Pruned, RuleError,
@@ -64,20 +63,26 @@ impl CustomVjp {
 
     /// Binds the forward rule as a [`RematOpt`].
     fn bind_forward(&self, operands: &[Array]) -> Vec<Array> {
-        let tracing = Tracing::begin(Mode::All, None);
-        let inputs: Vec<Array> =
-            operands.iter().map(|operand| tracing.input(operand.aval().clone())).collect();
-        let outputs = self.forward.run(&self.rule_operands(&inputs));
-        let (forward, captures) = tracing.finish(&outputs);
-        let operands: Vec<&Array> = operands.iter().chain(&captures).collect();
+        let (rule, captures) = self.forward.trace(&avals_of(&self.rule_operands(operands)));
+        // Both programs take the operands of the equation, then the concrete captures of the rule.
         let n_own = n_own(&self.function, operands.len());
-        let unused = operands[n_own..].iter().map(|operand| operand.aval().clone());
-        let inputs: Vec<ProgramInput> =
-            (0..n_own).map(ProgramInput::Existing).chain(unused.map(ProgramInput::Unused)).collect();
+        let n_operands = operands.len();
+        let operands: Vec<&Array> = operands.iter().chain(&captures).collect();
+        let is_of_rule = |at: usize| at < self.n_arguments || at >= n_operands - self.n_captured;
+        let mut next = 0..;
+        let (mut of_rule, mut of_function) = (Vec::new(), Vec::new());
+        for (at, operand) in operands.iter().enumerate() {
+            let unused = || ProgramInput::Unused(operand.aval().clone());
+            of_rule.push(match is_of_rule(at) {
+                true => ProgramInput::Existing(next.next().expect("there is no end")),
+                false => unused(),
+            });
+            of_function.push(if at < n_own { ProgramInput::Existing(at) } else { unused() });
+        }
         let primitive = RematOpt {
             name: self.function.name.clone(),
-            forward: Arc::new(forward),
-            function: Arc::new(self.function.program.with_inputs(&inputs)),
+            forward: Arc::new(rule.with_inputs(&of_rule)),
+            function: Arc::new(self.function.program.with_inputs(&of_function)),
         };
         bind(primitive, &operands)
     }
@@ -140,11 +145,8 @@ impl Primitive for CustomVjp {
         // All outputs of the forward rule have their batch axis in front.
         let out_axes = vec![OutAxis::At(0); n_outputs + self.n_residuals];
         let forward = self.forward.batched(rule_avals.clone(), rule_axes.clone(), out_axes, axis);
-        let residuals = axis.in_scope(|| {
-            let residuals = |inputs: &[Array]| self.forward.run(inputs).split_off(n_outputs);
-            trace_rules(rule_avals.iter().cloned(), residuals)
-        });
-        let mut avals = residuals.avals_out();
+        let (rule, _) = axis.in_scope(|| self.forward.trace(&rule_avals));
+        let mut avals = rule.avals_out().split_off(n_outputs);
         avals.extend_from_slice(&rule_avals[self.n_arguments..]);
         avals.extend(self.function.program.avals_out());
         let mut in_axes = vec![Some(0); self.n_residuals];
