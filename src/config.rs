@@ -41,7 +41,7 @@
 //! functions of this module.
 
 use crate::core::options::{self, transfer_guard};
-use crate::core::{CheckSet, Device, Error, Precision};
+use crate::core::{CheckSet, Device, Error, Loc, OpErrorKind, Precision, trace};
 use crate::jit::cache::{self, Settings};
 use crate::{parallel, runtime};
 use std::path::PathBuf;
@@ -498,7 +498,8 @@ pub fn update(config: ProcessConfig) -> Result<(), Error> {
 }
 
 fn refused_generator(name: &str) -> Error {
-    let message = format!("`{name}` is defined by the program, and cannot be the process's default");
+    let message =
+        format!("`{name}` is defined by the program, and cannot be the process's default");
     trace::op_error(OpErrorKind::Value, "config::update", message, Loc::UNKNOWN).with_help(
         "create keys with `key_with`, or set it on a thread with `with_default_prng_impl`",
     )

@@ -1,7 +1,7 @@
 //! Shardings of intermediate values, for observers in a program.
 
 use crate::core::{Error, Loc, OpErrorKind, Program, ShardingObserver, Var, trace};
-use crate::passes::{LowerOptions, Plan};
+use crate::passes::{LowerOptions, Plan, RequestedLayouts};
 use crate::runtime::{CompilerOptions, Executable};
 use std::sync::Arc;
 

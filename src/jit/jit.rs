@@ -14,8 +14,9 @@ use crate::core::nan_check::with_argument_paths;
 use crate::core::spans::{EventKind, Span};
 use crate::core::trace::RefAccess;
 use crate::core::{
-    Array, Aval, Cache, CompileLimit, Error, LayoutMode, Loc, MemoryKind, NamedSharding, OpErrorKind, Program,
-    RuleError, Slot, bind, catch, monitoring, named_axes, no_collectives, trace,
+    Array, Aval, Cache, CompileLimit, Error, LayoutMode, Loc, MemoryKind, NamedSharding,
+    OpErrorKind, Program, RuleError, Slot, bind, catch, monitoring, named_axes, no_collectives,
+    trace,
 };
 use crate::parallel::{LeafKeys, PerArgument};
 use crate::passes::{self, Plan, PlanInput, RequestedLayouts};
@@ -469,9 +470,10 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         program: &Program,
         [arguments, results]: [LeafKeys; 2],
     ) -> Result<RequestedLayouts, Error> {
-        let modes = |option, requested: &PerArgument<LayoutMode>, keys: &LeafKeys, avals: &[Aval]| {
-            requested.modes(&self.name, option, keys, avals)
-        };
+        let modes =
+            |option, requested: &PerArgument<LayoutMode>, keys: &LeafKeys, avals: &[Aval]| {
+                requested.modes(&self.name, option, keys, avals)
+            };
         let mut layouts = RequestedLayouts::default();
         if let Some(requested) = &self.in_layouts {
             layouts.inputs = modes("in_layouts", requested, &arguments, &program.avals_in())?;

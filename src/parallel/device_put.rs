@@ -4,8 +4,8 @@ use super::format::Format;
 use super::partition_rules::TreeSharding;
 use super::per_argument::{LeafKeys, PerArgument, PerLeaf};
 use crate::core::{
-    Array, Aval, DType, Device, DeviceId, Error, HostArray, IntoAval, Layout, Loc, MemoryKind, Mesh,
-    NamedSharding, OpErrorKind, PartitionSpec, Placement, Shape, catch, leaf_error, trace,
+    Array, Aval, DType, Device, DeviceId, Error, HostArray, IntoAval, Layout, Loc, MemoryKind,
+    Mesh, NamedSharding, OpErrorKind, PartitionSpec, Placement, Shape, catch, leaf_error, trace,
 };
 use crate::primitives::{constrained, in_layout, in_memory};
 use crate::runtime::{

@@ -5,8 +5,8 @@ use super::outline::outline;
 use super::plan::Plan;
 use super::rewrites::{rewrite_for_cpu, rewrite_for_cpus};
 use crate::core::{
-    Aval, Error, LayoutMode, Loc, LowerCtx, LoweringTarget, MemoryKind, ModuleFacts, NamedSharding, OpError,
-    Program, RuleError, RuleResult, Var,
+    Aval, Error, LayoutMode, Loc, LowerCtx, LoweringTarget, MemoryKind, ModuleFacts, NamedSharding,
+    OpError, Program, RuleError, RuleResult, Var,
 };
 
 /// A lowered program: the text of its StableHLO module, and facts that its compilation depends on.

@@ -1,7 +1,8 @@
 //! [`Plan`]: the devices that a program runs on, and the shardings of its inputs and outputs.
 
 use crate::core::{
-    Aval, Error, LayoutMode, Loc, Mesh, NamedSharding, OpErrorKind, Placement, Program, RuleError, trace,
+    Aval, Error, LayoutMode, Loc, Mesh, NamedSharding, OpErrorKind, Placement, Program, RuleError,
+    trace,
 };
 
 /// The devices and shardings of a program.

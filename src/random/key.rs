@@ -318,7 +318,8 @@ pub fn key_with(seed: i64, options: KeyOptions) -> Key {
         let seed = number(Scalar::Int(seed.into()), DType::I64);
         return Key { data: draw(|| prng_impl::seed(prng, &seed)), implementation };
     }
-    let words = [(seed as u64 >> 32) as u32, seed as u32].repeat(implementation.key_shape().size() / 2);
+    let words =
+        [(seed as u64 >> 32) as u32, seed as u32].repeat(implementation.key_shape().size() / 2);
     let data = if trace::is_tracing() {
         let aval = Aval::new(DType::U32, [1]);
         let words: Vec<Array> =

@@ -76,9 +76,8 @@ fn follows(actual: &Layout, requested: &Layout) -> bool {
 }
 
 fn not_followed(name: &str, value: &str, requested: &Layout, actual: &Layout) -> Error {
-    let message = format!(
-        "the compiler stores {value} as {actual}, and {requested} is requested for it"
-    );
+    let message =
+        format!("the compiler stores {value} as {actual}, and {requested} is requested for it");
     trace::op_error(OpErrorKind::Unsupported, name, message, Loc::UNKNOWN)
         .with_help("request another layout, `Layout::AUTO` or none")
 }
@@ -151,10 +150,8 @@ pub(super) fn relayout(
             let [inputs, outputs] = [0, 1].map(|at| {
                 vec![layouts[at].as_deref().map_or(LayoutMode::Default, LayoutMode::from)]
             });
-            let plan = Plan {
-                layouts: RequestedLayouts { inputs, outputs },
-                ..identity_plan(placement)
-            };
+            let plan =
+                Plan { layouts: RequestedLayouts { inputs, outputs }, ..identity_plan(placement) };
             Executable::compile(&program, "relayout", &plan)
         },
     )?;

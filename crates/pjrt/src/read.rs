@@ -53,11 +53,7 @@ impl UniqueBuffer {
     /// # Errors
     /// [`Error::Invalid`] if `destination` has another size, the order is not one of the axes, or
     /// the buffer was deleted; [`Error::Status`] if the computation failed.
-    pub fn to_host_in_order(
-        &self,
-        destination: &mut [u8],
-        major_to_minor: &[usize],
-    ) -> Result<()> {
+    pub fn to_host_in_order(&self, destination: &mut [u8], major_to_minor: &[usize]) -> Result<()> {
         const OPERATION: &str = "buffer to host";
         self.check_alive(OPERATION)?;
         let (needed, rank) = (self.array_type().host_bytes(), self.dims().len());

@@ -145,7 +145,8 @@ impl HeldFunction {
             // defined it.
             let (program, captures) = axis.in_scope(|| inner.trace(&avals));
             let inputs = [inputs, &captures].concat();
-            let in_axes: Vec<_> = axes.iter().copied().chain(captures.iter().map(|_| None)).collect();
+            let in_axes: Vec<_> =
+                axes.iter().copied().chain(captures.iter().map(|_| None)).collect();
             let (mut outputs, positions) = batch_program(&program, &inputs, &in_axes, &axis);
             for ((output, position), out_axis) in outputs.iter_mut().zip(positions).zip(&out_axes) {
                 *output = match *out_axis {

@@ -18,6 +18,4 @@ pub use per_argument::{JvpRule, JvpRules, NoTangent, custom_jvp_per_argument};
 pub use remat_opt::RematOpt;
 pub use symbolic::{Perturbed, SymbolicZeros};
 pub use tangent::CustomTangent;
-pub use vjp::{
-    CustomVjp, CustomVjpOptions, custom_vjp, custom_vjp_symbolic, custom_vjp_with,
-};
+pub use vjp::{CustomVjp, CustomVjpOptions, custom_vjp, custom_vjp_symbolic, custom_vjp_with};

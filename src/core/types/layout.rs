@@ -38,7 +38,8 @@ impl Layout {
 
     /// Returns true for the order in which the last axis varies fastest, without tiles.
     pub fn is_row_major(&self) -> bool {
-        self.tiling.is_empty() && self.major_to_minor.iter().copied().eq(0..self.major_to_minor.len())
+        self.tiling.is_empty()
+            && self.major_to_minor.iter().copied().eq(0..self.major_to_minor.len())
     }
 
     /// Checks that the layout orders `rank` axes.

@@ -118,9 +118,8 @@ mod on_cpu {
     #[test]
     fn compiled_functions_take_and_return_layouts() {
         let f = |x: Array, y: Array| (&x * 2.0, x.matmul(&y));
-        let laid = jit(f)
-            .in_layouts((columns(), None::<Layout>))
-            .out_layouts((columns(), None::<Layout>));
+        let laid =
+            jit(f).in_layouts((columns(), None::<Layout>)).out_layouts((columns(), None::<Layout>));
         let (x, y) = (counted(&[2, 3]), counted(&[3, 4]));
         let elements = |(a, b): (Array, Array)| [a, b].map(|x| x.to_vec::<f32>().unwrap());
         let expected = elements(jit(f).call(&x, &y).unwrap());

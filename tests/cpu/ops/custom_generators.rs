@@ -152,7 +152,8 @@ mod on_cpu {
         let gammas = vmap(|key: Key| random::gamma(key, [], 0.7)).apply(&keys);
         let each: Vec<f32> =
             keys.iter().map(|key| floats(&random::gamma(key, [], 0.7))[0]).collect();
-        assert_eq!(floats(&gammas), each);
+        let near = |(x, y): (&f32, &f32)| (x - y).abs() < 1e-5;
+        assert!(floats(&gammas).iter().zip(&each).all(near), "{gammas} {each:?}");
         // A compiled function takes keys of every generator.
         let draw = jit(|key: Key| random::uniform(random::fold_in(key, 1), [2], 0.0..1.0));
         let eager = random::uniform(random::fold_in(key(3), 1), [2], 0.0..1.0);
@@ -172,15 +173,27 @@ mod on_cpu {
     /// The bits of `jax.extend.random.define_prng_impl` with the same functions, JAX 0.10.2.
     #[test]
     fn draws_equal_those_of_jax() {
-        assert_eq!(random::bits(key(7), [3]).to_vec::<u32>().unwrap(), JAX_BITS);
-        assert_eq!(floats(&random::uniform(key(7), [3], 0.0..1.0)), JAX_UNIFORM);
-        assert_eq!(floats(&random::normal(split(key(7), 3).get(1), [3])), JAX_NORMAL);
-        assert_eq!(random::permutation(key(7), 6).to_vec::<i32>().unwrap(), JAX_ORDER);
-        assert_eq!(random::randint(key(7), [4], 0..100).to_vec::<i32>().unwrap(), JAX_DICE);
+        assert_eq!(
+            random::bits(key(7), [3]).to_vec::<u32>().unwrap(),
+            [1233336658, 1142904642, 4016535500]
+        );
+        assert_eq!(
+            floats(&random::uniform(key(7), [3], 0.0..1.0)),
+            [0.2871585, 0.26610315, 0.93517244]
+        );
+        assert_eq!(
+            floats(&random::normal(split(key(7), 3).get(1), [3])),
+            [-1.9372237, 0.3160837, 0.06626468]
+        );
+        assert_eq!(random::permutation(key(7), 6).to_vec::<i32>().unwrap(), [0, 3, 5, 2, 1, 4]);
+        assert_eq!(random::randint(key(7), [4], 0..100).to_vec::<i32>().unwrap(), [47, 9, 69, 88]);
         let folded = random::fold_in(key(7), 5);
-        assert_eq!(folded.data().to_vec::<u32>().unwrap(), JAX_FOLDED);
+        assert_eq!(
+            folded.data().to_vec::<u32>().unwrap(),
+            [2476744856, 3333160736, 3382821434, 675407570]
+        );
         let gammas = floats(&random::gamma(key(7), [3], 2.0));
         let near = |(x, y): (&f32, &f32)| (x - y).abs() < 1e-5;
-        assert!(gammas.iter().zip(&JAX_GAMMA).all(near), "{gammas:?}");
+        assert!(gammas.iter().zip(&[1.2046934f32, 2.8932273, 1.5665737]).all(near), "{gammas:?}");
     }
 }
