@@ -14,12 +14,11 @@ use crate::core::nan_check::with_argument_paths;
 use crate::core::spans::{EventKind, Span};
 use crate::core::trace::RefAccess;
 use crate::core::{
-    Array, Aval, Cache, CompileLimit, Error, LayoutMode, Loc, MemoryKind, NamedSharding,
-    OpErrorKind, Program, RuleError, Slot, bind, catch, monitoring, named_axes, no_collectives,
-    trace,
+    Array, Cache, CompileLimit, Error, LayoutMode, Loc, MemoryKind, NamedSharding, OpErrorKind,
+    Program, RuleError, Slot, bind, catch, monitoring, named_axes, no_collectives, trace,
 };
 use crate::parallel::{LeafKeys, PerArgument};
-use crate::passes::{self, Plan, PlanInput, RequestedLayouts};
+use crate::passes::{self, Plan, PlanInput};
 use crate::primitives::{constrained, in_memory};
 use crate::replay::{Cause, record_failure, record_request};
 use crate::runtime::{
@@ -54,8 +53,8 @@ pub struct Jit<'f, A: Args, O> {
     pub(super) history: Mutex<History>,
     in_shardings: Option<PerArgument<NamedSharding>>,
     out_shardings: Option<PerArgument<NamedSharding>>,
-    in_layouts: Option<PerArgument<LayoutMode>>,
-    out_layouts: Option<PerArgument<LayoutMode>>,
+    pub(super) in_layouts: Option<PerArgument<LayoutMode>>,
+    pub(super) out_layouts: Option<PerArgument<LayoutMode>>,
     compiler_options: CompilerOptions,
     /// No collective is allowed in the whole function.
     refuses_collectives: bool,
@@ -230,54 +229,6 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
     #[track_caller]
     pub fn out_shardings(mut self, shardings: impl Into<PerArgument<NamedSharding>>) -> Self {
         self.out_shardings = Some(Loc::caller().scope(|| shardings.into()));
-        self
-    }
-
-    /// Sets the layouts of the arguments in the devices' memory: one for all leaves, or a tuple with
-    /// one for each argument, as in [`in_shardings`](Self::in_shardings). Each is a
-    /// [`Layout`](crate::parallel::Layout), [`Layout::AUTO`](crate::parallel::Layout::AUTO), or
-    /// `None::<Layout>` for the default of the device.
-    ///
-    /// Results do not depend on layouts. An argument with another layout is copied at each call, as
-    /// one with another placement is, so put it into the layout once with
-    /// [`device_put`](crate::parallel::device_put). Every operation accepts an array with any
-    /// layout; those outside of this function copy it to the default first.
-    ///
-    /// Inside another trace, where the call becomes part of that program, layouts are an error.
-    /// Compiling returns an error if the plugin does not follow a layout.
-    ///
-    /// ```
-    /// use oxidax::parallel::Layout;
-    /// use oxidax::prelude::*;
-    /// let product = jit(|w: Array, x: Array| x.matmul(&w)).in_layouts((Layout::AUTO, None::<Layout>));
-    /// let (w, x) = (ones([4, 2]), ones([3, 4]));
-    /// let compiled = product.lower(w.aval().clone(), x.aval().clone())?.compile()?;
-    /// let w = device_put(&w, compiled.input_formats()?.remove(0))?;
-    /// assert_eq!(product.call(&w, &x)?.to_vec::<f32>()?, [4.0; 6]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[doc(alias = "Format")]
-    #[must_use]
-    pub fn in_layouts(mut self, layouts: impl Into<PerArgument<LayoutMode>>) -> Self {
-        self.in_layouts = Some(layouts.into());
-        self
-    }
-
-    /// Sets the layouts of the results, as [`in_layouts`](Self::in_layouts): one for all leaves, or
-    /// a tuple with one for each part of a tuple.
-    ///
-    /// ```
-    /// use oxidax::parallel::Layout;
-    /// use oxidax::prelude::*;
-    /// let double = jit(|x: Array| x * 2.0).out_layouts(Layout::new([1, 0]));
-    /// let y = double.call(Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0], [2, 2])?)?;
-    /// assert_eq!(y.format()?.layout, Layout::new([1, 0]));
-    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0, 6.0, 8.0]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn out_layouts(mut self, layouts: impl Into<PerArgument<LayoutMode>>) -> Self {
-        self.out_layouts = Some(layouts.into());
         self
     }
 
@@ -462,26 +413,6 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let plan = Plan::new(&self.name, program, &inputs, &outputs)?;
         let results = LeafKeys::of_result(&staged.template);
         Ok(Plan { layouts: self.layouts(program, [keys, results])?, ..plan })
-    }
-
-    /// Returns the requested layouts of the leaves of arguments and results.
-    fn layouts(
-        &self,
-        program: &Program,
-        [arguments, results]: [LeafKeys; 2],
-    ) -> Result<RequestedLayouts, Error> {
-        let modes =
-            |option, requested: &PerArgument<LayoutMode>, keys: &LeafKeys, avals: &[Aval]| {
-                requested.modes(&self.name, option, keys, avals)
-            };
-        let mut layouts = RequestedLayouts::default();
-        if let Some(requested) = &self.in_layouts {
-            layouts.inputs = modes("in_layouts", requested, &arguments, &program.avals_in())?;
-        }
-        if let Some(requested) = &self.out_layouts {
-            layouts.outputs = modes("out_layouts", requested, &results, &program.avals_out())?;
-        }
-        Ok(layouts)
     }
 
     /// Traces and lowers the function.
@@ -763,13 +694,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             let error = trace::op_error(OpErrorKind::Value, "jit", message, Loc::caller());
             trace::throw(error.with_help("set them on the outermost `jit`"));
         }
-        if self.in_layouts.is_some() || self.out_layouts.is_some() {
-            let message = format!("`{}` requests layouts inside another trace", self.name);
-            let error = trace::op_error(OpErrorKind::Value, "jit", message, Loc::caller());
-            trace::throw(error.with_help(
-                "set them on the outermost `jit`, or use `with_layout_constraint` inside",
-            ));
-        }
+        self.refuse_layouts_in_trace(Loc::caller());
         let shardings = self.argument_shardings(arguments);
         let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
         let staged = self.trace_program(RefAccess::Captures, arguments, &shardings, Loc::caller());

@@ -125,8 +125,9 @@ enum LeafTarget {
 ///
 /// Into a layout, a leaf is copied by a compiled program. Elements read as before, and every
 /// operation accepts the array; a function that expects it with
-/// [`in_layouts`](crate::jit::Jit::in_layouts) does not copy it again. Traced leaves are constrained
-/// to the layout, as by [`with_layout_constraint`](crate::parallel::with_layout_constraint).
+/// [`in_layouts`](crate::jit::Jit::in_layouts) does not copy it again. Traced leaves are
+/// constrained to the layout, as by
+/// [`with_layout_constraint`](crate::parallel::with_layout_constraint).
 ///
 /// # Errors
 /// [`Error::Op`] (value) if a traced leaf is put on a device, or a layout does not order the axes
