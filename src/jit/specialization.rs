@@ -198,8 +198,8 @@ impl<O: Tree> Specialization<O> {
                 leaf = rooted(&structure.paths()[first]),
                 to = %self.executable.inputs()[first],
                 leaves = transferred.len(),
-                "transferred at each call, because it has another placement or layout; `device_put` \
-                 it once"
+                "transferred at each call, because it has another placement or layout; \
+                 `device_put` it once"
             );
         }
         Ok(())
