@@ -41,7 +41,7 @@
 //! functions of this module.
 
 use crate::core::options::{self, transfer_guard};
-use crate::core::{CheckSet, Device, Error, Precision};
+use crate::core::{CheckSet, Device, Error, Loc, OpErrorKind, Precision, trace};
 use crate::jit::cache::{self, Settings};
 use crate::{parallel, runtime};
 use std::path::PathBuf;
@@ -293,7 +293,7 @@ impl ProcessConfig {
 
     /// Sets the generator of keys that [`key`](crate::random::key) and
     /// [`Key::from_data`](crate::random::Key::from_data) create on all threads. Keys that exist
-    /// keep theirs.
+    /// keep theirs. [`KeyImpl::Custom`] is an error.
     #[doc(alias = "jax_default_prng_impl")]
     #[must_use]
     pub fn default_prng_impl(mut self, implementation: KeyImpl) -> ProcessConfig {
@@ -430,6 +430,9 @@ impl ProcessConfig {
 /// ```
 #[doc(alias = "jax.config.update")]
 pub fn update(config: ProcessConfig) -> Result<(), Error> {
+    if let Some(KeyImpl::Custom(prng)) = config.default_prng_impl {
+        return Err(refused_generator(prng.name()));
+    }
     if let Some(count) = config.cpu_devices {
         parallel::set_cpu_devices(count)?;
     }
@@ -492,6 +495,14 @@ pub fn update(config: ProcessConfig) -> Result<(), Error> {
         runtime::set_dump_ir_to(folder);
     }
     Ok(())
+}
+
+fn refused_generator(name: &str) -> Error {
+    let message =
+        format!("`{name}` is defined by the program, and cannot be the process's default");
+    trace::op_error(OpErrorKind::Value, "config::update", message, Loc::UNKNOWN).with_help(
+        "create keys with `key_with`, or set it on a thread with `with_default_prng_impl`",
+    )
 }
 
 /// The directions, in the order of their numbers.

@@ -7,13 +7,13 @@
 #[cfg(feature = "checkpoint")]
 pub use crate::checkpoint;
 pub use crate::control_flow::{
-    AssociativeScanOptions, ForiLoopOptions, MapOptions, Policy, RematOptions, ScanOptions,
-    TransposeSolve, Unroll, associative_scan, associative_scan_with, closure_convert, composite,
-    composite_with, cond, custom_gradient, custom_jvp, custom_jvp_per_argument,
+    AssociativeScanOptions, CustomVjpOptions, ForiLoopOptions, MapOptions, Policy, RematOptions,
+    ScanOptions, TransposeSolve, Unroll, associative_scan, associative_scan_with, closure_convert,
+    composite, composite_with, cond, custom_gradient, custom_jvp, custom_jvp_per_argument,
     custom_jvp_symbolic, custom_linear_solve, custom_linear_solve_aux, custom_root,
-    custom_root_aux, custom_vjp, custom_vjp_symbolic, custom_vmap, fori_loop, fori_loop_with,
-    linear_call, map, map_with, parse_program, platform_dependent, reduce, remat, remat_with, scan,
-    scan_with, sequential_vmap, switch, while_loop,
+    custom_root_aux, custom_vjp, custom_vjp_symbolic, custom_vjp_with, custom_vmap, fori_loop,
+    fori_loop_with, linear_call, map, map_with, parse_program, platform_dependent, reduce, remat,
+    remat_with, scan, scan_with, sequential_vmap, switch, while_loop,
 };
 pub use crate::core::{
     Array, ArrayRef, Aval, AxisNames, DType, Device, Element, Error, IntoAval, Mesh, NamedSharding,

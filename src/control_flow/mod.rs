@@ -33,10 +33,10 @@ pub use call::Call;
 pub use composite::{Composite, CompositeAttribute, CompositeOptions, composite, composite_with};
 pub use cond::{Branches, Cond, cond, platform_dependent, switch};
 pub use custom::{
-    ClosureConverted, CustomJvp, CustomTangent, CustomVjp, JvpRule, JvpRules, NoTangent, Perturbed,
-    SymbolicZeros, VmapInputs, VmapOutput, closure_convert, custom_gradient, custom_jvp,
-    custom_jvp_per_argument, custom_jvp_symbolic, custom_vjp, custom_vjp_symbolic, custom_vmap,
-    sequential_vmap,
+    ClosureConverted, CustomJvp, CustomTangent, CustomVjp, CustomVjpOptions, JvpRule, JvpRules,
+    NoTangent, Perturbed, RematOpt, SymbolicZeros, VmapInputs, VmapOutput, closure_convert,
+    custom_gradient, custom_jvp, custom_jvp_per_argument, custom_jvp_symbolic, custom_vjp,
+    custom_vjp_symbolic, custom_vjp_with, custom_vmap, sequential_vmap,
 };
 pub use custom_policy::CustomPolicy;
 pub(crate) use derive::{batch_call, jvp_call, transpose_call};
@@ -76,6 +76,7 @@ pub const HOLDERS: &[RegistryEntry] = &[
     RegistryEntry::new("linear_solve", linear_solve::make, linear_solve::exemplars),
     RegistryEntry::new("reduce", reduce::make, reduce::exemplars),
     RegistryEntry::new("remat", remat::make, remat::exemplars),
+    RegistryEntry::new("remat_opt", custom::remat_opt::make, custom::remat_opt::exemplars),
     RegistryEntry::new("scan", scan::make, scan::exemplars),
     RegistryEntry::new("shard_map", shard_map::make, shard_map::exemplars),
     RegistryEntry::new("while_loop", while_loop::make, while_loop::exemplars),

@@ -55,6 +55,6 @@ pub(crate) use program::{HostFunctionText, ProgramInput, host_function};
 pub use trace::{ArrayRef, AxisNames, RefKind, axis_size, bind, bind1, throw_operands};
 pub(crate) use trace::{bind_shared, named_axes, nan_check, rebinding};
 pub use types::{
-    Aval, CheckSet, DType, Element, IntoAval, Layout, Precision, Scalar, Shape, promote,
-    with_matmul_precision,
+    Aval, CheckSet, DType, Element, IntoAval, Layout, LayoutMode, Precision, Scalar, Shape,
+    promote, with_matmul_precision,
 };

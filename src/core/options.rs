@@ -6,6 +6,7 @@
 use super::error::{Error, Loc, OpError, OpErrorKind, RuleError, RuleResult};
 use super::scoped::{Scoped, scoped};
 use super::types::{Aval, CheckSet};
+use std::fmt;
 use std::panic::Location;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -68,6 +69,30 @@ pub enum KeyImpl {
     /// Bits from XLA's generator, which also splits and folds keys. Less work than
     /// [`KeyImpl::Rbg`], and without evidence that split keys are independent.
     UnsafeRbg,
+    /// A generator that the program defines; see
+    /// [`define_prng_impl`](crate::random::define_prng_impl).
+    Custom(CustomPrng),
+}
+
+/// A generator that [`define_prng_impl`](crate::random::define_prng_impl) defined.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CustomPrng {
+    /// The position among the definitions of the process.
+    pub(crate) index: usize,
+    pub(crate) name: &'static str,
+}
+
+impl CustomPrng {
+    /// Returns the name that the generator was defined with.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+}
+
+impl fmt::Debug for CustomPrng {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
 }
 
 /// The direction of a transfer.
@@ -146,7 +171,19 @@ impl Coded for CheckSet {
 
 coded!(RankPromotion, [RankPromotion::Allow, RankPromotion::Warn, RankPromotion::Raise]);
 coded!(DTypePromotion, [DTypePromotion::Standard, DTypePromotion::Strict]);
-coded!(KeyImpl, [KeyImpl::Threefry, KeyImpl::Rbg, KeyImpl::UnsafeRbg]);
+impl Coded for KeyImpl {
+    const VALUES: &'static [KeyImpl] = &[KeyImpl::Threefry, KeyImpl::Rbg, KeyImpl::UnsafeRbg];
+
+    fn code(self) -> u8 {
+        match self {
+            KeyImpl::Threefry => 0,
+            KeyImpl::Rbg => 1,
+            KeyImpl::UnsafeRbg => 2,
+            KeyImpl::Custom(_) => panic!("`config::update` refuses generators of the program"),
+        }
+    }
+}
+
 coded!(
     TransferGuard,
     [

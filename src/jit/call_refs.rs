@@ -2,7 +2,7 @@
 
 use crate::core::trace::{RefSource, RefUse, RefUses, aliased, refs_exist};
 use crate::core::{Array, ArrayRef, Buffer, Error, Kind, Loc, catch, trace};
-use crate::runtime::{Executable, placement_of, transfer};
+use crate::runtime::{Executable, transfer};
 use crate::tree::{Walk, refs_of};
 use std::sync::Arc;
 
@@ -76,14 +76,14 @@ impl CallRefs {
         arguments: &[ArrayRef],
     ) -> Result<Vec<Arc<dyn Buffer>>, Error> {
         let mut buffers = Vec::with_capacity(self.operands.len());
-        for ((target, _), placement) in self.operands.iter().zip(&executable.inputs()[first..]) {
+        for (index, (target, _)) in (first..).zip(&self.operands) {
             if arguments.iter().any(|other| other.same_ref(target)) {
                 return Err(aliased(target));
             }
             let value = catch(|| target.read("get", Loc::scoped()))?;
-            let value = match placement_of(&value).as_ref() == Some(placement) {
-                true => value,
-                false => transfer(&value, placement, value.aval().memory)?,
+            let value = match &value.kind {
+                Kind::Concrete(buffer) if executable.accepts(index, buffer) => value,
+                _ => transfer(&value, &executable.inputs()[index], value.aval().memory)?,
             };
             match value.kind {
                 Kind::Concrete(buffer) => buffers.push(buffer),

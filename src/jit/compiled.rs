@@ -240,8 +240,9 @@ impl<A: Args, O: Tree> Compiled<A, O> {
     }
 
     /// Returns the layout and the placement of each leaf of the arguments, in order. The layout is
-    /// the one that the compiler chose for the shards; that of arrays is always the default of the
-    /// device.
+    /// that of the shards: the default of the device, what
+    /// [`in_layouts`](super::Jit::in_layouts) requests, or the compiler's choice for
+    /// [`Layout::AUTO`]. [`device_put`](crate::parallel::device_put) takes a format.
     ///
     /// # Errors
     /// [`Error::Runtime`] if the plugin does not provide the optimized program.

@@ -1,7 +1,7 @@
 //! Shardings of intermediate values, for observers in a program.
 
 use crate::core::{Error, Loc, OpErrorKind, Program, ShardingObserver, Var, trace};
-use crate::passes::{LowerOptions, Plan};
+use crate::passes::{LowerOptions, Plan, RequestedLayouts};
 use crate::runtime::{CompilerOptions, Executable};
 use std::sync::Arc;
 
@@ -37,7 +37,8 @@ pub(super) fn inspect_shardings(
     }
     let values: Vec<Var> = observed.iter().map(|(value, _)| *value).collect();
     let program = program.with_outputs(&values);
-    let plan = Plan { outputs: vec![None; values.len()], ..plan.clone() };
+    let (outputs, layouts) = (vec![None; values.len()], RequestedLayouts::default());
+    let plan = Plan { outputs, layouts, ..plan.clone() };
     let module = Executable::lower(&program, name, &plan, LowerOptions { donatable: false })?;
     let results = program.avals_out().into_iter().map(Arc::new).collect();
     let executable = Executable::load(&program, name, &module, results, &plan, options)?;

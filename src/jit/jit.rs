@@ -14,8 +14,8 @@ use crate::core::nan_check::with_argument_paths;
 use crate::core::spans::{EventKind, Span};
 use crate::core::trace::RefAccess;
 use crate::core::{
-    Array, Cache, CompileLimit, Error, Loc, MemoryKind, NamedSharding, OpErrorKind, Program,
-    RuleError, Slot, bind, catch, monitoring, named_axes, no_collectives, trace,
+    Array, Cache, CompileLimit, Error, LayoutMode, Loc, MemoryKind, NamedSharding, OpErrorKind,
+    Program, RuleError, Slot, bind, catch, monitoring, named_axes, no_collectives, trace,
 };
 use crate::parallel::{LeafKeys, PerArgument};
 use crate::passes::{self, Plan, PlanInput};
@@ -53,6 +53,8 @@ pub struct Jit<'f, A: Args, O> {
     pub(super) history: Mutex<History>,
     in_shardings: Option<PerArgument<NamedSharding>>,
     out_shardings: Option<PerArgument<NamedSharding>>,
+    pub(super) in_layouts: Option<PerArgument<LayoutMode>>,
+    pub(super) out_layouts: Option<PerArgument<LayoutMode>>,
     compiler_options: CompilerOptions,
     /// No collective is allowed in the whole function.
     refuses_collectives: bool,
@@ -159,6 +161,8 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             counters: Counters::default(),
             in_shardings: None,
             out_shardings: None,
+            in_layouts: None,
+            out_layouts: None,
             compiler_options: CompilerOptions::default(),
             refuses_collectives: false,
             is_inlined: false,
@@ -353,7 +357,8 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let paths = TreeDef::of(&view).rooted_paths();
         let checked = trace::checked_program(&staged.program);
         let program = passes::dce(checked.as_ref().unwrap_or(&staged.program));
-        let plan = self.plan(shardings, &leaves, &paths, &program, &staged)?;
+        let keys = LeafKeys::of_arguments(counts.clone(), &view);
+        let plan = self.plan((shardings, keys), &leaves, &paths, &program, &staged)?;
         let program = with_outputs_in_memories(program, &plan.outputs);
         let mut leaves = leaves.into_iter();
         let mut avals = Vec::with_capacity(counts.len());
@@ -377,7 +382,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
 
     fn plan(
         &self,
-        shardings: Vec<Option<NamedSharding>>,
+        (shardings, keys): (Vec<Option<NamedSharding>>, LeafKeys),
         leaves: &[Array],
         paths: &[String],
         program: &Program,
@@ -405,7 +410,9 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             committed: committed_placement(capture),
             ..PlanInput::default()
         }));
-        Plan::new(&self.name, program, &inputs, &outputs)
+        let plan = Plan::new(&self.name, program, &inputs, &outputs)?;
+        let results = LeafKeys::of_result(&staged.template);
+        Ok(Plan { layouts: self.layouts(program, [keys, results])?, ..plan })
     }
 
     /// Traces and lowers the function.
@@ -450,6 +457,10 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
         let shardings =
             [("in_shardings", &self.in_shardings), ("out_shardings", &self.out_shardings)];
         for (name, requested) in shardings {
+            options.extend(requested.as_ref().map(|it| (name.to_string(), format!("{it:?}"))));
+        }
+        let layouts = [("in_layouts", &self.in_layouts), ("out_layouts", &self.out_layouts)];
+        for (name, requested) in layouts {
             options.extend(requested.as_ref().map(|it| (name.to_string(), format!("{it:?}"))));
         }
         options
@@ -683,6 +694,7 @@ impl<'f, A: Args, O: Tree> Jit<'f, A, O> {
             let error = trace::op_error(OpErrorKind::Value, "jit", message, Loc::caller());
             trace::throw(error.with_help("set them on the outermost `jit`"));
         }
+        self.refuse_layouts_in_trace(Loc::caller());
         let shardings = self.argument_shardings(arguments);
         let shardings = shardings.unwrap_or_else(|error| trace::throw(error));
         let staged = self.trace_program(RefAccess::Captures, arguments, &shardings, Loc::caller());

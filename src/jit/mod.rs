@@ -25,6 +25,7 @@ mod history;
 mod inspection;
 #[allow(clippy::module_inception, reason = "the type `Jit` is in `jit.rs`")]
 mod jit;
+mod layouts;
 mod line_profile;
 mod lowered;
 mod pmap;

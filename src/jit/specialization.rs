@@ -4,8 +4,7 @@ use super::call_refs::CallRefs;
 use super::stats::Counters;
 use crate::core::{Array, ArrayRef, Aval, Buffer, Error, Kind, Program, trace};
 use crate::runtime::{
-    Executable, HeldValues, NonDonatable, Scratch, is_deleted, keeps_arguments, placement_of,
-    transfer,
+    Executable, HeldValues, NonDonatable, Scratch, is_deleted, keeps_arguments, transfer,
 };
 use crate::tree::{
     Args, Arguments, Gathered, Passing, Signature, Tree, TreeDef, Walk, leaves_of, rooted,
@@ -113,15 +112,16 @@ impl<O: Tree> Specialization<O> {
         arguments: &[Vec<Arc<Aval>>],
         refs: CallRefs,
     ) -> Result<Specialization<O>, Error> {
-        let placements = &executable.inputs()[executable.inputs().len() - captures.len()..];
+        let first = executable.inputs().len() - captures.len();
         let mut buffers = Vec::with_capacity(captures.len());
         let mut capture_bytes = 0;
-        for (capture, placement) in captures.iter().zip(placements) {
-            let placed = if placement_of(capture).as_ref() == Some(placement) {
-                capture.clone()
-            } else {
-                capture_bytes += capture.aval().bytes() as u64;
-                transfer(capture, placement, capture.aval().memory)?
+        for (index, capture) in (first..).zip(captures) {
+            let placed = match &capture.kind {
+                Kind::Concrete(buffer) if executable.accepts(index, buffer) => capture.clone(),
+                _ => {
+                    capture_bytes += capture.aval().bytes() as u64;
+                    transfer(capture, &executable.inputs()[index], capture.aval().memory)?
+                }
             };
             match placed.kind {
                 Kind::Concrete(buffer) => buffers.push(buffer),
@@ -198,7 +198,8 @@ impl<O: Tree> Specialization<O> {
                 leaf = rooted(&structure.paths()[first]),
                 to = %self.executable.inputs()[first],
                 leaves = transferred.len(),
-                "transferred at each call, because it has another placement; `device_put` it once"
+                "transferred at each call, because it has another placement or layout; \
+                 `device_put` it once"
             );
         }
         Ok(())

@@ -1,18 +1,22 @@
 //! Transfers of trees of arrays to devices and meshes.
 
+use super::format::Format;
 use super::partition_rules::TreeSharding;
 use super::per_argument::{LeafKeys, PerArgument, PerLeaf};
 use crate::core::{
-    Array, Aval, DType, Device, DeviceId, Error, HostArray, IntoAval, Loc, MemoryKind, Mesh,
-    NamedSharding, OpErrorKind, PartitionSpec, Placement, Shape, catch, leaf_error, trace,
+    Array, Aval, DType, Device, DeviceId, Error, HostArray, IntoAval, Layout, Loc, MemoryKind,
+    Mesh, NamedSharding, OpErrorKind, PartitionSpec, Placement, Shape, catch, leaf_error, trace,
 };
-use crate::primitives::{constrained, in_memory};
-use crate::runtime::{self, array_from_shards, put_process_local, transfer};
+use crate::primitives::{constrained, in_layout, in_memory};
+use crate::runtime::{
+    self, array_from_shards, committed_placement, put_process_local, transfer, with_layout,
+};
 use crate::tree::{Tree, TreeDef, leaves_of, rebuild, rooted};
 use std::ops::Range;
 
 /// The target of [`device_put`]: a [`Device`], a [`MemoryKind`] or both, a [`NamedSharding`] or a
-/// [`PartitionSpec`] over the current mesh for all leaves, or a [`TreeSharding`] with one for each.
+/// [`PartitionSpec`] over the current mesh for all leaves, a [`TreeSharding`] with one for each, or
+/// a [`Layout`] or a [`Format`].
 #[derive(Clone, Debug)]
 pub enum PutTarget {
     /// A memory of one device.
@@ -21,6 +25,32 @@ pub enum PutTarget {
     Memory(MemoryKind),
     /// The devices of a mesh.
     Mesh(PerLeaf<NamedSharding>),
+    /// A layout, and a placement if there is one; otherwise each leaf stays where it is.
+    Format(Format),
+}
+
+impl From<Layout> for PutTarget {
+    fn from(layout: Layout) -> PutTarget {
+        PutTarget::Format(Format::new(layout, None))
+    }
+}
+
+impl From<&Layout> for PutTarget {
+    fn from(layout: &Layout) -> PutTarget {
+        layout.clone().into()
+    }
+}
+
+impl From<Format> for PutTarget {
+    fn from(format: Format) -> PutTarget {
+        PutTarget::Format(format)
+    }
+}
+
+impl From<&Format> for PutTarget {
+    fn from(format: &Format) -> PutTarget {
+        format.clone().into()
+    }
 }
 
 impl From<Device> for PutTarget {
@@ -79,6 +109,7 @@ enum LeafTarget {
     Device(DeviceId, MemoryKind),
     Memory(MemoryKind),
     Mesh(NamedSharding),
+    Format(Format),
 }
 
 /// Transfers the leaves of a tree to a device, to a mesh or to another memory, and commits them to
@@ -92,8 +123,15 @@ enum LeafTarget {
 /// [`with_sharding_constraint`](crate::parallel::with_sharding_constraint), which throw errors
 /// instead of returning them.
 ///
+/// Into a layout, a leaf is copied by a compiled program. Elements read as before, and every
+/// operation accepts the array; a function that expects it with
+/// [`in_layouts`](crate::jit::Jit::in_layouts) does not copy it again. Traced leaves are
+/// constrained to the layout, as by
+/// [`with_layout_constraint`](crate::parallel::with_layout_constraint).
+///
 /// # Errors
-/// [`Error::Op`] (value) if a traced leaf is put on a device; `Plugin` if the device is not one of
+/// [`Error::Op`] (value) if a traced leaf is put on a device, or a layout does not order the axes
+/// of a leaf; `Plugin` if the device is not one of
 /// this process or lacks the memory; [`Error::Op`] (shape), naming the leaf, if a sharding does not
 /// divide it; `Runtime` if the device is out of memory.
 ///
@@ -122,6 +160,9 @@ pub fn device_put<T: Tree>(tree: &T, target: impl Into<PutTarget>) -> Result<T, 
             .into_iter()
             .map(|sharding| sharding.map_or(LeafTarget::Keep, LeafTarget::Mesh))
             .collect(),
+        PutTarget::Format(format) => {
+            leaves.iter().map(|_| LeafTarget::Format(format.clone())).collect()
+        }
     };
     let structure = TreeDef::of(tree);
     let mut transferred = Vec::with_capacity(leaves.len());
@@ -155,6 +196,15 @@ fn move_concrete(leaf: &Array, target: LeafTarget) -> Result<Array, Error> {
             let memory = sharding.memory_kind();
             transfer(leaf, &Placement::Mesh(sharding), memory)
         }
+        LeafTarget::Format(Format { layout, placement }) => {
+            let memory = leaf.memory_kind();
+            match &placement {
+                Some(placement) if committed_placement(leaf).as_ref() != Some(placement) => {
+                    with_layout(&transfer(leaf, placement, memory)?, &layout)
+                }
+                _ => with_layout(leaf, &layout),
+            }
+        }
     }
 }
 
@@ -163,6 +213,7 @@ fn move_traced(leaf: &Array, target: LeafTarget, path: &str, loc: Loc) -> Result
         LeafTarget::Keep => Ok(leaf.clone()),
         LeafTarget::Memory(memory) => Ok(in_memory(leaf, memory)),
         LeafTarget::Mesh(sharding) => Ok(constrained(leaf, sharding)),
+        LeafTarget::Format(Format { layout, .. }) => Ok(in_layout(leaf, layout)),
         LeafTarget::Device(..) => {
             let message = format!(
                 "{}: a traced array, {}, is on the devices of its program",

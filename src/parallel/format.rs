@@ -5,7 +5,20 @@ use crate::primitives::in_layout;
 use crate::runtime;
 use crate::tree::{Tree, leaves_of, rebuild};
 
-/// The way in which an array is stored: the order of its elements, and its devices.
+/// The way in which an array is stored: the order of its elements, and its devices. A target of
+/// [`device_put`](super::device_put()).
+///
+/// ```
+/// use oxidax::parallel::{Format, Layout};
+/// use oxidax::prelude::*;
+/// let x = Array::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3])?;
+/// let y = device_put(&x, Layout::new([1, 0]))?;
+/// let format: Format = y.format()?;
+/// assert_eq!(format.layout, Layout::new([1, 0]));
+/// assert_eq!((&y * 2.0).to_vec::<f32>()?, [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
+/// assert_eq!(device_put(&x, format)?.to_vec::<f32>()?, x.to_vec::<f32>()?);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Format {
@@ -54,8 +67,9 @@ impl Array {
 /// the values in this order of axes. Derivatives are constrained in the same way. `vmap` makes its
 /// axis the slowest one.
 ///
-/// Arguments and results of compiled functions always have the default layout of the device, so a
-/// constraint costs copies at the borders of a function. Outside of a trace it does nothing.
+/// Arguments and results of compiled functions have the default layout of the device unless
+/// [`in_layouts`](crate::jit::Jit::in_layouts) and `out_layouts` request others, so a constraint
+/// costs copies at the borders of a function. Outside of a trace it does nothing.
 ///
 /// Throws `Op` (value) if the layout does not order the axes of a leaf, and (unsupported) if it has
 /// tiles.

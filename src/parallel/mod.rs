@@ -36,9 +36,9 @@ mod single_device_arrays;
 mod visualize;
 
 pub use crate::core::{
-    AxisNames, AxisSpec, AxisType, Collective, Communication, Device, DeviceId, Layout, MemoryKind,
-    Mesh, NamedSharding, PartitionSpec, Placement, ShardingRule, Varying, get_mesh, no_collectives,
-    set_mesh, with_mesh,
+    AxisNames, AxisSpec, AxisType, Collective, Communication, Device, DeviceId, Layout, LayoutMode,
+    MemoryKind, Mesh, NamedSharding, PartitionSpec, Placement, ShardingRule, Varying, get_mesh,
+    no_collectives, set_mesh, with_mesh,
 };
 pub use crate::runtime::{
     CudaAllocator, CudaOptions, LiveArray, MemoryStats, PluginOption, PluginOptions, Shard,

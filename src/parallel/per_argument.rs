@@ -2,7 +2,8 @@
 
 use super::partition_rules::TreeSharding;
 use crate::core::{
-    Error, Loc, NamedSharding, OpErrorKind, PartitionSpec, sharding_over_current, trace,
+    Aval, Error, Layout, LayoutMode, Loc, NamedSharding, OpErrorKind, PartitionSpec, RuleError,
+    sharding_over_current, trace,
 };
 use crate::tree::{EntryTree, LeafValues, Tree, TreeDef, Walk, for_each_arity, leaf_keys};
 use std::collections::BTreeMap;
@@ -84,6 +85,30 @@ impl From<&TreeSharding> for PerLeaf<NamedSharding> {
 impl<T: Into<PerLeaf<NamedSharding>>> From<Option<T>> for PerLeaf<NamedSharding> {
     fn from(sharding: Option<T>) -> PerLeaf<NamedSharding> {
         sharding.map_or(PerLeaf::Unspecified, Into::into)
+    }
+}
+
+impl From<LayoutMode> for PerLeaf<LayoutMode> {
+    fn from(mode: LayoutMode) -> PerLeaf<LayoutMode> {
+        PerLeaf::All(mode)
+    }
+}
+
+impl From<Layout> for PerLeaf<LayoutMode> {
+    fn from(layout: Layout) -> PerLeaf<LayoutMode> {
+        PerLeaf::All(layout.into())
+    }
+}
+
+impl From<&Layout> for PerLeaf<LayoutMode> {
+    fn from(layout: &Layout) -> PerLeaf<LayoutMode> {
+        PerLeaf::All(layout.into())
+    }
+}
+
+impl<T: Into<PerLeaf<LayoutMode>>> From<Option<T>> for PerLeaf<LayoutMode> {
+    fn from(mode: Option<T>) -> PerLeaf<LayoutMode> {
+        mode.map_or(PerLeaf::Unspecified, Into::into)
     }
 }
 
@@ -303,6 +328,36 @@ impl<T: Clone> PerArgument<T> {
             leaves.extend(argument.leaves((option, noun), &format!("tree {index}"), keys)?);
         }
         Ok(leaves)
+    }
+}
+
+impl PerArgument<LayoutMode> {
+    /// Returns the layout of each leaf of all arguments, of these types. `option` is the option of
+    /// `function` that set the layouts.
+    ///
+    /// # Errors
+    /// `Op` (value) if the number of arguments or leaves differs, or a layout does not order the
+    /// axes of its leaf.
+    pub(crate) fn modes(
+        &self,
+        function: &str,
+        option: &str,
+        trees: &LeafKeys,
+        avals: &[Aval],
+    ) -> Result<Vec<LayoutMode>, Error> {
+        let leaves = self.leaves(option, "layouts", trees).map_err(|message| {
+            let error = trace::op_error(OpErrorKind::Value, function, message, Loc::UNKNOWN);
+            error.with_help("give one layout for all, or a tuple with one for each argument")
+        })?;
+        let modes: Vec<LayoutMode> = leaves.into_iter().map(Option::unwrap_or_default).collect();
+        for (index, (mode, aval)) in modes.iter().zip(avals).enumerate() {
+            let LayoutMode::Custom(layout) = mode else { continue };
+            layout.check(aval.rank()).map_err(|error| {
+                let message = format!("{option}, leaf {index}, {aval}: {}", error.message);
+                trace::rule_error(function, RuleError { message, ..error }, Loc::UNKNOWN)
+            })?;
+        }
+        Ok(modes)
     }
 }
 

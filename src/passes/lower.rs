@@ -5,8 +5,8 @@ use super::outline::outline;
 use super::plan::Plan;
 use super::rewrites::{rewrite_for_cpu, rewrite_for_cpus};
 use crate::core::{
-    Aval, Error, Loc, LowerCtx, LoweringTarget, MemoryKind, ModuleFacts, NamedSharding, OpError,
-    Program, RuleError, RuleResult, Var,
+    Aval, Error, LayoutMode, Loc, LowerCtx, LoweringTarget, MemoryKind, ModuleFacts, NamedSharding,
+    OpError, Program, RuleError, RuleResult, Var,
 };
 
 /// A lowered program: the text of its StableHLO module, and facts that its compilation depends on.
@@ -123,7 +123,18 @@ fn add_memories(texts: &mut Vec<String>, avals: &[Aval]) {
     }
 }
 
-/// Lowers a program with the shardings of `plan`; see [`lower_with`].
+/// Adds the layouts that are not the default of the device.
+fn add_layouts(texts: &mut Vec<String>, layouts: &[LayoutMode]) {
+    texts.resize(texts.len().max(layouts.len()), String::new());
+    for (text, layout) in texts.iter_mut().zip(layouts) {
+        if *layout != LayoutMode::Default {
+            let separator = if text.is_empty() { "" } else { ", " };
+            text.push_str(&format!("{separator}mhlo.layout_mode = \"{layout}\""));
+        }
+    }
+}
+
+/// Lowers a program with the shardings and layouts of `plan`; see [`lower_with`].
 ///
 /// # Errors
 /// [`Error::Op`] if a primitive refuses the platform.
@@ -146,7 +157,9 @@ pub(crate) fn lower_with_plan(
         ctx.set_outliner(outline);
     }
     ctx.set_program(program);
-    let (arguments, results) = attributes(plan, &mut ctx, program);
+    let (mut arguments, mut results) = attributes(plan, &mut ctx, program);
+    add_layouts(&mut arguments, &plan.layouts.inputs);
+    add_layouts(&mut results, &plan.layouts.outputs);
     let attribute = |texts: &[String], index: usize| texts.get(index).cloned().unwrap_or_default();
     // Plugins cannot deny the donation of a buffer in host memory for a single call.
     let in_host: Vec<bool> = program.avals_in().iter().map(|aval| aval.memory.is_host()).collect();

@@ -39,7 +39,7 @@ pub use parse::parse;
 pub(crate) use partitioning::{Axes, Grid, Partitioning, all_axes, held};
 pub use peak::{Live, Peak, peak};
 pub use peak_lines::PeakLine;
-pub(crate) use plan::{Plan, PlanInput};
+pub(crate) use plan::{Plan, PlanInput, RequestedLayouts};
 #[cfg(feature = "roofline")]
 pub(crate) use region::{Region, Step};
 pub use verify::verify;

@@ -1,7 +1,8 @@
 //! [`Plan`]: the devices that a program runs on, and the shardings of its inputs and outputs.
 
 use crate::core::{
-    Aval, Error, Loc, Mesh, NamedSharding, OpErrorKind, Placement, Program, RuleError, trace,
+    Aval, Error, LayoutMode, Loc, Mesh, NamedSharding, OpErrorKind, Placement, Program, RuleError,
+    trace,
 };
 
 /// The devices and shardings of a program.
@@ -18,6 +19,24 @@ pub(crate) struct Plan {
     /// The requested sharding of each output, `None` where the compiler chooses. Empty on one
     /// device, or if no sharding is requested.
     pub(crate) outputs: Vec<Option<NamedSharding>>,
+    /// The layouts that are requested.
+    pub(crate) layouts: RequestedLayouts,
+}
+
+/// The layouts that are requested of the inputs and outputs of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct RequestedLayouts {
+    /// Of each input; empty for the default layouts.
+    pub(crate) inputs: Vec<LayoutMode>,
+    /// Of each output; empty for the default layouts.
+    pub(crate) outputs: Vec<LayoutMode>,
+}
+
+impl RequestedLayouts {
+    /// Returns true if all are the default layouts of the device.
+    pub(crate) fn are_default(&self) -> bool {
+        self.inputs.iter().chain(&self.outputs).all(|mode| *mode == LayoutMode::Default)
+    }
 }
 
 /// The facts about one input that a [`Plan`] depends on.
@@ -106,7 +125,7 @@ impl Plan {
             true => explicit_outputs(program, mesh, outputs),
             false => outputs.to_vec(),
         };
-        Ok(Plan { target, inputs: shardings, outputs })
+        Ok(Plan { target, inputs: shardings, outputs, ..Plan::default() })
     }
 
     fn on_one_device(name: &str, inputs: &[PlanInput]) -> Result<Plan, Error> {

@@ -2,6 +2,7 @@
 
 use super::gumbel::RandomMode;
 use super::key::Key;
+use super::key_words::KeyWords;
 use super::parameters::{CheckedArguments, SampleShape};
 use super::sampler::{cast, constant, draw, expect_float, expect_integer, number_dtype, parameter};
 use super::uniform::raw_unit;
@@ -112,7 +113,7 @@ pub fn rademacher(key: Key, shape: impl IntoAval) -> Array {
 
 /// Draws signs with the words of a key.
 #[track_caller]
-pub(super) fn raw_signs(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+pub(super) fn raw_signs(key: &KeyWords, shape: &Shape, dtype: DType) -> Array {
     let half = constant(0.5, number_dtype(dtype));
     let heads = lt(raw_unit(key, shape, half.dtype()), half);
     2 * cast(&heads, dtype) - 1

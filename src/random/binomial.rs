@@ -4,6 +4,7 @@
 use super::bits::{split_shape, split_words};
 use super::gamma::any;
 use super::key::Key;
+use super::key_words::KeyWords;
 use super::parameters::{CheckedArguments, SampleShape, sample_shape};
 use super::poisson::{steps_of, transformed};
 use super::sampler::{cast, constant, draw, expect_float, number_dtype, parameter};
@@ -54,7 +55,7 @@ pub fn binomial(key: Key, shape: impl SampleShape, n: impl ArrayLike, p: impl Ar
 /// Binomial numbers under the words of a key, inside a sampler. `n` and `p` have one shape and
 /// dtype.
 #[track_caller]
-fn raw_binomial(key: &[Array; 2], n: &Array, p: &Array, dtype: DType) -> Array {
+fn raw_binomial(key: &KeyWords, n: &Array, p: &Array, dtype: DType) -> Array {
     let no_trials = isnan(n) | lt(n, 0);
     let is_infinite = isinf(n);
     // The rarer of success and failure is counted.
@@ -78,8 +79,8 @@ fn raw_binomial(key: &[Array; 2], n: &Array, p: &Array, dtype: DType) -> Array {
 
 /// Counts the successes in `n` trials by drawing the waiting times between them.
 #[track_caller]
-fn by_inversion(key: &[Array; 2], n: &Array, p: &Array, most: i32) -> Array {
-    type State = (Array, Array, Array, [Array; 2]);
+fn by_inversion(key: &KeyWords, n: &Array, p: &Array, most: i32) -> Array {
+    type State = (Array, Array, Array, KeyWords);
     let scale = log1p(neg(p));
     let step = |(at, number, trials, key): State| {
         let [now, next] = split_words(&key);
@@ -95,7 +96,7 @@ fn by_inversion(key: &[Array; 2], n: &Array, p: &Array, most: i32) -> Array {
 
 /// Draws by transformed rejection, for at least ten expected successes.
 #[track_caller]
-fn by_rejection(key: &[Array; 2], n: &Array, p: &Array, most: i32) -> Array {
+fn by_rejection(key: &KeyWords, n: &Array, p: &Array, most: i32) -> Array {
     let deviation = sqrt(&(n * p * (1 - p)));
     let b = 1.15 + 2.53 * &deviation;
     let a = -0.0873 + 0.0248 * &b + 0.01 * p;
@@ -192,7 +193,7 @@ pub fn multinomial(key: Key, shape: impl SampleShape, n: impl ArrayLike, p: &Arr
         let left = cumsum_with(&p, 0, RunningTotalOptions { reverse: true });
         let shares = clip(&(p / where_(eq(&left, 0), 1, &left)), 0, 1);
         let keys = split_shape(&words, &Shape::new(&[k]));
-        let step = |rest: Array, (share, key): (Array, [Array; 2])| {
+        let step = |rest: Array, (share, key): (Array, KeyWords)| {
             let count = raw_binomial(&key, &rest, &share, rest.dtype());
             (rest - &count, count)
         };

@@ -1,9 +1,12 @@
 //! Random bits: hashed counters, or the output of XLA's generator.
 //!
 //! A key is two words in all samplers: `u32` for Threefry, and 64 bits for XLA's generator, `u64`
-//! for [`KeyImpl::Rbg`](super::KeyImpl) and `i64` for `UnsafeRbg`.
+//! for [`KeyImpl::Rbg`](super::KeyImpl) and `i64` for `UnsafeRbg`. Keys of generators that the
+//! program defines are passed to its functions.
 
 use super::key::Key;
+use super::key_words::KeyWords;
+use super::prng_impl;
 use super::sampler::{cast, constant, draw_from};
 use crate::core::{Array, Aval, DType, IntoAval, RuleError, Scalar, Shape, throw_operands};
 use crate::primitives::{
@@ -61,9 +64,17 @@ fn hash_halves(key: &[Array; 2], high: &Array, low: &Array, shape: &Shape) -> [A
     })
 }
 
-/// Splits a key into the words of an array of keys.
+/// Splits a key into an array of keys.
 #[track_caller]
-pub(super) fn split_shape(key: &[Array; 2], shape: &Shape) -> [Array; 2] {
+pub(super) fn split_shape(key: &KeyWords, shape: &Shape) -> KeyWords {
+    match key {
+        KeyWords::Pair(words) => KeyWords::Pair(split_pair(words, shape)),
+        KeyWords::Custom(prng, key) => KeyWords::Custom(*prng, prng_impl::split(*prng, key, shape)),
+    }
+}
+
+#[track_caller]
+fn split_pair(key: &[Array; 2], shape: &Shape) -> [Array; 2] {
     if splits_by_generator(key) {
         return mixed(key, shape);
     }
@@ -95,9 +106,13 @@ fn words_of_halves(states: &Array, like: &Array) -> [Array; 2] {
     [joined(&word(0), &word(1), like), joined(&word(2), &word(3), like)]
 }
 
-/// Converts the words of keys to their data: `u32[…, 2]`, or `u32[…, 4]`.
+/// Converts keys to their data: `u32[…, 2]`, or `u32[…, 4]`.
 #[track_caller]
-pub(super) fn data_of(words: &[Array; 2]) -> Array {
+pub(super) fn data_of(keys: &KeyWords) -> Array {
+    let words = match keys {
+        KeyWords::Pair(words) => words,
+        KeyWords::Custom(_, data) => return data.clone(),
+    };
     let all: Vec<Array> = match is_generated(words) {
         true => words.iter().flat_map(low_and_high).collect(),
         false => words.to_vec(),
@@ -107,9 +122,19 @@ pub(super) fn data_of(words: &[Array; 2]) -> Array {
     concatenate(&columns, -1)
 }
 
-/// Derives the words of a key from a key and a `u32` number.
+/// Derives a key from a key and a `u32` number.
 #[track_caller]
-pub(super) fn fold_words(key: &[Array; 2], data: &Array) -> [Array; 2] {
+pub(super) fn fold_words(key: &KeyWords, data: &Array) -> KeyWords {
+    match key {
+        KeyWords::Pair(words) => KeyWords::Pair(fold_pair(words, data)),
+        KeyWords::Custom(prng, key) => {
+            KeyWords::Custom(*prng, prng_impl::fold_in(*prng, key, data))
+        }
+    }
+}
+
+#[track_caller]
+fn fold_pair(key: &[Array; 2], data: &Array) -> [Array; 2] {
     let zero = constant(0, DType::U32);
     if !is_generated(key) {
         return hash(key, &zero, data, &Shape::scalar());
@@ -159,9 +184,13 @@ fn hash_bits(key: &[Array; 2], high: &Array, low: &Array, shape: &Shape, dtype: 
     cast(&threefry_bits(width, k0, k1, x0, x1), dtype)
 }
 
-/// Draws bits with the words of a key.
+/// Draws bits with a key.
 #[track_caller]
-pub(super) fn raw(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+pub(super) fn raw(key: &KeyWords, shape: &Shape, dtype: DType) -> Array {
+    let key = match key {
+        KeyWords::Pair(words) => words,
+        KeyWords::Custom(prng, key) => return prng_impl::random_bits(*prng, key, shape, dtype),
+    };
     if is_generated(key) {
         return generated(key, shape, dtype);
     }
@@ -169,10 +198,13 @@ pub(super) fn raw(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
     hash_bits(key, &high, &low, shape, dtype)
 }
 
-/// Draws bits of one element for each of several keys: two arrays of words, and bits of their
-/// shape.
+/// Draws bits of one element for each of several keys, in the shape of the array of keys.
 #[track_caller]
-pub(super) fn raw_each(keys: &[Array; 2], dtype: DType) -> Array {
+pub(super) fn raw_each(keys: &KeyWords, dtype: DType) -> Array {
+    let keys = match keys {
+        KeyWords::Pair(words) => words,
+        KeyWords::Custom(prng, keys) => return prng_impl::random_bits_each(*prng, keys, dtype),
+    };
     if is_generated(keys) {
         return generated(keys, &Shape::scalar(), dtype);
     }
@@ -180,17 +212,37 @@ pub(super) fn raw_each(keys: &[Array; 2], dtype: DType) -> Array {
     hash_bits(keys, &zero, &zero, keys[0].shape(), dtype)
 }
 
-/// Splits a key into the words of `N` keys.
+/// Splits a key into `N` keys.
 #[track_caller]
-pub(super) fn split_words<const N: usize>(key: &[Array; 2]) -> [[Array; 2]; N] {
-    let [a, b] = split_shape(key, &Shape::new(&[N]));
-    let word = |x: &Array, i: usize| reshape(&slice(x, &[i], &[i + 1], &[1]), []);
-    std::array::from_fn(|i| [word(&a, i), word(&b, i)])
+pub(super) fn split_words<const N: usize>(key: &KeyWords) -> [KeyWords; N] {
+    let row = |x: &Array, i: usize| {
+        let row = slice_in_dim(x, i as isize, i as isize + 1, 1, 0);
+        reshape(&row, x.shape().remove(0))
+    };
+    match split_shape(key, &Shape::new(&[N])) {
+        KeyWords::Pair(words) => {
+            std::array::from_fn(|i| KeyWords::Pair([row(&words[0], i), row(&words[1], i)]))
+        }
+        KeyWords::Custom(prng, keys) => {
+            std::array::from_fn(|i| KeyWords::Custom(prng, row(&keys, i)))
+        }
+    }
 }
 
 /// Splits each of several keys, as [`split_words`].
 #[track_caller]
-pub(super) fn split_each<const N: usize>(keys: &[Array; 2]) -> [[Array; 2]; N] {
+pub(super) fn split_each<const N: usize>(keys: &KeyWords) -> [KeyWords; N] {
+    match keys {
+        KeyWords::Pair(words) => split_pairs(words).map(KeyWords::Pair),
+        KeyWords::Custom(prng, keys) => {
+            let parts = prng_impl::split_each::<N>(*prng, keys);
+            parts.map(|keys| KeyWords::Custom(*prng, keys))
+        }
+    }
+}
+
+#[track_caller]
+fn split_pairs<const N: usize>(keys: &[Array; 2]) -> [[Array; 2]; N] {
     if splits_by_generator(keys) {
         let [a, b] = mixed(keys, &Shape::new(&[N]));
         let last = a.rank() as isize - 1;

@@ -5,6 +5,7 @@ use super::bits::split_words;
 use super::gamma::raw_gamma;
 use super::inverse_cdf::raw_exponential;
 use super::key::Key;
+use super::key_words::KeyWords;
 use super::normal::raw_normal;
 use super::parameters::{CheckedArguments, SampleShape, batch_shape, exponent};
 use super::sampler::{cast, constant, draw, expect_float};
@@ -62,7 +63,7 @@ pub fn chisquare(key: Key, shape: impl SampleShape, df: impl ArrayLike) -> Array
 }
 
 #[track_caller]
-fn raw_chisquare(key: &[Array; 2], shape: &Shape, df: &Array) -> Array {
+fn raw_chisquare(key: &KeyWords, shape: &Shape, df: &Array) -> Array {
     let two = constant(2, df.dtype());
     let half = broadcast_to(&div(df, &two), shape);
     mul(exp(raw_gamma::<true>(key, &half)), two)
@@ -168,7 +169,7 @@ pub fn generalized_normal(key: Key, shape: impl SampleShape, p: impl ArrayLike) 
 }
 
 #[track_caller]
-fn raw_generalized_normal(key: &[Array; 2], shape: &Shape, dtype: DType, p: &Array) -> Array {
+fn raw_generalized_normal(key: &KeyWords, shape: &Shape, dtype: DType, p: &Array) -> Array {
     let [first, second] = split_words(key);
     let inverse = cast(&(1.0 / p), dtype);
     let gamma = raw_gamma::<false>(&first, &broadcast_to(&inverse, shape));

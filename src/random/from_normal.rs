@@ -3,6 +3,7 @@
 use super::bernoulli::raw_signs;
 use super::bits::split_words;
 use super::key::Key;
+use super::key_words::KeyWords;
 use super::normal::{raw_any_normal, raw_normal};
 use super::parameters::{CheckedArguments, SampleShape, expect_castable};
 use super::sampler::{cast, draw, expect_float, parameter};
@@ -53,7 +54,7 @@ pub fn maxwell(key: Key, shape: impl IntoAval) -> Array {
 }
 
 #[track_caller]
-fn raw_maxwell(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+fn raw_maxwell(key: &KeyWords, shape: &Shape, dtype: DType) -> Array {
     let parts = raw_normal(key, &shape.insert(shape.rank(), 3), dtype);
     sqrt(mul(&parts, &parts).sum_axes(-1))
 }

@@ -3,6 +3,7 @@
 use super::bits::{split_each, split_shape};
 use super::gumbel::tiny;
 use super::key::Key;
+use super::key_words::KeyWords;
 use super::normal::normal_each;
 use super::parameters::{CheckedArguments, SampleShape};
 use super::sampler::{cast, constant, draw, expect_float, parameter};
@@ -13,9 +14,6 @@ use crate::primitives::{
     ArrayLike, add, bitwise_or, broadcast_to, div, eq, exp, full_like, ge, le, log, log1p, mul,
     neg, pow, random_gamma_grad, reduce_or, select, sqrt, sub,
 };
-
-/// Words of the key of each element.
-type Keys = [Array; 2];
 
 /// Returns numbers of the gamma distribution of shape parameter `a` and scale 1, of density
 /// proportional to
@@ -73,20 +71,20 @@ fn drawn<const LOG: bool>(
 
 /// Draws gamma numbers, or their logarithms, of the shape and dtype of `a` with the words of a key.
 #[track_caller]
-pub(super) fn raw_gamma<const LOG: bool>(key: &[Array; 2], a: &Array) -> Array {
-    with_derivative::<LOG>(&(key[0].clone(), key[1].clone(), a.clone()))
+pub(super) fn raw_gamma<const LOG: bool>(key: &KeyWords, a: &Array) -> Array {
+    with_derivative::<LOG>(&(key.clone(), a.clone()))
 }
 
-/// Draws the numbers for the words of keys and shape parameters.
-type Operands = (Array, Array, Array);
+/// The words of a key, and shape parameters.
+type Operands = (KeyWords, Array);
 
 #[track_caller]
 fn with_derivative<const LOG: bool>(operands: &Operands) -> Array {
     // A closure without captures, so that cached programs are reused.
     let rule = |operands: &Operands, tangents: &Operands| {
         let numbers = with_derivative::<LOG>(operands);
-        let slope = slope::<LOG>(&numbers, &operands.2);
-        (numbers, mul(&tangents.2, slope))
+        let slope = slope::<LOG>(&numbers, &operands.1);
+        (numbers, mul(&tangents.1, slope))
     };
     custom_jvp(numbers::<LOG>, rule)(operands)
 }
@@ -104,10 +102,9 @@ fn slope<const LOG: bool>(numbers: &Array, a: &Array) -> Array {
 }
 
 #[track_caller]
-fn numbers<const LOG: bool>((high, low, a): &Operands) -> Array {
-    let key = [high.clone(), low.clone()];
+fn numbers<const LOG: bool>((key, a): &Operands) -> Array {
     let shape = a.shape();
-    let [keys, boosts] = split_each(&split_shape(&key, shape));
+    let [keys, boosts] = split_each(&split_shape(key, shape));
     let plain = ge(a, 1);
     // The loop needs a shape parameter of at least 1. For smaller ones, 1 is added and the result
     // is multiplied by a power of a uniform number.
@@ -133,7 +130,7 @@ fn third(dtype: DType) -> Array {
 
 /// Returns the accepted cubes: `d` times a cube is gamma with shape parameter `d + ⅓`.
 #[track_caller]
-fn accepted(keys: &Keys, d: &Array) -> Array {
+fn accepted(keys: &KeyWords, d: &Array) -> Array {
     let dtype = d.dtype();
     let c = div(third(dtype), sqrt(d));
     let rejected = |square: &Array, v: &Array, unit: &Array| {
@@ -142,18 +139,17 @@ fn accepted(keys: &Keys, d: &Array) -> Array {
     };
     let start = [0.0, 1.0, 2.0].map(|value| full_like(d, value));
     let open = rejected(&start[0], &start[1], &start[2]);
-    let step = |(keys, v, open): (Keys, Array, Array)| {
+    let step = |(keys, v, open): (KeyWords, Array, Array)| {
         let [next, normals, units] = split_each(&keys);
         let (x, positive) = positive(&normals, &c);
         let square = &x * &x;
         let cube = &positive * &positive * &positive;
         let unit = uniform_each(&units, dtype, &constant(0, dtype), &constant(1, dtype));
         let still = &open & rejected(&square, &cube, &unit);
-        let [a, b] = [0, 1].map(|word| select(&open, &next[word], &keys[word]));
-        ([a, b], select(&open, &cube, &v), still)
+        (next.selected(&open, &keys), select(&open, &cube, &v), still)
     };
     while_loop(
-        |(_, _, open): (Keys, Array, Array)| any(&open),
+        |(_, _, open): (KeyWords, Array, Array)| any(&open),
         step,
         (keys.clone(), start[1].clone(), open),
     )
@@ -162,16 +158,16 @@ fn accepted(keys: &Keys, d: &Array) -> Array {
 
 /// Returns normal numbers `x` for which `1 + c x` is positive, and `1 + c x`.
 #[track_caller]
-fn positive(keys: &Keys, c: &Array) -> (Array, Array) {
-    let step = |(keys, x, v): (Keys, Array, Array)| {
+fn positive(keys: &KeyWords, c: &Array) -> (Array, Array) {
+    let step = |(keys, x, v): (KeyWords, Array, Array)| {
         let open = le(&v, 0);
         let [next, now] = split_each(&keys);
         let new = normal_each(&now, c.dtype());
-        let [a, b] = [0, 1].map(|word| select(&open, &next[word], &keys[word]));
-        ([a, b], select(&open, &new, &x), select(&open, &(1 + &new * c), &v))
+        let keys = next.selected(&open, &keys);
+        (keys, select(&open, &new, &x), select(&open, &(1 + &new * c), &v))
     };
     let start = (keys.clone(), full_like(c, 0), full_like(c, -1));
-    let (_, x, v) = while_loop(|(_, _, v): (Keys, Array, Array)| any(&le(v, 0)), step, start);
+    let (_, x, v) = while_loop(|(_, _, v): (KeyWords, Array, Array)| any(&le(v, 0)), step, start);
     (x, v)
 }
 

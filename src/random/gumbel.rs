@@ -3,6 +3,7 @@
 use super::bernoulli::{halves, resolution};
 use super::bits::raw;
 use super::key::Key;
+use super::key_words::KeyWords;
 use super::sampler::{constant, draw, expect_float};
 use super::uniform::{raw_uniform, raw_unit};
 use crate::core::{Array, Aval, DType, IntoAval, Shape};
@@ -64,7 +65,7 @@ pub(super) fn tiny(dtype: DType) -> f64 {
 
 /// Draws Gumbel numbers with the words of a key.
 #[track_caller]
-pub(super) fn raw_gumbel(key: &[Array; 2], shape: &Shape, dtype: DType, mode: RandomMode) -> Array {
+pub(super) fn raw_gumbel(key: &KeyWords, shape: &Shape, dtype: DType, mode: RandomMode) -> Array {
     match (mode, dtype) {
         (RandomMode::Low, _) => {
             let least = constant(tiny(dtype), dtype);
@@ -83,7 +84,7 @@ pub(super) fn raw_gumbel(key: &[Array; 2], shape: &Shape, dtype: DType, mode: Ra
 /// Draws Gumbel numbers from 64 bits each. Uniform numbers above ½ are represented by their
 /// distance from 1, so that both tails have the precision of small floats.
 #[track_caller]
-fn without_gaps(key: &[Array; 2], shape: &Shape) -> Array {
+fn without_gaps(key: &KeyWords, shape: &Shape) -> Array {
     let [high, low] = halves(&raw(key, &shape.insert(0, 2), DType::U32), shape);
     let below = lt(&high, 1u32 << 31);
     // The two's complement of the pair as one word of 64 bits.

@@ -2,6 +2,7 @@
 
 use super::gumbel::tiny;
 use super::key::Key;
+use super::key_words::KeyWords;
 use super::parameters::{CheckedArguments, SampleShape, expect_castable, exponent};
 use super::sampler::{cast, constant, draw, expect_float, parameter};
 use super::uniform::{raw_uniform, raw_unit};
@@ -26,7 +27,7 @@ fn plain(
     name: &str,
     key: Key,
     shape: impl IntoAval,
-    raw: fn(&[Array; 2], &Shape, DType) -> Array,
+    raw: fn(&KeyWords, &Shape, DType) -> Array,
 ) -> Array {
     let Aval { shape, dtype, .. } = shape.into_aval(DType::F32);
     expect_float(name, dtype);
@@ -36,7 +37,7 @@ fn plain(
 
 /// Draws exponential numbers with the words of a key.
 #[track_caller]
-pub(super) fn raw_exponential(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+pub(super) fn raw_exponential(key: &KeyWords, shape: &Shape, dtype: DType) -> Array {
     // log1p is accurate for small numbers, and its operand is never -1.
     neg(log1p(neg(raw_unit(key, shape, dtype))))
 }

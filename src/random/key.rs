@@ -1,9 +1,11 @@
 //! Keys of random streams.
 
 use super::bits::{data_of, fold_words, split_shape};
-use super::sampler::draw;
+use super::key_words::KeyWords;
+use super::prng_impl;
+use super::sampler::{draw, number};
 use crate::core::options::DEFAULT_PRNG_IMPL;
-pub use crate::core::options::KeyImpl;
+pub use crate::core::options::{CustomPrng, KeyImpl};
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw, throw_operands, trace};
 use crate::primitives::{
     ArrayLike, Like, bitcast_convert_type, concatenate, convert_element_type, fill_of, reshape,
@@ -17,25 +19,55 @@ impl KeyImpl {
         DEFAULT_PRNG_IMPL.get()
     }
 
-    /// Returns the number of 32-bit words of a key.
-    fn n_words(self) -> usize {
+    /// Returns the shape of the data of one key.
+    fn key_shape(self) -> Shape {
         match self {
-            KeyImpl::Threefry => 2,
-            KeyImpl::Rbg | KeyImpl::UnsafeRbg => 4,
+            KeyImpl::Threefry => Shape::new(&[2]),
+            KeyImpl::Rbg | KeyImpl::UnsafeRbg => Shape::new(&[4]),
+            KeyImpl::Custom(prng) => prng_impl::key_shape(prng),
         }
     }
 
-    /// Returns the name of keys in trees, so that functions compile for each generator.
-    fn tag(self) -> &'static str {
-        match self {
+    /// Visits the name of keys in trees, so that functions compile for each generator.
+    fn visit_tag(&self, visitor: &mut dyn tree::Visitor) {
+        visitor.tag(tree::Tag::Name(match self {
             KeyImpl::Threefry => "Key",
             KeyImpl::Rbg => "RbgKey",
             KeyImpl::UnsafeRbg => "UnsafeRbgKey",
+            KeyImpl::Custom(_) => "CustomKey",
+        }));
+        if let KeyImpl::Custom(prng) = self {
+            visitor.tag(tree::Tag::of(prng));
+        }
+    }
+
+    /// Throws `Op` unless `data` are words of keys.
+    #[track_caller]
+    fn expect_data(self, data: &Array) {
+        let expected = self.key_shape();
+        let n = match self {
+            KeyImpl::Custom(_) => format!("`u32{expected}`"),
+            _ if expected.size() == 2 => "two words of u32".into(),
+            _ => "four words of u32".into(),
+        };
+        if data.dtype() != DType::U32 {
+            let message = format!("a key is {n}, got {}", data.aval());
+            throw_operands("Key::from_data", RuleError::dtype(message), &[data]);
+        }
+        if !data.shape().ends_with(&expected) {
+            let message = match self {
+                KeyImpl::Custom(prng) => {
+                    format!("a key of `{}` is {n}, got {}", prng.name(), data.aval())
+                }
+                _ => format!("a key has a last axis of {}, got {}", expected.size(), data.aval()),
+            };
+            throw_operands("Key::from_data", RuleError::shape(message), &[data]);
         }
     }
 }
 
-/// Key of a random stream, two or four 32-bit words, or an array of keys.
+/// Key of a random stream, two or four 32-bit words, or an array of keys. Keys of
+/// [`KeyImpl::Custom`] have the words that the generator defines.
 ///
 /// Samplers take a key by value, and it is not `Copy`: using one key twice gives the same numbers
 /// and requires an explicit `clone()`. A key is a tree with one leaf, `u32[2]`, or `u32[4]` for
@@ -60,22 +92,13 @@ impl Key {
     }
 
     /// Creates a key, or an array of keys, of a generator from its words: `u32[…, 2]` for
-    /// [`KeyImpl::Threefry`], `u32[…, 4]` for the others.
+    /// [`KeyImpl::Threefry`], `u32[…, 4]` for XLA's generator, `u32[…, key_shape…]` for
+    /// [`KeyImpl::Custom`].
     ///
-    /// Throws `Op` for another dtype or a last axis of another size.
+    /// Throws `Op` for another dtype or last axes of other sizes.
     #[track_caller]
     pub fn from_data_with(data: Array, implementation: KeyImpl) -> Key {
-        let n = implementation.n_words();
-        let count = if n == 2 { "two" } else { "four" };
-        if data.dtype() != DType::U32 {
-            let message = format!("a key is {count} words of u32, got {}", data.aval());
-            throw_operands("Key::from_data", RuleError::dtype(message), &[&data]);
-        }
-        if data.shape().last() != Some(&n) {
-            let error =
-                RuleError::shape(format!("a key has a last axis of {n}, got {}", data.aval()));
-            throw_operands("Key::from_data", error, &[&data]);
-        }
+        implementation.expect_data(&data);
         Key { data, implementation }
     }
 
@@ -94,7 +117,12 @@ impl Key {
 
     /// Returns the shape of an array of keys; `[]` for one key.
     pub fn shape(&self) -> Shape {
-        Shape::new(&self.data.shape()[..self.data.rank() - 1])
+        Shape::new(&self.data.shape()[..self.n_axes()])
+    }
+
+    /// Returns the number of axes of an array of keys; 0 for one key.
+    fn n_axes(&self) -> usize {
+        self.data.rank() - self.implementation.key_shape().rank()
     }
 
     /// Splits the key into `N` independent keys.
@@ -179,14 +207,14 @@ impl Key {
     /// Returns a key without words, as an argument of `eval_shape` and `make_program`.
     pub fn of_type() -> Key {
         let implementation = KeyImpl::in_force();
-        let data = Array::of_type(Aval::new(DType::U32, [implementation.n_words()]));
+        let data = Array::of_type(Aval::new(DType::U32, implementation.key_shape()));
         Key { data, implementation }
     }
 
     /// Throws `Op` (shape) for an array of keys.
     #[track_caller]
     pub(super) fn expect_one(&self, name: &str) {
-        if self.data.rank() != 1 {
+        if self.n_axes() != 0 {
             let message =
                 format!("draws from one key, got an array of keys of shape {}", self.shape());
             let error = RuleError::shape(message).help("map over the keys with `vmap`");
@@ -194,19 +222,20 @@ impl Key {
         }
     }
 
-    /// Returns the two words of one key as scalars.
+    /// Returns one key as samplers use it.
     #[track_caller]
-    pub(super) fn words(&self, name: &str) -> [Array; 2] {
+    pub(super) fn words(&self, name: &str) -> KeyWords {
         self.expect_one(name);
         words_of(&self.data, self.implementation)
     }
 }
 
-/// Returns the two words in the data of one key as scalars: `u32` for Threefry, and the dtypes that
-/// `bits.rs` explains for the others.
+/// Returns one key as samplers use it, from its data: the two words as scalars, `u32` for Threefry,
+/// and the dtypes that `bits.rs` explains for XLA's generator.
 #[track_caller]
-pub(super) fn words_of(data: &Array, implementation: KeyImpl) -> [Array; 2] {
+pub(super) fn words_of(data: &Array, implementation: KeyImpl) -> KeyWords {
     let wide = match implementation {
+        KeyImpl::Custom(prng) => return KeyWords::Custom(prng, data.clone()),
         KeyImpl::Threefry => None,
         KeyImpl::Rbg => Some(DType::U64),
         KeyImpl::UnsafeRbg => Some(DType::I64),
@@ -222,7 +251,7 @@ pub(super) fn words_of(data: &Array, implementation: KeyImpl) -> [Array; 2] {
     };
     let high = reshape(&slice(data, &[0], &[1], &[1]), []);
     let low = reshape(&slice(data, &[1], &[2], &[1]), []);
-    [high, low]
+    KeyWords::Pair([high, low])
 }
 
 impl std::fmt::Debug for Key {
@@ -233,7 +262,7 @@ impl std::fmt::Debug for Key {
 
 impl Tree for Key {
     fn flatten(&self, visitor: &mut dyn tree::Visitor) {
-        visitor.tag(tree::Tag::Name(self.implementation.tag()));
+        self.implementation.visit_tag(visitor);
         visitor.leaf(&self.data);
     }
     fn unflatten(&self, leaves: &mut dyn Iterator<Item = Array>) -> Key {
@@ -285,7 +314,12 @@ impl Default for KeyOptions {
 #[track_caller]
 pub fn key_with(seed: i64, options: KeyOptions) -> Key {
     let implementation = options.implementation;
-    let words = [(seed as u64 >> 32) as u32, seed as u32].repeat(implementation.n_words() / 2);
+    if let KeyImpl::Custom(prng) = implementation {
+        let seed = number(Scalar::Int(seed.into()), DType::I64);
+        return Key { data: draw(|| prng_impl::seed(prng, &seed)), implementation };
+    }
+    let words =
+        [(seed as u64 >> 32) as u32, seed as u32].repeat(implementation.key_shape().size() / 2);
     let data = if trace::is_tracing() {
         let aval = Aval::new(DType::U32, [1]);
         let words: Vec<Array> =

@@ -2,6 +2,7 @@
 
 use super::bits::split_words;
 use super::key::Key;
+use super::key_words::KeyWords;
 use super::parameters::{CheckedArguments, SampleShape};
 use super::sampler::{cast, constant, draw, draw_from, expect_float, parameter};
 use super::uniform::{raw_uniform, uniform_each};
@@ -21,14 +22,14 @@ fn above_minus_one(dtype: DType) -> f64 {
 
 /// Real normal numbers with the words of a key.
 #[track_caller]
-pub(super) fn raw_normal(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+pub(super) fn raw_normal(key: &KeyWords, shape: &Shape, dtype: DType) -> Array {
     let low = constant(above_minus_one(dtype), dtype);
     of_unit(&raw_uniform(key, shape, dtype, &low, &constant(1, dtype)))
 }
 
 /// One normal number for each of several keys.
 #[track_caller]
-pub(super) fn normal_each(keys: &[Array; 2], dtype: DType) -> Array {
+pub(super) fn normal_each(keys: &KeyWords, dtype: DType) -> Array {
     let low = constant(above_minus_one(dtype), dtype);
     of_unit(&uniform_each(keys, dtype, &low, &constant(1, dtype)))
 }
@@ -41,7 +42,7 @@ fn of_unit(unit: &Array) -> Array {
 
 /// Normal numbers, real or complex, with the words of a key.
 #[track_caller]
-pub(super) fn raw_any_normal(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+pub(super) fn raw_any_normal(key: &KeyWords, shape: &Shape, dtype: DType) -> Array {
     if !dtype.is_complex() {
         return raw_normal(key, shape, dtype);
     }

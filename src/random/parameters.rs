@@ -1,6 +1,7 @@
 //! Shapes and parameters of samplers, and their checks.
 
 use super::key::Key;
+use super::key_words::KeyWords;
 use super::sampler::{expect_float, number_dtype, parameter};
 use crate::core::{Array, Aval, DType, IntoAval, RuleError, Shape, throw_operands};
 use crate::ops::promote_types;
@@ -66,7 +67,7 @@ impl SampleShape for (Option<Shape>, DType) {
 /// Checked arguments of a sampler.
 pub(super) struct CheckedArguments<const N: usize> {
     /// The words of the key.
-    pub(super) words: [Array; 2],
+    pub(super) words: KeyWords,
     /// The shape of the result.
     pub(super) shape: Shape,
     /// The parameters, which broadcast to the shape. Each has its own dtype.

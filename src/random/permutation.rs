@@ -2,6 +2,7 @@
 
 use super::bits::{raw, split_words};
 use super::key::Key;
+use super::key_words::KeyWords;
 use super::sampler::draw;
 use crate::core::{Array, DType, RuleError, Scalar, throw_operands};
 use crate::ops::take;
@@ -17,7 +18,7 @@ fn rounds(size: usize) -> usize {
 
 /// Shuffles the elements of `x` along `axis`, each row independently.
 #[track_caller]
-fn shuffled(key: &[Array; 2], x: &Array, axis: usize) -> Array {
+fn shuffled(key: &KeyWords, x: &Array, axis: usize) -> Array {
     let mut key = key.clone();
     let mut x = x.clone();
     for _ in 0..rounds(x.size()) {
@@ -94,7 +95,7 @@ pub fn permutation_with(key: Key, x: impl ArrayLike, options: PermutationOptions
 
 /// Permutes the slices of `x` along `axis` with the words of a key.
 #[track_caller]
-pub(super) fn raw_permuted(key: &[Array; 2], x: &Array, axis: usize) -> Array {
+pub(super) fn raw_permuted(key: &KeyWords, x: &Array, axis: usize) -> Array {
     match x.rank() {
         1 => shuffled(key, x, 0),
         _ => {

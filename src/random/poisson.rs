@@ -3,6 +3,7 @@
 use super::bits::split_words;
 use super::gamma::any;
 use super::key::Key;
+use super::key_words::KeyWords;
 use super::parameters::{CheckedArguments, SampleShape};
 use super::sampler::{cast, constant, draw, expect_integer, parameter};
 use super::uniform::raw_unit;
@@ -58,8 +59,8 @@ pub fn poisson(key: Key, shape: impl SampleShape, lam: impl ArrayLike) -> Array 
 
 /// Counts the uniform numbers whose product stays above `e^-lam`.
 #[track_caller]
-fn counted(key: &[Array; 2], lam: &Array, dtype: DType, most: i32) -> Array {
-    type State = (Array, Array, [Array; 2], Array);
+fn counted(key: &KeyWords, lam: &Array, dtype: DType, most: i32) -> Array {
+    type State = (Array, Array, KeyWords, Array);
     let end = neg(lam);
     let step = |(at, number, key, total): State| {
         let [next, now] = split_words(&key);
@@ -75,7 +76,7 @@ fn counted(key: &[Array; 2], lam: &Array, dtype: DType, most: i32) -> Array {
 
 /// Draws by transformed rejection, for means of 10 and more.
 #[track_caller]
-fn rejected(key: &[Array; 2], lam: &Array, most: i32) -> Array {
+fn rejected(key: &KeyWords, lam: &Array, most: i32) -> Array {
     let log_lam = log(lam);
     let b = 0.931 + 2.53 * sqrt(lam);
     let a = -0.059 + 0.02483 * &b;
@@ -97,13 +98,13 @@ fn rejected(key: &[Array; 2], lam: &Array, most: i32) -> Array {
 /// proposal of `propose`.
 #[track_caller]
 pub(super) fn transformed(
-    key: &[Array; 2],
+    key: &KeyWords,
     shape: &Shape,
     dtype: DType,
     most: i32,
     propose: impl Fn(Array, Array) -> (Array, Array),
 ) -> Array {
-    type State = (Array, Array, Array, [Array; 2]);
+    type State = (Array, Array, Array, KeyWords);
     let step = |(at, number, done, key): State| {
         let [next, first, second] = split_words(&key);
         let u = raw_unit(&first, shape, dtype) - 0.5;

@@ -2,6 +2,7 @@
 
 use super::bits::{raw, split_words};
 use super::key::Key;
+use super::key_words::KeyWords;
 use super::parameters::expect_broadcast;
 use super::sampler::{cast, constant, draw, expect_integer, number};
 use crate::core::{Array, Aval, DType, IntoAval, RuleError, Scalar, Shape, throw_operands};
@@ -45,7 +46,7 @@ pub fn randint(key: Key, shape: impl IntoAval, range: Range<impl ArrayLike>) -> 
 
 /// Draws indices, inside a sampler: integers of `0..n`, `i32`.
 #[track_caller]
-pub(super) fn raw_indices(key: &[Array; 2], shape: &Shape, n: usize) -> Array {
+pub(super) fn raw_indices(key: &KeyWords, shape: &Shape, n: usize) -> Array {
     let (least, most) = DType::I32.int_range();
     let end = |at: usize| Bound::new(Like::Scalar(Scalar::from(at)), DType::I32, (least, most));
     raw_integers(key, shape, DType::I32, &end(0), &end(n))
@@ -109,7 +110,7 @@ impl Bound {
 }
 
 #[track_caller]
-fn raw_integers(key: &[Array; 2], shape: &Shape, drawn: DType, low: &Bound, high: &Bound) -> Array {
+fn raw_integers(key: &KeyWords, shape: &Shape, drawn: DType, low: &Bound, high: &Bound) -> Array {
     let unsigned = match drawn.bits() {
         64 => DType::U64,
         _ => DType::U32,

@@ -1,6 +1,7 @@
 //! Helpers of all samplers: execution as one program, parameters, and checks.
 
 use super::key::{Key, KeyImpl, words_of};
+use super::key_words::KeyWords;
 use crate::core::trace::{self};
 use crate::core::{
     Array, Aval, Cache, DType, Loc, Program, RuleError, Scalar, Shape, catch, throw, throw_operands,
@@ -50,7 +51,7 @@ pub(super) fn draw_from(
     (name, shape, dtype): (&'static str, &Shape, DType),
     key: &Key,
     operands: &[&Array],
-    sampler: impl FnOnce([Array; 2], &[Array]) -> Array,
+    sampler: impl FnOnce(KeyWords, &[Array]) -> Array,
 ) -> Array {
     static PROGRAMS: LazyLock<Cache<SamplerKey, Program>> = LazyLock::new(|| Cache::new(SAMPLERS));
     let loc = Loc::caller();
@@ -63,6 +64,10 @@ pub(super) fn draw_from(
     };
     if trace::is_tracing() {
         return sample(&inputs);
+    }
+    // The functions of a generator that the program defines may capture arrays.
+    if matches!(implementation, KeyImpl::Custom(_)) {
+        return draw(|| sample(&inputs));
     }
     let avals: Vec<Aval> = inputs.iter().map(|input| input.aval().clone()).collect();
     let sampler_key =

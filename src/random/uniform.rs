@@ -2,6 +2,7 @@
 
 use super::bits::{raw, raw_each};
 use super::key::Key;
+use super::key_words::KeyWords;
 use super::parameters::expect_broadcast;
 use super::sampler::{cast, constant, draw_from, expect_float, parameter};
 use crate::core::{Array, Aval, DType, IntoAval, Shape};
@@ -34,7 +35,7 @@ fn layout(dtype: DType) -> Layout {
 /// Uniform numbers with the words of a key. `low` and `high` broadcast to `shape`.
 #[track_caller]
 pub(super) fn raw_uniform(
-    key: &[Array; 2],
+    key: &KeyWords,
     shape: &Shape,
     dtype: DType,
     low: &Array,
@@ -45,13 +46,13 @@ pub(super) fn raw_uniform(
 
 /// Uniform numbers in `0..1` with the words of a key.
 #[track_caller]
-pub(super) fn raw_unit(key: &[Array; 2], shape: &Shape, dtype: DType) -> Array {
+pub(super) fn raw_unit(key: &KeyWords, shape: &Shape, dtype: DType) -> Array {
     raw_uniform(key, shape, dtype, &constant(0, dtype), &constant(1, dtype))
 }
 
 /// One uniform number for each of several keys.
 #[track_caller]
-pub(super) fn uniform_each(keys: &[Array; 2], dtype: DType, low: &Array, high: &Array) -> Array {
+pub(super) fn uniform_each(keys: &KeyWords, dtype: DType, low: &Array, high: &Array) -> Array {
     in_range(&raw_each(keys, layout(dtype).drawn), dtype, low, high)
 }
 

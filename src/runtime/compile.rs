@@ -5,6 +5,7 @@ use super::client::{Runtime, default_runtime, runtime_of};
 use super::compile_error::compile_error;
 use super::compile_scope::optimizes;
 use super::compiler_options::CompilerOptions;
+use super::compiler_report::CompilerReport;
 use super::default_device::default_device;
 use super::device_buffer::array_type;
 use super::disk_cache::{self, Request};
@@ -12,6 +13,7 @@ use super::dump_ir::dump_ir;
 use super::executable::{Executable, OutputPlacement};
 use super::hlo_sharding::from_hlo_sharding;
 use super::late_copies::{with_late_copies, without_late_copies};
+use super::layouts::EntryLayouts;
 use super::lowering_target::{gpu_limits, target_of};
 use super::refused_kernels;
 use super::stalls;
@@ -159,11 +161,15 @@ impl Executable {
                     loc: Loc::UNKNOWN,
                 })?,
         };
+        let report = || CompilerReport::new(loaded.executable(), name);
+        let is_cpu = runtime.client.is_cpu();
+        let layouts = EntryLayouts::of(report, name, &plan.layouts, is_cpu)?;
         Ok(Executable {
             loaded,
             name: name.into(),
             results,
             inputs,
+            layouts,
             outputs: OutputPlacement { target, committed, shardings },
             program: stalls::next_program(),
             waits: program.effects() == Effects::Ordered || module.facts.waits,

@@ -2,11 +2,12 @@
 
 use super::client::runtime_error;
 use super::host_copy::HostCopyCell;
+use super::layouts::read_in_layout;
 use super::live_arrays::Tracked;
 use super::placement::{shards, single_device};
 use super::stalls::{self, Produced};
 use crate::core::host_function::refuse_inside;
-use crate::core::{Array, Aval, Buffer, DType, DeviceId, Error, Kind, Loc, Placement};
+use crate::core::{Array, Aval, Buffer, DType, DeviceId, Error, Kind, Layout, Loc, Placement};
 use oxidax_pjrt::{ArrayType, ElementType, UniqueBuffer};
 use std::any::Any;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(super) struct DeviceBuffer {
     /// The launch that computes it, if a program does.
     produced: Option<Produced>,
     host_copy: HostCopyCell,
+    /// The order of the elements, if it is not the device's default.
+    pub(super) layout: Option<Arc<Layout>>,
 }
 
 impl DeviceBuffer {
@@ -36,7 +39,14 @@ impl DeviceBuffer {
     ) -> DeviceBuffer {
         let tracked = Tracked::new(aval, || Placement::Device(device));
         let host_copy = HostCopyCell::default();
-        DeviceBuffer { buffer, device, committed, tracked, produced: None, host_copy }
+        let (produced, layout) = (None, None);
+        DeviceBuffer { buffer, device, committed, tracked, produced, host_copy, layout }
+    }
+
+    /// Records the order of the elements, if it is not the device's default.
+    #[inline]
+    pub(super) fn with_layout(self, layout: Option<Arc<Layout>>) -> DeviceBuffer {
+        DeviceBuffer { layout, ..self }
     }
 
     /// Records the launch that computes the buffer.
@@ -48,7 +58,10 @@ impl DeviceBuffer {
 impl Buffer for DeviceBuffer {
     fn read(&self, dst: &mut [u8]) -> Result<(), Error> {
         refuse_inside("reading an array")?;
-        let read = self.host_copy.read(&self.buffer, dst);
+        let read = match &self.layout {
+            Some(layout) => read_in_layout(&self.buffer, layout, dst),
+            None => self.host_copy.read(&self.buffer, dst),
+        };
         read.map_err(|error| runtime_error("reading an array", &error))
     }
     fn note_read(&self, loc: Loc) {
@@ -56,7 +69,11 @@ impl Buffer for DeviceBuffer {
     }
     fn copy_to_host_async(&self) -> Result<(), Error> {
         refuse_inside("copying an array")?;
-        self.host_copy.start(&self.buffer)
+        match self.layout {
+            // The elements are put in order when they are read.
+            Some(_) => Ok(()),
+            None => self.host_copy.start(&self.buffer),
+        }
     }
     fn ready(&self) -> Result<(), Error> {
         refuse_inside("waiting for an array")?;

@@ -4,6 +4,7 @@ use super::client::runtime_error;
 use super::compiler_report::CompilerReport;
 use super::device_buffer::{DeviceBuffer, pjrt_buffer, wrap_result};
 use super::effects;
+use super::layouts::{EntryLayouts, custom_layout, relayout};
 use super::placement::is_placed;
 use super::scratch::{NonDonatable, Scratch};
 use super::sharded_buffer::{Launch, ShardedBuffer};
@@ -13,7 +14,7 @@ use super::unfinished;
 use crate::core::host_function::{refuse_inside, take_contained_failure};
 use crate::core::options::{TransferDirection, TransferRequest, check_transfer};
 use crate::core::spans::{EventKind, Span};
-use crate::core::{Array, Aval, Buffer, Error, Loc, NamedSharding, Placement, Program};
+use crate::core::{Array, Aval, Buffer, Error, Layout, Loc, NamedSharding, Placement, Program};
 use crate::passes::Plan;
 use oxidax_pjrt::{
     CompileOptions, Event, ExecuteOptions, HostTransfer, LoadedExecutable, UniqueBuffer,
@@ -31,6 +32,8 @@ pub(crate) struct Executable {
     /// The placement of each argument.
     pub(super) inputs: Vec<Placement>,
     pub(super) outputs: OutputPlacement,
+    /// The layouts of arguments and results, if they are not all the default.
+    pub(super) layouts: Option<Box<EntryLayouts>>,
     /// True if calls wait until the devices have finished, to keep side effects in order or to
     /// return the errors of checks.
     pub(super) waits: bool,
@@ -122,7 +125,7 @@ impl Executable {
     pub(crate) fn plan(&self) -> Plan {
         let inputs = self.inputs.iter().filter_map(|input| input.sharding().cloned());
         let target = Some(self.outputs.target.clone());
-        Plan { target, inputs: inputs.collect(), outputs: Vec::new() }
+        Plan { target, inputs: inputs.collect(), ..Plan::default() }
     }
 
     /// Returns the compiler's analysis of the program.
@@ -133,8 +136,21 @@ impl Executable {
     /// Returns true if the arguments in `scratch` have the placements that the program expects.
     #[inline]
     pub(crate) fn are_placed(&self, scratch: &Scratch) -> bool {
-        let mut pairs = scratch.arguments.iter().zip(&self.inputs);
-        pairs.all(|(buffer, placement)| is_placed(buffer, placement))
+        let mut arguments = scratch.arguments.iter().enumerate();
+        arguments.all(|(index, buffer)| self.accepts(index, buffer))
+    }
+
+    /// Returns true if a buffer has the placement and the layout that the program expects of the
+    /// argument at this index.
+    #[inline]
+    pub(crate) fn accepts(&self, index: usize, buffer: &Arc<dyn Buffer>) -> bool {
+        is_placed(buffer, &self.inputs[index]) && custom_layout(buffer) == self.input_layout(index)
+    }
+
+    /// Returns the layout of an argument; `None` for the default of the device.
+    #[inline]
+    fn input_layout(&self, index: usize) -> Option<&Arc<Layout>> {
+        self.layouts.as_ref().and_then(|layouts| layouts.input(index))
     }
 
     /// Transfers the arguments in `scratch` to the placements that the program expects. Returns the
@@ -150,13 +166,17 @@ impl Executable {
         let mut transferred = Vec::new();
         let pairs = scratch.arguments.iter_mut().zip(&self.inputs);
         for (index, (buffer, placement)) in pairs.enumerate() {
-            if !is_placed(buffer, placement) {
-                let aval = &avals[index];
-                let direction = TransferDirection::DeviceToDevice;
-                check_transfer(direction, TransferRequest::Implicit, aval, Loc::UNKNOWN)?;
-                *buffer = transfer_buffer(buffer, aval, placement, aval.memory)?;
-                transferred.push(index);
+            if self.accepts(index, buffer) {
+                continue;
             }
+            let aval = &avals[index];
+            let direction = TransferDirection::DeviceToDevice;
+            check_transfer(direction, TransferRequest::Implicit, aval, Loc::UNKNOWN)?;
+            if !is_placed(buffer, placement) {
+                *buffer = transfer_buffer(buffer, aval, placement, aval.memory)?;
+            }
+            *buffer = relayout(buffer, aval, self.input_layout(index))?;
+            transferred.push(index);
         }
         Ok(transferred)
     }
@@ -204,8 +224,12 @@ impl Executable {
             self.loaded.execute_in(workspace, count, argument, &options).map_err(failed)?
         };
         let produced = Produced::by_launch_of(self.program);
-        let mut arrays = self.results.iter().zip(outputs).map(|(aval, buffer)| {
-            let buffer = DeviceBuffer::new(buffer, device, committed, aval).produced_by(produced);
+        let layouts = self.layouts.as_deref();
+        let results = self.results.iter().zip(outputs).enumerate();
+        let mut arrays = results.map(|(index, (aval, buffer))| {
+            let layout = layouts.and_then(|layouts| layouts.output(index));
+            let buffer = DeviceBuffer::new(buffer, device, committed, aval);
+            let buffer = buffer.produced_by(produced).with_layout(layout);
             wrap_result(spare.pop(), aval.clone(), buffer)
         });
         Ok(build(&mut arrays))
@@ -261,10 +285,11 @@ impl Executable {
     ) -> Vec<Array> {
         let mut by_device: Vec<_> = results.into_iter().map(Vec::into_iter).collect();
         let mut arrays = Vec::with_capacity(self.results.len());
-        for (aval, sharding) in self.results.iter().zip(shardings) {
+        for (index, (aval, sharding)) in self.results.iter().zip(shardings).enumerate() {
+            let layout = self.layouts.as_ref().and_then(|layouts| layouts.output(index));
             let buffers = by_device.iter_mut().filter_map(Iterator::next).collect();
             let shards = ShardedBuffer::new(sharding.clone(), aval.clone(), buffers);
-            let shards = shards.produced_by(launch.clone());
+            let shards = shards.produced_by(launch.clone()).with_layout(layout);
             arrays.push(Array::concrete(aval.clone(), Arc::new(shards)));
         }
         arrays

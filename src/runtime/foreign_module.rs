@@ -54,6 +54,7 @@ impl Executable {
             results: results.into_iter().map(Arc::new).collect(),
             inputs: vec![target.clone(); parameters.len()],
             outputs: OutputPlacement { target, committed: false, shardings: Vec::new() },
+            layouts: None,
             program: stalls::next_program(),
             waits: false,
             has_unordered_effects: false,

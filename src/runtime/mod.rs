@@ -35,6 +35,7 @@ mod host_blocks;
 mod host_copy;
 mod host_view;
 mod late_copies;
+mod layouts;
 mod live_arrays;
 mod lowering_target;
 mod memory_report;
@@ -99,6 +100,7 @@ pub(crate) use foreign_module::ModuleCode;
 #[cfg(feature = "import")]
 pub(crate) use hlo_sharding::{prime_factors, sharding_of_text};
 pub(crate) use host_view::{buffer_address, put_shared, shared_view};
+pub(crate) use layouts::with_layout;
 pub use live_arrays::LiveArray;
 pub(crate) use live_arrays::{is_tracked, live_arrays, set_tracked};
 pub(crate) use lowering_target::target_of;

@@ -35,7 +35,7 @@ pub(crate) fn is_committed(buffer: &Arc<dyn Buffer>) -> bool {
 }
 
 /// Returns the placement of a buffer.
-fn buffer_placement(buffer: &Arc<dyn Buffer>) -> Placement {
+pub(super) fn buffer_placement(buffer: &Arc<dyn Buffer>) -> Placement {
     match single_device(buffer) {
         Some(on_device) => Placement::Device(on_device.device),
         None => Placement::Mesh(shards(buffer).sharding().clone()),

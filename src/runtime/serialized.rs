@@ -129,6 +129,7 @@ impl Executable {
     /// `Runtime` if the plugin cannot serialize programs.
     pub(crate) fn serialize(&self) -> Result<SerializedProgram, Error> {
         refuse_closures(&self.name, self.calls_host)?;
+        refuse_layouts(&self.name, self.layouts.is_none())?;
         let OutputPlacement { target, committed, shardings } = &self.outputs;
         let header = ProgramHeader {
             machine: Machine::current(runtime_at(target)?)?,
@@ -218,6 +219,7 @@ impl Executable {
             results,
             inputs,
             outputs,
+            layouts: None,
             program: stalls::next_program(),
             waits: *ordered,
             has_unordered_effects: false,
@@ -240,6 +242,7 @@ impl TopologyExecutable {
     pub(crate) fn serialize(&self) -> Result<SerializedProgram, Error> {
         let TopologyExecutable { executable, topology, plan, results, .. } = self;
         refuse_closures(&self.name, self.calls_host)?;
+        refuse_layouts(&self.name, plan.layouts.are_default())?;
         let target = plan.target.clone().unwrap_or_else(|| {
             let first = topology.devices().first();
             Placement::Device(
@@ -284,6 +287,16 @@ fn refuse_closures(name: &str, calls_host: bool) -> Result<(), Error> {
     }
     Err(Error::Plugin(format!(
         "{name} cannot be serialized: it calls closures of this process (callbacks, prints)"
+    )))
+}
+
+fn refuse_layouts(name: &str, are_default: bool) -> Result<(), Error> {
+    if are_default {
+        return Ok(());
+    }
+    Err(Error::Plugin(format!(
+        "{name} cannot be serialized: `in_layouts` or `out_layouts` request layouts, which are not \
+         stored; serialize it without them"
     )))
 }
 

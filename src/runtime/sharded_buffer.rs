@@ -3,12 +3,13 @@
 use super::client::runtime_error;
 use super::device_buffer::DeviceBuffer;
 use super::host_copy::HostCopyCell;
+use super::layouts::{in_default_layout, read_in_layout};
 use super::live_arrays::Tracked;
 use super::placement::{device_by_id, shards, single_device};
 use super::stalls::{self, Produced};
 use super::transfer::copy_between;
 use crate::core::host_function::refuse_inside;
-use crate::core::{Array, Aval, Buffer, Device, Error, Loc, NamedSharding, Placement};
+use crate::core::{Array, Aval, Buffer, Device, Error, Layout, Loc, NamedSharding, Placement};
 use oxidax_pjrt::{Event, UniqueBuffer};
 use std::any::Any;
 use std::ops::Range;
@@ -27,6 +28,8 @@ pub(super) struct ShardedBuffer {
     tracked: Tracked,
     /// One for each of `buffers`, once a copy to the host was started.
     host_copies: OnceLock<Box<[HostCopyCell]>>,
+    /// The order of the elements of each shard, if it is not the devices' default.
+    pub(super) layout: Option<Arc<Layout>>,
 }
 
 /// An execution on several devices, shared by its results. Waiting for one event per buffer would
@@ -93,7 +96,13 @@ impl ShardedBuffer {
     ) -> ShardedBuffer {
         let tracked = Tracked::new(&aval, || Placement::Mesh(sharding.clone()));
         let host_copies = OnceLock::new();
-        ShardedBuffer { sharding, aval, buffers, launch: None, tracked, host_copies }
+        let (launch, layout) = (None, None);
+        ShardedBuffer { sharding, aval, buffers, launch, tracked, host_copies, layout }
+    }
+
+    /// Records the order of the elements of each shard, if it is not the devices' default.
+    pub(super) fn with_layout(self, layout: Option<Arc<Layout>>) -> ShardedBuffer {
+        ShardedBuffer { layout, ..self }
     }
 
     /// Marks the shards as results of an execution that may still be running.
@@ -146,9 +155,10 @@ impl ShardedBuffer {
     /// Reads the buffer at a position, or the copy that was started.
     fn read_shard(&self, at: usize, dst: &mut [u8]) -> Result<(), Error> {
         let copy = self.host_copies.get().and_then(|copies| copies.get(at));
-        let read = match copy {
-            Some(copy) => copy.read(&self.buffers[at], dst),
-            None => self.buffers[at].to_host(dst),
+        let read = match (&self.layout, copy) {
+            (Some(layout), _) => read_in_layout(&self.buffers[at], layout, dst),
+            (None, Some(copy)) => copy.read(&self.buffers[at], dst),
+            (None, None) => self.buffers[at].to_host(dst),
         };
         read.map_err(|error| runtime_error("reading an array", &error))
     }
@@ -193,6 +203,10 @@ impl Buffer for ShardedBuffer {
     }
     fn copy_to_host_async(&self) -> Result<(), Error> {
         refuse_inside("copying an array")?;
+        if self.layout.is_some() {
+            // The elements are put in order when they are read.
+            return Ok(());
+        }
         let copies = self
             .host_copies
             .get_or_init(|| self.buffers.iter().map(|_| HostCopyCell::default()).collect());
@@ -275,7 +289,8 @@ pub(crate) fn addressable_shards(
         let data = Array::concrete(aval.clone(), buffer.clone());
         return Ok(vec![Shard { device, index, replica: 0, data }]);
     }
-    let buffer = shards(buffer);
+    let buffer = in_default_layout(buffer, aval)?;
+    let buffer = shards(&buffer);
     let mut result: Vec<Shard> = Vec::new();
     for (ordinal, index, shard) in buffer.shards() {
         let device = buffer.sharding.devices()[ordinal].clone();

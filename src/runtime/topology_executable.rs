@@ -104,6 +104,7 @@ fn on_topology(plan: &Plan, topology: &Topology) -> Result<Plan, Error> {
         target,
         inputs: plan.inputs.iter().map(convert).collect::<Result<_, _>>()?,
         outputs: outputs.collect::<Result<_, _>>()?,
+        layouts: plan.layouts.clone(),
     })
 }
 

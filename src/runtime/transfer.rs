@@ -5,6 +5,7 @@ use super::default_device::default_device;
 use super::device_buffer::{DeviceBuffer, element_type};
 use super::executable::Executable;
 use super::host_blocks::{HostBlock, global_shape, local_shard_bytes};
+use super::layouts::in_default_layout;
 use super::placement::{shards, single_device};
 use super::scratch::{NonDonatable, Scratch};
 use super::sharded_buffer::ShardedBuffer;
@@ -219,7 +220,8 @@ pub(crate) fn array_on_devices(
     let mut copies = Vec::with_capacity(shards.len());
     for shard in shards {
         let Kind::Concrete(buffer) = &shard.kind else { continue };
-        let Some(source) = single_device(buffer) else { continue };
+        let buffer = in_default_layout(buffer, shard.aval())?;
+        let Some(source) = single_device(&buffer) else { continue };
         copies.push(copy_between(&source.buffer, aval.memory, source.device, aval.memory)?);
     }
     let aval = Arc::new(placed(aval, Some(sharding)));
@@ -263,6 +265,7 @@ pub(super) fn transfer_buffer(
     let moved = || Arc::new(aval.with_memory(memory));
     refuse_inside("moving an array")?;
     refuse_absent(aval, target)?;
+    let buffer = &in_default_layout(buffer, aval)?;
     match (single_device(buffer), target) {
         (Some(source), Placement::Device(id)) if source.device.1 == id.1 => {
             if source.device == *id && source.committed && aval.memory == memory {
@@ -385,6 +388,7 @@ fn reshard(
                 target: Some(Placement::Mesh(to.mesh().replicated())),
                 inputs: vec![from.clone()],
                 outputs: vec![Some(to.clone())],
+                ..Plan::default()
             };
             Executable::compile(&program, "reshard", &plan)
         },

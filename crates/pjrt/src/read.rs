@@ -46,6 +46,37 @@ impl UniqueBuffer {
         Ok(())
     }
 
+    /// Copies the contents as [`to_host`](Self::to_host) does, dense, with the axes in the order
+    /// `major_to_minor`, slowest first. With the order in which the device stores them, nothing is
+    /// transposed.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if `destination` has another size, the order is not one of the axes, or
+    /// the buffer was deleted; [`Error::Status`] if the computation failed.
+    pub fn to_host_in_order(&self, destination: &mut [u8], major_to_minor: &[usize]) -> Result<()> {
+        const OPERATION: &str = "buffer to host";
+        self.check_alive(OPERATION)?;
+        let (needed, rank) = (self.array_type().host_bytes(), self.dims().len());
+        let mut axes = major_to_minor.to_vec();
+        axes.sort_unstable();
+        if destination.len() != needed || !axes.into_iter().eq(0..rank) {
+            let message = format!(
+                "{} in order {major_to_minor:?} does not fit into {} bytes",
+                self.array_type(),
+                destination.len()
+            );
+            return Err(Error::invalid(OPERATION, message));
+        }
+        if needed == 0 {
+            return self.wait();
+        }
+        let minor_to_major: Dims = major_to_minor.iter().rev().map(|&axis| axis as i64).collect();
+        // SAFETY: the destination is borrowed until the copy is done.
+        unsafe { self.start_transfer_in_order(destination, &minor_to_major) }?.wait()?;
+        extend_signs(self.element_type(), destination);
+        Ok(())
+    }
+
     /// Starts to copy the contents to host memory and returns at once. The result is `None` if the
     /// contents are in host memory already, where [`to_host`](Self::to_host) reads them.
     ///
@@ -123,6 +154,19 @@ impl UniqueBuffer {
     unsafe fn start_transfer(&self, destination: &mut [u8]) -> Result<Event> {
         let rank = self.dims().len() as i64;
         let minor_to_major: Dims = (0..rank).rev().collect();
+        // SAFETY: as the caller guarantees.
+        unsafe { self.start_transfer_in_order(destination, &minor_to_major) }
+    }
+
+    /// Starts a copy with PJRT's own transfer, with the axes in this order.
+    ///
+    /// # Safety
+    /// The destination stays in place until the event has completed.
+    unsafe fn start_transfer_in_order(
+        &self,
+        destination: &mut [u8],
+        minor_to_major: &[i64],
+    ) -> Result<Event> {
         let mut layout = sys::PJRT_Buffer_MemoryLayout {
             struct_size: size_of::<sys::PJRT_Buffer_MemoryLayout>(),
             type_: sys::PJRT_Buffer_MemoryLayout_Type_Tiled,

@@ -1,13 +1,13 @@
-//! Traced arrays that a user's rule captures, as operands of the equation that holds the rule.
+//! Arrays that a user's rule captures, as operands of the equation that holds the rule.
 
 use crate::core::rebinding::{rebound_pairs, with_rebound};
 use crate::core::scoped::scoped;
-use crate::core::trace::same_variable;
+use crate::core::trace::same_value;
 use crate::core::{Array, RuleError};
 use std::any::TypeId;
 use std::sync::Arc;
 
-/// The traced arrays that a user's rules capture.
+/// The arrays that a user's rules capture.
 pub(super) struct Captures {
     /// The captured arrays.
     pub(super) operands: Vec<Array>,
@@ -29,11 +29,11 @@ enum Present {
 pub(super) struct Rebinding(Arc<[(Array, Present)]>);
 
 impl Captures {
-    /// Collects the traced arrays among `captures`. Concrete arrays remain in the closure.
+    /// Collects the arrays that rules capture, each once.
     pub(super) fn of(captures: impl IntoIterator<Item = Array>) -> Captures {
         let mut operands: Vec<Array> = Vec::new();
-        for capture in captures.into_iter().filter(Array::is_traced) {
-            if !operands.iter().any(|operand| same_variable(operand, &capture)) {
+        for capture in captures {
+            if !operands.iter().any(|operand| same_value(operand, &capture)) {
                 operands.push(capture);
             }
         }
@@ -47,7 +47,7 @@ impl Captures {
                 pairs.push((original, Present::Value(present)));
                 continue;
             }
-            let index = operands.iter().position(|operand| same_variable(operand, &present));
+            let index = operands.iter().position(|operand| same_value(operand, &present));
             pairs.extend(index.map(|index| (original, Present::Operand(index))));
         }
         Captures { operands, rebinding: Rebinding(pairs.into()) }

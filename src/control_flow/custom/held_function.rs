@@ -3,7 +3,8 @@
 
 use crate::control_flow::Call;
 use crate::core::named_axes::{NamedAxis, axes_in_scope, with_missing_axes};
-use crate::core::{Array, Aval, BatchAxis, Error, Loc, TextForm, TreeError, trace};
+use crate::core::trace::{Mode, Tracing};
+use crate::core::{Array, Aval, BatchAxis, Error, Loc, Program, TextForm, TreeError, trace};
 use crate::passes;
 use crate::primitives::reduce_sum;
 use crate::primitives::rules::{batch_at, batch_at_front};
@@ -112,6 +113,15 @@ impl HeldFunction {
         with_missing_axes(&self.scope, run)
     }
 
+    /// Traces the function for inputs of these types. Returns the program, and the concrete arrays
+    /// that the function captures, which are its last inputs.
+    pub(super) fn trace(&self, avals: &[Aval]) -> (Program, Vec<Array>) {
+        let tracing = Tracing::begin(Mode::All, None);
+        let inputs: Vec<Array> = avals.iter().map(|aval| tracing.input(aval.clone())).collect();
+        let outputs = trace::with_numbers_as_operands(false, || self.run(&inputs));
+        tracing.finish(&outputs)
+    }
+
     /// Returns the batched function. `avals` are the types of one example's inputs, `axes` the
     /// batch axes of the inputs, `out_axes` those of the results.
     pub(super) fn batched(
@@ -133,9 +143,11 @@ impl HeldFunction {
         let run = Arc::new(move |inputs: &[Array]| {
             // The axis name is defined again, because the closure may run after the function that
             // defined it.
-            let program =
-                axis.in_scope(|| trace_rules(avals.iter().cloned(), |inputs| inner.run(inputs)));
-            let (mut outputs, positions) = batch_program(&program, inputs, &axes, &axis);
+            let (program, captures) = axis.in_scope(|| inner.trace(&avals));
+            let inputs = [inputs, &captures].concat();
+            let in_axes: Vec<_> =
+                axes.iter().copied().chain(captures.iter().map(|_| None)).collect();
+            let (mut outputs, positions) = batch_program(&program, &inputs, &in_axes, &axis);
             for ((output, position), out_axis) in outputs.iter_mut().zip(positions).zip(&out_axes) {
                 *output = match *out_axis {
                     OutAxis::At(to) => batch_at(output, position, to, &axis),

@@ -5,14 +5,15 @@ use super::held_function::{
     HeldFunction, OutAxis, batched_function, eval_traced, example_avals, expect_types,
     function_text_form, n_own, own,
 };
+use super::remat_opt::RematOpt;
 use super::symbolic::{Perturbed, SymbolicZeros, take_dense, with_all_dense, with_dense};
 use super::tangent::CustomTangent;
 use crate::control_flow::Call;
 use crate::control_flow::derive::avals_of;
 use crate::core::{
     Array, Aval, BatchAxis, Batched, Cost, DType, Effects, Error, Exemplar, HigherOrder, JvpResult,
-    Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, Pruned, RuleError, RuleResult,
-    RunCount, Sample, SplitEqn, Spmd, Tangent, TextForm, TreeError, Used, bind, trace,
+    Known, Loc, LowerCtx, Marks, Operand, Primitive, Program, ProgramInput, Pruned, RuleError,
+    RuleResult, RunCount, Sample, SplitEqn, Spmd, Tangent, TextForm, TreeError, Used, bind, trace,
 };
 use crate::primitives::{cos, sin};
 use crate::stablehlo::Value;
@@ -43,6 +44,9 @@ pub struct CustomVjp {
     n_captured: usize,
     /// The number of residuals, which the forward rule passes to the backward rule.
     n_residuals: usize,
+    /// The function replaces the forward rule where no residual is used.
+    #[serde(skip_serializing_if = "is_false")]
+    optimize_remat: bool,
     /// Maps the arguments and the captures of the rules to the results, then the residuals.
     forward: HeldFunction,
     /// Maps the residuals, the captures of the rules and the cotangents of the results to the
@@ -56,6 +60,36 @@ impl CustomVjp {
         let captured = &operands[operands.len() - self.n_captured..];
         operands[..self.n_arguments].iter().chain(captured).cloned().collect()
     }
+
+    /// Binds the forward rule as a [`RematOpt`].
+    fn bind_forward(&self, operands: &[Array]) -> Vec<Array> {
+        let (rule, captures) = self.forward.trace(&avals_of(&self.rule_operands(operands)));
+        // Both programs take the operands of the equation, then the concrete captures of the rule.
+        let n_own = n_own(&self.function, operands.len());
+        let n_operands = operands.len();
+        let operands: Vec<&Array> = operands.iter().chain(&captures).collect();
+        let is_of_rule = |at: usize| at < self.n_arguments || at >= n_operands - self.n_captured;
+        let mut next = 0..;
+        let (mut of_rule, mut of_function) = (Vec::new(), Vec::new());
+        for (at, operand) in operands.iter().enumerate() {
+            let unused = || ProgramInput::Unused(operand.aval().clone());
+            of_rule.push(match is_of_rule(at) {
+                true => ProgramInput::Existing(next.next().expect("there is no end")),
+                false => unused(),
+            });
+            of_function.push(if at < n_own { ProgramInput::Existing(at) } else { unused() });
+        }
+        let primitive = RematOpt {
+            name: self.function.name.clone(),
+            forward: Arc::new(rule.with_inputs(&of_rule)),
+            function: Arc::new(self.function.program.with_inputs(&of_function)),
+        };
+        bind(primitive, &operands)
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Primitive for CustomVjp {
@@ -73,7 +107,10 @@ impl Primitive for CustomVjp {
             return Err(captured_tangent_error("custom_vjp", &self.function.name));
         }
         let inputs = self.rule_operands(primals);
-        let mut outputs = with_dense(Marks::of_tangents(tangents), || self.forward.run(&inputs));
+        let mut outputs = with_dense(Marks::of_tangents(tangents), || match self.optimize_remat {
+            true => self.bind_forward(primals),
+            false => self.forward.run(&inputs),
+        });
         let mut residuals = outputs.split_off(outputs.len() - self.n_residuals);
         residuals.extend_from_slice(&inputs[self.n_arguments..]);
         let varying: Vec<Array> = tangents
@@ -108,11 +145,8 @@ impl Primitive for CustomVjp {
         // All outputs of the forward rule have their batch axis in front.
         let out_axes = vec![OutAxis::At(0); n_outputs + self.n_residuals];
         let forward = self.forward.batched(rule_avals.clone(), rule_axes.clone(), out_axes, axis);
-        let residuals = axis.in_scope(|| {
-            let residuals = |inputs: &[Array]| self.forward.run(inputs).split_off(n_outputs);
-            trace_rules(rule_avals.iter().cloned(), residuals)
-        });
-        let mut avals = residuals.avals_out();
+        let (rule, _) = axis.in_scope(|| self.forward.trace(&rule_avals));
+        let mut avals = rule.avals_out().split_off(n_outputs);
         avals.extend_from_slice(&rule_avals[self.n_arguments..]);
         avals.extend(self.function.program.avals_out());
         let mut in_axes = vec![Some(0); self.n_residuals];
@@ -253,9 +287,67 @@ where
     Fwd: Function<A, MF, Output = (O, R)> + Send + Sync + 'static,
     Bwd: Function<(R, O), MB, Output = A::Primals> + Send + Sync + 'static,
 {
+    custom_vjp_with(f, forward, backward, CustomVjpOptions::default())
+}
+
+/// Options of [`custom_vjp_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CustomVjpOptions {
+    /// Applies the function itself, in place of the forward rule, where no residual is used. Under
+    /// [`remat`](crate::control_flow::remat()) that is the forward pass: the forward rule runs when
+    /// values are recomputed. Useful if the forward rule is slower than the function, or uses more
+    /// memory. False by default.
+    ///
+    /// A derivative of the derivative uses the forward rule everywhere.
+    #[doc(alias = "optimize_remat_of_custom_vjp_fwd")]
+    pub optimize_remat: bool,
+}
+
+/// As [`custom_vjp`], with options.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let options = CustomVjpOptions { optimize_remat: true };
+/// let f = custom_vjp_with(
+///     |x: &Array| sin(x),
+///     |x: &Array| (sin(x), cos(x)),
+///     |slope: &Array, ct: &Array| ct * slope,
+///     options,
+/// );
+/// // The forward pass computes no cosine.
+/// let slope = grad(remat(|x: &Array| sin(f(x))))(&zeros([]));
+/// assert_eq!(slope.item::<f32>()?, 1.0);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn custom_vjp_with<'f, A, O, R, M, MF, MB, F, Fwd, Bwd>(
+    f: F,
+    forward: Fwd,
+    backward: Bwd,
+    options: CustomVjpOptions,
+) -> impl TransformedFn<'f, A, O>
+where
+    A: PrimalArgs,
+    O: Tree,
+    R: Tree,
+    M: 'f,
+    MF: 'static,
+    MB: 'static,
+    F: Function<A, M, Output = O> + 'f,
+    Fwd: Function<A, MF, Output = (O, R)> + Send + Sync + 'static,
+    Bwd: Function<(R, O), MB, Output = A::Primals> + Send + Sync + 'static,
+{
     let forward = move |primals| forward.apply(A::from_primals(primals));
     let backward = move |residuals, cts| backward.apply((residuals, cts));
-    with_rules(f.name(), move |arguments: A| f.apply(arguments), forward, backward, Loc::caller())
+    let call = CallOptions { loc: Loc::caller(), options };
+    with_rules(f.name(), move |arguments: A| f.apply(arguments), forward, backward, call)
+}
+
+/// The line of a call and its options.
+#[derive(Clone, Copy)]
+struct CallOptions {
+    loc: Loc,
+    options: CustomVjpOptions,
 }
 
 /// As [`custom_vjp`], with rules that know which derivatives are needed. `forward` receives the
@@ -305,7 +397,8 @@ where
         let dense = take_dense(count_leaves(&cts));
         backward(&residuals, &SymbolicZeros::new(cts, dense))
     };
-    with_rules(f.name(), move |arguments: A| f.apply(arguments), forward, backward, Loc::caller())
+    let call = CallOptions { loc: Loc::caller(), options: CustomVjpOptions::default() };
+    with_rules(f.name(), move |arguments: A| f.apply(arguments), forward, backward, call)
 }
 
 /// Returns `f` with rules for the reverse derivative.
@@ -314,7 +407,7 @@ fn with_rules<'f, A, O, R, Fwd, Bwd>(
     f: impl Fn(A) -> O + 'f,
     forward: Fwd,
     backward: Bwd,
-    loc: Loc,
+    call: CallOptions,
 ) -> impl TransformedFn<'f, A, O>
 where
     A: PrimalArgs,
@@ -327,7 +420,7 @@ where
     transformed::<A, _>(name.clone(), move |arguments| {
         let primals = shared_arguments::<A>(arguments).into_primals();
         let rules = (&forward, &backward);
-        apply(&name, |primals| f(A::from_primals(primals)), rules, primals, loc)
+        apply(&name, |primals| f(A::from_primals(primals)), rules, primals, call)
     })
 }
 
@@ -336,7 +429,7 @@ fn apply<P, O, R, Fwd, Bwd>(
     f: impl Fn(P) -> O,
     (forward, backward): (&Arc<Fwd>, &Arc<Bwd>),
     primals: P,
-    loc: Loc,
+    CallOptions { loc, options }: CallOptions,
 ) -> O
 where
     P: Tree,
@@ -381,6 +474,7 @@ where
         n_arguments: call.n_arguments,
         n_captured: captures.operands.len(),
         n_residuals,
+        optimize_remat: options.optimize_remat,
         forward: HeldFunction::new::<Fwd>(
             structures,
             forward.flat(captures.rebinding(), avals_of(&leaves_of(&backward.residuals))),
@@ -532,6 +626,7 @@ pub(in crate::control_flow) fn exemplars() -> Vec<Exemplar> {
         n_arguments: 2,
         n_captured: 0,
         n_residuals: 2,
+        optimize_remat: false,
         forward,
         backward,
     };

@@ -1,11 +1,13 @@
 //! Rebinding: replaces captured arrays while a closure runs after their trace has ended.
 //!
-//! A rule passed to `custom_jvp` or `custom_vjp` may capture traced arrays. It runs when a program
-//! that holds it is transformed, after the trace of those arrays has ended. They are operands of
-//! the equation, so their current values are known and replace them while the rule runs.
+//! A rule passed to `custom_jvp` or `custom_vjp` may capture arrays. It runs when a program that
+//! holds it is transformed, after the trace of those that are traced has ended. They are operands
+//! of the equation, so their current values are known and replace them while the rule runs.
+//! Concrete arrays are operands too, because a program that is derived from another one uses its
+//! inputs alone.
 
-use super::tracing::same_variable;
-use crate::core::array::array::{Array, Kind};
+use super::tracing::same_value;
+use crate::core::array::array::Array;
 use crate::core::scoped::scoped;
 
 scoped!(
@@ -13,8 +15,8 @@ scoped!(
     static REBOUND: Vec<(Array, Array)> = Vec::new()
 );
 
-/// Runs `f` with each first array of `pairs`, all traced, replaced by the second wherever it is an
-/// operand or an output.
+/// Runs `f` with each first array of `pairs` replaced by the second wherever it is an operand or an
+/// output.
 pub(crate) fn with_rebound<R>(
     pairs: impl IntoIterator<Item = (Array, Array)>,
     f: impl FnOnce() -> R,
@@ -24,10 +26,7 @@ pub(crate) fn with_rebound<R>(
 
 /// Returns the current value of `array` if it is rebound.
 fn current_value(pairs: &[(Array, Array)], array: &Array) -> Option<Array> {
-    if matches!(array.kind, Kind::Concrete(_)) {
-        return None;
-    }
-    let pair = pairs.iter().rev().find(|(captured, _)| same_variable(captured, array));
+    let pair = pairs.iter().rev().find(|(captured, _)| same_value(captured, array));
     pair.map(|(_, current)| current.clone())
 }
 

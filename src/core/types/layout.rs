@@ -33,6 +33,15 @@ impl Layout {
         Layout::new((0..rank).collect::<Vec<_>>())
     }
 
+    /// The layout that the compiler chooses, for [`Jit::in_layouts`](crate::jit::Jit::in_layouts).
+    pub const AUTO: LayoutMode = LayoutMode::Auto;
+
+    /// Returns true for the order in which the last axis varies fastest, without tiles.
+    pub fn is_row_major(&self) -> bool {
+        self.tiling.is_empty()
+            && self.major_to_minor.iter().copied().eq(0..self.major_to_minor.len())
+    }
+
     /// Checks that the layout orders `rank` axes.
     pub(crate) fn check(&self, rank: usize) -> RuleResult<()> {
         let mut axes = self.major_to_minor.clone();
@@ -46,6 +55,41 @@ impl Layout {
             self.major_to_minor
         ))
         .help(help))
+    }
+}
+
+/// The layout that is requested of an argument or result of a compiled function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LayoutMode {
+    /// The default layout of the device.
+    #[default]
+    Default,
+    /// The layout that the compiler chooses.
+    Auto,
+    /// This layout.
+    Custom(Layout),
+}
+
+impl From<Layout> for LayoutMode {
+    fn from(layout: Layout) -> LayoutMode {
+        LayoutMode::Custom(layout)
+    }
+}
+
+impl From<&Layout> for LayoutMode {
+    fn from(layout: &Layout) -> LayoutMode {
+        LayoutMode::Custom(layout.clone())
+    }
+}
+
+impl fmt::Display for LayoutMode {
+    /// Writes the notation of XLA's attribute `layout_mode`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LayoutMode::Default => f.write_str("default"),
+            LayoutMode::Auto => f.write_str("auto"),
+            LayoutMode::Custom(layout) => layout.fmt(f),
+        }
     }
 }
 

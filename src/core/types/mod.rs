@@ -15,7 +15,7 @@ pub use aval::{Aval, IntoAval};
 pub use check_set::CheckSet;
 pub use dtype::DType;
 pub use element::Element;
-pub use layout::Layout;
+pub use layout::{Layout, LayoutMode};
 pub use precision::{Precision, with_matmul_precision};
 pub use promotion::promote;
 pub use scalar::Scalar;

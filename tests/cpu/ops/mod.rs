@@ -4,6 +4,7 @@ mod accumulated_updates;
 mod activations;
 mod arranging;
 mod convolution_products;
+mod custom_generators;
 mod display;
 mod indexing;
 mod lax_options;

@@ -69,6 +69,7 @@ const WITHOUT: &[(&str, &[&str], &str)] = &[
             "custom_vjp",
             "linear_call",
             "remat",
+            "remat_opt",
             "xla_metadata_call",
         ],
         PASSED_ON,
@@ -85,6 +86,7 @@ const HOLD_PROGRAMS: &[&str] = &[
     "linear_call",
     "linear_solve",
     "remat",
+    "remat_opt",
     "while_loop",
     "xla_metadata_call",
 ];

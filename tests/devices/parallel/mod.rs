@@ -7,6 +7,7 @@ mod grouped;
 mod inferred_specs;
 mod inspection;
 mod launches;
+mod layouts;
 mod line_profiles;
 mod loop_kernels;
 mod mapped;

@@ -304,7 +304,10 @@ impl CheckpointHandler for KeyCheckpointHandler {
     type Item = Key;
     fn save(&self, item: &Key) -> Result<ItemContents, Error> {
         let generator = GENERATORS.iter().find(|(other, _)| *other == item.implementation());
-        let name = generator.map(|(_, name)| *name);
+        let Some((_, name)) = generator else {
+            let message = format!("keys of {:?} cannot be stored", item.implementation());
+            return Err(refused(Path::new(""), message));
+        };
         ItemContents::of_tree(item.data()).with_json(&name)
     }
     fn restore(&self, item: &StoredItem) -> Result<Key, Error> {
