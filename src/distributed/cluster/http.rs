@@ -30,17 +30,21 @@ impl Response {
     }
 }
 
-/// Requests `path` from `host`, which is a name or address with or without a port.
+/// Requests `path` from `host`, which is a name or address with or without a port. `limit` is for
+/// the connection and the response; it begins after the lookup of the name.
 ///
 /// # Errors
-/// The reason why there is no complete response before the deadline.
+/// The reason why there is no complete response within the limit and before the deadline.
 pub(super) fn get(
     host: &str,
     path: &str,
     header: (&str, &str),
+    limit: Duration,
     deadline: Instant,
 ) -> Result<Response, String> {
-    exchange(open(&with_port(host), deadline)?, host, path, header, deadline)
+    let addresses = look_up(&with_port(host), deadline)?;
+    let deadline = deadline.min(Instant::now() + limit);
+    exchange(connect(&addresses, deadline)?, host, path, header, deadline)
 }
 
 /// Opens a connection to a name or address with a port.
@@ -125,8 +129,12 @@ fn left(deadline: Instant) -> Result<Duration, String> {
     if left.is_zero() { Err("it did not answer in time".to_owned()) } else { Ok(left) }
 }
 
-/// Looks up a name on its own thread, because the system's time-out can be long.
+/// Looks up a name on its own thread, because the system's time-out can be long. An IP address
+/// needs no lookup.
 fn look_up(address: &str, deadline: Instant) -> Result<Vec<SocketAddr>, String> {
+    if let Ok(address) = address.parse() {
+        return Ok(vec![address]);
+    }
     let (answer, answered) = sync_channel(1);
     let asked = address.to_owned();
     let look_up = move || {

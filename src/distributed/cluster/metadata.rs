@@ -17,7 +17,7 @@ const ATTRIBUTES: &str = "/computeMetadata/v1/instance/attributes/";
 /// Time limits of a query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueryLimits {
-    /// For one request.
+    /// For one request, after the lookup of the server's name.
     pub(super) request: Duration,
     /// For all requests and their repetitions.
     pub(super) total: Duration,
@@ -62,9 +62,8 @@ impl MetadataServer {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let now = Instant::now();
-            let deadline = self.deadline.min(now + self.limits.request);
-            let failure = match get(&self.host, &format!("{ATTRIBUTES}{name}"), FLAVOR, deadline) {
+            let path = format!("{ATTRIBUTES}{name}");
+            let failure = match get(&self.host, &path, FLAVOR, self.limits.request, self.deadline) {
                 Ok(response) => {
                     if response.header("metadata-flavor") != Some("Google") {
                         let flavor = response.header("metadata-flavor").unwrap_or("none");
