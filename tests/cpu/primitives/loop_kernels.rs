@@ -2,12 +2,15 @@
 
 use oxidax::control_flow::{Call, HOLDERS};
 use oxidax::core::{Exemplar, Loc, Program, bind};
-use oxidax::jit::{LoopForm, disable_loop_kernels};
+use oxidax::jit::{LoopForm, LoopReport, disable_loop_kernels, disable_most_optimizations};
 use oxidax::kernel::KERNEL_PRIMITIVES;
 use oxidax::prelude::*;
 use oxidax::primitives::PRIMITIVES;
 use oxidax::testing::{numbers, sample};
 use std::sync::Arc;
+
+/// Number of exemplars in one program.
+const TOGETHER: usize = 24;
 
 /// The largest difference, relative to the largest number, between a kernel and the operations of
 /// the same loop: the compiler contracts and reorders sums differently.
@@ -28,38 +31,92 @@ fn program_of(exemplar: &Exemplar) -> Result<Program, Error> {
     Ok(Program::of_operation(primitive, avals, results, Loc::caller()))
 }
 
-/// Applies an exemplar in each of three steps, and compares the results of a kernel with those of
-/// separate operations. Returns the form of the loop.
-fn compare(exemplar: &Exemplar) -> Result<LoopForm, String> {
+/// An operation and the operands of its exemplar.
+type Applied = (Call, Vec<Array>);
+
+fn applied(exemplar: &Exemplar) -> Result<Applied, String> {
     let text = |error: Error| error.to_string();
     let name = exemplar.primitive.name().to_string();
     let call = Call { name, program: Arc::new(program_of(exemplar).map_err(text)?) };
     let samples = exemplar.operands.iter().zip(1..);
-    let operands: Vec<Array> =
-        samples.map(|(of, seed)| sample(of, seed)).collect::<Result<_, _>>().map_err(text)?;
-    let step = move |carry: Vec<Array>, ()| {
-        let results = bind(call.clone(), &carry.iter().collect::<Vec<_>>());
-        (carry, results)
-    };
-    let looped = jit(move |operands: Vec<Array>| scan(&step, operands, 3).1);
-    let lowered = looped.lower(&operands).map_err(text)?;
-    let form = lowered.loops().map_err(text)?[0].form.clone();
-    if form != LoopForm::Kernel {
-        return Ok(form);
+    let operands = samples.map(|(of, seed)| sample(of, seed)).collect::<Result<_, _>>();
+    Ok((call, operands.map_err(text)?))
+}
+
+/// Returns a function with a loop for each operation, which applies it in each of three steps.
+fn looped(all: &[Applied]) -> impl Fn(Vec<Vec<Array>>) -> Vec<Vec<Array>> + Send + Sync + 'static {
+    let calls: Vec<Call> = all.iter().map(|(call, _)| call.clone()).collect();
+    move |operands| {
+        let each = calls.iter().zip(operands).map(|(call, operands)| {
+            let step = |carry: Vec<Array>, ()| {
+                let results = bind(call.clone(), &carry.iter().collect::<Vec<_>>());
+                (carry, results)
+            };
+            scan(step, operands, 3).1
+        });
+        each.collect()
     }
-    let run = || lowered.compile().map_err(text)?.call(&operands).map_err(|e| text(e.into()));
-    let (kernel, plain) = (run()?, disable_loop_kernels(run)?);
-    for (index, (x, y)) in kernel.iter().zip(&plain).enumerate() {
-        let (tolerance, y) = (tolerance(x.dtype()), numbers(y).map_err(text)?);
-        if let Some(difference) = numbers(x).map_err(text)?.difference(&y, tolerance) {
-            return Err(format!("result {index}: {difference}"));
+}
+
+/// Returns the reports of the outer loops, which have one line.
+fn outer(mut reports: Vec<LoopReport>) -> Vec<LoopReport> {
+    let loc = reports[0].loc;
+    reports.retain(|report| report.loc == loc);
+    reports
+}
+
+/// Applies each exemplar in each of three steps, and compares the results of kernels with those of
+/// separate operations, in one program, because compilation takes most of the time. Returns the
+/// forms of the loops.
+fn compare(exemplars: &[&Exemplar]) -> Result<Vec<LoopForm>, String> {
+    let text = |error: Error| error.to_string();
+    let operands_of = |all: &[Applied]| -> Vec<Vec<Array>> {
+        all.iter().map(|(_, operands)| operands.clone()).collect()
+    };
+    let mut all: Vec<Applied> =
+        exemplars.iter().map(|one| applied(one)).collect::<Result<_, _>>()?;
+    let lowered = jit(looped(&all)).lower(&operands_of(&all)).map_err(text)?;
+    let reports = outer(lowered.loops().map_err(text)?);
+    if reports.len() != all.len() {
+        return Err(format!("{} loops of {} operations", reports.len(), all.len()));
+    }
+    let forms: Vec<LoopForm> = reports.into_iter().map(|report| report.form).collect();
+    let mut is_kernel = forms.iter().map(|form| *form == LoopForm::Kernel);
+    all.retain(|_| is_kernel.next().expect("each has a form"));
+    if all.is_empty() {
+        return Ok(forms);
+    }
+    let operands = operands_of(&all);
+    let lowered = jit(looped(&all)).lower(&operands).map_err(text)?;
+    let run = || {
+        let compiled = disable_most_optimizations(|| lowered.compile()).map_err(text)?;
+        compiled.call(&operands).map_err(|e| text(e.into()))
+    };
+    let (kernels, plain) = (run()?, disable_loop_kernels(run)?);
+    for (kernel, plain) in kernels.iter().zip(&plain) {
+        for (index, (x, y)) in kernel.iter().zip(plain).enumerate() {
+            let (tolerance, y) = (tolerance(x.dtype()), numbers(y).map_err(text)?);
+            if let Some(difference) = numbers(x).map_err(text)?.difference(&y, tolerance) {
+                return Err(format!("result {index}: {difference}"));
+            }
         }
     }
-    let refused = lowered.loops().map_err(text)?.remove(0);
-    if refused.form != form {
-        return Err(refused.to_string());
+    let reports = outer(lowered.loops().map_err(text)?);
+    match reports.into_iter().find(|report| report.form != LoopForm::Kernel) {
+        Some(refused) => Err(refused.to_string()),
+        None => Ok(forms),
     }
-    Ok(form)
+}
+
+/// Compares each exemplar as [`compare`] does, alone if it fails together with others.
+fn compare_each(exemplars: &[&Exemplar]) -> Vec<Result<LoopForm, String>> {
+    match compare(exemplars) {
+        Ok(forms) => forms.into_iter().map(Ok).collect(),
+        Err(_) => {
+            let alone = |one| compare(&[one]).map(|mut forms| forms.remove(0));
+            exemplars.iter().copied().map(alone).collect()
+        }
+    }
 }
 
 mod on_cpu {
@@ -81,16 +138,19 @@ mod on_cpu {
                 .filter(|entry| is_wanted(entry.name))
         };
         for entry in entries() {
-            for (position, exemplar) in (entry.exemplars)().iter().enumerate() {
-                if !exemplar.axes.is_empty() {
-                    continue;
-                }
-                match compare(exemplar) {
-                    Ok(LoopForm::Kernel) => {
-                        in_kernels.insert(entry.name);
+            let exemplars = (entry.exemplars)();
+            let alone = exemplars.iter().enumerate().filter(|(_, one)| one.axes.is_empty());
+            let (positions, exemplars): (Vec<usize>, Vec<&Exemplar>) = alone.unzip();
+            for (positions, exemplars) in positions.chunks(TOGETHER).zip(exemplars.chunks(TOGETHER))
+            {
+                for (position, outcome) in positions.iter().zip(compare_each(exemplars)) {
+                    match outcome {
+                        Ok(LoopForm::Kernel) => {
+                            in_kernels.insert(entry.name);
+                        }
+                        Ok(_) => {}
+                        Err(why) => failures.push(format!("{} {position}: {why}", entry.name)),
                     }
-                    Ok(_) => {}
-                    Err(why) => failures.push(format!("{} {position}: {why}", entry.name)),
                 }
             }
         }
@@ -126,7 +186,9 @@ mod on_cpu {
                     bind(call.clone(), &operands.iter().collect::<Vec<_>>())
                 };
                 let compiled = jit(apply).lower(&operands).unwrap().compile().unwrap();
-                let profile = match compiled.line_profile(&operands) {
+                // It compiles every operation.
+                let profile = disable_most_optimizations(|| compiled.line_profile(&operands));
+                let profile = match profile {
                     Err(error) if error.to_string().contains("it runs on several devices") => {
                         refused.insert(format!("{}: it runs on several devices", entry.name));
                         continue;
