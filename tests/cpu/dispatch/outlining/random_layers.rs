@@ -1,7 +1,7 @@
 //! Random networks of equal layers, with and without functions for the layers.
 
 use crate::arrays::Numbers;
-use oxidax::jit::disable_outlining;
+use oxidax::jit::{disable_most_optimizations, disable_outlining};
 use oxidax::prelude::*;
 
 /// Sizes of the square matrices. Two products are enough arithmetic for a function.
@@ -86,7 +86,8 @@ mod on_cpu {
             let (mask, x) = (matrix(random::key(1)), matrix(random::key(2)));
             let lowered = f.lower(&weights, &mask, &x).unwrap();
             outlined += usize::from(!lowered.repeated_parts("cpu").unwrap().is_empty());
-            let call = || f.call(&weights, &mask, &x).unwrap();
+            // Most of the time goes to compilation.
+            let call = || disable_most_optimizations(|| f.call(&weights, &mask, &x)).unwrap();
             let apart = apart(&call(), &disable_outlining(call));
             // Some networks amplify rounding, but none a thousand million times.
             assert!(apart <= 1e-7, "seed {seed}, {depth} layers of {kinds:?}: {apart:e} apart");
