@@ -14,7 +14,8 @@ of `search`, or one with that name as `doc(alias)`, or the counterpart that a fi
 - `instead`: names without a counterpart, because Rust has another means;
 - `lacks`: the options and behaviour that a counterpart lacks;
 - `refused`: names that oxidax will not provide, each with the reason;
-- `left_out`: names that do not count, under their reasons.
+- `left_out`: names that do not count, under their reasons;
+- `unrecorded`: functions without a recorded case, under the reasons: see `unrecorded.py`.
 """
 
 import argparse

@@ -45,15 +45,19 @@ SUITES = [
     "layers",
     "flax_layers",
     "flax_options",
+    "flax_functions",
     "optim",
+    "optax_functions",
     "api",
     "options",
     "lax_options",
+    "remaining",
     "research",
     "scipy_signal",
     "scipy_halves",
     "scipy_spatial",
     "scipy_sparse",
+    "scipy_formats",
 ]
 # `--check` recomputes one in this many cases of a suite. 1 selects every case.
 STRIDE = {
@@ -81,15 +85,19 @@ STRIDE = {
     "layers": 8,
     "flax_layers": 4,
     "flax_options": 8,
+    "flax_functions": 6,
     "optim": 4,
+    "optax_functions": 4,
     "api": 20,
     "options": 12,
     "lax_options": 6,
+    "remaining": 12,
     "research": 3,
     "scipy_signal": 16,
     "scipy_halves": 8,
     "scipy_spatial": 12,
     "scipy_sparse": 12,
+    "scipy_formats": 12,
 }
 
 

@@ -23,6 +23,8 @@ import numpy as np
 import optax
 from optax import contrib, losses, projections
 
+from .optax_transforms import trained_transforms, transforms
+
 SEEN = [1, 2, 10, 50, 100]
 RATE = 0.05
 
@@ -114,7 +116,7 @@ def _optimizers():
         "mechanize": contrib.mechanize(optax.adam(0.1), s_init=1e-2),
         # One projection: the signs of singular vectors differ between libraries.
         "galore": contrib.galore(lr, rank=2, update_proj_gap=200),
-    }  # fmt: skip
+    } | transforms()  # fmt: skip
 
 
 def _trained():
@@ -134,10 +136,10 @@ def _trained():
         ),
         "zoom": optax.chain(optax.sgd(1.0), optax.scale_by_zoom_linesearch(15)),
         "lbfgs": optax.lbfgs(),
-    }  # fmt: skip
+    } | trained_transforms()  # fmt: skip
 
 
-def _record(inputs, optimizer, loss=None):
+def _record(inputs, optimizer, loss=None, takes_function=False):
     params = [jnp.asarray(inputs["w"]), jnp.asarray(inputs["b"])]
     gradients = [jnp.asarray(inputs["gw"]), jnp.asarray(inputs["gb"])]
     looks_ahead = isinstance(optimizer, str)
@@ -154,6 +156,7 @@ def _record(inputs, optimizer, loss=None):
         if loss is not None:
             value, gradients = jax.value_and_grad(loss)(params)
             extra = {"value": value, "grad": gradients, "value_fn": loss}
+            extra |= {"obj_fn": loss} if takes_function else {}
         updates, state = optimizer.update(gradients, state, params, **extra)
         return optax.apply_updates(params, updates), state
 
@@ -288,7 +291,10 @@ def main() -> None:
         "seen": SEEN,
         "inputs": {name: _list(value) for name, value in inputs.items()},
         "steps": {name: _record(inputs, o) for name, o in _optimizers().items()},
-        "trained": {name: _record(inputs, o, loss) for name, o in _trained().items()},
+        "trained": {
+            name: _record(inputs, o, loss, name == "hutchinson")
+            for name, o in _trained().items()
+        },
         "operands": operands,
         "losses": results,
         "losses_bf16": _losses(jnp.bfloat16)[1],

@@ -56,6 +56,8 @@ mod options;
 mod promotion;
 mod random;
 mod refs;
+mod remaining;
+mod remaining_lax;
 mod samplers;
 mod transforms;
 #[cfg(test)]

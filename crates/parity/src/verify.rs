@@ -7,7 +7,7 @@ use crate::joined::{Computed, Work, compute};
 use crate::known::DELIBERATE;
 use crate::{
     api, autodiff, collectives, control_flow, lax, lax_options, layers, linalg, nn, numpy, ops,
-    optim, options, random, samplers, transforms,
+    optim, options, random, remaining, samplers, transforms,
 };
 use oxidax::prelude::*;
 use serde_json::Value;
@@ -27,6 +27,7 @@ pub const SUITES: &[&str] = &[
     "api",
     "options",
     "lax_options",
+    "remaining",
     "transforms",
     "autodiff",
     "control_flow",
@@ -137,6 +138,8 @@ pub(crate) fn computation(suite: &str, op: &str, params: &Value) -> Option<Compu
         "api" => Computation::Joined(api::apply),
         "options" => Computation::Joined(options::apply),
         "lax_options" => Computation::Joined(lax_options::apply),
+        "remaining" if params["family"] == "trimmed" => Computation::Alone(remaining::trimmed),
+        "remaining" => Computation::Joined(remaining::apply),
         "transforms" => transforms::computation(op),
         "autodiff" => Computation::Joined(autodiff::apply),
         "control_flow" | "refs" => Computation::Joined(control_flow::apply),
@@ -159,6 +162,7 @@ fn has_wide_defaults(suite: &str) -> bool {
         "api",
         "options",
         "lax_options",
+        "remaining",
         "control_flow",
         "refs",
         "collectives",

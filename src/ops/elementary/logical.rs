@@ -3,8 +3,8 @@
 use super::super::{floor_divide, isnan, remainder};
 use crate::core::{Array, DType};
 use crate::primitives::{
-    ArrayLike, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, eq, gt, lt, ne, promote_arrays,
-    promote_inexact, where_, zeros_like,
+    ArrayLike, abs, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, convert_element_type, eq,
+    gt, lt, ne, population_count, promote_arrays, promote_inexact, rem, where_, zeros_like,
 };
 
 /// Returns the elementwise maximum; if one element is NaN, the other one. [`maximum`] propagates
@@ -49,6 +49,42 @@ pub fn heaviside(x: impl ArrayLike, at_zero: impl ArrayLike) -> Array {
 pub fn divmod(x: impl ArrayLike, y: impl ArrayLike) -> (Array, Array) {
     let [x, y] = promote_arrays("divmod", [x.like(), y.like()]);
     (floor_divide(&x, &y), remainder(&x, &y))
+}
+
+/// Returns the remainder of `x / y` with the sign of `x`, with promotion and broadcasting. For
+/// integers the remainder by 0 is 0; that of [`rem`] is `x`. [`remainder`] has the sign of `y`.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = fmod(&array![7, -7, 7], &array![3, 3, 0]);
+/// assert_eq!(y.to_vec::<i32>()?, [1, -1, 0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn fmod(x: impl ArrayLike, y: impl ArrayLike) -> Array {
+    let [x, y] = promote_arrays("fmod", [x.like(), y.like()]);
+    match y.dtype().is_integer() {
+        true => rem(&x, where_(eq(&y, 0), 1, &y)),
+        false => rem(&x, &y),
+    }
+}
+
+/// Returns the number of bits that are 1 in the absolute value of each integer, as `u8`.
+/// [`population_count`] counts those of negative integers in two's complement, in their dtype.
+///
+/// Throws `Op` (dtype) for other operands than integers.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let y = bitwise_count(&array![7, -8, 0]);
+/// assert_eq!(y.to_vec::<u8>()?, [3, 1, 0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn bitwise_count(x: impl ArrayLike) -> Array {
+    let x = &x.to_array();
+    let counts = if x.dtype().is_signed() { population_count(abs(x)) } else { population_count(x) };
+    convert_element_type(&counts, DType::U8)
 }
 
 /// Returns true for each element that is not zero.

@@ -5,8 +5,8 @@ use super::nonzero::true_indices;
 use crate::core::{Array, DType, RuleError, Scalar, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
 use crate::primitives::{
-    broadcast_to, concatenate, convert_element_type, cumsum, fill_of, full, full_like, iota, ne,
-    reshape, slice, sort_multi, sub, where_, zeros,
+    broadcast_to, concatenate, convert_element_type, cumsum, fill_of, full, iota, ne, reshape,
+    slice, sort_multi, sub, where_, zeros,
 };
 
 /// Distinct values of an array. Values are sorted, NaN last; all NaNs count as one value.
@@ -14,8 +14,8 @@ use crate::primitives::{
 pub struct Unique {
     /// The distinct values, `[size]`, or the distinct slices along an axis.
     pub values: Array,
-    /// Index of the first occurrence of each value in the flattened array, `i32[size]`; 0 for
-    /// padding.
+    /// Index of the first occurrence of each value in the flattened array, `i32[size]`; that of
+    /// the first value for padding.
     pub indices: Array,
     /// Index of the value of each element, `i32`, in the shape of the array: `take(values,
     /// inverse)` restores it.
@@ -64,8 +64,7 @@ fn unique_rows(rows: &Array, size: usize, fill_value: Scalar) -> Unique {
     let ends = where_(&is_valid, &starts, n as i32);
     let counts = sub(elements(&ends, 1, size + 1), elements(&ends, 0, size));
     let (starts, is_valid) = (elements(&starts, 0, size), elements(&is_valid, 0, size));
-    let indices = take(&order, &starts, 0);
-    let indices = where_(&is_valid, &indices, full_like(&indices, 0));
+    let indices = where_(&is_valid, take(&order, &starts, 0), elements(&order, 0, 1));
     let mut columns = Vec::with_capacity(m);
     for column in &sorted {
         columns.push(take(column, &starts, 0));

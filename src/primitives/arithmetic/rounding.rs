@@ -227,7 +227,6 @@ impl Elementwise for Rem {
 /// Returns the remainder of `x / y` rounded towards zero, as Rust's `%` does: it has the sign of
 /// `x`. With promotion and broadcasting. Python's `%` is a different function. See [`Rem`] for its
 /// rules.
-#[doc(alias = "fmod")]
 #[track_caller]
 pub fn rem(x: impl ArrayLike, y: impl ArrayLike) -> Array {
     let [x, y] = promote_arrays("rem", [x.like(), y.like()]);

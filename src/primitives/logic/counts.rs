@@ -39,7 +39,6 @@ impl Elementwise for PopulationCount {
 
 /// Returns the number of bits that are 1 in each element of the integer array `x`. See
 /// [`PopulationCount`] for its rules.
-#[doc(alias = "bitwise_count")]
 #[doc(alias = "popcnt")]
 #[track_caller]
 pub fn population_count(x: impl ArrayLike) -> Array {

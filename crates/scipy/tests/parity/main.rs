@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a case with missing parameters fails")]
 
+mod formats;
 mod signal;
 mod sparse;
 mod spatial;

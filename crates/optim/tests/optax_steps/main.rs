@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a case without its parameters fails")]
 
+mod transforms;
+
 use oxidax::optim::{
     self, AdadeltaOptions, AdamaxWOptions, AdanOptions, AmsgradOptions, BacktrackingOptions,
     DistanceOverGradientsOptions, InnerState, LarsOptions, LbfgsOptions, LookaheadOptions, Mask,
@@ -263,7 +265,7 @@ fn contributed(name: &str) -> Optimizer {
             };
             optim::sgd(0.5).chain(reduce_on_plateau_with(options))
         }
-        other => panic!("no optimizer for {other}"),
+        _ => transforms::transform(name),
     }
 }
 
