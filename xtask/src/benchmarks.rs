@@ -138,8 +138,8 @@ fn page(output: &str, sections: &[Section], versions: &[String; 2]) -> String {
         "# Models beside other libraries\n\n\
          <!-- Written by `cargo xtask benchmarks`; docs/benchmarks.md explains the measurements. \
          -->\n\n\
-         Training steps, inference and small programs in oxidax, JAX, PyTorch, candle and burn,\n\
-         with the same parameters, data and first results. [Benchmarks](benchmarks.md#models)\n\
+         Training steps, inference and small programs in oxidax and other libraries, with the\n\
+         same parameters, data and first results. [Benchmarks](benchmarks.md#models)\n\
          explains the columns and has the commands. At a load above 1, other work on the machine\n\
          disturbs both sides: compare ratios, not times.\n\n\
          - {machine}, {compiler}, {date}.\n"
