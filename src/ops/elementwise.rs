@@ -172,6 +172,8 @@ unary!(
     reciprocal;
     /// Logical negation of each element, as `bool`.
     logical_not;
+    /// Number of one bits in the absolute value of each integer, as `u8`.
+    bitwise_count;
     /// Logarithm to base 2 of each element; integers become floats.
     log2;
     /// Logarithm to base 10 of each element; integers become floats.

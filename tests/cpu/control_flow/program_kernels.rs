@@ -83,6 +83,6 @@ mod on_cpu {
         });
         let loops = with_loop.lower(Aval::new(DType::F32, [3, 3])).unwrap().loops().unwrap();
         let forms: Vec<_> = loops.iter().map(|report| (report.name, &report.form)).collect();
-        assert_eq!(forms, [("while", &LoopForm::Kernel)]);
+        assert_eq!(forms, [("scan", &LoopForm::Kernel)]);
     }
 }

@@ -73,8 +73,8 @@ fn reductions_and_their_gradients() {
     // Data parallel: the gradient is a sum over the batch.
     planted!(|w: Array, x: Array| grad(|w: &Array| tanh(x.matmul(w)).sum())(&w),
         p![] => [4, 8], p!["data"] => [16, 4];
-        "all-reduce of 128 B over `data` (4 devices), because `dot_general` combines axis 0 of the \
-         result of `mul` and axis 0 of `$[1]`, which are split over `data`");
+        "all-reduce of 128 B over `data` (4 devices), because `dot_general` combines axis 0 of \
+         `$[1]` and axis 0 of the result of `mul`, which are split over `data`");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn explicit_axes() {
     assert_eq!(first(&compiled(jit(f).lower(&x)), line), text);
     let (f, line) = (|x: Array, w: Array| grad(|w: &Array| tanh(x.matmul(w)).sum())(&w), line!());
     let text = "all-reduce of 512 B over `data` (4 devices), because `dot_general` combines axis 0 \
-                of the result of `mul` and axis 0 of `$[0]`, which are split over `data`";
+                of `$[0]` and axis 0 of the result of `mul`, which are split over `data`";
     assert_eq!(first(&compiled(jit(f).lower(&x, &w)), line), text);
     let (blocks, summed) = (array(&[16, 16], p!["data", "model"]), over(p!["data"]));
     let options = MatmulOptions { out_sharding: Some(&summed), ..MatmulOptions::default() };
