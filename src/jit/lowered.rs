@@ -72,8 +72,7 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     }
 
     /// Returns the loops of the function as they are compiled for a CPU: as one kernel, or
-    /// operation by operation, and why. In program order, outer loops before inner ones. A small
-    /// program without loops that is compiled as one kernel has one report, of the name `program`.
+    /// operation by operation, and why. In program order, outer loops before inner ones.
     ///
     /// # Errors
     /// [`Error::Op`] if a primitive refuses CPUs.

@@ -3,7 +3,6 @@
 use crate::core::{Array, Error, Loc, Program};
 use crate::jit::{block_until_ready, jit};
 use crate::passes;
-use crate::primitives::zeros;
 
 /// Programs and lists of arguments to run them on. Equal programs are compiled once, and all of
 /// them as one module.
@@ -68,11 +67,7 @@ fn run_alone(queued: &QueuedProgram) -> ProgramResults {
 /// module is dropped at the end: thousands of them would fill the memory of a process.
 fn run_as_module(all: &[&QueuedProgram]) -> Result<Vec<Vec<Vec<Array>>>, Error> {
     let programs: Vec<Program> = all.iter().map(|queued| queued.program.clone()).collect();
-    // A result of this size keeps the module from being one kernel, where products are rounded in
-    // another way than in programs of their own.
-    let large = zeros([1 << 15]);
-    let joined =
-        jit(move |inputs: Vec<Array>, large: Array| (evaluate_all(&programs, &inputs), large));
+    let joined = jit(move |inputs: Vec<Array>| evaluate_all(&programs, &inputs));
     let rounds = all.iter().map(|queued| queued.arguments.len()).max().unwrap_or(0);
     let mut runs = vec![Vec::new(); all.len()];
     for round in 0..rounds {
@@ -81,7 +76,7 @@ fn run_as_module(all: &[&QueuedProgram]) -> Result<Vec<Vec<Vec<Array>>>, Error> 
             queued.arguments[round.min(queued.arguments.len() - 1)].clone()
         };
         let arguments: Vec<Array> = all.iter().flat_map(|queued| of(queued)).collect();
-        let (results, _) = joined.call(&arguments, &large)?;
+        let results = joined.call(&arguments)?;
         // A program that fails after the call must not fail the others.
         block_until_ready(&results)?;
         let mut results = results.into_iter();

@@ -1,6 +1,6 @@
-//! Writes loops and whole programs, those that qualify as one kernel.
+//! Writes loops, those that qualify as one kernel.
 
-use crate::core::error::{Loc, RuleResult};
+use crate::core::error::RuleResult;
 use crate::core::lowering::loop_kernel::{
     self, Kernel, LoopForm, LoopReport, loop_steps, uses_library,
 };
@@ -49,9 +49,7 @@ impl LowerCtx<'_> {
         let is_kernel = form == LoopForm::Kernel;
         self.facts.loops.push(LoopReport { name: primitive.name(), loc: eqn.loc, steps, form });
         if is_kernel {
-            self.write_kernel(primitive.name(), operands, results.len(), |ctx, operands| {
-                primitive.lower(ctx, operands, results)
-            })
+            self.lower_kernel(eqn, operands, results)
         } else {
             primitive.lower(self, operands, results)
         }
@@ -94,44 +92,17 @@ impl LowerCtx<'_> {
         Ok(kernel)
     }
 
-    /// Writes the equations of a whole program in place, or as one kernel if the program qualifies.
-    /// Returns the values of its outputs.
-    ///
-    /// # Errors
-    /// Errors of the `lower` rules.
-    pub(super) fn inline_whole(
-        &mut self,
-        program: &Program,
-        inputs: &[Value],
-    ) -> RuleResult<Vec<Value>> {
-        let is_allowed =
-            self.target.loop_kernels().is_ok() && !self.in_kernel && !self.is_partitioned();
-        let Some(kernel) = is_allowed.then(|| Kernel::of_program(program)).flatten() else {
-            return self.inline(program, inputs);
-        };
-        let loc = program.eqns().iter().map(|eqn| eqn.loc).fold(Loc::UNKNOWN, Loc::or);
-        self.facts.kernel_products |= kernel.has_products;
-        let form = LoopForm::Kernel;
-        self.facts.loops.push(LoopReport { name: "program", loc, steps: None, form });
-        self.set_named_location(loc, "program");
-        self.write_kernel("program", inputs, program.outputs().len(), |ctx, inputs| {
-            ctx.inline(program, inputs)
-        })
-    }
-
-    /// Writes operations as a function, and a call of it that the compiler makes one kernel. `body`
-    /// returns the values of `n_results` results.
+    /// Writes a loop as a function, and a call of it that the compiler makes one kernel.
     ///
     /// The compiler ends the process if such a function does not use a parameter, after it has
     /// removed uses by simplification and replaced parameters by constant operands. Of a tuple, it
     /// needs the use of one element only, which it does not replace. The function therefore has
     /// one parameter, a tuple, and returns its smallest element beside the results.
-    fn write_kernel(
+    fn lower_kernel(
         &mut self,
-        name: &str,
+        eqn: &Eqn,
         operands: &[Value],
-        n_results: usize,
-        body: impl FnOnce(&mut Self, &[Value]) -> RuleResult<Vec<Value>>,
+        results: &[Aval],
     ) -> RuleResult<Vec<Value>> {
         let mut members: Vec<Value> = Vec::with_capacity(operands.len());
         let positions: Vec<usize> = operands
@@ -146,7 +117,7 @@ impl LowerCtx<'_> {
         // A loop of constants has no operands.
         let tuple = (!members.is_empty())
             .then(|| TensorType::tuple(members.iter().map(|value| value.ty().clone())));
-        let name = self.function_name(&format!("{name}_kernel"));
+        let name = self.function_name(&format!("{}_kernel", eqn.primitive.name()));
         let (outside, parameters) = self.writer.open_function(tuple.as_slice());
         let elements: Vec<Value> = (members.iter().enumerate())
             .map(|(index, member)| {
@@ -157,7 +128,7 @@ impl LowerCtx<'_> {
             .collect();
         let inner: Vec<Value> = positions.iter().map(|&at| elements[at].clone()).collect();
         self.in_kernel = true;
-        let values = body(self, &inner);
+        let values = eqn.primitive.lower(self, &inner, results);
         self.in_kernel = false;
         let mut values = values?;
         let size = |value: &&Value| value.ty().dims().iter().product::<usize>();
@@ -173,7 +144,7 @@ impl LowerCtx<'_> {
         let attributes = loop_kernel::ATTRIBUTES;
         let mut called =
             writer.op_annotated("func.call", &packed, &callee, Vec::new(), attributes, &types);
-        called.truncate(n_results);
+        called.truncate(results.len());
         Ok(called)
     }
 }

@@ -1,7 +1,6 @@
-//! Loops and whole programs that XLA's CPU compiler compiles as one kernel, and the rules that
-//! choose them.
+//! Loops that XLA's CPU compiler compiles as one kernel, and the rules that choose them.
 //!
-//! XLA's CPU runtime runs a program operation by operation, and each costs more than a scalar's
+//! XLA's CPU runtime runs a loop operation by operation, and each costs more than a scalar's
 //! arithmetic. A call with the attribute `xla_cpu_small_call` is one kernel instead, with loops.
 //! Its code is generated without the libraries and threads of other operations, so a loop qualifies
 //! only if its steps are small and hold no operation that such code lacks.
@@ -44,21 +43,16 @@ const MAX_SUM_WITH_VECTOR: usize = 2;
 /// The multiplications of a product with a vector, which the library does not do faster.
 const MAX_VECTOR_PRODUCT: usize = 256 * 256;
 
-/// The products, reductions and decompositions from which a program without loops is a kernel. The
-/// compiler fuses other operations into them.
-const MIN_STARTS: usize = 4;
-
 /// The multiplications from which a product gains from the library.
 const MIN_LIBRARY_PRODUCT: usize = 64 * 64 * 64;
 
-/// A loop of a lowered program, and how it is compiled for a CPU. A program without loops that is
-/// one kernel has a report too.
+/// A loop of a lowered program, and how it is compiled for a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoopReport {
-    /// The primitive: `scan` or `while`; `program` for a whole program.
+    /// The primitive: `scan` or `while`.
     pub name: &'static str,
-    /// The user's line; of a whole program, that of its first operation.
+    /// The user's line.
     pub loc: Loc,
     /// The number of steps, if it is fixed.
     pub steps: Option<usize>,
@@ -70,7 +64,7 @@ pub struct LoopReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoopForm {
-    /// The loop, or the program, is one kernel.
+    /// The loop is one kernel.
     Kernel,
     /// The loop is part of the kernel of a loop around it.
     Inside,
@@ -164,9 +158,6 @@ pub(super) struct Kernel {
     bytes: u64,
     /// It holds products of matrices, which must not run in a library.
     pub(super) has_products: bool,
-    has_loops: bool,
-    /// The operations that the compiler does not fuse into others.
-    starts: usize,
 }
 
 impl Kernel {
@@ -183,34 +174,13 @@ impl Kernel {
         let values = operands.iter().chain(results);
         check_values(primitive, values)?;
         kernel.check_programs(primitive, operands, results)?;
-        kernel.check_mean()?;
-        Ok(kernel)
-    }
-
-    /// Checks a whole program. `None` if a kernel cannot hold it or it would gain little, or if it
-    /// has loops, which are checked one by one.
-    pub(super) fn of_program(program: &Program) -> Option<Kernel> {
-        let mut kernel = Kernel::default();
-        let [inputs, outputs] = [program.avals_in(), program.avals_out()];
-        let is_small = |aval: &Aval| aval.bytes() as u64 <= MAX_BYTES;
-        if !inputs.iter().chain(&outputs).all(is_small) {
-            return None;
-        }
-        for eqn in program.eqns() {
-            kernel.check_eqn(program, eqn).ok()?;
-        }
-        kernel.check_mean().ok()?;
-        (!kernel.has_loops && kernel.starts >= MIN_STARTS).then_some(kernel)
-    }
-
-    fn check_mean(&self) -> Result<(), String> {
-        let mean = self.bytes / (self.n_eqns as u64).max(1);
+        let mean = kernel.bytes / (kernel.n_eqns as u64).max(1);
         if mean > MAX_MEAN_BYTES {
-            return Err(format!(
-                "its operations move {mean} bytes on average, more than {MAX_MEAN_BYTES}"
-            ));
+            let reason =
+                format!("its operations move {mean} bytes on average, more than {MAX_MEAN_BYTES}");
+            return Err(reason.into());
         }
-        Ok(())
+        Ok(kernel)
     }
 
     fn check_programs(
@@ -247,15 +217,12 @@ impl Kernel {
             return Err(format!("{} {obstacle}", primitive.name()).into());
         }
         if primitive.as_higher_order().is_some() {
-            self.has_loops |= loop_steps(primitive, &operands, &results).is_some();
             return self.check_programs(primitive, &operands, &results);
         }
         if let Some(product) = primitive.contraction(&operands, &results) {
-            self.starts += 1;
             return Ok(self.check_product(&product)?);
         }
         let Cost { bytes, flops, access, .. } = primitive.cost(&operands, &results);
-        self.starts += usize::from(matches!(access, Access::Reduction | Access::Whole));
         self.bytes = self.bytes.saturating_add(bytes);
         let name = primitive.name();
         if bytes > MAX_BYTES {

@@ -8,7 +8,6 @@ mod kernel_forms;
 mod loop_kernels;
 mod loops;
 mod nesting;
-mod program_kernels;
 mod residuals;
 mod support;
 mod text;

@@ -43,11 +43,10 @@ fn recurrent_network_stores_states_but_not_weights() {
             i:f32[8,8] = fill[dtype="f32" shape=[8,8] value=0 weak=false]
             j:f32[8,8] k:f32[8] = scan[length=100 n_carry=2 n_consts=1 reverse=true unroll=1 body={ lambda ; a:f32[8,8] b:f32[8,8] c:f32[8] d:f32[8] e:f32[8]. let
                 f:f32[8] = mul c e
-                g:f32[8,8] = dot_general[lhs_batch=[] lhs_contracting=[] precision=["Default","Default"] preferred_element_type=null rhs_batch=[] rhs_contracting=[]] f d
-                h:f32[8,8] = transpose[permutation=[1,0]] g
-                i:f32[8] = dot_general[lhs_batch=[] lhs_contracting=[0] precision=["Default","Default"] preferred_element_type=null rhs_batch=[] rhs_contracting=[1]] f a
-                j:f32[8,8] = add b h
-              in (j i) }] a i h e f
+                g:f32[8,8] = dot_general[lhs_batch=[] lhs_contracting=[] precision=["Default","Default"] preferred_element_type=null rhs_batch=[] rhs_contracting=[]] d f
+                h:f32[8] = dot_general[lhs_batch=[] lhs_contracting=[0] precision=["Default","Default"] preferred_element_type=null rhs_batch=[] rhs_contracting=[1]] f a
+                i:f32[8,8] = add b g
+              in (i h) }] a i h e f
           in (j) }"#]].assert_eq(&program.to_string());
 }
 
