@@ -135,7 +135,7 @@ fn schedules() -> Vec<Array> {
     [stepped, cosine]
         .map(|schedule| {
             let rates = [0, 9, 10, 11, 20, 21, 35].map(|step| schedule.value(&scalar(step)));
-            stack(&rates.to_vec(), 0)
+            stack(rates.to_vec(), 0)
         })
         .to_vec()
 }

@@ -131,7 +131,7 @@ fn second_order(op: &str, x: &[Array]) -> Option<Vec<Array>> {
         move |p: &Array| (tanh(inputs.matmul(p)) - &targets).square().mean()
     };
     let perturbed = |noise| {
-        let hard = |x: &Array| one_hot(&argmax(x, 0), 4);
+        let hard = |x: &Array| one_hot(argmax(x, 0), 4);
         let options = PerturbedOptions { num_samples: 50, sigma: 0.5, noise, ..Default::default() };
         let soft = make_perturbed_fun_with(hard, options);
         with_gradient(|point| soft(key(&x[2]), point), &x[0], &x[1])

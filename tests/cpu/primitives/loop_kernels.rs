@@ -75,7 +75,7 @@ fn compare(exemplars: &[&Exemplar]) -> Result<Vec<LoopForm>, String> {
     };
     let mut all: Vec<Applied> =
         exemplars.iter().map(|one| applied(one)).collect::<Result<_, _>>()?;
-    let lowered = jit(looped(&all)).lower(&operands_of(&all)).map_err(text)?;
+    let lowered = jit(looped(&all)).lower(operands_of(&all)).map_err(text)?;
     let reports = outer(lowered.loops().map_err(text)?);
     if reports.len() != all.len() {
         return Err(format!("{} loops of {} operations", reports.len(), all.len()));

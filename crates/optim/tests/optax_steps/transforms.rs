@@ -135,7 +135,7 @@ pub(crate) fn transform(name: &str) -> Optimizer {
             ("vector", Mask::min_rank(2).not(), optim::sgd(RATE)),
         ]),
         "inject_stateful_hyperparams" => {
-            optim::inject_stateful_hyperparams("learning_rate", Counted, |rate| optim::sgd(rate))
+            optim::inject_stateful_hyperparams("learning_rate", Counted, optim::sgd)
         }
         "schedule_free" => {
             let adam = optim::adam_with(RATE, optim::AdamOptions { b1: 0.0, ..Default::default() });
