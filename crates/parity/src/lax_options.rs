@@ -229,16 +229,5 @@ pub(crate) fn apply(op: &str, params: &Value, x: &[Array]) -> Vec<Array> {
 mod on_cpu {
     use super::*;
 
-    macro_rules! families {
-        ($($name:ident),*) => {$(
-            #[test]
-            fn $name() {
-                let suite = Suite::load("lax_options").with_narrow_defaults();
-                let suite = suite.without(|_, params, _| params["family"] != stringify!($name));
-                suite.check_ops(|_| true, apply);
-            }
-        )*};
-    }
-
-    families!(reductions, products, functions);
+    recorded_families!("lax_options": reductions, products, functions);
 }

@@ -22,6 +22,19 @@ macro_rules! families {
     };
 }
 
+/// Defines a test for each family of cases of a suite, which their parameter `family` names.
+#[cfg(test)]
+macro_rules! recorded_families {
+    ($suite:literal: $($name:ident),*) => {$(
+        #[test]
+        fn $name() {
+            let suite = Suite::load($suite).with_narrow_defaults();
+            let suite = suite.without(|_, params, _| params["family"] != stringify!($name));
+            suite.check_ops(|_| true, apply);
+        }
+    )*};
+}
+
 mod api;
 mod autodiff;
 mod autodiff_programs;

@@ -383,18 +383,7 @@ pub(crate) fn apply(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> 
 mod on_cpu {
     use super::*;
 
-    macro_rules! families {
-        ($($name:ident),*) => {$(
-            #[test]
-            fn $name() {
-                let suite = Suite::load("options").with_narrow_defaults();
-                let suite = suite.without(|_, params, _| params["family"] != stringify!($name));
-                suite.check_ops(|_| true, apply);
-            }
-        )*};
-    }
-
-    families!(arrays, calls);
+    recorded_families!("options": arrays, calls);
 
     #[test]
     fn keys_of_xlas_generator_are_those_of_jax() {

@@ -235,18 +235,7 @@ pub(crate) fn trimmed(case: Case<'_>) -> Result<Vec<Array>, String> {
 mod on_cpu {
     use super::*;
 
-    macro_rules! families {
-        ($($name:ident),*) => {$(
-            #[test]
-            fn $name() {
-                let suite = Suite::load("remaining").with_narrow_defaults();
-                let suite = suite.without(|_, params, _| params["family"] != stringify!($name));
-                suite.check_ops(|_| true, apply);
-            }
-        )*};
-    }
-
-    families!(elementwise, reductions, shapes, linalg, indexing, products, activations);
+    recorded_families!("remaining": elementwise, reductions, shapes, linalg, indexing, products, activations);
 
     #[test]
     fn trimmed_arrays() {
