@@ -235,7 +235,9 @@ pub(crate) fn trimmed(case: Case<'_>) -> Result<Vec<Array>, String> {
 mod on_cpu {
     use super::*;
 
-    recorded_families!("remaining": elementwise, reductions, shapes, linalg, indexing, products, activations);
+    recorded_families!(
+        "remaining": elementwise, reductions, shapes, linalg, indexing, products, activations
+    );
 
     #[test]
     fn trimmed_arrays() {
