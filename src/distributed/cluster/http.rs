@@ -48,6 +48,7 @@ pub(super) fn get(
 }
 
 /// Opens a connection to a name or address with a port.
+#[cfg(feature = "kubernetes")]
 pub(super) fn open(address: &str, deadline: Instant) -> Result<TcpStream, String> {
     connect(&look_up(address, deadline)?, deadline)
 }
