@@ -35,7 +35,7 @@ pub(super) struct Step<'a> {
     pub(super) hyperparams: Hyperparams<'a>,
     /// Further arguments of the update.
     pub(super) extra: &'a ExtraArgs<'a>,
-    corrections: RefCell<Vec<(u64, DType, Array)>>,
+    corrections: RefCell<Vec<((u64, DType, bool), Array)>>,
 }
 
 impl<'a> Step<'a> {
@@ -65,23 +65,27 @@ impl<'a> Step<'a> {
     pub(super) fn debias_at(&self, mean: &Array, decay: f64, count: &Array) -> Array {
         // The power of the decay needs more digits than the mean: 0.999 is 1 in bf16.
         let wide = if mean.dtype().real() == DType::F64 { DType::F64 } else { DType::F32 };
+        // A product takes a fraction of the time of a quotient, of which a step of Adam had three
+        // for each parameter. In dtypes with fewer digits the reciprocal would be rounded.
+        let multiplies = mean.dtype().real() == wide;
         // Corrections at the count of this step are computed once.
         let is_current = std::ptr::eq(count, &self.count);
+        let key = (decay.to_bits(), wide, multiplies);
         let mut cache = self.corrections.borrow_mut();
-        let cached = cache
-            .iter()
-            .find(|(bits, dtype, _)| is_current && *bits == decay.to_bits() && *dtype == wide);
+        let cached = cache.iter().find(|(known, _)| is_current && *known == key);
         let correction = match cached {
-            Some((_, _, correction)) => correction.clone(),
+            Some((_, correction)) => correction.clone(),
             None => {
-                let correction = 1.0 - power(decay, count, wide);
+                let divisor = 1.0 - power(decay, count, wide);
+                let correction = if multiplies { 1.0 / divisor } else { divisor };
                 if is_current {
-                    cache.push((decay.to_bits(), wide, correction.clone()));
+                    cache.push((key, correction.clone()));
                 }
                 correction
             }
         };
-        mean / convert_element_type(&correction, mean.dtype())
+        let correction = convert_element_type(&correction, mean.dtype());
+        if multiplies { mean * correction } else { mean / correction }
     }
 }
 
