@@ -46,7 +46,7 @@ pub(crate) use crate::runtime::ExchangedAxes;
 pub use crate::runtime::{
     Collectives, CompiledCollective, CompilerOptions, CompilerReport, EffortLevel, Fusion,
     MemoryAnalysis, OptionValue, SourceLocation, disable_loop_kernels, disable_most_optimizations,
-    disable_outlining, disable_rewrites, effects_barrier,
+    disable_outlining, disable_rewrites, effects_barrier, enable_program_kernels,
 };
 pub use buckets::Buckets;
 pub use compiled::Compiled;

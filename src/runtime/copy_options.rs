@@ -19,7 +19,8 @@ const REGIONS: &str = "xla_cpu_copy_insertion_use_region_analysis";
 ///   quotient `1 / sqrt(x)` instead of an approximation that is refined.
 /// - A donated argument can hold a result if nothing reads it later. By default the compiler copies
 ///   a weight that two operations read, its update and a gradient, although it could run the
-///   gradient first. With [`REGIONS`] it orders them, as it does for TPUs, and copies nothing.
+///   gradient first. With [`REGIONS`] it orders them, and copies nothing. It does so only where no
+///   loops, branches or calls are, see [`is_straight_line`].
 pub(super) fn with_copy_options(
     options: CompileOptions,
     module: &StableHloModule,
@@ -28,10 +29,18 @@ pub(super) fn with_copy_options(
         true => options,
         false => options.with_override(PRESET, "CPU_OPT_PRESET_FAST_COMPILE"),
     };
-    match module.donatable {
+    match module.donatable && is_straight_line(&module.text) {
         true => options.with_override(REGIONS, true),
         false => options,
     }
+}
+
+/// Returns true if a module has no loops, branches or calls. In a loop, the analysis of regions (C
+/// API 0.115) lets a step overwrite an array that later steps read.
+fn is_straight_line(text: &str) -> bool {
+    !["stablehlo.while", "stablehlo.case", "stablehlo.if", "func.call"]
+        .iter()
+        .any(|name| text.contains(name))
 }
 
 /// Returns the options for a plugin whose error shows that it does not have one of these; `None`
@@ -51,8 +60,25 @@ pub(super) fn without_unknown(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Program;
+    use crate::passes::{LowerOptions, lower_with};
+    use crate::prelude::*;
 
     const UNKNOWN: &str = "INVALID_ARGUMENT: No such compile option: 'xla_cpu_opt_preset'";
+
+    #[test]
+    fn modules_with_control_flow_are_told_apart() {
+        let lower = |program: &Program| lower_with(program, "f", "cpu", LowerOptions::default());
+        let x = || Array::from_slice(&[1.0f32, 2.0], [2]).unwrap();
+        let straight = make_program(|x: Array| sin(&x), &x()).unwrap();
+        assert!(is_straight_line(&lower(&straight).unwrap().text));
+        let sums = make_program(|x: Array| cummax(&x, 0), &x()).unwrap();
+        assert!(!is_straight_line(&lower(&sums).unwrap().text));
+        let branches =
+            |x: Array| cond(x.sum().gt(0.0), |x: Array| sin(&x), |x: Array| x, x.clone());
+        let branches = make_program(branches, &x()).unwrap();
+        assert!(!is_straight_line(&lower(&branches).unwrap().text));
+    }
 
     #[test]
     fn unknown_options_are_left_out() {

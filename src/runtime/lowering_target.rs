@@ -1,6 +1,6 @@
 //! Targets of lowering, with the workarounds that plugins need.
 
-use super::compile_scope::{has_loop_kernels, outlines, rewrites};
+use super::compile_scope::{has_loop_kernels, has_program_kernels, outlines, rewrites};
 use super::memory_report::REMEDIES;
 use super::refused_kernels;
 use crate::core::{Aval, GpuLimits, LoweringTarget, Program, RuleError, RuleResult, units};
@@ -37,6 +37,7 @@ pub(crate) fn target_of<'a>(program: &Program, platform: &'a str) -> LoweringTar
         "cpu" if refused_kernels::contains(program) => {
             target.without_loop_kernels("the compiler refused a kernel of the program")
         }
+        "cpu" if has_program_kernels() => target.with_loop_kernels().with_program_kernels(),
         "cpu" => target.with_loop_kernels(),
         _ => target,
     }

@@ -68,6 +68,7 @@ pub(crate) use collectives::{ExchangedAxes, NamedLine, over_axes};
 pub(crate) use compile_scope::CompileScope;
 pub use compile_scope::{
     disable_loop_kernels, disable_most_optimizations, disable_outlining, disable_rewrites,
+    enable_program_kernels,
 };
 pub use compiler_options::CompilerOptions;
 pub use compiler_report::{CompilerReport, MemoryAnalysis};

@@ -1,6 +1,6 @@
-//! Writes loops, those that qualify as one kernel.
+//! Writes loops and whole programs, those that qualify as one kernel.
 
-use crate::core::error::RuleResult;
+use crate::core::error::{Loc, RuleResult};
 use crate::core::lowering::loop_kernel::{
     self, Kernel, LoopForm, LoopReport, loop_steps, uses_library,
 };
@@ -49,7 +49,9 @@ impl LowerCtx<'_> {
         let is_kernel = form == LoopForm::Kernel;
         self.facts.loops.push(LoopReport { name: primitive.name(), loc: eqn.loc, steps, form });
         if is_kernel {
-            self.lower_kernel(eqn, operands, results)
+            self.write_kernel(primitive.name(), operands, results.len(), |ctx, operands| {
+                primitive.lower(ctx, operands, results)
+            })
         } else {
             primitive.lower(self, operands, results)
         }
@@ -92,17 +94,49 @@ impl LowerCtx<'_> {
         Ok(kernel)
     }
 
-    /// Writes a loop as a function, and a call of it that the compiler makes one kernel.
+    /// Writes the equations of a whole program in place, or as one kernel if the program qualifies.
+    /// Returns the values of its outputs.
+    ///
+    /// # Errors
+    /// Errors of the `lower` rules.
+    pub(super) fn inline_whole(
+        &mut self,
+        program: &Program,
+        inputs: &[Value],
+    ) -> RuleResult<Vec<Value>> {
+        let is_allowed = self.target.program_kernels()
+            && self.target.loop_kernels().is_ok()
+            && !self.in_kernel
+            && !self.is_partitioned();
+        let checked = if is_allowed { Kernel::of_program(program) } else { Ok(None) };
+        let Some(kernel) = checked.transpose() else { return self.inline(program, inputs) };
+        let loc = program.eqns().iter().map(|eqn| eqn.loc).fold(Loc::UNKNOWN, Loc::or);
+        let (form, kernel) = match kernel {
+            Ok(kernel) => (LoopForm::Kernel, Some(kernel)),
+            Err(obstacle) => (LoopForm::Operations(obstacle.to_string()), None),
+        };
+        self.facts.loops.push(LoopReport { name: "program", loc, steps: None, form });
+        let Some(kernel) = kernel else { return self.inline(program, inputs) };
+        self.facts.kernel_products |= kernel.has_products;
+        self.set_named_location(loc, "program");
+        self.write_kernel("program", inputs, program.outputs().len(), |ctx, inputs| {
+            ctx.inline(program, inputs)
+        })
+    }
+
+    /// Writes operations as a function, and a call of it that the compiler makes one kernel. `body`
+    /// returns the values of `n_results` results.
     ///
     /// The compiler ends the process if such a function does not use a parameter, after it has
     /// removed uses by simplification and replaced parameters by constant operands. Of a tuple, it
     /// needs the use of one element only, which it does not replace. The function therefore has
     /// one parameter, a tuple, and returns its smallest element beside the results.
-    fn lower_kernel(
+    fn write_kernel(
         &mut self,
-        eqn: &Eqn,
+        name: &str,
         operands: &[Value],
-        results: &[Aval],
+        n_results: usize,
+        body: impl FnOnce(&mut Self, &[Value]) -> RuleResult<Vec<Value>>,
     ) -> RuleResult<Vec<Value>> {
         let mut members: Vec<Value> = Vec::with_capacity(operands.len());
         let positions: Vec<usize> = operands
@@ -117,7 +151,7 @@ impl LowerCtx<'_> {
         // A loop of constants has no operands.
         let tuple = (!members.is_empty())
             .then(|| TensorType::tuple(members.iter().map(|value| value.ty().clone())));
-        let name = self.function_name(&format!("{}_kernel", eqn.primitive.name()));
+        let name = self.function_name(&format!("{name}_kernel"));
         let (outside, parameters) = self.writer.open_function(tuple.as_slice());
         let elements: Vec<Value> = (members.iter().enumerate())
             .map(|(index, member)| {
@@ -128,7 +162,7 @@ impl LowerCtx<'_> {
             .collect();
         let inner: Vec<Value> = positions.iter().map(|&at| elements[at].clone()).collect();
         self.in_kernel = true;
-        let values = eqn.primitive.lower(self, &inner, results);
+        let values = body(self, &inner);
         self.in_kernel = false;
         let mut values = values?;
         let size = |value: &&Value| value.ty().dims().iter().product::<usize>();
@@ -144,7 +178,7 @@ impl LowerCtx<'_> {
         let attributes = loop_kernel::ATTRIBUTES;
         let mut called =
             writer.op_annotated("func.call", &packed, &callee, Vec::new(), attributes, &types);
-        called.truncate(results.len());
+        called.truncate(n_results);
         Ok(called)
     }
 }

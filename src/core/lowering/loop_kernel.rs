@@ -1,6 +1,7 @@
-//! Loops that XLA's CPU compiler compiles as one kernel, and the rules that choose them.
+//! Loops and whole programs that XLA's CPU compiler compiles as one kernel, and the rules that
+//! choose them.
 //!
-//! XLA's CPU runtime runs a loop operation by operation, and each costs more than a scalar's
+//! XLA's CPU runtime runs a program operation by operation, and each costs more than a scalar's
 //! arithmetic. A call with the attribute `xla_cpu_small_call` is one kernel instead, with loops.
 //! Its code is generated without the libraries and threads of other operations, so a loop qualifies
 //! only if its steps are small and hold no operation that such code lacks.
@@ -43,16 +44,21 @@ const MAX_SUM_WITH_VECTOR: usize = 2;
 /// The multiplications of a product with a vector, which the library does not do faster.
 const MAX_VECTOR_PRODUCT: usize = 256 * 256;
 
+/// The products, reductions and decompositions from which a program without loops is a kernel. The
+/// compiler fuses other operations into them.
+const MIN_STARTS: usize = 4;
+
 /// The multiplications from which a product gains from the library.
 const MIN_LIBRARY_PRODUCT: usize = 64 * 64 * 64;
 
-/// A loop of a lowered program, and how it is compiled for a CPU.
+/// A loop of a lowered program, and how it is compiled for a CPU. Inside of
+/// `enable_program_kernels` a program without loops has a report too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoopReport {
-    /// The primitive: `scan` or `while`.
+    /// The primitive: `scan` or `while`; `program` for a whole program.
     pub name: &'static str,
-    /// The user's line.
+    /// The user's line; of a whole program, that of its first operation.
     pub loc: Loc,
     /// The number of steps, if it is fixed.
     pub steps: Option<usize>,
@@ -64,7 +70,7 @@ pub struct LoopReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoopForm {
-    /// The loop is one kernel.
+    /// The loop, or the program, is one kernel.
     Kernel,
     /// The loop is part of the kernel of a loop around it.
     Inside,
@@ -109,6 +115,15 @@ pub(super) fn uses_library(program: &Program) -> bool {
         let holder = eqn.primitive.as_higher_order();
         product.is_some_and(|product| multiplications(&product) >= MIN_LIBRARY_PRODUCT)
             || holder.is_some_and(|h| h.programs().iter().any(|(_, inner)| uses_library(inner)))
+    })
+}
+
+fn has_loops(program: &Program) -> bool {
+    program.eqns().iter().any(|eqn| {
+        let (operands, results) = (program.avals_of(&eqn.operands), program.avals_of(&eqn.results));
+        let holder = eqn.primitive.as_higher_order();
+        loop_steps(&*eqn.primitive, &operands, &results).is_some()
+            || holder.is_some_and(|h| h.programs().iter().any(|(_, inner)| has_loops(inner)))
     })
 }
 
@@ -158,6 +173,8 @@ pub(super) struct Kernel {
     bytes: u64,
     /// It holds products of matrices, which must not run in a library.
     pub(super) has_products: bool,
+    /// The operations that the compiler does not fuse into others.
+    starts: usize,
 }
 
 impl Kernel {
@@ -174,13 +191,50 @@ impl Kernel {
         let values = operands.iter().chain(results);
         check_values(primitive, values)?;
         kernel.check_programs(primitive, operands, results)?;
-        let mean = kernel.bytes / (kernel.n_eqns as u64).max(1);
-        if mean > MAX_MEAN_BYTES {
-            let reason =
-                format!("its operations move {mean} bytes on average, more than {MAX_MEAN_BYTES}");
+        kernel.check_mean()?;
+        Ok(kernel)
+    }
+
+    /// Checks a whole program. `None` if it has loops, which are checked one by one.
+    ///
+    /// # Errors
+    /// The reason why a kernel cannot hold it, or would gain little.
+    pub(super) fn of_program(program: &Program) -> Result<Option<Kernel>, Obstacle> {
+        let mut kernel = Kernel::default();
+        if has_loops(program) {
+            return Ok(None);
+        }
+        // Also arguments that are only returned would be copied.
+        let [inputs, outputs] = [program.avals_in(), program.avals_out()];
+        if let Some(large) = inputs.iter().chain(&outputs).find(|x| x.bytes() as u64 > MAX_BYTES) {
+            let bytes = large.bytes();
+            let reason = format!("{large} has {bytes} bytes, more than {MAX_BYTES}");
             return Err(reason.into());
         }
-        Ok(kernel)
+        for eqn in program.eqns() {
+            let located =
+                |obstacle: Obstacle| Obstacle { loc: obstacle.loc.or(eqn.loc), ..obstacle };
+            kernel.check_eqn(program, eqn).map_err(located)?;
+        }
+        kernel.check_mean()?;
+        match kernel.starts {
+            0..MIN_STARTS => Err(format!(
+                "{} products, reductions and decompositions, fewer than {MIN_STARTS}",
+                kernel.starts
+            )
+            .into()),
+            _ => Ok(Some(kernel)),
+        }
+    }
+
+    fn check_mean(&self) -> Result<(), String> {
+        let mean = self.bytes / (self.n_eqns as u64).max(1);
+        if mean > MAX_MEAN_BYTES {
+            return Err(format!(
+                "its operations move {mean} bytes on average, more than {MAX_MEAN_BYTES}"
+            ));
+        }
+        Ok(())
     }
 
     fn check_programs(
@@ -220,9 +274,11 @@ impl Kernel {
             return self.check_programs(primitive, &operands, &results);
         }
         if let Some(product) = primitive.contraction(&operands, &results) {
+            self.starts += 1;
             return Ok(self.check_product(&product)?);
         }
         let Cost { bytes, flops, access, .. } = primitive.cost(&operands, &results);
+        self.starts += usize::from(matches!(access, Access::Reduction | Access::Whole));
         self.bytes = self.bytes.saturating_add(bytes);
         let name = primitive.name();
         if bytes > MAX_BYTES {

@@ -501,11 +501,14 @@ impl<'a> LowerCtx<'a> {
     /// # Errors
     /// Errors of the `lower` rules.
     pub fn function(&mut self, program: &Program, name: &str) -> RuleResult<()> {
-        self.function_with(program, name, |_| String::new(), |_| String::new())
+        let (outside, inputs) = self.open_function_of(program);
+        let outputs = self.inline(program, &inputs)?;
+        self.writer.close_function(outside, name, &inputs, &outputs);
+        Ok(())
     }
 
-    /// Writes the program as the function `@name` with attributes: `arguments` and `results` return
-    /// the text for each index, empty for none.
+    /// Writes the module's whole program as the function `@name` with attributes: `arguments` and
+    /// `results` return the text for each index, empty for none. A small program is one kernel.
     ///
     /// # Errors
     /// Errors of the `lower` rules.
@@ -516,12 +519,17 @@ impl<'a> LowerCtx<'a> {
         arguments: impl Fn(usize) -> String,
         results: impl Fn(usize) -> String,
     ) -> RuleResult<()> {
-        let types: Vec<TensorType> =
-            program.inputs().iter().map(|&var| program.aval(var).stablehlo()).collect();
-        let (outside, inputs) = self.writer.open_function(&types);
-        let outputs = self.inline(program, &inputs)?;
+        let (outside, inputs) = self.open_function_of(program);
+        let outputs = self.inline_whole(program, &inputs)?;
         self.writer.close_function_with(outside, name, &inputs, &outputs, arguments, results);
         Ok(())
+    }
+
+    /// Starts a function of the program's inputs. Returns the text outside of it, and the inputs.
+    fn open_function_of(&mut self, program: &Program) -> (String, Vec<Value>) {
+        let types: Vec<TensorType> =
+            program.inputs().iter().map(|&var| program.aval(var).stablehlo()).collect();
+        self.writer.open_function(&types)
     }
 
     /// Returns the text of the module.

@@ -19,6 +19,7 @@ pub struct LoweringTarget<'a> {
     outlines: bool,
     /// The reason why no loop is lowered as a kernel, if none is.
     loop_kernels: Result<(), &'static str>,
+    program_kernels: bool,
     check: Option<OperationCheck>,
     gpu: Option<GpuLimits<'a>>,
 }
@@ -68,6 +69,13 @@ impl<'a> LoweringTarget<'a> {
         self
     }
 
+    /// Lowers a small program without loops as one kernel, if small loops are.
+    #[must_use]
+    pub(crate) fn with_program_kernels(mut self) -> LoweringTarget<'a> {
+        self.program_kernels = true;
+        self
+    }
+
     /// Sets the limits of the GPU, if its kind is known.
     #[must_use]
     pub(crate) fn with_gpu(mut self, gpu: Option<GpuLimits<'a>>) -> LoweringTarget<'a> {
@@ -99,6 +107,11 @@ impl<'a> LoweringTarget<'a> {
     /// The reason why none is.
     pub(crate) fn loop_kernels(&self) -> Result<(), &'static str> {
         self.loop_kernels
+    }
+
+    /// Returns true if a small program without loops is lowered as one kernel.
+    pub(crate) fn program_kernels(&self) -> bool {
+        self.program_kernels
     }
 
     /// Returns true if the compiler has the exchange of slices of different sizes. XLA's CPU
@@ -136,6 +149,7 @@ impl<'a> From<&'a str> for LoweringTarget<'a> {
             rewrites: platform == "cpu",
             outlines: false,
             loop_kernels: Err("the target has no kernels of loops"),
+            program_kernels: false,
             check: None,
             gpu: None,
         }

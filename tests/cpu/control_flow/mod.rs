@@ -8,6 +8,7 @@ mod kernel_forms;
 mod loop_kernels;
 mod loops;
 mod nesting;
+mod program_kernels;
 mod residuals;
 mod support;
 mod text;

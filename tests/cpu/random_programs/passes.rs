@@ -2,35 +2,45 @@
 
 use crate::random_programs::properties::{Arrays, alike, weights};
 use crate::random_programs::recipe::{Recipe, has_reverse};
-use oxidax::jit::{disable_loop_kernels, disable_rewrites};
+use oxidax::jit::{
+    CompilerOptions, disable_loop_kernels, disable_rewrites, enable_program_kernels,
+};
 use oxidax::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The passes: kernels of loops, and rewrites.
-const PASSES: usize = 2;
+/// The passes: kernels of loops, rewrites, and kernels of programs, which are off by default.
+const PASSES: usize = 3;
 
 /// The programs that each pass changed.
 static COMPARED: [AtomicUsize; PASSES] = [const { AtomicUsize::new(0) }; PASSES];
 
-/// Returns the number of programs that each pass changed so far.
-pub(crate) fn compared() -> [usize; PASSES] {
-    COMPARED.each_ref().map(|count| count.load(Ordering::Relaxed))
+/// The programs that were compared with and without copies of donated arguments.
+static IN_PLACE: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns the number of programs that each pass changed so far, and of those that were compared
+/// with and without copies of donated arguments.
+pub(crate) fn compared() -> [usize; PASSES + 1] {
+    let counts = COMPARED.each_ref().map(|count| count.load(Ordering::Relaxed));
+    std::array::from_fn(|at| counts.get(at).copied().unwrap_or(IN_PLACE.load(Ordering::Relaxed)))
 }
 
-/// Calls `f` without one of the passes.
-fn without<R>(pass: usize, f: impl FnOnce() -> R) -> R {
+/// Calls `f` with one of the passes switched.
+fn switched<R>(pass: usize, f: impl FnOnce() -> R) -> R {
     match pass {
         0 => disable_loop_kernels(f),
-        _ => disable_rewrites(f),
+        1 => disable_rewrites(f),
+        _ => enable_program_kernels(f),
     }
 }
 
-/// Compares the values and the gradients of a recipe with and without each pass that changes the
-/// text of its program.
+/// Compares the values and the gradients of a recipe with each pass on and off that changes the text
+/// of its program.
 pub(crate) fn check(recipe: &Recipe) -> Result<(), String> {
     let of = |what: &'static str| move |error: Error| format!("{what}: {error}");
     let inputs = recipe.inputs(0);
     let reverse = has_reverse(&recipe.steps);
+    // Each comparison compiles two programs.
+    let in_place = recipe.elements.is_multiple_of(8) || std::env::var_os("ALLP").is_some();
     let f = jit(move |inputs: Arrays| {
         let values = recipe.apply(&inputs);
         let cotangents: Arrays =
@@ -41,10 +51,10 @@ pub(crate) fn check(recipe: &Recipe) -> Result<(), String> {
     });
     let lowered = f.lower(&inputs).map_err(of("trace"))?;
     let text = || lowered.as_text("cpu");
-    let with = text().map_err(of("lower"))?;
+    let by_default = text().map_err(of("lower"))?;
     let mut results: Option<Arrays> = None;
     for (pass, count) in COMPARED.iter().enumerate() {
-        if without(pass, text).map_err(of("lower without a pass"))? == with {
+        if switched(pass, text).map_err(of("lower with a pass switched"))? == by_default {
             continue;
         }
         count.fetch_add(1, Ordering::Relaxed);
@@ -57,9 +67,25 @@ pub(crate) fn check(recipe: &Recipe) -> Result<(), String> {
             Some(results) => results.clone(),
             None => results.insert(run()?).clone(),
         };
-        let plain = without(pass, run)?;
-        let name = ["kernels of loops and operations", "rewritten and plain"][pass];
-        alike(name, &all, &plain)?;
+        let other = switched(pass, run)?;
+        let names = ["kernels of loops", "rewrites", "kernels of programs"];
+        alike(&format!("{}, on and off", names[pass]), &all, &other)?;
     }
-    Ok(())
+    // Programs without control flow overwrite donated arguments in place.
+    let has_control_flow = ["while", "case", "if"].map(|name| format!("stablehlo.{name}"));
+    if !in_place || has_control_flow.iter().any(|name| by_default.contains(name)) {
+        return Ok(());
+    }
+    IN_PLACE.fetch_add(1, Ordering::Relaxed);
+    let run = |options: CompilerOptions| {
+        let compiled = lowered.compile_with(options).map_err(of("compile"))?;
+        let results = compiled.call(&inputs).map_err(|error| of("run")(error.into()))?;
+        let bytes = tree::leaves(&results).iter().map(Array::to_bytes).collect::<Result<_, _>>();
+        bytes.map_err(of("read"))
+    };
+    let copied: Vec<Vec<u8>> = run([("xla_cpu_copy_insertion_use_region_analysis", false)].into())?;
+    match run(CompilerOptions::new())? == copied {
+        true => Ok(()),
+        false => Err("results depend on copies of arguments".to_owned()),
+    }
 }
