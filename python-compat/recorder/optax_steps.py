@@ -292,7 +292,7 @@ def main() -> None:
         "inputs": {name: _list(value) for name, value in inputs.items()},
         "steps": {name: _record(inputs, o) for name, o in _optimizers().items()},
         "trained": {
-            name: _record(inputs, o, loss, name == "hutchinson")
+            name: _record(inputs, o, loss, name.startswith(("hutchinson", "sophia")))
             for name, o in _trained().items()
         },
         "operands": operands,

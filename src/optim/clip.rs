@@ -18,7 +18,7 @@ pub fn clip(max_delta: f64) -> Optimizer {
     })
 }
 
-/// Returns the Euclidean norm of all leaves together, in `f32` at least, as
+/// Returns the Euclidean norm of all leaves together, in the dtype that they promote to, as
 /// [`tree::norm`](crate::tree::norm).
 ///
 /// ```

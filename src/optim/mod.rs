@@ -82,7 +82,7 @@ pub use adam_variants::{
     AdabeliefOptions, AdamaxOptions, AdamaxWOptions, LionOptions, RadamOptions, ScaleByLionOptions,
     adabelief, adabelief_with, adamax, adamax_with, adamaxw, adamaxw_with, lion, lion_with, radam,
     radam_with, scale_by_adamax, scale_by_adamax_with, scale_by_belief, scale_by_belief_with,
-    scale_by_lion, scale_by_lion_with, scale_by_radam, scale_by_radam_with,
+    LionMode, scale_by_lion, scale_by_lion_with, scale_by_radam, scale_by_radam_with,
 };
 pub use amsgrad::{
     AdanOptions, AmsgradOptions, ScaleByAdanOptions, YogiOptions, adan, adan_with, amsgrad,
