@@ -2,8 +2,7 @@
 
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::{
-    Padding, Window, div, ones, reduce_window_max, reduce_window_min,
-    reduce_window_sum,
+    Padding, Window, div, ones, reduce_window_max, reduce_window_min, reduce_window_sum,
 };
 
 /// Returns the window over all axes, of size 1 along the first and the last.

@@ -199,8 +199,10 @@ impl<'a> Slots<'a> {
     /// Creates a slot with one array.
     pub(super) fn create_single(&mut self, name: &str, value: Array) {
         let name = self.unique_name(name, &self.after);
-        self.after
-            .push(Slot { header: Arc::new(Header { name, paths: None }), values: vec![strong(&value)] });
+        self.after.push(Slot {
+            header: Arc::new(Header { name, paths: None }),
+            values: vec![strong(&value)],
+        });
     }
 
     /// Takes the next slot, whose arrays have the shapes of the leaves.

@@ -235,7 +235,8 @@ pub fn norm<T: Tree>(tree: &T) -> Array {
     Loc::caller().scope(|| {
         let all = leaves_of(tree);
         let dtypes = all.iter().map(|leaf| leaf.dtype().real()).filter(|dtype| dtype.is_inexact());
-        let dtype = dtypes.reduce(|a, b| promote((a, false), (b, false)).map_or(DType::F32, |d| d.0));
+        let dtype =
+            dtypes.reduce(|a, b| promote((a, false), (b, false)).map_or(DType::F32, |d| d.0));
         let squares = all.into_iter().map(|leaf| {
             let leaf = if leaf.dtype().is_complex() { abs(leaf) } else { leaf };
             let leaf = match leaf.dtype() {

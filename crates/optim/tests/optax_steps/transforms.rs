@@ -2,9 +2,10 @@
 
 use super::{RATE, linear};
 use oxidax::optim::{
-    self, AdabeliefOptions, FactoredRmsOptions, LionMode, Mask, MultiStepsOptions, OptimisticAdamOptions,
-    OptimisticGradientOptions, Optimizer, PolyakOptions, RadamOptions, ScaleByAdanOptions, ScaleByLbfgsOptions, ScaleByLionOptions,
-    ScaleByRmsOptions, StatefulSchedule, UpdateArgs,
+    self, AdabeliefOptions, FactoredRmsOptions, LionMode, Mask, MultiStepsOptions,
+    OptimisticAdamOptions, OptimisticGradientOptions, Optimizer, PolyakOptions, RadamOptions,
+    ScaleByAdanOptions, ScaleByLbfgsOptions, ScaleByLionOptions, ScaleByRmsOptions,
+    StatefulSchedule, UpdateArgs,
 };
 use oxidax::prelude::*;
 use oxidax_optim as contrib;
