@@ -122,7 +122,8 @@ mod on_cpu {
     }
 
     /// Every rounding to `bf16` is where JAX has it. The compiler may leave roundings out where it
-    /// fuses operations, so both sides compile with `xla_allow_excess_precision` off.
+    /// fuses operations, so both sides compile with `xla_allow_excess_precision` off. Sums in another
+    /// order still move single elements by one unit of `bf16`, 4e-3.
     #[test]
     fn gradients_of_blockwise_attention_in_bf16_equal_jax() {
         let [loss, norms] = recorded("blockwise_attention_gradients");
@@ -137,7 +138,10 @@ mod on_cpu {
         let step = step.compiler_options([("xla_allow_excess_precision", false)]);
         let (value, found) = step.call(random::key(0)).unwrap();
         expect_close(&value.to_vec::<f32>().unwrap(), &loss);
-        expect_close(&found.to_vec::<f32>().unwrap(), &norms);
+        for (found, expected) in found.to_vec::<f32>().unwrap().into_iter().zip(&norms) {
+            let difference = (f64::from(found) - expected).abs();
+            assert!(difference <= 5e-5 * expected, "{found}, JAX: {expected}");
+        }
     }
 
     /// A sum in another order moves a factor by one unit of `bf16`, and each step of Adam multiplies
