@@ -48,7 +48,8 @@ def first_gradients():
         options = {"xla_allow_excess_precision": False}
         grad = jax.jit(jax.value_and_grad(loss, has_aux=True), compiler_options=options)
         (value, _), grads = grad(params)
-    layers = [layer[name] for layer in grads["layers"] for name in ("q", "k", "v", "o", "up", "down")]
+    names = ("q", "k", "v", "o", "up", "down")
+    layers = [layer[name] for layer in grads["layers"] for name in names]
     leaves = [grads["keys"], grads["values"], grads["out"], *layers]
     norms = [np.linalg.norm(np.asarray(leaf, np.float64)) for leaf in leaves]
     return [np.float32(value), np.array(norms)]

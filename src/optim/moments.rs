@@ -108,8 +108,8 @@ pub fn safe_norm(x: &Array, min_norm: f64) -> Array {
     safe_norm_with(x, min_norm, NormOptions::default())
 }
 
-/// Returns a norm along axes, or `min_norm` where that is larger, as [`safe_norm`], with the options
-/// of [`norm_with`](crate::ops::linalg::norm_with).
+/// Returns a norm along axes, or `min_norm` where that is larger, as [`safe_norm`], with the
+/// options of [`norm_with`](crate::ops::linalg::norm_with).
 ///
 /// ```
 /// use oxidax::linalg::NormOptions;

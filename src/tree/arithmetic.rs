@@ -218,8 +218,8 @@ pub fn vdot<T: Tree>(a: &T, b: &T) -> Array {
 
 /// Returns the Euclidean norm of all leaves together, computed in `f32` at least.
 ///
-/// The dtype is the one that the leaves promote to: `bf16` for leaves in `bf16`, as in Optax. Leaves
-/// without floats have a norm in `f32`.
+/// The dtype is the one that the leaves promote to: `bf16` for leaves in `bf16`, as in Optax.
+/// Leaves without floats have a norm in `f32`.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -183,7 +183,11 @@ fn schedule(name: &str) -> Schedule {
         }
         "exponential" => optim::exponential_decay(0.5, 20, 0.7),
         "exponential_stairs" => {
-            let options = ExponentialDecayOptions { staircase: true, end_value: Some(0.2), ..Default::default() };
+            let options = ExponentialDecayOptions {
+                staircase: true,
+                end_value: Some(0.2),
+                ..Default::default()
+            };
             optim::exponential_decay_with(0.5, 20, 0.7, options).delayed(15)
         }
         "exponential_up" => optim::exponential_decay_with(0.5, 20, 1.3, ending_at(0.9)),

@@ -122,8 +122,8 @@ mod on_cpu {
     }
 
     /// Every rounding to `bf16` is where JAX has it. The compiler may leave roundings out where it
-    /// fuses operations, so both sides compile with `xla_allow_excess_precision` off. Sums in another
-    /// order still move single elements by one unit of `bf16`, 4e-3.
+    /// fuses operations, so both sides compile with `xla_allow_excess_precision` off. Sums in
+    /// another order still move single elements by one unit of `bf16`, 4e-3.
     #[test]
     fn gradients_of_blockwise_attention_in_bf16_equal_jax() {
         let [loss, norms] = recorded("blockwise_attention_gradients");
@@ -144,8 +144,8 @@ mod on_cpu {
         }
     }
 
-    /// A sum in another order moves a factor by one unit of `bf16`, and each step of Adam multiplies
-    /// the difference: after a step, losses of JAX on a processor without AVX differ by 1e-4 from
+    /// A sum in another order moves a factor by one unit of `bf16`, and each step of Adam
+    /// multiplies the difference: after a step, losses of JAX on a processor without AVX differ by 1e-4 from
     /// those with it, and later by up to 1 %.
     #[test]
     fn training_blockwise_attention_in_bf16_is_as_near_to_jax_as_jax_with_other_sums() {

@@ -40,7 +40,8 @@ use oxidax::prelude::*;
 /// use oxidax_optim::losses::{LossOptions, smooth_labels_with};
 /// let labels = array![[1f32, 0.0, 0.0], [0.0, 1.0, 0.0]];
 /// let columns = LossOptions { axes: vec![0], ..LossOptions::default() };
-/// assert_eq!(smooth_labels_with(&labels, 0.5, &columns).to_vec::<f32>()?[..3], [0.75, 0.25, 0.25]);
+/// let smooth = smooth_labels_with(&labels, 0.5, &columns);
+/// assert_eq!(smooth.to_vec::<f32>()?[..3], [0.75, 0.25, 0.25]);
 /// # Ok::<(), oxidax::Error>(())
 /// ```
 #[track_caller]
