@@ -342,7 +342,7 @@ impl NewtonSchulz {
             MuonPreconditioning::Aol | MuonPreconditioning::Schatten => {}
         }
         for (at, [a, b, c]) in self.coefficients.iter().enumerate() {
-            let mut square = y.matmul(&conj(&y.mt()));
+            let mut square = y.matmul(&conj(y.mt()));
             if let (0, Some(factor)) = (at, self.first_factor(&square)) {
                 y = &y * &factor;
                 square = square * &factor * factor.mt();
@@ -364,7 +364,7 @@ impl NewtonSchulz {
             _ => return None,
         };
         // The functions of Optax that are called here have their own `eps`.
-        Some(rsqrt(&maximum(sums, 1e-8)))
+        Some(rsqrt(maximum(sums, 1e-8)))
     }
 }
 

@@ -419,7 +419,8 @@ fn narrow_tolerance(name: &str) -> f32 {
     match name {
         // Norms are computed in `f32` here, and in `bf16` in Optax.
         "clip_by_global_norm" => 2.0,
-        // As above, for the step of a parameter that is smaller than the step.
+        // As above, for parameters that are smaller than their steps.
+        "adafactor" => 4.0,
         "lamb" => 16.0,
         _ => 1.0,
     }
