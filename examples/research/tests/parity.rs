@@ -145,8 +145,8 @@ mod on_cpu {
     }
 
     /// A sum in another order moves a factor by one unit of `bf16`, and each step of Adam
-    /// multiplies the difference: after a step, losses of JAX on a processor without AVX differ by 1e-4 from
-    /// those with it, and later by up to 1 %.
+    /// multiplies the difference: after a step, losses of JAX on a processor without AVX differ by
+    /// 1e-4 from those with it, and later by up to 1 %.
     #[test]
     fn training_blockwise_attention_in_bf16_is_as_near_to_jax_as_jax_with_other_sums() {
         let [losses, accuracy] = recorded("blockwise_attention_bf16");
