@@ -24,8 +24,9 @@ const HEADS: usize = 4;
 const BLOCK: usize = 4;
 const LAYERS: usize = 2;
 
+/// The parameters.
 #[derive(Tree)]
-struct Params {
+pub struct Params {
     keys: Array,
     values: Array,
     out: Array,
@@ -33,7 +34,7 @@ struct Params {
 }
 
 /// Keys, values, and the values that are asked.
-type Batch = (Array, Array, Array);
+pub type Batch = (Array, Array, Array);
 
 /// Matrices of queries, keys, values and the output of attention, and of the perceptron.
 type Layer = [Array; 6];
@@ -97,7 +98,7 @@ fn logits(params: &Params, keys: &Array, values: &Array) -> Array {
 }
 
 /// Draws the parameters.
-fn init(key: random::Key) -> Params {
+pub fn init(key: random::Key) -> Params {
     let [k_keys, k_values, k_out, k_layers] = key.split();
     let matrix = |key: random::Key, rows: usize, columns: usize| {
         random::normal(key, [rows, columns]) * (rows as f64).powf(-0.5)
@@ -114,7 +115,7 @@ fn init(key: random::Key) -> Params {
 }
 
 /// Returns keys and values `[b, PAIRS]`; the last key occurred before, its value is asked, `[b]`.
-fn batch(key: random::Key) -> Batch {
+pub fn batch(key: random::Key) -> Batch {
     let sequence = |key: random::Key| {
         let [k_keys, k_values, k_asked] = key.split();
         let keys = random::permutation(k_keys, SYMBOLS);
@@ -127,7 +128,7 @@ fn batch(key: random::Key) -> Batch {
 }
 
 /// Returns the mean cross entropy with products in a dtype, and the accuracy.
-fn loss(dtype: DType, params: &Params, (keys, values, target): &Batch) -> (Array, Array) {
+pub fn loss(dtype: DType, params: &Params, (keys, values, target): &Batch) -> (Array, Array) {
     let params = tree::map(params, |p| p.astype(dtype));
     let scores = vmap(|k: &Array, v: &Array| logits(&params, k, v)).apply(keys, values);
     let losses = nn::softmax_cross_entropy_with_integer_labels(&scores, target);
@@ -145,6 +146,8 @@ pub fn train(steps: usize, dtype: DType) -> Result<(Vec<f32>, f32), Error> {
         let (updates, state) = adam.update(&grads, &state, &params);
         (optim::apply_updates(&params, &updates), state, value, accuracy)
     });
+    // Without this option the compiler leaves out roundings to bfloat16 where it fuses operations.
+    let step = step.compiler_options([("xla_allow_excess_precision", false)]);
     let (mut losses, mut last) = (Vec::new(), 0.0);
     for i in 0..steps as i64 {
         let (value, accuracy);

@@ -230,6 +230,96 @@ STATES = [
 ]  # fmt: skip
 
 
+def _muon(x, **options):
+    """Returns the second step of Muon, for gradients x and 2 x."""
+    muon = contrib.scale_by_muon(**options)
+    _, state = muon.update([x], muon.init([x]))
+    return muon.update([x * 2 + 0.1], state)[0][0]
+
+
+def _muon_all(x, bias):
+    dimensions = [contrib.MuonDimensionNumbers((0, 1), 2), None]
+    muon = contrib.muon(
+        0.1, weight_decay=0.2, weight_decay_mask=[False, True], adam_eps_root=0.1,
+        consistent_rms=0.2, muon_weight_dimension_numbers=dimensions,
+    )  # fmt: skip
+    params = [x, bias]
+    _, state = muon.update(params, muon.init(params), params)
+    return tuple(muon.update([x * 2 + 0.1, bias], state, params)[0])
+
+
+def _axes(reduction, output):
+    return [contrib.MuonDimensionNumbers(reduction, output)]
+
+
+_STEPS = ((4.0848, -6.8946, 2.9270), (3.9505, -6.3029, 2.6377), (3.7418, -5.5913, 2.3037))
+_MATRIX = _axes(0, 1)
+_COUNTS = V([0, 1, 7, 20, 29, 30, 31, 50, 71, 99, 100, 120])
+
+
+def _curve(name, schedule):
+    run = lambda counts: jax.vmap(lambda count: jnp.asarray(schedule(count), jnp.float32))(counts)
+    return Row(name, [_COUNTS], run, batch=False)
+
+
+def _clip(axis):
+    clip = optax.adaptive_grad_clip(0.3, 1e-3, axis=axis)
+    return lambda g, p: clip.update([g], clip.init([p]), [p])[0][0]
+
+
+def _factored(g, p):
+    scale = optax.scale_by_factored_rms(min_dim_size_to_factor=2, step_offset=-5)
+    params = [p]
+    _, state = scale.update([g], scale.init(params), params)
+    return scale.update([g * 2], state, params)[0][0]
+
+
+OPTIONS = [
+    Row("muon_adaptive", [R((3, 4))],
+        lambda x: _muon(x, adaptive=True, weight_dimension_numbers=_MATRIX), batch=False),
+    Row("muon_spectral", [R((5, 3))],
+        lambda x: _muon(x, preconditioning="spectral", weight_dimension_numbers=_MATRIX),
+        batch=False),
+    Row("muon_aol", [R((3, 4))],
+        lambda x: _muon(x, preconditioning="aol", weight_dimension_numbers=_MATRIX), batch=False),
+    Row("muon_schatten", [R((4, 3))],
+        lambda x: _muon(x, preconditioning="schatten", weight_dimension_numbers=_MATRIX),
+        batch=False),
+    Row("muon_coefficients", [R((3, 4))],
+        lambda x: _muon(x, ns_coeffs=_STEPS, ns_steps=3, weight_dimension_numbers=_MATRIX),
+        batch=False),
+    Row("muon_heads", [R((4, 2, 3))],
+        lambda x: _muon(x, weight_dimension_numbers=_axes(0, (1, 2))), batch=False),
+    Row("muon_batch", [R((2, 3, 4))],
+        lambda x: _muon(x, weight_dimension_numbers=_axes(2, 1)), batch=False),
+    Row("muon_batch_aol", [R((3, 2, 4))],
+        lambda x: _muon(x, preconditioning="aol", weight_dimension_numbers=_axes(0, -1)),
+        batch=False),
+    Row("muon_all", [R((2, 2, 3)), R((3,))], _muon_all, batch=False),
+    _curve("cosine_exponent", optax.cosine_decay_schedule(0.5, 90, 0.1, 1.5)),
+    _curve("linear_onecycle_options", optax.linear_onecycle_schedule(100, 0.5, 0.2, 0.7, 10, 50)),
+    _curve("cosine_onecycle_options", optax.cosine_onecycle_schedule(100, 0.5, 0.2, 10, 50)),
+    _curve("exponential_begin", optax.exponential_decay(0.5, 20, 0.7, transition_begin=30,
+                                                        end_value=0.2)),
+    _curve("warmup_exponential_begin", optax.warmup_exponential_decay_schedule(
+        0.1, 0.5, 10, 20, 0.7, transition_begin=20, staircase=True)),
+    Row("adaptive_grad_clip_axis", [R((3, 4)), R((3, 4))], _clip(1), batch=False),
+    Row("adaptive_grad_clip_axes", [R((3, 2, 4)), R((3, 2, 4))], _clip((0, 2)), batch=False),
+    Row("factored_rms_offset", [R((3, 4)), R((3, 4))], _factored, batch=False),
+    Row("safe_norm_axis", [R((3, 4))],
+        lambda x: optax.safe_norm(x, 2.0, axis=-1, keepdims=True), (0,), _FLOATS),
+    Row("safe_norm_ord", [R((3, 4))], lambda x: optax.safe_norm(x, 1.0, ord=1, axis=0), (0,)),
+    Row("smooth_labels_axis", [R((3, 4), 0, 1)],
+        lambda x: optax.smooth_labels(x, 0.3, axis=0), (0,), _FLOATS),
+    Row("smooth_labels_where", [R((3, 4), 0, 1), R((3, 4))],
+        lambda x, w: optax.smooth_labels(x, 0.3, where=w > 0), (0,)),
+    Row("global_norm_mixed", [R((3, 4)), R((4,))],
+        lambda a, b: optax.global_norm([a, b.astype(jnp.float32)]), kinds=("bf16",),
+        tolerance={"rtol": 1e-2, "atol": 1e-2}),
+    Row("global_norm_of_one", [R((3, 4))], lambda a: optax.global_norm([a]), (0,), _FLOATS),
+]  # fmt: skip
+
+
 def build(stride: int, quick: bool) -> Suite:
     """Builds the suite with all families."""
     tolerance = {
@@ -246,6 +336,7 @@ def build(stride: int, quick: bool) -> Suite:
             ("examples", EXAMPLES),
             ("second_order", SECOND_ORDER),
             ("states", STATES),
+            ("options", OPTIONS),
         ):
             record(suite, family, rows)
     return suite

@@ -169,6 +169,50 @@ def _record(inputs, optimizer, loss=None, takes_function=False):
     return history
 
 
+def _narrow():
+    lr = RATE
+    return {
+        "sgd": optax.sgd(lr),
+        "momentum": optax.sgd(lr, momentum=0.9, nesterov=True),
+        "adam": optax.adam(lr),
+        "adamw": optax.adamw(lr, weight_decay=0.1),
+        "adamw_f32_mu": optax.adamw(lr, mu_dtype=jnp.float32),
+        "lion": optax.lion(0.01),
+        "rmsprop": optax.rmsprop(lr),
+        "adagrad": optax.adagrad(lr),
+        "adafactor": optax.adafactor(lr, min_dim_size_to_factor=2),
+        "lamb": optax.lamb(lr, weight_decay=0.01),
+        "amsgrad": optax.amsgrad(lr),
+        "clip_by_global_norm": optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(lr)),
+        "schedule": optax.adam(optax.cosine_decay_schedule(0.1, 10)),
+        "multi_steps": optax.MultiSteps(optax.adam(lr), 2).gradient_transformation(),
+        "ema": optax.chain(optax.ema(0.9), optax.scale(-lr)),
+        "trust_ratio": optax.chain(optax.scale_by_trust_ratio(), optax.scale(-lr)),
+        "centralize": optax.chain(optax.centralize(), optax.sgd(lr)),
+        "normalize": optax.chain(optax.normalize_by_update_norm(), optax.sgd(lr)),
+        "block_rms": optax.chain(optax.clip_by_block_rms(0.5), optax.sgd(lr)),
+    }
+
+
+def _record_narrow(inputs, optimizer):
+    """Returns parameters and the dtypes of the state after steps with bf16, all roundings kept."""
+    narrow = lambda x: jnp.asarray(x, jnp.bfloat16)
+    params = [narrow(inputs["w"]), narrow(inputs["b"])]
+    state = optimizer.init(params)
+
+    def step(params, state, gradients):
+        updates, state = optimizer.update(gradients, state, params)
+        return optax.apply_updates(params, updates), state
+
+    step = jax.jit(step, compiler_options={"xla_allow_excess_precision": False})
+    history = []
+    for index in range(10):
+        params, state = step(params, state, [narrow(inputs[g][index]) for g in ("gw", "gb")])
+        history.append([_list(leaf) for leaf in params])
+    dtypes = sorted(str(leaf.dtype) for leaf in jax.tree.leaves(state) if leaf.ndim > 0)
+    return {"steps": history, "dtypes": dtypes}
+
+
 def _list(x):
     return [float(v) for v in np.asarray(x, np.float32).ravel()]
 
@@ -292,9 +336,10 @@ def main() -> None:
         "inputs": {name: _list(value) for name, value in inputs.items()},
         "steps": {name: _record(inputs, o) for name, o in _optimizers().items()},
         "trained": {
-            name: _record(inputs, o, loss, name == "hutchinson")
+            name: _record(inputs, o, loss, name.startswith(("hutchinson", "sophia")))
             for name, o in _trained().items()
         },
+        "narrow": {name: _record_narrow(inputs, o) for name, o in _narrow().items()},
         "operands": operands,
         "losses": results,
         "losses_bf16": _losses(jnp.bfloat16)[1],

@@ -39,6 +39,10 @@ def transforms():
         "scale_by_optimistic_gradient": optax.scale_by_optimistic_gradient(0.9, 0.8),
         "scale_by_param_block_rms": optax.scale_by_param_block_rms(),
         "scale_by_radam": optax.scale_by_radam(),
+        "scale_by_radam_nesterov": optax.scale_by_radam(eps_root=1e-3, nesterov=True),
+        "scale_by_belief_nesterov": optax.scale_by_belief(nesterov=True),
+        "scale_by_lion_smooth": optax.scale_by_lion(mode="smooth", smooth_beta=1.5),
+        "scale_by_lion_refined": optax.scale_by_lion(mode="refined"),
         "scale_by_rms": optax.scale_by_rms(initial_scale=0.1, bias_correction=True),
         "scale_by_rms_outside": optax.scale_by_rms(eps_in_sqrt=False),
         "scale_by_rss": optax.scale_by_rss(),
@@ -62,7 +66,23 @@ def transforms():
         for name, scale in scales.items()
     }
     linear = optax.linear_schedule(0.1, 0.01, 80)
+
+    class Counted:
+        def init(self):
+            return jnp.zeros([], jnp.int32)
+
+        def __call__(self, count, **extra):
+            return linear(count)
+
+        def update(self, count, **extra):
+            return count + 1
+
     return chained | {
+        "optimistic_adam_v1": optax.optimistic_adam(RATE, optimism=0.03),
+        "inject_stateful_hyperparams": optax.inject_stateful_hyperparams(optax.sgd)(
+            learning_rate=Counted()
+        ),
+        "inject_hyperparams_schedule": optax.inject_hyperparams(optax.adam)(learning_rate=linear),
         "scale_by_schedule": optax.chain(optax.scale_by_schedule(linear), optax.scale(-1.0)),
         "scale_by_rprop": optax.chain(optax.scale_by_rprop(0.01), optax.scale(-1.0)),
         # These scales have the rate in them.
@@ -81,6 +101,12 @@ def transforms():
     }
 
 
+def _sophia(gamma):
+    estimator = contrib.hutchinson_estimator_diag_hessian(jax.random.key(5))
+    return contrib.sophia(RATE, weight_decay=0.01, gamma=gamma, update_interval=3,
+                          hessian_diagonal_fn=estimator)  # fmt: skip
+
+
 def trained_transforms():
     """Returns the transformations that take the value or the loss itself."""
     return {
@@ -91,4 +117,6 @@ def trained_transforms():
         "hutchinson": optax.chain(
             contrib.hutchinson_estimator_diag_hessian(jax.random.key(5)), optax.scale(-0.1)
         ),
+        "sophia": _sophia(1.0),
+        "sophia_rough": _sophia(0.01),
     }

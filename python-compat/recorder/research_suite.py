@@ -39,6 +39,22 @@ def blockwise_attention(dtype):
     return [np.array(losses, np.float32), np.float32(accuracy)]
 
 
+def first_gradients():
+    """Returns the loss of the first batch in bf16, and the norm of each gradient."""
+    module = program("blockwise_attention")
+    with jax.enable_x64(False):
+        params, batch = module.init(jax.random.key(0)), module.batch(jax.random.key(0))
+        loss = lambda params: module.loss(jax.numpy.bfloat16, params, *batch)
+        options = {"xla_allow_excess_precision": False}
+        grad = jax.jit(jax.value_and_grad(loss, has_aux=True), compiler_options=options)
+        (value, _), grads = grad(params)
+    names = ("q", "k", "v", "o", "up", "down")
+    layers = [layer[name] for layer in grads["layers"] for name in names]
+    leaves = [grads["keys"], grads["values"], grads["out"], *layers]
+    norms = [np.linalg.norm(np.asarray(leaf, np.float64)) for leaf in leaves]
+    return [np.float32(value), np.array(norms)]
+
+
 def maml():
     """Returns the losses of all steps."""
     module = program("maml")
@@ -75,6 +91,7 @@ def build(stride: int, quick: bool) -> Suite:
     for dtype in ("bf16", "f32"):
         compute = lambda dtype=dtype: blockwise_attention(dtype)
         case(f"blockwise_attention_{dtype}", compute, ["losses", "accuracy"], dtype="f32")
+    case("blockwise_attention_gradients", first_gradients, ["loss", "norms"], dtype="f32")
     figures = {"kalman": "frequency", "implicit_layer": "unseen", "pinn": "velocity"}
     for name, figure in figures.items():
         compute = lambda name=name: losses_and_figure(name, np.float64)

@@ -5,6 +5,8 @@ bfloat16 with sums in float32, the softmax is computed online, and the reverse p
 the outputs of blocks again.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -102,21 +104,26 @@ def batch(key):
     return jax.vmap(sequence)(jax.random.split(key, BATCH))
 
 
+def loss(dtype, params, keys, values, target):
+    """Returns the mean cross entropy with products in a dtype, and the accuracy."""
+    params = jax.tree.map(lambda p: p.astype(dtype), params)
+    scores = jax.vmap(lambda k, v: logits(params, k, v))(keys, values)
+    losses = optax.softmax_cross_entropy_with_integer_labels(scores, target)
+    return losses.mean(), (scores.argmax(-1) == target).mean()
+
+
 def train(steps, dtype=jnp.bfloat16):
     """Returns the loss of each step with products in a dtype, and the last accuracy."""
     params = init(jax.random.key(0))
     tx = optax.adam(3e-3)
     state = tx.init(params)
 
-    def loss(params, keys, values, target):
-        params = jax.tree.map(lambda p: p.astype(dtype), params)
-        scores = jax.vmap(lambda k, v: logits(params, k, v))(keys, values)
-        losses = optax.softmax_cross_entropy_with_integer_labels(scores, target)
-        return losses.mean(), (scores.argmax(-1) == target).mean()
+    # Without this option the compiler leaves out roundings to bfloat16 where it fuses operations.
+    options = {"xla_allow_excess_precision": False}
 
-    @jax.jit
+    @functools.partial(jax.jit, compiler_options=options)
     def step(params, state, key):
-        grad = jax.value_and_grad(loss, has_aux=True)
+        grad = jax.value_and_grad(functools.partial(loss, dtype), has_aux=True)
         (value, accuracy), grads = grad(params, *batch(key))
         updates, state = tx.update(grads, state)
         return optax.apply_updates(params, updates), state, value, accuracy

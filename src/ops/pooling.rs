@@ -2,8 +2,7 @@
 
 use crate::core::{Array, RuleError, trace};
 use crate::primitives::{
-    Padding, Window, convert_element_type, div, ones, reduce_window_max, reduce_window_min,
-    reduce_window_sum,
+    Padding, Window, div, ones, reduce_window_max, reduce_window_min, reduce_window_sum,
 };
 
 /// Returns the window over all axes, of size 1 along the first and the last.
@@ -72,8 +71,8 @@ pub fn min_pool(x: &Array, window: &[usize], strides: &[usize], padding: Padding
 /// Options of [`avg_pool_with`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AvgPoolOptions {
-    /// Counts padding as zeros. Otherwise the mean is over the elements of the operand alone. The
-    /// default is true, as in Flax.
+    /// Counts padding as zeros. Otherwise the mean is over the elements of the operand alone, in
+    /// `f32` at least. The default is true, as in Flax.
     pub count_include_pad: bool,
 }
 
@@ -114,5 +113,5 @@ pub fn avg_pool_with(
     let mut dims = x.shape().to_vec();
     (dims[0], dims[x.rank() - 1]) = (1, 1);
     let count = reduce_window_sum(&ones(dims), &all);
-    div(sum, convert_element_type(&count, x.dtype()))
+    div(sum, &count)
 }

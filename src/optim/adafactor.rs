@@ -65,6 +65,9 @@ pub struct FactoredRmsOptions {
     pub min_dim_size_to_factor: usize,
     /// The exponent of the decay of mean squares, `1 - t^(-decay_rate)`. 0.8 by default.
     pub decay_rate: f64,
+    /// The number of steps by which `t` is behind the count, for fine-tuning. 0 by default.
+    #[doc(alias = "decay_offset")]
+    pub step_offset: i32,
     /// A constant added to squares. 1e-30 by default.
     pub eps: f64,
 }
@@ -75,6 +78,7 @@ impl Default for FactoredRmsOptions {
             factored: true,
             min_dim_size_to_factor: 128,
             decay_rate: 0.8,
+            step_offset: 0,
             eps: 1e-30,
         }
     }
@@ -163,7 +167,11 @@ impl Transformation for ScaleByFactoredRms {
         let mut columns = slots.take_shaped("v_col", factored(), |leaf| self.without(leaf, 0));
         let unfactored = leaves.iter().filter(|leaf| self.axes(leaf).is_none());
         let mut squares = slots.take_shaped("v", unfactored, |leaf| leaf.parameter.shape().clone());
-        let count = convert_element_type(&step.count, DType::F32);
+        let count = match self.0.step_offset {
+            0 => step.count.clone(),
+            offset => &step.count - offset,
+        };
+        let count = convert_element_type(&count, DType::F32);
         let decay = 1.0 - &pow(&count, -self.0.decay_rate);
         let mix = |mean: &Array, square: &Array| {
             let next = mean * &decay + square * (1.0 - &decay);

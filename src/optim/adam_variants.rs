@@ -12,7 +12,7 @@ use super::sgd::{
 };
 use super::slots::{Slots, Step, Transformation, power};
 use crate::core::DType;
-use crate::primitives::{abs, convert_element_type, ge, maximum, sign, sqrt, where_};
+use crate::primitives::{abs, convert_element_type, ge, lt, maximum, sign, sqrt, tanh, where_};
 
 /// Options of [`adamax_with`] and [`scale_by_adamax_with`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,11 +116,13 @@ pub struct AdabeliefOptions {
     pub eps: f64,
     /// A constant added to the mean squared deviation at each step. 1e-16 by default.
     pub eps_root: f64,
+    /// Uses Nesterov's momentum. False by default.
+    pub nesterov: bool,
 }
 
 impl Default for AdabeliefOptions {
     fn default() -> AdabeliefOptions {
-        AdabeliefOptions { b1: 0.9, b2: 0.999, eps: 1e-16, eps_root: 1e-16 }
+        AdabeliefOptions { b1: 0.9, b2: 0.999, eps: 1e-16, eps_root: 1e-16, nesterov: false }
     }
 }
 
@@ -157,12 +159,13 @@ impl Transformation for ScaleByBelief {
     }
 
     fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], slots: &mut Slots<'_>) {
-        let AdabeliefOptions { b1, b2, eps, eps_root } = self.0;
+        let AdabeliefOptions { b1, b2, eps, eps_root, nesterov } = self.0;
         with_moments(leaves, slots, |leaf, mu, nu| {
             *mu = decayed_mean(&leaf.update, mu, b1);
             let deviation = absolute_square(&(&leaf.update - &*mu));
             *nu = decayed_mean(&deviation, nu, b2) + eps_root;
-            leaf.update = step.debias(mu, b1) / root(&step.debias(nu, b2), 0.0, eps);
+            let mean = debiased_mean(step, mu, &leaf.update, b1, nesterov);
+            leaf.update = mean / root(&step.debias(nu, b2), 0.0, eps);
         });
     }
 }
@@ -176,13 +179,24 @@ pub struct RadamOptions {
     pub b2: f64,
     /// A constant added to the root mean square. 1e-8 by default.
     pub eps: f64,
+    /// A constant added to the mean square, inside of the root. 0 by default.
+    pub eps_root: f64,
     /// The length of the average from which steps are adapted. 5 by default.
     pub threshold: f64,
+    /// Uses Nesterov's momentum. False by default.
+    pub nesterov: bool,
 }
 
 impl Default for RadamOptions {
     fn default() -> RadamOptions {
-        RadamOptions { b1: 0.9, b2: 0.999, eps: 1e-8, threshold: 5.0 }
+        RadamOptions {
+            b1: 0.9,
+            b2: 0.999,
+            eps: 1e-8,
+            eps_root: 0.0,
+            threshold: 5.0,
+            nesterov: false,
+        }
     }
 }
 
@@ -218,7 +232,7 @@ impl Transformation for ScaleByRadam {
     }
 
     fn update(&self, step: &Step<'_>, leaves: &mut [Leaf], slots: &mut Slots<'_>) {
-        let RadamOptions { b1, b2, eps, threshold } = self.0;
+        let RadamOptions { b1, b2, eps, eps_root, threshold, nesterov } = self.0;
         // The length of the average with decay `b2`, in the limit and at this step.
         let limit = 2.0 / (1.0 - b2) - 1.0;
         let decay = power(b2, &step.count, DType::F32);
@@ -230,9 +244,9 @@ impl Transformation for ScaleByRadam {
         with_moments(leaves, slots, |leaf, mu, nu| {
             *mu = decayed_mean(&leaf.update, mu, b1);
             *nu = decayed_mean(&absolute_square(&leaf.update), nu, b2);
-            let mean = debiased_mean(step, mu, &leaf.update, b1, false);
+            let mean = debiased_mean(step, mu, &leaf.update, b1, nesterov);
             let scale = convert_element_type(&rectification, mean.dtype());
-            let adapted = &mean * scale / root(&step.debias(nu, b2), 0.0, eps);
+            let adapted = &mean * scale / root(&step.debias(nu, b2), eps_root, eps);
             leaf.update = where_(&is_long, &adapted, &mean);
         });
     }
@@ -281,10 +295,22 @@ pub fn lion(learning_rate: impl Into<Schedule>) -> Optimizer {
 pub fn lion_with(learning_rate: impl Into<Schedule>, options: LionOptions) -> Optimizer {
     let LionOptions { b1, b2, weight_decay, mask, mu_dtype } = options;
     chain([
-        scale_by_lion_with(ScaleByLionOptions { b1, b2, mu_dtype }),
+        scale_by_lion_with(ScaleByLionOptions { b1, b2, mu_dtype, mode: LionMode::Hard }),
         add_decayed_weights_with(weight_decay, AddDecayedWeightsOptions { mask }),
         scale_by_learning_rate(learning_rate),
     ])
+}
+
+/// The function that [`scale_by_lion_with`] applies to the mean gradient.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum LionMode {
+    /// The sign. The default.
+    #[default]
+    Hard,
+    /// `tanh(beta · x)`, with this `beta`.
+    Smooth(f64),
+    /// The identity between -1 and 1, and the sign outside.
+    Refined,
 }
 
 /// Options of [`scale_by_lion_with`].
@@ -296,11 +322,13 @@ pub struct ScaleByLionOptions {
     pub b2: f64,
     /// The dtype of the mean. The dtype of the parameter by default.
     pub mu_dtype: Option<DType>,
+    /// The function of the mean gradient. The sign by default.
+    pub mode: LionMode,
 }
 
 impl Default for ScaleByLionOptions {
     fn default() -> ScaleByLionOptions {
-        ScaleByLionOptions { b1: 0.9, b2: 0.99, mu_dtype: None }
+        ScaleByLionOptions { b1: 0.9, b2: 0.99, mu_dtype: None, mode: LionMode::Hard }
     }
 }
 
@@ -326,7 +354,12 @@ impl Transformation for ScaleByLion {
         let mut mus = slots.take("mu", leaves);
         for (leaf, mu) in leaves.iter_mut().zip(&mut mus) {
             let next = decayed_mean(&leaf.update, mu, self.0.b2);
-            leaf.update = sign(decayed_mean(&leaf.update, mu, self.0.b1));
+            let mean = decayed_mean(&leaf.update, mu, self.0.b1);
+            leaf.update = match self.0.mode {
+                LionMode::Hard => sign(&mean),
+                LionMode::Smooth(beta) => tanh(&mean * beta),
+                LionMode::Refined => where_(lt(abs(&mean), 1.0), &mean, sign(&mean)),
+            };
             *mu = next;
         }
         slots.put(mus);

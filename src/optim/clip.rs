@@ -18,7 +18,7 @@ pub fn clip(max_delta: f64) -> Optimizer {
     })
 }
 
-/// Returns the Euclidean norm of all leaves together, in `f32` at least, as
+/// Returns the Euclidean norm of all leaves together, in the dtype that they promote to, as
 /// [`tree::norm`](crate::tree::norm).
 ///
 /// ```
@@ -89,15 +89,17 @@ pub fn clip_by_block_rms(threshold: f64) -> Optimizer {
 }
 
 /// Options of [`adaptive_grad_clip_with`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AdaptiveGradClipOptions {
     /// The least norm of a parameter. 1e-3 by default.
     pub eps: f64,
+    /// The axes of a unit, in all leaves. By default they depend on the number of axes.
+    pub axes: Option<Vec<isize>>,
 }
 
 impl Default for AdaptiveGradClipOptions {
     fn default() -> AdaptiveGradClipOptions {
-        AdaptiveGradClipOptions { eps: 1e-3 }
+        AdaptiveGradClipOptions { eps: 1e-3, axes: None }
     }
 }
 
@@ -118,8 +120,9 @@ pub fn adaptive_grad_clip(clipping: f64) -> Optimizer {
 /// Scales the update of each unit as [`adaptive_grad_clip`], with options.
 pub fn adaptive_grad_clip_with(clipping: f64, options: AdaptiveGradClipOptions) -> Optimizer {
     stateless(move |_, update, parameter| {
-        let max_norm = maximum(unit_norm(parameter), options.eps) * clipping;
-        let norm = unit_norm(update);
+        let unit = options.axes.as_deref();
+        let max_norm = maximum(unit_norm(parameter, unit), options.eps) * clipping;
+        let norm = unit_norm(update, unit);
         let factor = &max_norm / maximum(&norm, 1e-6);
         let clipped = update * convert_element_type(&factor, update.dtype());
         where_(lt(&norm, &max_norm), update, &clipped)
@@ -127,12 +130,13 @@ pub fn adaptive_grad_clip_with(clipping: f64, options: AdaptiveGradClipOptions) 
 }
 
 /// Returns the norm of each unit, in a shape that broadcasts against `x`.
-fn unit_norm(x: &Array) -> Array {
+fn unit_norm(x: &Array, unit: Option<&[isize]>) -> Array {
     let n_long_axes = x.shape().dims().iter().filter(|size| **size != 1).count();
-    let reduced: Vec<isize> = match x.rank() {
-        rank if n_long_axes <= 1 => (0..rank as isize).collect(),
-        2 | 3 => vec![0],
-        rank => (0..rank as isize - 1).collect(),
+    let reduced: Vec<isize> = match (unit, x.rank()) {
+        (Some(unit), _) => unit.to_vec(),
+        (None, rank) if n_long_axes <= 1 => (0..rank as isize).collect(),
+        (None, 2 | 3) => vec![0],
+        (None, rank) => (0..rank as isize - 1).collect(),
     };
     sqrt(wide(&absolute_square(x)).sum_axes(axes(reduced).keepdims()))
 }

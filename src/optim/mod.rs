@@ -79,10 +79,10 @@ pub use adam::{
     nadamw_with, scale_by_adam, scale_by_adam_with,
 };
 pub use adam_variants::{
-    AdabeliefOptions, AdamaxOptions, AdamaxWOptions, LionOptions, RadamOptions, ScaleByLionOptions,
-    adabelief, adabelief_with, adamax, adamax_with, adamaxw, adamaxw_with, lion, lion_with, radam,
-    radam_with, scale_by_adamax, scale_by_adamax_with, scale_by_belief, scale_by_belief_with,
-    scale_by_lion, scale_by_lion_with, scale_by_radam, scale_by_radam_with,
+    AdabeliefOptions, AdamaxOptions, AdamaxWOptions, LionMode, LionOptions, RadamOptions,
+    ScaleByLionOptions, adabelief, adabelief_with, adamax, adamax_with, adamaxw, adamaxw_with,
+    lion, lion_with, radam, radam_with, scale_by_adamax, scale_by_adamax_with, scale_by_belief,
+    scale_by_belief_with, scale_by_lion, scale_by_lion_with, scale_by_radam, scale_by_radam_with,
 };
 pub use amsgrad::{
     AdanOptions, AmsgradOptions, ScaleByAdanOptions, YogiOptions, adan, adan_with, amsgrad,
@@ -118,8 +118,8 @@ pub use minimize::{
     LineSearchOptions, MinimizeOptions, Minimum, backtracking_line_search, minimize, minimize_with,
 };
 pub use moments::{
-    bias_correction, safe_increment, safe_norm, safe_root_mean_squares, update_infinity_moment,
-    update_moment, update_moment_per_elem_norm,
+    bias_correction, safe_increment, safe_norm, safe_norm_with, safe_root_mean_squares,
+    update_infinity_moment, update_moment, update_moment_per_elem_norm,
 };
 pub use monitor::{
     Measure, StatefulSchedule, inject_stateful_hyperparams, measure_with_ema,
@@ -130,8 +130,8 @@ pub use multi_steps::{
     skip_large_updates, skip_not_finite,
 };
 pub use muon::{
-    MuonOptions, ScaleByMuonOptions, muon, muon_with, orthogonalize_via_newton_schulz,
-    scale_by_muon, scale_by_muon_with,
+    MuonDimensionNumbers, MuonOptions, MuonPreconditioning, ScaleByMuonOptions, muon, muon_with,
+    orthogonalize_via_newton_schulz, scale_by_muon, scale_by_muon_with,
 };
 pub use optimistic::{
     NoisySgdOptions, OptimisticAdamOptions, OptimisticGradientOptions, PolyakOptions,
@@ -150,11 +150,13 @@ pub use rms::{
     scale_by_trust_ratio_with,
 };
 pub use schedule::{
-    ExponentialDecayOptions, Interpolation, Schedule, TransitionOptions, WarmupCosineDecay,
-    constant_schedule, cosine_decay_schedule, cosine_onecycle_schedule, exponential_decay,
-    exponential_decay_with, hyperparam, join_schedules, linear_onecycle_schedule, linear_schedule,
-    linear_schedule_with, piecewise_constant_schedule, piecewise_interpolate_schedule,
-    polynomial_schedule, polynomial_schedule_with, sgdr_schedule, warmup_constant_schedule,
+    CosineDecayOptions, ExponentialDecayOptions, Interpolation, OnecycleOptions, Schedule,
+    TransitionOptions, WarmupCosineDecay, constant_schedule, cosine_decay_schedule,
+    cosine_decay_schedule_with, cosine_onecycle_schedule, cosine_onecycle_schedule_with,
+    exponential_decay, exponential_decay_with, hyperparam, join_schedules,
+    linear_onecycle_schedule, linear_onecycle_schedule_with, linear_schedule, linear_schedule_with,
+    piecewise_constant_schedule, piecewise_interpolate_schedule, polynomial_schedule,
+    polynomial_schedule_with, sgdr_schedule, warmup_constant_schedule,
     warmup_cosine_decay_schedule, warmup_exponential_decay_schedule, warmup_stable_decay_schedule,
 };
 pub use sgd::{

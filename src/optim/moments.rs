@@ -4,8 +4,10 @@ use super::adam::{absolute_square, decayed_mean};
 use super::slots::{next_count, power};
 use crate::core::{Array, DType, Loc, RuleError, throw_operands};
 use crate::ops::axes;
+use crate::ops::linalg::{NormOptions, norm_with};
 use crate::primitives::{
-    abs, convert_element_type, full_like, integer_pow, le, maximum, ones_like, sqrt, where_,
+    abs, convert_element_type, full_like, integer_pow, le, maximum, ones_like, reshape, sqrt,
+    where_,
 };
 use crate::tree::{self, Tree};
 
@@ -103,11 +105,29 @@ pub fn safe_increment(count: &Array) -> Array {
 /// ```
 #[track_caller]
 pub fn safe_norm(x: &Array, min_norm: f64) -> Array {
+    safe_norm_with(x, min_norm, NormOptions::default())
+}
+
+/// Returns a norm along axes, or `min_norm` where that is larger, as [`safe_norm`], with the
+/// options of [`norm_with`](crate::ops::linalg::norm_with).
+///
+/// ```
+/// use oxidax::linalg::NormOptions;
+/// use oxidax::prelude::*;
+/// let rows = NormOptions { axes: axes(-1).keepdims(), ..NormOptions::default() };
+/// let norms = optim::safe_norm_with(&array![[3f32, 4.0], [0.0, 0.0]], 0.1, rows);
+/// assert_eq!(norms.to_vec::<f32>()?, [5.0, 0.1]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn safe_norm_with(x: &Array, min_norm: f64, options: NormOptions) -> Array {
     Loc::caller().scope(|| {
-        let norm = |x: &Array| sqrt(absolute_square(x).sum());
-        let is_short = le(norm(x), min_norm);
+        let NormOptions { order, axes } = options;
+        let wide = NormOptions { order, axes: axes.clone().keepdims() };
+        let is_short = le(norm_with(x, wide), min_norm);
         let safe = where_(&is_short, ones_like(x), x);
-        let norm = norm(&safe);
+        let norm = norm_with(&safe, NormOptions { order, axes });
+        let is_short = reshape(&is_short, norm.shape());
         where_(&is_short, full_like(&norm, min_norm), &norm)
     })
 }

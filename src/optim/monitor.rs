@@ -168,7 +168,22 @@ pub trait StatefulSchedule: Send + Sync + 'static {
 
 /// Builds an optimizer with a number that a [`StatefulSchedule`] computes at every step.
 ///
-/// The state of the optimizer has the last value as `NAME.value`.
+/// The state of the optimizer has the last value as `NAME.value`. A [`Schedule`] may be given as
+/// well, so that its value can be logged; [`hyperparam`](super::hyperparam()) is a number that the
+/// training loop sets.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let schedule = optim::linear_schedule(0.1, 0.0, 4);
+/// let optimizer = optim::inject_stateful_hyperparams("rate", schedule, optim::adam);
+/// let w = ones([1]);
+/// let mut state = optimizer.init(&w);
+/// for expected in [0.1, 0.075, 0.05] {
+///     state = optimizer.update(&w, &state, &w).1;
+///     assert_eq!(state.value("rate.value").unwrap().item::<f32>()?, expected);
+/// }
+/// # Ok::<(), oxidax::Error>(())
+/// ```
 ///
 /// ```
 /// use oxidax::optim::{StatefulSchedule, UpdateArgs, UpdateOptions};
@@ -207,6 +222,19 @@ pub fn inject_stateful_hyperparams<S: StatefulSchedule>(
     let name: Arc<str> = name.into().into();
     let inner = build(Schedule::injected(name.clone()));
     super::named_chain([(name.to_string(), Optimizer::new(Injected { name, schedule, inner }))])
+}
+
+/// A schedule of the number of updates.
+impl StatefulSchedule for Schedule {
+    type State = ();
+
+    fn init(&self) {}
+
+    fn value(&self, (): &(), args: &UpdateArgs<'_>) -> Array {
+        args.rate(self)
+    }
+
+    fn update(&self, (): (), _: &UpdateArgs<'_>) {}
 }
 
 struct Injected<S> {

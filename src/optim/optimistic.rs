@@ -104,6 +104,9 @@ impl Default for OptimisticAdamOptions {
 
 /// Creates optimistic Adam: Adam whose updates are followed by an optimistic gradient.
 ///
+/// These are the factors of `optax.optimistic_adam_v2`. The argument `optimism` of
+/// `optax.optimistic_adam` is `beta` times the learning rate.
+///
 /// # Reference
 /// Daskalakis, Ilyas, Syrgkanis, Zeng: Training GANs with optimism (2018), algorithm 1.
 #[doc(alias = "optimistic_adam_v2")]

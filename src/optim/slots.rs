@@ -95,6 +95,12 @@ pub(super) fn power(base: f64, count: &Array, dtype: DType) -> Array {
     pow(&base, convert_element_type(count, dtype))
 }
 
+/// Returns an array that is not weakly typed. A state that starts with weak types has strong ones
+/// after a step, so that a compiled step would be compiled twice.
+fn strong(value: &Array) -> Array {
+    if value.aval().weak { convert_element_type(value, value.dtype()) } else { value.clone() }
+}
+
 /// Returns the next count. It saturates, so that the bias correction of a very long run stays 1.
 pub(super) fn next_count(count: &Array) -> Array {
     minimum(count, i32::MAX - 1) + 1
@@ -190,15 +196,17 @@ impl<'a> Slots<'a> {
         let leaves: Vec<&Leaf> = leaves.into_iter().collect();
         let name = self.unique_name(name, &self.after);
         let paths = Some(Paths::new(leaves.iter().map(|leaf| leaf.path.clone())));
-        let values = leaves.into_iter().map(f).collect();
+        let values = leaves.into_iter().map(|leaf| strong(&f(leaf))).collect();
         self.after.push(Slot { header: Arc::new(Header { name, paths }), values });
     }
 
     /// Creates a slot with one array.
     pub(super) fn create_single(&mut self, name: &str, value: Array) {
         let name = self.unique_name(name, &self.after);
-        self.after
-            .push(Slot { header: Arc::new(Header { name, paths: None }), values: vec![value] });
+        self.after.push(Slot {
+            header: Arc::new(Header { name, paths: None }),
+            values: vec![strong(&value)],
+        });
     }
 
     /// Takes the next slot, whose arrays have the shapes of the leaves.
@@ -234,7 +242,7 @@ impl<'a> Slots<'a> {
     pub(super) fn create_part(&mut self, part: &StatePart, values: &[Array]) {
         let name = self.unique_name(&part.name, &self.after);
         let header = Arc::new(Header { name, paths: part.paths.clone() });
-        self.after.push(Slot { header, values: values.to_vec() });
+        self.after.push(Slot { header, values: values.iter().map(strong).collect() });
     }
 
     /// Takes the next slot, which must have the paths and types of a part of a typed state.

@@ -59,6 +59,13 @@ pub(super) enum SlotKind {
 }
 
 impl Header {
+    /// Returns true if the name is another one with a number behind it, a prefix, or both.
+    fn is_related(&self, name: &str) -> bool {
+        let last = self.name.rsplit('.').next().unwrap_or(&self.name);
+        let number = last.strip_prefix(name).and_then(|rest| rest.strip_prefix('_'));
+        last == name || number.is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
+    }
+
     pub(super) fn kind(&self) -> SlotKind {
         if self.paths.is_some() { SlotKind::PerLeaf } else { SlotKind::Single }
     }
@@ -222,11 +229,33 @@ impl State {
     }
 
     /// Returns the array of an accumulator for the leaf at `path`, if both exist.
+    ///
+    /// If the accumulator of this name does not have the leaf, it is looked for in those that a
+    /// chain numbers or that have a prefix, in order: `mu` also finds `mu_1` and `adam.mu`.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let norm = |updates: &optim::Leaves| tree::norm(updates);
+    /// let optimizer = optim::chain([
+    ///     optim::snapshot("before", norm),
+    ///     optim::clip_by_global_norm(1.0),
+    ///     optim::snapshot("after", norm),
+    /// ]);
+    /// let w = array![3f32, 4.0];
+    /// let (_, state) = optimizer.update(&w, &optimizer.init(&w), &w);
+    /// assert_eq!(state.get("measurements", "before").unwrap().item::<f32>()?, 5.0);
+    /// assert_eq!(state.get("measurements", "after").unwrap().item::<f32>()?, 1.0);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
     #[doc(alias = "tree_get_all_with_path")]
     pub fn get(&self, accumulator: &str, path: &str) -> Option<&Array> {
-        let slot = self.slots.iter().find(|slot| slot.header.name == accumulator)?;
-        let paths = slot.header.paths.as_ref()?;
-        slot.values.get(paths.list().iter().position(|leaf_path| leaf_path == path)?)
+        let of_leaf = |slot: &'_ Slot| {
+            let paths = slot.header.paths.as_ref()?;
+            paths.list().iter().position(|leaf_path| leaf_path == path)
+        };
+        let exact = self.slots.iter().filter(|slot| slot.header.name == accumulator);
+        let related = self.slots.iter().filter(|slot| slot.header.is_related(accumulator));
+        exact.chain(related).find_map(|slot| slot.values.get(of_leaf(slot)?))
     }
 
     /// Returns the arrays of an accumulator for all trained leaves, if it exists.
@@ -284,9 +313,13 @@ impl State {
 
     /// Returns an array that does not belong to a leaf: `last_finite`, `notfinite_count`,
     /// `mini_step`.
+    ///
+    /// If there is none of this name, it is one with a number or a prefix, as in `adam.count`.
     pub fn value(&self, name: &str) -> Option<&Array> {
-        let single = |slot: &&Slot| slot.header.paths.is_none() && slot.header.name == name;
-        self.slots.iter().find(single)?.values.first()
+        let mut singles = self.slots.iter().filter(|slot| slot.header.paths.is_none());
+        let exact = singles.clone().find(|slot| slot.header.name == name);
+        let slot = exact.or_else(|| singles.find(|slot| slot.header.is_related(name)))?;
+        slot.values.first()
     }
 
     /// Returns the current value of a [`hyperparam`](super::hyperparam()): `f32[]`.

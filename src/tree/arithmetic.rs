@@ -1,7 +1,7 @@
 //! Arithmetic of whole trees, leaf by leaf, with Optax's names (`optax.tree`).
 
 use super::{Tree, def, leaves_of, rebuild};
-use crate::core::{Array, DType, Loc, Scalar};
+use crate::core::{Array, DType, Loc, Scalar, promote};
 use crate::primitives::{
     self, ArrayLike, abs, conj, convert_element_type, reduce_sum, scalar, sqrt, square,
 };
@@ -218,6 +218,9 @@ pub fn vdot<T: Tree>(a: &T, b: &T) -> Array {
 
 /// Returns the Euclidean norm of all leaves together, computed in `f32` at least.
 ///
+/// The dtype is the one that the leaves promote to: `bf16` for leaves in `bf16`, as in Optax.
+/// Leaves without floats have a norm in `f32`.
+///
 /// ```
 /// use oxidax::prelude::*;
 /// let gradients = (Array::from_slice(&[3.0f32, 0.0], [2])?, scalar(4.0));
@@ -230,7 +233,11 @@ pub fn vdot<T: Tree>(a: &T, b: &T) -> Array {
 #[track_caller]
 pub fn norm<T: Tree>(tree: &T) -> Array {
     Loc::caller().scope(|| {
-        let squares = leaves_of(tree).into_iter().map(|leaf| {
+        let all = leaves_of(tree);
+        let dtypes = all.iter().map(|leaf| leaf.dtype().real()).filter(|dtype| dtype.is_inexact());
+        let dtype =
+            dtypes.reduce(|a, b| promote((a, false), (b, false)).map_or(DType::F32, |d| d.0));
+        let squares = all.into_iter().map(|leaf| {
             let leaf = if leaf.dtype().is_complex() { abs(leaf) } else { leaf };
             let leaf = match leaf.dtype() {
                 DType::F64 => leaf,
@@ -238,6 +245,6 @@ pub fn norm<T: Tree>(tree: &T) -> Array {
             };
             sum_of(&square(leaf))
         });
-        sqrt(total(squares))
+        convert_element_type(&sqrt(total(squares)), dtype.unwrap_or(DType::F32))
     })
 }

@@ -17,7 +17,7 @@ use std::path::Path;
 fn pools(op: &str, x: &Array) -> Option<Array> {
     Some(match op {
         "avg_pool" => avg_pool(x, &[2, 3], &[2, 1], Padding::Same),
-        "avg_pool_inside" => {
+        "avg_pool_inside" | "avg_pool_inside_narrow" => {
             let options = AvgPoolOptions { count_include_pad: false };
             avg_pool_with(x, &[2, 2], &[1, 2], Padding::Same, options)
         }

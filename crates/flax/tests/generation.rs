@@ -61,6 +61,31 @@ mod on_cpu {
         Sums { logits: eye(VOCABULARY) }
     }
 
+    /// Returns the logits of every token.
+    #[derive(Tree, Clone)]
+    struct AllLogits {
+        logits: Array,
+    }
+
+    impl Decoder for AllLogits {
+        type Cache = ();
+
+        fn init_cache(&self, _: usize, _: usize) {}
+
+        fn decode(&self, tokens: &Array, _: &Array, (): &()) -> (Array, ()) {
+            (take(&self.logits, tokens, 0), ())
+        }
+    }
+
+    #[test]
+    fn logits_of_all_tokens_are_refused() {
+        let generator = Generator::new(SamplingOptions::greedy());
+        let model = AllLogits { logits: eye(VOCABULARY) };
+        let error = generator.generate(&model, &[&[1u32, 2]], 3, random::key(0)).unwrap_err();
+        let expected = "returns logits f32[1,32,97], it must return [1, vocabulary]";
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+
     #[test]
     fn texts_of_any_length_continue_with_one_program() {
         let generator = Generator::new(SamplingOptions::greedy());

@@ -1,6 +1,6 @@
 //! Sophia and its estimator of the curvature.
 
-use crate::leaf_arithmetic::{mean, select};
+use crate::leaf_arithmetic::mean;
 use oxidax::optim::{
     AddDecayedWeightsOptions, GradientTransformation, Leaves, Mask, Optimizer, Schedule, State,
     UpdateArgs,
@@ -171,11 +171,13 @@ impl GradientTransformation for ScaleBySophia {
         });
         let before = args.count() - 1;
         let is_due = eq(remainder(&before, self.0.update_interval.max(1) as i32), 0);
-        let (diagonal, hessian) =
-            args.update_inner(&self.0.hessian_diagonal, &updates, &state.hessian);
-        let nu = diagonal.zip_map([&state.nu], |h, [nu]| mean(h, nu, b2));
-        let nu = select(&is_due, &nu, &state.nu);
-        let hessian = select(&is_due, &hessian, &state.hessian);
+        let estimate = |(nu, hessian): (Leaves, State)| {
+            let (diagonal, hessian) =
+                args.update_inner(&self.0.hessian_diagonal, &updates, &hessian);
+            let next = diagonal.zip_map([&nu], |h, [nu]| mean(h, nu, b2).astype(nu.dtype()));
+            (next, hessian)
+        };
+        let (nu, hessian) = cond(&is_due, estimate, |state| state, (state.nu, state.hessian));
         (steps, SophiaState { mu, nu, hessian })
     }
 }

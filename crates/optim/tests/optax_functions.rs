@@ -3,10 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a case without its parameters fails")]
 
-use oxidax::optim::{self, BacktrackingOptions, UpdateOptions};
+use oxidax::linalg::{NormOptions, VectorNorm};
+use oxidax::optim::{
+    self, AdaptiveGradClipOptions, BacktrackingOptions, CosineDecayOptions,
+    ExponentialDecayOptions, FactoredRmsOptions, Mask, MuonDimensionNumbers, MuonOptions,
+    MuonPreconditioning, OnecycleOptions, ScaleByMuonOptions, UpdateOptions,
+};
 use oxidax::prelude::*;
 use oxidax::random::Key;
-use oxidax_optim::losses::{self, CtcOptions};
+use oxidax_optim::losses::{self, CtcOptions, LossOptions};
 use oxidax_optim::perturbations::{Noise, PerturbedOptions, make_perturbed_fun_with};
 use oxidax_optim::second_order::{fisher_diag, hessian_diag, hvp};
 use oxidax_optim::{
@@ -211,12 +216,151 @@ fn states(op: &str, x: &[Array]) -> Option<Vec<Array>> {
     })
 }
 
+/// Returns the second step of Muon, for gradients `x` and `2 · x + 0.1`.
+fn muon(x: &Array, options: ScaleByMuonOptions) -> Vec<Array> {
+    let optimizer = optim::scale_by_muon_with(options);
+    let (_, state) = optimizer.update(x, &optimizer.init(x), x);
+    vec![optimizer.update(&(x * 2.0 + 0.1), &state, x).0]
+}
+
+fn muon_of(x: &Array, reduction_axes: &[isize], output_axes: &[isize]) -> ScaleByMuonOptions {
+    let numbers = MuonDimensionNumbers {
+        reduction_axes: reduction_axes.to_vec(),
+        output_axes: output_axes.to_vec(),
+    };
+    let rank = x.rank();
+    let mask = Mask::new(move |_, aval| aval.rank() == rank);
+    ScaleByMuonOptions { dimension_numbers: vec![(mask, numbers)], ..Default::default() }
+}
+
+fn muon_options(op: &str, x: &[Array]) -> Option<Vec<Array>> {
+    let preconditioned =
+        |preconditioning| ScaleByMuonOptions { preconditioning, ..ScaleByMuonOptions::default() };
+    let options = match op {
+        "muon_adaptive" => ScaleByMuonOptions { adaptive: true, ..Default::default() },
+        "muon_spectral" => preconditioned(MuonPreconditioning::Spectral),
+        "muon_aol" => preconditioned(MuonPreconditioning::Aol),
+        "muon_schatten" => preconditioned(MuonPreconditioning::Schatten),
+        "muon_coefficients" => ScaleByMuonOptions {
+            ns_coeffs: vec![
+                [4.0848, -6.8946, 2.9270],
+                [3.9505, -6.3029, 2.6377],
+                [3.7418, -5.5913, 2.3037],
+            ],
+            ns_steps: 3,
+            ..Default::default()
+        },
+        "muon_heads" => muon_of(&x[0], &[0], &[1, 2]),
+        "muon_batch" => muon_of(&x[0], &[2], &[1]),
+        "muon_batch_aol" => ScaleByMuonOptions {
+            preconditioning: MuonPreconditioning::Aol,
+            ..muon_of(&x[0], &[0], &[-1])
+        },
+        "muon_all" => {
+            let optimizer = optim::muon_with(
+                0.1,
+                MuonOptions {
+                    matrices: Mask::min_rank(2),
+                    scaling: muon_of(&x[0], &[0, 1], &[2]),
+                    weight_decay: 0.2,
+                    weight_decay_mask: Mask::min_rank(2).not(),
+                    adam_eps_root: 0.1,
+                    consistent_rms: Some(0.2),
+                    ..MuonOptions::default()
+                },
+            );
+            let parameters = x.to_vec();
+            let (_, state) =
+                optimizer.update(&parameters, &optimizer.init(&parameters), &parameters);
+            let second = vec![&x[0] * 2.0 + 0.1, x[1].clone()];
+            return Some(optimizer.update(&second, &state, &parameters).0);
+        }
+        _ => return None,
+    };
+    Some(muon(&x[0], options))
+}
+
+fn options(op: &str, x: &[Array]) -> Option<Vec<Array>> {
+    let curve = |schedule: optim::Schedule| vec![vmap(|c: &Array| schedule.value(c)).apply(&x[0])];
+    let cycle = OnecycleOptions {
+        pct_start: 0.2,
+        pct_final: 0.7,
+        div_factor: 10.0,
+        final_div_factor: 50.0,
+    };
+    let clipped = |axes: Vec<isize>| {
+        let options = AdaptiveGradClipOptions { axes: Some(axes), ..Default::default() };
+        let clip = optim::adaptive_grad_clip_with(0.3, options);
+        vec![clip.update(&x[0], &clip.init(&x[1]), &x[1]).0]
+    };
+    Some(match op {
+        "cosine_exponent" => {
+            let options = CosineDecayOptions { alpha: 0.1, exponent: 1.5 };
+            curve(optim::cosine_decay_schedule_with(0.5, 90, options))
+        }
+        "linear_onecycle_options" => curve(optim::linear_onecycle_schedule_with(100, 0.5, cycle)),
+        "cosine_onecycle_options" => curve(optim::cosine_onecycle_schedule_with(100, 0.5, cycle)),
+        "exponential_begin" => curve(optim::exponential_decay_with(
+            0.5,
+            20,
+            0.7,
+            ExponentialDecayOptions {
+                transition_begin: 30,
+                end_value: Some(0.2),
+                ..Default::default()
+            },
+        )),
+        "warmup_exponential_begin" => {
+            let options = ExponentialDecayOptions {
+                transition_begin: 20,
+                staircase: true,
+                ..Default::default()
+            };
+            curve(optim::warmup_exponential_decay_schedule(0.1, 0.5, 10, 20, 0.7, options))
+        }
+        "adaptive_grad_clip_axis" => clipped(vec![1]),
+        "adaptive_grad_clip_axes" => clipped(vec![0, 2]),
+        "factored_rms_offset" => {
+            let options = FactoredRmsOptions {
+                min_dim_size_to_factor: 2,
+                step_offset: -5,
+                ..Default::default()
+            };
+            let scale = optim::scale_by_factored_rms_with(options);
+            let (_, state) = scale.update(&x[0], &scale.init(&x[1]), &x[1]);
+            vec![scale.update(&(&x[0] * 2.0), &state, &x[1]).0]
+        }
+        "safe_norm_axis" => {
+            let rows = NormOptions { axes: axes(-1).keepdims(), ..NormOptions::default() };
+            vec![optim::safe_norm_with(&x[0], 2.0, rows)]
+        }
+        "safe_norm_ord" => {
+            let columns = NormOptions { order: VectorNorm::L1.into(), axes: axes(0) };
+            vec![optim::safe_norm_with(&x[0], 1.0, columns)]
+        }
+        "smooth_labels_axis" => {
+            let columns = LossOptions { axes: vec![0], ..LossOptions::default() };
+            vec![losses::smooth_labels_with(&x[0], 0.3, &columns)]
+        }
+        "smooth_labels_where" => {
+            let some = LossOptions { mask: Some(gt(&x[1], 0.0)), ..LossOptions::default() };
+            vec![losses::smooth_labels_with(&x[0], 0.3, &some)]
+        }
+        "global_norm_mixed" => {
+            vec![optim::global_norm(&(x[0].clone(), x[1].astype(DType::F32)))]
+        }
+        "global_norm_of_one" => vec![optim::global_norm(&x[0])],
+        _ => return muon_options(op, x),
+    })
+}
+
 fn one_case(op: &str, params: &Value, x: &[Array]) -> Vec<Array> {
     let found = match params["family"].as_str().unwrap() {
         "numerics" => numerics(op, x),
         "linear" => linear(op, x),
         "examples" => examples(op, x),
         "second_order" => second_order(op, x),
+        "options" => options(op, x),
         _ => states(op, x),
     };
     found.unwrap_or_else(|| panic!("no function is called {op}"))

@@ -161,7 +161,7 @@ fn optimizer(name: &str) -> Optimizer {
 fn schedule(name: &str) -> Schedule {
     let scales = || [(30, 0.1), (60, 3.0), (90, 0.5)];
     let ending_at =
-        |end_value| ExponentialDecayOptions { staircase: false, end_value: Some(end_value) };
+        |end_value| ExponentialDecayOptions { end_value: Some(end_value), ..Default::default() };
     let warm = |init_value, peak_value, warmup_steps, decay_steps, end_value| WarmupCosineDecay {
         init_value,
         peak_value,
@@ -183,7 +183,11 @@ fn schedule(name: &str) -> Schedule {
         }
         "exponential" => optim::exponential_decay(0.5, 20, 0.7),
         "exponential_stairs" => {
-            let options = ExponentialDecayOptions { staircase: true, end_value: Some(0.2) };
+            let options = ExponentialDecayOptions {
+                staircase: true,
+                end_value: Some(0.2),
+                ..Default::default()
+            };
             optim::exponential_decay_with(0.5, 20, 0.7, options).delayed(15)
         }
         "exponential_up" => optim::exponential_decay_with(0.5, 20, 1.3, ending_at(0.9)),

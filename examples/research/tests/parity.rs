@@ -13,12 +13,13 @@ const TOLERANCE: f64 = 1e-5;
 
 /// Returns the recorded outputs of a program, in the order of `recorder/research_suite.py`.
 fn recorded<const N: usize>(program: &str) -> [Vec<f64>; N] {
-    let file = "../../python-compat/fixtures/research.safetensors";
-    let arrays = checkpoint::arrays(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
-    std::array::from_fn(|at| {
-        let name = format!("{program}/out{at}");
-        arrays[&name].astype(DType::F64).to_vec().unwrap()
-    })
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python-compat/fixtures");
+    let cases = std::fs::read_to_string(folder.join("research.json")).unwrap();
+    let case = cases.lines().find(|line| line.contains(&format!("\"name\": \"{program}\"")));
+    let outputs = case.and_then(|case| case.split("\"outputs\": [").nth(1)).unwrap();
+    let mut names = outputs.split('"').skip(1).step_by(2);
+    let arrays = checkpoint::arrays(folder.join("research.safetensors")).unwrap();
+    std::array::from_fn(|_| arrays[names.next().unwrap()].astype(DType::F64).to_vec().unwrap())
 }
 
 /// Checks that two lists have the same length and equal numbers up to [`TOLERANCE`].
@@ -120,15 +121,40 @@ mod on_cpu {
         assert_eq!(accuracy, 1.0);
     }
 
-    /// A difference of 1e-7 in `f32` can become one of 4e-3 when a factor is rounded to `bf16`, so
-    /// programs whose sums have another order do not agree within [`TOLERANCE`].
+    /// Every rounding to `bf16` is where JAX has it. The compiler may leave roundings out where it
+    /// fuses operations, so both sides compile with `xla_allow_excess_precision` off. Sums in
+    /// another order still move single elements by one unit of `bf16`, 4e-3.
     #[test]
-    fn blockwise_attention_in_bf16_is_near_jax() {
+    fn gradients_of_blockwise_attention_in_bf16_equal_jax() {
+        let [loss, norms] = recorded("blockwise_attention_gradients");
+        let step = jit(|key: random::Key| {
+            let params = blockwise_attention::init(key.clone());
+            let batch = blockwise_attention::batch(key);
+            let loss = |params: &_| blockwise_attention::loss(DType::BF16, params, &batch);
+            let ((value, _), grads) = value_and_grad_aux(loss)(&params);
+            let norms = tree::leaves(&grads).iter().map(tree::norm).collect::<Vec<_>>();
+            (value, stack(&norms, 0))
+        });
+        let step = step.compiler_options([("xla_allow_excess_precision", false)]);
+        let (value, found) = step.call(random::key(0)).unwrap();
+        expect_close(&value.to_vec::<f32>().unwrap(), &loss);
+        for (found, expected) in found.to_vec::<f32>().unwrap().into_iter().zip(&norms) {
+            let difference = (f64::from(found) - expected).abs();
+            assert!(difference <= 5e-5 * expected, "{found}, JAX: {expected}");
+        }
+    }
+
+    /// A sum in another order moves a factor by one unit of `bf16`, and each step of Adam
+    /// multiplies the difference: after a step, losses of JAX on a processor without AVX differ by
+    /// 1e-4 from those with it, and later by up to 1 %.
+    #[test]
+    fn training_blockwise_attention_in_bf16_is_as_near_to_jax_as_jax_with_other_sums() {
         let [losses, accuracy] = recorded("blockwise_attention_bf16");
         let (found, figure) = blockwise_attention::train(losses.len(), DType::BF16).unwrap();
+        expect_close(&found[..1], &losses[..1]);
         for (found, expected) in found.iter().zip(&losses) {
             let difference = (f64::from(*found) - expected).abs();
-            assert!(difference <= 2e-3 + 0.02 * expected, "{found}, JAX: {expected}");
+            assert!(difference <= 1e-3 + 0.01 * expected, "{found}, JAX: {expected}");
         }
         expect_close(&[figure], &accuracy);
     }

@@ -143,6 +143,8 @@ pub struct ExponentialDecayOptions {
     pub staircase: bool,
     /// The limit of the values. Without limit by default.
     pub end_value: Option<f64>,
+    /// The number of steps before the decay begins. 0 by default.
+    pub transition_begin: u32,
 }
 
 /// Creates the schedule `init_value · decay_rate^(count / transition_steps)`.
@@ -163,13 +165,14 @@ pub fn exponential_decay_with(
     if transition_steps == 0 || decay_rate == 0.0 {
         return constant_schedule(init_value);
     }
-    Schedule::from_kind(ScheduleKind::Exponential {
+    let decay = Schedule::from_kind(ScheduleKind::Exponential {
         first: init_value,
         steps: transition_steps,
         rate: decay_rate,
         staircase: options.staircase,
         last: options.end_value,
-    })
+    });
+    if options.transition_begin == 0 { decay } else { decay.delayed(options.transition_begin) }
 }
 
 /// A linear warm-up and a cosine decay: one cycle of a [`sgdr_schedule`].
@@ -218,6 +221,41 @@ impl WarmupCosineDecay {
 /// Loshchilov, Hutter: SGDR: stochastic gradient descent with warm restarts (2017), equation 5.
 #[track_caller]
 pub fn cosine_decay_schedule(init_value: f64, decay_steps: u32, alpha: f64) -> Schedule {
+    cosine_decay_schedule_with(init_value, decay_steps, CosineDecayOptions { alpha, exponent: 1.0 })
+}
+
+/// Options of [`cosine_decay_schedule_with`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CosineDecayOptions {
+    /// The last value as a part of the first one. 0 by default.
+    pub alpha: f64,
+    /// The exponent of the cosine wave. 1 by default.
+    pub exponent: f64,
+}
+
+impl Default for CosineDecayOptions {
+    fn default() -> CosineDecayOptions {
+        CosineDecayOptions { alpha: 0.0, exponent: 1.0 }
+    }
+}
+
+/// Creates a cosine decay as [`cosine_decay_schedule`], with options.
+///
+/// ```
+/// use oxidax::optim::CosineDecayOptions;
+/// use oxidax::prelude::*;
+/// let options = CosineDecayOptions { exponent: 2.0, ..CosineDecayOptions::default() };
+/// let rate = optim::cosine_decay_schedule_with(1.0, 100, options);
+/// assert!((rate.value(&scalar(50)).item::<f32>()? - 0.25).abs() < 1e-6);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn cosine_decay_schedule_with(
+    init_value: f64,
+    decay_steps: u32,
+    options: CosineDecayOptions,
+) -> Schedule {
+    let CosineDecayOptions { alpha, exponent } = options;
     if decay_steps == 0 {
         let message = "decay_steps is 0, it must be positive".to_owned();
         throw_operands("cosine_decay_schedule", RuleError::value(message), &[]);
@@ -226,7 +264,7 @@ pub fn cosine_decay_schedule(init_value: f64, decay_steps: u32, alpha: f64) -> S
         first: init_value,
         steps: decay_steps,
         alpha,
-        exponent: 1.0,
+        exponent,
     })
 }
 
@@ -308,6 +346,26 @@ pub fn warmup_stable_decay_schedule(
     join_schedules([rise, constant_schedule(peak_value), fall], [warmup_steps, end])
 }
 
+/// Options of [`linear_onecycle_schedule_with`] and [`cosine_onecycle_schedule_with`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OnecycleOptions {
+    /// The part of the steps with rising values. 0.3 by default.
+    pub pct_start: f64,
+    /// The part of the steps after which a linear cycle is back at its first value. 0.85 by
+    /// default. Cosine cycles do not use it.
+    pub pct_final: f64,
+    /// The peak over the first value. 25 by default.
+    pub div_factor: f64,
+    /// The first value over the last one. 10,000 by default.
+    pub final_div_factor: f64,
+}
+
+impl Default for OnecycleOptions {
+    fn default() -> OnecycleOptions {
+        OnecycleOptions { pct_start: 0.3, pct_final: 0.85, div_factor: 25.0, final_div_factor: 1e4 }
+    }
+}
+
 /// Creates one linear cycle: from `peak_value / 25` to `peak_value` at 30 % of `transition_steps`,
 /// back at 85 %, and to a 10,000th of that at the end.
 ///
@@ -316,9 +374,24 @@ pub fn warmup_stable_decay_schedule(
 /// rates (2018).
 #[track_caller]
 pub fn linear_onecycle_schedule(transition_steps: u32, peak_value: f64) -> Schedule {
+    linear_onecycle_schedule_with(transition_steps, peak_value, OnecycleOptions::default())
+}
+
+/// Creates one linear cycle as [`linear_onecycle_schedule`], with options.
+#[track_caller]
+pub fn linear_onecycle_schedule_with(
+    transition_steps: u32,
+    peak_value: f64,
+    options: OnecycleOptions,
+) -> Schedule {
+    let OnecycleOptions { pct_start, pct_final, div_factor, final_div_factor } = options;
     let step = |fraction: f64| (fraction * f64::from(transition_steps)) as u32;
-    let pairs = [(step(0.3), 25.0), (step(0.85), 1.0 / 25.0), (transition_steps, 1e-4)];
-    piecewise_interpolate_schedule(Interpolation::Linear, peak_value / 25.0, pairs)
+    let pairs = [
+        (step(pct_start), div_factor),
+        (step(pct_final), 1.0 / div_factor),
+        (transition_steps, 1.0 / final_div_factor),
+    ];
+    piecewise_interpolate_schedule(Interpolation::Linear, peak_value / div_factor, pairs)
 }
 
 /// Creates one cosine cycle: from `peak_value / 25` to `peak_value` at 30 % of `transition_steps`,
@@ -329,9 +402,20 @@ pub fn linear_onecycle_schedule(transition_steps: u32, peak_value: f64) -> Sched
 /// rates (2018).
 #[track_caller]
 pub fn cosine_onecycle_schedule(transition_steps: u32, peak_value: f64) -> Schedule {
-    let rise = (0.3 * f64::from(transition_steps)) as u32;
-    let pairs = [(rise, 25.0), (transition_steps, 1.0 / (25.0 * 1e4))];
-    piecewise_interpolate_schedule(Interpolation::Cosine, peak_value / 25.0, pairs)
+    cosine_onecycle_schedule_with(transition_steps, peak_value, OnecycleOptions::default())
+}
+
+/// Creates one cosine cycle as [`cosine_onecycle_schedule`], with options.
+#[track_caller]
+pub fn cosine_onecycle_schedule_with(
+    transition_steps: u32,
+    peak_value: f64,
+    options: OnecycleOptions,
+) -> Schedule {
+    let OnecycleOptions { pct_start, div_factor, final_div_factor, .. } = options;
+    let rise = (pct_start * f64::from(transition_steps)) as u32;
+    let pairs = [(rise, div_factor), (transition_steps, 1.0 / (div_factor * final_div_factor))];
+    piecewise_interpolate_schedule(Interpolation::Cosine, peak_value / div_factor, pairs)
 }
 
 /// Joins schedules: each starts, with count 0, at the boundary before it.

@@ -113,7 +113,7 @@ fn errors_name_the_leaf_without_a_part() {
         optim::muon_with(0.1, MuonOptions { matrices: Mask::all(), ..MuonOptions::default() }),
         expect![[r#"
             error[tree]: $.bias: it is bf16[2], not a matrix
-              help: leave it out of `matrices`"#]],
+              help: leave it out of `matrices`, or give its `dimension_numbers`"#]],
     );
     refused(
         optim::momentum(optim::hyperparam("rate", 0.1), 0.9)

@@ -1,6 +1,7 @@
 //! Limits of the number of traces.
 
 use super::failure::{fail_value, is_enabled};
+use oxidax::core::Loc;
 use oxidax::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,7 +62,8 @@ impl TraceCounter {
     }
 }
 
-/// Returns the function, which throws `Op` (value) when it is traced more than `limit` times.
+/// Returns the function, which throws `Op` (value) when it is traced more than `limit` times. The
+/// error names the line that calls this function.
 ///
 /// [`TraceCounter`] does the same in a function with several arguments.
 ///
@@ -73,13 +75,14 @@ impl TraceCounter {
 /// assert!(double.call(ones([2])).is_ok());
 /// let error = double.call(ones([3])).unwrap_err().to_string();
 /// assert!(error.contains("trace 2 of a function that allows 1"));
+/// assert!(!error.contains("traces.rs:8"));
 /// ```
 #[track_caller]
 pub fn assert_max_traces<A: Tree, Y>(limit: usize, f: impl Fn(A) -> Y) -> impl Fn(A) -> Y {
-    let traces = TraceCounter::new(limit);
+    let (traces, loc) = (TraceCounter::new(limit), Loc::caller());
     move |x: A| {
         if let Some(leaf) = tree::leaves(&x).first() {
-            traces.note(leaf);
+            loc.scope(|| traces.note(leaf));
         }
         f(x)
     }

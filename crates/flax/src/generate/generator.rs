@@ -1,7 +1,7 @@
 //! The loop of text generation.
 
 use super::sampling::{SamplingOptions, sample_logits};
-use oxidax::core::{Loc, OpError, OpErrorKind};
+use oxidax::core::{Loc, OpError, OpErrorKind, RuleError, throw_operands};
 use oxidax::jit::JitStats;
 use oxidax::prelude::*;
 use oxidax::random::{self, Key};
@@ -9,6 +9,46 @@ use oxidax::random::{self, Key};
 /// A model that continues texts of tokens with a cache of what it has read.
 ///
 /// The methods are traced, so they work on arrays whose values are not known.
+///
+/// ```
+/// use oxidax::nn::{Embedding, KvCache, MultiHeadAttention};
+/// use oxidax::prelude::*;
+/// use oxidax_flax::generate::{Decoder, Generator, SamplingOptions};
+///
+/// #[derive(Tree, Clone)]
+/// struct Model {
+///     embedding: Embedding,
+///     attention: MultiHeadAttention,
+/// }
+///
+/// impl Decoder for Model {
+///     type Cache = KvCache;
+///
+///     fn init_cache(&self, batch: usize, length: usize) -> KvCache {
+///         self.attention.cache(batch, length, DType::F32)
+///     }
+///
+///     fn decode(&self, tokens: &Array, count: &Array, cache: &KvCache) -> (Array, KvCache) {
+///         let x = self.embedding.forward(tokens);
+///         let (y, next) = self.attention.decode(&x, cache);
+///         // The logits of the last token that is not padding, and the position after it.
+///         let last = dynamic_index_in_dim(&(x + y), &(count - 1), 1).squeeze_axes([1]);
+///         (self.embedding.attend(&last), KvCache { position: &cache.position + count, ..next })
+///     }
+/// }
+///
+/// let [k_embedding, k_attention] = random::key(0).split();
+/// let model = Model {
+///     embedding: Embedding::new(k_embedding, 50, 16),
+///     attention: MultiHeadAttention::new(k_attention, 16, 4),
+/// };
+/// let generator = Generator::new(SamplingOptions::greedy());
+/// let texts = generator.generate(&model, &[&[1u32, 2, 3][..], &[4]], 5, random::key(0))?;
+/// assert_eq!(texts[1].len(), 5);
+/// let alone = generator.generate(&model, &[&[4u32]], 5, random::key(0))?;
+/// assert_eq!(alone[0], texts[1]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
 pub trait Decoder: Tree + Clone {
     /// The cache.
     type Cache: Tree + Clone;
@@ -234,6 +274,14 @@ fn generate<D: Decoder>(
     } else {
         model.decode(prompts, lengths, &model.init_cache(b, length))
     };
+    if logits.rank() != 2 || logits.shape()[0] != b {
+        let message = format!(
+            "`Decoder::decode` returns logits {}, it must return [{b}, vocabulary]: those of the \
+             token at `count - 1`",
+            logits.aval()
+        );
+        throw_operands("generate", RuleError::shape(message), &[&logits]);
+    }
     let step = |token: &Array, cache: &D::Cache| {
         if !is_ragged {
             return model.decode(&token.expand_dims(-1), &one, cache);

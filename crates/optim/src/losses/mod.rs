@@ -32,6 +32,35 @@ pub use self_supervised::{
 
 use oxidax::prelude::*;
 
+/// Smooths one-hot labels, `labels · (1 - alpha) + alpha / c`, with the axes of the `c` classes and
+/// the classes that count.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// use oxidax_optim::losses::{LossOptions, smooth_labels_with};
+/// let labels = array![[1f32, 0.0, 0.0], [0.0, 1.0, 0.0]];
+/// let columns = LossOptions { axes: vec![0], ..LossOptions::default() };
+/// let smooth = smooth_labels_with(&labels, 0.5, &columns);
+/// assert_eq!(smooth.to_vec::<f32>()?[..3], [0.75, 0.25, 0.25]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn smooth_labels_with(labels: &Array, alpha: f64, options: &LossOptions) -> Array {
+    let n_classes = match options.mask_of(labels) {
+        Some(mask) => {
+            let mask = broadcast_to(&mask, labels.shape()).astype(labels.dtype());
+            expand_dims(&reduce_sum(&mask, &options.axes), &options.axes)
+        }
+        None => {
+            let sizes = options.axes.iter().map(|axis| {
+                labels.shape()[(axis + labels.rank() as isize) as usize % labels.rank()]
+            });
+            full(([], labels.dtype()), sizes.product::<usize>() as f64)
+        }
+    };
+    labels * (1.0 - alpha) + alpha / n_classes
+}
+
 /// The axes of a loss, and the elements that count.
 ///
 /// ```

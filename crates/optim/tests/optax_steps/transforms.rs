@@ -2,9 +2,10 @@
 
 use super::{RATE, linear};
 use oxidax::optim::{
-    self, FactoredRmsOptions, Mask, MultiStepsOptions, OptimisticAdamOptions,
-    OptimisticGradientOptions, Optimizer, PolyakOptions, ScaleByAdanOptions, ScaleByLbfgsOptions,
-    ScaleByRmsOptions, StatefulSchedule, UpdateArgs,
+    self, AdabeliefOptions, FactoredRmsOptions, LionMode, Mask, MultiStepsOptions,
+    OptimisticAdamOptions, OptimisticGradientOptions, Optimizer, PolyakOptions, RadamOptions,
+    ScaleByAdanOptions, ScaleByLbfgsOptions, ScaleByLionOptions, ScaleByRmsOptions,
+    StatefulSchedule, UpdateArgs,
 };
 use oxidax::prelude::*;
 use oxidax_optim as contrib;
@@ -66,6 +67,19 @@ fn scaled(name: &str) -> Option<Optimizer> {
         }
         "scale_by_param_block_rms" => optim::scale_by_param_block_rms(1e-3),
         "scale_by_radam" => optim::scale_by_radam(),
+        "scale_by_radam_nesterov" => {
+            let options = RadamOptions { eps_root: 1e-3, nesterov: true, ..Default::default() };
+            optim::scale_by_radam_with(options)
+        }
+        "scale_by_belief_nesterov" => {
+            let options = AdabeliefOptions { nesterov: true, ..AdabeliefOptions::default() };
+            optim::scale_by_belief_with(options)
+        }
+        "scale_by_lion_smooth" | "scale_by_lion_refined" => {
+            let is_smooth = name == "scale_by_lion_smooth";
+            let mode = if is_smooth { LionMode::Smooth(1.5) } else { LionMode::Refined };
+            optim::scale_by_lion_with(ScaleByLionOptions { mode, ..Default::default() })
+        }
         "scale_by_rms" => optim::scale_by_rms_with(ScaleByRmsOptions {
             initial_scale: 0.1,
             bias_correction: true,
@@ -120,8 +134,9 @@ pub(crate) fn transform(name: &str) -> Optimizer {
         "scale_by_rprop" => optim::scale_by_rprop(0.01).chain(descent()),
         "scale_by_cocob" => contrib::scale_by_cocob(),
         "scale_by_madgrad" => contrib::scale_by_madgrad(0.05),
+        // Version 1 has the rate in the factors: beta is its `optimism` over the rate.
         "optimistic_adam_v1" => {
-            let optimistic = OptimisticGradientOptions { alpha: RATE, beta: 0.3 };
+            let optimistic = OptimisticGradientOptions { alpha: 1.0, beta: 0.03 / RATE };
             let options = OptimisticAdamOptions { optimistic, ..OptimisticAdamOptions::default() };
             optim::optimistic_adam_with(RATE, options)
         }
@@ -137,6 +152,9 @@ pub(crate) fn transform(name: &str) -> Optimizer {
         "inject_stateful_hyperparams" => {
             optim::inject_stateful_hyperparams("learning_rate", Counted, optim::sgd)
         }
+        "inject_hyperparams_schedule" => {
+            optim::inject_stateful_hyperparams("learning_rate", linear(), optim::adam)
+        }
         "schedule_free" => {
             let adam = optim::adam_with(RATE, optim::AdamOptions { b1: 0.0, ..Default::default() });
             contrib::schedule_free(adam, RATE)
@@ -149,9 +167,10 @@ pub(crate) fn transform(name: &str) -> Optimizer {
         "hutchinson" => {
             contrib::hutchinson_estimator_diag_hessian(random::key(5)).chain(optim::scale(-0.1))
         }
-        "sophia" => {
+        "sophia" | "sophia_rough" => {
             let scaling = ScaleBySophiaOptions {
                 update_interval: 3,
+                gamma: if name == "sophia" { 1.0 } else { 0.01 },
                 hessian_diagonal: contrib::hutchinson_estimator_diag_hessian(random::key(5)),
                 ..Default::default()
             };
