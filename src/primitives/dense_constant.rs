@@ -1,4 +1,4 @@
-//! Constants with elements of their own.
+//! Constants that hold one value per element.
 
 use super::device_put::in_memory;
 use super::reshard::sharded_like;
@@ -31,45 +31,38 @@ pub struct DenseConstant {
     /// The result is weakly typed.
     pub weak: bool,
     /// The elements, row-major, little-endian. Sub-byte dtypes take one byte per element.
-    pub elements: Elements,
+    #[serde(with = "digits")]
+    pub elements: Arc<[u8]>,
 }
 
-/// The bytes of a constant, which print as hexadecimal digits.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Elements(Arc<[u8]>);
-
-impl Elements {
-    /// Creates the elements from their bytes.
-    pub fn new(bytes: impl Into<Arc<[u8]>>) -> Elements {
-        Elements(bytes.into())
+/// Returns bytes as hexadecimal digits.
+fn digits_of(bytes: &[u8]) -> String {
+    let mut digits = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        write!(digits, "{byte:02x}").expect("a string grows");
     }
-
-    /// Returns the hexadecimal digits of the bytes.
-    fn digits(&self) -> String {
-        let mut digits = String::with_capacity(2 * self.0.len());
-        for byte in self.0.iter() {
-            write!(digits, "{byte:02x}").expect("a string grows");
-        }
-        digits
-    }
+    digits
 }
 
-impl Serialize for Elements {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.digits())
-    }
-}
+/// Bytes in the text of a program: hexadecimal digits.
+mod digits {
+    use super::{Arc, Deserialize, Deserializer, Serializer, digits_of};
 
-impl<'de> Deserialize<'de> for Elements {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Elements, D::Error> {
-        let digits = String::deserialize(deserializer)?;
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&digits_of(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<[u8]>, D::Error> {
+        let text = String::deserialize(deserializer)?;
         let byte = |pair: &[u8]| {
             let [high, low] = pair else { return None };
             let digit = |&digit: &u8| char::from(digit).to_digit(16);
             u8::try_from(16 * digit(high)? + digit(low)?).ok()
         };
-        let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
-        bytes.map(Elements::new).ok_or_else(|| {
+        let bytes: Option<Arc<[u8]>> = text.as_bytes().chunks(2).map(byte).collect();
+        bytes.ok_or_else(|| {
             serde::de::Error::custom("the elements of a constant are pairs of hexadecimal digits")
         })
     }
@@ -84,9 +77,9 @@ impl Primitive for DenseConstant {
         let aval = Aval { weak: self.weak, ..Aval::new(self.dtype, &self.shape[..]) };
         let expected = aval.size().saturating_mul(self.dtype.host_bytes());
         ensure_shape!(
-            self.elements.0.len() == expected,
+            self.elements.len() == expected,
             "{aval} takes {expected} bytes, got {}",
-            self.elements.0.len()
+            self.elements.len()
         );
         if self.dtype.is_float() && self.dtype.bits() < 8 {
             return Err(RuleError::unsupported(format!("no constants of {} yet", self.dtype)));
@@ -119,7 +112,7 @@ impl Primitive for DenseConstant {
             narrow if narrow.bits() < 8 => DType::I8,
             whole => whole,
         };
-        let digits = format!("\"0x{}\"", self.elements.digits());
+        let digits = format!("\"0x{}\"", digits_of(&self.elements));
         let constant = ctx.constant(&digits, &Aval::new(stored, &self.shape[..]).stablehlo());
         Ok(vec![match stored == self.dtype {
             true => constant,
@@ -130,7 +123,7 @@ impl Primitive for DenseConstant {
         Cost::movement(operands, results)
     }
     fn constant_bytes(&self) -> Option<Vec<u8>> {
-        Some(self.elements.0.to_vec())
+        Some(self.elements.to_vec())
     }
 }
 
@@ -141,7 +134,7 @@ impl Primitive for DenseConstant {
 pub(crate) fn constant_of(x: &Array) -> Array {
     let aval = x.aval();
     let elements = match x.to_host() {
-        Ok(host) => Elements::new(host.as_bytes()),
+        Ok(host) => host.as_bytes().into(),
         Err(error) => trace::throw(error),
     };
     let shape = aval.shape.to_vec();
@@ -159,8 +152,7 @@ impl Registered for DenseConstant {
         let constant = |dtype: DType, shape: &[usize]| {
             let n_bytes = Shape::new(shape).size() * dtype.host_bytes();
             // Finite numbers in every dtype, and booleans that are 0 or 1.
-            let elements: Vec<u8> = (0..n_bytes).map(|at| (at % 2) as u8).collect();
-            let elements = Elements::new(elements);
+            let elements = (0..n_bytes).map(|at| (at % 2) as u8).collect();
             let constant = DenseConstant { dtype, shape: shape.to_vec(), weak: false, elements };
             Exemplar::new(constant, [])
         };
@@ -179,18 +171,20 @@ mod tests {
 
     #[test]
     fn elements_are_written_as_digits() {
-        let elements = Elements::new([0, 0, 128, 63]);
-        let text = serde_json::to_string(&elements).unwrap();
-        assert_eq!(text, "\"0000803f\"");
-        assert_eq!(serde_json::from_str::<Elements>(&text).unwrap(), elements);
+        let elements = Arc::new([0, 0, 128, 63]);
+        let constant = DenseConstant { dtype: DType::F32, shape: vec![], weak: false, elements };
+        let text = serde_json::to_string(&constant).unwrap();
+        assert!(text.contains("\"0000803f\""), "{text}");
+        assert_eq!(serde_json::from_str::<DenseConstant>(&text).unwrap(), constant);
         for damaged in ["\"0000803\"", "\"0000zz3f\"", "\"+1\"", "4"] {
-            assert!(serde_json::from_str::<Elements>(damaged).is_err(), "{damaged}");
+            let text = text.replace("\"0000803f\"", damaged);
+            assert!(serde_json::from_str::<DenseConstant>(&text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn the_number_of_bytes_is_checked() {
-        let elements = Elements::new([0; 7]);
+        let elements = Arc::new([0; 7]);
         let constant = DenseConstant { dtype: DType::F32, shape: vec![2], weak: false, elements };
         let error = constant.abstract_eval(&[]).unwrap_err();
         assert_eq!(error.message, "f32[2] takes 8 bytes, got 7");

@@ -46,8 +46,8 @@ fn check_mask(mask: &Array, axis: usize, x: &Array) -> Result<(), RuleError> {
     Ok(())
 }
 
-/// Gives the first scalar mask an axis of its own: inserts an axis of size 1 into `x`, and replaces
-/// the mask by one of size 1. Returns `None` if there is no scalar mask.
+/// Inserts an axis of size 1 into `x` for the first scalar mask, and replaces the mask by the
+/// indices that it selects along this axis. Returns `None` if there is no scalar mask.
 #[track_caller]
 pub(super) fn with_mask_axis(indices: &[Index], x: &Array) -> Option<(Vec<Index>, Array)> {
     let is_scalar = |index: &Index| mask_of(index).is_some_and(|mask| mask.rank() == 0);

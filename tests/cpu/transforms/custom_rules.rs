@@ -140,7 +140,7 @@ mod on_cpu {
             expect(jit(move |x: Array| grad(remat(total))(&x)).call(&x).unwrap(), first);
             expect(vmap(move |x: Array| grad(remat(total))(&x)).apply(&rows), first);
             expect(grad(|rows: &Array| vmap(remat(total)).apply(rows).sum())(&rows), first);
-            let chosen = |x: &Array| cond(gt(&x.sum(), 0.0), total, |x: &Array| x.sum(), x.clone());
+            let chosen = |x: &Array| cond(gt(x.sum(), 0.0), total, |x: &Array| x.sum(), x.clone());
             expect(grad(chosen)(&x), first);
             let steps = move |x: &Array| {
                 let body = |x: &Array, scale: &Array| (scaled(x, optimize) * scale, ());
