@@ -143,7 +143,7 @@ pub fn zip_nodes<T: Tree, N: Tree>(a: &T, b: &T, mut f: impl FnMut(&N, &N) -> N)
 ///
 /// ```
 /// use oxidax::prelude::*;
-/// let trees = [vec![None], vec![Some(ones([2]))], vec![Some(ones([3]))];
+/// let trees = [vec![None], vec![Some(ones([2]))], vec![Some(ones([3]))]];
 /// let [a, b, c] = &trees;
 /// let first = |all: [&Option<Array>; 3]| all.into_iter().flatten().next().cloned();
 /// assert_eq!(tree::map_nodes_of([a, b, c], first)[0].as_ref().map(Array::size), Some(2));
