@@ -1,11 +1,13 @@
 """User-defined rules. Their results have marks, by which a case shows that the rule was used.
 
 A rule of `vmap` multiplies by 3/2. A rule with symbolic zeros adds constants for derivatives that
-are symbolic zeros, or multiplies by other factors.
+are symbolic zeros, or multiplies by other factors. A forward rule under `checkpoint` multiplies the
+value by 2.
 """
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from .api_table import Row
@@ -193,4 +195,67 @@ MORE = [
     ),
 ]
 
-ROWS = VMAP + RULES + MORE
+
+def _wave(optimize):
+    """x sin(k x), whose rules create arrays themselves, and multiply by 2 and 3."""
+
+    def frequencies(x):
+        return np.array([1.0, 2.0, 0.5]).astype(x.dtype)
+
+    def forward(x):
+        k = frequencies(x)
+        return 2 * jnp.sin(k * x) * x, (jnp.sin(k * x), k * x * jnp.cos(k * x))
+
+    def backward(slopes, ct):
+        return (ct * (slopes[0] + slopes[1]) * np.array([3.0, 3.0, 3.0]).astype(ct.dtype),)
+
+    f = jax.custom_vjp(lambda x: jnp.sin(frequencies(x) * x) * x)
+    f.defvjp(forward, backward, optimize_remat=optimize)
+    return f
+
+
+def _of_wave(optimize, wrap):
+    """The value and gradient of a function of waves, under `jit`."""
+    f = _wave(optimize)
+    block = wrap(lambda x: jnp.cos(f(x)) * x)
+    return jax.jit(lambda x: list(jax.value_and_grad(lambda x: block(x).sum())(x)))
+
+
+def _in_scan(block):
+    def steps(x):
+        body = jax.checkpoint(lambda x, scale: (block(x) * scale, x.sum()))
+        x, sums = jax.lax.scan(body, x, jnp.array([0.5, 1.5, 0.25], x.dtype))
+        return x + sums.sum()
+
+    return steps
+
+
+_policies = jax.checkpoint_policies
+_WRAPS = {
+    "plain": lambda block: block,
+    "remat": jax.checkpoint,
+    "everything": lambda block: jax.checkpoint(block, policy=_policies.everything_saveable),
+    "dots": lambda block: jax.checkpoint(block, policy=_policies.dots_saveable),
+    "nested": lambda block: jax.checkpoint(lambda x: jax.checkpoint(block)(x * x)),
+    "scan": _in_scan,
+}
+_WAVES = {"custom_vjp": False, "optimized_vjp": True}
+
+REMAT = [
+    Row(f"{op}_{name}", [Z((3,))], _of_wave(optimize, wrap), None, WIDE, batch=False)
+    for op, optimize in _WAVES.items()
+    for name, wrap in _WRAPS.items()
+] + [
+    Row(
+        f"{op}_mapped_{name}",
+        [Z((4, 3))],
+        jax.vmap(_of_wave(optimize, _WRAPS[name])),
+        None,
+        ("f32",),
+        batch=False,
+    )
+    for op, optimize in _WAVES.items()
+    for name in ("plain", "remat", "scan")
+]
+
+ROWS = VMAP + RULES + MORE + REMAT

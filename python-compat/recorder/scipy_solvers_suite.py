@@ -167,6 +167,17 @@ def _odeint(suite, kind):
         return jax.grad(lambda m: mapped(many, t, m).sum())(m)
 
     case("odeint_mapped_gradient", "system", [many, t, m], mapped_gradient)
+
+    def captured(y0, t, m):
+        captures = lambda m: odeint(lambda y, t: system(y, t, m), y0, t, rtol=tol, atol=tol)
+        return jax.grad(lambda m: captures(m).sum())(m)
+
+    case("odeint_captured_gradient", "system", [many[0], t, m], captured)
+
+    def captured_mapped(many, t, m):
+        return jax.vmap(lambda y0: captured(y0, t, m))(many)
+
+    case("odeint_captured_mapped", "system", [many, t, m], captured_mapped)
     short = lambda y0, t, m: odeint(system, y0, t, m, rtol=tol, atol=tol, hmax=0.05)
     case("odeint_hmax", "system", [many[0], t, m], short)
 

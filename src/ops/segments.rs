@@ -2,9 +2,25 @@
 
 use crate::core::{Array, DType, RuleError, Scalar, trace};
 use crate::primitives::{
-    Combiner, GatherScatterMode, ScatterDimensionNumbers, convert_element_type, fill_of, highest,
-    lowest, reshape, scatter,
+    Combiner, GatherScatterMode, ScatterDimensionNumbers, ScatterOptions, concatenate,
+    convert_element_type, fill_of, highest, iota, lax_div, lowest, reduce_max, reduce_min,
+    reduce_prod, reduce_sum, reshape, scatter_with,
 };
+
+/// Options of [`segment_sum_with`], [`segment_prod_with`], [`segment_max_with`] and
+/// [`segment_min_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentOptions {
+    /// Promises that the ids are sorted. The default is false.
+    pub indices_are_sorted: bool,
+    /// Promises that no id occurs twice. The default is false.
+    pub unique_indices: bool,
+    /// The treatment of ids out of range. The default is [`GatherScatterMode::FillOrDrop`].
+    pub mode: GatherScatterMode,
+    /// Reduces this many rows at a time and then their results, which loses less accuracy for large
+    /// segments. `None`, the default, reduces all rows at once.
+    pub bucket_size: Option<usize>,
+}
 
 /// Returns the sum of the rows of each segment: `data` `[n, …]` and `segment_ids` `[n]` give
 /// `[num_segments, …]`. Row `i` of the result is the sum of the rows of `data` whose id is `i`, and
@@ -29,7 +45,26 @@ use crate::primitives::{
 #[doc(alias = "jax.ops.segment_sum")]
 #[track_caller]
 pub fn segment_sum(data: &Array, segment_ids: &Array, num_segments: usize) -> Array {
-    reduce_segments("segment_sum", data, segment_ids, num_segments, Combiner::Add)
+    segment_sum_with(data, segment_ids, num_segments, SegmentOptions::default())
+}
+
+/// As [`segment_sum`], with options.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let options = SegmentOptions { indices_are_sorted: true, ..Default::default() };
+/// let y = segment_sum_with(&array![2.0, 3.0, 5.0], &array![0, 0, 2], 3, options);
+/// assert_eq!(y.to_vec::<f32>()?, [5.0, 0.0, 5.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn segment_sum_with(
+    data: &Array,
+    segment_ids: &Array,
+    num_segments: usize,
+    options: SegmentOptions,
+) -> Array {
+    reduce_segments("segment_sum", data, segment_ids, num_segments, Combiner::Add, options)
 }
 
 /// Returns the product of the rows of each segment, and 1 for a segment without rows. See
@@ -44,7 +79,18 @@ pub fn segment_sum(data: &Array, segment_ids: &Array, num_segments: usize) -> Ar
 #[doc(alias = "jax.ops.segment_prod")]
 #[track_caller]
 pub fn segment_prod(data: &Array, segment_ids: &Array, num_segments: usize) -> Array {
-    reduce_segments("segment_prod", data, segment_ids, num_segments, Combiner::Mul)
+    segment_prod_with(data, segment_ids, num_segments, SegmentOptions::default())
+}
+
+/// As [`segment_prod`], with options.
+#[track_caller]
+pub fn segment_prod_with(
+    data: &Array,
+    segment_ids: &Array,
+    num_segments: usize,
+    options: SegmentOptions,
+) -> Array {
+    reduce_segments("segment_prod", data, segment_ids, num_segments, Combiner::Mul, options)
 }
 
 /// Returns the largest element of each segment, and for a segment without rows the lowest value of
@@ -59,7 +105,18 @@ pub fn segment_prod(data: &Array, segment_ids: &Array, num_segments: usize) -> A
 #[doc(alias = "jax.ops.segment_max")]
 #[track_caller]
 pub fn segment_max(data: &Array, segment_ids: &Array, num_segments: usize) -> Array {
-    reduce_segments("segment_max", data, segment_ids, num_segments, Combiner::Max)
+    segment_max_with(data, segment_ids, num_segments, SegmentOptions::default())
+}
+
+/// As [`segment_max`], with options.
+#[track_caller]
+pub fn segment_max_with(
+    data: &Array,
+    segment_ids: &Array,
+    num_segments: usize,
+    options: SegmentOptions,
+) -> Array {
+    reduce_segments("segment_max", data, segment_ids, num_segments, Combiner::Max, options)
 }
 
 /// Returns the smallest element of each segment, and for a segment without rows the highest value
@@ -74,7 +131,18 @@ pub fn segment_max(data: &Array, segment_ids: &Array, num_segments: usize) -> Ar
 #[doc(alias = "jax.ops.segment_min")]
 #[track_caller]
 pub fn segment_min(data: &Array, segment_ids: &Array, num_segments: usize) -> Array {
-    reduce_segments("segment_min", data, segment_ids, num_segments, Combiner::Min)
+    segment_min_with(data, segment_ids, num_segments, SegmentOptions::default())
+}
+
+/// As [`segment_min`], with options.
+#[track_caller]
+pub fn segment_min_with(
+    data: &Array,
+    segment_ids: &Array,
+    num_segments: usize,
+    options: SegmentOptions,
+) -> Array {
+    reduce_segments("segment_min", data, segment_ids, num_segments, Combiner::Min, options)
 }
 
 /// Returns the value that a reduction of no elements has.
@@ -94,6 +162,7 @@ fn reduce_segments(
     segment_ids: &Array,
     num_segments: usize,
     combiner: Combiner,
+    options: SegmentOptions,
 ) -> Array {
     let error = if !segment_ids.dtype().is_integer() {
         let message = format!("segment ids must be integers, got {}", segment_ids.aval());
@@ -105,28 +174,61 @@ fn reduce_segments(
             segment_ids.aval()
         );
         Some(RuleError::shape(message))
+    } else if options.bucket_size == Some(0) {
+        Some(RuleError::value("a bucket has at least one row, got `bucket_size: Some(0)`"))
     } else {
         None
     };
     if let Some(error) = error {
         trace::throw_operands(name, error, &[data, segment_ids]);
     }
-    let mut shape = data.shape().to_vec();
-    shape[0] = num_segments;
-    let start = fill_of(neutral(combiner, data.dtype()), &data.aval().with_shape(shape).strong());
     // Narrow ids may not hold the number of segments.
     let ids = match segment_ids.dtype() {
         narrow if narrow.bits() < 32 => convert_element_type(segment_ids, DType::I32),
         _ => segment_ids.clone(),
     };
+    let n = ids.size();
+    let column = reshape(&ids, [n, 1]);
+    let mut shape = data.shape().to_vec();
+    shape[0] = num_segments;
+    let promises = ScatterOptions {
+        mode: options.mode,
+        unique_indices: options.unique_indices,
+        indices_are_sorted: options.indices_are_sorted,
+    };
+    let Some(size) = options.bucket_size else {
+        return scatter_rows(data, &column, &shape, combiner, promises);
+    };
+    shape.insert(0, n.div_ceil(size));
+    let buckets = lax_div(iota(ids.dtype(), n), size);
+    let indices = concatenate([&reshape(&buckets, [n, 1]), &column], 1);
+    let of_buckets = scatter_rows(data, &indices, &shape, combiner, promises);
+    match combiner {
+        Combiner::Add | Combiner::Update => reduce_sum(&of_buckets, &[0]),
+        Combiner::Mul => reduce_prod(&of_buckets, &[0]),
+        Combiner::Max => reduce_max(&of_buckets, &[0]),
+        Combiner::Min => reduce_min(&of_buckets, &[0]),
+    }
+}
+
+/// Combines the rows of `data` into an array of shape `shape`, at the indices of its first axes.
+#[track_caller]
+fn scatter_rows(
+    data: &Array,
+    indices: &Array,
+    shape: &[usize],
+    combiner: Combiner,
+    options: ScatterOptions,
+) -> Array {
+    let start = fill_of(neutral(combiner, data.dtype()), &data.aval().with_shape(shape).strong());
+    let axes: Vec<usize> = (0..indices.shape()[1]).collect();
     let numbers = ScatterDimensionNumbers {
         update_window_dims: (1..data.rank()).collect(),
-        inserted_window_dims: vec![0],
-        scatter_dims_to_operand_dims: vec![0],
+        inserted_window_dims: axes.clone(),
+        scatter_dims_to_operand_dims: axes,
         ..Default::default()
     };
-    let column = reshape(&ids, [ids.size(), 1]);
-    scatter(&start, &column, data, combiner, &numbers, GatherScatterMode::FillOrDrop)
+    scatter_with(&start, indices, data, combiner, &numbers, options)
 }
 
 #[cfg(test)]
@@ -148,5 +250,14 @@ mod tests {
             .assert_eq(&message(data.clone(), Aval::new(DType::I32, [3])));
         expect!["error[dtype]: segment_sum: segment ids must be integers, got f32[4]"]
             .assert_eq(&message(data, Aval::new(DType::F32, [4])));
+    }
+
+    #[test]
+    fn rejects_empty_buckets() {
+        let options = SegmentOptions { bucket_size: Some(0), ..SegmentOptions::default() };
+        let sum = |data: Array, ids: Array| segment_sum_with(&data, &ids, 3, options);
+        let types = (Aval::new(DType::F32, [4]), Aval::new(DType::I32, [4]));
+        let text = eval_shape(sum, types).unwrap_err().to_string();
+        assert!(text.contains("a bucket has at least one row, got `bucket_size: Some(0)`"));
     }
 }

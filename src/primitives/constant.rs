@@ -82,9 +82,31 @@ impl Analysis for Fill {
 /// fills larger ones.
 const FROM_HOST: usize = 64 << 10;
 
+/// Throws `Op` (value) for an integer beyond the range of a dtype. Numbers of 8 and 16 bits wrap
+/// within 32 bits, as in JAX.
+#[track_caller]
+fn expect_in_range(value: Scalar, dtype: DType) {
+    let Scalar::Int(number) = value else { return };
+    if !dtype.is_integer() {
+        return;
+    }
+    let bits = dtype.bits().max(32) as u32;
+    let range = -(1i128 << (bits - 1))..1i128 << bits;
+    if !range.contains(&number) {
+        let error = RuleError::value(format!("{number} does not fit in {dtype}")).help(format!(
+            "numbers have the dtype of the arrays beside them, else 32 bits; write an array with \
+             a dtype: `full(([], DType::I64), {number}i64)`"
+        ));
+        trace::throw_operands("number", error, &[]);
+    }
+}
+
 /// Returns an array of type `aval` filled with `value`.
+///
+/// Throws `Op` (value) for an integer beyond the range of the dtype.
 #[track_caller]
 pub fn fill_of(value: Scalar, aval: &Aval) -> Array {
+    expect_in_range(value, aval.dtype);
     if aval.sharding.is_some() {
         return sharded_like(&fill_of(value, &aval.unsharded()), aval);
     }
@@ -141,6 +163,8 @@ pub fn zeros_of(aval: &Aval) -> Array {
 }
 
 /// Returns an array of shape `shape` filled with `value`, of the value's dtype: `i32` or `f32`.
+///
+/// Throws `Op` (value) for an integer beyond the range of the dtype.
 ///
 /// ```
 /// use oxidax::prelude::*;

@@ -19,6 +19,7 @@ mod constant;
 mod convert;
 mod convolution;
 mod cumulative;
+mod dense_constant;
 mod device_put;
 mod dot;
 mod elementwise;
@@ -80,6 +81,8 @@ pub use constant::*;
 pub use convert::*;
 pub use convolution::*;
 pub use cumulative::*;
+pub use dense_constant::DenseConstant;
+pub(crate) use dense_constant::constant_of;
 pub use device_put::DevicePut;
 pub(crate) use device_put::in_memory;
 pub use dot::*;
@@ -187,6 +190,7 @@ pub const PRIMITIVES: &[RegistryEntry] = &[
     RegistryEntry::of::<Imag>(),
     RegistryEntry::of::<Real>(),
     // constant
+    RegistryEntry::of::<DenseConstant>(),
     RegistryEntry::of::<Fill>(),
     // convert
     RegistryEntry::of::<ConvertElementType>(),

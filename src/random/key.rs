@@ -9,7 +9,7 @@ pub use crate::core::options::{CustomPrng, KeyImpl};
 use crate::core::{Array, Aval, DType, RuleError, Scalar, Shape, throw, throw_operands, trace};
 use crate::primitives::{
     ArrayLike, Like, bitcast_convert_type, concatenate, convert_element_type, fill_of, reshape,
-    slice,
+    shift_right_logical, slice,
 };
 use crate::tree::{self, Tree};
 
@@ -330,6 +330,56 @@ pub fn key_with(seed: i64, options: KeyOptions) -> Key {
         Array::from_slice(&words, [n]).unwrap_or_else(|error| throw(error))
     };
     Key { data, implementation }
+}
+
+impl Key {
+    /// Returns the key of a seed that is an array, which may be traced: `vmap` makes one key of
+    /// each of several seeds. A seed of 32 bits gives the same key as [`key`] of that number, if it
+    /// is not negative.
+    ///
+    /// Throws `Op` unless the seed is one integer.
+    ///
+    /// ```
+    /// use oxidax::prelude::*;
+    /// let keys = vmap(|seed: Array| random::Key::from_seed(&seed)).apply(arange(3));
+    /// assert_eq!(keys.get(2).data().to_vec::<u32>()?, random::key(2).data().to_vec::<u32>()?);
+    /// # Ok::<(), oxidax::Error>(())
+    /// ```
+    #[doc(alias = "jax.random.key")]
+    #[track_caller]
+    pub fn from_seed(seed: &Array) -> Key {
+        Key::from_seed_with(seed, KeyOptions::default())
+    }
+
+    /// As [`Key::from_seed`], for another generator.
+    #[track_caller]
+    pub fn from_seed_with(seed: &Array, options: KeyOptions) -> Key {
+        let implementation = options.implementation;
+        if !seed.dtype().is_integer() {
+            let message = format!("a seed is an integer, got {}", seed.aval());
+            throw_operands("Key::from_seed", RuleError::dtype(message), &[seed]);
+        }
+        if seed.rank() != 0 {
+            let error = RuleError::shape(format!("a seed is a scalar, got {}", seed.aval()))
+                .help("map over seeds: `vmap(|seed: Array| Key::from_seed(&seed))`");
+            throw_operands("Key::from_seed", error, &[seed]);
+        }
+        if let KeyImpl::Custom(prng) = implementation {
+            let seed = convert_element_type(seed, DType::I64);
+            return Key { data: draw(|| prng_impl::seed(prng, &seed)), implementation };
+        }
+        draw(|| {
+            let word = |x: &Array| reshape(&convert_element_type(x, DType::U32), [1]);
+            let high = match seed.dtype().bits() {
+                64 => word(&shift_right_logical(seed, 32)),
+                _ => fill_of(Scalar::Int(0), &Aval::new(DType::U32, [1])),
+            };
+            let words = [high, word(seed)];
+            let words: Vec<&Array> =
+                words.iter().cycle().take(implementation.key_shape().size()).collect();
+            Key { data: concatenate(words, 0), implementation }
+        })
+    }
 }
 
 impl IntoIterator for Key {

@@ -8,6 +8,7 @@ use crate::core::spans::{EventKind, Span};
 use crate::core::trace::{self, Mode, RefAccess, RefUses, Tracing};
 use crate::core::{Array, ArrayRef, Aval, CheckSet, Loc, OpErrorKind, Program, backend};
 use crate::passes;
+use crate::primitives::constant_of;
 use crate::tree::{Tree, leaves_and_refs, leaves_of, rebuild};
 
 /// A traced function.
@@ -177,12 +178,24 @@ pub(crate) fn trace_rules(
     })
 }
 
+/// Closes a program over arrays that a user-defined rule created: its last inputs become constants.
+fn with_constants(program: &Program, captures: &[Array]) -> Program {
+    let is_concrete = captures.iter().all(|capture| !capture.is_traced());
+    assert!(is_concrete, "rules on a closed program use its inputs and concrete arrays");
+    let mut avals = program.avals_in();
+    avals.truncate(avals.len() - captures.len());
+    trace_closed(avals, &mut |mut inputs| {
+        inputs.extend(captures.iter().map(constant_of));
+        passes::eval(program, &inputs)
+    })
+}
+
 fn trace_closed(avals: Vec<Aval>, f: &mut ListFunction<'_>) -> Program {
     let tracing = Tracing::begin(Mode::All, None);
     let inputs = avals.into_iter().map(|aval| tracing.input(aval)).collect();
     let outputs = trace::with_numbers_as_operands(false, || f(inputs));
     let (program, captures) = tracing.finish(&outputs);
-    assert!(captures.is_empty(), "rules on a closed program use its inputs alone");
+    let program = if captures.is_empty() { program } else { with_constants(&program, &captures) };
     debug_verify(&program);
     program
 }

@@ -59,8 +59,8 @@ pub use nested::{NestableTree, NestedTree};
 #[cfg(feature = "export")]
 pub(crate) use nesting::Nesting;
 pub use nodes::{
-    NodeVisitor, map_nodes, map_nodes_with_path, nodes, nodes_with_path, visit_child, visit_node,
-    zip_nodes,
+    NodeVisitor, map_node_values, map_nodes, map_nodes_of, map_nodes_with_path, nodes,
+    nodes_with_path, visit_child, visit_node, zip_nodes,
 };
 pub use number_arguments::ScalarNumber;
 pub use oxidax_macros::{Tree, TreeOps, TreeRef};

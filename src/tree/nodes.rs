@@ -137,6 +137,84 @@ pub fn zip_nodes<T: Tree, N: Tree>(a: &T, b: &T, mut f: impl FnMut(&N, &N) -> N)
     zipped
 }
 
+/// Combines the nodes of type `N` in any number of trees; see [`map_nodes`].
+///
+/// Throws `Tree` if their paths differ.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let trees = [vec![None], vec![Some(ones([2]))], vec![Some(ones([3]))]];
+/// let [a, b, c] = &trees;
+/// let first = |all: [&Option<Array>; 3]| all.into_iter().flatten().next().cloned();
+/// assert_eq!(tree::map_nodes_of([a, b, c], first)[0].as_ref().map(Array::size), Some(2));
+/// ```
+#[doc(alias = "is_leaf")]
+#[track_caller]
+pub fn map_nodes_of<T: Tree, N: Tree, const K: usize>(
+    trees: [&T; K],
+    mut f: impl FnMut([&N; K]) -> N,
+) -> T {
+    const { assert!(K > 0, "one tree at least") };
+    let mut results = rows_of("map_nodes_of", trees, Loc::caller()).into_iter();
+    map_nodes(trees[0], |_: &N| {
+        let (_, nodes) = results.next().expect("one row per node of the first tree");
+        f(nodes.each_ref())
+    })
+}
+
+/// Returns the values of `f` for the nodes of type `N` in any number of trees, with their paths, in
+/// order; see [`map_nodes`]. They may be of any type.
+///
+/// Throws `Tree` if the paths of the trees differ.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// let (a, b) = (vec![(ones([2]), None)], vec![(ones([2]), Some(ones([3])))]);
+/// type Layer = (Array, Option<Array>);
+/// let sizes = |[a, b]: [&Layer; 2]| tree::leaves(b).len() - tree::leaves(a).len();
+/// assert_eq!(tree::map_node_values([&a, &b], sizes), [("[0]".to_string(), 1)]);
+/// ```
+#[doc(alias = "is_leaf")]
+#[track_caller]
+pub fn map_node_values<T: Tree, N: Tree, V, const K: usize>(
+    trees: [&T; K],
+    mut f: impl FnMut([&N; K]) -> V,
+) -> Vec<(String, V)> {
+    const { assert!(K > 0, "one tree at least") };
+    let rows = rows_of("map_node_values", trees, Loc::caller());
+    rows.into_iter().map(|(path, nodes)| (path, f(nodes.each_ref()))).collect()
+}
+
+/// Returns the nodes of type `N` at each path of the trees.
+fn rows_of<T: Tree, N: Tree, const K: usize>(
+    name: &str,
+    trees: [&T; K],
+    loc: Loc,
+) -> Vec<(String, [N; K])> {
+    let mut columns = trees.map(|tree| nodes_with_path::<N, T>(tree).into_iter());
+    let mut rows = Vec::new();
+    loop {
+        let row = columns.each_mut().map(Iterator::next);
+        let Some(path) = row.iter().flatten().map(|(path, _)| path.clone()).next() else {
+            return rows;
+        };
+        let mut number = 0;
+        let nodes = row.map(|node| {
+            number += 1;
+            match node {
+                Some((other, node)) if other == path => node,
+                _ => trace::throw(Error::Tree(Box::new(TreeError {
+                    path: rooted(&path),
+                    message: format!("{name}: tree {number} of {K} has no such node here"),
+                    loc,
+                    help: Some("all trees need nodes of the type at the same paths".into()),
+                }))),
+            }
+        });
+        rows.push((path, nodes));
+    }
+}
+
 /// Returns the nodes of type `N` in a tree, in order; see [`map_nodes`]. They share their arrays
 /// with it.
 ///

@@ -154,7 +154,59 @@ fn symbolic_jvp(name: &str, x: &[Array]) -> Option<Vec<Array>> {
     })
 }
 
+/// x sin(k x), whose rules create arrays themselves, and multiply by 2 and 3.
+fn wave(x: &Array, optimize_remat: bool) -> Array {
+    fn frequencies(x: &Array) -> Array {
+        Array::from_slice(&[1.0f32, 2.0, 0.5], [3]).expect("three numbers").astype(x.dtype())
+    }
+    let forward = |x: &Array| {
+        let k = frequencies(x);
+        (sin(&k * x) * x * 2.0, (sin(&k * x), &k * x * cos(&k * x)))
+    };
+    let backward = |(sines, cosines): &Pair, ct: &Array| {
+        let threes = Array::from_slice(&[3.0f32; 3], [3]).expect("three numbers");
+        ct * (sines + cosines) * threes.astype(ct.dtype())
+    };
+    let f = |x: &Array| sin(frequencies(x) * x) * x;
+    custom_vjp_with(f, forward, backward, CustomVjpOptions { optimize_remat })(x)
+}
+
+/// The value and gradient of a function of waves, under `jit`.
+fn of_wave(name: &str, optimize_remat: bool, x: &Array) -> Option<Vec<Array>> {
+    if let Some(name) = name.strip_prefix("mapped_") {
+        let name = name.to_string();
+        let rows = |x: Array| of_wave(&name, optimize_remat, &x).expect("the name of a case");
+        return Some(vmap(rows).apply(x));
+    }
+    let block = move |x: &Array| cos(wave(x, optimize_remat)) * x;
+    let with = |policy| remat_with(block, RematOptions { policy, ..RematOptions::default() });
+    let steps = move |x: &Array| {
+        let body = |x: &Array, scale: &Array| (block(x) * scale, x.sum());
+        let scales = Array::from_slice(&[0.5f32, 1.5, 0.25], [3]).expect("three numbers");
+        let (x, sums) = scan(remat(body), x, scales.astype(x.dtype()));
+        x + sums.sum()
+    };
+    let of = |block: &dyn Fn(&Array) -> Array| {
+        let (value, gradient) = value_and_grad(|x: &Array| block(x).sum())(x);
+        vec![value, gradient]
+    };
+    Some(match name {
+        "plain" => of(&block),
+        "remat" => of(&|x| remat(block)(x)),
+        "everything" => of(&|x| with(Policy::Everything)(x)),
+        "dots" => of(&|x| with(Policy::Dots)(x)),
+        "nested" => of(&|x| remat(|x: &Array| remat(block)(&(x * x)))(x)),
+        "scan" => of(&steps),
+        _ => return None,
+    })
+}
+
 pub(crate) fn rule(op: &str, x: &[Array]) -> Option<Vec<Array>> {
+    for (prefix, optimize_remat) in [("custom_vjp_", false), ("optimized_vjp_", true)] {
+        if let Some(name) = op.strip_prefix(prefix) {
+            return of_wave(name, optimize_remat, &x[0]);
+        }
+    }
     if let Some(name) = op.strip_prefix("custom_vmap_") {
         return batching(name, x);
     }

@@ -35,8 +35,8 @@ impl Default for OdeOptions {
 /// Under `vmap` all examples take as many steps as the slowest one.
 ///
 /// Reverse mode integrates the adjoint equation backwards instead of storing steps. It reaches
-/// `y0`, `t` and `args`, but not arrays that `f` captures: pass them as `args`, which may be any
-/// tree, `()` if there are none. There is no forward mode.
+/// `y0`, `t`, `args` and the traced arrays that `f` captures. `args` may be any tree, `()` if there
+/// are none. `f` may borrow: it is traced once, during the call. There is no forward mode.
 ///
 /// Throws `Op` if `t` is not a vector of floats, `Tree` if `f` returns another structure, and
 /// whatever `f` throws.
@@ -58,19 +58,14 @@ impl Default for OdeOptions {
 /// Bettencourt and Duvenaud, "Neural ordinary differential equations" (2018), appendix C, for the
 /// adjoint.
 #[track_caller]
-pub fn odeint<T: Tree, A: Tree>(
-    f: impl Fn(&T, &Array, &A) -> T + Send + Sync + 'static,
-    y0: &T,
-    t: &Array,
-    args: &A,
-) -> T {
+pub fn odeint<T: Tree, A: Tree>(f: impl Fn(&T, &Array, &A) -> T, y0: &T, t: &Array, args: &A) -> T {
     odeint_with(f, y0, t, args, OdeOptions::default())
 }
 
 /// As [`odeint`], with options.
 #[track_caller]
 pub fn odeint_with<T: Tree, A: Tree>(
-    f: impl Fn(&T, &Array, &A) -> T + Send + Sync + 'static,
+    f: impl Fn(&T, &Array, &A) -> T,
     y0: &T,
     t: &Array,
     args: &A,
@@ -89,14 +84,27 @@ pub fn odeint_with<T: Tree, A: Tree>(
         let y0 = tree::map(y0, as_inexact);
         let (flat, unravel) = tree::ravel(&y0);
         let unravel = Arc::new(unravel);
-        let leaves = tree::leaves(args);
+        let mut leaves = tree::leaves(args);
         let avals = leaves.iter().map(|leaf| Array::of_type(leaf.aval().clone()));
         let template = tree::unflatten(args, avals);
+        let slopes = |y: &T, t: &Array, args: &A| f(y, t, args);
+        let (slopes, captures) = closure_convert(slopes, (&y0, &t.index(i![0]), args));
+        // Nothing differentiates by concrete arrays, so the adjoint equation does without them.
+        let n_args = leaves.len();
+        leaves.extend(captures.iter().filter(|capture| capture.is_traced()).cloned());
         let dtype = flat.dtype();
         let unravel_state = unravel.clone();
         let dynamics: adjoint::Dynamics = Arc::new(move |y: &Array, t: &Array, args: &[Array]| {
+            let (args, traced) = args.split_at(n_args);
+            let mut traced = traced.iter();
+            let captures = captures.iter().map(|capture| match capture.is_traced() {
+                true => traced.next().expect("one per traced capture").clone(),
+                false => capture.clone(),
+            });
             let args: A = tree::unflatten(&template, args.iter().cloned());
-            tree::ravel(&f(&unravel_state(y), t, &args)).0.astype(dtype)
+            let arguments = (unravel_state(y), t.clone(), args);
+            let slope = slopes.apply(&arguments, &captures.collect::<Vec<_>>());
+            tree::ravel(&slope).0.astype(dtype)
         });
         let ys = with_matmul_precision(Precision::Highest, || {
             adjoint::solve(dynamics, options, &flat, t, leaves, adjoint::REVERSE_ORDER)

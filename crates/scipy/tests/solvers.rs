@@ -76,6 +76,15 @@ fn swing(y0: &Array, t: &Array, rates: &Array, options: OdeOptions) -> Array {
     stack([angle, speed], 1)
 }
 
+/// The gradient by a matrix that the right-hand side captures.
+fn captured(y0: &Array, t: &Array, m: &Array, options: OdeOptions) -> Array {
+    let loss = |m: &Array| {
+        let slope = |y: &Array, t: &Array, (): &()| system(y, t, m);
+        odeint_with(slope, y0, t, &(), options).sum()
+    };
+    grad(loss)(m)
+}
+
 fn integrated(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
     let [y0, t, args] = operands else { panic!("three operands") };
     let tol = params["tol"].as_f64().unwrap_or(1.4e-8);
@@ -96,6 +105,11 @@ fn integrated(op: &str, params: &Value, operands: &[Array]) -> Vec<Array> {
         }
         "odeint_mapped" => vec![mapped(args)],
         "odeint_mapped_gradient" => vec![grad(|m: &Array| mapped(m).sum())(args)],
+        "odeint_captured_gradient" => vec![captured(y0, t, args, options)],
+        "odeint_captured_mapped" => {
+            let one = |y: &Array| captured(y, t, args, options);
+            vec![vmap(one).apply(y0)]
+        }
         "odeint_hmax" => {
             let options = OdeOptions { hmax: Some(0.05), ..options };
             vec![odeint_with(system, y0, t, args, options)]

@@ -1,7 +1,7 @@
 //! Functional updates of indexed elements.
 
 use super::index::Index;
-use super::mask::lone_mask;
+use super::mask::{lone_mask, with_mask_axis};
 use super::options::IndexOptions;
 use super::resolve::{AxisAction, AxisSlice, gather_plan, resolve, shape_after};
 use crate::core::{Array, DType, Loc, RuleError, Scalar, Shape, trace};
@@ -149,6 +149,9 @@ impl At<'_> {
     /// Throws `Op` for a static index out of range if no mode is set.
     #[track_caller]
     pub fn get(&self) -> Array {
+        if let Some((indices, x)) = with_mask_axis(&self.indices, self.x) {
+            return At { x: &x, indices, options: self.options }.get();
+        }
         match resolve(&self.indices, self.x) {
             Ok((slices, actions)) => {
                 let mode = GatherScatterMode::Clip;
@@ -182,6 +185,10 @@ impl At<'_> {
             let values = broadcast_values(self.x, values, self.x.shape());
             let updated = combined(self.x, values, combiner);
             return where_(&mask, convert_element_type(&updated, self.x.dtype()), self.x);
+        }
+        if let Some((indices, x)) = with_mask_axis(&self.indices, self.x) {
+            let at = At { x: &x, indices, options: self.options };
+            return reshape(&at.update(values, combiner), self.x.shape().clone());
         }
         let (slices, actions) = match resolve(&self.indices, self.x) {
             Ok(resolved) => resolved,

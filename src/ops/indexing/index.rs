@@ -1,6 +1,6 @@
 //! Entries of an index: [`Index`], and the macro `i!`.
 
-use crate::core::Array;
+use crate::core::{Array, throw};
 use std::convert::Infallible;
 use std::iter::{Rev, StepBy};
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
@@ -24,7 +24,7 @@ pub enum Index {
     NewAxis,
     /// All remaining axes.
     Ellipsis,
-    /// Indices in an integer array, or a mask.
+    /// Indices in an integer array, or a mask, which may be a scalar.
     Array(Array),
 }
 
@@ -154,6 +154,17 @@ impl From<Ellipsis> for Index {
     }
 }
 
+/// A scalar mask.
+impl From<bool> for Index {
+    #[track_caller]
+    fn from(mask: bool) -> Index {
+        match Array::from_slice(&[mask], []) {
+            Ok(mask) => Index::Array(mask),
+            Err(error) => throw(error),
+        }
+    }
+}
+
 impl From<&Array> for Index {
     fn from(indices: &Array) -> Index {
         Index::Array(indices.clone())
@@ -168,7 +179,7 @@ impl From<Array> for Index {
 
 /// Creates a list of [`Index`](crate::ops::Index) entries for
 /// [`Array::index`](crate::core::Array::index): indices, ranges, `...` for all remaining axes,
-/// `None` for a new axis, integer arrays and masks.
+/// `None` for a new axis, integer arrays, masks, and `true` and `false` for scalar masks.
 ///
 /// A step is written `::2`, `1::2` or `::-1` with literals, `strided(range, step)` with variables,
 /// or `(1..9).step_by(2)`.

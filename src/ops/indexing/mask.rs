@@ -2,7 +2,7 @@
 //!
 //! The number of elements that a mask selects depends on its values. A concrete mask is replaced by
 //! index arrays, as NumPy defines it; updates with values that do not depend on that number keep
-//! the shape, and so work with traced masks.
+//! the shape, and so work with traced masks. A scalar mask selects along a new axis of size 1.
 
 use super::index::Index;
 use crate::core::{Array, RuleError, throw};
@@ -35,10 +35,6 @@ fn axis_of(indices: &[Index], position: usize, rank: usize) -> usize {
 }
 
 fn check_mask(mask: &Array, axis: usize, x: &Array) -> Result<(), RuleError> {
-    if mask.rank() == 0 {
-        return Err(RuleError::unsupported("a scalar mask adds an axis in NumPy: not yet")
-            .help("choose with `where_(mask, x, y)` or `cond`"));
-    }
     let axes = x.shape().get(axis..axis + mask.rank());
     if axes != Some(mask.shape().dims()) {
         return Err(RuleError::shape(format!(
@@ -48,6 +44,19 @@ fn check_mask(mask: &Array, axis: usize, x: &Array) -> Result<(), RuleError> {
         )));
     }
     Ok(())
+}
+
+/// Inserts an axis of size 1 into `x` for the first scalar mask, and replaces the mask by the
+/// indices that it selects along this axis. Returns `None` if there is no scalar mask.
+#[track_caller]
+pub(super) fn with_mask_axis(indices: &[Index], x: &Array) -> Option<(Vec<Index>, Array)> {
+    let is_scalar = |index: &Index| mask_of(index).is_some_and(|mask| mask.rank() == 0);
+    let position = indices.iter().position(is_scalar)?;
+    let mask = mask_of(&indices[position]).filter(|mask| !mask.is_traced())?;
+    let axis = axis_of(indices, position, x.rank()).min(x.rank());
+    let mut replaced = indices.to_vec();
+    replaced[position] = true_indices(&[1], mask).next().expect("one axis");
+    Some((replaced, reshape(x, x.shape().insert(axis, 1))))
 }
 
 /// Replaces each concrete mask by the indices of its true elements, one array for each of its axes.
@@ -70,21 +79,21 @@ pub(super) fn without_masks(indices: &[Index], x: &Array) -> Result<Vec<Index>, 
                  `nonzero(&mask, size, fill)`, `compress`",
             ));
         }
-        plain.extend(true_indices(mask));
+        plain.extend(true_indices(mask.shape(), mask));
     }
     Ok(plain)
 }
 
-/// Returns the indices of the true elements of a concrete mask along each axis.
-fn true_indices(mask: &Array) -> impl Iterator<Item = Index> {
+/// Returns the indices of the true elements of a concrete mask of this shape along each axis.
+fn true_indices(shape: &[usize], mask: &Array) -> impl Iterator<Item = Index> {
     let elements = match mask.to_bytes() {
         Ok(elements) => elements,
         Err(error) => throw(error),
     };
-    let mut along = vec![Vec::new(); mask.rank()];
+    let mut along = vec![Vec::new(); shape.len()];
     for (flat, _) in elements.iter().enumerate().filter(|&(_, &element)| element != 0) {
         let mut rest = flat;
-        for (indices, &size) in along.iter_mut().zip(mask.shape().iter()).rev() {
+        for (indices, &size) in along.iter_mut().zip(shape).rev() {
             indices.push((rest % size) as i32);
             rest /= size;
         }

@@ -1,7 +1,7 @@
 //! Resolution of an index: slices and reshapes first, then one gather for all index arrays.
 
 use super::index::Index;
-use super::mask::without_masks;
+use super::mask::{with_mask_axis, without_masks};
 use super::options::IndexOptions;
 use super::take::{gather_axes, signed_indices, wrap_negative};
 use crate::core::{Array, RuleError, Shape, trace};
@@ -152,7 +152,8 @@ impl Array {
     /// between them. Elements of index arrays may be negative; those out of range are clamped to
     /// the nearest index, also in derivatives. A static index out of range is an error, where JAX
     /// clamps it. A concrete mask of the sizes of one or several axes selects the elements at which
-    /// it is true; a traced one is an error, because the shape would depend on it.
+    /// it is true; a traced one is an error, because the shape would depend on it. A scalar mask
+    /// adds an axis of size 1, or of size 0 if it is false.
     ///
     /// Throws `Op` for too many entries, static indices out of range, and traced masks.
     ///
@@ -166,6 +167,9 @@ impl Array {
     #[doc(alias = "getitem")]
     #[track_caller]
     pub fn index(&self, indices: impl AsRef<[Index]>) -> Array {
+        if let Some((indices, x)) = with_mask_axis(indices.as_ref(), self) {
+            return x.index(indices);
+        }
         match resolve(indices.as_ref(), self) {
             Ok((slices, actions)) => {
                 let options = IndexOptions::default();

@@ -101,6 +101,24 @@ fn nodes_of_two_trees_are_combined_by_path() {
 }
 
 #[test]
+fn nodes_of_several_trees_are_combined() {
+    type Leaf = Option<Array>;
+    let (a, b, c) = (vec![None, Some(ones([2]))], vec![None, None], vec![Some(ones([3])), None]);
+    let first = |all: [&Leaf; 3]| all.into_iter().flatten().next().cloned();
+    let merged = tree::map_nodes_of([&a, &b, &c], first);
+    assert_eq!(merged.iter().flatten().map(Array::size).collect::<Vec<_>>(), [3, 2]);
+    let present = |all: [&Leaf; 3]| all.map(Option::is_some);
+    let found = tree::map_node_values([&a, &b, &c], present);
+    let expected = [("[0]", [false, false, true]), ("[1]", [true, false, false])];
+    assert_eq!(found, expected.map(|(path, value)| (path.to_string(), value)));
+    for (trees, number) in [([&a, &b, &c[..1].to_vec()], 3), ([&a[..1].to_vec(), &b, &c], 1)] {
+        let error = oxidax::catch(|| tree::map_node_values(trees, present)).unwrap_err();
+        let text = format!("$[1]: map_node_values: tree {number} of 3 has no such node here");
+        assert!(error.to_string().contains(&text), "{error}");
+    }
+}
+
+#[test]
 fn static_floats_and_functions_are_part_of_the_key_of_programs() {
     let double = jit(|model: &Vec<Layer<Linear, 2>>| tree::map(model, |x| x * 2.0));
     let same = double.call(model()).unwrap();

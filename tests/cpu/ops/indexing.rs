@@ -164,6 +164,44 @@ mod on_cpu {
         }
     }
 
+    /// Recorded from JAX 0.10 on `arange(6).reshape(2, 3)`.
+    #[test]
+    fn scalar_masks_add_an_axis() {
+        let x = counting(&[2, 3]);
+        let mask = Array::from_slice(&[true], []).unwrap();
+        let rows = ints(&[0, 1], &[2]);
+        let all = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
+        let cases: Vec<(Array, &[usize], &[f32])> = vec![
+            (x.index(i![true]), &[1, 2, 3], &all),
+            (x.index(i![false]), &[0, 2, 3], &[]),
+            (x.index(i![&mask]), &[1, 2, 3], &all),
+            (x.index(i![0, true]), &[1, 3], &all[..3]),
+            (x.index(i![true, 1]), &[1, 3], &all[3..]),
+            (x.index(i![&rows, true]), &[2, 3], &all),
+            (x.index(i![.., &mask]), &[2, 1, 3], &all),
+            (x.index(i![true, true]), &[1, 2, 3], &all),
+            (x.index(i![..., &mask]), &[2, 3, 1], &all),
+            (x.index(i![None, true]), &[1, 1, 2, 3], &all),
+            (x.index(i![true, .., &ints(&[0, 2], &[2])]), &[2, 2], &[0.0, 3.0, 2.0, 5.0]),
+            (x.at(i![true]).get(), &[1, 2, 3], &all),
+            (x.at(i![true]).set(9.0), &[2, 3], &[9.0; 6]),
+            (x.at(i![false]).set(9.0), &[2, 3], &all),
+            (x.at(i![1, &mask]).add(1.0), &[2, 3], &[0.0, 1.0, 2.0, 4.0, 5.0, 6.0]),
+            (x.at(i![1, false]).add(1.0), &[2, 3], &all),
+        ];
+        for (index, (found, shape, elements)) in cases.into_iter().enumerate() {
+            assert_eq!(found.shape().dims(), shape, "case {index}");
+            assert_eq!(found.to_vec::<f32>().unwrap(), elements, "case {index}");
+        }
+        // Updates of all elements keep the shape, so the mask may be traced.
+        let chosen = jit(|x: Array, mask: Array| x.at(i![&mask]).add(1.0));
+        assert_eq!(chosen.call(&x, &mask).unwrap().to_vec::<f32>().unwrap()[5], 6.0);
+        let error = jit(|x: Array, mask: Array| x.index(i![&mask])).call(&x, &mask).unwrap_err();
+        assert!(error.to_string().contains("axis 0 is indexed by a traced mask bool[]"), "{error}");
+        let slope = grad(|x: &Array| x.index(i![true, 1]).square().sum())(&x);
+        assert_eq!(slope.to_vec::<f32>().unwrap(), [0.0, 0.0, 0.0, 6.0, 8.0, 10.0]);
+    }
+
     #[test]
     fn take_fills_indices_out_of_range() {
         let x = vector(&[10.0, 11.0, 12.0]);

@@ -168,3 +168,22 @@ fn ragged_dot_rejects_invalid_operands() {
         &["contracting or batch, so rhs has no group axis, got 1"],
     );
 }
+
+#[test]
+fn numbers_beyond_the_dtype_are_rejected() {
+    let message = |f: fn(&Array) -> Array| {
+        eval_shape(|x: Array| f(&x), Aval::new(DType::I32, [2])).unwrap_err().to_string()
+    };
+    for text in [
+        message(|x| x + (1i64 << 40)),
+        message(|x| lt(x, 1i64 << 40).astype(DType::I32)),
+        message(|_| full([2], 1i64 << 40)),
+        message(|x| x.at(i![0]).set(1i64 << 40)),
+    ] {
+        assert!(text.contains("number: 1099511627776 does not fit in i32"), "{text}");
+        assert!(text.contains("refusals.rs"), "{text}");
+        assert!(text.contains("`full(([], DType::I64), 1099511627776i64)`"), "{text}");
+    }
+    let wide = |x: Array| (x.astype(DType::I64) + (1i64 << 40), x + u32::MAX);
+    assert!(eval_shape(wide, Aval::new(DType::I32, [2])).is_ok());
+}

@@ -305,8 +305,36 @@ fn a_seed_inside_a_trace_is_a_constant() {
     assert_eq!(program.unwrap().avals_out()[0].to_string(), "u32[2]");
 }
 
+#[test]
+fn seeds_that_are_arrays_are_checked() {
+    let message = |seed: Aval| {
+        let error = eval_shape(|seed: Array| Key::from_seed(&seed), seed).unwrap_err();
+        error.to_string()
+    };
+    let text = message(Aval::new(DType::F32, []));
+    assert!(text.contains("Key::from_seed: a seed is an integer, got f32[]"), "{text}");
+    let text = message(Aval::new(DType::I32, [3]));
+    assert!(text.contains("Key::from_seed: a seed is a scalar, got i32[3]"), "{text}");
+}
+
 mod on_cpu {
     use super::*;
+
+    /// Words of `jax.random.key_data(jax.random.key(seed))` for seeds in arrays.
+    #[test]
+    fn seeds_may_be_arrays() {
+        let words = |key: Key| key.data().to_vec::<u32>().unwrap();
+        let seeds = Array::from_slice(&[1i32, -1], [2]).unwrap();
+        let keys = vmap(|seed: Array| Key::from_seed(&seed)).apply(&seeds);
+        assert_eq!(words(keys), [0, 1, 0, u32::MAX]);
+        let wide = Array::from_slice(&[(7i64 << 32) + 5], []).unwrap();
+        assert_eq!(words(Key::from_seed(&wide)), [7, 5]);
+        let narrow = Array::from_slice(&[200u8], []).unwrap();
+        assert_eq!(words(Key::from_seed(&narrow)), [0, 200]);
+        let options = random::KeyOptions { implementation: random::KeyImpl::Rbg };
+        let rbg = jit(move |seed: Array| Key::from_seed_with(&seed, options).data().clone());
+        assert_eq!(rbg.call(42).unwrap().to_vec::<u32>().unwrap(), [0, 42, 0, 42]);
+    }
 
     #[test]
     fn key_under_jit_equals_eager_key() {

@@ -112,4 +112,66 @@ mod on_cpu {
         let rows = vmap(move |x: Array| f(&x)).apply(f32s(&[0.5, 0.5], &[2]));
         close(rows.to_vec::<f32>().unwrap()[1], 0.5f32.sin());
     }
+
+    /// x k, with k created at every run of the function and of its rules, which multiply by 10.
+    fn scaled(x: &Array, optimize_remat: bool) -> Array {
+        let forward = |x: &Array| {
+            let k = array![1.0, 2.0, 3.0];
+            (x * &k, (x * &k, k))
+        };
+        let backward = |(_, k): &(Array, Array), ct: &Array| ct * k * array![10.0, 10.0, 10.0];
+        let options = CustomVjpOptions { optimize_remat };
+        custom_vjp_with(|x: &Array| x * array![1.0, 2.0, 3.0], forward, backward, options)(x)
+    }
+
+    #[test]
+    fn rules_may_create_arrays_in_programs() {
+        let x = f32s(&[0.5, -1.0, 2.0], &[3]);
+        let rows = stack([&x, &x], 0);
+        let expect = |found: Array, expected: [f32; 3]| {
+            for (index, found) in found.to_vec::<f32>().unwrap().into_iter().enumerate() {
+                close(found, expected[index % 3]);
+            }
+        };
+        for optimize in [false, true] {
+            let total = move |x: &Array| scaled(x, optimize).sum();
+            let first = [10.0, 20.0, 30.0];
+            expect(grad(remat(total))(&x), first);
+            expect(jit(move |x: Array| grad(remat(total))(&x)).call(&x).unwrap(), first);
+            expect(vmap(move |x: Array| grad(remat(total))(&x)).apply(&rows), first);
+            expect(grad(|rows: &Array| vmap(remat(total)).apply(rows).sum())(&rows), first);
+            let chosen = |x: &Array| cond(gt(x.sum(), 0.0), total, |x: &Array| x.sum(), x.clone());
+            expect(grad(chosen)(&x), first);
+            let steps = move |x: &Array| {
+                let body = |x: &Array, scale: &Array| (scaled(x, optimize) * scale, ());
+                scan(remat(body), x, array![0.5, 0.25]).0.sum()
+            };
+            let twice = [100.0 / 8.0, 400.0 / 8.0, 900.0 / 8.0];
+            expect(grad(steps)(&x), twice);
+            expect(vmap(move |x: Array| grad(steps)(&x)).apply(&rows), twice);
+        }
+        // Rules of forward mode, of batches, and with keys and arrays of other dtypes.
+        let forward = |x: &Array| {
+            let rule = |x: &Array, dx: &Array| (x * 1.0, dx * array![5.0, 6.0, 7.0]);
+            custom_jvp(|x: &Array| x.clone(), rule)(x)
+        };
+        let twice = move |x: &Array| scan(|x: Array, ()| (forward(&x), ()), x, 2).0;
+        expect(grad(|x: &Array| twice(x).sum())(&x), [25.0, 36.0, 49.0]);
+        let batched = |x: &Array| {
+            let rule = |inputs: VmapInputs<Array>| {
+                VmapOutput::mapped(inputs.arguments * array![5.0, 6.0, 7.0])
+            };
+            custom_vmap(|x: &Array| x.clone(), rule)(x)
+        };
+        let steps = move |x: Array| scan(|x: Array, ()| (batched(&x), ()), x, 2).0;
+        expect(vmap(steps).apply(&rows), [0.5 * 25.0, -36.0, 2.0 * 49.0]);
+        let chosen = |x: &Array| {
+            let backward = |(): &(), ct: &Array| {
+                let factors = Array::from_slice(&[4i8, 5, 6], [3]).expect("three numbers");
+                where_(array![true, false, true], ct, 0.0) * factors
+            };
+            custom_vjp(|x: &Array| x.clone(), |x: &Array| (x.clone(), ()), backward)(x)
+        };
+        expect(grad(remat(move |x: &Array| chosen(x).sum()))(&x), [4.0, 0.0, 6.0]);
+    }
 }
