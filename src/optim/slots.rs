@@ -35,8 +35,11 @@ pub(super) struct Step<'a> {
     pub(super) hyperparams: Hyperparams<'a>,
     /// Further arguments of the update.
     pub(super) extra: &'a ExtraArgs<'a>,
-    corrections: RefCell<Vec<((u64, DType, bool), Array)>>,
+    corrections: RefCell<Vec<(CorrectionKey, Array)>>,
 }
+
+/// The bits of the decay, the dtype, and true for the reciprocal of a correction.
+type CorrectionKey = (u64, DType, bool);
 
 impl<'a> Step<'a> {
     pub(super) fn after(

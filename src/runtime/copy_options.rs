@@ -19,8 +19,8 @@ const REGIONS: &str = "xla_cpu_copy_insertion_use_region_analysis";
 ///   quotient `1 / sqrt(x)` instead of an approximation that is refined.
 /// - A donated argument can hold a result if nothing reads it later. By default the compiler copies
 ///   a weight that two operations read, its update and a gradient, although it could run the
-///   gradient first. With [`REGIONS`] it orders them, and copies nothing. It does so only where no
-///   loops, branches or calls are, see [`is_straight_line`].
+///   gradient first. With [`REGIONS`] it orders them, and copies nothing. Programs for one device have
+///   the option unless they have loops, branches or calls, see [`is_straight_line`].
 pub(super) fn with_copy_options(
     options: CompileOptions,
     module: &StableHloModule,
@@ -29,7 +29,8 @@ pub(super) fn with_copy_options(
         true => options,
         false => options.with_override(PRESET, "CPU_OPT_PRESET_FAST_COMPILE"),
     };
-    match module.donatable && is_straight_line(&module.text) {
+    let is_alone = options.num_replicas == 1 && options.num_partitions == 1;
+    match is_alone && module.donatable && is_straight_line(&module.text) {
         true => options.with_override(REGIONS, true),
         false => options,
     }
@@ -70,13 +71,13 @@ mod tests {
     fn modules_with_control_flow_are_told_apart() {
         let lower = |program: &Program| lower_with(program, "f", "cpu", LowerOptions::default());
         let x = || Array::from_slice(&[1.0f32, 2.0], [2]).unwrap();
-        let straight = make_program(|x: Array| sin(&x), &x()).unwrap();
+        let straight = make_program(|x: Array| sin(&x), x()).unwrap();
         assert!(is_straight_line(&lower(&straight).unwrap().text));
-        let sums = make_program(|x: Array| cummax(&x, 0), &x()).unwrap();
+        let sums = make_program(|x: Array| cummax(&x, 0), x()).unwrap();
         assert!(!is_straight_line(&lower(&sums).unwrap().text));
         let branches =
-            |x: Array| cond(x.sum().gt(0.0), |x: Array| sin(&x), |x: Array| x, x.clone());
-        let branches = make_program(branches, &x()).unwrap();
+            |x: Array| cond(gt(x.sum(), 0.0), |x: Array| sin(&x), |x: Array| x, x.clone());
+        let branches = make_program(branches, x()).unwrap();
         assert!(!is_straight_line(&lower(&branches).unwrap().text));
     }
 

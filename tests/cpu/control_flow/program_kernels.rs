@@ -47,7 +47,7 @@ mod on_cpu {
             let mean = Array::from_slice(&[1.0f32, -2.0, 0.5, 3.0], [4]).unwrap();
             (mean, eye(4) * 2.0)
         };
-        let call = || f.call(&state(), scalar(0.7f32)).unwrap();
+        let call = || f.call(state(), scalar(0.7f32)).unwrap();
         let (kernel, plain) = (enable_program_kernels(call), call());
         assert_eq!(f.stats().compiles, 2, "the scope is part of the key");
         for (kernel, plain) in [(kernel.0, plain.0), (kernel.1, plain.1)] {
