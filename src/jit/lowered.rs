@@ -72,8 +72,8 @@ impl<A: Args, O: Tree> Lowered<A, O> {
     }
 
     /// Returns the loops of the function as they are compiled for a CPU: as one kernel, or
-    /// operation by operation, and why. In program order, outer loops before inner ones. Inside
-    /// of [`enable_program_kernels`](crate::jit::enable_program_kernels) a program without loops has
+    /// operation by operation, and why. In program order, outer loops before inner ones. Inside of
+    /// [`enable_program_kernels`](crate::jit::enable_program_kernels) a program without loops has
     /// one report, of the name `program`.
     ///
     /// # Errors

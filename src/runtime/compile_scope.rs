@@ -101,8 +101,8 @@ pub(super) fn has_program_kernels() -> bool {
 ///
 /// The rules are those of loops; the program also needs four products, reductions or
 /// decompositions, because XLA fuses other operations anyway. Loops of a program are kernels by
-/// themselves. [`Lowered::loops`](crate::jit::Lowered::loops) has a report named `program`, with the
-/// reason if it is not a kernel.
+/// themselves. [`Lowered::loops`](crate::jit::Lowered::loops) has a report named `program`, with
+/// the reason if it is not a kernel.
 ///
 /// The setting holds on this thread while `f` runs. Programs that were compiled with another
 /// setting are not reused. It has no effect on GPUs and TPUs, and inside of

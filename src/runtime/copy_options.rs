@@ -19,8 +19,8 @@ const REGIONS: &str = "xla_cpu_copy_insertion_use_region_analysis";
 ///   quotient `1 / sqrt(x)` instead of an approximation that is refined.
 /// - A donated argument can hold a result if nothing reads it later. By default the compiler copies
 ///   a weight that two operations read, its update and a gradient, although it could run the
-///   gradient first. With [`REGIONS`] it orders them, and copies nothing. Programs for one device have
-///   the option unless they have loops, branches or calls, see [`is_straight_line`].
+///   gradient first. With [`REGIONS`] it orders them, and copies nothing. Programs for one device
+///   have the option unless they have loops, branches or calls, see [`is_straight_line`].
 pub(super) fn with_copy_options(
     options: CompileOptions,
     module: &StableHloModule,

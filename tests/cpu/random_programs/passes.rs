@@ -33,8 +33,8 @@ fn switched<R>(pass: usize, f: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Compares the values and the gradients of a recipe with each pass on and off that changes the text
-/// of its program.
+/// Compares the values and the gradients of a recipe with each pass on and off that changes the
+/// text of its program.
 pub(crate) fn check(recipe: &Recipe) -> Result<(), String> {
     let of = |what: &'static str| move |error: Error| format!("{what}: {error}");
     let inputs = recipe.inputs(0);
