@@ -84,6 +84,22 @@ def _convolutions(suite):
                     {"strides": [], "dilation": [], "groups": 1, "mode": mode} | options,
                     wrt=[0, 1, 2] if _wide(kind) else None,
                 )
+    for name, dilation in (("1d", [2]), ("1d_even", [3]), ("2d", [2, 1]), ("2d_groups", [1, 2])):
+        shape, kernel, options = CONVOLUTIONS[name]
+        for pair in ([0, 0], [1, 2]):
+            padding = [pair] * len(dilation)
+            operands = _operands(f"dilated_{name}", "f32", shape, kernel, (kernel[-1],))
+            layer = _conv(kernel, options, padding, "f32", input_dilation=dilation)
+            run = lambda x, w, b, layer=layer: layer.apply({"params": {"kernel": w, "bias": b}}, x)
+            params = {"strides": [], "dilation": [], "groups": 1} | options
+            suite.case(
+                f"conv_{name}_input_dilation_{pair[1]}",
+                "conv_input_dilated",
+                operands,
+                run,
+                params | {"input_dilation": dilation, "padding": padding},
+                wrt=[0, 1, 2],
+            )
     for name in ("1d", "2d", "2d_groups"):
         shape, kernel, options = CONVOLUTIONS[name]
         mask = _mask(f"mask_{name}", kernel).astype(np.float32)

@@ -66,6 +66,10 @@ pub struct Conv {
     /// The dilation of the kernel along each axis. Empty means 1.
     #[tree(static)]
     pub dilation: Vec<usize>,
+    /// The dilation of the input along each axis: `n - 1` zeros between its elements. Empty means 1.
+    /// `Same` pads the input with these zeros. Flax takes numbers for the padding only.
+    #[tree(static)]
+    pub input_dilation: Vec<usize>,
     /// The number of channel groups. An output depends on the inputs of its group only.
     #[tree(static)]
     pub groups: usize,
@@ -102,9 +106,16 @@ impl Conv {
     #[track_caller]
     pub fn with_weight(weight: Array) -> Conv {
         let bias = Some(zero_bias("Conv", &weight));
-        let (strides, dilation) = (Vec::new(), Vec::new());
-        let (padding, padding_mode) = (Padding::Same, PaddingMode::Zeros);
-        Conv { weight, bias, strides, padding, padding_mode, dilation, groups: 1 }
+        Conv {
+            weight,
+            bias,
+            strides: Vec::new(),
+            padding: Padding::Same,
+            padding_mode: PaddingMode::Zeros,
+            dilation: Vec::new(),
+            input_dilation: Vec::new(),
+            groups: 1,
+        }
     }
 
     /// Replaces the bias by this one, `[out]`.
@@ -169,6 +180,7 @@ impl Conv {
         expect_features("Conv", x, "weight", weight, n_in);
         expect_entries("Conv", "strides", &self.strides, n);
         expect_entries("Conv", "dilation", &self.dilation, n);
+        expect_entries("Conv", "input_dilation", &self.input_dilation, n);
         let last = n + 1;
         let spec = |outer: [usize; 2], first: usize| -> Vec<usize> {
             outer.into_iter().chain(first..first + n).collect()
@@ -177,6 +189,7 @@ impl Conv {
         let options = ConvGeneralDilated {
             window_strides: self.strides.clone(),
             padding: if is_padded { Padding::Valid } else { self.padding.clone() },
+            lhs_dilation: self.input_dilation.clone(),
             rhs_dilation: self.dilation.clone(),
             dimension_numbers: ConvDimensionNumbers {
                 lhs_spec: spec([0, last], 1),

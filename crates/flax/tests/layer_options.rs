@@ -55,6 +55,13 @@ fn apply(op: &str, params: &Value, x: &[Array]) -> Vec<Array> {
             let layer = nn::Conv { padding_mode: padding_mode(params), ..conv(params, x) };
             layer.forward(&x[0])
         }
+        "conv_input_dilated" => {
+            let padding = serde_json::from_value(params["padding"].clone()).unwrap();
+            let padding = Padding::Explicit(padding);
+            let input_dilation = sizes(params, "input_dilation");
+            let layer = nn::Conv { input_dilation, padding, ..conv(params, x) };
+            layer.forward(&x[0])
+        }
         "conv_masked" => conv(params, x).forward_masked(&x[0], &x[3]),
         "conv_transpose_masked" => {
             let layer = nn::ConvTranspose::with_weight(x[1].clone()).with_bias(x[2].clone());

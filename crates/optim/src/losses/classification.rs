@@ -224,7 +224,7 @@ pub fn sigmoid_focal_loss_with(logits: &Array, labels: &Array, options: FocalLos
 /// `softmax(logits)`, over the last axis. One number per list.
 ///
 /// Items outside of `mask` do not count; a list without items has loss 0. Optax returns the mean by
-/// default.
+/// default, and multiplies the labels by its `weights`.
 ///
 /// # Reference
 /// Cao et al.: Learning to rank: from pairwise approach to listwise approach (2007), section 4.
