@@ -209,6 +209,13 @@ MASKS = [
 _PADS = ((2, 3), (0, 1))
 
 
+def _row_sums(row, width, axis, _):
+    """Pads with the sum of a row and its axis in front, and the number of elements behind."""
+    before, after = width
+    row = row.at[:before].set(row.sum() + axis)
+    return row.at[row.size - after :].set(after)
+
+
 def _pad(name, mode, pads=_PADS, shape=(3, 4), **options):
     """Returns a row of a mode of `pad`."""
     return Row(
@@ -228,6 +235,8 @@ PADS = [
     _pad("median", "median"),
     _pad("ramp", "linear_ramp", end_values=1.5),
     _pad("reflect_odd", "reflect", (5, 6), (3,), reflect_type="odd"),
+    _pad("empty", "empty"),
+    _pad("function", _row_sums),
     _pad("symmetric_odd", "symmetric", (5, 6), (3,), reflect_type="odd"),
     Row("pad_mean_int", [I((4,), -9, 9)], lambda x: jnp.pad(x, 2, "mean"), exact=True),
     Row("pad_ramp_int", [I((4,), -9, 9)], lambda x: jnp.pad(x, 4, "linear_ramp"), exact=True),

@@ -66,8 +66,8 @@ pub struct Conv {
     /// The dilation of the kernel along each axis. Empty means 1.
     #[tree(static)]
     pub dilation: Vec<usize>,
-    /// The dilation of the input along each axis: `n - 1` zeros between its elements. Empty means 1.
-    /// `Same` pads the input with these zeros. Flax takes numbers for the padding only.
+    /// The dilation of the input along each axis: `n - 1` zeros between its elements. Empty means
+    /// 1. `Same` pads the input with these zeros. Flax takes numbers for the padding only.
     #[tree(static)]
     pub input_dilation: Vec<usize>,
     /// The number of channel groups. An output depends on the inputs of its group only.

@@ -46,6 +46,8 @@ impl From<Vec<(usize, usize)>> for PadWidth {
 pub enum PadMode {
     /// One value, converted to the dtype of the operand.
     Constant(Scalar),
+    /// Values that nothing reads. They are zeros, as in JAX.
+    Empty,
     /// The element at the edge.
     Edge,
     /// A mirror image that does not repeat the element at the edge.
@@ -116,8 +118,8 @@ pub fn pad(x: impl ArrayLike, pad_width: impl Into<PadWidth>) -> Array {
 /// Pads `x` with the values that [`PadOptions::mode`] selects.
 ///
 /// Throws `Op` (shape) if the number of pairs differs from the rank of `x`, and for an empty axis
-/// unless the mode is [`PadMode::Constant`]. Throws `Op` (dtype) for a constant that is not an
-/// integer if `x` is an integer array.
+/// unless the mode is [`PadMode::Constant`] or [`PadMode::Empty`]. Throws `Op` (dtype) for a
+/// constant that is not an integer if `x` is an integer array.
 ///
 /// ```
 /// use oxidax::prelude::*;
@@ -141,7 +143,12 @@ fn pad_axes(x: &Array, pad_width: PadWidth, options: PadOptions) -> Array {
         let message = format!("{} pairs of widths for an array of rank {}", widths.len(), x.rank());
         trace::throw_operands("pad", RuleError::shape(message), &[x]);
     }
-    if let PadMode::Constant(value) = options.mode {
+    let constant = match options.mode {
+        PadMode::Constant(value) => Some(value),
+        PadMode::Empty => Some(Scalar::Int(0)),
+        _ => None,
+    };
+    if let Some(value) = constant {
         let dims: Vec<PaddingDim> = widths
             .iter()
             .map(|&(low, high)| PaddingDim { low: low as isize, high: high as isize, interior: 0 })

@@ -36,6 +36,6 @@ pub use linearize::{Linearized, linearize, linearize_aux};
 pub use mapped_axes::{IntoMappedAxes, MappedAxes};
 pub use residuals::{ResidualSource, SavedResidual, SavedResiduals, saved_residuals};
 pub use staging::{disable_jit, ensure_compile_time_eval};
-pub use vectorize::{apply_along_axis, vectorize};
+pub use vectorize::{apply_along_axis, pad_by, vectorize};
 pub use vjp::{GradOptions, Vjp, vjp, vjp_aux};
 pub use vmap::{VMap, vmap};

@@ -4,7 +4,7 @@
 use super::vmap::vmap;
 use crate::core::{Array, Loc, RuleError, Shape, trace};
 use crate::primitives::rules::{move_axis, resolve_axis};
-use crate::primitives::{broadcast_to, reshape, transpose};
+use crate::primitives::{PaddingDim, broadcast_to, lax_pad, reshape, transpose};
 
 /// Applies `f` to each vector of `x` along `axis`. The axes of its result replace that axis.
 ///
@@ -36,6 +36,44 @@ pub fn apply_along_axis(f: impl Fn(&Array) -> Array, x: &Array, axis: isize) -> 
     order.extend(loop_shape.rank()..loop_shape.rank() + result_rank);
     order.extend(axis..loop_shape.rank());
     transpose(&results, &order)
+}
+
+/// Pads `x` with values that a function computes.
+///
+/// First `x` is padded with zeros. Then each vector of the padded array along axis 0, along axis 1
+/// and so on is replaced by the one that `f` returns for it, of the same length. `f` takes the
+/// padded vector, the numbers of zeros before and after its elements, and the axis. `pad_width` has
+/// these numbers for each axis.
+///
+/// Throws `Op` (shape) if the number of pairs differs from the rank of `x`.
+///
+/// ```
+/// use oxidax::prelude::*;
+/// // Ones around the elements.
+/// let ones_around = |row: &Array, (before, after): (usize, usize), _: usize| {
+///     let position = arange(row.size() as i32);
+///     let is_before = lt(&position, before as i32);
+///     where_(is_before | ge(&position, (row.size() - after) as i32), 1.0, row)
+/// };
+/// let y = pad_by(&array![3f32, 4.0], &[(1, 2)], ones_around);
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 4.0, 1.0, 1.0]);
+/// # Ok::<(), oxidax::Error>(())
+/// ```
+#[track_caller]
+pub fn pad_by(
+    x: &Array,
+    pad_width: &[(usize, usize)],
+    f: impl Fn(&Array, (usize, usize), usize) -> Array,
+) -> Array {
+    let dims = pad_width.iter();
+    let dims: Vec<PaddingDim> = dims
+        .map(|&(low, high)| PaddingDim { low: low as isize, high: high as isize, interior: 0 })
+        .collect();
+    let mut padded = lax_pad(x, 0, &dims);
+    for (axis, &width) in pad_width.iter().enumerate() {
+        padded = apply_along_axis(|row| f(row, width, axis), &padded, axis as isize);
+    }
+    padded
 }
 
 /// A parsed signature such as `(m,n),(n)->(m)`.

@@ -336,6 +336,16 @@ fn masks(op: &str, x: &[Array]) -> Option<Vec<Array>> {
 
 fn padded(op: &str, x: &[Array]) -> Option<Vec<Array>> {
     let of = |statistic, stat_length| PadMode::Statistic { statistic, stat_length };
+    if op == "pad_function" {
+        // The sum of a row with the axis before it, and the number of added elements behind it.
+        let sums = |row: &Array, (before, after): (usize, usize), axis: usize| {
+            let position = arange(row.size() as i32);
+            let sum = row.sum() + axis as f64;
+            let row = where_(lt(&position, before as i32), sum, row);
+            where_(ge(&position, (row.size() - after) as i32), after as f64, &row)
+        };
+        return Some(vec![pad_by(&x[0], &[(2, 3), (0, 1)], sums)]);
+    }
     let (widths, mode) = match op.strip_prefix("pad_")? {
         "mean" => (vec![(2, 3), (0, 1)], of(PadStatistic::Mean, None)),
         "mean_2" => (vec![(2, 3), (0, 1)], of(PadStatistic::Mean, Some(2))),
@@ -346,6 +356,7 @@ fn padded(op: &str, x: &[Array]) -> Option<Vec<Array>> {
         "reflect_odd" => (vec![(5, 6)], PadMode::ReflectOdd),
         "symmetric_odd" => (vec![(5, 6)], PadMode::SymmetricOdd),
         "mean_int" => (vec![(2, 2)], of(PadStatistic::Mean, None)),
+        "empty" => (vec![(2, 3), (0, 1)], PadMode::Empty),
         "ramp_int" => (vec![(4, 4)], PadMode::LinearRamp(0.into())),
         _ => return None,
     };
