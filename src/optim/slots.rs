@@ -35,11 +35,8 @@ pub(super) struct Step<'a> {
     pub(super) hyperparams: Hyperparams<'a>,
     /// Further arguments of the update.
     pub(super) extra: &'a ExtraArgs<'a>,
-    corrections: RefCell<Vec<(CorrectionKey, Array)>>,
+    corrections: RefCell<Vec<(u64, DType, Array)>>,
 }
-
-/// The bits of the decay, the dtype, and true for the reciprocal of a correction.
-type CorrectionKey = (u64, DType, bool);
 
 impl<'a> Step<'a> {
     pub(super) fn after(
@@ -68,27 +65,23 @@ impl<'a> Step<'a> {
     pub(super) fn debias_at(&self, mean: &Array, decay: f64, count: &Array) -> Array {
         // The power of the decay needs more digits than the mean: 0.999 is 1 in bf16.
         let wide = if mean.dtype().real() == DType::F64 { DType::F64 } else { DType::F32 };
-        // A product takes a fraction of the time of a quotient, of which a step of Adam had three
-        // for each parameter. In dtypes with fewer digits the reciprocal would be rounded.
-        let multiplies = mean.dtype().real() == wide;
         // Corrections at the count of this step are computed once.
         let is_current = std::ptr::eq(count, &self.count);
-        let key = (decay.to_bits(), wide, multiplies);
         let mut cache = self.corrections.borrow_mut();
-        let cached = cache.iter().find(|(known, _)| is_current && *known == key);
+        let cached = cache
+            .iter()
+            .find(|(bits, dtype, _)| is_current && *bits == decay.to_bits() && *dtype == wide);
         let correction = match cached {
-            Some((_, correction)) => correction.clone(),
+            Some((_, _, correction)) => correction.clone(),
             None => {
-                let divisor = 1.0 - power(decay, count, wide);
-                let correction = if multiplies { 1.0 / divisor } else { divisor };
+                let correction = 1.0 - power(decay, count, wide);
                 if is_current {
-                    cache.push((key, correction.clone()));
+                    cache.push((decay.to_bits(), wide, correction.clone()));
                 }
                 correction
             }
         };
-        let correction = convert_element_type(&correction, mean.dtype());
-        if multiplies { mean * correction } else { mean / correction }
+        mean / convert_element_type(&correction, mean.dtype())
     }
 }
 

@@ -6,13 +6,13 @@ use super::compile_error::compile_error;
 use super::compile_scope::optimizes;
 use super::compiler_options::CompilerOptions;
 use super::compiler_report::CompilerReport;
-use super::copy_options::{with_copy_options, without_unknown};
 use super::default_device::default_device;
 use super::device_buffer::array_type;
 use super::disk_cache::{self, Request};
 use super::dump_ir::dump_ir;
 use super::executable::{Executable, OutputPlacement};
 use super::hlo_sharding::from_hlo_sharding;
+use super::late_copies::{with_late_copies, without_late_copies};
 use super::layouts::EntryLayouts;
 use super::lowering_target::{gpu_limits, target_of};
 use super::refused_kernels;
@@ -88,7 +88,7 @@ impl Executable {
         let options_for = |module: &StableHloModule| {
             let options = target_options(runtime, &target);
             let options = match runtime.compiler.as_str() {
-                "cpu" => with_copy_options(with_library_fusions(options, module), module),
+                "cpu" => with_late_copies(with_library_fusions(options, module), module),
                 _ => options,
             };
             compiler_options.apply(name, options)
@@ -101,15 +101,13 @@ impl Executable {
             let signature = ExecutableSignature { parameters };
             compile_or_load(runtime, name, module, signature, options, &target)
         };
-        let compile = |module: &StableHloModule, mut options: CompileOptions| {
-            loop {
-                let compiled = compile_once(module, options.clone());
-                let Err(error) = &compiled else { return compiled };
-                match without_unknown(options, &error.to_string(), compiler_options) {
-                    Some(fewer) => options = fewer,
-                    None => return compiled,
+        let compile = |module: &StableHloModule, options: CompileOptions| {
+            compile_once(module, options.clone()).or_else(|error| {
+                match without_late_copies(options, &error.to_string(), compiler_options) {
+                    Some(options) => compile_once(module, options),
+                    None => Err(error),
                 }
-            }
+            })
         };
         let mut compiled = compile(module, options);
         let plain;

@@ -94,7 +94,7 @@ impl Executable {
         };
         let found = self.loaded.executable().operations().map_err(failed)?;
         let mut options = self.options.clone().with_override(NO_PASSES, true);
-        options.overrides.remove(super::copy_options::PRESET);
+        options.overrides.remove(super::late_copies::PRESET);
         let buffers = FxHashMap::default();
         let mut bench = Bench { client, devices, options, buffers, overhead: 0.0 };
         bench.measure_overhead().map_err(failed)?;
