@@ -117,24 +117,8 @@ pub fn map_nodes_with_path<T: Tree, N: Tree>(tree: &T, mut f: impl FnMut(&str, &
 #[doc(alias = "is_leaf")]
 #[track_caller]
 pub fn zip_nodes<T: Tree, N: Tree>(a: &T, b: &T, mut f: impl FnMut(&N, &N) -> N) -> T {
-    let loc = Loc::caller();
-    let mut others = nodes_with_path::<N, T>(b).into_iter();
-    let missing = |path: &str, tree: &str| -> ! {
-        trace::throw(Error::Tree(Box::new(TreeError {
-            path: rooted(path),
-            message: format!("zip_nodes: the {tree} tree has no such node here"),
-            loc,
-            help: Some("both trees need nodes of the type at the same paths".into()),
-        })))
-    };
-    let zipped = map_nodes_with_path(a, |path, node| match others.next() {
-        Some((other, value)) if other == path => f(node, &value),
-        _ => missing(path, "second"),
-    });
-    if let Some((path, _)) = others.next() {
-        missing(&path, "first");
-    }
-    zipped
+    let rows = rows_of("zip_nodes", [a, b], Loc::caller());
+    map_rows(a, rows, |[a, b]| f(a, b))
 }
 
 /// Combines the nodes of type `N` in any number of trees; see [`map_nodes`].
@@ -152,14 +136,10 @@ pub fn zip_nodes<T: Tree, N: Tree>(a: &T, b: &T, mut f: impl FnMut(&N, &N) -> N)
 #[track_caller]
 pub fn map_nodes_of<T: Tree, N: Tree, const K: usize>(
     trees: [&T; K],
-    mut f: impl FnMut([&N; K]) -> N,
+    f: impl FnMut([&N; K]) -> N,
 ) -> T {
     const { assert!(K > 0, "one tree at least") };
-    let mut results = rows_of("map_nodes_of", trees, Loc::caller()).into_iter();
-    map_nodes(trees[0], |_: &N| {
-        let (_, nodes) = results.next().expect("one row per node of the first tree");
-        f(nodes.each_ref())
-    })
+    map_rows(trees[0], rows_of("map_nodes_of", trees, Loc::caller()), f)
 }
 
 /// Returns the values of `f` for the nodes of type `N` in any number of trees, with their paths, in
@@ -185,12 +165,38 @@ pub fn map_node_values<T: Tree, N: Tree, V, const K: usize>(
     rows.into_iter().map(|(path, nodes)| (path, f(nodes.each_ref()))).collect()
 }
 
+/// Replaces the nodes of the first tree by the values of `f` for the rows of [`rows_of`].
+fn map_rows<T: Tree, N: Tree, const K: usize>(
+    first: &T,
+    rows: Vec<(String, [N; K])>,
+    mut f: impl FnMut([&N; K]) -> N,
+) -> T {
+    let mut rows = rows.into_iter();
+    map_nodes(first, |_: &N| {
+        let (_, nodes) = rows.next().expect("one row per node of the first tree");
+        f(nodes.each_ref())
+    })
+}
+
 /// Returns the nodes of type `N` at each path of the trees.
 fn rows_of<T: Tree, N: Tree, const K: usize>(
     name: &str,
     trees: [&T; K],
     loc: Loc,
 ) -> Vec<(String, [N; K])> {
+    let missing = |number: usize, path: &str| -> ! {
+        let (tree, which) = match (K, number) {
+            (2, 1) => ("the first tree".to_owned(), "both"),
+            (2, _) => ("the second tree".to_owned(), "both"),
+            _ => (format!("tree {number} of {K}"), "all"),
+        };
+        trace::throw(Error::Tree(Box::new(TreeError {
+            path: rooted(path),
+            message: format!("{name}: {tree} has no such node here"),
+            loc,
+            help: Some(format!("{which} trees need nodes of the type at the same paths")),
+        })))
+    };
     let mut columns = trees.map(|tree| nodes_with_path::<N, T>(tree).into_iter());
     let mut rows = Vec::new();
     loop {
@@ -203,12 +209,7 @@ fn rows_of<T: Tree, N: Tree, const K: usize>(
             number += 1;
             match node {
                 Some((other, node)) if other == path => node,
-                _ => trace::throw(Error::Tree(Box::new(TreeError {
-                    path: rooted(&path),
-                    message: format!("{name}: tree {number} of {K} has no such node here"),
-                    loc,
-                    help: Some("all trees need nodes of the type at the same paths".into()),
-                }))),
+                _ => missing(number, &path),
             }
         });
         rows.push((path, nodes));
